@@ -18,7 +18,7 @@ from meshgen.sharding.propagate import Solved, annotated, solve
 from meshgen.sharding.propagation.chains import Chain, Reasons
 from meshgen.sharding.propagation.rivals import rivals
 from meshgen.sharding.propagation.tiles import free_part
-from meshgen.sharding.rewrites.common_values import common_values
+from meshgen.sharding.rewrites.cse import common_values
 from meshgen.sharding.unknown import nominal_mesh
 from meshgen.spec import Sharding, format_sharding
 

@@ -10,63 +10,63 @@ from dataclasses import replace
 
 from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Module
-from meshgen.sharding.optimizations.cancel_pairs import cancel_pairs
-from meshgen.sharding.optimizations.combine import combine
-from meshgen.sharding.optimizations.decompose_reductions import decompose_reductions
-from meshgen.sharding.optimizations.drop_trivial import drop_trivial
-from meshgen.sharding.optimizations.exchange_dims import exchange_dims
-from meshgen.sharding.optimizations.fold_reductions import fold_reductions
-from meshgen.sharding.optimizations.hoist_invariants import hoist_invariants
-from meshgen.sharding.optimizations.hoist_sums import hoist_sums
-from meshgen.sharding.optimizations.join_fetches import join_fetches
-from meshgen.sharding.optimizations.join_moves import join_moves
-from meshgen.sharding.optimizations.merge_duplicates import merge_duplicates
-from meshgen.sharding.optimizations.merge_statistics import merge_statistics
-from meshgen.sharding.optimizations.narrow_moves import narrow_moves
-from meshgen.sharding.optimizations.raise_slices import raise_slices
-from meshgen.sharding.optimizations.reassociate import reassociate
-from meshgen.sharding.optimizations.replan import replan
+from meshgen.sharding.optimizations.all_gather_sink import all_gather_sink
+from meshgen.sharding.optimizations.all_reduce_decompose import all_reduce_decompose
+from meshgen.sharding.optimizations.all_reduce_fold import all_reduce_fold
+from meshgen.sharding.optimizations.all_reduce_reassociate import all_reduce_reassociate
+from meshgen.sharding.optimizations.all_reduce_sink import all_reduce_sink
+from meshgen.sharding.optimizations.all_reduce_untie import all_reduce_untie
+from meshgen.sharding.optimizations.cancel_inverse_collectives import cancel_inverse_collectives
+from meshgen.sharding.optimizations.canonicalize_collectives import canonicalize_collectives
+from meshgen.sharding.optimizations.collective_chain_fold import collective_chain_fold
+from meshgen.sharding.optimizations.collective_combine import collective_combine
+from meshgen.sharding.optimizations.collective_cse import collective_cse
+from meshgen.sharding.optimizations.collective_licm import collective_licm
+from meshgen.sharding.optimizations.convert_sink import convert_sink
+from meshgen.sharding.optimizations.fetch_combine import fetch_combine
+from meshgen.sharding.optimizations.gather_slice_to_all_to_all import gather_slice_to_all_to_all
+from meshgen.sharding.optimizations.loop_reduce_hoist import loop_reduce_hoist
+from meshgen.sharding.optimizations.mean_variance_merge import mean_variance_merge
+from meshgen.sharding.optimizations.reshard_replan import reshard_replan
 from meshgen.sharding.optimizations.rewrite import Pass, total_bytes, without_dead
-from meshgen.sharding.optimizations.sink_moves import sink_moves
-from meshgen.sharding.optimizations.sink_reductions import sink_reductions
-from meshgen.sharding.optimizations.untie_reductions import untie_reductions
+from meshgen.sharding.optimizations.slice_hoist import slice_hoist
 from meshgen.sharding.unknown import at_nominal_sizes
 
 _FIRST: tuple[Pass, ...] = (
-    drop_trivial,
-    merge_duplicates,
-    hoist_invariants,
-    raise_slices,
-    fold_reductions,
-    cancel_pairs,
-    exchange_dims,
-    join_moves,
+    canonicalize_collectives,
+    collective_cse,
+    collective_licm,
+    slice_hoist,
+    all_reduce_fold,
+    cancel_inverse_collectives,
+    gather_slice_to_all_to_all,
+    collective_chain_fold,
 )
 PASSES: tuple[Pass, ...] = (
     *_FIRST,
-    replan,
-    reassociate,
-    sink_moves,
-    narrow_moves,
-    fold_reductions,
-    replan,
-    merge_duplicates,
+    reshard_replan,
+    all_reduce_reassociate,
+    all_gather_sink,
+    convert_sink,
+    all_reduce_fold,
+    reshard_replan,
+    collective_cse,
 )
 LOCAL_PASSES: tuple[Pass, ...] = (
     *_FIRST,
-    sink_reductions,
-    reassociate,
-    hoist_sums,
-    sink_moves,
-    narrow_moves,
-    fold_reductions,
-    cancel_pairs,
-    decompose_reductions,
-    merge_duplicates,
-    untie_reductions,
-    merge_statistics,
-    join_fetches,
-    combine,
+    all_reduce_sink,
+    all_reduce_reassociate,
+    loop_reduce_hoist,
+    all_gather_sink,
+    convert_sink,
+    all_reduce_fold,
+    cancel_inverse_collectives,
+    all_reduce_decompose,
+    collective_cse,
+    all_reduce_untie,
+    mean_variance_merge,
+    fetch_combine,
+    collective_combine,
 )  # on local values, after partition: what is written per device (manual computations too) meets all of these
 
 

@@ -8,7 +8,7 @@ from meshgen.codegen.planner import Planner, flat
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Module
 from meshgen.sharding.chunks.search import CHUNKS, Found, decisions_of, search
-from meshgen.sharding.optimizations.combine import combine_larger
+from meshgen.sharding.optimizations.collective_combine import collective_combine_large
 
 
 def overlapped(module: Module, planner: Planner, *, with_chunks: bool = True) -> Module:
@@ -34,7 +34,7 @@ def in_chunks(module: Module, planner: Planner) -> Found:
 
 
 def _with_fewer_messages(module: Module, planner: Planner) -> Module:
-    larger = combine_larger(module)
+    larger = collective_combine_large(module)
     if larger is None:
         return module
     seconds = [planner.candidate(each).plan().step_seconds for each in (larger, module)]

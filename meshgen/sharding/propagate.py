@@ -33,13 +33,13 @@ from meshgen.sharding.propagation.sites import Site, sites_of, wish_of
 from meshgen.sharding.propagation.tiles import free_part, joined
 from meshgen.sharding.rewrites.alternatives import alternatives
 from meshgen.sharding.rewrites.bodies import everywhere
-from meshgen.sharding.rewrites.common_values import merge_common_values
 from meshgen.sharding.rewrites.compare import CHOOSING, Seconds, planned_seconds
-from meshgen.sharding.rewrites.frame_rewrite import in_one_frame
-from meshgen.sharding.rewrites.idle_moves import without_idle_moves
-from meshgen.sharding.rewrites.own_rows import own_rows
-from meshgen.sharding.rewrites.places_at_zero import places_at_zero
-from meshgen.sharding.rewrites.sums_of_pads import sums_of_pads
+from meshgen.sharding.rewrites.cse import cse
+from meshgen.sharding.rewrites.fold_identities import fold_identities
+from meshgen.sharding.rewrites.iota_gather_to_batch import iota_gather_to_batch
+from meshgen.sharding.rewrites.pad_sum_to_concatenate import pad_sum_to_concatenate
+from meshgen.sharding.rewrites.scatter_drop_zero_indices import scatter_drop_zero_indices
+from meshgen.sharding.rewrites.slice_to_halo import slice_to_halo
 from meshgen.sharding.unknown import at_nominal_sizes
 from meshgen.spec import Sharding
 
@@ -112,9 +112,9 @@ def solve(module: Module) -> Solved:
     graph = module.graph
     if wrong := list(manual_faults(graph, module.meshes or (module.mesh,))):
         raise ShardingError(*wrong)
-    for rewrite in (without_idle_moves, sums_of_pads, own_rows, places_at_zero):
+    for rewrite in (fold_identities, pad_sum_to_concatenate, iota_gather_to_batch, scatter_drop_zero_indices):
         graph = everywhere(rewrite)(graph) or graph
-    module = merge_common_values(replace(module, graph=graph))
+    module = cse(replace(module, graph=graph))
     best = _solve(module)
     if faults := _faults(
         best
@@ -124,7 +124,7 @@ def solve(module: Module) -> Solved:
             raise ShardingError(*faults)
     best = _cheapest([best, *map(_solve, alternatives(module))])
     for _ in range(FRAMED):  # what is written in frames may take annotations to values that they did not reach
-        framed = in_one_frame(best.module.graph, best.parts_of)
+        framed = slice_to_halo(best.module.graph, best.parts_of)
         found = _cheapest([best, _solve(replace(best.module, graph=framed))]) if framed else best
         if found is best:
             break

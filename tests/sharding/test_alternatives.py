@@ -13,7 +13,7 @@ from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
 from meshgen.sharding.propagate import propagate
 from meshgen.sharding.rewrites.alternatives import alternatives
-from meshgen.sharding.rewrites.slices_of_pads import slices_of_pads
+from meshgen.sharding.rewrites.slice_into_pad import slice_into_pad
 from meshgen.spec import P
 from meshgen.testing.oracle import check
 
@@ -170,7 +170,7 @@ def test_a_slice_of_padding_alone_reads_nothing_of_the_tensor_and_stays(start: i
     def cut(start: int, limit: int) -> Graph | None:
         cuts = {"start": (start,), "limit": (limit,), "stride": (1,)}
         node = Node("slice", [padded], [Value(TensorType((limit - start,), "f32"))], cuts)
-        return slices_of_pads(Graph("main", graph.inputs, [*graph.nodes, node], [node.result]))
+        return slice_into_pad(Graph("main", graph.inputs, [*graph.nodes, node], [node.result]))
 
     assert cut(start, limit) is None
     wider = cut(start, limit + 1) if start == 0 else cut(start - 1, limit)

@@ -7,8 +7,8 @@ from collections import Counter
 import pytest
 
 from meshgen.ir.graph import Module
-from meshgen.sharding.optimizations.hoist_invariants import hoist_invariants
-from meshgen.sharding.optimizations.hoist_sums import hoist_sums
+from meshgen.sharding.optimizations.collective_licm import collective_licm
+from meshgen.sharding.optimizations.loop_reduce_hoist import loop_reduce_hoist
 from meshgen.sharding.optimizations.rewrite import total_bytes
 from meshgen.sharding.optimize import optimize
 from tests.sharding.local_text import (
@@ -76,7 +76,7 @@ def test_a_collective_that_is_the_same_in_every_trip_runs_before_the_loop(body: 
     else:
         before = loop(*body)
     assert in_loops(before) == {"all_reduce": 1}
-    after = run(before, hoist_invariants)
+    after = run(before, collective_licm)
     assert counts(after.graph) == {"all_reduce": 1} and not in_loops(after)
 
 
@@ -84,7 +84,7 @@ def test_what_goes_out_of_a_loop_is_handed_in_as_it_stood_there() -> None:
     """In the order of the program, whatever the values' addresses in memory are."""
     sums = [f"%a{n} = {ar('%q')}" for n in range(12)]
     added = [f"%b{n} = {op('add', f'%a{n}', f'%b{n - 1}' if n else '%s')}" for n in range(12)]
-    after = hoist_invariants(loop(*sums, *added, f"%v = {op('add', '%b11', '%u')}", f"%o = {GROW}"))
+    after = collective_licm(loop(*sums, *added, f"%v = {op('add', '%b11', '%u')}", f"%o = {GROW}"))
     moved = [node.result for node in after.graph.nodes if node.op == "all_reduce"]
     (found,) = (node for node in after.graph.nodes if node.op == "while")
     assert len(moved) == 12 and found.operands[-12:] == moved
@@ -96,7 +96,7 @@ def test_what_goes_out_of_a_loop_is_handed_in_as_it_stood_there() -> None:
     ids=["of what changes", "of a loop that runs once", "of a sum with what changes"],
 )  # fmt: skip
 def test_a_collective_stays_in_the_loop(body: tuple[str, ...], trips: int) -> None:
-    after = run(loop(*body, trips=trips), hoist_invariants)
+    after = run(loop(*body, trips=trips), collective_licm)
     assert in_loops(after) == {"all_reduce": 1}
 
 
@@ -112,7 +112,7 @@ SUMS = {
 @pytest.mark.parametrize("name", SUMS)
 def test_what_a_loop_adds_up_is_reduced_behind_it(name: str) -> None:
     before = loop(*SUMS[name])
-    after = run(before, hoist_sums)
+    after = run(before, loop_reduce_hoist)
     assert not in_loops(after) and counts(after.graph) == {"all_reduce": 1}
 
 
@@ -129,11 +129,11 @@ NO_SUMS = {
 @pytest.mark.parametrize("name", NO_SUMS)
 def test_what_is_no_plain_sum_is_reduced_in_every_trip(name: str) -> None:
     before = loop(*NO_SUMS[name])
-    assert counts(run(before, hoist_sums).graph) == in_loops(before) == {"all_reduce": 1}
+    assert counts(run(before, loop_reduce_hoist).graph) == in_loops(before) == {"all_reduce": 1}
 
 
 def test_a_loop_that_runs_once_adds_nothing_up() -> None:
-    assert in_loops(run(loop(*SUMS["a sum"], trips=1), hoist_sums)) == {"all_reduce": 1}
+    assert in_loops(run(loop(*SUMS["a sum"], trips=1), loop_reduce_hoist)) == {"all_reduce": 1}
 
 
 def test_a_sum_in_nested_loops_leaves_both() -> None:
@@ -149,7 +149,7 @@ def test_a_sum_in_nested_loops_leaves_both() -> None:
         }""".replace("ALL", ar("%u"))
     text = LOOP.replace("%v, %o :", "%y#1, %o :")
     body = text.replace("TRIPS", "3").replace("START", "%c").replace("BODY", f"      {inner}\n      %o = {GROW}")
-    after = run(program(body, "8x12xf32"), hoist_sums)
+    after = run(program(body, "8x12xf32"), loop_reduce_hoist)
     assert not in_loops(after) and counts(after.graph) == {"all_reduce": 1}
 
 
@@ -174,7 +174,7 @@ TILES = {
 @pytest.mark.parametrize("tiles", TILES)
 def test_tiles_that_a_loop_adds_up_are_reduced_and_cut_behind_it(tiles: str) -> None:
     before = scatter_loop(*TILES[tiles], f"%v = {op('add', '%s', '%a', size='2x12')}", f"%o = {GROW}")
-    after = run(before, hoist_sums)
+    after = run(before, loop_reduce_hoist)
     assert in_loops(before) == counts(after.graph) == {"reduce_scatter": 1} and not in_loops(after)
 
 
@@ -197,7 +197,7 @@ def test_a_sum_that_needs_much_more_memory_stays_in_tiles() -> None:
     text = text.replace("%r = stablehlo.add %l#1, %l#2 : tensor<8x12xf32>", f"%r = {sums.replace('%e', '%l#1')}")
     begin = "  %z0 = stablehlo.constant dense<0.0> : tensor<f32>\n  %b0 = stablehlo.constant dense<2.0> : tensor<2x12x99xf32>\n"
     before = program(begin + text, "2x12xf32")
-    assert in_loops(run(before, hoist_sums)) == {"reduce_scatter": 1}
+    assert in_loops(run(before, loop_reduce_hoist)) == {"reduce_scatter": 1}
 
 
 def test_tied_gradients_are_reduced_once() -> None:

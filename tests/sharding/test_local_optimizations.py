@@ -11,15 +11,15 @@ import pytest
 
 from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.simulate import simulate
-from meshgen.sharding.optimizations.cancel_pairs import cancel_pairs
-from meshgen.sharding.optimizations.decompose_reductions import decompose_reductions
-from meshgen.sharding.optimizations.exchange_dims import exchange_dims
-from meshgen.sharding.optimizations.fold_reductions import fold_reductions
-from meshgen.sharding.optimizations.raise_slices import raise_slices
-from meshgen.sharding.optimizations.reassociate import reassociate
+from meshgen.sharding.optimizations.all_gather_sink import all_gather_sink
+from meshgen.sharding.optimizations.all_reduce_decompose import all_reduce_decompose
+from meshgen.sharding.optimizations.all_reduce_fold import all_reduce_fold
+from meshgen.sharding.optimizations.all_reduce_reassociate import all_reduce_reassociate
+from meshgen.sharding.optimizations.all_reduce_sink import all_reduce_sink
+from meshgen.sharding.optimizations.cancel_inverse_collectives import cancel_inverse_collectives
+from meshgen.sharding.optimizations.gather_slice_to_all_to_all import gather_slice_to_all_to_all
 from meshgen.sharding.optimizations.rewrite import total_bytes
-from meshgen.sharding.optimizations.sink_moves import sink_moves
-from meshgen.sharding.optimizations.sink_reductions import sink_reductions
+from meshgen.sharding.optimizations.slice_hoist import slice_hoist
 from meshgen.sharding.optimize import LOCAL_PASSES
 from tests.sharding.local_text import (
     HALVES,
@@ -43,52 +43,52 @@ from tests.sharding.local_text import (
 from tests.sharding.spmd_programs import RandomSpmd
 
 FIRES: dict[str, tuple[Pass, str, str, dict[str, int]]] = {
-    "folder": (fold_reductions, lines(ar("%p"), ar("%a", axes="[1]")), "8x12xf32", {"all_reduce": 1}),
+    "folder": (all_reduce_fold, lines(ar("%p"), ar("%a", axes="[1]")), "8x12xf32", {"all_reduce": 1}),
     "folder: all of two axes, one of which is sliced": (
-        fold_reductions, lines(ar("%p", "1024x4096", "[0, 1]"), cut("%a", "1024x4096", "256x4096", 0)), "256x4096xf32", {"reduce_scatter": 1, "all_reduce": 1}),
-    "folder: scattered and gathered": (fold_reductions, lines(rs("%p", "8x12", "2x12", 0), ag("%a", "2x12", "8x12", 0)), "8x12xf32", {"all_reduce": 1}),
-    "folder: a value that all have": (fold_reductions, lines(ar("%c"), op("add", "%a", "%p")), "8x12xf32", {}),
-    "folder: a maximum of what is reduced": (fold_reductions, lines(ar("%p"), op("negate", "%a"), ar("%b", kind="max")), "8x12xf32", {"all_reduce": 1}),
-    "reassociate": (reassociate, lines(ar("%p"), ar("%q"), op("add", "%a", "%b")), "8x12xf32", {"all_reduce": 1}),
-    "reassociate: axes in another order": (reassociate, lines(ar("%p", axes="[0, 1]"), ar("%q", axes="[1, 0]"), op("add", "%a", "%b")), "8x12xf32", {"all_reduce": 1}),
+        all_reduce_fold, lines(ar("%p", "1024x4096", "[0, 1]"), cut("%a", "1024x4096", "256x4096", 0)), "256x4096xf32", {"reduce_scatter": 1, "all_reduce": 1}),
+    "folder: scattered and gathered": (all_reduce_fold, lines(rs("%p", "8x12", "2x12", 0), ag("%a", "2x12", "8x12", 0)), "8x12xf32", {"all_reduce": 1}),
+    "folder: a value that all have": (all_reduce_fold, lines(ar("%c"), op("add", "%a", "%p")), "8x12xf32", {}),
+    "folder: a maximum of what is reduced": (all_reduce_fold, lines(ar("%p"), op("negate", "%a"), ar("%b", kind="max")), "8x12xf32", {"all_reduce": 1}),
+    "reassociate": (all_reduce_reassociate, lines(ar("%p"), ar("%q"), op("add", "%a", "%b")), "8x12xf32", {"all_reduce": 1}),
+    "reassociate: axes in another order": (all_reduce_reassociate, lines(ar("%p", axes="[0, 1]"), ar("%q", axes="[1, 0]"), op("add", "%a", "%b")), "8x12xf32", {"all_reduce": 1}),
     "reassociate: through a transpose and a sign": (
-        reassociate, lines(ar("%p"), turn("%a", "8x12", "12x8"), op("negate", "%b", size="12x8"), ar("%q", "12x8"), op("subtract", "%d", "%e", size="12x8")), "12x8xf32", {"all_reduce": 1}),
+        all_reduce_reassociate, lines(ar("%p"), turn("%a", "8x12", "12x8"), op("negate", "%b", size="12x8"), ar("%q", "12x8"), op("subtract", "%d", "%e", size="12x8")), "12x8xf32", {"all_reduce": 1}),
     "reassociate: through a scale": (
-        reassociate, HALVES + lines(ar("%p"), op("multiply", "%h", "%a"), ar("%q"), op("add", "%b", "%d")), "8x12xf32", {"all_reduce": 1}),
+        all_reduce_reassociate, HALVES + lines(ar("%p"), op("multiply", "%h", "%a"), ar("%q"), op("add", "%b", "%d")), "8x12xf32", {"all_reduce": 1}),
     "reassociate: a factor that all have": (
-        reassociate, lines(ar("%p"), op("multiply", "%a", "%c"), ar("%q"), op("add", "%b", "%d")), "8x12xf32", {"all_reduce": 1}),
+        all_reduce_reassociate, lines(ar("%p"), op("multiply", "%a", "%c"), ar("%q"), op("add", "%b", "%d")), "8x12xf32", {"all_reduce": 1}),
     "reassociate: scattered": (
-        reassociate, lines(rs("%p", "8x12", "2x12", 0), op("negate", "%a", size="2x12"), rs("%q", "8x12", "2x12", 0), op("add", "%b", "%d", size="2x12")), "2x12xf32", {"reduce_scatter": 1}),
+        all_reduce_reassociate, lines(rs("%p", "8x12", "2x12", 0), op("negate", "%a", size="2x12"), rs("%q", "8x12", "2x12", 0), op("add", "%b", "%d", size="2x12")), "2x12xf32", {"reduce_scatter": 1}),
     "reassociate: a choice that all make": (
-        reassociate, "  %t = stablehlo.compare GT, %c, %c : (tensor<8x12xf32>, tensor<8x12xf32>) -> tensor<8x12xi1>\n"
+        all_reduce_reassociate, "  %t = stablehlo.compare GT, %c, %c : (tensor<8x12xf32>, tensor<8x12xf32>) -> tensor<8x12xi1>\n"
         + lines(ar("%p"), ar("%q"), "stablehlo.select %t, %a, %b : tensor<8x12xi1>, tensor<8x12xf32>"), "8x12xf32", {"all_reduce": 1}),
-    "sink a reduction below a sum": (sink_reductions, ZERO + lines(ar("%p"), row_sums("%a", "8x12", "8")), "8xf32", {"all_reduce": 1}),
-    "sink a reduction below a slice": (sink_reductions, lines(ar("%p"), "stablehlo.slice %a [0:2, 0:12] : (tensor<8x12xf32>) -> tensor<2x12xf32>"), "2x12xf32", {"all_reduce": 1}),
-    "sink a reduction below a dot with what all have": (sink_reductions, lines(ar("%p"), dot("%a", "%w", "8x12", "12x4", "8x4")), "8x4xf32", {"all_reduce": 1}),
+    "sink a reduction below a sum": (all_reduce_sink, ZERO + lines(ar("%p"), row_sums("%a", "8x12", "8")), "8xf32", {"all_reduce": 1}),
+    "sink a reduction below a slice": (all_reduce_sink, lines(ar("%p"), "stablehlo.slice %a [0:2, 0:12] : (tensor<8x12xf32>) -> tensor<2x12xf32>"), "2x12xf32", {"all_reduce": 1}),
+    "sink a reduction below a dot with what all have": (all_reduce_sink, lines(ar("%p"), dot("%a", "%w", "8x12", "12x4", "8x4")), "8x4xf32", {"all_reduce": 1}),
     "decompose": (
-        decompose_reductions, lines(ar("%p", "1024x4096", "[1]"), op("tanh", "%a", size="1024x4096"), "stablehlo.convert %b : (tensor<1024x4096xf32>) -> tensor<1024x4096xbf16>"),
+        all_reduce_decompose, lines(ar("%p", "1024x4096", "[1]"), op("tanh", "%a", size="1024x4096"), "stablehlo.convert %b : (tensor<1024x4096xf32>) -> tensor<1024x4096xbf16>"),
         "1024x4096xbf16", {"reduce_scatter": 1, "all_gather": 1}),
-    "gather below an element-wise op": (sink_moves, lines(ag("%p", "8x12", "32x12", 0), ag("%q", "8x12", "32x12", 0), op("add", "%a", "%b", size="32x12")), "32x12xf32", {"all_gather": 1}),
-    "gather below what all have": (sink_moves, lines(ag("%p", "8x12", "32x12", 0), op("add", "%a", "%c", size="32x12")), "32x12xf32", {"all_gather": 1, "all_slice": 1}),
-    "gather below a sum": (sink_moves, ZERO + lines(ag("%p", "8x12", "32x12", 0), row_sums("%a", "32x12", "32")), "32xf32", {"all_gather": 1}),
-    "gather below a transpose and a sum": (sink_moves, ZERO + lines(ag("%p", "8x12", "8x48", 1), turn("%a", "8x48", "48x8"), row_sums("%b", "48x8", "48")), "48xf32", {"all_gather": 1}),
+    "gather below an element-wise op": (all_gather_sink, lines(ag("%p", "8x12", "32x12", 0), ag("%q", "8x12", "32x12", 0), op("add", "%a", "%b", size="32x12")), "32x12xf32", {"all_gather": 1}),
+    "gather below what all have": (all_gather_sink, lines(ag("%p", "8x12", "32x12", 0), op("add", "%a", "%c", size="32x12")), "32x12xf32", {"all_gather": 1, "all_slice": 1}),
+    "gather below a sum": (all_gather_sink, ZERO + lines(ag("%p", "8x12", "32x12", 0), row_sums("%a", "32x12", "32")), "32xf32", {"all_gather": 1}),
+    "gather below a transpose and a sum": (all_gather_sink, ZERO + lines(ag("%p", "8x12", "8x48", 1), turn("%a", "8x48", "48x8"), row_sums("%b", "48x8", "48")), "48xf32", {"all_gather": 1}),
     "gather below a reshape and a slice": (
-        sink_moves, lines(ag("%p", "8x12", "32x12", 0), "stablehlo.reshape %a : (tensor<32x12xf32>) -> tensor<16x2x12xf32>",
+        all_gather_sink, lines(ag("%p", "8x12", "32x12", 0), "stablehlo.reshape %a : (tensor<32x12xf32>) -> tensor<16x2x12xf32>",
                           "stablehlo.slice %b [0:16, 0:1, 0:12] : (tensor<16x2x12xf32>) -> tensor<16x1x12xf32>"), "16x1x12xf32", {"all_gather": 1}),
-    "gather below a dot": (sink_moves, lines(ag("%p", "8x12", "32x12", 0), dot("%a", "%w", "32x12", "12x4", "32x4")), "32x4xf32", {"all_gather": 1}),
+    "gather below a dot": (all_gather_sink, lines(ag("%p", "8x12", "32x12", 0), dot("%a", "%w", "32x12", "12x4", "32x4")), "32x4xf32", {"all_gather": 1}),
     "gather of rows that an op takes twice": (
-        sink_moves, lines(ag("%p", "8x12", "32x12", 0), "stablehlo.concatenate %a, %a, dim = 1 : (tensor<32x12xf32>, tensor<32x12xf32>) -> tensor<32x24xf32>", row_sums("%b", "32x24", "32")).replace("  %a", ZERO + "  %a", 1), "32xf32", {"all_gather": 1}),
+        all_gather_sink, lines(ag("%p", "8x12", "32x12", 0), "stablehlo.concatenate %a, %a, dim = 1 : (tensor<32x12xf32>, tensor<32x12xf32>) -> tensor<32x24xf32>", row_sums("%b", "32x24", "32")).replace("  %a", ZERO + "  %a", 1), "32xf32", {"all_gather": 1}),
     "two gathers joined": (
-        sink_moves, lines(ag("%p", "8x12", "32x12", 0), ag("%q", "8x12", "32x12", 0), "stablehlo.concatenate %a, %b, dim = 1 : (tensor<32x12xf32>, tensor<32x12xf32>) -> tensor<32x24xf32>"),
+        all_gather_sink, lines(ag("%p", "8x12", "32x12", 0), ag("%q", "8x12", "32x12", 0), "stablehlo.concatenate %a, %b, dim = 1 : (tensor<32x12xf32>, tensor<32x12xf32>) -> tensor<32x24xf32>"),
         "32x24xf32", {"all_gather": 1}),
-    "gather below a reduction over other axes": (sink_moves, lines(ag("%p", "8x12", "32x12", 0), ar("%a", "32x12", "[1]")), "32x12xf32", {"all_gather": 1, "all_reduce": 1}),
-    "slice above a transpose": (raise_slices, lines(ar("%p"), turn("%a", "8x12", "12x8"), cut("%b", "12x8", "12x2", 1)), "12x2xf32", {"all_reduce": 1, "all_slice": 1}),
-    "slice above a dot": (raise_slices, lines(dot("%p", "%w", "8x12", "12x4", "8x4"), cut("%a", "8x4", "2x4", 0)), "2x4xf32", {"all_slice": 1}),
-    "slice above a reduction over other axes": (raise_slices, lines(ar("%p", axes="[1]"), cut("%a", "8x12", "2x12", 0)), "2x12xf32", {"all_reduce": 1, "all_slice": 1}),
-    "slice above a gather of another dim": (raise_slices, lines(ag("%p", "8x12", "8x24", 1, "[1]"), cut("%a", "8x24", "2x24", 0)), "2x24xf32", {"all_gather": 1, "all_slice": 1}),
-    "gathered and sliced elsewhere": (exchange_dims, lines(ag("%p", "8x12", "32x12", 0), cut("%a", "32x12", "32x3", 1)), "32x3xf32", {"all_to_all": 1}),
-    "cancelled": (cancel_pairs, lines(ag("%p", "8x12", "32x12", 0), cut("%a", "32x12", "8x12", 0)), "8x12xf32", {}),
-    "cancelled: sliced from what all have": (cancel_pairs, lines(cut("%c", "8x12", "2x12", 0), ag("%a", "2x12", "8x12", 0)), "8x12xf32", {}),
+    "gather below a reduction over other axes": (all_gather_sink, lines(ag("%p", "8x12", "32x12", 0), ar("%a", "32x12", "[1]")), "32x12xf32", {"all_gather": 1, "all_reduce": 1}),
+    "slice above a transpose": (slice_hoist, lines(ar("%p"), turn("%a", "8x12", "12x8"), cut("%b", "12x8", "12x2", 1)), "12x2xf32", {"all_reduce": 1, "all_slice": 1}),
+    "slice above a dot": (slice_hoist, lines(dot("%p", "%w", "8x12", "12x4", "8x4"), cut("%a", "8x4", "2x4", 0)), "2x4xf32", {"all_slice": 1}),
+    "slice above a reduction over other axes": (slice_hoist, lines(ar("%p", axes="[1]"), cut("%a", "8x12", "2x12", 0)), "2x12xf32", {"all_reduce": 1, "all_slice": 1}),
+    "slice above a gather of another dim": (slice_hoist, lines(ag("%p", "8x12", "8x24", 1, "[1]"), cut("%a", "8x24", "2x24", 0)), "2x24xf32", {"all_gather": 1, "all_slice": 1}),
+    "gathered and sliced elsewhere": (gather_slice_to_all_to_all, lines(ag("%p", "8x12", "32x12", 0), cut("%a", "32x12", "32x3", 1)), "32x3xf32", {"all_to_all": 1}),
+    "cancelled": (cancel_inverse_collectives, lines(ag("%p", "8x12", "32x12", 0), cut("%a", "32x12", "8x12", 0)), "8x12xf32", {}),
+    "cancelled: sliced from what all have": (cancel_inverse_collectives, lines(cut("%c", "8x12", "2x12", 0), ag("%a", "2x12", "8x12", 0)), "8x12xf32", {}),
 }  # fmt: skip
 BIG = {"p": "1024x4096"}
 SIZES = {"decompose": BIG, "folder: all of two axes, one of which is sliced": BIG, "gather below what all have": {"c": "32x12"},
@@ -126,48 +126,48 @@ def test_the_pass_fires(name: str) -> None:
 
 
 KEPT: dict[str, tuple[Pass, str, str]] = {
-    "folder: two kinds": (fold_reductions, lines(ar("%p"), ar("%a", axes="[1]", kind="max")), "8x12xf32"),
-    "folder: a sum of what is used too": (fold_reductions, lines(ar("%p"), ar("%a", axes="[1]"), op("add", "%a", "%b")), "8x12xf32"),
-    "folder: devices' own values": (fold_reductions, lines(ar("%p", kind="max"), op("add", "%a", "%q"), ar("%b", kind="max")), "8x12xf32"),
-    "folder: scattered and gathered along other dims": (fold_reductions, lines(rs("%p", "8x12", "2x12", 0), ag("%a", "2x12", "2x48", 1)), "2x48xf32"),
-    "folder: two latencies cost more than the bytes": (fold_reductions, lines(ar("%p", axes="[0, 1]"), cut("%a", "8x12", "2x12", 0)), "2x12xf32"),
-    "reassociate: other axes": (reassociate, lines(ar("%p"), ar("%q", axes="[1]"), op("add", "%a", "%b")), "8x12xf32"),
-    "reassociate: another kind": (reassociate, lines(ar("%p", kind="max"), ar("%q", kind="max"), op("add", "%a", "%b")), "8x12xf32"),
-    "reassociate: devices' own factors": (reassociate, lines(ar("%p"), op("multiply", "%a", "%q"), ar("%q"), op("add", "%b", "%d")), "8x12xf32"),
+    "folder: two kinds": (all_reduce_fold, lines(ar("%p"), ar("%a", axes="[1]", kind="max")), "8x12xf32"),
+    "folder: a sum of what is used too": (all_reduce_fold, lines(ar("%p"), ar("%a", axes="[1]"), op("add", "%a", "%b")), "8x12xf32"),
+    "folder: devices' own values": (all_reduce_fold, lines(ar("%p", kind="max"), op("add", "%a", "%q"), ar("%b", kind="max")), "8x12xf32"),
+    "folder: scattered and gathered along other dims": (all_reduce_fold, lines(rs("%p", "8x12", "2x12", 0), ag("%a", "2x12", "2x48", 1)), "2x48xf32"),
+    "folder: two latencies cost more than the bytes": (all_reduce_fold, lines(ar("%p", axes="[0, 1]"), cut("%a", "8x12", "2x12", 0)), "2x12xf32"),
+    "reassociate: other axes": (all_reduce_reassociate, lines(ar("%p"), ar("%q", axes="[1]"), op("add", "%a", "%b")), "8x12xf32"),
+    "reassociate: another kind": (all_reduce_reassociate, lines(ar("%p", kind="max"), ar("%q", kind="max"), op("add", "%a", "%b")), "8x12xf32"),
+    "reassociate: devices' own factors": (all_reduce_reassociate, lines(ar("%p"), op("multiply", "%a", "%q"), ar("%q"), op("add", "%b", "%d")), "8x12xf32"),
     "reassociate: a transpose that is used too": (
-        reassociate, lines(ar("%p", "8x8"), turn("%a", "8x8", "8x8"), ar("%q", "8x8"), op("add", "%b", "%d", size="8x8"), op("add", "%b", "%e", size="8x8")), "8x8xf32"),
+        all_reduce_reassociate, lines(ar("%p", "8x8"), turn("%a", "8x8", "8x8"), ar("%q", "8x8"), op("add", "%b", "%d", size="8x8"), op("add", "%b", "%e", size="8x8")), "8x8xf32"),
     "reassociate: devices' own choices": (
-        reassociate, "  %t = stablehlo.compare GT, %q, %c : (tensor<8x12xf32>, tensor<8x12xf32>) -> tensor<8x12xi1>\n"
+        all_reduce_reassociate, "  %t = stablehlo.compare GT, %q, %c : (tensor<8x12xf32>, tensor<8x12xf32>) -> tensor<8x12xi1>\n"
         + lines(ar("%p"), ar("%q"), "stablehlo.select %t, %a, %b : tensor<8x12xi1>, tensor<8x12xf32>"), "8x12xf32"),
-    "sink: a sum that starts at 1": (sink_reductions, ONE + lines(ar("%p"), row_sums("%a", "8x12", "8")), "8xf32"),
-    "sink: a maximum of sums": (sink_reductions, ZERO + lines(ar("%p"), row_sums("%a", "8x12", "8", "maximum")), "8xf32"),
-    "sink: a dot with devices' own values": (sink_reductions, lines(turn("%q", "8x12", "12x8"), ar("%p"), dot("%b", "%a", "8x12", "12x8", "8x8")), "8x8xf32"),
+    "sink: a sum that starts at 1": (all_reduce_sink, ONE + lines(ar("%p"), row_sums("%a", "8x12", "8")), "8xf32"),
+    "sink: a maximum of sums": (all_reduce_sink, ZERO + lines(ar("%p"), row_sums("%a", "8x12", "8", "maximum")), "8xf32"),
+    "sink: a dot with devices' own values": (all_reduce_sink, lines(turn("%q", "8x12", "12x8"), ar("%p"), dot("%b", "%a", "8x12", "12x8", "8x8")), "8x8xf32"),
     "sink: a slice of what is used too": (
-        sink_reductions, lines(ar("%p"), "stablehlo.slice %a [0:4, 0:12] : (tensor<8x12xf32>) -> tensor<4x12xf32>",
+        all_reduce_sink, lines(ar("%p"), "stablehlo.slice %a [0:4, 0:12] : (tensor<8x12xf32>) -> tensor<4x12xf32>",
                                "stablehlo.concatenate %a, %b, dim = 0 : (tensor<8x12xf32>, tensor<4x12xf32>) -> tensor<12x12xf32>"), "12x12xf32"),
-    "sink: into a narrower type": (sink_reductions, lines(ar("%p"), "stablehlo.convert %a : (tensor<8x12xf32>) -> tensor<8x12xbf16>"), "8x12xbf16"),
-    "decompose: two latencies cost more": (decompose_reductions, lines(ar("%p"), "stablehlo.convert %a : (tensor<8x12xf32>) -> tensor<8x12xbf16>"), "8x12xbf16"),
+    "sink: into a narrower type": (all_reduce_sink, lines(ar("%p"), "stablehlo.convert %a : (tensor<8x12xf32>) -> tensor<8x12xbf16>"), "8x12xbf16"),
+    "decompose: two latencies cost more": (all_reduce_decompose, lines(ar("%p"), "stablehlo.convert %a : (tensor<8x12xf32>) -> tensor<8x12xbf16>"), "8x12xbf16"),
     "decompose: the wide sum is used too": (
-        decompose_reductions, lines(ar("%p", "1024x4096", "[1]"), "stablehlo.convert %a : (tensor<1024x4096xf32>) -> tensor<1024x4096xbf16>",
+        all_reduce_decompose, lines(ar("%p", "1024x4096", "[1]"), "stablehlo.convert %a : (tensor<1024x4096xf32>) -> tensor<1024x4096xbf16>",
                                     "stablehlo.convert %b : (tensor<1024x4096xbf16>) -> tensor<1024x4096xf32>", op("add", "%a", "%d", size="1024x4096")), "1024x4096xf32"),
-    "gather below devices' own values": (sink_moves, ag("%p", "8x12", "32x12", 0).join(["  %a = ", "\n"]) + lines(op("add", "%a", "%q", size="32x12")), "32x12xf32"),
+    "gather below devices' own values": (all_gather_sink, ag("%p", "8x12", "32x12", 0).join(["  %a = ", "\n"]) + lines(op("add", "%a", "%q", size="32x12")), "32x12xf32"),
     "gather below devices' own bounds": (
-        sink_moves, ZERO + lines("stablehlo.reduce(%p init: %z) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x12xf32>, tensor<f32>) -> tensor<f32>",
+        all_gather_sink, ZERO + lines("stablehlo.reduce(%p init: %z) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x12xf32>, tensor<f32>) -> tensor<f32>",
                                  ag("%q", "8x12", "32x12", 0), "stablehlo.clamp %z, %b, %a : (tensor<f32>, tensor<32x12xf32>, tensor<f32>) -> tensor<32x12xf32>"), "32x12xf32"),
     "exchange below devices' own choice": (
-        sink_moves, ZERO + lines("stablehlo.reduce(%p init: %z) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x12xf32>, tensor<f32>) -> tensor<f32>",
+        all_gather_sink, ZERO + lines("stablehlo.reduce(%p init: %z) applies stablehlo.add across dimensions = [0, 1] : (tensor<8x12xf32>, tensor<f32>) -> tensor<f32>",
                                  "stablehlo.compare GT, %a, %z : (tensor<f32>, tensor<f32>) -> tensor<i1>", a2a("%p"), a2a("%q"),
                                  "stablehlo.select %b, %d, %e : tensor<i1>, tensor<2x48xf32>"), "2x48xf32"),
-    "gather below a sum of the gathered rows": (sink_moves, ZERO + lines(ag("%p", "8x12", "8x48", 1), row_sums("%a", "8x48", "8")), "8xf32"),
-    "gather below a dot with devices' own values": (sink_moves, turn("%q", "8x12", "12x8").join(["  %t = ", "\n"]) + lines(ag("%p", "8x12", "32x12", 0), dot("%a", "%t", "32x12", "12x8", "32x8")), "32x8xf32"),
-    "gather below a dot that makes more": (sink_moves, lines(ag("%p", "8x12", "32x12", 0), dot("%a", "%w", "32x12", "12x24", "32x24")), "32x24xf32"),
-    "gather below a dot of the value with itself": (sink_moves, lines(ag("%p", "2x12", "8x12", 0), "stablehlo.dot_general %a, %a, contracting_dims = [1] x [1] : (tensor<8x12xf32>, tensor<8x12xf32>) -> tensor<8x8xf32>"), "8x8xf32"),
-    "gather of minor rows below a reshape": (sink_moves, lines(ag("%p", "8x12", "8x48", 1), "stablehlo.reshape %a : (tensor<8x48xf32>) -> tensor<384xf32>"), "384xf32"),
-    "slice above a sum of its rows": (raise_slices, ZERO + lines(turn("%p", "8x12", "12x8"), "stablehlo.concatenate %a, %a, dim = 0 : (tensor<12x8xf32>, tensor<12x8xf32>) -> tensor<24x8xf32>", cut("%b", "24x8", "6x8", 0)), "6x8xf32"),
-    "slice above a reduction over its axes": (raise_slices, lines(ar("%p"), cut("%a", "8x12", "2x12", 0)), "2x12xf32"),
-    "gathered and sliced over other axes": (exchange_dims, lines(ag("%p", "8x12", "32x12", 0), cut("%a", "32x12", "32x6", 1, "[1]")), "32x6xf32"),
-    "gathered, sliced elsewhere and used": (exchange_dims, lines(ag("%p", "8x12", "32x12", 0), cut("%a", "32x12", "32x3", 1), "stablehlo.concatenate %a, %b, dim = 1 : (tensor<32x12xf32>, tensor<32x3xf32>) -> tensor<32x15xf32>"), "32x15xf32"),
-    "sliced from devices' own values and gathered": (cancel_pairs, lines(cut("%p", "8x12", "2x12", 0), ag("%a", "2x12", "8x12", 0)), "8x12xf32"),
+    "gather below a sum of the gathered rows": (all_gather_sink, ZERO + lines(ag("%p", "8x12", "8x48", 1), row_sums("%a", "8x48", "8")), "8xf32"),
+    "gather below a dot with devices' own values": (all_gather_sink, turn("%q", "8x12", "12x8").join(["  %t = ", "\n"]) + lines(ag("%p", "8x12", "32x12", 0), dot("%a", "%t", "32x12", "12x8", "32x8")), "32x8xf32"),
+    "gather below a dot that makes more": (all_gather_sink, lines(ag("%p", "8x12", "32x12", 0), dot("%a", "%w", "32x12", "12x24", "32x24")), "32x24xf32"),
+    "gather below a dot of the value with itself": (all_gather_sink, lines(ag("%p", "2x12", "8x12", 0), "stablehlo.dot_general %a, %a, contracting_dims = [1] x [1] : (tensor<8x12xf32>, tensor<8x12xf32>) -> tensor<8x8xf32>"), "8x8xf32"),
+    "gather of minor rows below a reshape": (all_gather_sink, lines(ag("%p", "8x12", "8x48", 1), "stablehlo.reshape %a : (tensor<8x48xf32>) -> tensor<384xf32>"), "384xf32"),
+    "slice above a sum of its rows": (slice_hoist, ZERO + lines(turn("%p", "8x12", "12x8"), "stablehlo.concatenate %a, %a, dim = 0 : (tensor<12x8xf32>, tensor<12x8xf32>) -> tensor<24x8xf32>", cut("%b", "24x8", "6x8", 0)), "6x8xf32"),
+    "slice above a reduction over its axes": (slice_hoist, lines(ar("%p"), cut("%a", "8x12", "2x12", 0)), "2x12xf32"),
+    "gathered and sliced over other axes": (gather_slice_to_all_to_all, lines(ag("%p", "8x12", "32x12", 0), cut("%a", "32x12", "32x6", 1, "[1]")), "32x6xf32"),
+    "gathered, sliced elsewhere and used": (gather_slice_to_all_to_all, lines(ag("%p", "8x12", "32x12", 0), cut("%a", "32x12", "32x3", 1), "stablehlo.concatenate %a, %b, dim = 1 : (tensor<32x12xf32>, tensor<32x3xf32>) -> tensor<32x15xf32>"), "32x15xf32"),
+    "sliced from devices' own values and gathered": (cancel_inverse_collectives, lines(cut("%p", "8x12", "2x12", 0), ag("%a", "2x12", "8x12", 0)), "8x12xf32"),
 }  # fmt: skip
 KEPT_SIZES = {"decompose: the wide sum is used too": BIG, "gather below devices' own values": {"q": "32x12"}, "gather below a dot that makes more": {"w": "12x24"}, "gather below a dot of the value with itself": {"p": "2x12"},
               "reassociate: a transpose that is used too": {"p": "8x8", "q": "8x8"}}  # fmt: skip

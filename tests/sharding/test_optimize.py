@@ -11,16 +11,16 @@ from meshgen.ir.graph import Graph, Module, Value
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.materialize import materialize
-from meshgen.sharding.optimizations.cancel_pairs import cancel_pairs
-from meshgen.sharding.optimizations.drop_trivial import drop_trivial
-from meshgen.sharding.optimizations.exchange_dims import exchange_dims
-from meshgen.sharding.optimizations.fold_reductions import fold_reductions
-from meshgen.sharding.optimizations.merge_duplicates import merge_duplicates
-from meshgen.sharding.optimizations.narrow_moves import narrow_moves
-from meshgen.sharding.optimizations.raise_slices import raise_slices
-from meshgen.sharding.optimizations.replan import replan
+from meshgen.sharding.optimizations.all_gather_sink import all_gather_sink
+from meshgen.sharding.optimizations.all_reduce_fold import all_reduce_fold
+from meshgen.sharding.optimizations.cancel_inverse_collectives import cancel_inverse_collectives
+from meshgen.sharding.optimizations.canonicalize_collectives import canonicalize_collectives
+from meshgen.sharding.optimizations.collective_cse import collective_cse
+from meshgen.sharding.optimizations.convert_sink import convert_sink
+from meshgen.sharding.optimizations.gather_slice_to_all_to_all import gather_slice_to_all_to_all
+from meshgen.sharding.optimizations.reshard_replan import reshard_replan
 from meshgen.sharding.optimizations.rewrite import total_bytes
-from meshgen.sharding.optimizations.sink_moves import sink_moves
+from meshgen.sharding.optimizations.slice_hoist import slice_hoist
 from meshgen.sharding.optimize import PASSES, optimize
 from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
@@ -42,33 +42,33 @@ def test_groups_of_one_device_do_nothing() -> None:
         target=P(None, None, partial="x"),
         shape=(8, 12),
     )
-    check(module(p, reduce_(p, gather(p, moved, SUM_X, ("one",)))), drop_trivial, ["all_reduce"])
+    check(module(p, reduce_(p, gather(p, moved, SUM_X, ("one",)))), canonicalize_collectives, ["all_reduce"])
 
 
 def test_a_group_of_two_stays() -> None:
     p = Program(x=2)
-    check(module(p, gather(p, p.input(T, P("x")))), drop_trivial, ["all_gather"])
+    check(module(p, gather(p, p.input(T, P("x")))), canonicalize_collectives, ["all_gather"])
 
 
 def test_the_same_collective_is_made_once() -> None:
     p = Program(x=2)
     v = p.input(T, P("x"))
     one, two = gather(p, v), gather(p, v)
-    check(module(p, p.add("add", [one, two], T)), merge_duplicates, ["all_gather", "add"])
+    check(module(p, p.add("add", [one, two], T)), collective_cse, ["all_gather", "add"])
 
 
 def test_different_groups_are_no_duplicates() -> None:
     p = Program(x=2, y=2)
     v = p.input(T, SUM_XY)
     one, two = reduce_(p, v, P(None, None, partial="y")), reduce_(p, v, P(None, None, partial="x"), ("y",))
-    check(module(p, reduce_(p, one, axes=("y",)), reduce_(p, two)), merge_duplicates, ["all_reduce"] * 4)
+    check(module(p, reduce_(p, one, axes=("y",)), reduce_(p, two)), collective_cse, ["all_reduce"] * 4)
 
 
 def test_two_all_reduces_are_folded_with_both_reasons() -> None:
     p = Program(x=2, y=2)
     v = p.input(T, SUM_XY)
     done = check(
-        module(p, reduce_(p, reduce_(p, v, P(None, None, partial="x"), ("y",)))), fold_reductions, ["all_reduce"]
+        module(p, reduce_(p, reduce_(p, v, P(None, None, partial="x"), ("y",)))), all_reduce_fold, ["all_reduce"]
     )
     attrs = done.graph.nodes[0].attrs
     assert attrs["axes"] == ("x", "y")
@@ -87,65 +87,73 @@ def local(*axes: tuple[str, ...], kind: str = "sum") -> Module:
 
 
 def test_a_sum_over_one_axis_twice_is_not_folded_but_a_maximum_is() -> None:
-    twice = fold_reductions(local(("x",), ("x",)))
+    twice = all_reduce_fold(local(("x",), ("x",)))
     assert [n.op for n in twice.graph.nodes] == [
         "all_reduce",
         "constant",
         "multiply",
     ]  # all have it alike: twice as much
-    assert len(fold_reductions(local(("x", "y"), ("x",), kind="max")).graph.nodes) == 1
-    assert len(fold_reductions(local(("x",), ("y",))).graph.nodes) == 1
+    assert len(all_reduce_fold(local(("x", "y"), ("x",), kind="max")).graph.nodes) == 1
+    assert len(all_reduce_fold(local(("x",), ("y",))).graph.nodes) == 1
 
 
 def test_an_all_reduce_that_is_used_elsewhere_stays() -> None:
     p = Program(x=2, y=2)
     first = reduce_(p, p.input(T, SUM_XY), P(None, None, partial="x"), ("y",))
     both = module(p, reduce_(p, first), first)
-    check(both, fold_reductions, ["all_reduce", "all_reduce"])
+    check(both, all_reduce_fold, ["all_reduce", "all_reduce"])
 
 
 def test_all_reduce_and_slice_join() -> None:
     p = Program(x=2)
-    check(module(p, cut(p, reduce_(p, p.input(T, SUM_X)), P(None, "x"), dim=1)), fold_reductions, ["reduce_scatter"])
+    check(module(p, cut(p, reduce_(p, p.input(T, SUM_X)), P(None, "x"), dim=1)), all_reduce_fold, ["reduce_scatter"])
 
 
 def test_a_slice_on_other_axes_does_not_join() -> None:
     p = Program(x=2, y=2)
     check(
-        module(p, cut(p, reduce_(p, p.input(T, SUM_X)), P("y"), ("y",))), fold_reductions, ["all_reduce", "all_slice"]
+        module(p, cut(p, reduce_(p, p.input(T, SUM_X)), P("y"), ("y",))), all_reduce_fold, ["all_reduce", "all_slice"]
     )
 
 
 def test_gather_and_slice_cancel() -> None:
     p = Program(x=2)
-    check(module(p, cut(p, gather(p, p.input(T, P("x"))), P("x"))), cancel_pairs, [])
+    check(module(p, cut(p, gather(p, p.input(T, P("x"))), P("x"))), cancel_inverse_collectives, [])
 
 
 def test_slice_and_gather_cancel_only_for_a_replicated_value() -> None:
     p = Program(x=2)
     known = module(p, gather(p, cut(p, p.input(T), P("x"))))
-    check(known, cancel_pairs, [])
+    check(known, cancel_inverse_collectives, [])
     for value in known.graph.values():
         value.sharding = None
     unknown = replace(known, stage="partition")
-    assert [n.op for n in cancel_pairs(unknown).graph.nodes] == ["all_slice", "all_gather"]
+    assert [n.op for n in cancel_inverse_collectives(unknown).graph.nodes] == ["all_slice", "all_gather"]
 
 
 def test_gather_and_slice_elsewhere_is_an_exchange() -> None:
     p = Program(x=2)
-    check(module(p, cut(p, gather(p, p.input(T, P("x"))), P(None, "x"), dim=1)), exchange_dims, ["all_to_all"])
+    check(
+        module(p, cut(p, gather(p, p.input(T, P("x"))), P(None, "x"), dim=1)),
+        gather_slice_to_all_to_all,
+        ["all_to_all"],
+    )
 
 
 def test_two_opposite_exchanges_cancel() -> None:
     p = Program(x=2)
     v = p.add("all_to_all", [p.input(T, P("x"))], T, P(None, "x"), axes=("x",), split_dim=1, concat_dim=0)
-    check(module(p, p.add("all_to_all", [v], T, P("x"), axes=("x",), split_dim=0, concat_dim=1)), cancel_pairs, [])
+    check(
+        module(p, p.add("all_to_all", [v], T, P("x"), axes=("x",), split_dim=0, concat_dim=1)),
+        cancel_inverse_collectives,
+        [],
+    )
 
 
 def test_gathers_move_below_what_joins_them() -> None:
     p = Program(x=2)
     both = [gather(p, p.input(T, P("x"))) for _ in range(2)]
-    done = check(module(p, p.add("tanh", [p.add("add", both, T)], T)), sink_moves, ["add", "tanh", "all_gather"])
+    done = check(module(p, p.add("tanh", [p.add("add", both, T)], T)), all_gather_sink, ["add", "tanh", "all_gather"])
     lies = done.graph.nodes[0].sharding
     assert lies and lies.option == (("x",), ()) and lies.results == (P("x", None),)
 
@@ -155,35 +163,35 @@ def test_an_axis_of_one_device_is_not_named_twice_below_an_op() -> None:
     p = Program(x=2, one=1)
     rows = gather(p, p.input(T, P(("one", "x"))), P("one"))
     before = module(p, p.add("negate", [rows], T, P(None, partial={"one": "sum"})))
-    after = check(before, sink_moves, ["negate", "all_gather"])
+    after = check(before, all_gather_sink, ["negate", "all_gather"])
     assert all(not v.sharding.faults(v.type.shape, after.mesh) for v in after.graph.values() if v.sharding)
 
 
 def test_a_gather_moves_below_a_narrowing_cast_and_not_below_a_widening_one() -> None:
     for text, wanted in (("bf16[8,12]", ["convert", "all_gather"]), ("f64[8,12]", ["all_gather", "convert"])):
         p = Program(x=2)
-        check(module(p, p.add("convert", [gather(p, p.input(T, P("x")))], text)), sink_moves, wanted)
+        check(module(p, p.add("convert", [gather(p, p.input(T, P("x")))], text)), all_gather_sink, wanted)
 
 
 def test_an_operand_that_all_devices_hold_is_sliced() -> None:
     p = Program(x=2)
     v = p.add("add", [gather(p, p.input("f32[7,3]", P("x"))), p.input("f32[7,3]")], "f32[7,3]")
-    check(module(p, v), sink_moves, ["all_slice", "add", "all_gather"])
+    check(module(p, v), all_gather_sink, ["all_slice", "add", "all_gather"])
 
 
 def test_a_gather_with_another_use_or_another_layout_stays() -> None:
     p = Program(x=2)
     rows, columns = gather(p, p.input(T, P("x"))), gather(p, p.input(T, P(None, "x")), dim=1)
-    check(module(p, p.add("add", [rows, columns], T)), sink_moves, ["all_gather", "all_gather", "add"])
+    check(module(p, p.add("add", [rows, columns], T)), all_gather_sink, ["all_gather", "all_gather", "add"])
     p = Program(x=2)
     rows = gather(p, p.input(T, P("x")))
-    check(module(p, p.add("tanh", [rows], T), rows), sink_moves, ["all_gather", "tanh"])
+    check(module(p, p.add("tanh", [rows], T), rows), all_gather_sink, ["all_gather", "tanh"])
 
 
 def test_a_widening_cast_waits_until_the_data_has_moved() -> None:
     p = Program(x=2)
     wide = p.add("convert", [p.input("bf16[8,12]", P("x"))], T, P("x"))
-    check(module(p, gather(p, wide)), narrow_moves, ["all_gather", "convert"])
+    check(module(p, gather(p, wide)), convert_sink, ["all_gather", "convert"])
 
 
 @pytest.mark.parametrize(("kind", "wanted"), [("sum", ["convert", "all_reduce"]), ("max", ["all_reduce", "convert"])])
@@ -191,7 +199,7 @@ def test_a_sum_is_made_in_the_wide_type(kind: str, wanted: list[str]) -> None:
     p = Program(x=2)
     spec = P(None, None, partial={"x": kind})
     check(
-        module(p, reduce_(p, p.add("convert", [p.input("bf16[8,12]", spec)], T, spec), kind=kind)), narrow_moves, wanted
+        module(p, reduce_(p, p.add("convert", [p.input("bf16[8,12]", spec)], T, spec), kind=kind)), convert_sink, wanted
     )
 
 
@@ -200,22 +208,22 @@ def test_slices_rise_to_where_they_can_join() -> None:
     total = p.add("add", [reduce_(p, p.input(T, SUM_X)), p.input(T)], T)
     risen = check(
         module(p, cut(p, p.add("tanh", [total], T), P("x"))),
-        raise_slices,
+        slice_hoist,
         ["all_reduce", "all_slice", "all_slice", "add", "tanh"],
     )
-    check(risen, fold_reductions, ["reduce_scatter", "all_slice", "add", "tanh"])
+    check(risen, all_reduce_fold, ["reduce_scatter", "all_slice", "add", "tanh"])
 
 
 def test_a_slice_does_not_rise_past_an_op_with_another_use() -> None:
     p = Program(x=2)
     v = p.add("tanh", [p.input(T)], T)
-    check(module(p, cut(p, v, P("x")), v), raise_slices, ["tanh", "all_slice"])
+    check(module(p, cut(p, v, P("x")), v), slice_hoist, ["tanh", "all_slice"])
 
 
 def test_a_chain_of_reshards_is_planned_anew() -> None:
     p = Program(x=2, y=2)
     whole = gather(p, p.input(T, P("x", "y")), P(None, "y"))
-    done = check(module(p, cut(p, gather(p, whole, None, ("y",), 1), P("x"))), replan, ["all_gather"])
+    done = check(module(p, cut(p, gather(p, whole, None, ("y",), 1), P("x"))), reshard_replan, ["all_gather"])
     assert done.graph.nodes[0].attrs["axes"] == ("y",)
 
 

@@ -13,8 +13,8 @@ from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.types.inference import verify_graph
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
-from meshgen.sharding.rewrites.idle_moves import without_idle_moves
-from meshgen.sharding.rewrites.joins_last import joins_last
+from meshgen.sharding.rewrites.concatenate_sink import concatenate_sink
+from meshgen.sharding.rewrites.fold_identities import fold_identities
 from meshgen.spec import P
 from meshgen.testing.oracle import check
 from meshgen.testing.random_graphs import random_arguments, random_program
@@ -124,13 +124,13 @@ def test_ends_of_no_rows_leave_nothing_behind() -> None:
     (x,) = graph.inputs
     end = _slice(graph, _slice(graph, x, 0, 0, 1), 0, 0, 0)
     graph.outputs = [graph.add("tanh", [_join(graph, [end, x, end], 0)], [x.type]).result]
-    found = without_idle_moves(graph)
+    found = fold_identities(graph)
     assert found is not None and [node.op for node in found.nodes] == ["tanh"]
 
 
 def test_moved_joins_and_idle_moves_compute_the_same() -> None:
     modules = [(program(mode, 9, width, 1, {"x": 2}), 0) for mode in MODES for width in (1, 2)]
-    count = {joins_last: 0, without_idle_moves: 0}
+    count = {concatenate_sink: 0, fold_identities: 0}
     for module, seed in [*modules, *((random_program(seed), seed) for seed in range(200))]:
         if module.parts or any(node.op == "manual" for node in module.graph.nodes):
             continue
@@ -154,7 +154,7 @@ def test_a_join_that_several_read_stays_one_value() -> None:
     joined = _join(graph, list(graph.inputs), 0)
     inner, both = _slice(graph, joined, 0, 5, 7), _slice(graph, joined, 0, 3, 6)
     graph.outputs = [both, inner, joined]
-    found = joins_last(graph)
+    found = concatenate_sink(graph)
     assert found is not None
     assert [node.op for node in found.nodes] == ["slice", "concatenate", "slice"]
     assert found.nodes[0].operands == [graph.inputs[1]]

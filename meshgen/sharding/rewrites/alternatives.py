@@ -12,10 +12,10 @@ from dataclasses import replace
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import captured
 from meshgen.sharding.rewrites.bodies import everywhere
-from meshgen.sharding.rewrites.inner_products import inner_products
-from meshgen.sharding.rewrites.joins_last import joins_last
-from meshgen.sharding.rewrites.slices_of_joins import slices_of_joins
-from meshgen.sharding.rewrites.slices_of_pads import slices_of_pads
+from meshgen.sharding.rewrites.concatenate_sink import concatenate_sink
+from meshgen.sharding.rewrites.inner_product_unflatten import inner_product_unflatten
+from meshgen.sharding.rewrites.slice_into_concatenate import slice_into_concatenate
+from meshgen.sharding.rewrites.slice_into_pad import slice_into_pad
 
 
 def alternatives(module: Module) -> list[Module]:
@@ -86,4 +86,7 @@ def _rewritten(node: Node, moved: dict[Value, tuple[int, int]], producers: dict[
     return [sliced, Node("dot_general", operands, [node.result], dict(dot.attrs), dot.loc)]
 
 
-_REWRITES = (inner_products, *map(everywhere, (joins_last, slices_of_pads, slices_of_joins, slices_before_dots)))
+_REWRITES = (
+    inner_product_unflatten,
+    *map(everywhere, (concatenate_sink, slice_into_pad, slice_into_concatenate, slices_before_dots)),
+)

@@ -1,0 +1,182 @@
+"""Data moves after an op instead of before it, where that moves less (the RFC's AllGather Move Down).
+
+Of sharded values below element-wise ops; in a local program (stage partition) a gather also below whatever its rule says
+can be done on tiles: layouts, dots, reductions of other dims, collectives over other axes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from meshgen.ccl.cost import link_axes
+from meshgen.ir.graph import Module, Node, Value
+from meshgen.mesh import overlaps
+from meshgen.sharding.optimizations.rewrite import (
+    ELEMENTWISE,
+    MOVES,
+    Walk,
+    about,
+    meaning,
+    merged_why,
+    price,
+    price_of,
+    walk,
+)
+from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, tile_of
+
+_FREE = ELEMENTWISE | {"concatenate", "reshape", "transpose"}  # below these also where as much moves: less is computed
+_OTHER_AXES = ("all_reduce", "reduce_scatter")
+
+
+@about(*MOVES)
+def all_gather_sink(module: Module) -> Module:
+    """Before: `add(all_gather(x), all_gather(y))`, `convert(all_gather(x : f32)) : bf16`.
+
+    After: `all_gather(add(x, y))`, `all_gather(convert(x))`. The moves have no other use; an operand that all
+    devices hold is sliced (which is local). A gather goes below also if the bytes stay the same: then less is
+    computed. Moved data is not changed, so results are equal to the last bit.
+    """
+    return walk(module, _sink)
+
+
+def _sink(node: Node, walk: Walk) -> Sequence[Value] | None:
+    found = _sink_gather(node, walk) if node.operands and node.operands[0].sharding is None else None
+    return found or _sink_move(node, walk)
+
+
+def _sink_gather(node: Node, walk: Walk) -> Sequence[Value] | None:
+    """In a local program. What else the op takes must be the same on all devices: the others will compute with theirs."""
+    gathers = {v: m for v in node.operands if (m := walk.producers.get(v)) and m.op == "all_gather"}
+    for number, value in enumerate(node.operands if gathers else ()):
+        move = gathers.get(value)
+        count = walk.mesh.group_size(tuple(move.attrs["axes"])) if move else 1
+        if move is None or count == 1:
+            continue
+        if value.type.sizes[move.attrs["dim"]] != count * move.operands[0].type.sizes[move.attrs["dim"]]:
+            continue
+        loop = _loop_below(node, number, move, count, walk)
+        moved = loop and _moved_gathers(node, loop, move, gathers, walk)
+        if loop and moved and _pays_below(node, loop, count, [gathers[v] for v in moved], walk):
+            return _below(node, loop, count, moved, gathers, walk)
+    return None
+
+
+def _loop_below(node: Node, number: int, move: Node, count: int, walk: Walk) -> Loop | None:
+    """The loop of an op that runs along the gathered rows."""
+    dim, axes = move.attrs["dim"], tuple(move.attrs["axes"])
+    if node.op not in _OTHER_AXES:
+        return loop_of(node, dim, count, operand=number)
+    is_other = node.attrs.get("dim") != dim and not any(overlaps(a, b) for a in axes for b in node.attrs["axes"])
+    return Loop((dim,), dim) if is_other else None
+
+
+def _moved_gathers(node: Node, loop: Loop, move: Node, gathers: Mapping[Value, Node], walk: Walk) -> list[Value] | None:
+    """The operands whose gather goes below; None if one is neither gathered alike nor the same on all devices.
+
+    One that the op takes in several places goes below only where the loop runs along its gathered rows in all of them.
+    """
+    axes = tuple(move.attrs["axes"])
+    alike: list[Value] = []
+    for value, dim in zip(node.operands, loop.operands, strict=True):
+        made = gathers.get(value)
+        if made and dim is not None and meaning(made.attrs) == meaning(move.attrs) | {"dim": dim}:
+            alike.append(value)
+    moved = [value for value in dict.fromkeys(alike) if walk.uses[value] == alike.count(value)]
+    rest = [] if node.op in _OTHER_AXES else [value for value in node.operands if value not in moved]
+    return moved if all(walk.is_uniform(value, axes) for value in rest) else None
+
+
+def _pays_below(node: Node, loop: Loop, count: int, moves: Sequence[Node], walk: Walk) -> bool:
+    before = sum(price_of(move, walk.mesh).ring_bytes for move in moves)
+    tile = Value(tile_of(node.result.type, loop.result, count))
+    attrs = {"axes": moves[0].attrs["axes"], "dim": loop.result}
+    after = price("all_gather", attrs, tile, node.result, walk.mesh).ring_bytes
+    if node.op in _OTHER_AXES:  # of the other collective less moves too
+        own = price(node.op, node.attrs, Value(moves[0].operands[0].type), tile, walk.mesh).ring_bytes
+        before, after = before + price_of(node, walk.mesh).ring_bytes, after + own
+    return after < before or (after == before and node.op in _FREE)
+
+
+def _below(
+    node: Node, loop: Loop, count: int, moved: Sequence[Value], gathers: Mapping[Value, Node], walk: Walk
+) -> Sequence[Value]:
+    moves = [gathers[value] for value in moved]
+    axes = moves[0].attrs["axes"]
+    operands: list[Value] = []
+    for value, dim in zip(node.operands, loop.operands, strict=True):
+        if value in moved:
+            operands.append(gathers[value].operands[0])
+        elif dim is None:
+            operands.append(value)
+        else:
+            tile = Value(tile_of(value.type, dim, count), value.name, None, value.loc)
+            operands.append(walk.emit("all_slice", [value], {"axes": axes, "dim": dim}, tile, None, loc=node.loc))
+    like = Value(tile_of(node.result.type, loop.result, count), node.result.name, None, node.result.loc)
+    computed = walk.emit(node.op, operands, attrs_on_tiles(node, loop, count), like, None, loc=node.loc)
+    attrs = {"axes": axes, "dim": loop.result} | merged_why(moves, f"moved below {node.op}")
+    return [walk.emit("all_gather", [computed], attrs, node.result, None, loc=moves[0].loc)]
+
+
+def _sink_move(node: Node, walk: Walk) -> Sequence[Value] | None:
+    if node.op not in ELEMENTWISE:
+        return None
+    makers = [walk.producers.get(value) for value in node.operands]
+    moves = [made for made in makers if made and made.op in MOVES]
+    if not moves or any(m.op != moves[0].op or meaning(m.attrs) != meaning(moves[0].attrs) for m in moves):
+        return None
+    move = moves[0]
+    start = move.operands[0]
+    if any(m.operands[0].sharding != start.sharding or m.operands[0].type.shape != start.type.shape for m in moves):
+        return None
+    rest = [v for v, made in zip(node.operands, makers, strict=True) if made not in moves]
+    if not all(_passes(value, move, start, walk) for value in rest):
+        return None
+    moved = [v for v, made in zip(node.operands, makers, strict=True) if made in moves]
+    if any(walk.uses[value] != moved.count(value) for value in moved) or not _pays(node, moves, start, walk):
+        return None
+    return _moved(node, moves, start, walk)
+
+
+def _passes(value: Value, move: Node, start: Value, walk: Walk) -> bool:
+    """Whether an operand that is not moved can be brought to the form before the move without communication.
+
+    A number must be the same on all devices that exchange data: each would use its own on what becomes another's.
+    """
+    if value.type.rank == 0:
+        return value.sharding is not None or walk.is_uniform(value, link_axes(move.op, move.attrs, walk.mesh))
+    if move.op != "all_gather" or value.sharding is None or start.sharding is None or value.sharding.partial:
+        return False
+    axes = move.attrs["axes"]
+    return not any(overlaps(used, axis) for used in value.sharding.used_axes for axis in axes)
+
+
+def _pays(node: Node, moves: Sequence[Node], start: Value, walk: Walk) -> bool:
+    before = sum(price_of(m, walk.mesh).ring_bytes for m in {id(m): m for m in moves}.values())
+    source = Value(node.result.type.with_shape(start.type.shape), "", start.sharding)
+    after = price(moves[0].op, moves[0].attrs, source, node.result, walk.mesh).ring_bytes
+    return after < before or (after == before and moves[0].op == "all_gather")
+
+
+def _moved(node: Node, moves: Sequence[Node], start: Value, walk: Walk) -> Sequence[Value]:
+    move = moves[0]
+    results = {made.result: made.operands[0] for made in moves}
+    operands = [results[v] if v in results else _slice(v, move, start, walk) for v in node.operands]
+    like = Value(node.result.type.with_shape(start.type.shape), node.result.name, None, node.result.loc)
+    partial = (
+        node.result.sharding.canonical(walk.mesh).partial if node.result.sharding else ()
+    )  # of more than one device
+    lies = start.sharding and replace(start.sharding, partial=partial)
+    computed = walk.emit(node.op, operands, node.attrs, like, lies, loc=node.loc)
+    attrs = meaning(move.attrs) | merged_why(moves, f"moved below {node.op}")
+    return [walk.emit(move.op, [computed], attrs, node.result, node.result.sharding, loc=node.loc)]
+
+
+def _slice(value: Value, move: Node, start: Value, walk: Walk) -> Value:
+    if value.type.rank == 0:
+        return value
+    like = Value(value.type, value.name, None, value.loc)
+    attrs = {"axes": move.attrs["axes"], "dim": move.attrs["dim"]}
+    return walk.emit(
+        "all_slice", [value], attrs, like, start.sharding and start.sharding.without_partial(), loc=move.loc
+    )

@@ -1,0 +1,71 @@
+"""A reduction that waits for another only because of a term whose sum is known already need not wait.
+
+Works on a local program (stage partition). Mean square minus squared mean is the usual case: propagation leaves
+`%q * %m` partial, where `%m` is the sum of the partial `%q`; reducing that term again makes one sum wait for the other.
+Without it the two are independent, and `combine` makes one message of them. As many bytes are moved as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from meshgen.ir.graph import Module, Node, Value, is_float
+from meshgen.sharding.optimizations.rewrite import Walk, about, meaning, merged_why, walk
+
+_Sum = tuple[Value, tuple[str, ...]]  # what is summed, over which axes in mesh order
+
+
+@about("all_reduce")
+def all_reduce_untie(module: Module) -> Module:
+    """Before: `%m = all_reduce %q   all_reduce (%a - %q * %m)`.   After: `(all_reduce %a) - %m * %m`."""
+    sums: dict[_Sum, Value] = {}
+
+    def untie(node: Node, walk: Walk) -> Sequence[Value] | None:
+        if not _is_sum(node):
+            return None
+        found = _untied(node, walk, sums)
+        if found is None:
+            sums[node.operands[0], _axes(node, walk)] = node.result
+        return found
+
+    return walk(module, untie)
+
+
+def _is_sum(node: Node | None) -> bool:
+    return node is not None and node.op == "all_reduce" and node.attrs["kind"] == "sum"
+
+
+def _axes(node: Node, walk: Walk) -> tuple[str, ...]:
+    return tuple(sorted(node.attrs["axes"], key=walk.mesh.order))
+
+
+def _untied(node: Node, walk: Walk, sums: Mapping[_Sum, Value]) -> Sequence[Value] | None:
+    """The reduction of what is not known, and the known term put to it; None where there is no such term."""
+    made = walk.producers.get(node.operands[0])
+    if made is None or made.op not in ("add", "subtract") or not is_float(node.result.type.dtype):
+        return None
+    if not walk.single(made.result):
+        return None
+    for number, term in enumerate(made.operands):
+        factors = _known_factors(term, _axes(node, walk), walk, sums)
+        if factors is None:
+            continue
+        other = made.operands[1 - number]
+        attrs = meaning(node.attrs) | merged_why([node], "a term whose sum is known is left out of it")
+        rest = walk.emit("all_reduce", [other], attrs, other, None, loc=node.loc)
+        whole = walk.emit("multiply", factors, {}, term, None, loc=node.loc)
+        ends = [whole, rest] if number == 0 else [rest, whole]
+        return [walk.emit(made.op, ends, made.attrs, node.result, None, loc=made.loc)]
+    return None
+
+
+def _known_factors(term: Value, axes: tuple[str, ...], walk: Walk, sums: Mapping[_Sum, Value]) -> list[Value] | None:
+    """Of a product of a partial value whose sum is known and something that is a sum itself: both sums."""
+    known = walk.producers.get(term)
+    if known is None or known.op != "multiply" or not walk.single(term):
+        return None
+    for part, whole in (known.operands, known.operands[::-1]):
+        made, total = walk.producers.get(whole), sums.get((part, axes))
+        if made and _is_sum(made) and _axes(made, walk) == axes and total in walk.producers:
+            return [total, whole]
+    return None

@@ -1,0 +1,49 @@
+"""A gather and a slice, or two exchanges, that undo each other vanish."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.ir.graph import Module, Node, Value
+from meshgen.mesh import overlaps
+from meshgen.sharding.optimizations.rewrite import Walk, about, walk
+
+
+@about("all_slice", "all_gather", "all_to_all")
+def cancel_inverse_collectives(module: Module) -> Module:
+    """Before: `all_slice(all_gather(x))`, `all_gather(all_slice(x))`, `all_to_all(all_to_all(x))`.   After: `x`.
+
+    A slice of what was gathered is the device's own tile whatever the values. The other way round is right
+    only if all devices of a group sliced the same value, so only where x's sharding says so.
+    """
+    return walk(module, _cancel)
+
+
+def _cancel(node: Node, walk: Walk) -> Sequence[Value] | None:
+    if node.op not in ("all_slice", "all_gather", "all_to_all"):
+        return None
+    inner = walk.producers.get(node.operands[0])
+    if inner is None or tuple(inner.attrs.get("axes", ())) != tuple(node.attrs["axes"]):
+        return None
+    start = inner.operands[0]
+    if start.type == node.result.type and start.sharding == node.result.sharding and _undoes(node, inner, start, walk):
+        return [start]
+    return None
+
+
+def _undoes(node: Node, inner: Node, start: Value, walk: Walk) -> bool:
+    if node.op == "all_to_all":
+        ends = inner.attrs.get("concat_dim"), inner.attrs.get("split_dim")
+        return inner.op == "all_to_all" and ends == (node.attrs["split_dim"], node.attrs["concat_dim"])
+    if node.attrs["dim"] != inner.attrs.get("dim"):
+        return False
+    if (node.op, inner.op) == ("all_slice", "all_gather"):
+        return True
+    return (node.op, inner.op) == ("all_gather", "all_slice") and _is_replicated(start, node.attrs["axes"], walk)
+
+
+def _is_replicated(value: Value, axes: Sequence[str], walk: Walk) -> bool:
+    """Whether a value is provably the same on all devices of groups over `axes`."""
+    if value.sharding is None:
+        return walk.is_uniform(value, axes)
+    return not any(overlaps(used, axis) for used in value.sharding.used_axes for axis in axes)

@@ -1,0 +1,33 @@
+"""Collectives in groups of one device, transfers between shardings that mean the same, shifts by whole turns are the identity."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.ccl.cost import transfer_of
+from meshgen.ir.graph import Module, Node, Value
+from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, about, walk
+from meshgen.sharding.reshard.plan import same_layout
+
+
+@about(*SHARDING_OPS, "shift")
+def canonicalize_collectives(module: Module) -> Module:
+    """Before: `%y = all_reduce %x on one` with one=1.   After: `%x`."""
+    return walk(module, _drop)
+
+
+def _drop(node: Node, walk: Walk) -> Sequence[Value] | None:
+    if node.op not in (*SHARDING_OPS, "shift") or node.operands[0].type != node.result.type:
+        return None
+    if node.op == "shift":
+        size = walk.mesh.axis_size(node.attrs["shift_axis"])
+        same = not (node.attrs["offset"] % size if node.attrs.get("rotate") else node.attrs["offset"])
+    elif node.op == "update_halo":  # also between equal shardings, for rows may be stale: unless there are none
+        alike = node.operands[0].sharding == node.result.sharding
+        same = alike and not transfer_of(node.op, node.attrs, walk.mesh).elements
+    elif node.op in ("permute", "retile"):
+        source, target = node.attrs["source"], node.attrs["target"]
+        same = same_layout(source, target, node.result.type.with_shape(node.attrs["shape"]), walk.mesh)
+    else:
+        same = walk.mesh.group_size(node.attrs["axes"]) == 1
+    return [node.operands[0]] if same else None

@@ -1,0 +1,85 @@
+"""Moves of one kind that follow each other become one: gathers, slices and reduce_scatters of one dim, shifts along one axis.
+
+All rules hold for any per-device values: nothing is assumed to be equal on two devices.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from meshgen.ir.graph import Module, Node, Value
+from meshgen.mesh import overlaps
+from meshgen.sharding.optimizations.rewrite import Walk, about, local_type, meaning, merged_why, price, price_of, walk
+
+_ALONG_A_DIM = ("all_gather", "all_slice", "reduce_scatter")
+
+
+@about(*_ALONG_A_DIM, "shift")
+def collective_chain_fold(module: Module) -> Module:
+    """Before: `all_gather(all_gather(x) on b) on a` of one dim, `shift(shift(x) by 1) by 2`.
+
+    After: `all_gather(x) on a, b`, `shift(x) by 3`. What is gathered over some axes and sliced over the same ones in
+    another order changes places: one `permute_pairs`. The inner one has no other use, and the joint one takes no longer.
+    """
+    return walk(module, _join)
+
+
+def _join(node: Node, walk: Walk) -> Sequence[Value] | None:
+    if node.op not in (*_ALONG_A_DIM, "shift"):
+        return None
+    inner = walk.producers.get(node.operands[0])
+    if inner is None or inner.op not in (node.op, "all_gather") or not walk.single(inner.result):
+        return None
+    if inner.op == node.op:
+        return _shifted(node, inner, walk) if node.op == "shift" else _along_dim(node, inner, walk)
+    return _exchanged(node, inner, walk) if node.op == "all_slice" else None
+
+
+def _along_dim(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
+    outer, below = tuple(node.attrs["axes"]), tuple(inner.attrs["axes"])
+    same = node.attrs["dim"] == inner.attrs["dim"] and node.attrs.get("kind") == inner.attrs.get("kind")
+    if not same or any(overlaps(a, b) for a in outer for b in below) or not _nests(node, inner, walk):
+        return None
+    # A gather's outer axes are major: it joins what the inner one joined. A slice cuts what the first one cut.
+    axes = outer + below if node.op == "all_gather" else below + outer
+    return _emit(node.op, {**meaning(node.attrs), "axes": axes}, node, inner, walk)
+
+
+def _nests(node: Node, inner: Node, walk: Walk) -> bool:
+    """Whether all that lies between the two is rows of the finer tiles: rows behind a last, short one would get in between."""
+    finer, many = (inner.operands[0], inner) if node.op == "all_gather" else (node.result, node)
+    dim, count = node.attrs["dim"], walk.mesh.group_size(tuple(many.attrs["axes"]))
+    rows, tile = (local_type(value, walk.mesh).sizes[dim] for value in (inner.result, finer))
+    return rows == count * tile
+
+
+def _shifted(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
+    axis = node.attrs["shift_axis"]
+    if axis != inner.attrs["shift_axis"] or not (node.attrs.get("rotate") and inner.attrs.get("rotate")):
+        return None
+    offset = (node.attrs["offset"] + inner.attrs["offset"]) % walk.mesh.axis_size(axis)
+    return _emit("shift", {**meaning(node.attrs), "offset": offset}, node, inner, walk) if offset else inner.operands
+
+
+def _exchanged(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
+    """Tile i of the gathered tensor is that of device i of the group; device j of the slice's order takes tile j."""
+    gathered, sliced = tuple(inner.attrs["axes"]), tuple(node.attrs["axes"])
+    is_local = node.result.sharding is None and inner.operands[0].sharding is None
+    is_other_order = gathered != sliced and sorted(gathered) == sorted(sliced)
+    if not is_local or not is_other_order or node.attrs["dim"] != inner.attrs["dim"]:
+        return None
+    if inner.operands[0].type != node.result.type or not _nests(node, inner, walk):
+        return None
+    groups = walk.mesh.groups(gathered)
+    pairs = sorted((group[walk.mesh.index(target, sliced)], target) for group in groups for target in group)
+    return _emit("permute_pairs", {"axes": gathered, "pairs": tuple(pairs)}, node, inner, walk)
+
+
+def _emit(op: str, attrs: dict[str, Any], node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
+    joint = price(op, attrs, inner.operands[0], node.result, walk.mesh)
+    apart = [price_of(each, walk.mesh) for each in (inner, node)]
+    if joint.ring_bytes > sum(p.ring_bytes for p in apart) or joint.seconds > sum(p.seconds for p in apart):
+        return None
+    attrs |= merged_why([inner, node], f"two joined into one {op}")
+    return [walk.emit(op, inner.operands, attrs, node.result, node.result.sharding, loc=node.loc)]

@@ -1,0 +1,181 @@
+"""Small collectives that do not wait for each other become one message: each alone takes a latency to start.
+
+Works on a local program (stage partition), where every value is a plain buffer: buffers are flattened, joined, sent
+once, and cut apart. The joined message goes where its last part stood. Nothing else waits for it: a part may go later
+only as far as the first node that is more than a map of elements (`due`), and nodes in between that use the part move
+behind the message. So the order of all other work stays, and no cycle can arise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from meshgen.ccl.cost import link_axes
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.regions import used_by
+from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.common import bits
+from meshgen.ops.triton.registers import POINTER_TYPES
+from meshgen.sharding.optimizations.messages import MESSAGES, Writer
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, LOCAL_OPS, about, price_of
+
+# What may be put off until the message is there, if it is small; anything else stays where it is.
+_LIGHT = ELEMENTWISE | {
+    "bitcast_convert", "broadcast_in_dim", "concatenate", "constant", "dynamic_slice", "iota", "mask_padding", "pad",
+    "process_index", "reduce", "reshape", "reverse", "slice", "transpose", *LOCAL_OPS,
+}  # fmt: skip
+_LIGHT_BYTES = 1 << 20  # larger values would be held longer
+_SMALL = 1 / 8  # of the latency that is saved: what is copied no longer is joined whatever else runs
+_COPIED = 1 / 2  # ... and what is only where the step is shorter: large messages wait for all their parts
+_FULL = 4  # a message is long enough when its bytes take this many latencies
+_TINY = 256  # ... and this fraction of that fits always
+_COPIES = 4  # a part is read and written before and after the message
+_COPY_BYTES_PER_SECOND = 3e12  # HBM3 of an H100 SXM, 90 % of 3.35 TB/s (its data sheet)
+
+
+@about(*MESSAGES)
+def collective_combine(module: Module) -> Module:
+    """Before: `%a = all_reduce %x on t   %b = all_reduce %y on t`, small, `%y` not made from `%a`.
+
+    After: `%m = all_reduce (concatenate (reshape %x), (reshape %y)) on t   %a = reshape (slice %m)   %b = ...`;
+    all_gather and reduce_scatter alike. Only among the same axes, kind and dtype (gathers: width of the dtype), and of
+    types that kernels hold.
+    """
+    return replace(module, graph=_combined(module.graph, module.mesh, _SMALL))
+
+
+def collective_combine_large(module: Module) -> Module | None:
+    """A combined module with larger collectives in one message too, which may make its step longer; None if there are none."""
+    graph = _combined(module.graph, module.mesh, _COPIED)
+    return None if len(graph.nodes) == len(module.graph.nodes) else replace(module, graph=graph)
+
+
+@dataclass
+class _Bucket:
+    """Collectives that will be one message, in program order."""
+
+    due: int
+    moved: int = 0  # bytes
+    members: list[Node] = field(default_factory=list[Node])
+
+    def takes(self, place: int, moved: int, limit: float) -> bool:
+        return place < self.due and (self.moved + moved <= limit or moved * _TINY <= limit)
+
+
+def _combined(graph: Graph, mesh: Mesh, copied: float) -> Graph:
+    """The graph with messages of collectives for which copying takes up to that part of the latency that is saved."""
+    nodes = [
+        replace(n, regions=tuple(_combined(region, mesh, copied) for region in n.regions)) if n.regions else n
+        for n in graph.nodes
+    ]
+    graph = replace(graph, nodes=nodes)
+    found = [bucket.members for bucket in _buckets(graph, mesh, copied) if len(bucket.members) > 1]
+    return replace(graph, nodes=_reordered(graph.nodes, found, mesh)) if found else graph
+
+
+def _buckets(graph: Graph, mesh: Mesh, copied: float) -> list[_Bucket]:
+    """Collectives by the message that they go into, each in exactly one."""
+    due = _due(graph)
+    found: list[_Bucket] = []
+    opened: dict[Any, _Bucket] = {}
+    for place, node in enumerate(graph.nodes):
+        if node.op not in MESSAGES or not _may_join(node, mesh, copied):
+            continue
+        moved, limit, key = price_of(node, mesh).ring_bytes, _limit(node, mesh), _key(node, mesh)
+        last = due.get(node.result, len(graph.nodes))
+        bucket = opened.get(key)
+        if bucket is None or not bucket.takes(place, moved, limit):
+            bucket = opened[key] = _Bucket(last)
+            found.append(bucket)
+        bucket.members.append(node)
+        bucket.moved += moved
+        bucket.due = min(bucket.due, last)
+    return found
+
+
+def _due(graph: Graph) -> dict[Value, int]:
+    """For each value the place of the first node that cannot be put off and needs it, maybe through others that can."""
+    due: dict[Value, int] = {}
+    for place in range(len(graph.nodes) - 1, -1, -1):
+        node = graph.nodes[place]
+        needed = place
+        if is_light(node):
+            needed = min((due.get(value, len(graph.nodes)) for value in node.results), default=place)
+        for value in used_by(node):
+            due[value] = min(due.get(value, needed), needed)
+    return due
+
+
+def is_light(node: Node) -> bool:
+    """Whether a node may be put off: a map of few elements."""
+    values = (*node.operands, *node.results)
+    return node.op in _LIGHT and not node.regions and all(v.type.nbytes <= _LIGHT_BYTES for v in values)
+
+
+def _key(node: Node, mesh: Mesh) -> tuple[Any, ...]:
+    """Collectives of the same key may share a message. A gather moves bits; a reduction knows numbers of one type."""
+    dtype, axes = node.result.type.dtype, tuple(node.attrs["axes"])
+    if node.op == "all_reduce":
+        axes = tuple(sorted(axes, key=mesh.order))  # the order of a group does not matter to it
+    word = bits(dtype) if node.op == "all_gather" else dtype
+    return node.op, axes, node.attrs.get("kind"), word
+
+
+def _link(node: Node, mesh: Mesh) -> tuple[float, float]:
+    """Latency and bandwidth of the slowest link that a collective uses."""
+    links = [mesh.axis(axis) for axis in link_axes(node.op, node.attrs, mesh)]
+    return max(link.latency for link in links), min(link.bandwidth for link in links)
+
+
+def _limit(node: Node, mesh: Mesh) -> float:
+    """Bytes that a message may move."""
+    latency, bandwidth = _link(node, mesh)
+    return _FULL * latency * bandwidth
+
+
+def _may_join(node: Node, mesh: Mesh, copied: float) -> bool:
+    """Whether copying the buffers into and out of a message takes less than that part of the latency that it saves.
+
+    Kernels do the copying: what they cannot hold goes alone.
+    """
+    if node.result.type.dtype not in POINTER_TYPES or not price_of(node, mesh).ring_bytes:
+        return False
+    copies = _COPIES * max(node.operands[0].type.nbytes, node.result.type.nbytes)
+    return copies / _COPY_BYTES_PER_SECOND <= copied * _link(node, mesh)[0]
+
+
+def _reordered(nodes: Sequence[Node], found: list[list[Node]], mesh: Mesh) -> list[Node]:
+    """The nodes with each group's message where its last member was, and behind it what had to wait for it."""
+    group_of = {node: group for group in found for node in group}
+    kept: list[Node] = []
+    late: list[Node] = []
+    missing: set[Value] = set()
+    for node in nodes:
+        group = group_of.get(node)
+        if group is None and missing.isdisjoint(used_by(node)):
+            kept.append(node)
+        elif group is None:
+            late.append(node)
+            missing.update(node.results)
+        elif node is not group[-1]:
+            missing.update(node.results)
+        else:
+            kept += Writer(mesh).message(group)
+            missing.difference_update(value for member in group for value in member.results)
+            late = _released(late, kept, missing)
+    assert not late, "a node waited for a message that never came"
+    return kept
+
+
+def _released(late: list[Node], kept: list[Node], missing: set[Value]) -> list[Node]:
+    """Move what has waited long enough to `kept`; returns what waits on."""
+    rest: list[Node] = []
+    for node in late:
+        if missing.isdisjoint(used_by(node)):
+            kept.append(node)
+            missing.difference_update(node.results)
+        else:
+            rest.append(node)
+    return rest

@@ -1,0 +1,44 @@
+"""The same collective of the same value is made once; also what leads to it: casts, layouts, sums, constants."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from meshgen.ir.graph import Module, Node, Value
+from meshgen.ir.spread import stored_bytes
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, SHARDING_OPS, Walk, meaning, walk
+
+_PURE = ELEMENTWISE | {
+    *SHARDING_OPS, "transpose", "reshape", "broadcast_in_dim", "slice", "reverse", "reduce", "constant"
+}  # fmt: skip
+
+_CONSTANT_BYTES = 4096  # larger constants are not compared
+
+
+def collective_cse(module: Module) -> Module:
+    """Before: `%a = all_gather %x on t   %b = all_gather %x on t`.   After: `%b` is `%a`."""
+    seen: dict[Any, Value] = {}
+
+    def merge(node: Node, walk: Walk) -> Sequence[Value] | None:
+        if node.op not in _PURE:
+            return None
+        if node.op == "constant" and node.result.type.nbytes > _CONSTANT_BYTES:
+            return None
+        attrs = tuple(sorted((name, _hashable(value)) for name, value in meaning(node.attrs).items()))
+        key = (node.op, tuple(node.operands), attrs, node.result.type, node.result.sharding)
+        if key in seen and seen[key] in walk.producers:  # not from another region: that may run less often
+            return [seen[key]]
+        seen[key] = node.result
+        return None
+
+    return walk(module, merge)
+
+
+def _hashable(value: Any) -> Any:
+    """An attribute as a key; the numbers of a constant by their bits."""
+    if isinstance(value, np.ndarray):
+        return value.shape, stored_bytes(value)
+    return value.tobytes() if isinstance(value, np.generic) else value

@@ -1,0 +1,40 @@
+"""A widening cast comes after the collective, which so moves the narrower type."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.ir.graph import Module, Node, Value, is_float
+from meshgen.sharding.optimizations.rewrite import MOVES, Walk, price, walk
+
+
+def convert_sink(module: Module) -> Module:
+    """Before: `all_gather(convert(x : bf16) : f32)`.   After: `convert(all_gather(x)) : f32`.
+
+    Also for reductions by max and min, which widening does not change. Not for sums: rounding would.
+    """
+    return walk(module, _narrow)
+
+
+def _narrow(node: Node, walk: Walk) -> Sequence[Value] | None:
+    if not (node.op in MOVES or (node.op in ("all_reduce", "reduce_scatter") and node.attrs["kind"] in ("max", "min"))):
+        return None
+    cast = walk.producers.get(node.operands[0])
+    if cast is None or cast.op != "convert":
+        return None
+    source = cast.operands[0]
+    old, new = source.type, cast.result.type
+    if old.numpy_dtype.itemsize >= new.numpy_dtype.itemsize or (
+        node.op not in MOVES and not _keeps_order(old.dtype, new.dtype)
+    ):
+        return None
+    like = Value(old.with_shape(node.result.type.shape), source.name, node.result.sharding, node.result.loc)
+    if price(node.op, node.attrs, source, like, walk.mesh).ring_bytes == 0:
+        return None
+    moved = walk.emit(node.op, [source], node.attrs, like, node.result.sharding, loc=node.loc)
+    return [walk.emit("convert", [moved], cast.attrs, node.result, node.result.sharding, loc=cast.loc)]
+
+
+def _keeps_order(old: str, new: str) -> bool:
+    """Whether the wider type holds every value of the narrower."""
+    return is_float(old) and is_float(new)

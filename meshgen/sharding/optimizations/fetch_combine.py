@@ -1,0 +1,153 @@
+"""Fetches of rows that do not wait for each other share a message, where the busiest device then moves less.
+
+Works on a local program (stage partition). What is taken apart of a fused weight, or joined from two tensors, is
+fetched in pieces, and each piece keeps other devices busy: on its own every fetch takes as long as its busiest device,
+in one message only the sum of what a device sends or receives counts. Windows of one tensor that overlap, as the taps
+of a stencil, are fetched once.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from meshgen.ccl.halo import Part, RowFetch, rows_moved
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.mesh import Mesh
+from meshgen.sharding.optimizations.collective_combine import is_light
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, about, merged_why
+
+_MASKS = ELEMENTWISE | {"broadcast_in_dim", "constant", "iota", "pad", "process_index", "slice"}
+
+
+@about("fetch_rows")
+def fetch_combine(module: Module) -> Module:
+    """Before: `%a = fetch_rows %x base = 0   %b = fetch_rows %x base = 64`, `%x` or other tensors with such rows.
+
+    After: `%m = fetch_rows %x parts = [...]   %a = slice %m   %b = slice %m`, where the first one stood.
+    """
+    return replace(module, graph=_joined(module.graph, module.mesh))
+
+
+@dataclass
+class _Message:
+    """Fetches of one message, in program order."""
+
+    place: int  # of the first
+    last: int  # place of the last
+    members: list[Node] = field(default_factory=list[Node])
+    fetches: list[RowFetch] = field(default_factory=list[RowFetch])
+
+
+def _joined(graph: Graph, mesh: Mesh) -> Graph:
+    nodes = [
+        replace(n, regions=tuple(_joined(region, mesh) for region in n.regions)) if n.regions else n
+        for n in graph.nodes
+    ]
+    found = [message for message in _messages(nodes, mesh) if len(message.members) > 1]
+    if not found:
+        return replace(graph, nodes=nodes)
+    first = {message.members[0]: message for message in found}
+    gone = {node for message in found for node in message.members}
+    kept: list[Node] = []
+    for node in nodes:
+        kept += _write(first[node]) if node in first else [] if node in gone else [node]
+    return replace(graph, nodes=kept)
+
+
+def _messages(nodes: list[Node], mesh: Mesh) -> list[_Message]:
+    made = {value: place for place, node in enumerate(nodes) for value in node.results}
+    opened: dict[Any, list[_Message]] = {}
+    for place, node in enumerate(nodes):
+        if node.op != "fetch_rows" or any(node.attrs.get(name) for name in ("wrap", "parts", "divisor")):
+            continue
+        fetch = _fetch(node, mesh)
+        messages = opened.setdefault(_key(node), [])
+        for message in messages:
+            is_known = made.get(node.operands[0], -1) < message.place
+            if is_known and _is_near(node, message, nodes[message.last + 1 : place]) and _pays(message, node, fetch):
+                break
+        else:
+            message = _Message(place, place)
+            messages.append(message)
+        message.last = place
+        message.members.append(node)
+        message.fetches.append(fetch)
+    return [message for messages in opened.values() for message in messages]
+
+
+def _fetch(node: Node, mesh: Mesh) -> RowFetch:
+    dim, attrs = node.attrs["dim"], node.attrs
+    tile, rows = node.operands[0].type.sizes[dim], node.result.type.sizes[dim]
+    return RowFetch(mesh.group_size(tuple(attrs["axes"])), tile, attrs["base"], attrs["step"], rows, attrs["limit"])
+
+
+def _key(node: Node) -> tuple[Any, ...]:
+    """Fetches of the same key may share a message: their rows are alike."""
+    dim, kind = node.attrs["dim"], node.operands[0].type
+    return tuple(node.attrs["axes"]), dim, kind.dtype, kind.sizes[:dim], kind.sizes[dim + 1 :]
+
+
+def _is_near(node: Node, message: _Message, between: list[Node]) -> bool:
+    """Whether a fetch belongs to a message: it is of one of its tensors, or no work but on single elements lies between."""
+    if any(other.operands == node.operands for other in message.members):
+        return True
+    return all(is_light(other) or (other.op in _MASKS and not other.regions) for other in between)
+
+
+def _pays(message: _Message, node: Node, fetch: RowFetch) -> bool:
+    """Whether the fetch and those of the message move less together than apart."""
+    members, fetches = [*message.members, node], [*message.fetches, fetch]
+    return _moved(members, fetches) < _moved(message.members, message.fetches) + fetch.moved()
+
+
+def _moved(members: Sequence[Node], fetches: Sequence[RowFetch]) -> int:
+    hull = _hull(members, fetches)
+    return hull.moved() if hull else rows_moved(fetches)
+
+
+def _hull(members: Sequence[Node], fetches: Sequence[RowFetch]) -> RowFetch | None:
+    """The one window around all those of the same tensor, where that moves no more than its parts."""
+    first = fetches[0]
+    if any(m.operands != members[0].operands for m in members) or any(f.step != first.step for f in fetches):
+        return None
+    base, stop = min(f.base for f in fetches), max(f.base + f.rows for f in fetches)
+    hull = replace(first, base=base, rows=stop - base, limit=max(f.limit for f in fetches))
+    return hull if hull.moved() <= rows_moved(fetches) else None
+
+
+def _write(message: _Message) -> list[Node]:
+    """The tensors joined, their one fetch, and its result cut apart; the cuts make the values of the members."""
+    first, dim = message.members[0], message.members[0].attrs["dim"]
+    nodes: list[Node] = []
+
+    def emit(op: str, operands: list[Value], rows: int, **attrs: Any) -> Value:
+        sizes = [rows if d == dim else size for d, size in enumerate(operands[0].type.sizes)]
+        result = Value(operands[0].type.with_shape(sizes), loc=first.loc)
+        nodes.append(Node(op, operands, [result], attrs, first.loc))
+        return result
+
+    tensors = list(dict.fromkeys(node.operands[0] for node in message.members))
+    tiles = [value.type.sizes[dim] for value in tensors]
+    source = tensors[0] if len(tensors) == 1 else emit("concatenate", tensors, sum(tiles), dim=dim)
+    counts = [fetch.rows for fetch in message.fetches]
+    attrs: dict[str, Any] = {name: first.attrs[name] for name in ("axes", "dim")}
+    attrs |= merged_why(message.members, f"{len(counts)} fetches in one message: its busiest device moves less")
+    if hull := _hull(message.members, message.fetches):
+        result = emit("fetch_rows", [source], hull.rows, **attrs, base=hull.base, step=hull.step, limit=hull.limit)
+        starts = [fetch.base - hull.base for fetch in message.fetches]
+    else:
+        begin = dict(zip(tensors, itertools.accumulate(tiles, initial=0), strict=False))
+        pairs = zip(message.members, message.fetches, strict=True)
+        parts = tuple(number for node, fetch in pairs for number in Part(begin[node.operands[0]], fetch).numbers)
+        ends = {name: first.attrs[name] for name in ("base", "step", "limit")}
+        result = emit("fetch_rows", [source], sum(counts), **attrs, **ends, parts=parts)
+        starts = list(itertools.accumulate(counts, initial=0))[:-1]
+    for node, start, count in zip(message.members, starts, counts, strict=True):
+        low, high = [0] * result.type.rank, [*result.type.sizes]
+        low[dim], high[dim] = start, start + count
+        emit("slice", [result], count, start=tuple(low), limit=tuple(high), stride=(1,) * len(low))
+        nodes[-1].results[:] = node.results
+    return nodes

@@ -1,0 +1,34 @@
+"""What is gathered along one dim and sliced along another moves once: an exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.ir.graph import Module, Node, Value
+from meshgen.sharding.optimizations.rewrite import Walk, about, merged_why, price, price_of, walk
+
+
+@about("all_slice")
+def gather_slice_to_all_to_all(module: Module) -> Module:
+    """Before: `all_slice(all_gather(x) along 0) along 1`, on the same axes.   After: `all_to_all(x) split 1 concat 0`.
+
+    Whatever devices hold: both ends of the pair are told by positions in the group. The gather has no other use.
+    """
+    return walk(module, _exchange)
+
+
+def _exchange(node: Node, walk: Walk) -> Sequence[Value] | None:
+    inner = walk.producers.get(node.operands[0]) if node.op == "all_slice" else None
+    if inner is None or inner.op != "all_gather" or tuple(inner.attrs["axes"]) != tuple(node.attrs["axes"]):
+        return None
+    split, concat = node.attrs["dim"], inner.attrs["dim"]
+    if split == concat or not walk.single(inner.result):
+        return None
+    attrs = {"axes": node.attrs["axes"], "split_dim": split, "concat_dim": concat}
+    if (
+        price("all_to_all", attrs, inner.operands[0], node.result, walk.mesh).ring_bytes
+        > price_of(inner, walk.mesh).ring_bytes
+    ):
+        return None  # fewer rows than devices: every block is padded to one
+    attrs |= merged_why([inner, node], "gathered and sliced elsewhere: an exchange")
+    return [walk.emit("all_to_all", inner.operands, attrs, node.result, node.result.sharding, loc=node.loc)]

@@ -1,0 +1,265 @@
+"""Mean and squared deviations in one exchange instead of two that wait for each other.
+
+Works on a local program (stage partition). Devices exchange (mean, squared deviations from it) of their rows instead
+of first the sum and then the deviations from the mean of all: for any m, and each device's own mean u over n rows,
+sum (x - m)^2 = sum (x - u)^2 + n (u - m)^2. Nothing cancels, unlike in sum of squares minus square of sum. A reduction
+cannot combine such pairs, so they are gathered: that moves no more bytes in groups of two, and in larger ones more,
+where the two reductions stay.
+
+Source: Chan, Golub, LeVeque, "Updating formulae and a pairwise algorithm for computing sample variances", 1979.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from meshgen.ccl.cost import collective_seconds, ring_bytes
+from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
+from meshgen.mesh import Mesh
+from meshgen.ops.evaluate.evaluator import evaluate_node
+from meshgen.sharding.optimizations.rewrite import about, merged_why, price_of, without_dead
+
+_EXACT = ("f32", "f64")  # statistics in narrower types lose more by another order
+
+_ARITHMETIC = ("add", "subtract", "multiply", "divide", "convert", "maximum")  # how numbers of rows are written
+
+
+@about("all_reduce")
+def mean_variance_merge(module: Module) -> Module:
+    """Before: `%m = all_reduce (s sum x)   %v = all_reduce (t sum (x - %m)^2)`, on the same axes.
+
+    After: `%g = all_gather (s sum x, t sum (x - u)^2)` with each device's own mean u, and both values from it.
+    """
+    return replace(module, graph=_merged(module.graph, module.mesh))
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """`reduction` of `operand` over `dims`, times `scale`, in a shape that only has other dims of size 1."""
+
+    operand: Value
+    dims: tuple[int, ...]
+    scale: float
+
+
+@dataclass(frozen=True)
+class Pair:
+    """Two reductions: `scale` sums of x, then of squared deviations of x from what the first made."""
+
+    first: Node
+    second: Node
+    mean: Statistic
+    squares: Statistic
+
+    @property
+    def x(self) -> Value:
+        return self.mean.operand
+
+    @property
+    def rows(self) -> int:
+        """Elements that a device sums up for each statistic."""
+        return math.prod(self.x.type.sizes[d] for d in self.mean.dims)
+
+
+def _merged(graph: Graph, mesh: Mesh) -> Graph:
+    nodes = [
+        replace(n, regions=tuple(_merged(region, mesh) for region in n.regions)) if n.regions else n
+        for n in graph.nodes
+    ]
+    graph = replace(graph, nodes=nodes)
+    producers = graph.producers()
+    pairs: dict[Node, Pair] = {}
+    for node in nodes:
+        pair = find_pair(node, producers)
+        if pair and pair.first not in pairs and _pays(pair, mesh):
+            pairs[pair.first] = pair
+    if not pairs:
+        return graph
+    gone = {pair.second for pair in pairs.values()}
+    kept: list[Node] = []
+    for node in nodes:
+        kept += _Writer(mesh, pairs[node]).nodes if node in pairs else [] if node in gone else [node]
+    return without_dead(replace(graph, nodes=kept))
+
+
+def _pays(pair: Pair, mesh: Mesh) -> bool:
+    """Whether one gather takes less time than two reductions and moves no more."""
+    row = _row(pair)
+    attrs: dict[str, Any] = {**pair.first.attrs, "dim": 0}
+    full = row.with_shape((mesh.group_size(tuple(attrs["axes"])), row.sizes[1]))
+    moved = ring_bytes("all_gather", attrs, row, full, mesh)
+    old = [price_of(node, mesh) for node in (pair.first, pair.second)]
+    seconds = collective_seconds("all_gather", attrs, row, full, mesh)
+    return 0 < moved <= sum(p.ring_bytes for p in old) and seconds < sum(p.seconds for p in old)
+
+
+def _row(pair: Pair) -> TensorType:
+    """What a device gives to the others: its two statistics, flattened."""
+    return pair.first.result.type.with_shape((1, 2 * pair.first.result.type.size))
+
+
+def find_pair(second: Node, producers: Mapping[Value, Node]) -> Pair | None:
+    """The pair that an all_reduce of squared deviations belongs to, if all is proven that the merge needs."""
+    if not _is_sum(second) or (squares := _statistic(second.operands[0], producers)) is None:
+        return None
+    square = producers.get(squares.operand)
+    if square is None or square.op != "multiply" or square.operands[0] is not square.operands[1]:
+        return None
+    centered = producers.get(square.operands[0])
+    if centered is None or centered.op != "subtract":
+        return None
+    x, spread = centered.operands
+    first = _origin(spread, squares.dims, producers)
+    if first is None or not _is_sum(first) or set(first.attrs["axes"]) != set(second.attrs["axes"]):
+        return None
+    mean = _statistic(first.operands[0], producers)
+    is_proven = mean and mean.operand is x and mean.dims == squares.dims and mean.scale and x.type.size
+    return Pair(first, second, mean, squares) if mean and is_proven else None
+
+
+def _is_sum(node: Node) -> bool:
+    return node.op == "all_reduce" and node.attrs["kind"] == "sum" and node.result.type.dtype in _EXACT
+
+
+def _shown(sizes: Sequence[int]) -> list[int]:
+    """Sizes without those of 1: equal ones mean the same elements in the same order."""
+    return [size for size in sizes if size != 1]
+
+
+def _statistic(value: Value, producers: Mapping[Value, Node]) -> Statistic | None:
+    """Follow a value back over scales and dims of size 1 to the sum that it is made of."""
+    scale = 1.0
+    while (node := producers.get(value)) is not None:
+        if node.op == "reduce":
+            is_plain = node.attrs["kind"] == "add" and _scalar(node.operands[1], producers) == 0
+            return Statistic(node.operands[0], tuple(sorted(node.attrs["dims"])), scale) if is_plain else None
+        if node.op in ("multiply", "divide"):
+            left, right = (_scalar(v, producers) for v in node.operands)
+            value = node.operands[0]
+            if right is None and left is not None and node.op == "multiply":
+                right, value = left, node.operands[1]
+            if not right or not math.isfinite(right):
+                return None
+            scale = scale * right if node.op == "multiply" else scale / right
+        elif _keeps_order(node):
+            value = node.operands[0]
+        else:
+            return None
+    return None
+
+
+def _keeps_order(node: Node) -> bool:
+    """Whether an op only adds or removes dims of size 1."""
+    if node.op not in ("reshape", "broadcast_in_dim"):
+        return False
+    dims = node.attrs.get("dims", ())
+    return _shown(node.operands[0].type.sizes) == _shown(node.result.type.sizes) and tuple(sorted(dims)) == dims
+
+
+def _scalar(value: Value, producers: Mapping[Value, Node]) -> float | None:
+    """The number that a value has everywhere, if it is made of constants only."""
+    while (node := producers.get(value)) is not None and node.op in ("broadcast_in_dim", "reshape"):
+        value = node.operands[0]
+    if node is None:
+        return None
+    if node.op == "constant":
+        numbers = np.unique(np.asarray(node.attrs["value"], np.float64))
+        return float(numbers[0]) if numbers.size == 1 else None
+    if node.op not in _ARITHMETIC or value.type.rank:
+        return None
+    parts = [_scalar(operand, producers) for operand in node.operands]
+    known = [np.asarray(p, v.type.numpy_dtype) for p, v in zip(parts, node.operands, strict=True) if p is not None]
+    return float(evaluate_node(node, known)[0]) if len(known) == len(parts) else None
+
+
+def _origin(spread: Value, dims: tuple[int, ...], producers: Mapping[Value, Node]) -> Node | None:
+    """What was spread along `dims` to a larger shape, the other dims in their order; None if not so."""
+    labels: list[int | None] = [d if d not in dims and s != 1 else None for d, s in enumerate(spread.type.sizes)]
+    value = spread
+    while (node := producers.get(value)) is not None and node.op in ("broadcast_in_dim", "reshape"):
+        operand = node.operands[0].type.sizes
+        if node.op == "reshape":
+            if _shown(operand) != _shown(node.result.type.sizes):
+                return None
+            shown = iter([label for label, s in zip(labels, node.result.type.sizes, strict=True) if s != 1])
+            labels = [next(shown) if s != 1 else None for s in operand]
+        else:
+            labels = [labels[d] if s != 1 else None for d, s in zip(node.attrs["dims"], operand, strict=True)]
+        value = node.operands[0]
+    wanted = [d for d, s in enumerate(spread.type.sizes) if d not in dims and s != 1]
+    named = [label for label, s in zip(labels, value.type.sizes, strict=True) if s != 1]
+    return node if named == wanted else None
+
+
+class _Writer:
+    """Writes the exchange of a pair; its last nodes make the values that the two reductions made."""
+
+    def __init__(self, mesh: Mesh, pair: Pair) -> None:
+        self.nodes: list[Node] = []
+        self._pair = pair
+        count = pair.first.result.type.size
+        size = mesh.group_size(tuple(pair.first.attrs["axes"]))
+        scale = 1 / (pair.mean.scale * pair.rows)  # from what the first reduction is given to a mean
+        given = self._emit("reshape", [pair.first.operands[0]], (1, count))
+        own = self._scaled(given, scale)
+        squares = self._scaled(self._own_squares(own), pair.squares.scale)
+        row = self._emit("concatenate", [given, squares], (1, 2 * count), dim=1)
+        attrs: dict[str, Any] = {"axes": tuple(pair.first.attrs["axes"]), "dim": 0}
+        note = "each device's own mean and squared deviations, in one exchange"
+        attrs |= {"why": note} | merged_why([pair.first, pair.second], note)
+        both = self._emit("all_gather", [row], (size, 2 * count), **attrs)
+        sums, deviations = (self._columns(both, i * count, count) for i in (0, 1))
+        total = self._total(sums)
+        self._end(total, pair.first)
+        spread = self._emit("broadcast_in_dim", [total], (size, count), dims=(1,))
+        apart = self._emit("subtract", [self._scaled(sums, scale), spread], (size, count))
+        between = self._emit("multiply", [apart, apart], (size, count))
+        weighted = self._scaled(between, pair.rows * pair.squares.scale)
+        self._end(self._total(self._emit("add", [deviations, weighted], (size, count))), pair.second)
+
+    def _emit(self, op: str, operands: Sequence[Value], shape: Sequence[int], **attrs: Any) -> Value:
+        loc = self._pair.second.loc
+        result = Value(operands[0].type.with_shape(shape), loc=loc)
+        self.nodes.append(Node(op, list(operands), [result], attrs, loc))
+        return result
+
+    def _constant(self, number: float, shape: Sequence[int]) -> Value:
+        kind = self._pair.x.type.with_shape(shape)
+        value = np.broadcast_to(np.asarray(number, kind.numpy_dtype), tuple(shape))
+        result = Value(kind, loc=self._pair.second.loc)
+        self.nodes.append(Node("constant", [], [result], {"value": value}, self._pair.second.loc))
+        return result
+
+    def _scaled(self, value: Value, scale: float) -> Value:
+        sizes = value.type.sizes
+        return value if scale == 1 else self._emit("multiply", [value, self._constant(scale, sizes)], sizes)
+
+    def _own_squares(self, own: Value) -> Value:
+        """Squared deviations of the device's rows from their own mean, as one row."""
+        x, dims = self._pair.x, self._pair.mean.dims
+        kept = tuple(d for d in range(x.type.rank) if d not in dims)
+        means = self._emit("reshape", [own], [x.type.sizes[d] for d in kept])
+        spread = self._emit("broadcast_in_dim", [means], x.type.sizes, dims=kept)
+        apart = self._emit("subtract", [x, spread], x.type.sizes)
+        squares = self._emit("multiply", [apart, apart], x.type.sizes)
+        zero = self._constant(0, ())
+        total = self._emit("reduce", [squares, zero], means.type.sizes, dims=dims, kind="add")
+        return self._emit("reshape", [total], own.type.sizes)
+
+    def _columns(self, value: Value, start: int, count: int) -> Value:
+        rows = value.type.sizes[0]
+        attrs = {"start": (0, start), "limit": (rows, start + count), "stride": (1, 1)}
+        return self._emit("slice", [value], (rows, count), **attrs)
+
+    def _total(self, value: Value) -> Value:
+        zero = self._constant(0, ())
+        return self._emit("reduce", [value, zero], value.type.sizes[1:], dims=(0,), kind="add")
+
+    def _end(self, value: Value, node: Node) -> None:
+        self._emit("reshape", [value], node.result.type.sizes)
+        self.nodes[-1].results[:] = node.results

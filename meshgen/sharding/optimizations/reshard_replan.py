@@ -1,0 +1,58 @@
+"""A chain of reshards is planned anew from where it starts, where that is cheaper."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.ir.graph import Module, Node, Value
+from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, merged_why, price_of, walk
+from meshgen.sharding.reshard.plan import ReshardPlan, plan_reshard
+from meshgen.sharding.reshard.problem import PICOSECONDS, TRANSFERS, Cost
+
+_LONGEST = 8  # links of a chain that are looked at: keeps the walk linear
+
+
+def reshard_replan(module: Module) -> Module:
+    """Before: `permute(all_gather(x))`, `all_slice(all_to_all(x))`, ...   After: the cheapest plan from x.
+
+    Only where the shardings of both ends are known, and both time and bytes do not grow. Links of the chain that have other
+    uses stay, so leaving them out saves nothing.
+    """
+    return walk(module, _replan)
+
+
+def _replan(node: Node, walk: Walk) -> Sequence[Value] | None:
+    if node.op not in SHARDING_OPS or (target := node.result.sharding) is None:
+        return None
+    chain = [node]
+    spent = _cost(node, walk)
+    best: tuple[Cost, ReshardPlan, list[Node]] | None = None
+    exclusive = True
+    while (made := walk.producers.get(chain[-1].operands[0])) and made.op in SHARDING_OPS and len(chain) < _LONGEST:
+        exclusive = exclusive and walk.single(made.result)
+        spent = _sum(spent, _cost(made, walk)) if exclusive else spent
+        chain.append(made)
+        start = made.operands[0]
+        if start.sharding is None:
+            break
+        plan = plan_reshard(start.type, start.sharding, target, walk.mesh)
+        if plan.cost < spent and plan.ring_bytes <= spent[1] and (best is None or plan.cost < best[0]):
+            best = plan.cost, plan, list(chain)
+    return _write(node, best[1], best[2], walk) if best else None
+
+
+def _cost(node: Node, walk: Walk) -> Cost:
+    found = price_of(node, walk.mesh)
+    return round(found.seconds * PICOSECONDS), found.ring_bytes, int(node.op in TRANSFERS), 1
+
+
+def _sum(left: Cost, right: Cost) -> Cost:
+    return left[0] + right[0], left[1] + right[1], left[2] + right[2], left[3] + right[3]
+
+
+def _write(node: Node, plan: ReshardPlan, chain: list[Node], walk: Walk) -> Sequence[Value]:
+    value = chain[-1].operands[0]
+    for step in plan.steps:
+        attrs = {**step.attrs, **merged_why(chain[::-1], "a chain planned anew")}
+        value = walk.emit(step.op, [value], attrs, node.result, step.sharding, loc=node.loc)
+    return [value]

@@ -1,0 +1,124 @@
+"""A slice comes before the ops that make what is sliced: each device computes only its part.
+
+Of sharded values before element-wise ops; in a local program (stage partition) before whatever its rule says can be done on
+tiles, and before collectives over other axes, of which so less moves. Every device slices its own value, so nothing is
+assumed to be equal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from dataclasses import replace
+
+from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
+from meshgen.ir.regions import used_values
+from meshgen.mesh import Mesh, overlaps
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, about, is_bound
+from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, tile_of
+from meshgen.spec import Sharding
+
+
+@about("all_slice")
+def slice_hoist(module: Module) -> Module:
+    """Before: `all_slice(add(x, y))`, `all_slice(all_reduce(x) on a) on b`.
+
+    After: `add(all_slice(x), all_slice(y))`, `all_reduce(all_slice(x) on b) on a`.
+
+    Only where the op has no other use. A slice so comes next to the reduction or gather that it can join. One walk backwards.
+    """
+    uses = Counter(used_values(module.graph))
+    return replace(module, graph=_graph(module.graph, uses, module.mesh))
+
+
+def _graph(graph: Graph, uses: Counter[Value], mesh: Mesh) -> Graph:
+    kept: list[Node] = []  # backwards
+    producers = graph.producers()
+    waiting: dict[Value, Node] = {}  # values that are used by this slice alone, and whose op can come after it
+
+    def place(cut: Node) -> None:
+        made = producers.get(cut.operands[0])
+        if (
+            made
+            and uses[cut.operands[0]] == 1
+            and not is_bound(made)
+            and (_can_follow(made, cut) or _loop(made, cut, mesh))
+        ):
+            waiting[cut.operands[0]] = cut
+        else:
+            kept.append(cut)
+
+    for node in reversed(graph.nodes):
+        if node.op == "all_slice":
+            place(node)
+        elif node.results and node.results[0] in waiting:
+            cut = waiting.pop(node.results[0])
+            moved, slices = _swap_locally(node, cut, mesh) if node.result.sharding is None else _swap(node, cut)
+            kept.append(moved)
+            for cut in reversed(slices):
+                place(cut)
+        else:
+            regions = tuple(_graph(region, uses, mesh) for region in node.regions)
+            kept.append(replace(node, regions=regions) if regions else node)
+    return Graph(graph.name, graph.inputs, kept[::-1], graph.outputs)
+
+
+def _can_follow(node: Node, cut: Node) -> bool:
+    if node.op not in ELEMENTWISE or node.result.sharding is None:
+        return False
+    known = [value.sharding for value in node.operands if value.type.rank]
+    return all(s is not None and _is_free(s, node.result.sharding, cut) for s in known)
+
+
+def _loop(node: Node, cut: Node, mesh: Mesh) -> Loop | None:
+    """The loop of a local op that a slice of its result cuts, if the slice may come before it."""
+    dim, axes = cut.attrs["dim"], cut.attrs["axes"]
+    count = mesh.group_size(tuple(axes))
+    if len(node.results) != 1 or node.result.sharding is not None or node.result.type.sizes[dim] % count:
+        return None
+    if node.op not in ("all_reduce", "all_gather", "reduce_scatter"):
+        return loop_of(node, dim, count)
+    is_other = node.attrs.get("dim") != dim and not any(overlaps(a, b) for a in axes for b in node.attrs["axes"])
+    return Loop((dim,), dim) if is_other else None
+
+
+def _swap_locally(node: Node, cut: Node, mesh: Mesh) -> tuple[Node, list[Node]]:
+    """The same in a local program."""
+    loop, count = _loop(node, cut, mesh), mesh.group_size(tuple(cut.attrs["axes"]))
+    assert loop is not None, "it was looked at before"
+    made: dict[tuple[Value, int], Node] = {}
+    operands: list[Value] = []
+    for value, dim in zip(node.operands, loop.operands, strict=True):
+        if dim is not None and (value, dim) not in made:
+            tile = Value(tile_of(value.type, dim, count), value.name, None, value.loc)
+            made[value, dim] = Node("all_slice", [value], [tile], {**cut.attrs, "dim": dim}, cut.loc)
+        operands.append(value if dim is None else made[value, dim].result)
+    return Node(node.op, operands, [cut.result], dict(attrs_on_tiles(node, loop, count)), node.loc), list(made.values())
+
+
+def _is_free(sharding: Sharding, result: Sharding, cut: Node) -> bool:
+    used = any(overlaps(axis, new) for axis in sharding.used_axes for new in cut.attrs["axes"])
+    return not used and sharding.dims == result.dims and not sharding.halo and not any(sharding.offsets)
+
+
+def _swap(node: Node, cut: Node) -> tuple[Node, list[Node]]:
+    """The op on slices, and the slices of its operands, each value once."""
+    made: dict[Value, Node] = {}
+    for value in node.operands:
+        if value.type.rank and value not in made:
+            made[value] = _slice(value, cut)
+    operands = [made[value].result if value in made else value for value in node.operands]
+    result = cut.result
+    lies = NodeSharding(tuple(_lies(v) for v in operands), (_lies(result),), _lies(result).dims)
+    attrs = dict(node.attrs)
+    return Node(node.op, operands, [result], attrs, node.loc, lies), list(made.values())
+
+
+def _slice(value: Value, cut: Node) -> Node:
+    sharding, axes, dim = _lies(value), tuple(cut.attrs["axes"]), cut.attrs["dim"]
+    dims = tuple(old + axes if d == dim else old for d, old in enumerate(sharding.dims))
+    result = Value(value.type, value.name, Sharding(dims, sharding.partial), value.loc)
+    return Node("all_slice", [value], [result], dict(cut.attrs), cut.loc)
+
+
+def _lies(value: Value) -> Sharding:
+    return value.sharding or Sharding.replicated(value.type.rank)

@@ -1,0 +1,90 @@
+"""Values that a program computes more than once are computed, and so communicated, once.
+
+Libraries write the mean of a value in its variance again: left apart, each would be reduced on its own. Constants
+and what is made of them alone stay where they are: every device makes those for itself, and a shared one would tie
+parts of the program that have nothing else in common. So do slices that are joined to other rows, as those of a rotation:
+they move with these, where the same rows by themselves may be summed.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.spread import stored_bytes
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import with_trait
+
+_PURE = with_trait(Trait.ELEMENTWISE) | {
+    "broadcast_in_dim", "concatenate", "constant", "dot_general", "dynamic_slice", "gather", "iota",
+    "pad", "reduce", "reshape", "reverse", "slice", "transpose",
+}  # fmt: skip
+
+
+def cse(module: Module) -> Module:
+    """Before: `%a = reduce %x   %b = reduce %x`.   After: `%b` is `%a`. The module itself where nothing occurs twice."""
+    graph = _merged(module.graph, {}, {})
+    return module if graph is module.graph else replace(module, graph=graph)
+
+
+def common_values(graph: Graph) -> dict[Value, Value]:
+    """Each value that is computed before under another name, and that value."""
+    found: dict[Value, Value] = {}
+    _merged(graph, {}, found)
+    return found
+
+
+def _merged(graph: Graph, outer: dict[Value, Value], found: dict[Value, Value]) -> Graph:
+    """The graph with uses of second values replaced; `outer` has those of the graphs around it, `found` gets all."""
+    same = dict(outer)
+    numbers: dict[Value, Any] = {}  # what a value is: itself, or of a constant one how it is made
+    seen: dict[Any, list[Value]] = {}
+    nodes: list[Node] = []
+    joined = {value for node in graph.nodes if node.op == "concatenate" for value in node.operands}
+    for node in graph.nodes:
+        is_part = node.op == "slice" and node.result in joined
+        node = _with_uses(node, same, found)
+        key = _key(node, numbers)
+        key = key and (*key, is_part)
+        if key is not None and _is_constant(node, numbers):
+            numbers[node.result] = key
+        elif key in seen:
+            same.update(zip(node.results, seen[key], strict=True))
+            found.update(zip(node.results, seen[key], strict=True))
+            continue
+        elif key is not None:
+            seen[key] = node.results
+        nodes.append(node)
+    outputs = [same.get(value, value) for value in graph.outputs]
+    if len(nodes) == len(graph.nodes) and all(a is b for a, b in zip(nodes, graph.nodes, strict=True)):
+        return graph if outputs == graph.outputs else replace(graph, outputs=outputs)
+    return Graph(graph.name, graph.inputs, nodes, outputs)
+
+
+def _with_uses(node: Node, same: dict[Value, Value], found: dict[Value, Value]) -> Node:
+    operands = [same.get(value, value) for value in node.operands]
+    regions = tuple(_merged(region, same, found) for region in node.regions)
+    changed = operands != node.operands or any(a is not b for a, b in zip(regions, node.regions, strict=True))
+    return replace(node, operands=operands, regions=regions) if changed else node
+
+
+def _key(node: Node, numbers: dict[Value, Any]) -> Any:
+    """Equal for nodes that compute the same; None for a node that is not looked at."""
+    if node.op not in _PURE or node.regions:
+        return None
+    attrs = tuple(sorted((name, _hashable(value)) for name, value in node.attrs.items()))
+    return node.op, tuple(numbers.get(value, value) for value in node.operands), attrs, node.result.type
+
+
+def _is_constant(node: Node, numbers: dict[Value, Any]) -> bool:
+    return all(value in numbers for value in node.operands)
+
+
+def _hashable(value: Any) -> Any:
+    """An attribute as a key; the numbers of a constant by their bits."""
+    if isinstance(value, np.ndarray):
+        return value.shape, stored_bytes(value)
+    return value.tobytes() if isinstance(value, np.generic) else repr(value)

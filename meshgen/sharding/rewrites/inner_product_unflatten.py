@@ -1,0 +1,40 @@
+"""An inner product of flattened tensors sums over their dims: what splits several of them need not be gathered for it.
+
+`jnp.vdot` flattens both operands; a dim made of several can be split by the major one's axes only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.regions import needed_nodes
+from meshgen.sharding.rewrites.bodies import in_bodies
+
+
+def inner_product_unflatten(graph: Graph, outer: Mapping[Value, Node] | None = None) -> Graph | None:
+    """Before: `dot (reshape %x), (reshape %y)`, of one dim each.   After: `dot %x, %y` over all dims. None where there is none.
+
+    Args:
+        outer: what makes the values of the graphs around a body.
+    """
+    producers = {**(outer or {}), **graph.producers()}
+    inner = in_bodies(graph, lambda region: inner_product_unflatten(region, producers)) or graph
+    nodes = [_rewritten(node, producers) for node in inner.nodes]
+    if all(new is old for new, old in zip(nodes, graph.nodes, strict=True)):
+        return None
+    return replace(graph, nodes=needed_nodes(nodes, graph.outputs, lambda node: node.op != "reshape"))
+
+
+def _rewritten(node: Node, producers: Mapping[Value, Node]) -> Node:
+    if node.op != "dot_general" or node.result.type.rank or "sharding_option" in node.attrs:
+        return node
+    makers = [producers.get(value) for value in node.operands]
+    if any(made is None or made.op != "reshape" for made in makers):
+        return node
+    sources = [made.operands[0] for made in makers if made]
+    if sources[0].type.sizes != sources[1].type.sizes or any(value.type.rank != 1 for value in node.operands):
+        return node
+    dims = tuple(range(sources[0].type.rank))
+    return replace(node, operands=sources, attrs=node.attrs | {"lhs_contract": dims, "rhs_contract": dims})

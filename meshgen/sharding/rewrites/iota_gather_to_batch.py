@@ -1,0 +1,152 @@
+"""A look-up or write in the row that an index has itself is one by batch.
+
+`x.at[jnp.arange(n)[:, None], ids]` indexes row i of x by i: as a batching dim, which is tied to the indices, x may be
+split by rows and nobody needs the indices of others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.regions import needed_nodes
+from meshgen.ops.evaluate.common import integer_range
+from meshgen.sharding.rewrites.constant_places import is_zero
+
+_Producers = Mapping[Value, Node]
+
+
+@dataclass(frozen=True)
+class _Names:
+    """What gather and scatter call the same attributes."""
+
+    indexed: str  # operand dims that the index vector is for
+    dropped: str  # operand dims of single rows, not in the window
+    batches: tuple[str, str]  # batching dims of the operand and of the indices
+
+
+_NAMES = {
+    "gather": _Names(
+        "start_index_map", "collapsed_slice_dims", ("operand_batching_dims", "start_indices_batching_dims")
+    ),
+    "scatter": _Names(
+        "scatter_dims_to_operand_dims", "inserted_window_dims", ("input_batching_dims", "scatter_indices_batching_dims")
+    ),
+}
+
+
+def iota_gather_to_batch(graph: Graph) -> Graph | None:
+    """Before: `gather %x, (concatenate %iota, %i)`.   After: `gather %x, %i` with a batching dim. None where there is none."""
+    producers = graph.producers()
+    nodes = [made for node in graph.nodes for made in _by_batch(node, producers)]
+    if len(nodes) == len(graph.nodes) and all(a is b for a, b in zip(nodes, graph.nodes, strict=True)):
+        return None
+    return replace(graph, nodes=needed_nodes(nodes, graph.outputs, lambda node: node.op != "concatenate"))
+
+
+def _by_batch(node: Node, producers: _Producers) -> list[Node]:
+    """The node, or what looks up or writes the same by batch."""
+    names = _NAMES.get(node.op)
+    place = (len(node.operands) - 1) // 2 if node.op == "scatter" else 1
+    join = producers.get(node.operands[place]) if names and "sharding_option" not in node.attrs else None
+    dim = node.attrs.get("index_vector_dim")
+    if names is None or join is None or join.op != "concatenate" or join.attrs["dim"] != dim:
+        return [node]
+    found = _own(node, names, join, producers)
+    left = [number for number in range(len(join.operands)) if number not in found]
+    if not found or not left:
+        return [node]
+    parts, made = [join.operands[number] for number in left], list[Node]()
+    indices = parts[0]
+    if len(parts) > 1:
+        shape = [len(parts) if d == dim else size for d, size in enumerate(indices.type.sizes)]
+        indices = Value(indices.type.with_shape(shape), loc=join.loc)
+        made.append(Node("concatenate", parts, [indices], {"dim": dim}, join.loc))
+    operands = [indices if number == place else value for number, value in enumerate(node.operands)]
+    return [*made, replace(node, operands=operands, attrs=_attrs(node, names, found))]
+
+
+def _own(node: Node, names: _Names, join: Node, producers: _Producers) -> dict[int, int]:
+    """The parts of the index vectors, by number, that are the index's own place along a dim of the indices."""
+    attrs, dim, sizes = node.attrs, join.attrs["dim"], node.operands[0].type.sizes
+    taken, found = {dim, *attrs[names.batches[1]]}, dict[int, int]()
+    if any(part.type.sizes[dim] != 1 for part in join.operands):
+        return {}
+    for number, part in enumerate(join.operands):
+        target, row = attrs[names.indexed][number], own_dim(part, producers)
+        is_row = row is not None and row not in taken and sizes[target] == part.type.sizes[row]
+        if is_row and row is not None and target in attrs[names.dropped]:
+            found[number] = row
+            taken.add(row)
+    return found
+
+
+def _attrs(node: Node, names: _Names, found: Mapping[int, int]) -> dict[str, Any]:
+    attrs = node.attrs
+    indexed = attrs[names.indexed]
+    moved = {indexed[number]: row for number, row in found.items()}
+    pairs = sorted([*zip(*(attrs[name] for name in names.batches), strict=True), *moved.items()])
+    return attrs | {
+        names.indexed: tuple(d for number, d in enumerate(indexed) if number not in found),
+        names.dropped: tuple(d for d in attrs[names.dropped] if d not in moved),
+        **{name: tuple(pair[side] for pair in pairs) for side, name in enumerate(names.batches)},
+    }
+
+
+def own_dim(value: Value, producers: _Producers) -> int | None:
+    """The dim along which every element of an integer value is its own coordinate; None if there is none."""
+    node = producers.get(value)
+    if node is None or value.type.dtype[0] not in "iu" or value.type.dtype == "i1":
+        return None
+    if node.op == "iota":
+        found = node.attrs["dim"]
+    elif node.op == "constant":
+        found = _counting(np.asarray(node.attrs["value"]))
+    elif node.op in ("broadcast_in_dim", "reshape", "transpose", "convert"):
+        inner = own_dim(node.operands[0], producers)
+        found = None if inner is None else _carried(node, inner)
+    elif node.op == "select" and _is_below_zero(node.operands[0], node.operands[2], producers):
+        found = own_dim(node.operands[2], producers)  # no coordinate is below zero
+    else:
+        return None
+    is_exact = found is not None and value.type.sizes[found] - 1 <= integer_range(value.type.dtype)[1]
+    return found if is_exact else None
+
+
+def _carried(node: Node, dim: int) -> int | None:
+    """Where an op that moves elements puts a dim."""
+    operand, sizes = node.operands[0].type.sizes, node.result.type.sizes
+    if node.op == "broadcast_in_dim":
+        found = node.attrs["dims"][dim]
+    elif node.op == "transpose":
+        found = node.attrs["perm"].index(dim)
+    elif node.op == "reshape":
+        kept = [[d for d, size in enumerate(each) if size != 1] for each in (operand, sizes)]
+        is_same = [operand[d] for d in kept[0]] == [sizes[d] for d in kept[1]]
+        found = kept[1][kept[0].index(dim)] if is_same and dim in kept[0] else None
+    else:
+        found = dim
+    return found if found is not None and sizes[found] == operand[dim] else None
+
+
+def _counting(array: np.ndarray) -> int | None:
+    """The dim along which an array counts from 0."""
+    if array.dtype.kind not in "iu" or array.size < 2:
+        return None
+    for dim, size in enumerate(array.shape):
+        row = np.arange(size).reshape([-1 if d == dim else 1 for d in range(array.ndim)])
+        if size > 1 and (array == row).all():
+            return dim
+    return None
+
+
+def _is_below_zero(flag: Value, value: Value, producers: _Producers) -> bool:
+    """Whether a flag tells where a value is below zero."""
+    node = producers.get(flag)
+    if node is None or node.op != "compare" or node.attrs["direction"] != "LT":
+        return False
+    return node.operands[0] is value and is_zero(node.operands[1], producers)

@@ -1,0 +1,101 @@
+"""A slice of joined tensors is cut out of each of them: what wraps around is so a rotation of the tensor itself.
+
+`jnp.pad(x, 1, mode="wrap")` joins the last row, x and the first row; a stencil then slices that. The joined tensor, a
+little larger than x, would have other tiles than what is made from it.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from dataclasses import replace
+
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.regions import needed_nodes, used_values
+
+_Cut = tuple[tuple[int, int], ...]  # [start, stop) of each dim
+
+
+def slice_into_concatenate(graph: Graph) -> Graph | None:
+    """Before: `slice (concatenate %a, %b) [1:]`.   After: `concatenate (slice %a [1:]), %b`. None where there is none.
+
+    Only joins that are used by slices alone.
+    """
+    writer = _Writer(graph)
+    for node in graph.nodes:
+        if node.op != "slice" or not writer.is_cut_join(node.operands[0]) or set(node.attrs["stride"]) != {1}:
+            writer.nodes.append(node)
+            continue
+        limits = zip(node.attrs["start"], node.attrs["limit"], strict=True)
+        writer.replaced[node.result] = writer.cut(node.operands[0], tuple(limits), node)
+    if not writer.replaced:
+        return None
+    nodes = [replace(node, operands=[writer.latest(value) for value in node.operands]) for node in writer.nodes]
+    outputs = [writer.latest(value) for value in graph.outputs]
+    return _without_unused(replace(graph, nodes=nodes, outputs=outputs))
+
+
+class _Writer:
+    def __init__(self, graph: Graph) -> None:
+        self._producers, self._uses, self._outputs = graph.producers(), graph.uses(), set(graph.outputs)
+        self._inner = {value for node in graph.nodes for region in node.regions for value in used_values(region)}
+        self._made: dict[tuple[Value, _Cut], Value] = {}
+        self.nodes: list[Node] = []
+        self.replaced: dict[Value, Value] = {}
+
+    def latest(self, value: Value) -> Value:
+        return self.replaced.get(value, value)
+
+    def is_cut_join(self, value: Value) -> bool:
+        """Whether a value is joined from others and only slices use it, or slices of slices of such a one."""
+        node = self._producers.get(value)
+        if node is None or node.op != "concatenate" or value in self._outputs or value in self._inner:
+            return False
+        users = self._uses[value]
+        return "sharding_option" not in node.attrs and bool(users) and all(self._is_slice(user) for user, _ in users)
+
+    def _is_slice(self, node: Node) -> bool:
+        """A slice, or a join of slices that is itself cut up again."""
+        is_plain = node.op == "slice" and set(node.attrs["stride"]) == {1} and "sharding_option" not in node.attrs
+        return is_plain or (node.op == "concatenate" and self.is_cut_join(node.result))
+
+    def cut(self, value: Value, cut: _Cut, like: Node) -> Value:
+        """The part of a value, made of parts of what it is joined from."""
+        value = self.latest(value)
+        if all(part == (0, size) for part, size in zip(cut, value.type.sizes, strict=True)):
+            return value
+        if (value, cut) not in self._made:
+            self._made[value, cut] = self._cut(value, cut, like)
+        return self._made[value, cut]
+
+    def _cut(self, value: Value, cut: _Cut, like: Node) -> Value:
+        node = self._producers.get(value)
+        if node is not None and node.op == "slice" and self._is_slice(node):
+            moved = [(a + s, b + s) for (a, b), s in zip(cut, node.attrs["start"], strict=True)]
+            return self.cut(node.operands[0], tuple(moved), like)
+        if not self.is_cut_join(value):
+            start, limit = zip(*cut, strict=True)
+            return self._emit("slice", [value], cut, like, start=start, limit=limit, stride=(1,) * len(cut))
+        assert node is not None, "joined"
+        dim = node.attrs["dim"]
+        first, stop = cut[dim]
+        ends = list(itertools.accumulate((v.type.sizes[dim] for v in node.operands), initial=0))
+        parts = [
+            self.cut(piece, (*cut[:dim], (max(first - a, 0), min(stop, b) - a), *cut[dim + 1 :]), like)
+            for piece, (a, b) in zip(node.operands, itertools.pairwise(ends), strict=True)
+            if max(first, a) < min(stop, b)
+        ] or [self.cut(node.operands[0], (*cut[:dim], (0, 0), *cut[dim + 1 :]), like)]  # of no rows
+        return parts[0] if len(parts) == 1 else self._emit("concatenate", parts, cut, like, dim=dim)
+
+    def _emit(self, op: str, operands: Sequence[Value], cut: _Cut, like: Node, /, **attrs: object) -> Value:
+        result = Value(operands[0].type.with_shape(stop - start for start, stop in cut), loc=like.loc)
+        self.nodes.append(Node(op, list(operands), [result], attrs, like.loc))
+        self._producers[result] = self.nodes[-1]
+        self._uses[result] = []
+        return result
+
+
+def _without_unused(graph: Graph) -> Graph:
+    """Without joins and slices that nobody uses any more."""
+    nodes = needed_nodes(graph.nodes, graph.outputs, lambda node: node.op not in ("slice", "concatenate"))
+    return replace(graph, nodes=nodes)

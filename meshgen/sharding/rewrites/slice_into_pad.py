@@ -1,0 +1,43 @@
+"""A slice of a padded tensor is the tensor padded by other amounts, cropped where they are negative.
+
+A stencil written as shifted slices of a padded tensor so reads the tensor itself: each shift is a halo of a few rows,
+where the padded tensor, a little larger, would have other tiles than what is made from it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.regions import needed_nodes
+
+
+def slice_into_pad(graph: Graph) -> Graph | None:
+    """Before: `slice (pad %x low = 1 high = 1) [2:]`.   After: `pad %x low = -1 high = 1`. None where there is none."""
+    producers = graph.producers()
+    folded = {node: amounts for node in graph.nodes if (amounts := _amounts(node, producers))}
+    if not folded:
+        return None
+    nodes = [_pad(node, producers, folded[node]) if node in folded else node for node in graph.nodes]
+    return replace(graph, nodes=needed_nodes(nodes, graph.outputs, lambda node: node.op != "pad"))
+
+
+def _pad(node: Node, producers: dict[Value, Node], amounts: dict[str, tuple[int, ...]]) -> Node:
+    pad = producers[node.operands[0]]
+    attrs: dict[str, Any] = pad.attrs | amounts
+    return Node("pad", list(pad.operands), list(node.results), attrs, node.loc)
+
+
+def _amounts(node: Node, producers: dict[Value, Node]) -> dict[str, tuple[int, ...]] | None:
+    """The padding that makes the slice of a pad from the pad's operand; None if the node is no such slice."""
+    pad = producers.get(node.operands[0]) if node.op == "slice" else None
+    options = "sharding_option" in node.attrs or (pad is not None and "sharding_option" in pad.attrs)
+    if pad is None or pad.op != "pad" or options or any(pad.attrs["interior"]) or set(node.attrs["stride"]) != {1}:
+        return None
+    sizes = pad.operands[0].type.sizes
+    low = tuple(before - start for before, start in zip(pad.attrs["low"], node.attrs["start"], strict=True))
+    ends = zip(pad.attrs["low"], sizes, node.attrs["limit"], strict=True)
+    high = tuple(limit - before - size for before, size, limit in ends)
+    is_left = all(a + size > 0 and b + size > 0 for a, b, size in zip(low, high, sizes, strict=True))
+    return {"low": low, "high": high} if is_left else None

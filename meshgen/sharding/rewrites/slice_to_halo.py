@@ -1,0 +1,245 @@
+"""The program with dims that slices cut unevenly out of split ones in the frame of those: equal, with fewer rows to move.
+
+Before: `%a = slice %x [2:1024]   %b = slice %x [0:1022]   %c = add %a, %b   %y = concatenate %e, %c, %f`.
+After: `%a = pad %x low = -1 high = 1   %b = pad %x low = 1 high = -1   %c = add %a, %b   %y = select %inside, %c, ...`,
+all of 1024 rows: each shift is a halo of one row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.regions import captured, used_values
+from meshgen.ops.evaluate.common import bits, integer_range
+from meshgen.ops.evaluate.window import fold_kind
+from meshgen.ops.registry import rule_of
+from meshgen.sharding.partitioners.builder import INDEX
+from meshgen.sharding.partitioners.run_time_places import window_sizes
+from meshgen.sharding.partitioners.scans import neutral_scalar
+from meshgen.sharding.rewrites.bodies import everywhere
+from meshgen.sharding.rewrites.constant_places import window_start
+from meshgen.sharding.rewrites.frames import (
+    ALONG_OTHERS,
+    CARRIERS,
+    Parts,
+    cut_dims,
+    frames_of,
+    joined_pieces,
+    walked,
+)
+from meshgen.sharding.rewrites.row_views import Frame, FrameWriter
+
+
+def slice_to_halo(graph: Graph, parts: Parts) -> Graph | None:
+    """The rewritten graph, bodies of loops and branches too; None where nothing is cut so.
+
+    Args:
+        parts: into how many parts annotations may split a dim of a value.
+    """
+    return everywhere(lambda body: _Rewrite(body, parts).graph())(graph)
+
+
+class _Rewrite:
+    def __init__(self, graph: Graph, parts: Parts) -> None:
+        self._old, self._parts = graph, parts
+        self._frames = frames_of(graph, parts)
+        self._writer = FrameWriter(graph)
+
+    def graph(self) -> Graph | None:
+        joins = {node for node in self._old.nodes if self._is_cut_join(node)}
+        if not self._frames and not joins:
+            return None
+        for node in self._old.nodes:
+            for value in captured(node):
+                self._writer.plain(value)
+            if not (self._written(node) if node not in joins else self._join(node)):
+                self._writer.graph.nodes.append(replace(node, operands=[self._writer.plain(v) for v in node.operands]))
+        self._writer.graph.outputs = [self._writer.plain(value) for value in self._old.outputs]
+        return _without_unused(self._writer.graph)
+
+    def _written(self, node: Node) -> bool:
+        """Whether the node was written in frames, or as a view."""
+        if dims := cut_dims(node):
+            is_split = any(self._parts(node.operands[0], d) > 1 for d in dims)
+            return (is_split or self._writer.is_view(node.operands[0])) and self._cut(node)
+        if node.op == "pad" and self._writer.is_view(node.operands[0]):
+            return self._pad(node)
+        if (start := window_start(node, self._writer.producers)) is not None and self._writer.is_view(_update(node)):
+            return self._write(node, start)
+        return self._is_framed(node) and self._carry(node)
+
+    def _is_framed(self, node: Node) -> bool:
+        """Whether the op walks rows of frames, one by one, or sums over them: each of its loops in one frame."""
+        if node.op not in (*CARRIERS, *ALONG_OTHERS) or len(node.results) != 1:
+            return False
+        ends = walked(node)
+        found: dict[int | None, Frame | None] = {None: None}
+        is_one = all(found.setdefault(loop, self._frames.get(end)) == self._frames.get(end) for end, loop in ends)
+        return is_one and any(found.values())
+
+    def _frame(self, value: Value) -> list[Frame]:
+        return [self._frames.get((value, dim), Frame(size)) for dim, size in enumerate(value.type.sizes)]
+
+    def _set(self, old: Value, new: Value) -> bool:
+        """The new value, in the frame of the old one, stands for it."""
+        self._writer.set(old, new, [frame.at for frame in self._frame(old)])
+        return True
+
+    def _cut(self, node: Node) -> bool:
+        view = self._writer.view(node.operands[0])
+        starts = zip(view.at, node.attrs["start"], strict=True)
+        self._writer.set(node.result, view.value, [at + start for at, start in starts])
+        return True
+
+    def _is_cut_join(self, node: Node) -> bool:
+        """Whether a concatenation along a split dim joins rows that are cut or framed, and is no mere rotation."""
+        if node.op != "concatenate" or "sharding_option" in node.attrs:
+            return False
+        dim = node.attrs["dim"]
+        count, whole = self._parts(node.result, dim), self._frame(node.result)[dim]
+        if count < 2 or whole.size % count:
+            return False
+        makers = [self._writer.producers.get(value) for value in node.operands]
+        slices = [made for made in makers if made and dim in cut_dims(made)]
+        if len(slices) == len(makers) == 2 and slices[0].operands[0] is slices[1].operands[0]:
+            return False
+        return bool(slices) or any((value, dim) in self._frames for value in node.operands)
+
+    def _join(self, node: Node) -> bool:
+        frames, dim = self._frame(node.result), node.attrs["dim"]
+        joined: Value | None = None
+        for (piece, _), frame in joined_pieces(node, self._frames):
+            rows = self._writer.framed(piece, [frame if d == dim else f for d, f in enumerate(frames)], node)
+            joined = rows if joined is None else self._writer.kept(joined, dim, 0, frame.at, rows, node)
+        assert joined is not None, "a concatenation has operands"
+        return self._set(node.result, joined)
+
+    def _pad(self, node: Node) -> bool:
+        low, high, sizes = node.attrs["low"], node.attrs["high"], node.operands[0].type.sizes
+        if any(node.attrs["interior"]) or min(*low, *high, 0) < 0:
+            return False
+        frames = self._frame(node.result)
+        placed = [Frame(frame.size, frame.at + first) for frame, first in zip(frames, low, strict=True)]
+        value = self._writer.framed(node.operands[0], placed, node)
+        fill = self._writer.emit("broadcast_in_dim", [self._writer.plain(node.operands[1])], value.type, node, dims=())
+        for dim, (frame, rows) in enumerate(zip(placed, sizes, strict=True)):
+            value = self._writer.kept(value, dim, frame.at, frame.at + rows, fill, node)
+        return self._set(node.result, value)
+
+    def _write(self, node: Node, start: Sequence[int]) -> bool:
+        frames, update = self._frame(node.result), _update(node)
+        old = self._writer.framed(node.operands[0], frames, node)
+        placed = [Frame(frame.size, frame.at + first) for frame, first in zip(frames, start, strict=True)]
+        value = self._writer.framed(update, placed, node)
+        if node.op == "scatter" and (kind := fold_kind(node.regions[0])):
+            value = self._writer.emit(kind, [old, value], value.type, node)
+        for dim, (frame, rows) in enumerate(zip(placed, update.type.sizes, strict=True)):
+            value = self._writer.kept(value, dim, frame.at, frame.at + rows, old, node)
+        return self._set(node.result, value)
+
+    def _carry(self, node: Node) -> bool:
+        """The op on all rows of the frames; what is summed over gets neutral rows outside."""
+        rule = rule_of(node)
+        operands = [self._operand(node, number, rule.operands[number]) for number in range(len(node.operands))]
+        frames = self._frame(node.result)
+        kind = node.result.type.with_shape(frame.size for frame in frames)
+        if node.op == "iota" and (at := frames[node.attrs["dim"]].at):
+            return self._set(node.result, self._counted(kind, at, node))
+        value = self._writer.emit(node.op, operands, kind, node, **self._attrs(node))
+        self._writer.graph.nodes[-1].regions = node.regions
+        return self._set(node.result, value)
+
+    def _counted(self, kind: TensorType, at: int, node: Node) -> Value:
+        """An iota that is 0 in row `at`, counted in integers: a narrow float cannot subtract it exactly."""
+        index = TensorType(kind.shape, INDEX)
+        row = self._writer.emit("iota", [], index, node, **node.attrs)
+        row = self._writer.emit("subtract", [row, self._writer.splat(at, index, node)], index, node)
+        return row if kind.dtype == INDEX else self._writer.emit("convert", [row], kind, node)
+
+    def _attrs(self, node: Node) -> dict[str, Any]:
+        attrs = dict(node.attrs)
+        if node.op == "gather":
+            rows, whole = zip(attrs["slice_sizes"], self._frame(node.operands[0]), strict=True), _covered(node)
+            attrs["slice_sizes"] = tuple(frame.size if d in whole else taken for d, (taken, frame) in enumerate(rows))
+        return attrs
+
+    def _operand(self, node: Node, number: int, dims: Sequence[tuple[int, ...]]) -> Value:
+        operand, rule = node.operands[number], rule_of(node)
+        if not operand.type.rank:
+            return self._writer.plain(operand)
+        frames = self._frame(operand)
+        value = self._writer.framed(operand, frames, node)
+        if node.op in ("gather", "scatter"):
+            return self._placed(node, value) if number == 1 else value
+        for dim, (loops, frame, rows) in enumerate(zip(dims, frames, operand.type.sizes, strict=True)):
+            if loops and rule.factors[loops[0]].kind == "reduce":
+                fill = neutral_scalar(node.attrs["kind"] if node.op == "reduce" else "add", operand.type.dtype)
+                value = self._writer.kept(value, dim, frame.at, frame.at + rows, fill, node)
+        return value
+
+    def _placed(self, node: Node, indices: Value) -> Value:
+        """The indices of a gather or scatter in the frames of what it looks up or writes to: none reaches other rows.
+
+        A window that covers a dim whole covers its frame: it is at 0 there too.
+        """
+        attrs, sizes, frames = node.attrs, node.operands[0].type.sizes, self._frame(node.operands[0])
+        is_gather = node.op == "gather"
+        dims = attrs["start_index_map" if is_gather else "scatter_dims_to_operand_dims"]
+        framed, whole = [frames[dim] != Frame(sizes[dim]) for dim in dims], _covered(node)
+        if not any(framed):
+            return indices
+        least, most = integer_range(indices.type.dtype)
+        rows = [0 if dim in whole else sizes[dim] - (attrs["slice_sizes"][dim] if is_gather else 1) for dim in dims]
+        low = [0 if inside else least for inside in framed]
+        high = [min(last, most) if inside else most for inside, last in zip(framed, rows, strict=True)]
+        at, along = [0 if dim in whole else frames[dim].at for dim in dims], attrs["index_vector_dim"]
+        first, last = (self._vector(numbers, indices.type, along, node) for numbers in (low, high))
+        safe = self._writer.emit("clamp", [first, indices, last], indices.type, node)
+        moved = self._shifted(safe, at, along, node)
+        if is_gather:
+            return moved
+        flags = TensorType(indices.type.shape, "i1")  # a place that does not exist is not written to
+        same = {"direction": "EQ", "compare_type": "SIGNED"}
+        exists = self._writer.emit("compare", [safe, indices], flags, node, **same)
+        nowhere = self._writer.splat(integer_range(moved.type.dtype)[1], moved.type, node)
+        return self._writer.emit("select", [exists, moved, nowhere], moved.type, node)
+
+    def _shifted(self, indices: Value, at: Sequence[int], along: int, node: Node) -> Value:
+        """Index vectors with numbers added to them, in a type that holds what comes out."""
+        if not any(at):
+            return indices
+        if bits(indices.type.dtype) < bits(INDEX):
+            indices = self._writer.emit("convert", [indices], TensorType(indices.type.shape, INDEX), node)
+        return self._writer.emit("add", [indices, self._vector(at, indices.type, along, node)], indices.type, node)
+
+    def _vector(self, numbers: Sequence[int], kind: TensorType, dim: int, node: Node) -> Value:
+        """Numbers along the dim of the index vectors, the same for all of them."""
+        shape = [len(numbers) if d == dim else 1 for d in range(kind.rank)]
+        array = np.asarray(numbers, kind.numpy_dtype)
+        array = np.broadcast_to(array.reshape(shape) if dim < kind.rank else array[0], kind.sizes)
+        return self._writer.emit("constant", [], kind, node, value=array)
+
+
+def _covered(node: Node) -> set[int]:
+    """The dims that the windows of a gather or scatter cover whole."""
+    attrs, sizes = node.attrs, node.operands[0].type.sizes
+    if node.op == "scatter":
+        return {dim for dim, rows in window_sizes(node).items() if rows == sizes[dim]}
+    rows = {*attrs["collapsed_slice_dims"], *attrs["operand_batching_dims"]}
+    return {dim for dim, taken in enumerate(attrs["slice_sizes"]) if taken == sizes[dim] and dim not in rows}
+
+
+def _update(node: Node) -> Value:
+    return node.operands[1 if node.op == "dynamic_update_slice" else 2]
+
+
+def _without_unused(graph: Graph) -> Graph:
+    """Without slices, pads and constants that nobody uses."""
+    used = set(used_values(graph))
+    gone = ("slice", "constant", "broadcast_in_dim", "iota")
+    return replace(graph, nodes=[n for n in graph.nodes if n.op not in gone or n.result in used])

@@ -1,0 +1,93 @@
+"""What is computed twice is computed once: by the same op on the same values, however its constants are written."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshgen.ir.graph import Module
+from meshgen.mlir.text import parse_text
+from meshgen.sharding.rewrites.cse import common_values, cse
+
+
+def program(*body: str, result: str) -> Module:
+    lines = "\n".join(body)
+    return parse_text(f"""
+shard.grid @g(shape = 2) {{axis_names = ["x"]}}
+func.func @f(%x: tensor<4x6xf32>, %n: tensor<i32>) -> ({result}) {{
+{lines}
+}}
+""")
+
+
+F = "tensor<4x6xf32>"
+SUM = "stablehlo.reduce(%x init: {}) applies stablehlo.add across dimensions = [{}] : (tensor<4x6xf32>, tensor<f32>) -> tensor<{}xf32>"
+
+
+def test_a_second_op_on_the_same_values_is_the_first() -> None:
+    module = program(
+        f"%a = stablehlo.tanh %x : {F}",
+        f"%b = stablehlo.tanh %x : {F}",
+        f"%c = stablehlo.negate %b : {F}",
+        f"%d = stablehlo.negate %a : {F}",
+        f"return %c, %d : {F}, {F}",
+        result=f"{F}, {F}",
+    )
+    graph = cse(module).graph
+    assert [node.op for node in graph.nodes] == ["tanh", "negate"]
+    assert graph.outputs[0] is graph.outputs[1]
+    assert {late.name: first.name for late, first in common_values(module.graph).items()} == {"b": "a", "d": "c"}
+
+
+def test_equal_constants_are_one_value() -> None:
+    module = program(
+        "%p = stablehlo.constant dense<0.0> : tensor<f32>",
+        "%q = stablehlo.constant dense<0.0> : tensor<f32>",
+        f"%a = {SUM.format('%p', 0, 6)}",
+        f"%b = {SUM.format('%q', 0, 6)}",
+        "return %a, %b : tensor<6xf32>, tensor<6xf32>",
+        result="tensor<6xf32>, tensor<6xf32>",
+    )
+    graph = cse(module).graph
+    assert graph.outputs[0] is graph.outputs[1]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "result"),
+    [
+        (SUM.format("%z", 0, 6), SUM.format("%z", 1, 4), ("6xf32", "4xf32")),
+        (SUM.format("%z", 0, 6), SUM.format("%m", 0, 6), ("6xf32", "6xf32")),
+        (f"stablehlo.convert %x : ({F}) -> tensor<4x6xf16>", f"stablehlo.convert %x : ({F}) -> tensor<4x6xbf16>",
+         ("4x6xf16", "4x6xbf16")),
+        (f"stablehlo.tanh %x : {F}", f"stablehlo.negate %x : {F}", ("4x6xf32", "4x6xf32")),
+    ],
+    ids=["dims", "-0 is not 0", "types", "ops"],
+)  # fmt: skip
+def test_what_differs_stays(first: str, second: str, result: tuple[str, str]) -> None:
+    types = ", ".join(f"tensor<{kind}>" for kind in result)
+    module = program(
+        "%z = stablehlo.constant dense<0.0> : tensor<f32>",
+        "%m = stablehlo.constant dense<-0.0> : tensor<f32>",
+        f"%a = {first}",
+        f"%b = {second}",
+        f"return %a, %b : {types}",
+        result=types,
+    )
+    assert cse(module) is module
+
+
+def test_regions_use_what_was_computed_around_them() -> None:
+    module = program(
+        f"%a = stablehlo.tanh %x : {F}",
+        f"%b = stablehlo.tanh %x : {F}",
+        f"""%r = "stablehlo.case"(%n) ({{
+          %c = stablehlo.negate %b : {F}
+          stablehlo.return %c : {F}
+        }}, {{
+          stablehlo.return %b : {F}
+        }}) : (tensor<i32>) -> {F}""",
+        f"return %r, %a : {F}, {F}",
+        result=f"{F}, {F}",
+    )
+    graph = cse(module).graph
+    assert [node.op for node in graph.nodes] == ["tanh", "case"]
+    assert graph.nodes[1].operands[1:] == [graph.nodes[0].result]

@@ -1,0 +1,140 @@
+"""Windows as large as a dim are tied to it where they are known to begin with it, and only there."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from meshgen.ir.graph import Module
+from meshgen.mlir.text import parse_text
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.ops.registry import rule_of
+from meshgen.ops.types.inference import verify_graph
+from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.sharding.analyze import analyze
+from meshgen.sharding.rewrites.scatter_drop_zero_indices import range_of, scatter_drop_zero_indices
+from meshgen.testing.oracle import check
+
+HEADS = '{sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"x"}]>}'
+CLAMPED = """
+    %zeros = stablehlo.constant dense<0> : tensor<3x2xi32>
+    %at = stablehlo.concatenate %row, %zeros, dim = 1 : (tensor<3x1xi32>, tensor<3x2xi32>) -> tensor<3x3xi32>
+    %last = stablehlo.constant dense<[15, 0, 0]> : tensor<3xi32>
+    %most = stablehlo.broadcast_in_dim %last, dims = [1] : (tensor<3xi32>) -> tensor<3x3xi32>
+    %none = stablehlo.constant dense<0> : tensor<i32>
+    %safe = stablehlo.clamp %none, %at, %most : (tensor<i32>, tensor<3x3xi32>, tensor<3x3xi32>) -> tensor<3x3xi32>"""
+ZEROS = """
+    %none = stablehlo.constant dense<0> : tensor<3x1xi32>
+    %safe = stablehlo.concatenate %row, %none, %none, dim = 1
+      : (tensor<3x1xi32>, tensor<3x1xi32>, tensor<3x1xi32>) -> tensor<3x3xi32>"""
+CAST = """
+    %wide = stablehlo.convert %row : (tensor<3x1xi32>) -> tensor<3x1xi64>
+    %big = stablehlo.constant dense<[[0], [0], [0]]> : tensor<3x1xi64>
+    %least = stablehlo.minimum %big, %big : tensor<3x1xi64>
+    %both = stablehlo.concatenate %wide, %least, dim = 1 : (tensor<3x1xi64>, tensor<3x1xi64>) -> tensor<3x2xi64>
+    %safe = stablehlo.concatenate %both, %least, dim = 1 : (tensor<3x2xi64>, tensor<3x1xi64>) -> tensor<3x3xi64>"""
+UNKNOWN = """
+    %safe = stablehlo.concatenate %row, %row, %row, dim = 1
+      : (tensor<3x1xi32>, tensor<3x1xi32>, tensor<3x1xi32>) -> tensor<3x3xi32>"""
+
+
+def program(places: str, region: str = "stablehlo.add %a, %b : tensor<f32>") -> Module:
+    """Rows of a cache, all its heads and numbers at a time, at places that `places` makes of `%row`."""
+    kind = "i64" if "i64" in places else "i32"
+    return parse_text(f"""
+module {{
+  sdy.mesh @mesh = <["x"=2]>
+  func.func public @main(%cache: tensor<16x8x4xf32> {HEADS.replace('{}, {}, {"x"}', '{}, {"x"}, {}')}, %row: tensor<3x1xi32>,
+      %new: tensor<3x1x8x4xf32>) -> tensor<16x8x4xf32> {{{places}
+    %y = "stablehlo.scatter"(%cache, %safe, %new) <{{scatter_dimension_numbers = #stablehlo.scatter<
+        update_window_dims = [1, 2, 3], scatter_dims_to_operand_dims = [0, 1, 2], index_vector_dim = 1>}}> ({{
+    ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+      %c = {region}
+      stablehlo.return %c : tensor<f32>
+    }}) : (tensor<16x8x4xf32>, tensor<3x3x{kind}>, tensor<3x1x8x4xf32>) -> tensor<16x8x4xf32>
+    return %y : tensor<16x8x4xf32>
+  }}
+}}
+""")
+
+
+def partitioned(module: Module) -> Module:
+    return run_stages(module, Options("cpu"), Timing(), "partition")["partition"]
+
+
+def collectives(module: Module) -> list[str]:
+    return [each.kind for each in analyze(partitioned(module)).collectives]
+
+
+@pytest.mark.parametrize("places", [CLAMPED, ZEROS, CAST])
+def test_blocks_at_the_begin_of_split_heads_are_written_where_they_are(places: str) -> None:
+    module = program(places)
+    assert collectives(module) == []
+    assert check(module, pipeline=partitioned).ok
+
+
+def test_an_index_that_is_always_zero_is_left_out_and_the_result_stays() -> None:
+    module = program(CLAMPED)
+    graph = scatter_drop_zero_indices(module.graph)
+    assert graph is not None
+    assert not verify_graph(graph)
+    (scatter,) = (node for node in graph.nodes if node.op == "scatter")
+    assert scatter.attrs["scatter_dims_to_operand_dims"] == (0,)
+    assert scatter.operands[1].type.sizes == (3, 1)
+    rng = np.random.default_rng(0)
+    args = [rng.normal(size=(16, 8, 4)), np.array([[-2], [5], [40]]), rng.normal(size=(3, 1, 8, 4))]
+    given = [arg.astype(value.type.numpy_dtype) for arg, value in zip(args, graph.inputs, strict=True)]
+    for old, new in zip(evaluate(module.graph, given), evaluate(graph, given), strict=True):
+        np.testing.assert_array_equal(old, new)
+
+
+@pytest.mark.parametrize("region", ["stablehlo.add %a, %b : tensor<f32>", "stablehlo.subtract %a, %b : tensor<f32>"])
+def test_blocks_at_unknown_places_of_split_heads_are_moved_whole(region: str) -> None:
+    """Rows of an update that begins at head 3 go to heads of another device, and some to none."""
+    module = program(UNKNOWN, region)
+    assert scatter_drop_zero_indices(module.graph) is None
+    assert collectives(module) != []
+    assert check(module, pipeline=partitioned).ok
+
+
+@pytest.mark.parametrize(
+    ("text", "row", "expected"),
+    [
+        ("%v = stablehlo.constant dense<[[1, 7], [2, 5]]> : tensor<2x2xi32>", None, (1, 7)),
+        ("%v = stablehlo.constant dense<[[1, 7], [2, 5]]> : tensor<2x2xi32>", (1, 1), (5, 7)),
+        ("%v = stablehlo.convert %a : (tensor<2x2xi8>) -> tensor<2x2xi32>", (0, 1), (-128, 127)),
+        ("%w = stablehlo.convert %a : (tensor<2x2xi8>) -> tensor<2x2xi32>\n"
+         "%v = stablehlo.convert %w : (tensor<2x2xi32>) -> tensor<2x2xui8>", None, (0, 255)),
+        ("%z = stablehlo.constant dense<3> : tensor<2x2xi8>\n %v = stablehlo.maximum %z, %a : tensor<2x2xi8>", None, (3, 127)),
+        ("%z = stablehlo.constant dense<[-1, 4]> : tensor<2xi8>\n"
+         "%w = stablehlo.broadcast_in_dim %z, dims = [0] : (tensor<2xi8>) -> tensor<2x2xi8>\n"
+         "%v = stablehlo.minimum %w, %a : tensor<2x2xi8>", (0, 0), (-128, -1)),
+        ("%z = stablehlo.constant dense<[[9, 9]]> : tensor<1x2xi8>\n"
+         "%v = stablehlo.concatenate %a, %z, %a, dim = 0 : (tensor<2x2xi8>, tensor<1x2xi8>, tensor<2x2xi8>) -> tensor<5x2xi8>",
+         (0, 2), (9, 9)),
+        ("%v = stablehlo.add %a, %a : tensor<2x2xi8>", None, (-128, 127)),
+    ],
+)  # fmt: skip
+def test_ranges_of_integers(text: str, row: tuple[int, int] | None, expected: tuple[int, int]) -> None:
+    kind = text.rsplit("tensor<", 1)[1]
+    module = parse_text(
+        f"func.func @main(%a: tensor<2x2xi8>) -> tensor<{kind} {{\n{text}\nreturn %v : tensor<{kind}\n}}"
+    )
+    graph = module.graph
+    assert range_of(graph.outputs[0], graph.producers(), row) == expected
+
+
+def test_what_was_turned_is_written_too() -> None:
+    """NumPy turns by other strides: the elements are not in order in memory."""
+    graph = program(UNKNOWN, "stablehlo.minimum %a, %b : tensor<f32>").graph
+    cache = np.asfortranarray(np.ones((16, 8, 4), np.float32))
+    (found,) = evaluate(graph, [cache, np.zeros((3, 1), np.int32), np.full((3, 1, 8, 4), -1, np.float32)])
+    assert (found[0] == -1).all() and (found[1:] == 1).all()
+
+
+def test_an_option_of_the_user_counts_the_loops_of_the_scatter_as_it_stands() -> None:
+    module = program(CLAMPED)
+    (scatter,) = (node for node in module.graph.nodes if node.op == "scatter")
+    scatter.attrs["sharding_option"] = ((),) * len(rule_of(scatter).factors)
+    assert scatter_drop_zero_indices(module.graph) is None
+    assert check(module, pipeline=partitioned).ok
