@@ -7,9 +7,10 @@ run, so that reading this table costs nothing.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, cast
 
@@ -20,11 +21,10 @@ from meshgen.ir.definitions import require_defined
 from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Module, Node
 from meshgen.mesh import Mesh
+from meshgen.pass_manager import PassManager, PassRecord
 from meshgen.runtime.plan import Schedule
 
 Progress = Callable[[str, int, int], None]  # what is being done, steps done, of how many
-
-SKIPPABLE = ("chunks",)  # optimisations that a user can leave out: collectives in chunks
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ class Options:
         arguments: `local`: every rank is given its shards; `global`: all are given the whole arrays and slice them.
         strict: refuse gathers that no annotation asks for: all, or those of values (by name) and lines.
         memory_limit: bytes of a device that a step may take; None: what it takes where nothing overlaps.
-        skip: optimisations to leave out, of `SKIPPABLE`.
+        skip: names of passes to leave out (`meshgen/passes.py`).
     """
 
     target: str = "cuda:sm_90"
@@ -52,10 +52,7 @@ class Options:
         limit = cast("Any", self.memory_limit)
         if limit is not None and (type(limit) is not int or limit < 0):
             faults.append(Diagnostic("MG0001", f"memory_limit={limit!r:.60} is no number of bytes"))
-        for name in self.skip:
-            if name not in SKIPPABLE:
-                hint = f"those that can be left out are {', '.join(SKIPPABLE)}"
-                faults.append(Diagnostic("MG0001", f"there is no optimisation '{name}' to skip", hint=hint))
+        faults += unknown_passes(self.skip)
         if faults:
             raise UsageError(*faults)
 
@@ -70,11 +67,25 @@ class Options:
         return f"cuda:{self.architectures[0]}" if self.architectures else "cuda:sm_90"
 
 
+def unknown_passes(names: Iterable[str]) -> list[Diagnostic]:
+    """A fault for each name that no pass has."""
+    if not (asked := list(names)):
+        return []
+    from meshgen.passes import PASSES
+
+    def hint(name: str) -> str:
+        near = get_close_matches(name, [*PASSES, *STAGES])
+        return f"did you mean '{near[0]}'?" if near else "meshgen opt --list-passes lists them"
+
+    return [Diagnostic("MG0001", f"unknown pass '{name}'", hint=hint(name)) for name in asked if name not in PASSES]
+
+
 @dataclass
 class Timing:
-    """Seconds spent per stage, in the order in which they ran."""
+    """Seconds spent per stage, in the order in which they ran, and what each pass did."""
 
     seconds: dict[str, float] = field(default_factory=dict)
+    passes: dict[str, PassRecord] = field(default_factory=dict)
 
     @contextmanager
     def of(self, stage: str) -> Generator[None]:
@@ -85,52 +96,51 @@ class Timing:
             self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - begin
 
 
-def _propagate(module: Module, options: Options) -> Module:
+def _propagate(module: Module, options: Options, manager: PassManager) -> Module:
     from meshgen.sharding.propagate import propagate
 
-    return propagate(module)
+    return propagate(module, manager)
 
 
-def _materialize(module: Module, options: Options) -> Module:
+def _materialize(module: Module, options: Options, manager: PassManager) -> Module:
     from meshgen.sharding.materialize import materialize
 
     return materialize(module)
 
 
-def _optimize(module: Module, options: Options) -> Module:
+def _optimize(module: Module, options: Options, manager: PassManager) -> Module:
     from meshgen.sharding.optimize import optimize
 
-    return _overlapped(optimize(module), options)
+    return _overlapped(optimize(module, manager), options, manager)
 
 
-def _partition(module: Module, options: Options) -> Module:
+def _partition(module: Module, options: Options, manager: PassManager) -> Module:
     from meshgen.sharding.optimize import optimize_local
     from meshgen.sharding.partition import partition
 
-    return _overlapped(optimize_local(partition(module, options.arguments)), options)
+    return _overlapped(optimize_local(partition(module, options.arguments), manager), options, manager)
 
 
-def _overlapped(module: Module, options: Options) -> Module:
+def _overlapped(module: Module, options: Options, manager: PassManager) -> Module:
     from meshgen.codegen.planner import Planner
     from meshgen.sharding.overlap import overlapped
 
-    planner = Planner(options.first, options.memory_limit)
-    return overlapped(module, planner, with_chunks="chunks" not in options.skip)
+    return overlapped(module, Planner(options.first, options.memory_limit), manager)
 
 
-def _fuse(module: Module, options: Options) -> Module:
+def _fuse(module: Module, options: Options, manager: PassManager) -> Module:
     from meshgen.codegen.planner import fused
 
     return fused(module)
 
 
-def _schedule(module: Module, options: Options) -> Module:
+def _schedule(module: Module, options: Options, manager: PassManager) -> Module:
     from meshgen.codegen.schedule_stage import scheduled
 
     return scheduled(module, make_schedule(module, options))
 
 
-STAGES: Mapping[str, Callable[[Module, Options], Module]] = {
+STAGES: Mapping[str, Callable[[Module, Options, PassManager], Module]] = {
     "propagate": _propagate,
     "materialize": _materialize,
     "optimize": _optimize,
@@ -140,7 +150,7 @@ STAGES: Mapping[str, Callable[[Module, Options], Module]] = {
 }
 
 
-# Stages that a pass takes: without materialize, say, annotations would be dropped in silence.
+# Stages that a stage takes: without materialize, say, annotations would be dropped in silence.
 _TAKES = {
     "optimize": ("materialize", "optimize", "partition"),
     "partition": ("materialize", "optimize"),
@@ -187,44 +197,64 @@ def run_stages(
             )
         )
     require_defined(module, module.stage)
+    manager = PassManager(frozenset(options.skip), records=timing.passes)
     if module.stage == "partition":  # written with collectives by the user: passes that hold on local values apply
         with timing.of("optimize"):
-            module = _on_meshes("optimize", module, options)
+            module = _on_meshes("optimize", module, options, manager)
     found = {module.stage: module}
     wanted = order[order.index(module.stage) + 1 : order.index(last) + 1]
     for number, stage in enumerate(wanted):
         if progress:
             progress(stage, number, len(wanted))
         with timing.of(stage):
-            module = found[stage] = run_stage(stage, module, options)
+            module = found[stage] = run_stage(stage, module, options, manager)
     return found
 
 
-def run_stage(stage: str, module: Module, options: Options) -> Module:
-    """One pass, with the result verified. Raises UsageError for a pass that there is not, or that another stage is for."""
+def run_stage(stage: str, module: Module, options: Options, manager: PassManager | None = None) -> Module:
+    """One stage, with the result verified. Raises UsageError for a stage that there is not, or that the program is past."""
     if stage not in STAGES:
-        raise UsageError(
-            Diagnostic("MG0001", f"there is no pass '{stage}'", hint=f"the passes are {', '.join(STAGES)}")
-        )
+        raise UsageError(Diagnostic("MG0001", f"unknown stage '{stage}'", hint=f"stages are {', '.join(STAGES)}"))
     order = ["import", *STAGES]
     if stage == module.stage and stage not in ("propagate", "optimize"):  # what was written so is there already
         return module
     is_local = module.stage == "partition" and stage == "optimize"  # its passes that hold on local values apply
     if module.stage in order and order.index(stage) < order.index(module.stage) and not is_local:
-        hint = f"passes behind it are {', '.join(order[order.index(module.stage) + 1 :]) or 'none'}"
-        message = f"the program is at stage '{module.stage}', which comes after the pass '{stage}'"
+        hint = f"stages after it are {', '.join(order[order.index(module.stage) + 1 :]) or 'none'}"
+        message = f"the program is at stage '{module.stage}', which comes after '{stage}'"
         raise UsageError(Diagnostic("MG0001", message, hint=hint))
     if module.stage in order and module.stage not in _TAKES.get(stage, order):
-        message = (
-            f"the pass '{stage}' takes a program behind {' or '.join(_TAKES[stage])}, not at stage '{module.stage}'"
-        )
+        message = f"'{stage}' takes a program at stage {' or '.join(_TAKES[stage])}, not at stage '{module.stage}'"
         before = ", ".join(order[order.index(module.stage) + 1 : order.index(stage)])
-        raise UsageError(Diagnostic("MG0001", message, hint=f"the passes before it are {before}"))
-    result = _on_meshes(stage, module, options)
-    require_defined(result, stage)
-    faults = node_faults(result) if not _is_sound(result) else ()
-    assert not faults, f"{stage} made a malformed program: {faults[0]}"
+        raise UsageError(Diagnostic("MG0001", message, hint=f"the stages before it are {before}"))
+    result = _on_meshes(stage, module, options, manager or PassManager(frozenset(options.skip)))
+    require_sound(result, stage)
     return result
+
+
+def run_pass(name: str, module: Module, manager: PassManager) -> Module:
+    """One pass by itself, whatever it costs, with the result verified. Raises UsageError for a program at another stage."""
+    from meshgen.ir.parts import joined
+    from meshgen.passes import PASSES
+    from meshgen.sharding.unknown import at_nominal_sizes
+
+    each = PASSES[name]
+    if module.stage not in each.stages:
+        message = f"'{name}' takes a program at stage {' or '.join(each.stages)}, not at stage '{module.stage}'"
+        raise UsageError(Diagnostic("MG0001", message))
+    if len(module.meshes) > 1 and not module.parts:
+        raise UsageError(Diagnostic("MG0001", f"'{name}' takes a program on one mesh until it is propagated"))
+    run = at_nominal_sizes(lambda part: manager.apply(part, (each,)))
+    result = joined(module, [run(part) for part in module.parts]) if module.parts else run(module)
+    require_sound(result, name)
+    return result
+
+
+def require_sound(module: Module, made_by: str) -> None:
+    """Fail (exit code 70) for a malformed program that a stage or a pass made."""
+    require_defined(module, made_by)
+    faults = node_faults(module) if not _is_sound(module) else ()
+    assert not faults, f"{made_by} made a malformed program: {faults[0]}"
 
 
 def _is_sound(module: Module) -> bool:
@@ -249,7 +279,7 @@ def _is_sound_form(form: Form) -> bool:
     return not form_faults(form)
 
 
-def _on_meshes(stage: str, module: Module, options: Options) -> Module:
+def _on_meshes(stage: str, module: Module, options: Options, manager: PassManager) -> Module:
     """One pass on a program: on each of its parts, where it is on several meshes."""
     from meshgen.ir.parts import joined
     from meshgen.sharding.multi_mesh.crossings import propagate_parts, settle
@@ -258,14 +288,14 @@ def _on_meshes(stage: str, module: Module, options: Options) -> Module:
     run = STAGES[stage]
     module = split_meshes(module)
     if not module.parts:
-        return run(module, options)
+        return run(module, options, manager)
     parts = settle(module.parts) if stage == "materialize" else module.parts
     if stage == "propagate":
-        parts = propagate_parts(parts, lambda part: run(part, options))
+        parts = propagate_parts(parts, lambda part: run(part, options, manager))
     elif stage == "schedule":
         parts = scheduled_parts(module, options)
     else:
-        parts = [run(part, options) for part in parts]
+        parts = [run(part, options, manager) for part in parts]
     return joined(module, parts)
 
 

@@ -10,6 +10,7 @@ import pytest
 from meshgen import pipeline
 from meshgen.ir.graph import Graph, Module
 from meshgen.mlir.text import parse_text
+from meshgen.pass_manager import Pass, PassManager
 from meshgen.pipeline import STAGES, Options, Timing, run_stages
 from meshgen.sharding import optimize
 
@@ -53,8 +54,8 @@ def test_the_stage_that_breaks_a_graph_is_named(stage: str, how: str, monkeypatc
     damage, words = BREAKS[how]
     right = STAGES[stage]
 
-    def wrong(module: Module, options: Options) -> Module:
-        made = right(module, options)
+    def wrong(module: Module, options: Options, manager: PassManager) -> Module:
+        made = right(module, options, manager)
         return replace(made, graph=damage(made.graph))
 
     monkeypatch.setattr(pipeline, "STAGES", {**STAGES, stage: wrong})
@@ -74,7 +75,7 @@ def test_the_optimisation_that_breaks_a_graph_is_named(monkeypatch: pytest.Monke
     def careless(module: Module) -> Module:
         return replace(module, graph=_without_first(module.graph))
 
-    monkeypatch.setattr(optimize, "PASSES", (careless,))
+    monkeypatch.setattr(optimize, "PASSES", (Pass("careless", careless, ("materialize",), "unless dearer"),))
     with pytest.raises(AssertionError, match=r"^careless made a malformed program: .*reads %b : f32\[4,6\]"):
         run_stages(parse_text(TEXT), Options("cpu"), Timing(), "optimize")
 

@@ -1,22 +1,41 @@
-"""`meshgen opt IN --passes a,b,c`: IR in, IR out. The first pass is the one after the stage that the text is at."""
+"""`meshgen opt IN --passes a,b,c`: IR in, IR out, through whole stages or single passes."""
 
 from __future__ import annotations
 
 import argparse
+import sys
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from meshgen import api
 from meshgen.commands.common import add_program, program_options
 from meshgen.commands.output import Output
-from meshgen.pipeline import STAGES, Options, Timing, run_stage
+from meshgen.errors import UsageError
+from meshgen.ir.graph import Module
+from meshgen.pass_manager import PassManager
+from meshgen.pipeline import STAGES, Options, Timing, run_pass, run_stage, unknown_passes
 from meshgen.runtime.module_file.files import write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_program(parser)
+    stages = ", ".join(STAGES)
     parser.add_argument(
-        "--passes", default="", metavar="A,B,...", help=f"of {', '.join(STAGES)}; none prints the program as it is"
+        "--passes",
+        default="",
+        metavar="A,B,...",
+        help=f"stages ({stages}) or single passes (--list-passes), in the order in which they run; none prints the program as it is",
     )
+    parser.add_argument("--skip", metavar="NAME", action="append", default=[], help="a pass that the stages leave out")
+    parser.add_argument(
+        "--print-after",
+        metavar="NAME",
+        action="append",
+        default=[],
+        help="print the program to stderr after this pass or stage, where it changed something; `all` for every one",
+    )
+    parser.add_argument("--list-passes", action=_ListPasses, nargs=0, help="list all passes and exit")
     parser.add_argument("-o", "--output", default="-", metavar="FILE", help="default: stdout")
 
 
@@ -24,12 +43,21 @@ def run(options: argparse.Namespace, output: Output) -> int:
     from meshgen.mlir.text import print_text
 
     chosen, timing = program_options(options), Timing()
-    arguments = Options("cpu", chosen.pop("arguments"))
+    arguments = Options("cpu", chosen.pop("arguments"), skip=tuple(options.skip))
+    names = [name for name in options.passes.split(",") if name]
+    watched = [name for name in options.print_after if name != "all"]
+    if faults := unknown_passes(name for name in [*names, *watched] if name not in STAGES):
+        raise UsageError(*faults)
+    manager = PassManager(frozenset(options.skip), _shown(options.print_after), timing.passes)
     with timing.of("import"):
         module, _ = api.read(**chosen)
-    for name in filter(None, options.passes.split(",")):
+    for name in names:
         with timing.of(name):
-            module = run_stage(name, module, arguments)
+            if name in STAGES:
+                module = run_stage(name, module, arguments, manager)
+                manager.changed(name, module)
+            else:
+                module = run_pass(name, module, manager)
     text = print_text(module)
     if options.output != "-":
         write_text(Path(options.output), text)
@@ -37,3 +65,29 @@ def run(options: argparse.Namespace, output: Output) -> int:
         output.text(text)
     output.document({"stage": module.stage, "text": text, "seconds": timing.seconds})
     return 0
+
+
+def _shown(watched: Sequence[str]) -> Any:
+    """What prints programs after the passes and stages that are watched; None where none is."""
+    if not watched:
+        return None
+
+    def show(name: str, module: Module) -> None:
+        from meshgen.mlir.text import print_text
+
+        if name in watched or "all" in watched:
+            sys.stderr.write(f"// ----- after {name} -----\n{print_text(module)}\n")
+
+    return show
+
+
+class _ListPasses(argparse.Action):
+    """Lists the passes instead of running the command."""
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from meshgen.passes import PASSES
+
+        width = max(map(len, PASSES))
+        for each in PASSES.values():
+            sys.stdout.write(f"{each.name:{width}}  {each.summary}\n")
+        parser.exit()

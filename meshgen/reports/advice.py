@@ -18,9 +18,9 @@ from meshgen.reports.collectives import collective_records_of
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import Table, bytes_text, seconds_text, table_of
 from meshgen.reports.values import known_of, link_parts
-from meshgen.sharding.propagate import Solved
 from meshgen.sharding.propagation.reach import seeds
 from meshgen.sharding.propagation.sites import Site
+from meshgen.sharding.propagation.solve import Solved
 from meshgen.spec import Sharding
 
 Plan = Callable[[Module, Options, Timing], Compiled]

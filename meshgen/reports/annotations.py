@@ -15,11 +15,11 @@ from meshgen.ir.regions import all_nodes, used_values
 from meshgen.reports.interface import Compiled
 from meshgen.sharding.materialize import annotations_of
 from meshgen.sharding.optimizations.rewrite import without_dead
-from meshgen.sharding.propagate import Solved
 from meshgen.sharding.propagation.chains import state_text
 from meshgen.sharding.propagation.choices import edges
 from meshgen.sharding.propagation.labels import asks_use, is_as_asked
 from meshgen.sharding.propagation.rivals import LostHint, lost_hints
+from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.reshard.plan import same_layout
 
 

@@ -18,11 +18,11 @@ from meshgen.reports.comms import Collective, collective_record
 from meshgen.reports.interface import Compiled
 from meshgen.reports.parts import crossing_lines
 from meshgen.reports.tables import bytes_text, seconds_text
-from meshgen.sharding.propagate import Solved
 from meshgen.sharding.propagation.chains import Reasons
 from meshgen.sharding.propagation.control import PSEUDO_OPS
 from meshgen.sharding.propagation.rivals import rivals
 from meshgen.sharding.propagation.sites import Site
+from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.reshard.plan import ReshardPlan, other_plans
 from meshgen.spec import Sharding
 

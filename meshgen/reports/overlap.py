@@ -8,8 +8,8 @@ from typing import Any
 from meshgen.codegen.planner import Planner
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import Table, seconds_text, table_of
+from meshgen.sharding.chunks.chunks import in_chunks
 from meshgen.sharding.chunks.search import Decision
-from meshgen.sharding.overlap import in_chunks
 
 
 def decided(executable: Compiled) -> tuple[Decision, ...]:

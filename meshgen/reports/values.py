@@ -14,9 +14,11 @@ from meshgen.ir.op_names import WITH_PROGRAMS
 from meshgen.reports.annotations import unmade_values
 from meshgen.reports.interface import Compiled
 from meshgen.sharding.multi_mesh.chains import ReasonsAcross
-from meshgen.sharding.propagate import Solved, annotated, solve
+from meshgen.sharding.propagate import solve
+from meshgen.sharding.propagation.annotate import annotated
 from meshgen.sharding.propagation.chains import Chain, Reasons
 from meshgen.sharding.propagation.rivals import rivals
+from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.propagation.tiles import free_part
 from meshgen.sharding.rewrites.cse import common_values
 from meshgen.sharding.unknown import nominal_mesh

@@ -14,7 +14,7 @@ from meshgen.ir.graph import Graph, Module
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Axis, Mesh
 from meshgen.sharding.analyze import Volume, volume_of
-from meshgen.sharding.optimizations.collective_combine import collective_combine_large
+from meshgen.sharding.optimizations.collective_combine_large import collective_combine_large
 from meshgen.sharding.optimize import optimize_local
 from meshgen.sharding.partition import partition
 
@@ -41,7 +41,7 @@ def local_volume(stages: Mapping[str, Module], needed: Callable[[Graph], Graph])
     named = partition(replace(entered, mesh=_named(entered.mesh)), written.arguments)
     local = optimize_local(named)
     if _messages(local.graph) != _messages(written.graph):
-        local = collective_combine_large(local) or local
+        local = collective_combine_large(local)
     return replace(volume_of(replace(local, graph=needed(local.graph))), mesh=entered.mesh)
 
 

@@ -1,6 +1,7 @@
-"""Optimise: less communication for the same result. The list of passes is data; each lives in a file of its own.
+"""Optimise: less communication for the same result. Each pass has a file of its own; this is the order in which they run.
 
-A pass is one walk. Some work on the program of one device and run after partition. Whatever it does is checked against the cost model: a module that moves more bytes than before is dropped.
+A pass is one walk. All work on programs whose values have shardings (after `materialize`) or on the program of one device (after `partition`),
+some on the latter only. The bytes that a device sends decide: a pass that makes them more is rejected, and its record says so.
 """
 
 from __future__ import annotations
@@ -8,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Module
+from meshgen.pass_manager import Pass, PassManager, named
 from meshgen.sharding.optimizations.all_gather_sink import all_gather_sink
 from meshgen.sharding.optimizations.all_reduce_decompose import all_reduce_decompose
 from meshgen.sharding.optimizations.all_reduce_fold import all_reduce_fold
@@ -28,74 +29,93 @@ from meshgen.sharding.optimizations.gather_slice_to_all_to_all import gather_sli
 from meshgen.sharding.optimizations.loop_reduce_hoist import loop_reduce_hoist
 from meshgen.sharding.optimizations.mean_variance_merge import mean_variance_merge
 from meshgen.sharding.optimizations.reshard_replan import reshard_replan
-from meshgen.sharding.optimizations.rewrite import Pass, total_bytes, without_dead
+from meshgen.sharding.optimizations.rewrite import total_bytes, without_dead
 from meshgen.sharding.optimizations.slice_hoist import slice_hoist
 from meshgen.sharding.unknown import at_nominal_sizes
 
-_FIRST: tuple[Pass, ...] = (
-    canonicalize_collectives,
-    collective_cse,
-    collective_licm,
-    slice_hoist,
-    all_reduce_fold,
-    cancel_inverse_collectives,
-    gather_slice_to_all_to_all,
-    collective_chain_fold,
+_ANY, _LOCAL = ("materialize", "optimize", "partition"), ("partition",)
+
+_BY_NAME = named(
+    Pass("canonicalize-collectives", canonicalize_collectives, _ANY, "unless dearer"),
+    Pass("collective-cse", collective_cse, _ANY, "unless dearer"),
+    Pass("collective-licm", collective_licm, _ANY, "unless dearer"),
+    Pass("slice-hoist", slice_hoist, _ANY, "unless dearer"),
+    Pass("all-reduce-fold", all_reduce_fold, _ANY, "unless dearer"),
+    Pass("cancel-inverse-collectives", cancel_inverse_collectives, _ANY, "unless dearer"),
+    Pass("gather-slice-to-all-to-all", gather_slice_to_all_to_all, _ANY, "unless dearer"),
+    Pass("collective-chain-fold", collective_chain_fold, _ANY, "unless dearer"),
+    Pass("reshard-replan", reshard_replan, _ANY, "unless dearer"),
+    Pass("all-reduce-sink", all_reduce_sink, _LOCAL, "unless dearer"),
+    Pass("all-reduce-reassociate", all_reduce_reassociate, _ANY, "unless dearer"),
+    Pass("loop-reduce-hoist", loop_reduce_hoist, _LOCAL, "unless dearer"),
+    Pass("all-gather-sink", all_gather_sink, _ANY, "unless dearer"),
+    Pass("convert-sink", convert_sink, _ANY, "unless dearer"),
+    Pass("all-reduce-decompose", all_reduce_decompose, _LOCAL, "unless dearer"),
+    Pass("all-reduce-untie", all_reduce_untie, _LOCAL, "unless dearer"),
+    Pass("mean-variance-merge", mean_variance_merge, _LOCAL, "unless dearer"),
+    Pass("fetch-combine", fetch_combine, _LOCAL, "unless dearer"),
+    Pass("collective-combine", collective_combine, _LOCAL, "unless dearer"),
 )
-PASSES: tuple[Pass, ...] = (
-    *_FIRST,
-    reshard_replan,
-    all_reduce_reassociate,
-    all_gather_sink,
-    convert_sink,
-    all_reduce_fold,
-    reshard_replan,
-    collective_cse,
+_FIRST = (
+    "canonicalize-collectives",
+    "collective-cse",
+    "collective-licm",
+    "slice-hoist",
+    "all-reduce-fold",
+    "cancel-inverse-collectives",
+    "gather-slice-to-all-to-all",
+    "collective-chain-fold",
 )
-LOCAL_PASSES: tuple[Pass, ...] = (
+_AFTER_MATERIALIZE = (
     *_FIRST,
-    all_reduce_sink,
-    all_reduce_reassociate,
-    loop_reduce_hoist,
-    all_gather_sink,
-    convert_sink,
-    all_reduce_fold,
-    cancel_inverse_collectives,
-    all_reduce_decompose,
-    collective_cse,
-    all_reduce_untie,
-    mean_variance_merge,
-    fetch_combine,
-    collective_combine,
-)  # on local values, after partition: what is written per device (manual computations too) meets all of these
+    "reshard-replan",
+    "all-reduce-reassociate",
+    "all-gather-sink",
+    "convert-sink",
+    "all-reduce-fold",
+    "reshard-replan",
+    "collective-cse",
+)
+_AFTER_PARTITION = (
+    *_FIRST,
+    "all-reduce-sink",
+    "all-reduce-reassociate",
+    "loop-reduce-hoist",
+    "all-gather-sink",
+    "convert-sink",
+    "all-reduce-fold",
+    "cancel-inverse-collectives",
+    "all-reduce-decompose",
+    "collective-cse",
+    "all-reduce-untie",
+    "mean-variance-merge",
+    "fetch-combine",
+    "collective-combine",
+)
+PASSES = tuple(_BY_NAME[name] for name in _AFTER_MATERIALIZE)
+LOCAL_PASSES = tuple(_BY_NAME[name] for name in _AFTER_PARTITION)
 
 
 @at_nominal_sizes
-def optimize(module: Module) -> Module:
+def optimize(module: Module, manager: PassManager | None = None) -> Module:
     """The module with less and better placed communication, never more.
 
     Args:
-        module: at stage materialize; a program with local types (stage partition) gets the rules that need no sharding.
+        module: at stage materialize; a program with local types (stage partition) gets the passes for these.
     """
     module = replace(module, graph=without_dead(module.graph))
-    module = _improved(module, LOCAL_PASSES if module.stage == "partition" else PASSES)
-    return replace(module, stage="optimize" if module.stage == "materialize" else module.stage)
+    if module.stage == "partition":
+        return optimize_local(module, manager)
+    return replace(_improved(module, PASSES, manager), stage="optimize")
 
 
-def optimize_local(module: Module) -> Module:
-    """The program that `partition` wrote with what is seen best on local values: fewer, larger messages."""
-    return _improved(module, LOCAL_PASSES)
+def optimize_local(module: Module, manager: PassManager | None = None) -> Module:
+    """The program that `partition` wrote after the passes that work on local values."""
+    return _improved(module, LOCAL_PASSES, manager)
 
 
-def _improved(module: Module, passes: Sequence[Pass]) -> Module:
-    """The module after those of the passes that do not move more."""
-    moved = total_bytes(module.graph, module.mesh)
-    for optimization in passes:
-        found = optimization(module)
-        if found is module:
-            continue
-        require_defined(found, optimization.__name__)
-        after = total_bytes(found.graph, module.mesh)
-        if after <= moved:
-            module, moved = found, after
-    return module
+def _improved(module: Module, passes: Sequence[Pass], manager: PassManager | None) -> Module:
+    def sent(each: Module) -> float:
+        return total_bytes(each.graph, each.mesh)
+
+    return (manager or PassManager()).apply(module, passes, sent, "B")

@@ -99,21 +99,23 @@ def _trial(
     return sizes
 
 
-def at_nominal_sizes(stage: Callable[[Module], Module]) -> Callable[[Module], Module]:
+def at_nominal_sizes(
+    stage: Callable[Concatenate[Module, Rest], Module],
+) -> Callable[Concatenate[Module, Rest], Module]:
     """A pass that chooses as if unknown axes had nominal sizes, and leaves them unknown.
 
     Raises ProgramError (MG0208) for tensor dims whose size is unknown.
     """
 
     @wraps(stage)
-    def run(module: Module) -> Module:
+    def run(module: Module, *args: Rest.args, **kwargs: Rest.kwargs) -> Module:
         refuse_unknown_dims(module)
         if module.mesh.is_static:
-            return stage(module)
+            return stage(module, *args, **kwargs)
         if module.stage == "partition":  # local types hold for one size only
             refuse_unknown_axes(module)
         nominal = nominal_mesh(module)
-        result = stage(replace(module, mesh=nominal))
+        result = stage(replace(module, mesh=nominal), *args, **kwargs)
         taken = [[name, nominal.axis_size(name)] for name in unknown_axes(module)]
         return replace(
             result, mesh=module.mesh, attrs={**result.attrs, "nominal_sizes": taken} if taken else result.attrs

@@ -13,7 +13,8 @@ from meshgen.pipeline import Timing
 from meshgen.reports.collectives import numbers_about
 from meshgen.reports.explain import explain_collective, explanations
 from meshgen.reports.what_if import annotated_with
-from meshgen.sharding.propagate import annotated, propagate, solve
+from meshgen.sharding.propagate import propagate, solve
+from meshgen.sharding.propagation.annotate import annotated
 from meshgen.spec import P
 from tests.programs import mlp
 from tests.reports.explained import CHAIN, LOOP, document

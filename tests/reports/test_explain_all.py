@@ -16,7 +16,8 @@ from meshgen.reports.explain import explain_collective
 from meshgen.reports.values import Known, known_of
 from meshgen.sharding.materialize import materialize
 from meshgen.sharding.optimize import optimize
-from meshgen.sharding.propagate import annotated, solve
+from meshgen.sharding.propagate import solve
+from meshgen.sharding.propagation.annotate import annotated
 from meshgen.sharding.propagation.chains import Reasons
 from meshgen.sharding.propagation.rivals import lost_hints
 from meshgen.testing.random_graphs import random_program

@@ -12,12 +12,17 @@ from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
 from meshgen.sharding.propagate import propagate
-from meshgen.sharding.rewrites.alternatives import alternatives
+from meshgen.sharding.rewrites.passes import ALTERNATIVES
 from meshgen.sharding.rewrites.slice_into_pad import slice_into_pad
 from meshgen.spec import P
 from meshgen.testing.oracle import check
 
 DOT = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "precision": ()}
+
+
+def alternatives(module: Module) -> list[Module]:
+    """What the rewrites make of a module, each by itself."""
+    return [found for each in ALTERNATIVES if (found := each.run(module)) is not module]
 
 
 def fused(rows: int, spec: tuple[str | None, str | None]) -> Module:

@@ -9,6 +9,7 @@ import pytest
 
 from meshgen.ir.graph import Graph, Module, Value
 from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.pass_manager import Pass, PassManager
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.materialize import materialize
 from meshgen.sharding.optimizations.all_gather_sink import all_gather_sink
@@ -21,7 +22,7 @@ from meshgen.sharding.optimizations.gather_slice_to_all_to_all import gather_sli
 from meshgen.sharding.optimizations.reshard_replan import reshard_replan
 from meshgen.sharding.optimizations.rewrite import total_bytes
 from meshgen.sharding.optimizations.slice_hoist import slice_hoist
-from meshgen.sharding.optimize import PASSES, optimize
+from meshgen.sharding.optimize import optimize
 from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
 from meshgen.spec import P
@@ -254,8 +255,12 @@ def test_passes_that_would_move_more_are_dropped(monkeypatch: pytest.MonkeyPatch
         q = Program(x=2)
         return replace(module, graph=replace(q.graph, outputs=[gather(q, q.input(T, P("x")))]))
 
-    monkeypatch.setattr("meshgen.sharding.optimize.PASSES", (worse,))
-    assert optimize(before).graph.nodes == []
+    monkeypatch.setattr("meshgen.sharding.optimize.PASSES", (Pass("worse", worse, ("materialize",), "unless dearer"),))
+    manager = PassManager()
+    assert optimize(before, manager).graph.nodes == []
+    record = manager.records["worse"]
+    assert (record.fired, record.kept, record.rejected, record.before) == (1, 0, 1, 0)
+    assert record.after > 0 and record.unit == "B"
 
 
 @pytest.mark.parametrize("size", [12, 7, 2])
@@ -273,7 +278,3 @@ def test_random_programs_compute_the_same_and_move_no_more(seed: int, size: int)
     assert total_bytes(better.graph, better.mesh) <= total_bytes(done.graph, done.mesh)
     for got, want in zip(simulate(partition(better), args), wanted, strict=True):
         np.testing.assert_array_equal(got, want)
-
-
-def test_the_list_of_passes_holds_each_file() -> None:
-    assert {f.__module__.rsplit(".", 1)[1] for f in PASSES} == {f.__name__ for f in PASSES}

@@ -263,11 +263,11 @@ def test_every_pass_alone_keeps_the_results_and_moves_no_more() -> None:
         starts = [(each, before) for each in dict.fromkeys(PASSES)]
         starts += [(each, partition(before)) for each in LOCAL_PASSES]
         for optimization, start in starts:
-            after = optimization(start)
+            after = optimization.run(start)
             if not _improves(start, after):
                 continue
-            what = f"seed {seed}, {optimization.__name__}"
-            found[optimization.__name__] += 1
+            what = f"seed {seed}, {optimization.name}"
+            found[optimization.name] += 1
             assert total_bytes(after.graph, module.mesh) <= total_bytes(start.graph, module.mesh), what
             local = after if after.stage == "partition" else partition(after)
             result = check(module, pipeline=lambda _, local=local: local, seed=seed)

@@ -8,10 +8,10 @@ from dataclasses import replace
 from meshgen.ir.graph import Value
 from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.mesh import overlaps
-from meshgen.sharding.propagate import Solved
 from meshgen.sharding.propagation.chains import Chain, Reasons, Tie
 from meshgen.sharding.propagation.reach import seeds
 from meshgen.sharding.propagation.sites import Site
+from meshgen.sharding.propagation.solve import Solved
 
 Key = tuple[str, int]  # the op of a transfer, and its channel
 

@@ -1,4 +1,4 @@
-"""Data moves after an op instead of before it, where that moves less (the RFC's AllGather Move Down).
+"""A gather sinks below an operation that can be done on tiles, where that sends less (the RFC's AllGather Move Down).
 
 Of sharded values below element-wise ops; in a local program (stage partition) a gather also below whatever its rule says
 can be done on tiles: layouts, dots, reductions of other dims, collectives over other axes.

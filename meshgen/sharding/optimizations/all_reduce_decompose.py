@@ -1,4 +1,4 @@
-"""An all_reduce whose sum is only needed in a narrower type becomes a reduce_scatter and a gather of narrow tiles.
+"""An all_reduce whose result is only used in a narrower type becomes a reduce_scatter and a gather of that type.
 
 Works on a local program (stage partition). The sum is made in the wide type as before, so nothing is lost; what is
 gathered afterwards is half as long. Between the two, each device computes on its tile only.

@@ -1,4 +1,4 @@
-"""Collectives that feed each other become one (the RFC's AllReduce Folder, and all_reduce + slice).
+"""An all_reduce of an all_reduce over other axes folds into one, and an all_reduce that is sliced into a reduce_scatter.
 
 All rules hold for any per-device values: nothing is assumed to be equal on two devices that is not proven to be.
 """

@@ -1,4 +1,4 @@
-"""Reduce once after an op instead of once per operand (the RFC's two Reassociate passes).
+"""Operands that are reduced and then added are added first and reduced once (the RFC's Reassociate passes).
 
 In a local program (stage partition) also where layouts, signs or factors that are the same on all devices stand between: the
 gradient of a tied embedding is a sum of one over tokens and the transpose of another over activations, and is reduced once.

@@ -1,4 +1,4 @@
-"""A value is reduced after an op that makes less of it (the RFC's AllReduce Reassociate, over any linear op).
+"""An all_reduce sinks below a linear operation whose result is smaller (the RFC's AllReduce Reassociate).
 
 Works on a local program (stage partition). The op is linear in what is reduced, and what else it takes is provably the same on all
 devices of the groups: with each device's own factor the sum of products is not the product with the sum.

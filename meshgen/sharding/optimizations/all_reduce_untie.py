@@ -1,4 +1,4 @@
-"""A reduction that waits for another only because of a term whose sum is known already need not wait.
+"""A reduction that depends on another one only through a term whose sum is known no longer depends on it.
 
 Works on a local program (stage partition). Mean square minus squared mean is the usual case: propagation leaves
 `%q * %m` partial, where `%m` is the sum of the partial `%q`; reducing that term again makes one sum wait for the other.

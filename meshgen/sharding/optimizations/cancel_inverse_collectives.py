@@ -1,4 +1,4 @@
-"""A gather and a slice, or two exchanges, that undo each other vanish."""
+"""A gather and a slice, or two exchanges, that undo each other are dropped."""
 
 from __future__ import annotations
 

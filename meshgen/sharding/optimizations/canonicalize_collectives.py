@@ -1,4 +1,4 @@
-"""Collectives in groups of one device, transfers between shardings that mean the same, shifts by whole turns are the identity."""
+"""Collectives in groups of one device, reshards between equal layouts and shifts by whole turns are dropped."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Moves of one kind that follow each other become one: gathers, slices and reduce_scatters of one dim, shifts along one axis.
+"""Gathers, slices, reduce_scatters or shifts along one dim that follow each other fold into one.
 
 All rules hold for any per-device values: nothing is assumed to be equal on two devices.
 """

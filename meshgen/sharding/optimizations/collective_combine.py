@@ -1,4 +1,4 @@
-"""Small collectives that do not wait for each other become one message: each alone takes a latency to start.
+"""Small independent collectives over the same groups become one message, which pays one latency.
 
 Works on a local program (stage partition), where every value is a plain buffer: buffers are flattened, joined, sent
 once, and cut apart. The joined message goes where its last part stood. Nothing else waits for it: a part may go later
@@ -28,7 +28,6 @@ _LIGHT = ELEMENTWISE | {
 }  # fmt: skip
 _LIGHT_BYTES = 1 << 20  # larger values would be held longer
 _SMALL = 1 / 8  # of the latency that is saved: what is copied no longer is joined whatever else runs
-_COPIED = 1 / 2  # ... and what is only where the step is shorter: large messages wait for all their parts
 _FULL = 4  # a message is long enough when its bytes take this many latencies
 _TINY = 256  # ... and this fraction of that fits always
 _COPIES = 4  # a part is read and written before and after the message
@@ -43,13 +42,13 @@ def collective_combine(module: Module) -> Module:
     all_gather and reduce_scatter alike. Only among the same axes, kind and dtype (gathers: width of the dtype), and of
     types that kernels hold.
     """
-    return replace(module, graph=_combined(module.graph, module.mesh, _SMALL))
+    return combined(module, _SMALL)
 
 
-def collective_combine_large(module: Module) -> Module | None:
-    """A combined module with larger collectives in one message too, which may make its step longer; None if there are none."""
-    graph = _combined(module.graph, module.mesh, _COPIED)
-    return None if len(graph.nodes) == len(module.graph.nodes) else replace(module, graph=graph)
+def combined(module: Module, copied: float) -> Module:
+    """The module with messages of collectives for which copying takes up to that part of the latency that is saved."""
+    graph = _combined(module.graph, module.mesh, copied)
+    return module if graph is module.graph else replace(module, graph=graph)
 
 
 @dataclass
@@ -65,14 +64,15 @@ class _Bucket:
 
 
 def _combined(graph: Graph, mesh: Mesh, copied: float) -> Graph:
-    """The graph with messages of collectives for which copying takes up to that part of the latency that is saved."""
-    nodes = [
-        replace(n, regions=tuple(_combined(region, mesh, copied) for region in n.regions)) if n.regions else n
-        for n in graph.nodes
-    ]
-    graph = replace(graph, nodes=nodes)
+    nodes = [_with_regions(n, tuple(_combined(region, mesh, copied) for region in n.regions)) for n in graph.nodes]
+    graph = graph if nodes == graph.nodes else replace(graph, nodes=nodes)  # nodes compare by identity
     found = [bucket.members for bucket in _buckets(graph, mesh, copied) if len(bucket.members) > 1]
     return replace(graph, nodes=_reordered(graph.nodes, found, mesh)) if found else graph
+
+
+def _with_regions(node: Node, regions: tuple[Graph, ...]) -> Node:
+    is_old = all(new is old for new, old in zip(regions, node.regions, strict=True))
+    return node if is_old else replace(node, regions=regions)
 
 
 def _buckets(graph: Graph, mesh: Mesh, copied: float) -> list[_Bucket]:

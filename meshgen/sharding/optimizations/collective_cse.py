@@ -1,4 +1,4 @@
-"""The same collective of the same value is made once; also what leads to it: casts, layouts, sums, constants."""
+"""Equal collectives of one value are done once, together with the casts, layouts and sums that lead to them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A collective that gives the same in every trip of a loop runs once, before the loop."""
+"""A collective with the same result in every trip of a loop is hoisted out of the loop."""
 
 from __future__ import annotations
 

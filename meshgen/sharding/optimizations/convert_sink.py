@@ -1,4 +1,4 @@
-"""A widening cast comes after the collective, which so moves the narrower type."""
+"""A widening cast sinks below a collective, which then sends the narrower type."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Fetches of rows that do not wait for each other share a message, where the busiest device then moves less.
+"""Independent fetches of rows share a message where the busiest device then sends less.
 
 Works on a local program (stage partition). What is taken apart of a fused weight, or joined from two tensors, is
 fetched in pieces, and each piece keeps other devices busy: on its own every fetch takes as long as its busiest device,

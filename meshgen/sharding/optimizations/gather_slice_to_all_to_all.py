@@ -1,4 +1,4 @@
-"""What is gathered along one dim and sliced along another moves once: an exchange."""
+"""A gather along one dim that is sliced along another becomes an all_to_all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a loop adds up is reduced once behind the loop instead of in every trip.
+"""A sum over the trips of a loop is reduced once after the loop instead of in every trip.
 
 Works on a local program (stage partition). The carried value becomes each device's own sum, from a neutral element on; what it
 started with is added behind the loop. Sums of floats are added in another order. A device's own sum of what a

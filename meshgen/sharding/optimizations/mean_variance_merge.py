@@ -1,4 +1,4 @@
-"""Mean and squared deviations in one exchange instead of two that wait for each other.
+"""Mean and squared deviations are exchanged together instead of one after the other.
 
 Works on a local program (stage partition). Devices exchange (mean, squared deviations from it) of their rows instead
 of first the sum and then the deviations from the mean of all: for any m, and each device's own mean u over n rows,

@@ -1,4 +1,4 @@
-"""A chain of reshards is planned anew from where it starts, where that is cheaper."""
+"""A chain of reshards is replaced by the cheapest way from its first to its last layout."""
 
 from __future__ import annotations
 

@@ -27,7 +27,7 @@ MOVES = ("all_gather", "all_to_all", "permute", "retile", "update_halo")  # they
 SHARDING_OPS = ("all_reduce", "reduce_scatter", *MOVES, *LOCAL_OPS)
 ELEMENTWISE = with_trait(Trait.ELEMENTWISE)
 _COMMUNICATES = frozenset(COMMUNICATIONS)
-Pass = Callable[[Module], Module]
+Run = Callable[[Module], Module]
 _EFFECTS = ("send", "recv", *BETWEEN_MESHES, "rng_bit_generator")
 
 
@@ -189,10 +189,10 @@ def walk(module: Module, rule: Rule) -> Module:
     return module if graph is module.graph else replace(module, graph=without_dead(graph))
 
 
-def about(*ops: str) -> Callable[[Pass], Pass]:
+def about(*ops: str) -> Callable[[Run], Run]:
     """A pass as one that is run on programs with one of these ops only: on others it has nothing to do."""
 
-    def limited(optimization: Pass) -> Pass:
+    def limited(optimization: Run) -> Run:
         @wraps(optimization)
         def run(module: Module) -> Module:
             return module if ops_of(module.graph).isdisjoint(ops) else optimization(module)

@@ -1,4 +1,4 @@
-"""A slice comes before the ops that make what is sliced: each device computes only its part.
+"""A slice of a device's tile is hoisted above the operations that make it, so that only the tile is computed.
 
 Of sharded values before element-wise ops; in a local program (stage partition) before whatever its rule says can be done on
 tiles, and before collectives over other axes, of which so less moves. Every device slices its own value, so nothing is

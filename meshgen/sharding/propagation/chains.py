@@ -13,11 +13,11 @@ from typing import Any
 
 from meshgen.errors import Location, bracketed, place_text
 from meshgen.ir.graph import Value
-from meshgen.sharding.propagate import Solved
 from meshgen.sharding.propagation.axes import Decision
 from meshgen.sharding.propagation.labels import Label
 from meshgen.sharding.propagation.reach import seeds
 from meshgen.sharding.propagation.sites import Site
+from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.propagation.states import State, state_of
 
 Face = tuple[Value, State]  # a value in a state, as some site makes or uses it

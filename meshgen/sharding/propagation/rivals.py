@@ -13,12 +13,12 @@ import numpy as np
 from meshgen.errors import bracketed, place_text
 from meshgen.ir.axis_parts import NO_DIVISION
 from meshgen.ir.op_names import BETWEEN_MESHES
-from meshgen.sharding.propagate import Solved
 from meshgen.sharding.propagation.chains import state_text
 from meshgen.sharding.propagation.choices import FORBIDDEN
 from meshgen.sharding.propagation.eliminate import Table, cheapest
 from meshgen.sharding.propagation.labels import Label, asked_face
 from meshgen.sharding.propagation.sites import Site
+from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.propagation.states import state_of
 
 

@@ -8,13 +8,16 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from meshgen.ir.graph import Module
 from meshgen.mesh import NETWORK_BYTES_PER_SECOND, Mesh
+from meshgen.pass_manager import PassManager
 from meshgen.sharding.analyze import CollectiveRecord, analyze
 from meshgen.sharding.materialize import materialize
 from meshgen.sharding.multi_mesh.crossings import alone
 from meshgen.sharding.optimize import optimize, optimize_local
 from meshgen.sharding.partition import partition
+from meshgen.sharding.propagation.annotate import annotated
+from meshgen.sharding.propagation.axes import view_of
+from meshgen.sharding.propagation.solve import Solved
 
 # Both are estimates: a rewritten program must be cheaper by more than they err for programs so much alike.
 WORTH_REWRITING = 0.97  # another program is taken only if its estimated time is below this part of the user's,
@@ -45,10 +48,15 @@ class Seconds:
         return is_work and self.links < WORTH_REWRITING * first.links
 
 
-def planned_seconds(propagated: Module) -> float:
-    """Time on the links of all collectives of a program (stage propagate) at the end of partition."""
-    local = optimize_local(partition(optimize(materialize(alone(propagated)))))
-    return sum(_seconds(record, module_mesh=local.mesh) for record in analyze(local).collectives)
+def planned_seconds(solved: Solved, manager: PassManager) -> Seconds:
+    """Time on links of the program once it is planned to the end of partition, and of the work of one device."""
+    view = view_of(solved.sites, solved.decisions, solved.module)
+    work = {site: view.work(site) for site in solved.sites if site.node.op not in CHOOSING}
+    dots = sum(seconds for site, seconds in work.items() if site.node.op == "dot_general")
+    sharded = optimize(materialize(alone(annotated(solved))), manager)
+    local = optimize_local(partition(sharded), manager)
+    links = sum(_seconds(record, module_mesh=local.mesh) for record in analyze(local).collectives)
+    return Seconds(links, dots, sum(work.values()) - dots)
 
 
 def _seconds(record: CollectiveRecord, module_mesh: Mesh) -> float:

@@ -1,4 +1,4 @@
-"""Tensors are joined after what is done along other dims: what is joined then stands next to who looks at it.
+"""A concatenation moves below concatenations along other dims, next to the operation that reads it.
 
 `jnp.pad(x, 1, mode="wrap")` joins rows, and then columns of that. Written the other way round, a convolution sees the joined
 rows and fetches those that it looks at from the tensor itself: a halo, where the joined tensor has tiles of its own.

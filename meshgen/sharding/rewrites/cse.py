@@ -1,4 +1,4 @@
-"""Values that a program computes more than once are computed, and so communicated, once.
+"""Common subexpressions are computed, and so communicated, once.
 
 Libraries write the mean of a value in its variance again: left apart, each would be reduced on its own. Constants
 and what is made of them alone stay where they are: every device makes those for itself, and a shared one would tie

@@ -1,4 +1,4 @@
-"""Ops that move nothing, as libraries write them for sizes that happen to be one, none or all, are passed over."""
+"""Slices of everything, concatenations of one operand, reversals of one row and reshapes there and back fold into their operand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""An inner product of flattened tensors sums over their dims: what splits several of them need not be gathered for it.
+"""An inner product of flattened tensors contracts their original dims, so that splitting any of them needs no gather.
 
 `jnp.vdot` flattens both operands; a dim made of several can be split by the major one's axes only.
 """

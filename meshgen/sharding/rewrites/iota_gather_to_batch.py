@@ -1,4 +1,4 @@
-"""A look-up or write in the row that an index has itself is one by batch.
+"""A gather or scatter whose index in one dim is the row number itself gets that dim as a batching dim.
 
 `x.at[jnp.arange(n)[:, None], ids]` indexes row i of x by i: as a batching dim, which is tied to the indices, x may be
 split by rows and nobody needs the indices of others.

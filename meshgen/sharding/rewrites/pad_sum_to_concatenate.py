@@ -1,4 +1,4 @@
-"""A sum of tensors that are padded with zeros to lie beside each other is the tensors joined.
+"""A sum of zero-padded tensors that do not overlap becomes their concatenation.
 
 So gradients of slices are written: those of a tensor that was taken apart, or turned, come as such a sum. Joined, their
 rows are brought to their places at once; each padded by itself would be as large as all of them.

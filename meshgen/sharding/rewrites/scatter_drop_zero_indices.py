@@ -1,4 +1,4 @@
-"""Of a scatter's index vectors, what is 0 in all of them is left out.
+"""Components of scatter indices that are always zero are dropped.
 
 Updates that are as large as a dim of the operand, written at 0, are tied to it row by row and split with it; written at a place that
 is not known, a part of them falls out and the rest moves to other rows. What writes blocks at clamped places (a batch of

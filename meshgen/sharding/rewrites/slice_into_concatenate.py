@@ -1,4 +1,4 @@
-"""A slice of joined tensors is cut out of each of them: what wraps around is so a rotation of the tensor itself.
+"""A slice of a concatenation becomes a concatenation of slices: what wraps around is then a rotation.
 
 `jnp.pad(x, 1, mode="wrap")` joins the last row, x and the first row; a stencil then slices that. The joined tensor, a
 little larger than x, would have other tiles than what is made from it.

@@ -1,4 +1,4 @@
-"""A slice of a padded tensor is the tensor padded by other amounts, cropped where they are negative.
+"""A slice of a padded tensor becomes a pad with other, possibly negative, amounts.
 
 A stencil written as shifted slices of a padded tensor so reads the tensor itself: each shift is a halo of a few rows,
 where the padded tensor, a little larger, would have other tiles than what is made from it.

@@ -1,4 +1,4 @@
-"""The program with dims that slices cut unevenly out of split ones in the frame of those: equal, with fewer rows to move.
+"""Uneven slices of a split dim become shifts of whole rows by halo exchange, with masks where rows are combined.
 
 Before: `%a = slice %x [2:1024]   %b = slice %x [0:1022]   %c = add %a, %b   %y = concatenate %e, %c, %f`.
 After: `%a = pad %x low = -1 high = 1   %b = pad %x low = 1 high = -1   %c = add %a, %b   %y = select %inside, %c, ...`,

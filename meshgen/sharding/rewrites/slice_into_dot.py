@@ -1,4 +1,4 @@
-"""Equal programs that may move less: propagation solves them too and takes the cheapest.
+"""A slice of a dot's result becomes a slice of the operand whose columns it takes.
 
 `slice(dot(x, w))` equals `dot(x, slice(w))` where the cut dim comes from w alone. A fused projection (q, k and v,
 or gate and up, in one weight) whose columns are sharded would exchange activations to take its parts apart;
@@ -9,27 +9,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
-from meshgen.sharding.rewrites.bodies import everywhere
-from meshgen.sharding.rewrites.concatenate_sink import concatenate_sink
-from meshgen.sharding.rewrites.inner_product_unflatten import inner_product_unflatten
-from meshgen.sharding.rewrites.slice_into_concatenate import slice_into_concatenate
-from meshgen.sharding.rewrites.slice_into_pad import slice_into_pad
 
 
-def alternatives(module: Module) -> list[Module]:
-    """Programs that compute the same as `module` (itself left out), to be weighed by their cost."""
-    found: list[Module] = []
-    whole = module.graph
-    for rewrite in _REWRITES:
-        if graph := rewrite(module.graph):
-            found.append(replace(module, graph=graph))
-        whole = rewrite(whole) or whole
-    return found if len(found) < 2 else [*found, replace(module, graph=whole)]
-
-
-def slices_before_dots(graph: Graph) -> Graph | None:
+def slice_into_dot(graph: Graph) -> Graph | None:
     """Before: `slice (dot %x, %w)`.   After: `dot %x, (slice %w)`. None where no dot is cut along a dim of one operand."""
     uses, outputs = graph.uses(), {*graph.outputs, *(value for node in graph.nodes for value in captured(node))}
     moved: dict[Value, tuple[int, int]] = {}  # result of a dot -> (operand, dim) that its slices cut
@@ -84,9 +68,3 @@ def _rewritten(node: Node, moved: dict[Value, tuple[int, int]], producers: dict[
     sliced = Node("slice", [whole], [part], {name: tuple(rows) for name, rows in attrs.items()}, node.loc)
     operands = [part if number == operand else value for number, value in enumerate(dot.operands)]
     return [sliced, Node("dot_general", operands, [node.result], dict(dot.attrs), dot.loc)]
-
-
-_REWRITES = (
-    inner_product_unflatten,
-    *map(everywhere, (concatenate_sink, slice_into_pad, slice_into_concatenate, slices_before_dots)),
-)

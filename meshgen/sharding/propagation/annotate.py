@@ -1,0 +1,159 @@
+"""Decisions along mesh axes written onto the program: shardings of values, the option of every node, and why."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from meshgen.ir.axis_parts import AxisParts
+from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
+from meshgen.ir.manual import is_open
+from meshgen.ir.op_names import CONTROL
+from meshgen.mesh import Mesh
+from meshgen.sharding.propagation.axes import Decision
+from meshgen.sharding.propagation.groups import of_members
+from meshgen.sharding.propagation.labels import Label
+from meshgen.sharding.propagation.sites import Site
+from meshgen.sharding.propagation.solve import Solved
+from meshgen.sharding.propagation.tiles import free_part, joined
+from meshgen.spec import Sharding
+
+
+def annotated(solved: Solved) -> Module:
+    """The decisions written onto a copy of the graph's nodes (values are shared with the solved module)."""
+    module, sites, decisions, parts = solved.module, solved.sites, solved.decisions, solved.axes.parts
+    chosen = {site: {axis: d.solution.labels[i] for axis, d in decisions.items()} for i, site in enumerate(sites)}
+    found: dict[Node, NodeSharding] = {}
+    for number, site in enumerate(sites):
+        labels = chosen[site]
+        operands = tuple(
+            _sharding(site, labels, solved.orders[site], i, "operands", parts) for i in range(len(site.node.operands))
+        )
+        results = tuple(
+            _sharding(site, labels, solved.orders[site], i, "results", parts) for i in range(len(site.node.results))
+        )
+        option = tuple(parts.merge(solved.orders[site].get(f, ())) for f in range(len(site.rule.factors)))
+        why = tuple(_reason(site, axis, decisions[axis], number) for axis in labels if _uses(labels[axis]))
+        operands, results = (tuple(_as_wished(site, s, parts) for s in side) for side in (operands, results))
+        if site.node.op in ("manual_operand", "manual_result"):  # axes of size 1 that the user wrote are manual, too
+            results = tuple(free_part(result, site.manual) for result in results)
+        if site.node.op == "manual_result":
+            results = (joined(site.node.attrs["manual"], *results),)
+        found[site.node] = NodeSharding(operands, results, option, why)
+        if site.node.op == "sharding_group":
+            found |= of_members(site.node, found[site.node])
+    made = {value: s for node, lies in found.items() for value, s in zip(node.results, lies.results, strict=True)}
+    graph = _with_shardings(module.graph, found, made, module.mesh)
+    inputs = [found[s.node].results[0] for s in sites if s.node.op == "input"]
+    outputs = [found[s.node].operands[0] for s in sites if s.node.op == "output"]
+    return replace(
+        module,
+        graph=graph,
+        stage="propagate",
+        in_shardings=inputs,
+        out_shardings=outputs,
+    )
+
+
+def _with_shardings(graph: Graph, found: dict[Node, NodeSharding], made: dict[Value, Sharding], mesh: Mesh) -> Graph:
+    """A copy of the graph and its regions with `sharding` on every node.
+
+    Loops and branches carry how their values lie; a region's inputs and outputs lie like the op's results
+    (a loop's) or like its operands and results (a branch's).
+    """
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        lies = found.get(node)
+        if node.op in CONTROL:
+            results = tuple(made[value] for value in node.results)
+            arguments = (Sharding(()), *(made[value] for value in node.regions[0].inputs))
+            lies = NodeSharding(results if node.op == "while" else arguments, results)
+        if node.op == "manual":
+            lies = NodeSharding(
+                _taken(node, made), tuple(made[value] for value in node.results), (), _manual_why(node, mesh)
+            )
+        regions = node.regions
+        if node.op in CONTROL or is_open(node):
+            regions = tuple(_with_shardings(region, found, made, mesh) for region in regions)
+        nodes.append(replace(node, sharding=lies, regions=regions))
+    return Graph(graph.name, graph.inputs, nodes, graph.outputs)
+
+
+def _taken(node: Node, made: dict[Value, Sharding]) -> tuple[Sharding, ...]:
+    """How a manual computation takes its operands: as it declares, and split over free axes as its body is."""
+    if not is_open(node):
+        return node.attrs["in_shardings"]
+    return tuple(joined(s, made[v]) for s, v in zip(node.attrs["in_shardings"], node.regions[0].inputs, strict=True))
+
+
+def _manual_why(node: Node, mesh: Mesh) -> tuple[str, ...]:
+    """A line per axis: the program says how operands lie along manual axes, along the others they are whole."""
+    free = "free here: the body decides" if is_open(node) else "not manual here: what the body uses is whole along it"
+    return tuple(f"{axis} is {'manual here' if axis in node.attrs['axes'] else free}" for axis in mesh.names)
+
+
+def _as_wished(site: Site, sharding: Sharding, parts: AxisParts) -> Sharding:
+    """What was kept of a wish in the user's own words: with axes of size 1, halo and offsets."""
+    asked = site.asked
+    if asked is None or asked.rank != sharding.rank:  # the turn beside what is received is not what was asked for
+        return sharding
+    if site.misfits:
+        is_kept = (
+            site.wish is not None and site.wish.required and site.node.op not in ("manual_operand", "manual_result")
+        )
+        return asked if is_kept else sharding
+
+    def plain(refs: Sequence[str]) -> list[str]:
+        return [part for part in parts.refine(refs) if parts.mesh.axis_size(part) != 1]
+
+    pairs = zip(asked.dims, sharding.dims, strict=True)
+    dims = tuple(wanted if plain(wanted) == plain(found) else found for wanted, found in pairs)
+    kinds, found_kinds = (parts.normal(each).partial for each in (asked, sharding))
+    partial = asked.partial if kinds == found_kinds else sharding.partial
+    is_kept = (dims, partial) == (asked.dims, asked.partial) or (site.wish is not None and site.wish.required)
+    return Sharding(dims, partial, asked.halo if is_kept else (), asked.offsets if is_kept else ())
+
+
+def _sharding(
+    site: Site, labels: dict[str, Label], order: dict[int, tuple[str, ...]], number: int, side: str, parts: AxisParts
+) -> Sharding:
+    """The sharding of one operand or result from the labels of all axes."""
+    maps = site.rule.operands if side == "operands" else site.rule.results
+    split = {axis for axis, label in labels.items() if isinstance(getattr(label, side)[number], int)}
+    dims = [parts.merge([a for f in factors for a in order.get(f, ()) if a in split]) for factors in maps[number]]
+    partial = tuple(
+        (axis, state) for axis, label in labels.items() if isinstance(state := getattr(label, side)[number], str)
+    )
+    merged = parts.merge([axis for axis, _ in partial])
+    kinds = dict(partial)
+    pairs = (
+        tuple((a, kinds.get(a) or kinds[parts.refine((a,))[0]]) for a in merged)
+        if len(set(kinds.values())) == 1
+        else partial
+    )
+    return Sharding(tuple(dims), pairs)
+
+
+def _uses(label: Label) -> bool:
+    return (
+        label.factor is not None
+        or label.way is not None
+        or any(s is not None for s in (*label.operands, *label.results))
+    )
+
+
+def _reason(site: Site, axis: str, decision: Decision, number: int) -> str:
+    """Who put the axis there: the loop or partial value, the annotation, and how many other choices lost."""
+    label = decision.solution.labels[number]
+    lost = decision.problem.sizes[number] - 2
+    tail = f"; {lost} other choice{'s' if lost > 1 else ''} would move more" if lost > 0 else ""
+    pairs = [*zip(site.node.operands, label.operands, strict=True), *zip(site.node.results, label.results, strict=True)]
+    origin = next((o for v, s in pairs if s is not None and (o := decision.origins.get(v, {}).get(s))), "")
+    source = f" from {origin}" if origin else ""
+    if label.factor is not None:
+        loop = site.rule.factors[label.factor]
+        what = f"splits loop {loop.name} ({loop.size}{', summed' if loop.kind == 'reduce' else ''})"
+    else:
+        kinds = [s for s in (*label.operands, *label.results) if isinstance(s, str)]
+        what = f"stays partial ({kinds[0]})" if kinds else "is used"
+    return f"{axis} {what}{source}{tail}"

@@ -1,0 +1,102 @@
+"""A program with the decision along every mesh axis, solved as it is written."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from meshgen.errors import Diagnostic
+from meshgen.ir.axis_parts import AxisParts, merge
+from meshgen.ir.graph import Module, Value
+from meshgen.mesh import split_ref
+from meshgen.sharding.propagation.axes import USUAL, Axes, Decision, Start
+from meshgen.sharding.propagation.control import flatten
+from meshgen.sharding.propagation.kept import unkept, unreadable
+from meshgen.sharding.propagation.labels import Label
+from meshgen.sharding.propagation.order import Orders, axis_orders
+from meshgen.sharding.propagation.sites import Site, sites_of, wish_of
+
+
+@dataclass(frozen=True)
+class Solved:
+    """A program, or one that is equal to it, and the decision along each part of each axis."""
+
+    axes: Axes
+    start: Start  # from where they were decided
+    decisions: dict[str, Decision]
+
+    @property
+    def module(self) -> Module:
+        return self.axes.module
+
+    @property
+    def sites(self) -> list[Site]:
+        return self.axes.sites
+
+    @property
+    def labels(self) -> dict[str, tuple[Label, ...]]:
+        """The label of every site along each axis."""
+        return {axis: decision.solution.labels for axis, decision in self.decisions.items()}
+
+    @cached_property
+    def orders(self) -> Orders:
+        """Per site and factor the axes that split it, major to minor."""
+        chosen = {site: {axis: labels[i] for axis, labels in self.labels.items()} for i, site in enumerate(self.sites)}
+        return axis_orders(self.sites, chosen, self.start.in_order(self.axes.names))
+
+    def parts_of(self, value: Value, dim: int) -> int:
+        """Into how many parts annotations may split a dim: the most along one axis."""
+        reached = (axis for axis, decision in self.decisions.items() if dim in decision.origins.get(value, {}))
+        return max((self.module.mesh.axis_size(axis) for axis in reached), default=1)
+
+    @property
+    def faults(self) -> list[Diagnostic]:
+        """Required annotations that are not kept, and values that cannot be read as they are required."""
+        return [*unkept(self.sites, self.labels), *unreadable(self.sites)]
+
+
+def solve_as_written(module: Module, cuts: Sequence[str] = ()) -> Solved:
+    """The decisions for this very program, from the usual start. Required annotations may be unkept: `faults` says which.
+
+    Args:
+        cuts: further parts of axes over which it is solved.
+    """
+    solved = _solve(module, cuts)
+    if (
+        not cuts and solved.faults
+    ):  # uneven tiles of parts of an axis do not nest: those that options name are not cut for annotations
+        return _solve(module, (), only_options=True)
+    return solved
+
+
+def _solve(module: Module, cuts: Sequence[str], *, only_options: bool = False) -> Solved:
+    parts = AxisParts.of(module.mesh, [*_named_axes(module, only_options=only_options), *cuts])
+    axes = Axes(module, sites_of(module, parts), parts, is_cut=bool(cuts))
+    return Solved(axes, USUAL, axes.decide(USUAL))
+
+
+def _named_axes(module: Module, *, only_options: bool) -> list[str]:
+    """The axes that the user names, and parts of them, those first that the program should be solved over.
+
+    That matters where parts do not nest: options must be kept as they are, then what most annotations name goes first.
+    """
+    nodes = [node for node, *_ in flatten(module.graph, 1.0)]
+    lists = [tuple(axes) for node in nodes for axes in node.attrs.get("sharding_option", ())]
+    options = Counter(axis for axes in lists for axis in merge(axes, module.mesh))
+    wishes = [wish for wish in [*module.in_annotations, *module.out_annotations, *map(wish_of, nodes)] if wish]
+    required, hinted = Counter[str](), Counter[str]()
+    for wish in wishes:
+        lies = wish.sharding
+        kinds = {kind for _, kind in lies.partial}  # parts of an axis that are partial with different kinds stay parts
+        by_kind = [[axis for axis, kind in lies.partial if kind == each] for each in sorted(kinds)]
+        by_place = [sorted(axes, key=lambda axis: split_ref(axis)[:2]) for axes in by_kind]
+        named = [axis for axes in (*lies.dims, *by_place) for axis in merge(axes, module.mesh)]
+        hinted.update(named)
+        required.update(named if wish.required else ())
+
+    def rank(axis: str) -> tuple[int, int, int, str]:
+        return -options[axis], -required[axis], -hinted[axis], axis
+
+    return sorted(options if only_options else {**options, **hinted}, key=rank)
