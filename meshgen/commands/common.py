@@ -103,7 +103,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
         "memory of a device, such as 80GB, that a step may use to hide communication (default: what it takes without)"
     )
     parser.add_argument("--memory-limit", metavar="SIZE", help=limit)
-    text = "an optimisation to leave out: chunks (collectives in pieces that overlap with computing)"
+    text = "a pass to leave out, such as chunks (meshgen opt --list-passes)"
     parser.add_argument("--skip", metavar="NAME", action="append", default=[], help=text)
 
 

@@ -21,6 +21,7 @@ from meshgen.reports.cost import cost_table
 from meshgen.reports.decisions import decisions
 from meshgen.reports.gathers import gathers
 from meshgen.reports.memory import memory_table
+from meshgen.reports.passes import pass_records, pass_table
 from meshgen.reports.tables import bytes_text, kernel_table, seconds_table
 from meshgen.runtime.module_file.container import refuse_place
 from meshgen.runtime.module_file.files import write_text
@@ -36,6 +37,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="write every stage's text, every kernel's source and every decision (decisions.json) here",
     )
     parser.add_argument("--report", metavar="HTML", help="write the HTML report here")
+    parser.add_argument(
+        "--timing", action="store_true", help="also say what each pass did: fired, kept, rejected, costs, seconds"
+    )
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
@@ -52,11 +56,19 @@ def run(options: argparse.Namespace, output: Output) -> int:
         dump(executable, Path(options.dump))
     if options.report:
         executable.report(options.report)
+    _tell_all(executable, options.output, output)
+    if options.timing:
+        output.tables(pass_table(executable.passes))
+    return 0
+
+
+def _tell_all(executable: Executable, path: str, output: Output) -> None:
     if isinstance(executable, EntriesExecutable):
-        return _tell_entries(executable, options.output, output)
-    if isinstance(executable, OpenExecutable):
-        return _tell_open(executable, options.output, output)
-    return _tell(executable, options.output, output)
+        _tell_entries(executable, path, output)
+    elif isinstance(executable, OpenExecutable):
+        _tell_open(executable, path, output)
+    else:
+        _tell(executable, path, output)
 
 
 def _tell_warnings(executable: Executable, output: Output) -> None:
@@ -66,7 +78,7 @@ def _tell_warnings(executable: Executable, output: Output) -> None:
         output.note(f"note: no code can be generated for {names}: they run on the reference device's NumPy only")
 
 
-def _tell(executable: Executable, path: str, output: Output) -> int:
+def _tell(executable: Executable, path: str, output: Output) -> None:
     """The tables of a program without open sizes."""
     if found := [gather for part in executable.parts for gather in gathers(part)]:
         moved = bytes_text(sum(gather.ring_bytes for gather in found))
@@ -80,21 +92,22 @@ def _tell(executable: Executable, path: str, output: Output) -> int:
     )  # fmt: skip
     size = Path(path).stat().st_size
     output.text(f"{executable.name} for {executable.place}, {executable.target}: {path}, {size} bytes")
-    output.document(executable.record() | {"output": path, "bytes": size, "kernel_list": kernels})
-    return 0
+    output.document(
+        executable.record()
+        | {"output": path, "bytes": size, "kernel_list": kernels, "passes": pass_records(executable.passes)}
+    )
 
 
-def _tell_entries(executable: EntriesExecutable, path: str, output: Output) -> int:
+def _tell_entries(executable: EntriesExecutable, path: str, output: Output) -> None:
     """A line for each entry function."""
     size = Path(path).stat().st_size
     for name, each in executable.entries.items():
         output.text(f"{name} for {each.place}, {each.target}")
     output.text(f"{len(executable.entries)} entry functions: {path}, {size} bytes")
     output.document(executable.record() | {"output": path, "bytes": size})
-    return 0
 
 
-def _tell_open(executable: OpenExecutable, path: str, output: Output) -> int:
+def _tell_open(executable: OpenExecutable, path: str, output: Output) -> None:
     """What is open, and what was made ahead of time."""
     records = {sizes: each.record() for sizes, each in executable.specialisations.items()}
     size = Path(path).stat().st_size
@@ -105,7 +118,6 @@ def _tell_open(executable: OpenExecutable, path: str, output: Output) -> int:
         output.note("note: the module has no specialisation: whoever loads it needs the compiler")
     head = {"name": executable.name, "mesh": executable.mesh.by_name, "open": open_record(executable.program)}
     output.document(head | {"specialisations": list(records.values()), "output": path, "bytes": size})
-    return 0
 
 
 def dump(executable: Executable, place: Path) -> None:

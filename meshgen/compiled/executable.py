@@ -16,6 +16,7 @@ from meshgen.frontend.signature import Signature, Slot, signature_of
 from meshgen.frontend.tracer.callers import at_callers_line
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
+from meshgen.pass_manager import PassRecord
 from meshgen.pipeline import Options, Progress, Timing
 from meshgen.reports.comms import Comms, collective_records, comms_of
 from meshgen.reports.cost import Cost, cost_of
@@ -97,6 +98,11 @@ class Executable:
     def seconds(self) -> dict[str, float]:
         """Seconds that each stage of compiling took."""
         return dict(self._timing.seconds)
+
+    @property
+    def passes(self) -> dict[str, PassRecord]:
+        """What each pass did, by name, in the order in which they first ran."""
+        return dict(self._timing.passes)
 
     @cached_property
     def sources(self) -> dict[str, Any]:

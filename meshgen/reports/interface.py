@@ -9,6 +9,7 @@ from typing import Any, Protocol
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
+from meshgen.pass_manager import PassRecord
 from meshgen.pipeline import Options
 from meshgen.reports.comms import Comms
 from meshgen.reports.cost import Cost
@@ -41,6 +42,9 @@ class Compiled(Protocol):
 
     @property
     def specialised(self) -> Mapping[str, Any]: ...
+
+    @property
+    def passes(self) -> Mapping[str, PassRecord]: ...
 
     @property
     def stages(self) -> Mapping[str, Module]: ...

@@ -10,6 +10,8 @@ from meshgen.errors import place_text
 from meshgen.reports.explain import annotation_record
 from meshgen.reports.interface import Compiled
 from meshgen.reports.overlap import overlap_table
+from meshgen.reports.passes import COLUMNS as PASS_COLUMNS
+from meshgen.reports.passes import pass_rows
 from meshgen.reports.tables import bytes_text, seconds_text
 from meshgen.runtime.module_file.files import write_text
 from meshgen.runtime.plan import STREAMS
@@ -77,6 +79,7 @@ def content(executable: Compiled) -> dict[str, Any]:
             _kernels(executable),
             _memory(executable),
             _inputs(executable),
+            {"title": "Passes", "columns": PASS_COLUMNS, "rows": pass_rows(executable.passes)},
         ],
     }
 

@@ -19,7 +19,7 @@ from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import bits
 from meshgen.ops.triton.registers import POINTER_TYPES
 from meshgen.sharding.optimizations.messages import MESSAGES, Writer
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, LOCAL_OPS, about, price_of
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, LOCAL_OPS, about, price_of, with_graph
 
 # What may be put off until the message is there, if it is small; anything else stays where it is.
 _LIGHT = ELEMENTWISE | {
@@ -47,8 +47,7 @@ def collective_combine(module: Module) -> Module:
 
 def combined(module: Module, copied: float) -> Module:
     """The module with messages of collectives for which copying takes up to that part of the latency that is saved."""
-    graph = _combined(module.graph, module.mesh, copied)
-    return module if graph is module.graph else replace(module, graph=graph)
+    return with_graph(module, _combined(module.graph, module.mesh, copied))
 
 
 @dataclass
@@ -64,15 +63,13 @@ class _Bucket:
 
 
 def _combined(graph: Graph, mesh: Mesh, copied: float) -> Graph:
-    nodes = [_with_regions(n, tuple(_combined(region, mesh, copied) for region in n.regions)) for n in graph.nodes]
-    graph = graph if nodes == graph.nodes else replace(graph, nodes=nodes)  # nodes compare by identity
+    nodes = [
+        replace(n, regions=tuple(_combined(region, mesh, copied) for region in n.regions)) if n.regions else n
+        for n in graph.nodes
+    ]
+    graph = replace(graph, nodes=nodes)
     found = [bucket.members for bucket in _buckets(graph, mesh, copied) if len(bucket.members) > 1]
     return replace(graph, nodes=_reordered(graph.nodes, found, mesh)) if found else graph
-
-
-def _with_regions(node: Node, regions: tuple[Graph, ...]) -> Node:
-    is_old = all(new is old for new, old in zip(regions, node.regions, strict=True))
-    return node if is_old else replace(node, regions=regions)
 
 
 def _buckets(graph: Graph, mesh: Mesh, copied: float) -> list[_Bucket]:

@@ -8,7 +8,7 @@ from dataclasses import replace
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import rewired
 from meshgen.sharding.optimizations.loops import with_loops_changed
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, MOVES, about, merged_why, without_dead
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, MOVES, about, merged_why, with_graph, without_dead
 from meshgen.spec import Sharding
 
 _MOVING = (*MOVES, "all_reduce", "reduce_scatter", "broadcast", "fetch_rows", "permute_pairs", "shift")
@@ -24,7 +24,7 @@ def collective_licm(module: Module) -> Module:
 
     After: `%g = all_gather %w   while (...) { ... %g ... }`. What leads to it goes with it. Not out of loops that run once at most.
     """
-    return replace(module, graph=without_dead(with_loops_changed(module.graph, _out_of)))
+    return with_graph(module, without_dead(with_loops_changed(module.graph, _out_of)))
 
 
 def _out_of(loop: Node) -> list[Node]:

@@ -17,7 +17,7 @@ from meshgen.ccl.halo import Part, RowFetch, rows_moved
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
 from meshgen.sharding.optimizations.collective_combine import is_light
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, about, merged_why
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, about, merged_why, with_graph
 
 _MASKS = ELEMENTWISE | {"broadcast_in_dim", "constant", "iota", "pad", "process_index", "slice"}
 
@@ -28,7 +28,7 @@ def fetch_combine(module: Module) -> Module:
 
     After: `%m = fetch_rows %x parts = [...]   %a = slice %m   %b = slice %m`, where the first one stood.
     """
-    return replace(module, graph=_joined(module.graph, module.mesh))
+    return with_graph(module, _joined(module.graph, module.mesh))
 
 
 @dataclass

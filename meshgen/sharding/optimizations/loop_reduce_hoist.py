@@ -19,7 +19,7 @@ from meshgen.ir.regions import used_values
 from meshgen.ops.evaluate.common import neutral
 from meshgen.sharding.live import peak_of
 from meshgen.sharding.optimizations.loops import with_loops_changed
-from meshgen.sharding.optimizations.rewrite import about, meaning, merged_why, ops_of, without_dead
+from meshgen.sharding.optimizations.rewrite import about, meaning, merged_why, ops_of, with_graph, without_dead
 
 _LARGER = 1.25  # how much the peak of memory may grow
 _KINDS = {"add": "sum", "subtract": "sum", "maximum": "max", "minimum": "min", "multiply": "product", "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
@@ -37,7 +37,7 @@ def loop_reduce_hoist(module: Module) -> Module:
         before, after = (peak_of(graph, module.mesh).bytes for graph in (module.graph, found))
         if after > _LARGER * before:
             found = _hoisted(module.graph, ("all_reduce",))
-    return replace(module, graph=found)
+    return with_graph(module, found)
 
 
 @dataclass(frozen=True)

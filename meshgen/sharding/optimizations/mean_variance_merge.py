@@ -22,7 +22,7 @@ from meshgen.ccl.cost import collective_seconds, ring_bytes
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.evaluator import evaluate_node
-from meshgen.sharding.optimizations.rewrite import about, merged_why, price_of, without_dead
+from meshgen.sharding.optimizations.rewrite import about, merged_why, price_of, with_graph, without_dead
 
 _EXACT = ("f32", "f64")  # statistics in narrower types lose more by another order
 
@@ -35,7 +35,7 @@ def mean_variance_merge(module: Module) -> Module:
 
     After: `%g = all_gather (s sum x, t sum (x - u)^2)` with each device's own mean u, and both values from it.
     """
-    return replace(module, graph=_merged(module.graph, module.mesh))
+    return with_graph(module, _merged(module.graph, module.mesh))
 
 
 @dataclass(frozen=True)

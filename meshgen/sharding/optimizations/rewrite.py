@@ -189,6 +189,25 @@ def walk(module: Module, rule: Rule) -> Module:
     return module if graph is module.graph else replace(module, graph=without_dead(graph))
 
 
+def with_graph(module: Module, graph: Graph) -> Module:
+    """The module with another graph; itself where that has the very same nodes, perhaps in copies of their regions."""
+    return module if _is_same(module.graph, graph) else replace(module, graph=graph)
+
+
+def _is_same(old: Graph, new: Graph) -> bool:
+    if old is new:
+        return True
+    is_framed = (old.inputs, old.outputs, len(old.nodes)) == (new.inputs, new.outputs, len(new.nodes))
+    return is_framed and all(map(_is_same_node, old.nodes, new.nodes))
+
+
+def _is_same_node(old: Node, new: Node) -> bool:
+    if old is new:
+        return True
+    is_alike = (old.op, old.operands, old.results) == (new.op, new.operands, new.results) and old.attrs is new.attrs
+    return is_alike and bool(new.regions) and all(map(_is_same, old.regions, new.regions))
+
+
 def about(*ops: str) -> Callable[[Run], Run]:
     """A pass as one that is run on programs with one of these ops only: on others it has nothing to do."""
 

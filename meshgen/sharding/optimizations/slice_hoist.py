@@ -13,7 +13,7 @@ from dataclasses import replace
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.regions import used_values
 from meshgen.mesh import Mesh, overlaps
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, about, is_bound
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, about, is_bound, with_graph
 from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, tile_of
 from meshgen.spec import Sharding
 
@@ -27,7 +27,7 @@ def slice_hoist(module: Module) -> Module:
     Only where the op has no other use. A slice so comes next to the reduction or gather that it can join. One walk backwards.
     """
     uses = Counter(used_values(module.graph))
-    return replace(module, graph=_graph(module.graph, uses, module.mesh))
+    return with_graph(module, _graph(module.graph, uses, module.mesh))
 
 
 def _graph(graph: Graph, uses: Counter[Value], mesh: Mesh) -> Graph:
