@@ -1,0 +1,13 @@
+// An inner product of flattened tensors contracts their original dims, so that splitting any of them needs no gather.
+// RUN: meshgen opt %s --mesh x=4 --passes inner-product-unflatten | filecheck %s
+
+func.func @f(%x: tensor<8x4xf32>, %y: tensor<8x4xf32>) -> tensor<f32> {
+  %a = stablehlo.reshape %x : (tensor<8x4xf32>) -> tensor<32xf32>
+  %b = stablehlo.reshape %y : (tensor<8x4xf32>) -> tensor<32xf32>
+  %r = stablehlo.dot_general %a, %b, contracting_dims = [0] x [0] : (tensor<32xf32>, tensor<32xf32>) -> tensor<f32>
+  return %r : tensor<f32>
+}
+
+// CHECK-LABEL: func.func public @f
+// CHECK-NEXT: %r = stablehlo.dot_general %x, %y, contracting_dims = [0, 1] x [0, 1] : (tensor<8x4xf32>, tensor<8x4xf32>) -> tensor<f32>
+// CHECK-NEXT: func.return %r : tensor<f32>
