@@ -24,6 +24,7 @@ QUICK := $(addprefix tests/,test_api.py test_axis_refs.py test_docs.py test_erro
   $(addprefix tests/ir/,test_definitions.py test_symbols.py) \
   $(addprefix tests/mlir/,test_shard_dialect.py test_shard_import.py test_stablehlo_faults.py test_stablehlo_text.py test_stages.py) \
   $(addprefix tests/ops/,test_evaluate.py test_infer.py test_rules.py) \
+  $(addprefix tests/passes/,test_pass_files.py) \
   $(addprefix tests/sizes/,test_sizes.py) \
   $(addprefix tests/testing/,test_oracle.py) \
   $(addprefix tests/sharding/,test_alternatives.py test_materialize.py test_optimize.py test_partition.py \

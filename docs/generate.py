@@ -1,4 +1,4 @@
-"""Writes the pages that follow from the code: operations, diagnostics, command line.
+"""Writes the pages that follow from the code: operations, diagnostics, command line, passes.
 
 python docs/generate.py          writes them; `tests/test_docs.py` fails while they are out of date
 """
@@ -25,6 +25,7 @@ PLACE = Path(__file__).parent
 sys.path.insert(0, str(PLACE))
 from faults import FAULTS, Fault  # noqa: E402  (files beside this one, which is no package)
 from kernel_examples import kernels_of  # noqa: E402
+from passes_page import passes_page  # noqa: E402
 
 NOTE = "<!-- written by docs/generate.py: change the code, then run `make docs` -->\n"
 CONTROL = ("case", "if", "while")  # partitioned by `partition` itself
@@ -146,6 +147,7 @@ def pages() -> dict[Path, str]:
         PLACE / "ops.md": operations(),
         PLACE / "diagnostics.md": diagnostics(),
         PLACE / "cli.md": command_line(),
+        PLACE / "passes.md": passes_page(NOTE),
     }
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -18,10 +17,11 @@ from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.pass_manager import PassRecord
 from meshgen.pipeline import Options, Progress, Timing
-from meshgen.reports.comms import Comms, collective_records, comms_of
+from meshgen.reports.comms import Comms, comms_of
 from meshgen.reports.cost import Cost, cost_of
-from meshgen.reports.memory import Memory, memory_of, memory_record
+from meshgen.reports.memory import Memory, memory_of
 from meshgen.reports.overlap import decided
+from meshgen.reports.program_record import program_record
 from meshgen.runtime.open_program import Shapes
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.sizes import Given, bound
@@ -200,32 +200,7 @@ class Executable:
 
     def record(self) -> dict[str, Any]:
         """What `explain --json` prints."""
-        from meshgen.reports.donations import donation_records
-        from meshgen.reports.warnings import warning_records
-
-        cost = self.cost
-        return {
-            "name": self.name,
-            "mesh": self.mesh.by_name,
-            "collectives": collective_records(self.comms),
-            "counts": self.comms.counts,
-            "ring_bytes": cost.ring_bytes,
-            **memory_record(self.memory),
-            "flops_per_device": cost.flops,
-            "redundant_flops_per_device": cost.redundant_flops,
-            "kernels": cost.kernels,
-            "distinct_kernels": cost.distinct_kernels,
-            "device_bytes": cost.device_bytes,
-            "step_seconds": cost.step_seconds,
-            "exposed_seconds": cost.exposed_seconds,
-            "communication_seconds": cost.communication_seconds,
-            "overlap_gain_seconds": cost.overlap_gain_seconds,
-            "shorter_with_memory": asdict(cost.shorter) if cost.shorter else None,
-            "donations": donation_records(self),
-            "warnings": warning_records(self.warnings),
-            **({"specialised": self.specialised} if self.specialised else {}),
-            "seconds": self.seconds,
-        }
+        return program_record(self)
 
     @at_callers_line
     def as_text(self, stage: str = "fuse") -> str:

@@ -44,6 +44,9 @@ class Compiled(Protocol):
     def specialised(self) -> Mapping[str, Any]: ...
 
     @property
+    def seconds(self) -> Mapping[str, float]: ...
+
+    @property
     def passes(self) -> Mapping[str, PassRecord]: ...
 
     @property

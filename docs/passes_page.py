@@ -1,0 +1,79 @@
+"""The page on passes: what each does, and what it gains on the programs that `python -m bench.passes` measured."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+from meshgen.pass_manager import Pass
+from meshgen.passes import PASSES
+
+ROOT = Path(__file__).parents[1]
+FIGURES = ROOT / "bench" / "results" / "passes.json"
+HEAD = """A pass takes a program to one that computes the same. Passes run inside the stages, in the order of the table;
+`meshgen opt --passes NAME` runs one by itself, `--skip NAME` (of `opt`, `compile`, `explain` and `check`) leaves one out, `--print-after NAME` shows the
+program after it, and `compile --timing` and the HTML report say how often each changed something and what that cost before and after.
+
+A pass applies *always*; *unless dearer*: a change after which a device sends more bytes is rejected; or *if cheaper*: of the rewrites before
+propagation each makes a candidate that is planned to the end, and the cheapest is taken if it is clearly cheaper; larger messages and chunks are kept
+where the predicted step is shorter. `tests/passes/<name>.mlir` shows what each makes of a small program.
+"""
+
+
+def passes_page(note: str) -> str:
+    """The page; `note` says who wrote it."""
+    parts = [f"# Passes\n\n{note}\n{HEAD}", *map(_stage, ("import", "materialize", "partition")), _gains()]
+    return "\n".join(parts)
+
+
+def _stage(stage: str) -> str:
+    titles = {
+        "import": "Before propagation",
+        "materialize": "After materialize, and again after partition",
+        "partition": "After partition",
+    }
+    rows = [
+        f"| `{each.name}` | {each.applies} | {each.summary}. |\n" for each in PASSES.values() if _first(each) == stage
+    ]
+    return f"## {titles[stage]}\n\n| pass | applies | what it does |\n| --- | --- | --- |\n{''.join(rows)}"
+
+
+def _first(each: Pass) -> str:
+    return each.stages[0]
+
+
+def _gains() -> str:
+    found = json.loads(FIGURES.read_text())
+    given, own = found["given"], found["gains"]
+    text = f"""## What each gains
+
+Measured by `python -m bench.passes` (predictions for `cuda:sm_90`): what a device sends, and how long the step is, when the pass is left out, over what it
+is with all passes; the best of the programs that the pass changes. *Changed* counts {given["programs"]} given programs (JAX programs at small and realistic
+sizes, programs in upstream's dialects) and {given["random"]} random ones. *Shown by* is a program of `tests/passes` on which the pass gains.
+
+| pass | changed, given | changed, random | best, given | shown by |
+| --- | --- | --- | --- | --- |
+"""
+    return text + "".join(_row(name, given["passes"].get(name, {}), own["passes"].get(name, {})) for name in PASSES)
+
+
+def _row(name: str, given: dict[str, Any], own: dict[str, Any]) -> str:
+    listed = given.get("gains", [])
+    cells = [f"`{name}`", str(len(listed)), str(given.get("random", 0)), _best(listed), _best(own.get("gains", []))]
+    return f"| {' | '.join(cells)} |\n"
+
+
+def _best(gains: list[dict[str, Any]]) -> str:
+    """The largest gain in bytes or in the step, and where."""
+    figures = [(gain[what], what, gain["program"]) for gain in gains for what in ("ring_bytes", "step") if gain[what]]
+    if none := next((gain["program"] for gain in gains if gain["ring_bytes"] is None), ""):
+        return f"sends nothing instead of something: {_file(none)}"
+    if not figures or max(figures)[0] < 1.0005:
+        return ""
+    ratio, what, program = max(figures)
+    return f"{'bytes' if what == 'ring_bytes' else 'step'} x {ratio:.3g}: {_file(program)}"
+
+
+def _file(program: str) -> str:
+    return f"`{program.removesuffix('.mlir').removesuffix('.shardy')}`"

@@ -1,0 +1,39 @@
+"""The figures of a compiled program as one JSON object."""
+
+from __future__ import annotations
+
+from dataclasses import asdict
+from typing import Any
+
+from meshgen.reports.comms import collective_records
+from meshgen.reports.donations import donation_records
+from meshgen.reports.interface import Compiled
+from meshgen.reports.memory import memory_record
+from meshgen.reports.warnings import warning_records
+
+
+def program_record(executable: Compiled) -> dict[str, Any]:
+    """What `explain --json` prints of a program on one mesh: bytes, operations and seconds per device and step."""
+    cost = executable.cost
+    return {
+        "name": executable.name,
+        "mesh": executable.mesh.by_name,
+        "collectives": collective_records(executable.comms),
+        "counts": executable.comms.counts,
+        "ring_bytes": cost.ring_bytes,
+        **memory_record(executable.memory),
+        "flops_per_device": cost.flops,
+        "redundant_flops_per_device": cost.redundant_flops,
+        "kernels": cost.kernels,
+        "distinct_kernels": cost.distinct_kernels,
+        "device_bytes": cost.device_bytes,
+        "step_seconds": cost.step_seconds,
+        "exposed_seconds": cost.exposed_seconds,
+        "communication_seconds": cost.communication_seconds,
+        "overlap_gain_seconds": cost.overlap_gain_seconds,
+        "shorter_with_memory": asdict(cost.shorter) if cost.shorter else None,
+        "donations": donation_records(executable),
+        "warnings": warning_records(executable.warnings),
+        **({"specialised": executable.specialised} if executable.specialised else {}),
+        "seconds": executable.seconds,
+    }
