@@ -194,17 +194,14 @@ def _plan_parts(
     """The schedules of all meshes, proven right together."""
     from meshgen.compiled.on_meshes import PartsExecutable
     from meshgen.runtime.validation.checker_parts import check_parts
-    from meshgen.sharding.multi_mesh.crossings import with_hints
-    from meshgen.sharding.multi_mesh.split import split_meshes
-
-    entered = stages.get("import")
-    split = with_hints(split_meshes(entered).parts, stages["propagate"].parts) if entered else []
+    from meshgen.sharding.propagate import decisions_of
 
     parts: list[Executable] = []
     with timing.of("schedule"):
         for number, part in enumerate(stages["fuse"].parts):
-            own = {"import": split[number]} if split else {}
-            own |= {stage: module.parts[number] for stage, module in stages.items() if module.parts}
+            own = {stage: module.parts[number] for stage, module in stages.items() if module.parts}
+            decided = decisions_of(own["propagate"]) if "propagate" in own else None
+            own = ({"import": decided.entered} if decided else {}) | own
             parts.append(Executable(own, make_schedule(part, options), options, Timing()))
         timeline = check_parts([part.plan for part in parts], [part.mesh for part in parts])
     return PartsExecutable(stages, parts, timeline, options, timing, signature)

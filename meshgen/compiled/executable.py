@@ -20,7 +20,7 @@ from meshgen.pipeline import Options, Progress, Timing
 from meshgen.reports.comms import Comms, comms_of
 from meshgen.reports.cost import Cost, cost_of
 from meshgen.reports.memory import Memory, memory_of
-from meshgen.reports.overlap import decided
+from meshgen.reports.overlap import overlap_of
 from meshgen.reports.program_record import program_record
 from meshgen.runtime.open_program import Shapes
 from meshgen.runtime.plan import Schedule
@@ -92,7 +92,7 @@ class Executable:
         """Arrays by name as the program's inputs. Raises ArgumentError MG0601 for those that do not fit."""
         return fitting(arrays, input_names(self.fused.graph), self.fused.in_types)
 
-    overlap = cached_property(decided)
+    overlap = cached_property(overlap_of)
 
     @property
     def seconds(self) -> dict[str, float]:

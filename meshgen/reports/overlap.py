@@ -8,16 +8,16 @@ from typing import Any
 from meshgen.codegen.planner import Planner
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import Table, seconds_text, table_of
-from meshgen.sharding.chunks.chunks import in_chunks
+from meshgen.sharding.chunks.chunks import decided
 from meshgen.sharding.chunks.search import Decision
 
 
-def decided(executable: Compiled) -> tuple[Decision, ...]:
-    """What was decided for a program on one mesh; of one that is not in chunks it is found out anew."""
+def overlap_of(executable: Compiled) -> tuple[Decision, ...]:
+    """What was decided for a program on one mesh."""
     if "partition" not in executable.stages or "chunks" in executable.options.skip:
         return ()
     options = executable.options
-    return in_chunks(executable.stages["partition"], Planner(options.first, options.memory_limit)).decisions
+    return decided(executable.stages["partition"], Planner(options.first, options.memory_limit))
 
 
 def overlap_table(executable: Compiled) -> Table | None:

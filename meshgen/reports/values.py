@@ -14,14 +14,12 @@ from meshgen.ir.op_names import WITH_PROGRAMS
 from meshgen.reports.annotations import unmade_values
 from meshgen.reports.interface import Compiled
 from meshgen.sharding.multi_mesh.chains import ReasonsAcross
-from meshgen.sharding.propagate import solve
-from meshgen.sharding.propagation.annotate import annotated
+from meshgen.sharding.propagate import decisions_of
 from meshgen.sharding.propagation.chains import Chain, Reasons
 from meshgen.sharding.propagation.rivals import rivals
 from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.propagation.tiles import free_part
 from meshgen.sharding.rewrites.cse import common_values
-from meshgen.sharding.unknown import nominal_mesh
 from meshgen.spec import Sharding, format_sharding
 
 Question = str | int | None  # a value's name, a line number, or everything
@@ -41,7 +39,7 @@ class _Made:
 
 @dataclass(frozen=True)
 class Known:
-    """A program after propagation, and how it was decided where it was entered before (it is solved again, which gives the same)."""
+    """A program after propagation, and how it was decided where it was entered before."""
 
     module: Module
     entered: Module | None
@@ -150,12 +148,10 @@ def _known_of(executable: Compiled) -> Known:
     if module is None:
         text = f"the program entered at stage '{next(iter(executable.stages))}', after its shardings were chosen"
         raise UsageError(Diagnostic("MG0001", text, hint="explain the program as it was before propagation"))
-    entered = executable.stages.get("import")
-    if entered is None:
-        return Known(module, None, None, None, unmade_values(executable, module.graph))
-    solved = solve(replace(entered, mesh=nominal_mesh(entered)))
-    planned = annotated(solved)
-    return Known(planned, entered, solved, Reasons(solved), unmade_values(executable, planned.graph))
+    unmade = unmade_values(executable, module.graph)
+    if decided := decisions_of(module):
+        return Known(module, decided.entered, decided.solved, Reasons(decided.solved), unmade)
+    return Known(module, None, None, None, unmade)
 
 
 def _missing(what: str | int, names: Sequence[str]) -> Diagnostic:

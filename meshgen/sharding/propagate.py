@@ -20,9 +20,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from weakref import WeakKeyDictionary
 
 from meshgen.errors import ShardingError
-from meshgen.ir.graph import Module
+from meshgen.ir.graph import Graph, Module
 from meshgen.ops.manual_tiles import manual_faults
 from meshgen.pass_manager import Pass, PassManager
 from meshgen.sharding.propagation.annotate import annotated
@@ -43,7 +44,27 @@ def propagate(module: Module, manager: PassManager | None = None) -> Module:
     Required annotations and options are kept exactly (law 2), or refused (MG0206). Of equal programs the cheapest is taken.
     Raises ShardingError with all faults of the annotations, ProgramError for an op without a rule.
     """
-    return annotated(solve(module, manager))
+    solved = solve(module, manager)
+    found = annotated(solved)
+    _DECISIONS[found.graph] = Decisions(module, solved)
+    return found
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """What propagation was given, and what it decided."""
+
+    entered: Module
+    solved: Solved
+
+
+_DECISIONS: WeakKeyDictionary[Graph, Decisions] = WeakKeyDictionary()
+"""The decisions behind a propagated program, kept as long as its graph is: explanations read them."""
+
+
+def decisions_of(propagated: Module) -> Decisions | None:
+    """The decisions that made a program at stage propagate; None for one that was read at this stage."""
+    return _DECISIONS.get(propagated.graph)
 
 
 def solve(module: Module, manager: PassManager | None = None) -> Solved:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from weakref import WeakKeyDictionary
 
 from meshgen.codegen.planner import Planner, flat
-from meshgen.ir.graph import Module
-from meshgen.sharding.chunks.search import CHUNKS, Found, decisions_of, search
+from meshgen.ir.graph import Graph, Module
+from meshgen.sharding.chunks.search import CHUNKS, Decision, Found, decisions_of, search
 
 _USUAL = Planner("cuda:sm_90", None)
 
@@ -24,4 +25,17 @@ def in_chunks(module: Module, planner: Planner) -> Found:
     if CHUNKS in module.attrs:  # it was written so
         return Found(module, decisions_of(module))
     found = search(flat(module), planner)
-    return found if CHUNKS in found.module.attrs else replace(found, module=module)
+    if CHUNKS in found.module.attrs:
+        return found
+    _WHOLE[module.graph] = planner, found.decisions
+    return replace(found, module=module)
+
+
+_WHOLE: WeakKeyDictionary[Graph, tuple[Planner, tuple[Decision, ...]]] = WeakKeyDictionary()
+"""What was decided of programs that stayed whole, and for which planner, kept as long as their graphs are."""
+
+
+def decided(module: Module, planner: Planner) -> tuple[Decision, ...]:
+    """What was decided for each collective that nothing hides, of a program that went through `chunks` or of any other."""
+    known = _WHOLE.get(module.graph)
+    return known[1] if known and known[0] == planner else in_chunks(module, planner).decisions
