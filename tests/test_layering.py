@@ -31,7 +31,7 @@ LAYERS = (
     ("mesh",),
     ("axis_refs",),
     ("names",),
-    ("locks", "reproducers"),
+    ("locks", "reproducers", "cost_model"),
     ("errors", "gc_pace"),
     ("printable",),
 )

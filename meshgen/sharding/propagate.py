@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.axis_parts import AxisParts, merge
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
@@ -42,8 +43,6 @@ from meshgen.sharding.rewrites.places_at_zero import places_at_zero
 from meshgen.sharding.rewrites.sums_of_pads import sums_of_pads
 from meshgen.sharding.unknown import at_nominal_sizes
 from meshgen.spec import Sharding
-
-FRAMED = 2  # at most so often is the program seen in frames, and what comes out again
 
 
 @at_nominal_sizes
@@ -123,7 +122,8 @@ def solve(module: Module) -> Solved:
         if _faults(best):
             raise ShardingError(*faults)
     best = _cheapest([best, *map(_solve, alternatives(module))])
-    for _ in range(FRAMED):  # what is written in frames may take annotations to values that they did not reach
+    # What is written in frames may take annotations to values that they did not reach.
+    for _ in range(DEFAULT.search.frames):
         framed = in_one_frame(best.module.graph, best.parts_of)
         found = _cheapest([best, _solve(replace(best.module, graph=framed))]) if framed else best
         if found is best:
