@@ -55,8 +55,8 @@ def kernel_seconds(body: Graph, target: str) -> float:
         elif node.op == "convolution":
             compute += node_flops(node) / device.peaks.get(node.operands[0].type.dtype, device.vector_flops)
         else:
-            rate = device.vector_flops if is_float(node.results[0].type.dtype) else device.vector_flops / 2
-            compute += node_flops(node) / rate
+            share = 1.0 if is_float(node.results[0].type.dtype) else DEFAULT.kernels.integer_share
+            compute += node_flops(node) / (device.vector_flops * share)
     return device.launch_seconds + max(compute / DEFAULT.kernels.efficiency, memory_seconds(kernel_bytes(body), device))
 
 

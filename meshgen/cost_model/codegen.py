@@ -50,9 +50,17 @@ class Fusion:
     programs: int = known(256, "programs", "that fill a device", "derived: two per multiprocessor of an H100")
     split_least: int = chosen(64, "elements", "that each part of a split reduction reduces", matters=True)
     split_bytes: int = chosen(
-        1 << 18, "bytes", "from which a reduction is split where a quarter of the device is busy", matters=True
+        1 << 18,
+        "bytes",
+        "of an operand from which a reduction is split that fills less than a quarter of the device",
+        matters=True,
     )
-    split_big_bytes: int = chosen(1 << 22, "bytes", "from which it is split where less than all of it is", matters=True)
+    split_big_bytes: int = chosen(
+        1 << 22,
+        "bytes",
+        "of an operand from which a reduction is split that fills less than all of the device",
+        matters=True,
+    )
     split_columns: int = chosen(
         64, "elements", "kept per program where memory is contiguous along a kept dim", matters=True
     )
@@ -67,13 +75,13 @@ class Chunks:
     )
     gain: float = known(0.02, "share", "of the step that chunks must save", "derived: `scheduling.same_step` - 1")
     further_gain: float = chosen(
-        0.01, "share", "of the step that another chain, or the next number of chunks, must save", matters=True
+        0.01, "share", "of the step that another chain, or the next number of chunks, must save", matters=False
     )
     same_chain: float = chosen(
-        0.8, "share", "of nodes in common from which what is too large for one chain is for another", matters=True
+        0.8, "share", "of nodes in common from which what is too large for one chain is for another", matters=False
     )
-    launches: int = chosen(2000, "launches", "of all programs that are scheduled for comparison", matters=True)
-    launch_multiple: int = chosen(3, "times", "the launches of a large program, of the same", matters=True)
+    launches: int = chosen(2000, "launches", "of all programs that are scheduled for comparison", matters=False)
+    launch_multiple: int = chosen(3, "times", "the launches of a large program, of the same", matters=False)
 
 
 @dataclass(frozen=True)
@@ -81,16 +89,13 @@ class Scheduling:
     """Orders of launches on two streams."""
 
     same_step: float = chosen(1.02, "ratio", "of predicted steps up to which they are equal", matters=True)
-    perturbed: int = known(
-        12, "orders", "with perturbed priorities, of a program in chunks",
-        "`python -m bench.overlap`: 12 find half of what 400 do, on transformer blocks in 2 and 4 chunks",
-    )  # fmt: skip
+    perturbed: int = chosen(12, "orders", "with perturbed priorities, of a program in chunks", matters=True)
     spread: float = chosen(
         0.3, "share", "of a path by which its priority is perturbed, one standard deviation", matters=True
     )
-    capped: int = chosen(3, "orders", "best ones without a limit of memory that are tried with one", matters=True)
+    capped: int = chosen(3, "orders", "best ones without a limit of memory that are tried with one", matters=False)
     cap_shares: tuple[float, ...] = chosen(
         (1.2, 1.1, 1.05, 1.0, 0.95, 0.9), "share",
         "of the limit of memory as budgets: not all that is foreseen is alive at once, and buffers leave gaps", matters=True,
     )  # fmt: skip
-    look_ahead: int = chosen(8, "tasks", "ready ones that are tried for one that fits the budget", matters=True)
+    look_ahead: int = chosen(8, "tasks", "ready ones that are tried for one that fits the budget", matters=False)

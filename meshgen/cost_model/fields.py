@@ -1,7 +1,7 @@
 """Fields of the cost model: a value with a unit, a meaning and a source, which can be printed.
 
 A source is a public document, a derivation, or a command of this repository. A value that rests on none of them is `chosen`, and
-says what `python -m bench.sensitivity` found: whether half and twice of it give the same plans.
+says what `python -m bench.sensitivity` found: whether half and twice of it give the same plans for all its programs.
 """
 
 from __future__ import annotations
@@ -11,8 +11,8 @@ from dataclasses import Field, field, fields, is_dataclass
 from typing import Any, NamedTuple, TypeVar
 
 T = TypeVar("T")
-STEADY = "chosen; half and twice of it give the same plans (`python -m bench.sensitivity`)"
-MATTERS = "chosen; half or twice of it changes plans (`python -m bench.sensitivity`)"
+STEADY = "chosen; half and twice of it plan all programs of `python -m bench.sensitivity` alike"
+MATTERS = "chosen; half or twice of it plans some programs of `python -m bench.sensitivity` differently"
 
 
 class Entry(NamedTuple):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from meshgen.cost_model.fields import chosen, required
+from meshgen.cost_model.fields import chosen, known, required
 
 _SHEET = "data sheets of NVIDIA A100 SXM, H200 SXM and B200; dense operands"
 _GUIDE = "CUDA C++ programming guide, table of technical specifications per compute capability"
@@ -20,7 +20,7 @@ class Device:
         vector_flops: FLOP/s of f32 arithmetic outside of dots.
         bandwidth: bytes/s of device memory.
         launch_seconds: from the end of one kernel to the start of the next on a stream.
-        multiprocessors, shared_bytes (of one block), registers (of one block): limits.
+        multiprocessors, shared_bytes (of one block): limits.
     """
 
     name: str
@@ -34,7 +34,6 @@ class Device:
     )
     multiprocessors: int = required("count", "multiprocessors", _SHEET)
     shared_bytes: int = required("bytes", "shared memory of one block", _GUIDE)
-    registers: int = 65536
 
 
 _SM_80 = Device(
@@ -58,4 +57,10 @@ class Kernels:
     """The roofline of generated kernels."""
 
     efficiency: float = chosen(0.75, "share", "of a device's peaks that kernels reach", matters=True)
+    integer_share: float = known(
+        0.5,
+        "share",
+        "of the rate of f32 arithmetic outside of dots that other types have",
+        "CUDA C++ programming guide, throughput of arithmetic instructions: 64 of 128 results per clock on an H100",
+    )
     devices: tuple[Device, ...] = (_SM_80, _SM_90, _SM_100)

@@ -21,15 +21,15 @@ class Rewriting:
     """Programs that are equal to the user's: estimates err alike for both, so one must be clearly cheaper."""
 
     worth: float = chosen(
-        0.97, "ratio", "a rewritten program's time, or its time on links, to the user's", matters=True
+        0.97, "ratio", "a rewritten program's time, or its time on links, to the user's", matters=False
     )
-    more_dots: float = chosen(1.05, "ratio", "its work in dots, where only its time on links is shorter", matters=True)
-    more_rows: float = chosen(3.0, "times", "its other work, where only its time on links is shorter", matters=True)
+    more_dots: float = chosen(1.05, "ratio", "its work in dots, where only its time on links is shorter", matters=False)
+    more_rows: float = chosen(3.0, "times", "its other work, where only its time on links is shorter", matters=False)
     near: int = chosen(
-        8, "part", "of a frame's rows by which a neighbourly shift is at most: one in so many", matters=True
+        8, "part", "of a frame's rows by which a neighbourly shift is at most: one in so many", matters=False
     )
     memory: float = chosen(
-        1.25, "ratio", "peak memory, where a sum is reduced behind a loop instead of in it", matters=True
+        1.25, "ratio", "peak memory, where a sum is reduced behind a loop instead of in it", matters=False
     )
 
 
@@ -43,10 +43,12 @@ class Messages:
     copy_bytes_per_second: float = known(
         3e12, "bytes/s", "memory of the device that copies", "90 % of 3.35 TB/s, data sheet of NVIDIA H100 SXM"
     )
-    share: float = chosen(1 / 8, "share", "of the saved latency that copies may take, whatever else runs", matters=True)
-    larger_share: float = chosen(
-        1 / 2, "share", "of the saved latency that copies may take, where the step is then shorter", matters=True
+    share: float = chosen(
+        1 / 8, "share", "of the saved latency that copies may take, whatever else runs", matters=False
     )
-    full_latencies: float = chosen(4, "times", "the latency, that the bytes of a full message take", matters=True)
-    tiny_part: int = chosen(256, "part", "of a full message that always fits: one in so many", matters=True)
-    held_bytes: int = chosen(1 << 20, "bytes", "of values that may wait for a message", matters=True)
+    larger_share: float = chosen(
+        1 / 2, "share", "of the saved latency that copies may take, where the step is then shorter", matters=False
+    )
+    full_latencies: float = chosen(4, "times", "the latency, that the bytes of a full message take", matters=False)
+    tiny_part: int = chosen(256, "part", "of a full message that always fits: one in so many", matters=False)
+    held_bytes: int = chosen(1 << 20, "bytes", "of values that may wait for a message", matters=False)

@@ -171,16 +171,16 @@ class AxisProblem:
         To reduce among m devices of other axes and n of this one moves 2 (mn - 1) / mn of the bytes: a share of
         2 (n - 1) / n / m more than without this axis.
         """
-        nbytes, is_argument = self.view.used_bytes(use) * times, value in self.placed and not self._has_windows(use)
+        nbytes, is_argument = self.view.used_bytes(use) * times, value in self.placed and self._is_at_rest(use)
         key = nbytes, is_argument, self.view.reduced.get(use, 1), states
         if key not in self.known_prices:
             self.known_prices[key] = self._prices_between(*key)
         return self.known_prices[key]
 
-    def _has_windows(self, use: tuple[int, int]) -> bool:
-        """Whether windows go over the operand: its tiles fetch rows from each other in every step, so it is not at rest where it was placed."""
+    def _is_at_rest(self, use: tuple[int, int]) -> bool:
+        """Whether an operand can stay as it was placed: not where windows of several rows go over it, which cross tiles in every step."""
         site, operand = self.sites[use[0]], use[1]
-        return any(window.operand == operand for window in site.rule.windows)
+        return not any(window.operand == operand and window.width > 1 for window in site.rule.windows)
 
     def _prices_between(
         self, nbytes: float, is_argument: bool, together: int, states: tuple[State, ...]
