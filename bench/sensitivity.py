@@ -160,12 +160,15 @@ def _ends(changes: Sequence[float]) -> tuple[float, float]:
 
 def table(records: Sequence[Mapping[str, Any]]) -> str:
     """A Markdown table of the values that change a plan."""
+    from meshgen.reports.cost_model import value_text
+
     lines = ["| field | value | tried | plans | bytes moved | predicted step | programs |", "| --- " * 7 + "|"]
     for each in records:
         if each["changed"]:
             changes = [" to ".join(f"{end:+.1%}" for end in sorted({*each[name]})) for name in ("bytes", "step")]
             programs = ", ".join(each["changed"][:SHOWN]) + (", ..." if len(each["changed"]) > SHOWN else "")
-            cells = [f"`{each['field']}`", each["value"], each["tried"], len(each["changed"]), *changes, programs]
+            values = [value_text(each[name]) for name in ("value", "tried")]
+            cells = [f"`{each['field']}`", *values, len(each["changed"]), *changes, programs]
             lines.append(f"| {' | '.join(map(str, cells))} |")
     return "\n".join(lines)
 
