@@ -76,7 +76,7 @@ MACHINES = {
         _switched("gb200-nvl72", 72, 900e9, 50e9),
     )
 }
-DEFAULT = "dgx-h100"
+DEFAULT_MACHINE = "dgx-h100"
 
 
 def machine_of(given: str | Path | Machine) -> Machine:
@@ -115,7 +115,7 @@ def _from_json(path: Path) -> Machine:
     except (ValueError, RecursionError) as error:
         raise UsageError(Diagnostic("MG0001", f"{path} is no JSON: {error}")) from error
     if fault := _fault(value):
-        hint = f"write what `meshgen simulate M.mgx --machine {DEFAULT} --json` shows under 'machine'"
+        hint = f"write what `meshgen simulate M.mgx --machine {DEFAULT_MACHINE} --json` shows under 'machine'"
         raise UsageError(Diagnostic("MG0001", f"{path}: {fault}", hint=hint))
     links = tuple(Link(**link) for link in value["links"])
     return Machine(value["name"], links, **{k: value[k] for k in ("overlap_slowdown",) if k in value})
