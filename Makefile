@@ -18,7 +18,7 @@ test: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto --dist worksteal
 
 # For the loop of edit and run: the test files of each folder that say most for the time they take, 90 s on two cores together.
-QUICK := $(addprefix tests/,test_api.py test_axis_refs.py test_docs.py test_errors.py test_house.py test_layering.py test_mesh.py \
+QUICK := $(addprefix tests/,test_api.py test_axis_refs.py test_cost_model.py test_docs.py test_errors.py test_house.py test_layering.py test_mesh.py \
     test_pipeline.py test_spec.py) \
   $(addprefix tests/frontend/,test_jax.py test_mlir.py test_tracer.py test_tracer_refusals.py) \
   $(addprefix tests/ir/,test_definitions.py test_symbols.py) \

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Diagnostic, MissingError
-from meshgen.mesh import NETWORK_BYTES_PER_SECOND, NETWORK_LATENCY_SECONDS, Axis, Mesh
+from meshgen.mesh import Axis, Mesh
 
 LAYERS, ROWS, LENGTH, HEAD = 2, 4, 2048, 128
 NODE = 8  # GPUs that NVLink joins; the ranks of other nodes are behind the network
@@ -45,7 +46,8 @@ class Program:
     @property
     def mesh(self) -> Mesh:
         """Nodes of `NODE` ranks: `tp` stays inside one; `dp` crosses nodes where there are several."""
-        network = (NETWORK_BYTES_PER_SECOND, NETWORK_LATENCY_SECONDS) if self.ranks > NODE else ()
+        links = DEFAULT.links
+        network = (links.network_bytes_per_second, links.network_latency_seconds) if self.ranks > NODE else ()
         tp = 1 if not self.has_tp else 4 if self.ranks == NODE and self.trains else NODE
         return Mesh((Axis("dp", self.ranks // tp, *network), Axis("tp", tp)))
 

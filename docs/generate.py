@@ -1,4 +1,4 @@
-"""Writes the pages that follow from the code: operations, diagnostics, command line, passes.
+"""Writes the pages that follow from the code: operations, diagnostics, command line, cost model, passes.
 
 python docs/generate.py          writes them; `tests/test_docs.py` fails while they are out of date
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import io
+import json
 import sys
 import tempfile
 from argparse import ArgumentParser
@@ -18,6 +19,7 @@ from meshgen.errors import CODES
 from meshgen.mlir import text
 from meshgen.mlir.registries import IMPORTERS
 from meshgen.ops.registry import OPS, with_meaning
+from meshgen.reports.cost_model import COLUMNS, cost_model_rows
 from meshgen.sharding import partition
 from meshgen.sharding.partitioners.registry import PARTITIONERS
 
@@ -125,6 +127,28 @@ def command_line() -> str:
     return "\n".join(parts)
 
 
+_MODEL = """What decides between plans: every weight, rate, threshold and limit of a search, with its unit and where its value comes
+from. Passes read it from `DEFAULT` (`meshgen/cost_model/model.py`); bandwidths and latencies that a mesh or a machine profile says override
+`links`. Limits that protect against absurd input decide nothing and stand where they are checked, shapes of tiles with their kernels.
+
+The last column has how many of {programs} programs are planned differently with half and with twice the value: of a ratio about 1
+its distance from 1 is halved and doubled, of a list each number (`python -m bench.sensitivity`, raw figures in
+[sensitivity.jsonl](../bench/results/sensitivity.jsonl)).
+"""
+
+
+def cost_model() -> str:
+    """A row per field, with the plans that other values of it change."""
+    lines = (PLACE.parent / "bench" / "results" / "sensitivity.jsonl").read_text().splitlines()
+    found: dict[str, list[str]] = {}
+    for record in map(json.loads, lines):
+        found.setdefault(record["field"], []).append(str(len(record["changed"])))
+    rows = [[f"`{name}`", *cells, ", ".join(found.get(name, ["-"]))] for name, *cells in cost_model_rows()]
+    programs = json.loads(lines[0])["programs"]
+    table = _table([*COLUMNS, "plans"], [[cell.replace("|", "\\|") for cell in row] for row in rows])
+    return f"# Cost model\n\n{NOTE}\n{_MODEL.format(programs=programs)}\n{table}"
+
+
 def _options(parser: ArgumentParser) -> list[list[str]]:
     """A row per argument. `argparse` lays its help out differently from one Python to the next; this does not."""
     rows: list[list[str]] = []
@@ -148,6 +172,7 @@ def pages() -> dict[Path, str]:
         PLACE / "diagnostics.md": diagnostics(),
         PLACE / "cli.md": command_line(),
         PLACE / "passes.md": passes_page(NOTE),
+        PLACE / "cost-model.md": cost_model(),
     }
 
 

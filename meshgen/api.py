@@ -28,7 +28,7 @@ from meshgen.runtime import loading
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_module import OpenModule
 from meshgen.runtime.sizes import Given, Sizes, bound
-from meshgen.simulator.machine import DEFAULT, Machine
+from meshgen.simulator.machine import DEFAULT_MACHINE, Machine
 from meshgen.simulator.simulation import Scheduled, Simulation
 from meshgen.simulator.simulation import simulate as _simulate
 from meshgen.simulator.timeline import Conditions
@@ -261,7 +261,7 @@ def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int 
 
 
 @at_callers_line
-def simulate(program: Executable | LoadedModule, machine: str | Path | Machine = DEFAULT,
+def simulate(program: Executable | LoadedModule, machine: str | Path | Machine = DEFAULT_MACHINE,
              conditions: Conditions | None = None, *, watch: Sequence[int] | None = None) -> Simulation:  # fmt: skip
     """Predict one step of all ranks on a machine: when each is done, how long it computes, and what a few of them do.
 

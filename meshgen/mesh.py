@@ -21,16 +21,11 @@ from meshgen.axis_refs import contains as contains
 from meshgen.axis_refs import nests as nests
 from meshgen.axis_refs import overlaps as overlaps
 from meshgen.axis_refs import split_ref as split_ref
+from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.names import axis_name_fault, mesh_name_faults
 
-# NVLink 4 (H100 / H200 SXM) per GPU and direction as NCCL's ring uses it, and its launch-to-finish latency.
-NVLINK_BYTES_PER_SECOND = 370e9
-NVLINK_LATENCY_SECONDS = 8e-6
 MOST_DEVICES = 1 << 20  # exact volumes of uneven tiles are computed over the devices along the axes that matter
-# Between two meshes: one 400 Gb/s InfiniBand port per GPU, and a message's latency through NCCL's network proxy.
-NETWORK_BYTES_PER_SECOND = 45e9
-NETWORK_LATENCY_SECONDS = 20e-6
 DEFAULT_NAME = "mesh"  # of a mesh that is given without a name
 _SIZE = r"(?:\?|-?[0-9]{1,18})"  # on the command line
 
@@ -41,8 +36,8 @@ class Axis:
 
     name: str
     size: int | None
-    bandwidth: float = NVLINK_BYTES_PER_SECOND  # bytes / s, per device and direction
-    latency: float = NVLINK_LATENCY_SECONDS  # s, per collective
+    bandwidth: float = DEFAULT.links.nvlink_bytes_per_second  # bytes / s, per device and direction
+    latency: float = DEFAULT.links.nvlink_latency_seconds  # s, per collective
 
 
 @dataclass(frozen=True)

@@ -33,7 +33,7 @@ LAYERS = (
     ("mesh",),
     ("axis_refs",),
     ("names",),
-    ("locks", "reproducers"),
+    ("locks", "reproducers", "cost_model"),
     ("errors", "gc_pace"),
     ("printable",),
 )

@@ -16,8 +16,9 @@ import numpy as np
 
 from meshgen.ccl.routes import Box, Message, Tiles, dealt, place_of, tile_of
 from meshgen.ccl.wires import Wires
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node
-from meshgen.mesh import NETWORK_BYTES_PER_SECOND, NETWORK_LATENCY_SECONDS, Mesh
+from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import Array, poisoned
 from meshgen.spec import Sharding
 
@@ -72,7 +73,7 @@ def seconds_between(ends: Ends, itemsize: int) -> float:
 
 
 def seconds_of_bytes(moved: int) -> float:
-    return NETWORK_LATENCY_SECONDS + moved / NETWORK_BYTES_PER_SECOND if moved else 0.0
+    return DEFAULT.links.network_latency_seconds + moved / DEFAULT.links.network_bytes_per_second if moved else 0.0
 
 
 @lru_cache(maxsize=256)

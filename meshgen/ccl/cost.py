@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 from meshgen.ccl.between import Ends, between, seconds_of_bytes
 from meshgen.ccl.exchange import Exchange, exchange, with_summand_dim
 from meshgen.ccl.halo import parts_of, rows_moved
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import TensorType
 from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.mesh import Mesh
@@ -27,8 +28,6 @@ from meshgen.spec import Sharding
 LOCAL_OPS = tuple(sorted(with_trait(Trait.LOCAL)))
 TRANSFERS = ("permute", "retile", "update_halo")
 MESSAGES = ("send", "recv")  # matched first in, first out: a program keeps their order
-# One more peer in a group of sends and receives (NCCL posts them in one launch); a ring has no such term.
-PEER_SECONDS = 0.3e-6
 
 
 class _Call(NamedTuple):
@@ -123,7 +122,7 @@ def seconds_of(op: str, attrs: Mapping[str, Any], moved: int, mesh: Mesh) -> flo
         axes = group_axes(op, attrs)
         tiles = _group_size(mesh, axes) if op == "all_to_all" else 0
     latency, bandwidth = _link(mesh, axes)
-    return latency + PEER_SECONDS * max(tiles - 2, 0) + moved / bandwidth
+    return latency + DEFAULT.links.peer_seconds * max(tiles - 2, 0) + moved / bandwidth
 
 
 @lru_cache(maxsize=1024)

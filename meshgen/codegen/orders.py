@@ -17,10 +17,10 @@ import numpy as np
 
 from meshgen.codegen.memory import Clock, join
 from meshgen.codegen.timeline import Task
+from meshgen.cost_model.model import DEFAULT
 from meshgen.runtime.plan import STREAMS
 
 Priority = Callable[[int], tuple[float, int]]
-_LOOK_AHEAD = 8  # ready tasks of a stream that are tried for one that fits, most urgent first: keeps the work linear
 
 
 @dataclass(frozen=True)
@@ -121,7 +121,7 @@ class _ListScheduler:
             self._issue(heapq.heappop(self._ready[stream])[1], now, None)
             return
         ended = self._ended_beside(stream, now)
-        for entry in heapq.nsmallest(_LOOK_AHEAD, self._ready[stream]):
+        for entry in heapq.nsmallest(DEFAULT.scheduling.look_ahead, self._ready[stream]):
             for waits in ((), ended):
                 if self._memory.fits(entry[1], waits):
                     self._ready[stream].remove(entry)

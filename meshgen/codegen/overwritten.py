@@ -11,11 +11,10 @@ from dataclasses import dataclass, field
 
 from meshgen.codegen.program import Program, place_of
 from meshgen.codegen.timeline import Task
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Value
 from meshgen.runtime.in_place import overwrites
 from meshgen.runtime.plan import IN_PLACE
-
-_MOST_SEEN = 256  # tasks that are looked at to find out whether one comes after others: keeps the work linear
 
 
 @dataclass(frozen=True)
@@ -91,7 +90,7 @@ def _is_last(tasks: Sequence[Task], number: int, readers: Sequence[int]) -> bool
     """Whether all other readers of a value are surely done when this one starts, in whatever order tasks are issued."""
     missing = {reader for reader in readers if reader != number}
     seen, stack = {number}, [number]
-    while missing and stack and len(seen) < _MOST_SEEN:
+    while missing and stack and len(seen) < DEFAULT.search.tasks_before:
         for need in tasks[stack.pop()].needs:
             if need not in seen and need >= min(missing):
                 seen.add(need)

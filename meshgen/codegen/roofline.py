@@ -1,60 +1,22 @@
 """What a device can do, and how long a kernel takes at best: the larger of compute and memory time.
 
-Peaks are the vendor's data sheets for dense operands (A100 SXM, H100 / H200 SXM, B200); `EFFICIENCY` is the part
-of them that good kernels reach.
+Peaks, and the part of them that kernels reach, are those of the cost model (`meshgen/cost_model/kernels.py`).
 """
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
+from meshgen.cost_model.kernels import Device
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, is_float
 from meshgen.kernels.matmul import slowdown
 from meshgen.ops.flops import node_flops
 
-EFFICIENCY = 0.75
 _LOOKS_UP = frozenset({"gather", "dynamic_slice", "slice", "all_slice"})
 
 
-@dataclass(frozen=True)
-class Device:
-    """One architecture.
-
-    Attributes:
-        peaks: FLOP/s of a dot by element type of its operands.
-        vector_flops: FLOP/s of f32 arithmetic outside of dots.
-        bandwidth: bytes/s of device memory.
-        launch_seconds: from the end of one kernel to the start of the next on a stream.
-        multiprocessors, shared_bytes (of one block), registers (of one block): limits.
-    """
-
-    name: str
-    peaks: dict[str, float]
-    vector_flops: float
-    bandwidth: float
-    launch_seconds: float
-    multiprocessors: int
-    shared_bytes: int
-    registers: int = 65536
-
-
-DEVICES: dict[str, Device] = {
-    "sm_80": Device(
-        "sm_80", {"bf16": 312e12, "f16": 312e12, "f32": 19.5e12, "f64": 19.5e12, "i8": 624e12},
-        19.5e12, 2.0e12, 2.5e-6, 108, 166912,
-    ),
-    "sm_90": Device(
-        "sm_90", {"bf16": 989e12, "f16": 989e12, "f32": 67e12, "f64": 67e12, "i8": 1979e12,
-                  "f8E4M3FN": 1979e12, "f8E5M2": 1979e12},
-        67e12, 4.8e12, 2.0e-6, 132, 232448,
-    ),
-    "sm_100": Device(
-        "sm_100", {"bf16": 2250e12, "f16": 2250e12, "f32": 75e12, "f64": 37e12, "i8": 4500e12,
-                   "f8E4M3FN": 4500e12, "f8E5M2": 4500e12},
-        75e12, 8.0e12, 2.0e-6, 148, 232448,
-    ),
-}  # fmt: skip
+DEVICES = {device.name: device for device in DEFAULT.kernels.devices}
 
 
 def device_of(target: str) -> Device:
@@ -93,9 +55,9 @@ def kernel_seconds(body: Graph, target: str) -> float:
         elif node.op == "convolution":
             compute += node_flops(node) / device.peaks.get(node.operands[0].type.dtype, device.vector_flops)
         else:
-            rate = device.vector_flops if is_float(node.results[0].type.dtype) else device.vector_flops / 2
-            compute += node_flops(node) / rate
-    return device.launch_seconds + max(compute / EFFICIENCY, memory_seconds(kernel_bytes(body), device))
+            share = 1.0 if is_float(node.results[0].type.dtype) else DEFAULT.kernels.integer_share
+            compute += node_flops(node) / (device.vector_flops * share)
+    return device.launch_seconds + max(compute / DEFAULT.kernels.efficiency, memory_seconds(kernel_bytes(body), device))
 
 
 def dot_seconds(node: Node, device: Device, beside: int = 1) -> float:
@@ -109,4 +71,4 @@ def dot_seconds(node: Node, device: Device, beside: int = 1) -> float:
 
 def memory_seconds(nbytes: int, device: Device) -> float:
     """Predicted time in which a device reads and writes so many bytes of its memory."""
-    return nbytes / device.bandwidth / EFFICIENCY
+    return nbytes / device.bandwidth / DEFAULT.kernels.efficiency

@@ -18,7 +18,8 @@ from meshgen.codegen.collect import collect
 from meshgen.codegen.costs import default_costs
 from meshgen.codegen.orders import Budget, Order, Priority, Storage, list_order, longest_paths
 from meshgen.codegen.program import Program
-from meshgen.codegen.timeline import SAME_STEP, Costs, Task
+from meshgen.codegen.timeline import Costs, Task
+from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Module, Value
 from meshgen.runtime.plan import STREAMS, Schedule, aligned
@@ -26,11 +27,6 @@ from meshgen.runtime.plan import STREAMS, Schedule, aligned
 MEMORY_CAP = (
     "memory_cap"  # attribute of a module: bytes that its step may take, where that is not what its own order takes
 )
-PERTURBED = 12  # further priorities that are tried for a program in chunks, and by what part of it a path then varies: half of what
-_SPREAD = 0.3  # 400 of them find was found by 12, on transformer blocks in 2 and 4 chunks
-MOST_CAPPED = 3  # priorities, of the best without a cap, that are tried with one
-# Budgets for what may be alive, as shares of the cap: the scheduler foresees more than is alive at once, and buffers leave gaps.
-CAP_SHARES = (1.2, 1.1, 1.05, 1.0, 0.95, 0.9)
 
 
 def schedule(module: Module, target: str = "cuda:sm_90", *, costs: Costs | None = None,
@@ -67,7 +63,7 @@ class Steps:
 
     def __init__(self, module: Module, costs: Costs, inputs_are: str = "input") -> None:
         self._cap = module.attrs.get(MEMORY_CAP) if inputs_are == "input" else None
-        self._perturbed = PERTURBED if MEMORY_CAP in module.attrs else 0
+        self._perturbed = DEFAULT.scheduling.perturbed if MEMORY_CAP in module.attrs else 0
         self.program = collect(module, costs, inputs_are, lambda region: Steps(region, costs, "given").plan(None))
 
     @property
@@ -94,7 +90,7 @@ class Steps:
         best = best_within(tried, memory.MOST_BYTES)
         if best is None or best.arena_bytes > cap:
             room = cap - fixed_bytes(self.program)
-            capped = capped_orders(self.program, room, [*self._listed][:MOST_CAPPED])
+            capped = capped_orders(self.program, room, [*self._listed][: DEFAULT.scheduling.capped])
             best = best_within(tried := [*tried, *(Tried(self.program, order) for order in capped)], cap)
         if best is None:
             raise CodegenError(_too_big(min(each.arena_bytes for each in tried), cap))
@@ -121,7 +117,7 @@ def best_within(tried: Sequence[Tried], cap: int) -> Tried | None:
     """
     found: list[Tried] = []
     for each in sorted(tried, key=lambda each: each.seconds):
-        if found and each.seconds > found[0].seconds * SAME_STEP:
+        if found and each.seconds > found[0].seconds * DEFAULT.scheduling.same_step:
             break
         if each.arena_bytes <= cap:
             found.append(each)
@@ -146,7 +142,7 @@ def priorities(tasks: Sequence[Task], perturbed: int = 0) -> list[Priority]:
     rng = random.Random(0)
     found: list[Priority] = [lambda n: (-round(path[n], 12), n), lambda n: (0.0, n)]
     for _ in range(perturbed):
-        found.append(_by([-seconds * (1 + rng.gauss(0, _SPREAD)) for seconds in path]))
+        found.append(_by([-seconds * (1 + rng.gauss(0, DEFAULT.scheduling.spread)) for seconds in path]))
     return found
 
 
@@ -157,7 +153,7 @@ def _by(urgency: Sequence[float]) -> Priority:
 def capped_orders(program: Program, nbytes: int, ways: Sequence[Priority]) -> Iterator[Order]:
     """Orders in which about so many bytes are alive at most; gaps between buffers may need some of them."""
     storages = storages_of(program)
-    for share in CAP_SHARES:
+    for share in DEFAULT.scheduling.cap_shares:
         for priority in ways:
             yield list_order(program.tasks, priority, Budget(int(nbytes * share), storages))
 

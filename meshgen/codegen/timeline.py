@@ -12,8 +12,6 @@ from meshgen.ir.graph import Graph, Node
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import COMMUNICATION, COMPUTE, STREAMS, Exposure, Item
 
-SAME_STEP = 1.02  # steps within this ratio are equal: predictions are worth no more
-
 
 @dataclass(frozen=True)
 class Costs:

@@ -14,6 +14,7 @@ import numpy as np
 
 from meshgen.ccl.cost import MESSAGES
 from meshgen.codegen.fusion.space import LAYOUT, MADE, POINTWISE
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
 from meshgen.runtime.plan import COLLECTIVES
@@ -21,7 +22,6 @@ from meshgen.runtime.plan import COLLECTIVES
 Wanted = Callable[[Node], bool]
 _ELEMENTWISE = POINTWISE | LAYOUT | MADE
 MOST_NODES = 100_000  # of one loop written out; beyond it the loop stays and scheduling refuses it
-_MOST_ELEMENTWISE = 512  # nodes of an element-wise loop written out: our choice, the rounds of JAX's generator are 250
 
 
 def unroll(module: Module, wanted: Wanted | None = None) -> Module:
@@ -57,7 +57,7 @@ def _is_short(node: Node, producers: Mapping[Value, Node]) -> bool:
     trips = trip_count(node, producers) if node.op == "while" else None
     if trips is None or any(inner.op not in _ELEMENTWISE for region in node.regions for inner in region.nodes):
         return False
-    return trips * len(node.regions[1].nodes) <= _MOST_ELEMENTWISE
+    return trips * len(node.regions[1].nodes) <= DEFAULT.fusion.unrolled_nodes
 
 
 def _trips(node: Node, producers: Mapping[Value, Node], wanted: Wanted) -> int | None:

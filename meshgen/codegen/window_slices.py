@@ -12,11 +12,11 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value, is_float
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.evaluate.window import fold_kind, window_places
 
-MOST_PLACES = 32  # elements of a window that a kernel reads one by one: source, and loads, grow with them
 _ROUNDED = ("add", "multiply")
 _WIDE = ("f32", "f64")
 
@@ -38,7 +38,8 @@ def _plain_fold(node: Node) -> str | None:
     """The element-wise op that a small window of one tensor folds with."""
     if node.op != "reduce_window" or len(node.operands) != 2 or not node.results[0].type.size:
         return None
-    return fold_kind(node.regions[0]) if math.prod(node.attrs["window_dimensions"]) <= MOST_PLACES else None
+    is_small = math.prod(node.attrs["window_dimensions"]) <= DEFAULT.fusion.window_elements
+    return fold_kind(node.regions[0]) if is_small else None
 
 
 def _is_neutral(init: Node | None, kind: str) -> bool:

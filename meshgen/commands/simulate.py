@@ -16,7 +16,7 @@ from meshgen.commands.sizes import add_sizes, closing, meshes_option
 from meshgen.reports.tables import Table, bytes_text, seconds_text, table_of
 from meshgen.runtime.module_file.files import write_text
 from meshgen.simulator.calibrate import calibrated, read_records
-from meshgen.simulator.machine import DEFAULT, MACHINES, machine_of, machine_record
+from meshgen.simulator.machine import DEFAULT_MACHINE, MACHINES, machine_of, machine_record
 from meshgen.simulator.network import moved_bytes
 from meshgen.simulator.simulation import PartTimes, Simulation
 from meshgen.simulator.timeline import Conditions, Span
@@ -30,7 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_sizes(parser)
     parser.add_argument(
         "--machine",
-        default=DEFAULT,
+        default=DEFAULT_MACHINE,
         help=f"{', '.join(MACHINES)}, or a profile.json of your own (default: %(default)s)",
     )
     parser.add_argument(

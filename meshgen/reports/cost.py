@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from meshgen.codegen.timeline import SAME_STEP
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import TensorType
 from meshgen.reports.comms import Comms
 from meshgen.reports.tables import Table, bytes_text, counted, render, seconds_text, table_of
@@ -70,7 +70,7 @@ def cost_of(plan: Schedule, comms: Comms, flops: Mapping[str, float], redundant_
 
 
 def _shorter(plan: Schedule, unlimited: Schedule | None) -> Shorter | None:
-    if unlimited is None or unlimited.step_seconds * SAME_STEP >= plan.step_seconds:
+    if unlimited is None or unlimited.step_seconds * DEFAULT.scheduling.same_step >= plan.step_seconds:
         return None
     return Shorter(unlimited.step_seconds, unlimited.arena_bytes)
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from meshgen.errors import place_text
+from meshgen.reports.cost_model import COLUMNS, cost_model_rows
 from meshgen.reports.explain import annotation_record
 from meshgen.reports.interface import Compiled
 from meshgen.reports.overlap import overlap_table
@@ -38,7 +39,10 @@ Peak memory {{ page.peak }} per device, {{ page.moved }} over the links.</p>
 <table><tr>{% for c in t.columns %}<th>{{ c }}</th>{% endfor %}</tr>
 {% for row in t.rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
 {% endfor %}</table>
-{% endfor %}{% endfor %}</body></html>
+{% endfor %}{% endfor %}<details><summary>Cost model</summary>
+<table><tr>{% for c in model.columns %}<th>{{ c }}</th>{% endfor %}</tr>
+{% for row in model.rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
+{% endfor %}</table></details></body></html>
 """
 
 
@@ -52,7 +56,8 @@ def write_reports(name: str, executables: Sequence[Compiled], path: Path) -> Non
     from jinja2 import Environment
 
     pages = [content(each) for each in executables]
-    page = Environment(autoescape=True).from_string(PAGE).render(name=name, pages=pages)
+    model = {"columns": COLUMNS, "rows": cost_model_rows()}
+    page = Environment(autoescape=True).from_string(PAGE).render(name=name, pages=pages, model=model)
     write_text(path, page)
 
 

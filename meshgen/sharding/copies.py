@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from meshgen.ccl.cost import COMMUNICATIONS, link_axes
+from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Location, place_text
 from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh, overlaps
@@ -21,7 +22,6 @@ from meshgen.spec import Sharding
 _SUFFIXES = {"all_gather": "gathered", "all_reduce": "reduced", "reduce_scatter": "scattered", "all_slice": "sliced",
              "all_to_all": "exchanged", "permute": "permuted", "retile": "retiled", "update_halo": "widened", "to_partial": "partial"}  # fmt: skip
 CostOf = Callable[[Sharding, Sharding], Cost]
-_FEW = 3  # so many targets are ordered by trying all ways, more by always taking the cheapest next
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ def _lies(value: Value) -> Sharding:
 
 def make_order(produced: Sharding, targets: list[Sharding], cost: CostOf) -> dict[Sharding, Sharding]:
     """For each target the sharding to make it from, so that the sum of the costs is least."""
-    if len(targets) > _FEW:
+    if len(targets) > DEFAULT.search.all_orders_of_copies:
         return _cheapest_next(produced, targets, cost)
     table = {(a, b): cost(a, b) for a in (produced, *targets) for b in targets if a != b} if len(targets) > 1 else {}
     choices = [[produced, *(other for other in targets if other != target)] for target in targets]

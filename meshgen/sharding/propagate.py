@@ -22,6 +22,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from weakref import WeakKeyDictionary
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import Graph, Module
 from meshgen.ops.manual_tiles import manual_faults
@@ -33,8 +34,6 @@ from meshgen.sharding.rewrites.compare import Seconds, planned_seconds
 from meshgen.sharding.rewrites.passes import ALTERNATIVES, SIMPLIFICATIONS, SLICE_TO_HALO
 from meshgen.sharding.rewrites.slice_to_halo import slice_to_halo
 from meshgen.sharding.unknown import at_nominal_sizes
-
-FRAMED = 2  # at most so often is the program seen in frames, and what comes out again
 
 
 @at_nominal_sizes
@@ -97,7 +96,9 @@ class _Search:
     def best(self, first: Solved) -> Solved:
         """The cheapest of all that is tried, beginning with this."""
         found = self._cheapest(first, self._alternatives(first))
-        for _ in range(FRAMED):  # what is written in frames may take annotations to values that they did not reach
+        for _ in range(
+            DEFAULT.search.frames
+        ):  # what is written in frames may take annotations to values that they did not reach
             before = found
             found = self._cheapest(found, self._in_frames(found))
             if found is before:

@@ -14,13 +14,13 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any, Concatenate, ParamSpec, cast
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding
 from meshgen.mesh import Mesh, split_ref
 from meshgen.sizes.program import input_names, refuse_unknown_dims
 from meshgen.spec import Sharding
 
-NOMINAL_SIZE = 2  # the least with which anything is split
 TRIAL_SIZES = (1, 2, 3)  # nothing is split, it is split evenly, and mostly unevenly
 MOST_TRIAL_DEVICES = 72  # all are simulated in one process
 Rest = ParamSpec("Rest")
@@ -48,7 +48,7 @@ def nominal_mesh(module: Module) -> Mesh:
     used = unknown_axes(module)
     units = _units(module)
     sizes = {
-        axis.name: math.lcm(NOMINAL_SIZE, units.get(axis.name, 1)) if axis.name in used else 1
+        axis.name: math.lcm(DEFAULT.propagation.nominal_size, units.get(axis.name, 1)) if axis.name in used else 1
         for axis in module.mesh.axes
         if axis.size is None
     }

@@ -14,20 +14,10 @@ from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from typing import Any, cast
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.mesh import (
-    NETWORK_BYTES_PER_SECOND,
-    NETWORK_LATENCY_SECONDS,
-    NVLINK_BYTES_PER_SECOND,
-    NVLINK_LATENCY_SECONDS,
-)
 
 MOST_FILE_BYTES = 1 << 20  # a profile has some lines
-# What a ring of NCCL reaches of a link's rate: 370 of NVLink 4's 450 GB/s per direction, 45 of a 400 Gb/s port's 50 GB/s.
-_RING_SHARE, _PORT_SHARE = 370 / 450, 45 / 50
-# H100 SXM: matmuls beside NCCL's kernels take 30 to 40 % longer, as these hold multiprocessors and memory bandwidth
-# (figures of PyTorch's FSDP with and without copy engines, pytorch/pytorch#179937).
-_OVERLAP_SLOWDOWN = 0.35
 
 
 @dataclass(frozen=True)
@@ -57,7 +47,7 @@ class Machine:
 
     name: str
     links: tuple[Link, ...]
-    overlap_slowdown: float = _OVERLAP_SLOWDOWN
+    overlap_slowdown: float = DEFAULT.links.overlap_slowdown
 
     def __str__(self) -> str:
         return self.name
@@ -65,8 +55,8 @@ class Machine:
 
 def _switched(name: str, devices: int, scale_up: float, scale_out: float) -> Machine:
     """Hosts (or racks) of switched NVLink with one network port per device; data-sheet bytes/s of one direction."""
-    inner = Link("nvlink", devices, scale_up * _RING_SHARE, NVLINK_LATENCY_SECONDS)
-    outer = Link("infiniband", None, scale_out * _PORT_SHARE, NETWORK_LATENCY_SECONDS)
+    inner = Link("nvlink", devices, scale_up * DEFAULT.links.ring_share, DEFAULT.links.nvlink_latency_seconds)
+    outer = Link("infiniband", None, scale_out * DEFAULT.links.port_share, DEFAULT.links.network_latency_seconds)
     return Machine(name, (inner, outer))
 
 
@@ -79,14 +69,14 @@ MACHINES = {
         Machine(
             "dgx-h100",
             (
-                Link("nvlink", 8, NVLINK_BYTES_PER_SECOND, NVLINK_LATENCY_SECONDS),
-                Link("infiniband", None, NETWORK_BYTES_PER_SECOND, NETWORK_LATENCY_SECONDS),
+                Link("nvlink", 8, DEFAULT.links.nvlink_bytes_per_second, DEFAULT.links.nvlink_latency_seconds),
+                Link("infiniband", None, DEFAULT.links.network_bytes_per_second, DEFAULT.links.network_latency_seconds),
             ),
         ),
         _switched("gb200-nvl72", 72, 900e9, 50e9),
     )
 }
-DEFAULT = "dgx-h100"
+DEFAULT_MACHINE = "dgx-h100"
 
 
 def machine_of(given: str | Path | Machine) -> Machine:
@@ -125,7 +115,7 @@ def _from_json(path: Path) -> Machine:
     except (ValueError, RecursionError) as error:
         raise UsageError(Diagnostic("MG0001", f"{path} is no JSON: {error}")) from error
     if fault := _fault(value):
-        hint = f"write what `meshgen simulate M.mgx --machine {DEFAULT} --json` shows under 'machine'"
+        hint = f"write what `meshgen simulate M.mgx --machine {DEFAULT_MACHINE} --json` shows under 'machine'"
         raise UsageError(Diagnostic("MG0001", f"{path}: {fault}", hint=hint))
     links = tuple(Link(**link) for link in value["links"])
     return Machine(value["name"], links, **{k: value[k] for k in ("overlap_slowdown",) if k in value})

@@ -17,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ccl.cost import PEER_SECONDS, group_axes, link_axes
+from meshgen.ccl.cost import group_axes, link_axes
+from meshgen.cost_model.model import DEFAULT
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Item, Schedule
 from meshgen.simulator.groups import Groups, groups_of
@@ -48,7 +49,7 @@ def group_seconds(item: Item, plan: Schedule, mesh: Mesh, machine: Machine) -> A
     moved = moved_bytes(item, plan, mesh)
     if not moved or groups.size == 1:
         return np.zeros(len(groups.members))
-    peers = PEER_SECONDS * max(groups.size - 2, 0) if item.op == "all_to_all" else 0.0
+    peers = DEFAULT.links.peer_seconds * max(groups.size - 2, 0) if item.op == "all_to_all" else 0.0
     latency = np.full(len(groups.members), machine.links[0].latency_seconds + peers)
     transfer = moved / np.full(len(groups.members), machine.links[0].bytes_per_second)
     for inner, outer in zip(machine.links, machine.links[1:], strict=False):

@@ -13,7 +13,7 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Item, Schedule
-from meshgen.simulator.machine import DEFAULT, Machine, machine_of
+from meshgen.simulator.machine import DEFAULT_MACHINE, Machine, machine_of
 from meshgen.simulator.network import between_seconds, packing_seconds
 from meshgen.simulator.timeline import Conditions, Span, Timeline, is_rank
 
@@ -63,7 +63,7 @@ class Simulation:
         return max((float(part.end.max()) for part in self.parts), default=0.0)
 
 
-def simulate(parts: Sequence[Scheduled], machine: str | Path | Machine = DEFAULT, conditions: Conditions | None = None,
+def simulate(parts: Sequence[Scheduled], machine: str | Path | Machine = DEFAULT_MACHINE, conditions: Conditions | None = None,
              watch: Sequence[int] | None = None) -> Simulation:  # fmt: skip
     """Predict one step.
 

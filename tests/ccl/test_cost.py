@@ -9,10 +9,11 @@ import numpy as np
 import pytest
 
 from meshgen.ccl.between import Ends, between
-from meshgen.ccl.cost import PEER_SECONDS, collective_seconds, link_axes, moving_axes, ring_bytes
+from meshgen.ccl.cost import collective_seconds, link_axes, moving_axes, ring_bytes
 from meshgen.ccl.exchange import Exchange, exchange
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import TensorType
-from meshgen.mesh import NETWORK_BYTES_PER_SECOND, NETWORK_LATENCY_SECONDS, Axis, Mesh, make_mesh
+from meshgen.mesh import Axis, Mesh, make_mesh
 from meshgen.spec import P, Sharding, fit
 from tests.counting import calls
 from tests.sharding.reshard.reshard_oracle import random_sharding
@@ -61,7 +62,7 @@ def test_the_slowest_link_decides_and_more_peers_take_longer() -> None:
     assert collective_seconds("all_reduce", attrs, kind, kind, mesh) == pytest.approx(20e-6 + 7000 / 10e9)
     attrs = {"axes": ("gpu",), "split_dim": 0, "concat_dim": 1}
     found = collective_seconds("all_to_all", attrs, f32(8, 2), f32(2, 8), mesh)
-    assert found == pytest.approx(5e-6 + 2 * PEER_SECONDS + 48 / 400e9)
+    assert found == pytest.approx(5e-6 + 2 * DEFAULT.links.peer_seconds + 48 / 400e9)
     assert collective_seconds("all_slice", {"axes": ("gpu",), "dim": 0}, f32(8), f32(2), mesh) == 0
 
 
@@ -159,7 +160,9 @@ def test_both_sides_of_a_transfer_between_meshes_take_as_long_as_the_slower_one(
     receive = collective_seconds("transfer_recv", attrs | {"peer": first}, types[1], types[1], second)
     sides = between(Ends.of("transfer_send", attrs | {"peer": second}, first))
     assert sides[0] != sides[1]
-    assert send == receive == pytest.approx(NETWORK_LATENCY_SECONDS + 4 * max(sides) / NETWORK_BYTES_PER_SECOND)
+    links = DEFAULT.links
+    expected = links.network_latency_seconds + 4 * max(sides) / links.network_bytes_per_second
+    assert send == receive == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(

@@ -15,6 +15,7 @@ from meshgen.codegen.costs import default_costs
 from meshgen.codegen.memory import join
 from meshgen.codegen.orders import Budget, Storage, list_order
 from meshgen.codegen.timeline import Task, start_times
+from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError, Location, UsageError
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import make_mesh
@@ -264,7 +265,7 @@ def test_a_step_takes_no_more_memory_than_one_without_overlap_unless_it_may():
     assert executable.memory.peak_bytes <= cap
     assert executable.cost.step_seconds <= steps.in_order.seconds
     shorter = executable.cost.shorter
-    assert shorter and shorter.step_seconds < executable.cost.step_seconds / scheduling.SAME_STEP
+    assert shorter and shorter.step_seconds < executable.cost.step_seconds / DEFAULT.scheduling.same_step
     assert shorter.memory_bytes > cap
     allowed = mg.compile(GRADIENTS, target="cpu", memory_limit=shorter.memory_bytes)
     assert allowed.cost.step_seconds <= shorter.step_seconds  # in chunks it may be shorter still

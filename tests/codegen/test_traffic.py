@@ -10,6 +10,7 @@ from test_fuse import fused, run
 from meshgen.codegen.fusion import traffic
 from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.ops.evaluate.evaluator import evaluate
+from tests.cost_models import use
 
 
 def reads_only_what_is_made(module: Module) -> None:
@@ -30,7 +31,7 @@ def computes_the_same(graph: Graph) -> None:
 
 def test_a_dissolved_value_is_not_read_from_memory(monkeypatch: pytest.MonkeyPatch) -> None:
     """`inside` is computed by its readers; what is computed again from it must start from `moved` instead."""
-    monkeypatch.setattr(traffic, "_BIG_BYTES", 512)
+    use(monkeypatch, {"fusion.big_bytes": 512}, traffic)
     b = Body("f32[8,32]", "f32[]", "i1[8,32]", "f32[1,32]", "f32[1,32,8]", "f32[8,8]")
     start, shift, keep, limit, x, w = b.inputs
     moved = b.op("select", keep, b.op("add", start, b.wide(shift, start, ())), start)
@@ -97,9 +98,7 @@ def random_readers(seed: int) -> Graph:
 
 @pytest.mark.parametrize("small", [2, 16])
 def test_random_readers(small: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(traffic, "_BIG_BYTES", 1)
-    monkeypatch.setattr(traffic, "_TINY_BYTES", 1)
-    monkeypatch.setattr(traffic, "_SMALL", small)
+    use(monkeypatch, {"fusion.big_bytes": 1, "fusion.tiny_bytes": 1, "fusion.smaller": small}, traffic)
     for seed in [*range(60), 1354]:
         computes_the_same(random_readers(seed))
 

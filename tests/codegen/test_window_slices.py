@@ -9,7 +9,8 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from meshgen.codegen.window_slices import MOST_PLACES, window_slices
+from meshgen.codegen.window_slices import window_slices
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.evaluate.evaluator import evaluate
@@ -103,8 +104,8 @@ def test_a_pooling_is_a_kernel_of_its_own_or_of_its_reader(dtype: str) -> None:
 
 
 def test_large_windows_and_those_of_several_tensors_stay() -> None:
-    large = windowed((64,), "f32", "add", plain(1, window_dimensions=(MOST_PLACES + 1,)))
+    large = windowed((64,), "f32", "add", plain(1, window_dimensions=(DEFAULT.fusion.window_elements + 1,)))
     assert [n.op for n in window_slices(large).nodes] == ["constant", "reduce_window"]
-    assert math.prod(large.nodes[1].attrs["window_dimensions"]) == MOST_PLACES + 1
-    most = windowed((64,), "f32", "add", plain(1, window_dimensions=(MOST_PLACES,)))
+    assert math.prod(large.nodes[1].attrs["window_dimensions"]) == DEFAULT.fusion.window_elements + 1
+    most = windowed((64,), "f32", "add", plain(1, window_dimensions=(DEFAULT.fusion.window_elements,)))
     assert "reduce_window" not in [n.op for n in window_slices(most).nodes]

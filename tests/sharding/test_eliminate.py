@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from meshgen.sharding.propagation import eliminate
-from meshgen.sharding.propagation.eliminate import Labelling, Table, cheapest
+from meshgen.sharding.propagation.eliminate import Table, cheapest
+from tests.cost_models import use
 
 
 def random_problem(rng: np.random.Generator) -> tuple[list[int], list[Table]]:
@@ -35,15 +36,12 @@ def test_finds_the_cheapest_labelling() -> None:
         assert cost(found.labels, tables) == found.cost == best
 
 
-def test_a_wide_graph_is_still_labelled() -> None:
+def test_a_wide_graph_is_still_labelled(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(2)
     tables = [Table((i, j), rng.random((3, 3))) for i in range(9) for j in range(i + 1, 9)]
     exact = cheapest([3] * 9, tables)
-    limit, eliminate.MAX_TABLE = eliminate.MAX_TABLE, 81
-    try:
-        rough: Labelling = cheapest([3] * 9, tables)
-    finally:
-        eliminate.MAX_TABLE = limit
+    use(monkeypatch, {"search.table_cells": 81}, eliminate)
+    rough = cheapest([3] * 9, tables)
     assert exact.is_exact and not rough.is_exact
     assert abs(cost(rough.labels, tables) - rough.cost) < 1e-9
     assert exact.cost <= rough.cost + 1e-9
@@ -51,17 +49,16 @@ def test_a_wide_graph_is_still_labelled() -> None:
 
 def test_what_was_guessed_in_a_wide_graph_is_looked_at_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """On 12 random graphs: never dearer than the first guess, and the cheapest one more often."""
-    rng, limit = np.random.default_rng(3), eliminate.MAX_TABLE
+    rng = np.random.default_rng(3)
     guessed, refined = 0, 0
     for _ in range(12):
         tables = [Table((i, j), rng.random((3, 3))) for i in range(9) for j in range(i + 1, 9)]
-        monkeypatch.setattr(eliminate, "MAX_TABLE", limit)
+        use(monkeypatch, {}, eliminate)
         exact = cheapest([3] * 9, tables)
-        monkeypatch.setattr(eliminate, "MAX_TABLE", 243)
+        use(monkeypatch, {"search.table_cells": 243}, eliminate)
         better = cheapest([3] * 9, tables)
-        with monkeypatch.context() as once:
-            once.setattr(eliminate, "ROUNDS", 0)
-            guess = cheapest([3] * 9, tables)
+        use(monkeypatch, {"search.table_cells": 243, "search.refixed_rounds": 0}, eliminate)
+        guess = cheapest([3] * 9, tables)
         assert exact.cost - 1e-9 <= better.cost <= guess.cost
         assert abs(cost(better.labels, tables) - better.cost) < 1e-9
         guessed += guess.cost < exact.cost + 1e-9
@@ -75,8 +72,7 @@ def test_many_different_wide_tables_end_the_exact_search(monkeypatch: pytest.Mon
     pairs = [(9 * n + i, 9 * n + j) for n in range(10) for i in range(9) for j in range(i + 1, 9)]
     tables = [Table(pair, rng.random((3, 3))) for pair in pairs]
     exact = cheapest([3] * 90, tables)
-    monkeypatch.setattr(eliminate, "WIDE", 81)
-    monkeypatch.setattr(eliminate, "MAX_WIDE", 3**9)
+    use(monkeypatch, {"search.wide_cells": 81, "search.all_wide_cells": 3**9}, eliminate)
     rough = cheapest([3] * 90, tables)
     assert exact.is_exact and not rough.is_exact
     assert exact.cost <= rough.cost == pytest.approx(cost(rough.labels, tables))
@@ -86,6 +82,5 @@ def test_equal_wide_tables_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
     rng = np.random.default_rng(5)
     one = {(i, j): rng.random((3, 3)) for i in range(9) for j in range(i + 1, 9)}
     tables = [Table((9 * n + i, 9 * n + j), costs) for n in range(10) for (i, j), costs in one.items()]
-    monkeypatch.setattr(eliminate, "WIDE", 81)
-    monkeypatch.setattr(eliminate, "MAX_WIDE", 2 * 3**9)
+    use(monkeypatch, {"search.wide_cells": 81, "search.all_wide_cells": 2 * 3**9}, eliminate)
     assert cheapest([3] * 90, tables).is_exact

@@ -16,6 +16,7 @@ from meshgen.sharding.rewrites.slice_into_concatenate import slice_into_concaten
 from meshgen.sharding.rewrites.slice_to_halo import slice_to_halo
 from meshgen.testing.oracle import check
 from meshgen.testing.random_graphs import random_arguments, random_program
+from tests.cost_models import use
 
 F32 = 4  # bytes
 N, WIDE = 32, 8  # rows of a tensor on 4 devices, and columns
@@ -187,8 +188,7 @@ def _close(left: Graph, right: Graph, arguments: list[np.ndarray]) -> bool:
 
 
 def test_rewritten_programs_compute_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(frames, "NEAR", 1)
-    monkeypatch.setattr(row_views, "NEAR", 1)
+    use(monkeypatch, {"rewriting.near": 1}, frames, row_views)
     count = 0
     graphs = [(parse_text(text), 0) for text in (MERGED, *(text for text, _ in PROGRAMS.values()))]
     for module, seed in [*graphs, *((random_program(seed), seed) for seed in range(300))]:

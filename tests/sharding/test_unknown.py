@@ -11,6 +11,7 @@ import pytest
 
 import meshgen as mg
 from meshgen.cli import main
+from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import MeshgenError, ProgramError, ShardingError
 from meshgen.ir.graph import Module
 from meshgen.mesh import make_mesh
@@ -21,7 +22,6 @@ from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
 from meshgen.sharding.unknown import (
     MOST_TRIAL_DEVICES,
-    NOMINAL_SIZE,
     TRIAL_SIZES,
     nominal_mesh,
     trial_meshes,
@@ -63,7 +63,7 @@ def test_only_used_axes_matter() -> None:
     (place,) = unknown_axes(parse_text(USED, "f.mlir")).values()
     assert place is not None and place.line == 5
     assert nominal_mesh(parse_text(UNUSED)).sizes == (1, 2)
-    assert nominal_mesh(parse_text(USED)).sizes == (NOMINAL_SIZE, 2)
+    assert nominal_mesh(parse_text(USED)).sizes == (DEFAULT.propagation.nominal_size, 2)
 
 
 def test_trials_give_each_axis_each_size_once() -> None:
@@ -113,7 +113,9 @@ def test_stages_before_partition_keep_the_size_open() -> None:
     module = parse_text(USED, "used.mlir")
     for stage in (propagate, materialize, optimize):
         module = stage(module)
-        assert module.mesh.shape == (None, 2) and module.attrs["nominal_sizes"] == [["0", NOMINAL_SIZE]]
+        assert module.mesh.shape == (None, 2) and module.attrs["nominal_sizes"] == [
+            ["0", DEFAULT.propagation.nominal_size]
+        ]
         again = parse_text(print_text(module))
         assert again.mesh.shape == (None, 2) and print_text(again) == print_text(module)
     assert propagate(parse_text(USED)).in_shardings[0] == mg.P("1", "0")

@@ -6,9 +6,8 @@ from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
 from meshgen.codegen.fusion.space import LAYOUT, MADE, POINTWISE
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
-
-_MOST_IN_A_ROW = 256  # free nodes, each of which needs the one before; what comes after them is written
 
 
 class FreeNodes:
@@ -48,7 +47,7 @@ class FreeNodes:
 
     def _see_through(self, node: Node) -> None:
         row = self.row_before(node) + 1
-        if row > _MOST_IN_A_ROW and node.op != "reshape":  # a reshape of what is in memory is a view
+        if row > DEFAULT.fusion.free_in_a_row and node.op != "reshape":  # a reshape of what is in memory is a view
             self._written.update(node.results)
         if self.has(node):
             sources = tuple(dict.fromkeys(s for v in node.operands for s in self.sources(v)))

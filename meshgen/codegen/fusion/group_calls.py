@@ -16,10 +16,9 @@ from collections.abc import Collection
 from dataclasses import replace
 
 from meshgen.codegen.fusion.groups import Group, Grouping
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.group_calls import VARIADIC
-
-_MOST_COPIED = 1  # rows that need a kernel of their own: with one there are as many kernels as with a message
 
 
 def group_calls(grouping: Grouping, joins: Collection[Group]) -> Graph:
@@ -48,7 +47,8 @@ def _is_only_packed(node: Node, grouping: Grouping, joins: Collection[Group]) ->
     if group is None or group in joins or group.members != [node]:
         return False
     copied = [value for value in node.operands if _lies_in(value, grouping) not in group.reads]
-    return len(copied) <= _MOST_COPIED and len(node.operands) > 1 and all(v.type.size for v in node.operands)
+    is_joined = len(node.operands) > 1 and all(v.type.size for v in node.operands)
+    return is_joined and len(copied) <= DEFAULT.fusion.copied_rows
 
 
 def _lies_in(value: Value, grouping: Grouping) -> Value:

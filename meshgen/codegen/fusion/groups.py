@@ -17,18 +17,11 @@ from dataclasses import dataclass, field
 from meshgen.codegen.fusion.free import FreeNodes
 from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, MADE, POINTWISE, Space
 from meshgen.codegen.unroll import is_message
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.op_names import CONTROL
 from meshgen.ir.regions import captured
 from meshgen.runtime.plan import COLLECTIVES
-
-# Bounds on what a kernel takes in, so that it stays quick to build and its tiles stay in registers.
-_MOST_MEMBERS = 160
-_MOST_IN_A_ROW = 2048  # members and what they compute again, as if all stood in one row
-MOST_INPUTS = 24
-EPILOGUE_NODES = 64  # ops after a dot
-_MOST_SIBLINGS = 8  # dots of one left operand
-_LEAST_PROGRAMS = 64  # a reduction with fewer rows than this does not take a big element-wise kernel along
 
 
 @dataclass(eq=False)
@@ -161,7 +154,7 @@ class Grouping:
         if maker is not None and (maker.kind == "opaque" or maker.kind == "dot"):
             return []
         groups = dict.fromkeys(g for v in self.free.sources(left) for g in self._multiplied.get(v, ()))
-        found = [g for g in groups if len(g.members) == len(g.space.dots) < _MOST_SIBLINGS]
+        found = [g for g in groups if len(g.members) == len(g.space.dots) < DEFAULT.fusion.siblings]
         plain = [g for g in found if all(self.free.sources(n.operands[1]) == (n.operands[1],) for n in g.members)]
         plain = [g for g in plain if not any(n.operands[1] in self.free.sources(left) for n in g.members)]
         return [g for g in plain if maker is None or not self.depends(maker, g)]
@@ -177,7 +170,9 @@ class Grouping:
         return sorted(fitting, key=lambda g: (g.kind != "reduce", -g.number))
 
     def _has_room(self, group: Group, node: Node) -> bool:
-        return len(group.members) < _MOST_MEMBERS and group.length + self.free.row_before(node) < _MOST_IN_A_ROW
+        limits = DEFAULT.fusion
+        row = group.length + self.free.row_before(node)
+        return len(group.members) < limits.members and row < limits.nodes_in_a_row
 
     def _joins(self, node: Node, group: Group) -> bool:
         """Take the node into the group's space, if that is legal and worthwhile."""
@@ -186,17 +181,18 @@ class Grouping:
         if any(maker is not group and self.depends(maker, group) for maker in makers):
             return False
         outside = {*group.reads, *(v for v in sources if self.owner.get(v) is not group)}
-        if len(outside) > MOST_INPUTS or (node.op == "reduce" and not self._parallel_enough(node, group)):
+        if len(outside) > DEFAULT.fusion.inputs or (node.op == "reduce" and not self._parallel_enough(node, group)):
             return False
         return group.space.add(node)
 
     def _parallel_enough(self, node: Node, group: Group) -> bool:
         """Whether reducing leaves enough rows to keep the device busy with the rest of the group."""
-        if group.kind == "reduce" or group.space.size <= 2**16:
+        if group.kind == "reduce" or group.space.size <= DEFAULT.fusion.large_elements:
             return True
         rows = node.result.type.size
         last = node.operands[0].type.rank - 1
-        return (rows if last in node.attrs["dims"] else rows // 64) >= _LEAST_PROGRAMS
+        programs = rows if last in node.attrs["dims"] else rows // DEFAULT.fusion.split_columns
+        return programs >= DEFAULT.fusion.least_programs
 
     def _new(self, kind: str, nodes: Sequence[Node]) -> Group:
         space = Space(self.copied)
@@ -266,13 +262,13 @@ class Grouping:
         values, tried, length = {dot.result}, {dot}, 1 + self.free.row_before(dot)
         waiting = [(self.position[n], n) for n in self.readers.get(dot.result, ())]
         heapq.heapify(waiting)
-        while waiting and len(region) < EPILOGUE_NODES:
+        while waiting and len(region) < DEFAULT.fusion.epilogue_nodes:
             node = heapq.heappop(waiting)[1]
             if node in tried:
                 continue
             tried.add(node)
             if (
-                length + self.free.row_before(node) >= _MOST_IN_A_ROW
+                length + self.free.row_before(node) >= DEFAULT.fusion.nodes_in_a_row
                 or not self._extends(node, dot, values)
                 or not space.add(node)
             ):

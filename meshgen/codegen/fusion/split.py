@@ -10,13 +10,9 @@ import math
 
 import numpy as np
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ops.evaluate.common import neutral
-
-_WANTED = 256  # programs: two for each multiprocessor
-_LEAST = 64  # elements that one program should at least reduce
-_SMALL_BYTES, _BIG_BYTES = 2**18, 2**22  # not worth a launch; worth one even if half of the device is busy
-_COLUMNS = 64  # kept elements per program where memory is contiguous along a kept dim
 
 
 def split_reductions(graph: Graph) -> Graph:
@@ -34,13 +30,14 @@ def split_reductions(graph: Graph) -> Graph:
 def _parts(node: Node) -> tuple[int, int] | None:
     """(dim, number of parts) to split a reduce by, if it has too few programs."""
     shape, dims = node.operands[0].type.sizes, node.attrs["dims"]
-    kept = node.result.type.size
+    kept, limits = node.result.type.size, DEFAULT.fusion
     reduced = math.prod(shape[d] for d in dims)
-    programs = kept if len(shape) - 1 in dims else -(-kept // _COLUMNS)
+    programs = kept if len(shape) - 1 in dims else -(-kept // limits.split_columns)
     nbytes = node.operands[0].type.nbytes
-    if nbytes < _SMALL_BYTES or programs >= (_WANTED if nbytes >= _BIG_BYTES else _WANTED // 4):
+    most = limits.programs if nbytes >= limits.split_big_bytes else limits.programs // 4
+    if nbytes < limits.split_bytes or programs >= most:
         return None
-    wanted = min(_WANTED // programs, reduced // _LEAST)
+    wanted = min(limits.programs // programs, reduced // limits.split_least)
     dim = max(dims, key=lambda d: (shape[d], -d))
     fitting = [p for p in range(2, min(wanted, shape[dim]) + 1) if shape[dim] % p == 0]
     return (dim, fitting[-1]) if fitting else None

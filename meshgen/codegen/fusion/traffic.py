@@ -8,20 +8,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from meshgen.codegen.fusion.groups import EPILOGUE_NODES, MOST_INPUTS, Group, Grouping
+from meshgen.codegen.fusion.groups import Group, Grouping
 from meshgen.codegen.fusion.space import EXPENSIVE, LOOKUPS, POINTWISE, Space
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
 from meshgen.runtime.plan import COLLECTIVES
-
-_TINY_BYTES = 4096  # what is computed again rather than launched for
-_BIG_BYTES = 2**16  # what is worth computing again
-_RECIPE_NODES = 16  # ops that computing a value again may take
-_SMALL = 16  # a value that is so many times smaller is kept in memory rather than computed again
-_MOST_OUTPUTS = 6  # of a dot with its epilogue: a tile of each is in registers at once
-# What a reader can compute for each byte that it moves without being held up: devices do about seven times that (`roofline.DEVICES`).
-_OPS_PER_BYTE = 2
-_TABLE = 64  # a table is so many times smaller than what its reader moves
-_MOST_PLACES = 32  # at so many indices a kernel may compute a value again: source, and work, grow with it
 
 
 @dataclass(frozen=True)
@@ -117,24 +108,25 @@ class _Traffic:
         out = sum(v.type.nbytes for v in written)
         ops = [n for n in group.members if n.op in POINTWISE or n.op in LOOKUPS]
         costly = any(n.op in EXPENSIVE for n in ops)
-        grows = any(r.space.size > 8 * max(v.type.size for v in written) for r in readers)
+        grows = any(r.space.size > DEFAULT.fusion.growth * max(v.type.size for v in written) for r in readers)
         light = not costly and all(self._is_light(len(ops), out, r) for r in readers)
-        if any(len(r.reads) + len(group.reads) > MOST_INPUTS for r in readers):
+        if any(len(r.reads) + len(group.reads) > DEFAULT.fusion.inputs for r in readers):
             return False
-        if grows and (costly or (len(ops) > 4 and not light)):
+        if grows and (costly or (len(ops) > DEFAULT.fusion.growing_nodes and not light)):
             return False
-        if any(most > _MOST_PLACES for r in readers for most in self._places_after(group, made, r).values()):
+        if any(most > DEFAULT.fusion.places for r in readers for most in self._places_after(group, made, r).values()):
             return False
-        if len(readers) == 1 or (out <= _TINY_BYTES and len(ops) <= 8):
+        if len(readers) == 1 or (out <= DEFAULT.fusion.tiny_bytes and len(ops) <= DEFAULT.fusion.light_nodes):
             return True
         read = sum(v.type.nbytes for v in group.reads)
-        return not costly and (len(ops) <= 8 or light) and read * len(readers) <= out * (len(readers) + 1)
+        light = light or len(ops) <= DEFAULT.fusion.light_nodes
+        return not costly and light and read * len(readers) <= out * (len(readers) + 1)
 
     def _is_light(self, ops: int, out: int, reader: Group) -> bool:
         """Whether a table of `out` bytes, of so many ops for each element, is computed in the time in which the reader waits for memory."""
         written = [v for node in reader.members for v in node.results if self._is_written(v)]
         moved = sum(v.type.nbytes for v in (*reader.reads, *written))
-        return out * _TABLE <= moved and ops * reader.space.size <= moved * _OPS_PER_BYTE
+        return out * DEFAULT.fusion.table <= moved and ops * reader.space.size <= moved * DEFAULT.fusion.nodes_per_byte
 
     # ---- single values
 
@@ -154,12 +146,12 @@ class _Traffic:
 
     def _recipe(self, value: Value, group: Group, readers: Sequence[Group]) -> Recipe | None:
         """How to compute the value again, if that is cheaper than to write it and read it."""
-        if not readers or value in self.of.must or value.type.nbytes < _BIG_BYTES:
+        if not readers or value in self.of.must or value.type.nbytes < DEFAULT.fusion.big_bytes:
             return None
         if any(r.kind == "opaque" or self.of.multiplies(r, [value]) for r in readers):
             return None
         recipe = self._trace(value, group)
-        if recipe is None or any(len(r.reads) + len(recipe.sources) > MOST_INPUTS for r in readers):
+        if recipe is None or any(len(r.reads) + len(recipe.sources) > DEFAULT.fusion.inputs for r in readers):
             return None
         moved = sum(v.type.nbytes for v in recipe.sources if self.of.owner.get(v) is group and not self._is_written(v))
         moved += sum(v.type.nbytes for r in readers for v in recipe.sources if v not in r.reads)
@@ -175,12 +167,12 @@ class _Traffic:
             current = stack.pop()
             node = self.of.producer.get(current)
             inside = self.of.owner.get(current) is group or (node is not None and node in group.extra)
-            small = current.type.nbytes * _SMALL <= value.type.nbytes
+            small = current.type.nbytes * DEFAULT.fusion.smaller <= value.type.nbytes
             kept = not inside or small or (self._is_written(current) and node not in group.extra)
             if current is not value and kept and self.of.in_memory(current):
                 sources[current] = None
                 continue
-            if node is None or node.op not in POINTWISE or len(nodes) >= _RECIPE_NODES:
+            if node is None or node.op not in POINTWISE or len(nodes) >= DEFAULT.fusion.recipe_nodes:
                 return None
             if node not in nodes:
                 nodes[node] = None
@@ -225,12 +217,13 @@ class _Traffic:
     def _joined(self, group: Group, dot: Group) -> Space | None:
         """The space of the dot with the group's members as further epilogue; None if they must stay apart."""
         written = [v for n in (*group.members, *dot.members) for v in n.results if self._is_written(v)]
-        if len(group.members) + len(dot.members) > EPILOGUE_NODES or len(written) > _MOST_OUTPUTS:
+        limits = DEFAULT.fusion
+        if len(group.members) + len(dot.members) > limits.epilogue_nodes or len(written) > limits.epilogue_outputs:
             return None
         if (
             len(dot.space.dots) > 1
             or any(n.op in LOOKUPS for n in group.members)
-            or len(group.reads) + len(dot.reads) > MOST_INPUTS
+            or len(group.reads) + len(dot.reads) > limits.inputs
         ):
             return None
         for value in group.reads:

@@ -19,9 +19,10 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.shard import GridOp, ShardAxesArrayAttr
 from xdsl.ir import Attribute, Operation
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import Module
-from meshgen.mesh import NVLINK_BYTES_PER_SECOND, NVLINK_LATENCY_SECONDS, Axis, Mesh
+from meshgen.mesh import Axis, Mesh
 from meshgen.mlir import registries
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.reading import Reading
@@ -34,8 +35,8 @@ def read_grid(reading: Reading, op: Operation) -> None:
     assert isinstance(op, GridOp)
     sizes = [None if size < 0 else size for size in op.shape.get_values()]
     names = strings(op.attributes.get(AXIS_NAMES)) or [str(number) for number in range(len(sizes))]
-    bandwidth = floats(op.attributes.get(BANDWIDTH)) or [NVLINK_BYTES_PER_SECOND] * len(sizes)
-    latency = floats(op.attributes.get(LATENCY)) or [NVLINK_LATENCY_SECONDS] * len(sizes)
+    bandwidth = floats(op.attributes.get(BANDWIDTH)) or [DEFAULT.links.nvlink_bytes_per_second] * len(sizes)
+    latency = floats(op.attributes.get(LATENCY)) or [DEFAULT.links.nvlink_latency_seconds] * len(sizes)
     symbol = op.sym_name.data
     if not len(sizes) == len(names) == len(bandwidth) == len(latency):
         message = f"@{symbol} has {len(sizes)} axes, but {len(names)} names, {len(bandwidth)} bandwidths, {len(latency)} latencies"
@@ -64,9 +65,9 @@ def grid_op(mesh: Mesh) -> GridOp:
     op = GridOp(properties={"sym_name": StringAttr(mesh.name), "shape": shape})
     if mesh.names != tuple(str(number) for number in range(len(mesh.axes))):
         op.attributes[AXIS_NAMES] = ArrayAttr(StringAttr(name) for name in mesh.names)
-    if any(axis.bandwidth != NVLINK_BYTES_PER_SECOND for axis in mesh.axes):
+    if any(axis.bandwidth != DEFAULT.links.nvlink_bytes_per_second for axis in mesh.axes):
         op.attributes[BANDWIDTH] = ArrayAttr(FloatAttr(axis.bandwidth, f64) for axis in mesh.axes)
-    if any(axis.latency != NVLINK_LATENCY_SECONDS for axis in mesh.axes):
+    if any(axis.latency != DEFAULT.links.nvlink_latency_seconds for axis in mesh.axes):
         op.attributes[LATENCY] = ArrayAttr(FloatAttr(axis.latency, f64) for axis in mesh.axes)
     return op
 

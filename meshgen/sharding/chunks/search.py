@@ -14,7 +14,7 @@ from functools import cached_property
 
 from meshgen.codegen.planner import Planner
 from meshgen.codegen.schedule import MEMORY_CAP
-from meshgen.codegen.timeline import SAME_STEP
+from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Module, Node
 from meshgen.runtime.plan import STREAMS, Schedule
@@ -23,16 +23,7 @@ from meshgen.sharding.chunks.estimate import Estimates
 from meshgen.sharding.chunks.exposed import Alike, exposed
 from meshgen.sharding.chunks.rewrite import in_chunks
 
-COUNTS = (2, 4, 8)  # chunks that are tried
-LEAST_GAIN = 0.02  # of the step, predicted: steps that differ by less are equal, as far as predictions go (`SAME_STEP`)
-_PAYS = f"chunks pay where it is {LEAST_GAIN:.0%} shorter"
-_FURTHER_GAIN = 0.01  # of the step: what another way must add, or the next number of chunks
-# Launches of all programs that are scheduled for comparison: bounds what the search adds to compiling.
-MOST_LAUNCHES = 2000
-MOST_TIMES = 3  # ... of a large program, as multiples of its own
-_SAME_CHAIN = (
-    0.8  # part of their nodes that chains have in common where what does not fit for one is not tried for the other
-)
+_PAYS = f"chunks pay where it is {DEFAULT.chunks.gain:.0%} shorter"
 CHUNKS = "chunks"  # attribute of a module in chunks: what was decided on, and why
 
 
@@ -77,7 +68,7 @@ class _State:
 
 
 def search(module: Module, planner: Planner) -> Found:
-    """The module with chains in chunks, where the predicted step is then shorter by `LEAST_GAIN`; else itself.
+    """The module with chains in chunks, where the predicted step is then shorter by `chunks.gain` of the cost model; else itself.
 
     Args:
         module: at stage partition, without control flow that communicates.
@@ -93,7 +84,7 @@ class _Search:
         self._candidate = planner.candidate(module)
         self._base = _State(module, self._candidate.plan())
         self._planner = planner
-        self._left = max(MOST_LAUNCHES, MOST_TIMES * len(self._base.plan.items))
+        self._left = max(DEFAULT.chunks.launches, DEFAULT.chunks.launch_multiple * len(self._base.plan.items))
         self._among = set(module.graph.nodes)
         self._too_big: list[Chain] = []
         self._notes: dict[Alike, str] = {}
@@ -104,11 +95,11 @@ class _Search:
         return self._candidate.steps.sequential_bytes if limit is None else limit
 
     def run(self) -> Found:
-        state, better = self._base, self._base if self._bound >= LEAST_GAIN else None
+        state, better = self._base, self._base if self._bound >= DEFAULT.chunks.gain else None
         while better is not None:
             state, better = better, self._round(better)
         gain = 1 - state.plan.step_seconds / self._base.plan.step_seconds if state.ways else 0.0
-        pays = gain >= LEAST_GAIN
+        pays = gain >= DEFAULT.chunks.gain
         decisions = tuple(self._decisions(state, gain, pays))
         if not pays:
             return Found(self._base.module, decisions)
@@ -132,10 +123,10 @@ class _Search:
         """The best program with one more way that makes the step clearly shorter; None if there is none."""
         best = state
         for way in self._promising(state):
-            if way.seconds > best.plan.step_seconds * SAME_STEP:
+            if way.seconds > best.plan.step_seconds * DEFAULT.scheduling.same_step:
                 break
-            found = self._tried(state, way, best.plan.step_seconds * (1 - _FURTHER_GAIN))
-            if found and found.plan.step_seconds < best.plan.step_seconds * (1 - _FURTHER_GAIN):
+            found = self._tried(state, way, best.plan.step_seconds * (1 - DEFAULT.chunks.further_gain))
+            if found and found.plan.step_seconds < best.plan.step_seconds * (1 - DEFAULT.chunks.further_gain):
                 best = found
         return None if best is state else best
 
@@ -144,7 +135,7 @@ class _Search:
         ways = sorted(self._ways(state), key=lambda way: way.seconds)
         for way in sorted({way.chain.key: way for way in reversed(ways)}.values(), key=lambda way: way.seconds):
             launches = len(state.plan.items) * (1 + way.chain.count) // 2
-            if any(_share(way.chain, chain) > _SAME_CHAIN for chain in self._too_big):
+            if any(_share(way.chain, chain) > DEFAULT.chunks.same_chain for chain in self._too_big):
                 continue
             if launches <= self._left:
                 self._left -= launches
@@ -162,9 +153,9 @@ class _Search:
             most = 0.0
             for dim in range(next(iter(alike)).result.type.rank):
                 seeds = [Seed(node, dim) for node in alike]
-                limit = estimates.could_hide(flow.grow(seeds, COUNTS[0], through_dots=True)) / step
+                limit = estimates.could_hide(flow.grow(seeds, DEFAULT.chunks.counts[0], through_dots=True)) / step
                 most = max(most, limit)
-                if limit >= _FURTHER_GAIN:
+                if limit >= DEFAULT.chunks.further_gain:
                     yield from _ways_along(what, seeds, step, flow, estimates)
             self._notes.setdefault(what, _bound_text(most))
 
@@ -197,10 +188,10 @@ def _change(seconds: float, state: _State, longer: str = "", shorter: str = "") 
 
 def _ways_along(what: Alike, seeds: Sequence[Seed], step: float, flow: Flow, estimates: Estimates) -> Iterator[_Way]:
     """The ways of collectives that are cut along one dim of which the estimated step is clearly shorter."""
-    for count, through in itertools.product(COUNTS, (False, True)):
+    for count, through in itertools.product(DEFAULT.chunks.counts, (False, True)):
         chain = flow.grow(seeds, count, through_dots=through)
         gain = estimates.gain(chain)
-        if gain >= _FURTHER_GAIN * step:
+        if gain >= DEFAULT.chunks.further_gain * step:
             yield _Way(what, seeds[0].dim, chain, step - gain)
 
 

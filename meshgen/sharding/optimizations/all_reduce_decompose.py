@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.sharding.optimizations.rewrite import (
     ELEMENTWISE,
@@ -21,8 +22,6 @@ from meshgen.sharding.optimizations.rewrite import (
     walk,
 )
 from meshgen.sharding.optimizations.tiled import tile_of
-
-_LONGEST = 8  # ops between the reduction and the cast that are looked at: keeps the walk linear
 
 
 @about("all_reduce")
@@ -57,7 +56,7 @@ def _is_narrower(node: Node) -> bool:
 def _chain(node: Node, walk: Walk) -> tuple[Node, list[Node]] | None:
     """The reduction that a cast is made of, and the element-wise ops from it to the cast."""
     chain = [node]
-    for _ in range(_LONGEST):
+    for _ in range(DEFAULT.search.chain):
         at = chain[-1]
         makers = [(value, walk.producers.get(value)) for value in at.operands]
         made = [(v, m) for v, m in makers if m and walk.single(v) and (m.op == "all_reduce" or m.op in ELEMENTWISE)]

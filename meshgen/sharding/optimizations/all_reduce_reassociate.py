@@ -10,13 +10,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.sharding.optimizations.rewrite import Walk, is_bound, meaning, merged_why, walk
 from meshgen.sharding.optimizations.tiled import linear_operands
 
 _COMBINES = {"add": "sum", "subtract": "sum", "multiply": "product", "maximum": "max", "minimum": "min",
              "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
-_LONGEST = 8  # ops between a reduction and the op that joins it with another: keeps the walk linear
 
 
 def all_reduce_reassociate(module: Module) -> Module:
@@ -100,7 +100,7 @@ def _term(value: Value, user: Node, walk: Walk) -> _Term | None:
     """The reduction that an operand is made of; nothing on the way has another use."""
     ways: list[tuple[Node, int]] = []
     users = user.operands.count(value)
-    for _ in range(_LONGEST):
+    for _ in range(DEFAULT.search.chain):
         made = walk.producers.get(value)
         if made is None or walk.uses[value] != users:
             return None

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from meshgen.ccl.cost import link_axes
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import used_by
 from meshgen.mesh import Mesh
@@ -26,12 +27,6 @@ _LIGHT = ELEMENTWISE | {
     "bitcast_convert", "broadcast_in_dim", "concatenate", "constant", "dynamic_slice", "iota", "mask_padding", "pad",
     "process_index", "reduce", "reshape", "reverse", "slice", "transpose", *LOCAL_OPS,
 }  # fmt: skip
-_LIGHT_BYTES = 1 << 20  # larger values would be held longer
-_SMALL = 1 / 8  # of the latency that is saved: what is copied no longer is joined whatever else runs
-_FULL = 4  # a message is long enough when its bytes take this many latencies
-_TINY = 256  # ... and this fraction of that fits always
-_COPIES = 4  # a part is read and written before and after the message
-_COPY_BYTES_PER_SECOND = 3e12  # HBM3 of an H100 SXM, 90 % of 3.35 TB/s (its data sheet)
 
 
 @about(*MESSAGES)
@@ -42,7 +37,7 @@ def collective_combine(module: Module) -> Module:
     all_gather and reduce_scatter alike. Only among the same axes, kind and dtype (gathers: width of the dtype), and of
     types that kernels hold.
     """
-    return combined(module, _SMALL)
+    return combined(module, DEFAULT.messages.share)
 
 
 def combined(module: Module, copied: float) -> Module:
@@ -59,7 +54,7 @@ class _Bucket:
     members: list[Node] = field(default_factory=list[Node])
 
     def takes(self, place: int, moved: int, limit: float) -> bool:
-        return place < self.due and (self.moved + moved <= limit or moved * _TINY <= limit)
+        return place < self.due and (self.moved + moved <= limit or moved * DEFAULT.messages.tiny_part <= limit)
 
 
 def _combined(graph: Graph, mesh: Mesh, copied: float) -> Graph:
@@ -108,7 +103,7 @@ def _due(graph: Graph) -> dict[Value, int]:
 def is_light(node: Node) -> bool:
     """Whether a node may be put off: a map of few elements."""
     values = (*node.operands, *node.results)
-    return node.op in _LIGHT and not node.regions and all(v.type.nbytes <= _LIGHT_BYTES for v in values)
+    return node.op in _LIGHT and not node.regions and all(v.type.nbytes <= DEFAULT.messages.held_bytes for v in values)
 
 
 def _key(node: Node, mesh: Mesh) -> tuple[Any, ...]:
@@ -129,7 +124,7 @@ def _link(node: Node, mesh: Mesh) -> tuple[float, float]:
 def _limit(node: Node, mesh: Mesh) -> float:
     """Bytes that a message may move."""
     latency, bandwidth = _link(node, mesh)
-    return _FULL * latency * bandwidth
+    return DEFAULT.messages.full_latencies * latency * bandwidth
 
 
 def _may_join(node: Node, mesh: Mesh, copied: float) -> bool:
@@ -139,8 +134,8 @@ def _may_join(node: Node, mesh: Mesh, copied: float) -> bool:
     """
     if node.result.type.dtype not in POINTER_TYPES or not price_of(node, mesh).ring_bytes:
         return False
-    copies = _COPIES * max(node.operands[0].type.nbytes, node.result.type.nbytes)
-    return copies / _COPY_BYTES_PER_SECOND <= copied * _link(node, mesh)[0]
+    copies = DEFAULT.messages.copies * max(node.operands[0].type.nbytes, node.result.type.nbytes)
+    return copies / DEFAULT.messages.copy_bytes_per_second <= copied * _link(node, mesh)[0]
 
 
 def _reordered(nodes: Sequence[Node], found: list[list[Node]], mesh: Mesh) -> list[Node]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module
 from meshgen.sharding.optimizations.collective_combine import combined
-
-_COPIED = 1 / 2  # of the latency that is saved: what copying may take
 
 
 def collective_combine_large(module: Module) -> Module:
     """As `collective_combine`, of what takes longer to copy. The module itself where there is no more to join."""
-    return combined(module, _COPIED)
+    return combined(module, DEFAULT.messages.larger_share)

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ir.spread import stored_bytes
 from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, SHARDING_OPS, Walk, meaning, walk
@@ -14,8 +15,6 @@ from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, SHARDING_OPS, Wa
 _PURE = ELEMENTWISE | {
     *SHARDING_OPS, "transpose", "reshape", "broadcast_in_dim", "slice", "reverse", "reduce", "constant"
 }  # fmt: skip
-
-_CONSTANT_BYTES = 4096  # larger constants are not compared
 
 
 def collective_cse(module: Module) -> Module:
@@ -25,7 +24,7 @@ def collective_cse(module: Module) -> Module:
     def merge(node: Node, walk: Walk) -> Sequence[Value] | None:
         if node.op not in _PURE:
             return None
-        if node.op == "constant" and node.result.type.nbytes > _CONSTANT_BYTES:
+        if node.op == "constant" and node.result.type.nbytes > DEFAULT.search.constant_bytes:
             return None
         attrs = tuple(sorted((name, _hashable(value)) for name, value in meaning(node.attrs).items()))
         key = (node.op, tuple(node.operands), attrs, node.result.type, node.result.sharding)

@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.regions import used_values
 from meshgen.ops.evaluate.common import neutral
@@ -21,7 +22,6 @@ from meshgen.sharding.live import peak_of
 from meshgen.sharding.optimizations.loops import with_loops_changed
 from meshgen.sharding.optimizations.rewrite import about, meaning, merged_why, ops_of, with_graph, without_dead
 
-_LARGER = 1.25  # how much the peak of memory may grow
 _KINDS = {"add": "sum", "subtract": "sum", "maximum": "max", "minimum": "min", "multiply": "product", "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
 
 
@@ -35,7 +35,7 @@ def loop_reduce_hoist(module: Module) -> Module:
     found = _hoisted(module.graph, ("all_reduce", "reduce_scatter"))
     if "reduce_scatter" in ops_of(module.graph):
         before, after = (peak_of(graph, module.mesh).bytes for graph in (module.graph, found))
-        if after > _LARGER * before:
+        if after > DEFAULT.rewriting.memory * before:
             found = _hoisted(module.graph, ("all_reduce",))
     return with_graph(module, found)
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, merged_why, price_of, walk
 from meshgen.sharding.reshard.plan import ReshardPlan, plan_reshard
 from meshgen.sharding.reshard.problem import PICOSECONDS, TRANSFERS, Cost
-
-_LONGEST = 8  # links of a chain that are looked at: keeps the walk linear
 
 
 def reshard_replan(module: Module) -> Module:
@@ -28,7 +27,8 @@ def _replan(node: Node, walk: Walk) -> Sequence[Value] | None:
     spent = _cost(node, walk)
     best: tuple[Cost, ReshardPlan, list[Node]] | None = None
     exclusive = True
-    while (made := walk.producers.get(chain[-1].operands[0])) and made.op in SHARDING_OPS and len(chain) < _LONGEST:
+    longest = DEFAULT.search.chain  # keeps the walk linear
+    while (made := walk.producers.get(chain[-1].operands[0])) and made.op in SHARDING_OPS and len(chain) < longest:
         exclusive = exclusive and walk.single(made.result)
         spent = _sum(spent, _cost(made, walk)) if exclusive else spent
         chain.append(made)

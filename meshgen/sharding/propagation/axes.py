@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Module, Value
 from meshgen.sharding.propagation.choices import AxisProblem, AxisSolution, View, edges
@@ -18,8 +19,6 @@ from meshgen.sharding.propagation.labels import Label, labels_of
 from meshgen.sharding.propagation.reach import Origins, Steps, reach
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import Link
-
-ROUNDS = 2  # so often is each axis decided: at first those behind it are not known, then all others are
 
 
 @dataclass(frozen=True)
@@ -86,7 +85,7 @@ class Axes:
     def decide(self, start: Start) -> dict[str, Decision]:
         """The decision along each axis, in the order of the mesh."""
         decisions: dict[str, Decision] = {}
-        for axis in start.in_order(self.names) * ROUNDS:
+        for axis in start.in_order(self.names) * DEFAULT.search.axis_rounds:
             others = {a: decisions[a] for a in self.names if a in decisions and a != axis}
             decisions[axis] = self._decision(axis, others, start.pins)
         decisions = {axis: decisions[axis] for axis in self.names}

@@ -13,21 +13,16 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Value
 from meshgen.sharding.propagation.eliminate import Table, cheapest
 from meshgen.sharding.propagation.labels import Label, asked_face, asks_use, is_as_asked
 from meshgen.sharding.propagation.sites import Site
-from meshgen.sharding.propagation.states import LATENCY_SECONDS, SAME_EDGE, Link, State
+from meshgen.sharding.propagation.states import Link, State
 from meshgen.sharding.window_fetches import rows_moved
 
-FORBIDDEN = 1e6  # seconds; finite, so that a problem without solution still has a least bad one
 # Where a value must be whole unless the user asked for a partial one.
 ENDS = ("input", "output", "decision", "manual_operand", "manual_result")
-WINDOWED = ("convolution", "reduce_window", "select_and_scatter")
-BEHIND = 1 + 1e-8  # of equal choices the one that brings a value into an annotated sharding before it is made
-HINT_SECONDS = 2e-6  # what keeping a hint is worth on top of the traffic that it saves
-# What a use that reads a value otherwise than is required for it costs: more than any traffic, but uses may contradict each other.
-USE_SECONDS = 1e3
 
 
 @dataclass(frozen=True)
@@ -94,37 +89,37 @@ class AxisProblem:
 
     def _alone(self, site: Site, label: Label) -> float:
         """Redundant work if the loop is not split, and what the user's wish says of the label."""
-        cost = self.view.work(site)
+        cost, weights = self.view.work(site), DEFAULT.propagation
         if label.factor is not None:
             size = site.rule.factors[label.factor].size
             cost = cost * math.ceil(size / self.link.size) / max(size, 1)
             cost += 0.0 if label.is_pick(site) else self._fetching(site, label.factor)
         if site.option is not None:
             asked = next((f for f, axes in enumerate(site.option) if self.link.axis in axes), None)
-            return cost if asked == label.factor else cost + FORBIDDEN  # partial operands split no loop
+            return cost if asked == label.factor else cost + weights.forbidden_seconds  # partial operands split no loop
         if site.is_manual(self.link.axis):
             return cost
         state = asked_face(site, label)
         if site.wish is None:
-            return cost + (FORBIDDEN if site.node.op in ENDS and isinstance(state, str) else 0.0)
+            return cost + (weights.forbidden_seconds if site.node.op in ENDS and isinstance(state, str) else 0.0)
         if is_as_asked(site, state, self.link.axis):
             return cost
-        return cost + (FORBIDDEN if site.wish.required else HINT_SECONDS)
+        return cost + (weights.forbidden_seconds if site.wish.required else weights.hint_seconds)
 
     def _fetching(self, site: Site, factor: int) -> float:
         """Time that the op itself communicates: to fetch the rows of a window, to gather what is to be combined or the tiles' totals."""
-        total = 0.0
+        total, latency = 0.0, DEFAULT.propagation.latency_seconds
         if (loop := site.rule.factors[factor]).kind in ("combine", "scan"):
             others = self.link.size - 1  # a row of each, or its candidates for a share of the rows and their results
             moved = others / loop.size if loop.kind == "scan" else min(others, 2 * others / self.link.size)
             nbytes = sum(self.view.nbytes(value) for value in site.node.results) * moved
-            total += (nbytes / self.link.bandwidth + LATENCY_SECONDS) * site.times
+            total += (nbytes / self.link.bandwidth + latency) * site.times
         for window in site.rule.windows:
             if window.factor == factor:
                 value = site.node.operands[window.operand]
                 moved = rows_moved(site.rule, window, value.type.sizes[window.dim], self.link.size)
                 nbytes = self.view.nbytes(value) * moved / max(value.type.sizes[window.dim], 1)
-                total += (nbytes / self.link.bandwidth + LATENCY_SECONDS) * site.times if moved else 0.0
+                total += (nbytes / self.link.bandwidth + latency) * site.times if moved else 0.0
         return total
 
     def _add_edge(self, value: Value, producer: tuple[int, int], uses: list[tuple[int, int]]) -> None:
@@ -139,14 +134,14 @@ class AxisProblem:
                 if any(m != w for m in made for w in states):
                     self._add((producer[0], site), np.array([[seconds[m, w] * weight for w in states] for m in made]))
             return
-        copy = len(self.sizes)
+        copy, never = len(self.sizes), DEFAULT.propagation.forbidden_seconds
         options: list[State | tuple[()]] = [(), *copies]  # (): no copy
         self.sizes.append(len(options))
         dearest = {pair: max(table[pair] for table in prices) for pair in prices[0]}
         price = [[0.0 if isinstance(c, tuple) else dearest[m, c] * max(weights) for c in options] for m in made]
         self._add((producer[0], copy), np.array(price))
         for (site, _), states, weight, seconds in zip(uses, wanted, weights, prices, strict=True):
-            near = [[FORBIDDEN if isinstance(c, tuple) else seconds[c, w] * weight for c in options] for w in states]
+            near = [[never if isinstance(c, tuple) else seconds[c, w] * weight for c in options] for w in states]
             costs = [[[min(seconds[m, w] * weight, n) for n in near[i]] for i, w in enumerate(states)] for m in made]
             self._add((producer[0], site, copy), np.array(costs))
 
@@ -155,7 +150,7 @@ class AxisProblem:
         for site, i in uses:
             if asks_use(maker, self.sites[site]):
                 costs = [
-                    0.0 if is_as_asked(maker, label.operands[i], self.link.axis) else USE_SECONDS
+                    0.0 if is_as_asked(maker, label.operands[i], self.link.axis) else DEFAULT.propagation.use_seconds
                     for label in self.labels[site]
                 ]
                 self._add((site,), np.array(costs))
@@ -164,8 +159,8 @@ class AxisProblem:
         """How much an edge counts: what a loop changes is resharded on every trip, what it only reads once before it."""
         user = self.sites[use[0]]
         times = 1.0 if not maker.node.attrs.get("is_changed") else user.times / maker.times
-        times *= BEHIND if user.node.attrs.get("as_result") else 1.0
-        return times * (SAME_EDGE if use in self.view.moved else 1.0)
+        times *= DEFAULT.propagation.behind if user.node.attrs.get("as_result") else 1.0
+        return times * (DEFAULT.propagation.same_edge if use in self.view.moved else 1.0)
 
     def _prices(
         self, value: Value, use: tuple[int, int], times: float, states: tuple[State, ...]
@@ -176,16 +171,16 @@ class AxisProblem:
         To reduce among m devices of other axes and n of this one moves 2 (mn - 1) / mn of the bytes: a share of
         2 (n - 1) / n / m more than without this axis.
         """
-        nbytes, is_argument = self.view.used_bytes(use) * times, value in self.placed and not self._is_image(use)
+        nbytes, is_argument = self.view.used_bytes(use) * times, value in self.placed and self._is_at_rest(use)
         key = nbytes, is_argument, self.view.reduced.get(use, 1), states
         if key not in self.known_prices:
             self.known_prices[key] = self._prices_between(*key)
         return self.known_prices[key]
 
-    def _is_image(self, use: tuple[int, int]) -> bool:
-        """Whether windows go over the operand: it is what a step works on, not a weight that stays where it is."""
+    def _is_at_rest(self, use: tuple[int, int]) -> bool:
+        """Whether an operand can stay as it was placed: not where windows of several rows go over it, which cross tiles in every step."""
         site, operand = self.sites[use[0]], use[1]
-        return site.node.op in WINDOWED and any(window.operand == operand for window in site.rule.windows)
+        return not any(window.operand == operand and window.width > 1 for window in site.rule.windows)
 
     def _prices_between(
         self, nbytes: float, is_argument: bool, together: int, states: tuple[State, ...]

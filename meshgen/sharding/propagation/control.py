@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.canonical import canonical_order
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.loops import trip_count
@@ -32,7 +33,6 @@ PSEUDO_OPS = (
     "manual_operand",
     "manual_result",
 )
-UNKNOWN_TRIPS = 8.0  # a loop whose trip count cannot be read off is weighed like this many
 
 
 class Flat(NamedTuple):
@@ -49,7 +49,7 @@ def flatten(graph: Graph, times: float, manual: tuple[str, ...] = ()) -> list[Fl
     producers = graph.producers()
     for node in canonical_order(graph):
         if node.op == "while":
-            found += _loop(node, times, trip_count(node, producers) or UNKNOWN_TRIPS, manual)
+            found += _loop(node, times, trip_count(node, producers) or DEFAULT.propagation.unknown_trips, manual)
         elif node.op in ("case", "if"):
             found += _branches(node, times, manual)
         elif node.op == "manual":

@@ -18,10 +18,8 @@ from typing import Any
 
 import numpy as np
 
-MAX_TABLE = 1 << 22  # cells (32 MB); a wider graph has variables fixed, the most connected first,
-WIDE, MAX_WIDE = 1 << 16, 1 << 26  # and so has one with more cells than this in different tables wider than that
-ROUNDS = 4  # at most so often is what was fixed looked at again,
-WORTH_A_ROUND = 1e-3  # while it gets cheaper by this part
+from meshgen.cost_model.model import DEFAULT
+
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
@@ -58,13 +56,13 @@ def cheapest(sizes: list[int], tables: list[Table]) -> Labelling:
         turns = [_Elimination(sizes, tables, given={fixed[0]: label}).run() for label in range(sizes[fixed[0]])]
         best, fixed = min([(best, fixed), *turns], key=lambda turn: turn[0].cost)
     often = [0] * len(sizes)
-    for _ in range(ROUNDS if fixed else 0):
+    for _ in range(DEFAULT.search.refixed_rounds if fixed else 0):
         for variable in fixed:
             often[variable] += 1
         before = best.cost
         found, fixed = _Elimination(sizes, tables, best.labels, often).run()
         best = found if found.cost < before else best
-        if best.cost > before * (1 - WORTH_A_ROUND):
+        if best.cost > before * (1 - DEFAULT.search.refixed_gain):
             break
     return best
 
@@ -95,6 +93,7 @@ class _Elimination:
 
     def run(self) -> tuple[Labelling, list[int]]:
         """The labelling, and the variables that had to be fixed."""
+        limits = DEFAULT.search
         for variable, label in self.given.items():
             self._fix(variable, label)
         left = {variable for variable, size in enumerate(self.sizes) if size > 1} - self.given.keys()
@@ -104,7 +103,7 @@ class _Elimination:
             width, variable = heapq.heappop(queue)
             if variable not in left or width != self._width(variable):
                 continue  # stale: the variable was eliminated, or has a newer entry
-            if width > (MAX_TABLE if self.wide < MAX_WIDE else WIDE):
+            if width > (limits.table_cells if self.wide < limits.all_wide_cells else limits.wide_cells):
                 variable = max(left, key=lambda v: (len(self.neighbours[v]) / (1 + self.often[v]), -v))
                 self._fix(variable, self.kept[variable] if self.kept else self._guessed(variable))
             else:
@@ -148,7 +147,7 @@ class _Elimination:
             costs = self._join(variable, variables)
             best = costs.argmin(axis=axis).astype(np.min_scalar_type(self.sizes[variable]))
             self.joins[key] = best, costs.min(axis=axis)
-            self.wide += costs.size if costs.size > WIDE else 0
+            self.wide += costs.size if costs.size > DEFAULT.search.wide_cells else 0
         best, least = self.joins[key]
         others = variables[:axis] + variables[axis + 1 :]
         self.order.append((variable, others, best))

@@ -10,11 +10,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import bracketed, place_text
 from meshgen.ir.axis_parts import NO_DIVISION
 from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.sharding.propagation.chains import state_text
-from meshgen.sharding.propagation.choices import FORBIDDEN
 from meshgen.sharding.propagation.eliminate import Table, cheapest
 from meshgen.sharding.propagation.labels import Label, asked_face
 from meshgen.sharding.propagation.sites import Site
@@ -110,7 +110,7 @@ def _dearer(solved: Solved, axis: str, number: int, option: int) -> float | None
     costs[option] = 0.0
     found = cheapest(decision.problem.sizes, [*decision.problem.tables, Table((number,), costs)])
     more = found.cost - decision.solution.seconds
-    return None if more > FORBIDDEN / 2 else max(0.0, more)
+    return None if more > DEFAULT.propagation.forbidden_seconds / 2 else max(0.0, more)
 
 
 def _op_text(site: Site) -> str:

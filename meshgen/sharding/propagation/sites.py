@@ -7,6 +7,7 @@ from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.axis_parts import NO_DIVISION, AxisParts, merged
 from meshgen.ir.graph import Annotation, Module, Node, Value
@@ -21,13 +22,7 @@ from meshgen.sharding.propagation.tiles import body_rule, end_rule
 from meshgen.sharding.window_fetches import turn
 from meshgen.spec import Sharding, fit
 
-# Dots as small kernels reach them on one H100 (f32 without tf32): redundant compute must save clearly more traffic.
-FLOPS_PER_SECOND = {"bf16": 200e12, "f16": 200e12, "f32": 30e12, "f64": 30e12}
 FREE_OPS = ("constant", "iota", "broadcast_in_dim", "reshape", "transpose", "slice", "pad")  # indices of what uses them
-BYTES_PER_SECOND = 10e12  # element-wise work, mostly fused away
-# What an op repeats in less time than any collective takes is not worth one: it decides between equals only.
-COLLECTIVE_SECONDS, BETWEEN_EQUALS = 8e-6, 1e-4
-
 
 _WISHING = ("annotate", "manual_operand", "manual_result")  # with the wish in their attributes
 
@@ -221,9 +216,11 @@ def _is_uneven(sharding: Sharding, dim: int) -> bool:
 
 
 def _seconds(node: Node) -> float:
+    weights = DEFAULT.propagation
     if node.op in ("dot_general", "convolution"):
-        return node_flops(node) / FLOPS_PER_SECOND.get(node.operands[0].type.dtype, 200e12)
+        is_wide = node.operands[0].type.dtype in ("f32", "f64")
+        return node_flops(node) / (weights.wide_flops_per_second if is_wide else weights.narrow_flops_per_second)
     if node.op in PSEUDO_OPS or node.op in FREE_OPS:
         return 0.0
-    seconds = sum(v.type.nbytes for v in [*node.operands, *node.results]) / BYTES_PER_SECOND
-    return seconds if seconds > COLLECTIVE_SECONDS else seconds * BETWEEN_EQUALS
+    seconds = sum(v.type.nbytes for v in [*node.operands, *node.results]) / weights.bytes_per_second
+    return seconds if seconds > DEFAULT.links.nvlink_latency_seconds else seconds * weights.below_a_collective

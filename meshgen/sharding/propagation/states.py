@@ -8,19 +8,11 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
 State = int | str | None
-
-# A collective's fixed cost as propagation sees it: bytes decide, the number of collectives only between equals.
-LATENCY_SECONDS = 1e-11
-SLICE_SECONDS = 1e-12  # local work of slicing or masking: only to prefer having none
-# Arguments that the user placed are moved on every step, so they stay where they are unless that costs much more:
-# gathering one (ZeRO, FSDP) is usual, so it only decides between near equals; laying one out anew is not.
-GATHER_ARGUMENT = 1.1
-RELAYOUT_ARGUMENT = 6.0
-SAME_EDGE = 0.9  # a reshard along several axes at once is one exchange, cheaper than the sum of its parts
 
 
 def state_of(sharding: Sharding, axis: str) -> State:
@@ -60,12 +52,12 @@ class Link:
         if source == target:
             return 0.0
         if source is None:
-            return SLICE_SECONDS
+            return DEFAULT.propagation.slice_seconds
         share, is_pinned = (self.size - 1) / self.size, is_argument and self.pins
         if isinstance(source, str):  # reduce_scatter, or all_reduce (and perhaps a mask to another kind)
             moved = nbytes * share * (1 if isinstance(target, int) else 2)
         elif isinstance(target, int):  # all_to_all
-            moved = nbytes / self.size * share * (RELAYOUT_ARGUMENT if is_pinned else 1)
+            moved = nbytes / self.size * share * (DEFAULT.propagation.relayout_argument if is_pinned else 1)
         else:  # all_gather
-            moved = nbytes * share * (GATHER_ARGUMENT if is_pinned else 1)
-        return moved / self.bandwidth + LATENCY_SECONDS
+            moved = nbytes * share * (DEFAULT.propagation.gather_argument if is_pinned else 1)
+        return moved / self.bandwidth + DEFAULT.propagation.latency_seconds

@@ -10,10 +10,9 @@ import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.sharding.reshard.problem import Move, Problem, is_plain
 from meshgen.spec import Sharding
-
-_FEW = 5  # of so many axes all subsets and orders are tried, of more only runs: each axis doubles the former
 
 
 def moves(problem: Problem, state: Sharding) -> Iterator[Move]:
@@ -81,7 +80,7 @@ def _reducible(state: Sharding) -> tuple[tuple[str, ...], str]:
 
 def _subsets(problem: Problem, axes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
     """Of few axes all subsets, the larger first; of many what the dims of the target have of them, and neighbours."""
-    if len(axes) <= _FEW:
+    if len(axes) <= DEFAULT.search.all_orders_of_axes:
         for count in range(len(axes), 0, -1):
             yield from itertools.combinations(axes, count)
         return
@@ -182,7 +181,7 @@ def transfer(
 
 def _orders(axes: Sequence[str]) -> Iterator[tuple[str, ...]]:
     """Some of the axes in any order; of many neighbours in theirs."""
-    if len(axes) > _FEW:
+    if len(axes) > DEFAULT.search.all_orders_of_axes:
         yield from _runs(axes)
         return
     for count in range(1, len(axes) + 1):

@@ -15,19 +15,12 @@ from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
 from meshgen.ccl.cost import LOCAL_OPS, transfer_of
+from meshgen.cost_model.model import DEFAULT
 from meshgen.sharding.reshard.bounds import Bounds
 from meshgen.sharding.reshard.moves import missing_summands, moved_summands, moves, predecessors, transfer
 from meshgen.sharding.reshard.problem import PICOSECONDS, TRANSFERS, Cost, Move, Problem, is_plain
 from meshgen.spec import Sharding
 
-# Cutting out and joining the pieces for one more peer of a transfer: so much longer a way of plain collectives
-# may take that moves no more bytes.
-PACKING_SECONDS = 4e-6
-# A search first goes on with the ways that seem nearest to the end, so that it knows a good one early, then with the cheapest
-# so far, until they are proven the cheapest of all, then with the nearest again: each until it has priced so many moves.
-_NEAREST, _CHEAPEST, _LAST = 60, 600, 900
-# It looks at no more moves than this, and at fewer where each takes long: tables of so many devices in all.
-_LOOKED, _FEWEST, _DEVICES = 6000, 8, 1 << 24
 Path = tuple[Move, ...]
 _START: Cost = (0, 0, 0, 0)
 _NEVER: tuple[Cost, tuple[Any, ...]] = ((2**63, 2**63, 0, 0), ())
@@ -74,7 +67,7 @@ def cheapest(problem: Problem, start: Sharding) -> Path:
     if not packing:
         return path
     time, moved, *_ = _path_cost(problem, start, path)
-    time += round(packing * PACKING_SECONDS * PICOSECONDS)
+    time += round(packing * DEFAULT.resharding.packing_seconds * PICOSECONDS)
     most = (time, moved, 0, 2**31)
     return _Search(problem, bounds, start, most, path, ("permute", "retile"), moved).run()
 
@@ -108,22 +101,26 @@ class _Search:
     priced: int = 0
 
     def __post_init__(self) -> None:
+        limits = DEFAULT.search
         self._latency = int(self.problem.latency * PICOSECONDS)
         self._limit = max(map(self.problem.elements, (self.start, self.problem.target)))
         self._hurries = True
-        self._looked, self._most_looked = (
-            0,
-            min(_LOOKED, max(_FEWEST, _DEVICES // self.problem.parts(self.problem.axes))),
-        )
+        within = limits.moved_devices // self.problem.parts(self.problem.axes)
+        self._looked, self._most_looked = 0, min(limits.looked_moves, max(limits.least_moves, within))
         self._predecessors: list[tuple[int, Sharding]] | None = None
 
     def run(self) -> Path:
-        """The cheapest way; `best` if there is no better one."""
+        """The cheapest way; `best` if there is no better one.
+
+        It first goes on with the ways that seem nearest to the end, so that it knows a good one early, then with the cheapest so
+        far, until they are proven the cheapest of all, then with the nearest again: each until so many moves are priced.
+        """
+        limits = DEFAULT.search
         numbers = itertools.count(1)
         least = self.bounds.least(self.start)
         queue = [_Entry(least, (), 0, least, _START, self.start, ())]
-        while queue and self.priced < _LAST and self._looked < self._most_looked:
-            hurries = not _NEAREST <= self.priced < _CHEAPEST
+        while queue and self.priced < limits.all_moves and self._looked < self._most_looked:
+            hurries = not limits.nearest_moves <= self.priced < limits.cheapest_moves
             if hurries != self._hurries:
                 self._hurries = hurries
                 queue = [entry._replace(order=self._order(entry.bound, entry.state)) for entry in queue]

@@ -8,7 +8,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from meshgen.mesh import NETWORK_BYTES_PER_SECOND, Mesh
+from meshgen.cost_model.model import DEFAULT
+from meshgen.mesh import Mesh
 from meshgen.pass_manager import PassManager
 from meshgen.sharding.analyze import CollectiveRecord, analyze
 from meshgen.sharding.materialize import materialize
@@ -19,9 +20,6 @@ from meshgen.sharding.propagation.annotate import annotated
 from meshgen.sharding.propagation.axes import view_of
 from meshgen.sharding.propagation.solve import Solved
 
-# Both are estimates: a rewritten program must be cheaper by more than they err for programs so much alike.
-WORTH_REWRITING = 0.97  # another program is taken only if its estimated time is below this part of the user's,
-MORE_DOTS, MORE_ROWS = 1.05, 3.0  # or that on links is, and there is no more work than this
 CHOOSING = ("concatenate", "select")  # whose work is left out: rows are chosen by masks in either, and fused away
 
 
@@ -42,10 +40,11 @@ class Seconds:
 
     def is_worth(self, first: Seconds) -> bool:
         """Whether to leave the user's program, which takes `first`, for one that takes this."""
-        if self.total < WORTH_REWRITING * first.total:
+        weights = DEFAULT.rewriting
+        if self.total < weights.worth * first.total:
             return True
-        is_work = self.dots <= MORE_DOTS * first.dots and self.rows <= MORE_ROWS * first.rows
-        return is_work and self.links < WORTH_REWRITING * first.links
+        is_work = self.dots <= weights.more_dots * first.dots and self.rows <= weights.more_rows * first.rows
+        return is_work and self.links < weights.worth * first.links
 
 
 def planned_seconds(solved: Solved, manager: PassManager) -> Seconds:
@@ -63,4 +62,5 @@ def _seconds(record: CollectiveRecord, module_mesh: Mesh) -> float:
     if not record.ring_bytes:
         return 0.0
     links = (module_mesh.axis(axis).bandwidth for axis in record.axes)
-    return record.ring_bytes * record.times / min(links, default=NETWORK_BYTES_PER_SECOND)  # else it leaves the mesh
+    leaving = DEFAULT.links.network_bytes_per_second  # where it runs along no axis it leaves the mesh
+    return record.ring_bytes * record.times / min(links, default=leaving)

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.evaluate.evaluator import Evaluator
 from meshgen.ops.evaluate.window import fold_kind
 
 _FOLDED = ("constant", "broadcast_in_dim", "concatenate", "reshape", "convert", "iota", "add", "select", "compare", "slice",
            "minimum", "clamp")  # fmt: skip
-_DEPTH = 8  # indices are made in a few steps
 _MADE_FROM = ("broadcast_in_dim", "convert", "reshape")
 
 
@@ -55,7 +55,9 @@ def _scattered(node: Node, producers: Mapping[Value, Node]) -> list[int] | None:
     return starts
 
 
-def _folded(value: Value, producers: Mapping[Value, Node], depth: int = _DEPTH) -> np.ndarray[Any, Any] | None:
+def _folded(
+    value: Value, producers: Mapping[Value, Node], depth: int = DEFAULT.search.folded_index_steps
+) -> np.ndarray[Any, Any] | None:
     """The number or index vector that a value is known to be."""
     node = producers.get(value)
     if node is None or node.op not in _FOLDED or not depth or value.type.size > 16:

@@ -11,11 +11,12 @@ import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import rule_of, with_trait
 from meshgen.sharding.rewrites.constant_places import window_start
-from meshgen.sharding.rewrites.row_views import NEAR, Frame
+from meshgen.sharding.rewrites.row_views import Frame
 
 Dim = tuple[Value, int]
 Parts = Callable[[Value, int], int]  # into how many parts a dim may be split
@@ -98,7 +99,7 @@ class _Finder:
         if (
             found.walks + len(found.places)
             and starts
-            and all(min(shift, size - shift) * NEAR <= size for shift in shifts)
+            and all(min(shift, size - shift) * DEFAULT.rewriting.near <= size for shift in shifts)
         ):
             self.frames |= dict.fromkeys(found.members, Frame(size, at))
 

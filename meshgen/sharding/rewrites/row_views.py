@@ -13,10 +13,9 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.sharding.partitioners.builder import INDEX, Scalar
-
-NEAR = 8  # a shift by more than this part of a frame is no neighbourly one
 
 
 @dataclass(frozen=True)
@@ -133,7 +132,8 @@ class FrameWriter:
         view = self.view(value)
         for frame, at, size, rows in zip(frames, view.at, view.value.type.sizes, value.type.sizes, strict=True):
             shift, most = abs(frame.at - at), max(size, frame.size)
-            if min(shift, most - shift) * NEAR > most and (size - rows) * NEAR > size:
+            near = DEFAULT.rewriting.near
+            if min(shift, most - shift) * near > most and (size - rows) * near > size:
                 return False
         return True
 

@@ -13,13 +13,13 @@ from itertools import groupby, pairwise
 
 import numpy as np
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import needed_nodes
 from meshgen.ops.evaluate.common import integer_range
 
 _Producers = Mapping[Value, Node]
 _Range = tuple[int, int]  # least and greatest element
-_DEPTH = 16  # indices are made in a few steps
 
 
 def scatter_drop_zero_indices(graph: Graph) -> Graph | None:
@@ -67,7 +67,12 @@ def _slice(value: Value, dim: int, start: int, limit: int) -> Node:
     return Node("slice", [value], [Value(value.type.with_shape([b - a for a, b in bounds]), loc=value.loc)], attrs, value.loc)  # fmt: skip
 
 
-def range_of(value: Value, producers: _Producers, row: tuple[int, int] | None = None, depth: int = _DEPTH) -> _Range:
+def range_of(
+    value: Value,
+    producers: _Producers,
+    row: tuple[int, int] | None = None,
+    depth: int = DEFAULT.search.bounded_index_steps,
+) -> _Range:
     """What all elements of an integer value are known to be within.
 
     Args:

@@ -14,6 +14,7 @@ from meshgen.cli import main
 from meshgen.codegen import planner
 from meshgen.codegen.roofline import device_of
 from meshgen.codegen.schedule import MEMORY_CAP, sequential_bytes
+from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import UsageError
 from meshgen.ir.graph import Module, Node
 from meshgen.mesh import Axis
@@ -25,6 +26,7 @@ from meshgen.sharding.chunks import search as searching
 from meshgen.testing.oracle import check
 from meshgen.testing.random_programs import options_of
 from meshgen.testing.random_programs import program_of as random_program_of
+from tests.cost_models import use
 from tests.sharding.chunks.chunk_programs import block, chain, local
 from tests.trials import trials
 
@@ -39,7 +41,7 @@ def _reductions(executable: api.Executable) -> int:
 def test_large_reductions_run_in_chunks_within_the_memory_and_a_shorter_step() -> None:
     whole, found = api.plan(LARGE, skip=["chunks"]), api.plan(LARGE)
     assert _reductions(found) > _reductions(whole) == 2
-    assert found.plan.step_seconds < whole.plan.step_seconds * (1 - searching.LEAST_GAIN)
+    assert found.plan.step_seconds < whole.plan.step_seconds * (1 - DEFAULT.chunks.gain)
     assert found.plan.exposed_seconds < whole.plan.exposed_seconds / 2
     assert found.plan.arena_bytes <= sequential_bytes(whole.fused, "cuda:sm_90") == found.fused.attrs[MEMORY_CAP]
 
@@ -133,7 +135,7 @@ def test_random_programs_that_are_put_in_chunks_keep_law_one_and_are_shorter(gro
             continue
         applied += 1
         before = api.plan_module(program, replace(options, skip=("chunks",)), Timing())
-        assert after.plan.step_seconds <= before.plan.step_seconds * (1 - searching.LEAST_GAIN), f"seed {seed}"
+        assert after.plan.step_seconds <= before.plan.step_seconds * (1 - DEFAULT.chunks.gain), f"seed {seed}"
         result = check(program, pipeline=partial(_fused, options))
         assert result.ok, f"seed {seed}: {result.faults}"
     assert applied >= 1
@@ -145,7 +147,7 @@ def test_what_cannot_pay_is_neither_estimated_nor_fused_again(monkeypatch: pytes
     for name in ("fuse", "Steps"):
         own = getattr(planner, name)
         monkeypatch.setattr(planner, name, lambda *given, name=name, own=own: made.append(name) or own(*given))
-    monkeypatch.setattr(searching, "LEAST_GAIN", 1.0)
+    use(monkeypatch, {"chunks.gain": 1.0}, searching)
     monkeypatch.setattr(searching, "Estimates", None)
     found = api.plan(LARGE)
     assert made == ["fuse", "Steps"]

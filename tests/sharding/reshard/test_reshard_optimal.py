@@ -14,6 +14,7 @@ from meshgen.sharding.reshard.bounds import Bounds
 from meshgen.sharding.reshard.plan import plan_reshard
 from meshgen.sharding.reshard.problem import Problem
 from meshgen.spec import P, Sharding, fit
+from tests.cost_models import use
 from tests.sharding.reshard.reshard_exhaustive import cheapest_price
 
 SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16, 24, 48, 64, 100, 128, 250, 256]
@@ -23,7 +24,7 @@ ROUNDING = 4  # picoseconds
 @pytest.mark.parametrize(("axes", "seeds"), [(1, range(20)), (2, range(60)), (3, range(12))])
 def test_no_way_costs_less(axes: int, seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
     """Without the preference for plain collectives, which takes longer ways than need be."""
-    monkeypatch.setattr(reshard_search, "PACKING_SECONDS", 0.0)
+    use(monkeypatch, {"resharding.packing_seconds": 0.0}, reshard_search)
     for seed in seeds:
         type, source, target, mesh = _case(axes, seed)
         time, moved, *_ = plan_reshard(type, source, target, mesh).cost

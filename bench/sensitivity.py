@@ -1,0 +1,188 @@
+"""`python -m bench.sensitivity [GROUP... | --table FILE]`: which fields of the cost model decide, on the programs of this repository. No GPU is needed.
+
+Each number of the cost model is halved and doubled (a ratio about 1: its distance from 1; a tuple: its elements), one at a time, and
+all programs are planned anew, in a process of their own. (Data sheets of devices stay as they are.) One JSON record per line: how many programs have another plan (collectives,
+kernels, order of launches, or buffers: all but predicted times), and which of those that change moves how many more bytes or has how
+much longer a predicted step; `--table` makes a Markdown table of the records in a file. Groups are those of the cost model (`links`, `propagation`, ...); default: all.
+
+The programs: `examples`, `tests/data`, seeds 0 to 39 of `meshgen check --random`, and transformers (`bench/transformers.py`, `bench/stack.py`).
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import multiprocessing
+import re
+import sys
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from meshgen.cost_model import model
+from meshgen.cost_model.fields import Entry, entries
+
+ROOT = Path(__file__).resolve().parents[1]
+TARGET = "cuda:sm_90"
+SEEDS = 40
+SHOWN = 4  # programs in a row of the table
+JOBS = 2
+TRANSFORMERS = (
+    "forward_tp_4096_8",
+    "forward_tp_sp_4096_8",
+    "forward_fsdp_4096_64",
+    "forward_ep_4096_8",
+    "train_dp_tp_4096_8",
+)
+# Imported once, before processes are forked: what takes long and does not read the cost model.
+SLOW_IMPORTS = ("numpy", "ml_dtypes", "xdsl.dialects.builtin", "xdsl.dialects.func", "xdsl.parser", "xdsl.printer")
+# What a schedule's text says besides the plan: predicted times and reasons.
+NOT_THE_PLAN = re.compile(r'why = (?:"[^"]*"|\[[^\]]*\])|source = "[^"]*"|\d+\.\d+(?:e[-+]?\d+)?')
+
+
+class Plan(NamedTuple):
+    """What a program became: a digest of all but times, the bytes that a device moves, and the predicted step."""
+
+    digest: str
+    ring_bytes: int
+    seconds: float
+
+
+@dataclass(frozen=True)
+class Row:
+    """What another value of a field changes. `bytes` and `step` are the largest and the least change of the programs in `changed`."""
+
+    field: str
+    value: Any
+    tried: Any
+    programs: int
+    changed: tuple[str, ...]
+    bytes: tuple[float, float]
+    step: tuple[float, float]
+
+
+def other_values(entry: Entry) -> tuple[Any, ...]:
+    """Half and twice the value; none for what is no number."""
+    if isinstance(entry.value, tuple):
+        return tuple(tuple(_times(each, factor, "") for each in entry.value) for factor in (0.5, 2))
+    if not isinstance(entry.value, (int, float)):
+        return ()
+    found = (_times(entry.value, factor, entry.unit) for factor in (0.5, 2))
+    return tuple(each for each in found if each != entry.value)
+
+
+def _times(value: float, factor: float, unit: str) -> float:
+    if unit == "ratio":
+        return 1 + (value - 1) * factor
+    return max(1, int(value * factor)) if isinstance(value, int) else value * factor
+
+
+def texts() -> dict[str, str]:
+    """The programs that do not depend on the cost model, by name."""
+    from bench.stack import stack
+    from meshgen.mlir.text import print_text
+    from meshgen.testing.random_programs import program_of
+
+    paths = [*sorted((ROOT / "examples").glob("*.mlir")), *sorted((ROOT / "tests" / "data").rglob("*.mlir"))]
+    found = {str(path.relative_to(ROOT)): path.read_text() for path in paths}
+    found |= {f"seed {seed}": print_text(program_of(seed)) for seed in range(SEEDS)}
+    return found | {"gpt_stack": stack(2, 2, 4), **{each.name: each.text() for each in _transformers()}}
+
+
+def _transformers() -> list[Any]:
+    from bench.transformers import programs
+
+    return [each for each in programs() if each.name in TRANSFORMERS]
+
+
+def planned(programs: Mapping[str, str]) -> dict[str, Plan | str]:
+    """The plan of each program, or the code of the fault for which it is refused."""
+    from meshgen import api
+    from meshgen.errors import MeshgenError
+
+    meshes = {each.name: each.mesh for each in _transformers()}
+    found: dict[str, Plan | str] = {}
+    for name, text in programs.items():
+        try:
+            executable = api.plan(text, meshes.get(name), target=TARGET)
+            said = executable.as_text("schedule").partition("\n")[2]  # the first line has the module's attributes
+            digest = hashlib.sha256(NOT_THE_PLAN.sub("", said).encode()).hexdigest()
+            found[name] = Plan(digest, executable.cost.ring_bytes, executable.plan.step_seconds)
+        except MeshgenError as error:
+            found[name] = error.diagnostics[0].code
+    return found
+
+
+def _with_values(values: Mapping[str, Any], programs: Mapping[str, str]) -> dict[str, Plan | str]:
+    """In a forked process, before any pass is imported: passes then read this model."""
+    assert "meshgen.mesh" not in sys.modules, "passes have read the cost model already"
+    model.DEFAULT = model.DEFAULT.with_values(values)
+    return planned(programs)
+
+
+def rows(groups: Sequence[str]) -> Iterator[Row]:
+    for name in SLOW_IMPORTS:
+        import_module(name)
+    tried = [
+        (entry, value)
+        for entry in entries(model.DEFAULT)
+        if entry.name.count(".") == 1 and (not groups or entry.name.partition(".")[0] in groups)
+        for value in other_values(entry)
+    ]
+    with multiprocessing.get_context("fork").Pool(JOBS, maxtasksperchild=1) as pool:
+        programs = pool.apply(texts)
+        usual = pool.apply(_with_values, ({}, programs))
+        programs = {name: text for name, text in programs.items() if not isinstance(usual[name], str)}
+        found = [pool.apply_async(_with_values, ({entry.name: value}, programs)) for entry, value in tried]
+        for (entry, value), plans in zip(tried, found, strict=True):
+            yield _row(entry, value, usual, plans.get())
+
+
+def _row(entry: Entry, value: Any, usual: Mapping[str, Plan | str], plans: Mapping[str, Plan | str]) -> Row:
+    changed = {
+        name: (before, after) for name, after in plans.items() if _digest(before := usual[name]) != _digest(after)
+    }
+    pairs = [pair for pair in changed.values() if isinstance(pair[0], Plan) and isinstance(pair[1], Plan)]
+    moved = [after.ring_bytes / max(before.ring_bytes, 1) - 1 for before, after in pairs]
+    steps = [after.seconds / before.seconds - 1 for before, after in pairs if before.seconds]
+    return Row(entry.name, entry.value, value, len(plans), tuple(changed), _ends(moved), _ends(steps))
+
+
+def _digest(plan: Plan | str) -> str:
+    return plan if isinstance(plan, str) else plan.digest
+
+
+def _ends(changes: Sequence[float]) -> tuple[float, float]:
+    return round(min(changes, default=0.0), 4), round(max(changes, default=0.0), 4)
+
+
+def table(records: Sequence[Mapping[str, Any]]) -> str:
+    """A Markdown table of the values that change a plan."""
+    from meshgen.reports.cost_model import value_text
+
+    lines = ["| field | value | tried | plans | bytes moved | predicted step | programs |", "| --- " * 7 + "|"]
+    for each in records:
+        if each["changed"]:
+            changes = [" to ".join(f"{end:+.1%}" for end in sorted({*each[name]})) for name in ("bytes", "step")]
+            programs = ", ".join(each["changed"][:SHOWN]) + (", ..." if len(each["changed"]) > SHOWN else "")
+            values = [value_text(each[name]) for name in ("value", "tried")]
+            cells = [f"`{each['field']}`", *values, len(each["changed"]), *changes, programs]
+            lines.append(f"| {' | '.join(map(str, cells))} |")
+    return "\n".join(lines)
+
+
+def main(*given: str) -> int:
+    if given[:1] == ("--table",):
+        records = [json.loads(line) for line in Path(given[1]).read_text().splitlines()]
+        sys.stdout.write(table(records) + "\n")
+        return 0
+    for row in rows(given):
+        sys.stdout.write(json.dumps(asdict(row)) + "\n")
+        sys.stdout.flush()
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(*sys.argv[1:]))

@@ -1,0 +1,1 @@
+"""Every constant that decides between plans, with its unit and where its value comes from."""

@@ -1,0 +1,101 @@
+"""When nodes form a kernel, collectives run in chunks, and orders of launches are equal."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from meshgen.cost_model.fields import chosen, known
+
+
+@dataclass(frozen=True)
+class Fusion:
+    """Bounds on what a kernel takes in, so that it builds quickly and its tiles stay in registers; arithmetic against traffic."""
+
+    members: int = chosen(160, "nodes", "of a kernel", matters=True)
+    nodes_in_a_row: int = chosen(2048, "nodes", "of a kernel each of which needs the one before", matters=False)
+    free_in_a_row: int = chosen(
+        256, "nodes", "computed again by each reader that each need the one before", matters=False
+    )
+    inputs: int = chosen(24, "values", "that a kernel reads", matters=False)
+    epilogue_nodes: int = chosen(64, "nodes", "after a dot in its kernel", matters=False)
+    epilogue_outputs: int = chosen(
+        6, "values", "that a dot's kernel writes: a tile of each is in registers", matters=False
+    )
+    siblings: int = chosen(8, "dots", "of one left operand in a kernel", matters=False)
+    large_elements: int = chosen(
+        1 << 16, "elements", "of a group that needs parallel rows to take a reduction in", matters=False
+    )
+    least_programs: int = chosen(64, "rows", "of a reduction that takes a large group along", matters=False)
+    tiny_bytes: int = chosen(
+        4096, "bytes", "that several readers compute again rather than one kernel launches for", matters=False
+    )
+    big_bytes: int = chosen(1 << 16, "bytes", "from which single values are computed again", matters=False)
+    light_nodes: int = chosen(8, "nodes", "that several readers may compute again", matters=False)
+    growing_nodes: int = chosen(4, "nodes", "that may be computed again at many more elements", matters=False)
+    growth: int = chosen(8, "times", "the elements, from which those are many more", matters=False)
+    recipe_nodes: int = chosen(16, "nodes", "that compute a value again", matters=True)
+    smaller: int = chosen(
+        16, "times", "by which a value is smaller that is kept rather than computed again", matters=False
+    )
+    nodes_per_byte: float = chosen(
+        2, "FLOP/byte", "a reader can compute behind its traffic: a seventh of a device's peak", matters=False
+    )
+    table: int = chosen(64, "times", "by which a table is smaller than what its reader moves", matters=False)
+    places: int = chosen(32, "indices", "at which a kernel computes one value", matters=False)
+    window_elements: int = chosen(32, "elements", "of a window that a kernel reads one by one", matters=False)
+    unrolled_nodes: int = chosen(512, "nodes", "of an element-wise loop that is written out", matters=False)
+    copied_rows: int = known(
+        1, "parts", "of a message that are copied before a group call", "derived: with one there are as many kernels as for a message"
+    )  # fmt: skip
+    programs: int = known(256, "programs", "that fill a device", "derived: two per multiprocessor of an H100")
+    split_least: int = chosen(64, "elements", "that each part of a split reduction reduces", matters=False)
+    split_bytes: int = chosen(
+        1 << 18,
+        "bytes",
+        "of an operand from which a reduction is split that fills less than a quarter of the device",
+        matters=False,
+    )
+    split_big_bytes: int = chosen(
+        1 << 22,
+        "bytes",
+        "of an operand from which a reduction is split that fills less than all of the device",
+        matters=False,
+    )
+    split_columns: int = chosen(
+        64, "elements", "kept per program where memory is contiguous along a kept dim", matters=False
+    )
+
+
+@dataclass(frozen=True)
+class Chunks:
+    """Collectives in chunks."""
+
+    counts: tuple[int, ...] = known(
+        (2, 4, 8), "chunks", "that are tried", "derived: each doubling hides half of what the one before left exposed"
+    )
+    gain: float = known(0.02, "share", "of the step that chunks must save", "derived: `scheduling.same_step` - 1")
+    further_gain: float = chosen(
+        0.01, "share", "of the step that another chain, or the next number of chunks, must save", matters=False
+    )
+    same_chain: float = chosen(
+        0.8, "share", "of nodes in common from which what is too large for one chain is for another", matters=False
+    )
+    launches: int = chosen(2000, "launches", "of all programs that are scheduled for comparison", matters=False)
+    launch_multiple: int = chosen(3, "times", "the launches of a large program, of the same", matters=False)
+
+
+@dataclass(frozen=True)
+class Scheduling:
+    """Orders of launches on two streams."""
+
+    same_step: float = chosen(1.02, "ratio", "of predicted steps up to which they are equal", matters=True)
+    perturbed: int = chosen(12, "orders", "with perturbed priorities, of a program in chunks", matters=True)
+    spread: float = chosen(
+        0.3, "share", "of a path by which its priority is perturbed, one standard deviation", matters=True
+    )
+    capped: int = chosen(3, "orders", "best ones without a limit of memory that are tried with one", matters=False)
+    cap_shares: tuple[float, ...] = chosen(
+        (1.2, 1.1, 1.05, 1.0, 0.95, 0.9), "share",
+        "of the limit of memory as budgets: not all that is foreseen is alive at once, and buffers leave gaps", matters=True,
+    )  # fmt: skip
+    look_ahead: int = chosen(8, "tasks", "ready ones that are tried for one that fits the budget", matters=False)

@@ -1,0 +1,66 @@
+"""What kernels take on a device: the peaks of its data sheet, and the part of them that kernels reach."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from meshgen.cost_model.fields import chosen, known, required
+
+_SHEET = "data sheets of NVIDIA A100 SXM, H200 SXM and B200; dense operands"
+_GUIDE = "CUDA C++ programming guide, table of technical specifications per compute capability"
+
+
+@dataclass(frozen=True)
+class Device:
+    """One architecture.
+
+    Attributes:
+        peaks: FLOP/s of a dot by element type of its operands.
+        vector_flops: FLOP/s of f32 arithmetic outside of dots.
+        bandwidth: bytes/s of device memory.
+        launch_seconds: from the end of one kernel to the start of the next on a stream.
+        multiprocessors, shared_bytes (of one block): limits.
+    """
+
+    name: str
+    peaks: Mapping[str, float] = required("FLOP/s", "dots, by element type of the operands", _SHEET)
+    vector_flops: float = required("FLOP/s", "f32 arithmetic outside of dots", _SHEET)
+    bandwidth: float = required("bytes/s", "device memory", _SHEET)
+    launch_seconds: float = required(
+        "s",
+        "from the end of a kernel to the start of the next on a stream",
+        "chosen; `python -m bench host` measures the host's part of a launch",
+    )
+    multiprocessors: int = required("count", "multiprocessors", _SHEET)
+    shared_bytes: int = required("bytes", "shared memory of one block", _GUIDE)
+
+
+_SM_80 = Device(
+    "sm_80", {"bf16": 312e12, "f16": 312e12, "f32": 19.5e12, "f64": 19.5e12, "i8": 624e12},
+    19.5e12, 2.0e12, 2.5e-6, 108, 166912,
+)  # fmt: skip
+_SM_90 = Device(
+    "sm_90", {"bf16": 989e12, "f16": 989e12, "f32": 67e12, "f64": 67e12, "i8": 1979e12,
+              "f8E4M3FN": 1979e12, "f8E5M2": 1979e12},
+    67e12, 4.8e12, 2.0e-6, 132, 232448,
+)  # fmt: skip
+_SM_100 = Device(
+    "sm_100", {"bf16": 2250e12, "f16": 2250e12, "f32": 75e12, "f64": 37e12, "i8": 4500e12,
+               "f8E4M3FN": 4500e12, "f8E5M2": 4500e12},
+    75e12, 8.0e12, 2.0e-6, 148, 232448,
+)  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Kernels:
+    """The roofline of generated kernels."""
+
+    efficiency: float = chosen(0.75, "share", "of a device's peaks that kernels reach", matters=True)
+    integer_share: float = known(
+        0.5,
+        "share",
+        "of the rate of f32 arithmetic outside of dots that other types have",
+        "CUDA C++ programming guide, throughput of arithmetic instructions: 64 of 128 results per clock on an H100",
+    )
+    devices: tuple[Device, ...] = (_SM_80, _SM_90, _SM_100)

@@ -1,0 +1,64 @@
+"""What propagation weighs: seconds of traffic against work that is repeated, and what annotations are worth."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from meshgen.cost_model.fields import chosen, known
+
+_LEXICAL = "derived: larger than every cost that it goes before, smaller than what goes before it"
+
+
+@dataclass(frozen=True)
+class Propagation:
+    """Costs of one mesh axis at a time, in seconds.
+
+    Bytes decide; latencies, local work and places only between equals. Arguments that the user placed are moved on every step, so they
+    stay where they are unless that costs much more: gathering one (ZeRO, FSDP) is usual, laying one out anew is not.
+    """
+
+    latency_seconds: float = chosen(
+        1e-11, "s", "a collective, besides its bytes: fewer of them, between equals", matters=False
+    )
+    slice_seconds: float = chosen(
+        1e-12, "s", "a slice or a mask, which moves nothing: none, between equals", matters=True
+    )
+    gather_argument: float = chosen(1.1, "ratio", "weight of the bytes of gathering a placed argument", matters=True)
+    relayout_argument: float = chosen(
+        6.0, "times", "weight of the bytes of splitting a placed argument elsewhere", matters=False
+    )
+    same_edge: float = chosen(
+        0.9,
+        "ratio",
+        "weight of a reshard along one axis where another is resharded too: both are one exchange",
+        matters=True,
+    )
+    behind: float = known(
+        1 + 1e-8,
+        "ratio",
+        "weight of a reshard behind an annotation: of equals the one in front of it",
+        "derived: breaks ties of sums in f64, whose spacing is 2e-16 of them",
+    )
+    hint_seconds: float = chosen(2e-6, "s", "keeping a hint, on top of the traffic that it saves", matters=False)
+    use_seconds: float = known(1e3, "s", "a use that reads a value otherwise than is required for it", _LEXICAL)
+    forbidden_seconds: float = known(
+        1e6, "s", "a choice that is not allowed: finite, so that one is least bad", _LEXICAL
+    )
+    narrow_flops_per_second: float = chosen(
+        200e12, "FLOP/s", "repeated dots of types narrower than f32: a fifth of an H100's peak, as small kernels reach it",
+        matters=True,
+    )  # fmt: skip
+    wide_flops_per_second: float = chosen(
+        30e12,
+        "FLOP/s",
+        "repeated dots of f32 and f64: half of an H100's peak, as small kernels reach it",
+        matters=False,
+    )
+    bytes_per_second: float = chosen(
+        10e12, "bytes/s", "other repeated work: twice the memory of an H200, as half of it is fused away", matters=False
+    )
+    below_a_collective: float = chosen(
+        1e-4, "share", "weight of other repeated work that takes less than any collective", matters=False
+    )
+    unknown_trips: float = chosen(8.0, "trips", "a loop whose trip count cannot be read off", matters=True)
+    nominal_size: int = known(2, "devices", "a mesh axis of unknown size", "derived: the least that splits anything")

@@ -1,0 +1,54 @@
+"""When a plan is left for another one: reshards, equal programs, local rewrites and messages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from meshgen.cost_model.fields import chosen, known
+
+
+@dataclass(frozen=True)
+class Resharding:
+    """Paths between two shardings of a value."""
+
+    packing_seconds: float = chosen(
+        4e-6, "s", "cutting out and joining the pieces for one more peer of a transfer", matters=True
+    )
+
+
+@dataclass(frozen=True)
+class Rewriting:
+    """Programs that are equal to the user's: estimates err alike for both, so one must be clearly cheaper."""
+
+    worth: float = chosen(
+        0.97, "ratio", "a rewritten program's time, or its time on links, to the user's", matters=False
+    )
+    more_dots: float = chosen(1.05, "ratio", "its work in dots, where only its time on links is shorter", matters=False)
+    more_rows: float = chosen(3.0, "times", "its other work, where only its time on links is shorter", matters=False)
+    near: int = chosen(
+        8, "part", "of a frame's rows by which a neighbourly shift is at most: one in so many", matters=False
+    )
+    memory: float = chosen(
+        1.25, "ratio", "peak memory, where a sum is reduced behind a loop instead of in it", matters=False
+    )
+
+
+@dataclass(frozen=True)
+class Messages:
+    """Small collectives that become one message: copies against the latencies that are saved."""
+
+    copies: int = known(
+        4, "times", "a part's bytes cross memory", "derived: read and written before the message, and after it"
+    )
+    copy_bytes_per_second: float = known(
+        3e12, "bytes/s", "memory of the device that copies", "90 % of 3.35 TB/s, data sheet of NVIDIA H100 SXM"
+    )
+    share: float = chosen(
+        1 / 8, "share", "of the saved latency that copies may take, whatever else runs", matters=False
+    )
+    larger_share: float = chosen(
+        1 / 2, "share", "of the saved latency that copies may take, where the step is then shorter", matters=False
+    )
+    full_latencies: float = chosen(4, "times", "the latency, that the bytes of a full message take", matters=False)
+    tiny_part: int = chosen(256, "part", "of a full message that always fits: one in so many", matters=False)
+    held_bytes: int = chosen(1 << 20, "bytes", "of values that may wait for a message", matters=False)

@@ -1,0 +1,44 @@
+"""How far searches go: what they look at more costs time to compile and could find a better plan."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from meshgen.cost_model.fields import chosen
+
+
+@dataclass(frozen=True)
+class Search:
+    """Limits of searches. Within them each finds the best by the cost model."""
+
+    table_cells: int = chosen(
+        1 << 22,
+        "cells",
+        "of one table of propagation's elimination (32 MB); beyond, variables are fixed",
+        matters=False,
+    )
+    wide_cells: int = chosen(1 << 16, "cells", "from which a table is wide", matters=False)
+    all_wide_cells: int = chosen(1 << 26, "cells", "of all different wide tables; beyond, none is made", matters=False)
+    refixed_rounds: int = chosen(4, "rounds", "in which fixed variables are looked at again", matters=False)
+    refixed_gain: float = chosen(1e-3, "share", "of the cost that each round must save", matters=False)
+    axis_rounds: int = chosen(
+        2, "rounds", "in which each mesh axis is decided: at first those behind it are unknown", matters=True
+    )
+    frames: int = chosen(2, "rounds", "in which a program is seen in frames, and what comes out again", matters=False)
+    nearest_moves: int = chosen(60, "moves", "of a reshard priced from the ways nearest to the end", matters=False)
+    cheapest_moves: int = chosen(
+        600, "moves", "of a reshard priced until the cheapest ways are no longer preferred", matters=False
+    )
+    all_moves: int = chosen(900, "moves", "of a reshard priced at all", matters=False)
+    looked_moves: int = chosen(6000, "moves", "of a reshard looked at", matters=False)
+    least_moves: int = chosen(8, "moves", "of a reshard looked at on however many devices", matters=False)
+    moved_devices: int = chosen(1 << 24, "devices", "in the tables of all moves that are looked at", matters=False)
+    all_orders_of_axes: int = chosen(5, "axes", "of which a reshard tries all subsets and orders", matters=False)
+    all_orders_of_copies: int = chosen(3, "copies", "of a value that are ordered by trying all ways", matters=True)
+    chain: int = chosen(8, "nodes", "in a row that a local rewrite looks at", matters=False)
+    constant_bytes: int = chosen(4096, "bytes", "of constants that are compared", matters=False)
+    folded_index_steps: int = chosen(8, "nodes", "in a row that make a constant index", matters=False)
+    bounded_index_steps: int = chosen(16, "nodes", "in a row through which an index's range is known", matters=False)
+    tasks_before: int = chosen(
+        256, "tasks", "looked at to find out whether a buffer may be written over", matters=False
+    )

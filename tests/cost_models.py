@@ -1,0 +1,17 @@
+"""Tests of decisions under another cost model."""
+
+from __future__ import annotations
+
+from types import ModuleType
+from typing import Any
+
+import pytest
+
+from meshgen.cost_model.model import DEFAULT
+
+
+def use(monkeypatch: pytest.MonkeyPatch, values: dict[str, Any], *readers: ModuleType) -> None:
+    """Let modules read other values of these fields (`search.table_cells`)."""
+    for reader in readers:
+        assert hasattr(reader, "DEFAULT"), f"{reader.__name__} does not read the cost model"
+        monkeypatch.setattr(reader, "DEFAULT", DEFAULT.with_values(values))
