@@ -111,7 +111,7 @@ def _complete(
 def print_text(module: Module) -> str:
     """The text of a module; `parse_text` makes an equivalent module of it. The same module prints the same."""
     top, exporter = export_module(module)
-    printer = TextPrinter(exporter.names)
+    printer = TextPrinter(exporter)
     printer.print_op(top)
     return printer.text.getvalue() + "\n"
 
