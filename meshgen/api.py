@@ -24,20 +24,18 @@ from meshgen.frontend.tracer.callers import at_callers_line
 from meshgen.ir.graph import Module
 from meshgen.mesh import Meshes, meshes_of
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages, verify_program
-from meshgen.runtime import loading
-from meshgen.runtime.module import LoadedModule
-from meshgen.runtime.open_module import OpenModule
 from meshgen.runtime.sizes import Given, Sizes, bound
 from meshgen.simulator.machine import DEFAULT, Machine
-from meshgen.simulator.simulation import Scheduled, Simulation
-from meshgen.simulator.simulation import simulate as _simulate
-from meshgen.simulator.timeline import Conditions
 from meshgen.sizes.program import given_types, has_open_results, input_names, with_shapes
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what runs and simulates modules is imported by who does: compiling one needs none of it
     from meshgen.reports.advice import Advice
+    from meshgen.runtime.module import LoadedModule
+    from meshgen.runtime.open_module import OpenModule
+    from meshgen.simulator.simulation import Simulation
+    from meshgen.simulator.timeline import Conditions
 
-__all__ = ["EntriesExecutable", "Executable", "LoadedModule", "OpenExecutable", "compile", "load", "lower", "read"]
+__all__ = ["EntriesExecutable", "Executable", "OpenExecutable", "compile", "load", "lower", "read"]
 
 
 @at_callers_line
@@ -258,6 +256,8 @@ def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int 
     """
     if devices is not None and (isinstance(devices, bool) or not isinstance(cast("Any", devices), int)):
         raise UsageError(Diagnostic("MG0001", f"devices={devices!r:.60} is no number of devices"))
+    from meshgen.runtime import loading
+
     return loading.load(
         path, mesh, entry=entry, devices=devices, mmap=mmap, specialise=specialised, verify_key=verify_key
     )
@@ -277,10 +277,12 @@ def simulate(program: Executable | LoadedModule, machine: str | Path | Machine =
         UsageError: MG0001 or MG0002, for a machine or a rank that is not there.
         ShardingError: MG0201, the size of a mesh axis is unknown.
     """
-    if isinstance(program, LoadedModule):
+    from meshgen.simulator import simulation
+
+    if not isinstance(program, Executable):
         program.require_sizes()
-    parts = [Scheduled(p.mesh, p.plan if isinstance(p, Executable) else p.schedule) for p in program.parts]
-    return _simulate(parts, machine, conditions, watch)
+    parts = [simulation.Scheduled(p.mesh, p.plan if isinstance(p, Executable) else p.schedule) for p in program.parts]
+    return simulation.simulate(parts, machine, conditions, watch)
 
 
 def specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:

@@ -7,8 +7,10 @@ missing; 70 internal error, with a reproducer's path; 130 interrupted.
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import difflib
+import gc
 import json
 import shlex
 import sys
@@ -30,6 +32,7 @@ from meshgen.errors import (
     UsageError,
     program_place,
 )
+from meshgen.gc_pace import rarely_collecting
 from meshgen.printable import printable
 from meshgen.reproducers import MOST_BYTES, keep_reproducer
 
@@ -111,7 +114,9 @@ def _dispatch(words: list[str]) -> int:
 def _run(command: str, words: list[str]) -> int:
     """Run a command. Only its own module is imported; options may stand before, between and behind what has no name."""
     parser = Parser(prog=f"meshgen {command}", description=COMMANDS[command])
-    module = import_module(f"meshgen.commands.{command}")
+    atexit.register(gc.freeze)  # what is left is given back with the process: no need to look for cycles in it
+    with rarely_collecting():
+        module = import_module(f"meshgen.commands.{command}")
     module.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help=JSON_HELP)
     options = parser.parse_intermixed_args(words)

@@ -16,6 +16,7 @@ from meshgen.compiled.executable import Executable
 from meshgen.compiled.kernels import kernel_records
 from meshgen.compiled.open_sizes import OpenExecutable
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.gc_pace import rarely_collecting
 from meshgen.reports.comms import comms_table
 from meshgen.reports.cost import cost_table
 from meshgen.reports.decisions import decisions
@@ -38,6 +39,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--report", metavar="HTML", help="write the HTML report here")
 
 
+@rarely_collecting()
 def run(options: argparse.Namespace, output: Output) -> int:
     refuse_place(Path(options.output))
     with output.progress() as progress:

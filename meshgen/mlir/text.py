@@ -58,7 +58,7 @@ def parse_text(
     """
     if not re.sub(r"//[^\n]*", "", text).strip():
         raise ProgramError(Diagnostic("MG0102", "the text is empty", Location(file, 0)))
-    context = dialects()
+    context = dialects(text)
     parser = _parser(context, text, file)
     _refuse_unsupported(text, context, parser)
     try:
