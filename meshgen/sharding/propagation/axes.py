@@ -114,7 +114,17 @@ def _decide(sites: list[Site], link: Link, others: dict[str, Decision], module: 
     covered = covers(split)
     steps: Steps = {}
     origins = reach(sites, link.axis, link.size, covered, steps)
-    labels = [labels_of(site, link, origins, covered, count) for site in sites]
+    known: dict[object, list[Label]] = {}
+
+    def of(site: Site) -> list[Label]:
+        """The labels of a site: of those that are alike and whose values are in the same states the same list."""
+        states = tuple(tuple(origins.get(value, ())) for value in site.values)
+        key = site.like, states, tuple(split.get(site, {}).items())
+        if key not in known:
+            known[key] = labels_of(site, link, origins, covered, count)
+        return known[key]
+
+    labels = [of(site) for site in sites]
     problem = AxisProblem(sites, link, labels, view_of(sites, others, module))
     return Decision(problem.solve(), origins, problem, steps)
 

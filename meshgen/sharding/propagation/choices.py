@@ -72,6 +72,14 @@ def _placed(sites: list[Site]) -> set[Value]:
     return found
 
 
+@dataclass(frozen=True)
+class _Edge:
+    """The tables of a value's edge, each over places: its maker, its uses, and a copy that they share, which has `copies` states."""
+
+    copies: int
+    tables: list[tuple[tuple[int, ...], np.ndarray]]
+
+
 class AxisProblem:
     """Variables: one per site with more than one label, one per shared copy. Tables: work, wishes, edges."""
 
@@ -81,16 +89,28 @@ class AxisProblem:
         self.tables: list[Table] = []
         self.placed = _placed(sites)
         self.known_prices: dict[Any, dict[tuple[State, State], float]] = {}  # of edges that are priced alike
+        self.known_costs: dict[Any, np.ndarray] = {}  # of sites that are alike
+        self.known_edges: dict[Any, _Edge] = {}  # of edges between choices that are alike
+        self.known_turns: dict[
+            Any, tuple[np.ndarray, np.ndarray]
+        ] = {}  # tables by what they are turned from, which so stays
 
     def solve(self) -> AxisSolution:
         for number, site in enumerate(self.sites):
-            self._add((number,), np.array([self._alone(site, label) for label in self.labels[number]]))
+            self._add((number,), self._costs(site, self.labels[number]))
         for value, producer, uses in edges(self.sites):
             self._add_edge(value, producer, uses)
             self._add_uses(self.sites[producer[0]], uses)
         solution = cheapest(self.sizes, self.tables)
         chosen = tuple(options[solution.labels[i]] for i, options in enumerate(self.labels))
         return AxisSolution(chosen, solution.cost, solution.is_exact)
+
+    def _costs(self, site: Site, labels: list[Label]) -> np.ndarray:
+        """What each label costs, whatever the others are."""
+        key = site.like, id(labels), self.view.work(site), site.times, *map(self.view.nbytes, site.values)
+        if key not in self.known_costs:
+            self.known_costs[key] = np.array([self._alone(site, label) for label in labels])
+        return self.known_costs[key]
 
     def _alone(self, site: Site, label: Label) -> float:
         """Redundant work if the loop is not split, and what the user's wish says of the label."""
@@ -128,27 +148,44 @@ class AxisProblem:
         return total
 
     def _add_edge(self, value: Value, producer: tuple[int, int], uses: list[tuple[int, int]]) -> None:
-        made = [label.results[producer[1]] for label in self.labels[producer[0]]]
-        wanted = [[label.operands[i] for label in self.labels[site]] for site, i in uses]
+        """The tables of a value: each use reads it as it is made, resharded for it alone, or from a copy that uses share."""
+        maker, labels = self.sites[producer[0]], self.labels
+        ends = [
+            (id(labels[site]), i, self._price_key(value, (site, i), maker.times), self._weight(maker, (site, i)))
+            for site, i in uses
+        ]
+        key = id(labels[producer[0]]), producer[1], *ends
+        if (edge := self.known_edges.get(key)) is None:
+            made = [label.results[producer[1]] for label in labels[producer[0]]]
+            wanted = [[label.operands[i] for label in labels[site]] for site, i in uses]
+            edge = self.known_edges[key] = self._edge(made, wanted, [end[2] for end in ends], [end[3] for end in ends])
+        numbers = [producer[0], *(site for site, _ in uses), len(self.sizes)]
+        if edge.copies:
+            self.sizes.append(edge.copies)
+        for places, costs in edge.tables:
+            self._add(tuple(numbers[place] for place in places), costs)
+
+    def _edge(self, made: list[State], wanted: list[list[State]], priced: list[Any], weights: list[float]) -> _Edge:
+        """The tables of an edge from what makes a value (place 0) to its uses (1 and on), and to the shared copy (the last place)."""
         states = tuple(dict.fromkeys(state for side in (made, *wanted) for state in side))
-        prices = [self._prices(value, use, self.sites[producer[0]].times, states) for use in uses]
+        prices = [self._prices(*each, states) for each in priced]
         copies = self._shared_states(made, wanted)
-        weights = [self._weight(self.sites[producer[0]], use) for use in uses]
         if not copies:
-            for (site, _), states, weight, seconds in zip(uses, wanted, weights, prices, strict=True):
-                if any(m != w for m in made for w in states):
-                    self._add((producer[0], site), np.array([[seconds[m, w] * weight for w in states] for m in made]))
-            return
-        copy = len(self.sizes)
+            return _Edge(0, [
+                ((0, number), np.array([[seconds[m, w] * weight for w in states] for m in made]))
+                for number, (states, weight, seconds) in enumerate(zip(wanted, weights, prices, strict=True), 1)
+                if any(m != w for m in made for w in states)
+            ])  # fmt: skip
+        copy = len(wanted) + 1
         options: list[State | tuple[()]] = [(), *copies]  # (): no copy
-        self.sizes.append(len(options))
         dearest = {pair: max(table[pair] for table in prices) for pair in prices[0]}
         price = [[0.0 if isinstance(c, tuple) else dearest[m, c] * max(weights) for c in options] for m in made]
-        self._add((producer[0], copy), np.array(price))
-        for (site, _), states, weight, seconds in zip(uses, wanted, weights, prices, strict=True):
+        tables: list[tuple[tuple[int, ...], np.ndarray]] = [((0, copy), np.array(price))]
+        for number, (states, weight, seconds) in enumerate(zip(wanted, weights, prices, strict=True), 1):
             near = [[FORBIDDEN if isinstance(c, tuple) else seconds[c, w] * weight for c in options] for w in states]
             costs = [[[min(seconds[m, w] * weight, n) for n in near[i]] for i, w in enumerate(states)] for m in made]
-            self._add((producer[0], site, copy), np.array(costs))
+            tables.append(((0, number, copy), np.array(costs)))
+        return _Edge(len(options), tables)
 
     def _add_uses(self, maker: Site, uses: list[tuple[int, int]]) -> None:
         """What is required of a value for its users holds where they read it."""
@@ -167,8 +204,13 @@ class AxisProblem:
         times *= BEHIND if user.node.attrs.get("as_result") else 1.0
         return times * (SAME_EDGE if use in self.view.moved else 1.0)
 
+    def _price_key(self, value: Value, use: tuple[int, int], times: float) -> tuple[float, bool, int]:
+        """What the price of an edge depends on beside its states: bytes, whether an argument is moved, and devices of other axes."""
+        is_argument = value in self.placed and not self._is_image(use)
+        return self.view.used_bytes(use) * times, is_argument, self.view.reduced.get(use, 1)
+
     def _prices(
-        self, value: Value, use: tuple[int, int], times: float, states: tuple[State, ...]
+        self, nbytes: float, is_argument: bool, together: int, states: tuple[State, ...]
     ) -> dict[tuple[State, State], float]:
         """Seconds between all states that occur at the ends of the edges of a value.
 
@@ -176,8 +218,7 @@ class AxisProblem:
         To reduce among m devices of other axes and n of this one moves 2 (mn - 1) / mn of the bytes: a share of
         2 (n - 1) / n / m more than without this axis.
         """
-        nbytes, is_argument = self.view.used_bytes(use) * times, value in self.placed and not self._is_image(use)
-        key = nbytes, is_argument, self.view.reduced.get(use, 1), states
+        key = nbytes, is_argument, together, states
         if key not in self.known_prices:
             self.known_prices[key] = self._prices_between(*key)
         return self.known_prices[key]
@@ -211,5 +252,6 @@ class AxisProblem:
         if len(variables) > 1 and variables[0] == variables[1]:
             costs = np.array([costs[i, i] for i in range(costs.shape[0])])
             variables = (variables[0], *variables[2:])
-        order = sorted(range(len(variables)), key=lambda i: variables[i])
-        self.tables.append(Table(tuple(variables[i] for i in order), np.transpose(costs, order)))
+        order = tuple(sorted(range(len(variables)), key=lambda i: variables[i]))
+        _, turned = self.known_turns.setdefault((id(costs), order), (costs, np.transpose(costs, order)))
+        self.tables.append(Table(tuple(variables[i] for i in order), turned))

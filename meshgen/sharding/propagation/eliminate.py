@@ -86,6 +86,7 @@ class _Elimination:
         self.neighbours: list[set[int]] = [set() for _ in sizes]
         self.order: list[tuple[int, tuple[int, ...], Any]] = []  # variable, neighbours, best label for theirs
         self.arrays: dict[tuple[tuple[int, ...], bytes], Array] = {}  # equal ones are the same
+        self.seen: dict[int, tuple[Array, Array]] = {}  # arrays by identity, and those that they are equal to
         self.joins: dict[tuple[Any, ...], tuple[Any, Array]] = {}  # best labels and least costs of what was joined
         self.wide = 0  # cells of the wide ones among them
         self.constant = 0.0
@@ -131,9 +132,11 @@ class _Elimination:
     def _insert(self, table: Table) -> None:
         if not table.variables:
             self.constant += float(table.costs)
-        digest = blake2b(table.costs.tobytes()).digest()
-        costs = self.arrays.setdefault((table.costs.shape, digest), table.costs)
-        table = Table(table.variables, costs)
+        if (known := self.seen.get(id(table.costs))) is None:
+            digest = blake2b(table.costs.tobytes()).digest()
+            known = table.costs, self.arrays.setdefault((table.costs.shape, digest), table.costs)
+            self.seen[id(table.costs)] = known
+        table = Table(table.variables, known[1])
         for variable in table.variables:
             self.tables[variable].append(table)
             self.neighbours[variable].update(o for o in table.variables if o != variable)
