@@ -7,11 +7,13 @@ their types.
 from __future__ import annotations
 
 import sys
+import time
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 __version__ = "0.1.0"
+IMPORTED_AT = time.perf_counter()  # with imports begins what a command takes
 
 _PLACES = {
     "meshgen.api": ("advise", "compile", "load", "lower", "simulate"),

@@ -92,14 +92,14 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
          out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
          sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
          memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
-         progress: Progress | None = None) -> Executable:  # fmt: skip
-    """As `compile`, without building binaries."""
+         progress: Progress | None = None, timing: Timing | None = None) -> Executable:  # fmt: skip
+    """As `compile`, without building binaries; counts into `timing`, if one is given."""
     if progress is not None and not callable(progress):
         raise UsageError(Diagnostic("MG0001", f"progress={progress!r:.60} is no function of (what, done, total)"))
     wishes: dict[str, Any] = {"args": args, "in_specs": in_specs, "out_specs": out_specs, "donate": donate}
     others: dict[str, Any] = {
         "target": target, "arguments": arguments, "sizes": sizes, "strict": strict, "memory_limit": memory_limit,
-        "skip": skip,
+        "skip": skip, "timing": timing or Timing(),
     }  # fmt: skip
     if (several := programs_of(graph, entry)) is not None:
         return _plan_entries(several, mesh, wishes, others, progress)
@@ -121,10 +121,9 @@ def _plan_entries(programs: Mapping[str, tuple[Any, str]], mesh: Meshes, wishes:
 
 def _plan_one(graph: Any, entry: str, wishes: Mapping[str, Any], progress: Progress | None, *, mesh: Meshes, target: str,
               arguments: str, sizes: Sequence[Mapping[str, Any]], strict: bool | Sequence[str | int],
-              memory_limit: int | None, skip: Sequence[str]) -> Executable:  # fmt: skip
+              memory_limit: int | None, skip: Sequence[str], timing: Timing) -> Executable:  # fmt: skip
     """As `plan`, of one function."""
     options = Options(target, _text(arguments, "arguments"), _strict(strict), memory_limit, _names(skip, "skip"))
-    timing = Timing()
     with timing.of("import"):
         module, signature = read(graph, mesh, entry=entry, **wishes)
     args = wishes["args"]
@@ -203,7 +202,7 @@ def _plan_parts(
         for number, part in enumerate(stages["fuse"].parts):
             own = {"import": split[number]} if split else {}
             own |= {stage: module.parts[number] for stage, module in stages.items() if module.parts}
-            parts.append(Executable(own, make_schedule(part, options), options, Timing()))
+            parts.append(Executable(own, make_schedule(part, options), options, timing))
         timeline = check_parts([part.plan for part in parts], [part.mesh for part in parts])
     return PartsExecutable(stages, parts, timeline, options, timing, signature)
 

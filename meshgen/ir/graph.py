@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import ml_dtypes
@@ -79,7 +80,7 @@ class TensorType:
     def rank(self) -> int:
         return len(self.shape)
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """The shape where all sizes are known. Raises OpenSizeError otherwise."""
         known = tuple(size for size in self.shape if size is not None)
@@ -87,7 +88,7 @@ class TensorType:
             raise OpenSizeError(f"{self} has sizes that are unknown until load")
         return known
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of elements."""
         return math.prod(self.sizes)
@@ -96,7 +97,7 @@ class TensorType:
     def numpy_dtype(self) -> np.dtype[Any]:
         return DTYPES[self.dtype]
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         return self.size * DTYPES[self.dtype].itemsize
 

@@ -196,7 +196,15 @@ class Exporter:
         self.bodies: dict[Block, tuple[Graph, Exporter]] = outer.bodies if outer else {}
         self._before: list[Operation] = []
         self._values: dict[Value, SSAValue] = {}
-        self._types: dict[tuple[TensorType, Sharding | None], builtin.TensorType[Any]] = {}
+        self._types: dict[tuple[TensorType, Sharding | None, int], builtin.TensorType[Any]] = (
+            outer._types if outer else {}
+        )
+
+    def apart(self) -> Exporter:
+        """One for nodes of the same module whose values are not those of the text."""
+        found = Exporter(self.module)
+        found._types = self._types
+        return found
 
     def mesh_of(self, sharding: Sharding) -> Mesh:
         """The mesh that a sharding is over."""
@@ -239,11 +247,12 @@ class Exporter:
 
     def tensor(self, kind: TensorType, sharding: Sharding | None = None) -> builtin.TensorType[Any]:
         """The xDSL type of a tensor."""
-        if (found := self._types.get((kind, sharding))) is None:
+        key = kind, sharding, id(self.mesh)
+        if (found := self._types.get(key)) is None:
             shape = [builtin.DYNAMIC_INDEX if size is None else size for size in kind.shape]
             encoding = TYPE_ENCODERS[-1](sharding, self.mesh) if sharding and TYPE_ENCODERS else None
             found = builtin.TensorType(element_type(kind.dtype), shape, encoding or builtin.NoneAttr())
-            self._types[kind, sharding] = found
+            self._types[key] = found
         return found
 
     def before(self, operation: Operation) -> None:

@@ -14,7 +14,8 @@ from io import StringIO
 from typing import Any
 
 import numpy as np
-from xdsl.ir import SSAValue
+from xdsl.dialects.builtin import TensorType
+from xdsl.ir import Attribute, SSAValue
 from xdsl.printer import Printer
 
 from meshgen.ir.graph import Node
@@ -25,6 +26,9 @@ _QUOTED = f'"{_REASONS}"'
 _MARK = "\0"  # around the numbers of values in a pattern's text: printed text has no such character
 _ESCAPES = {byte: f"\\{byte:02X}" for byte in (*range(0x20), 0x22, *range(0x7F, 0x100))} | {0x5C: "\\\\"}
 _MOST_BYTES = 64  # of an array among a node's attributes: larger ones are hardly equal
+
+Types = dict[int, tuple[Attribute, str]]
+"""The texts of types by identity of the type, which so stays."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +50,7 @@ class Patterns:
     def __init__(self) -> None:
         self._found: dict[Hashable, Pattern | None] = {}
         self._kinds: dict[Hashable, int] = {}
+        self.types: Types = {}
 
     def of(self, node: Node, exporter: Exporter) -> Pattern | None:
         """The pattern of a node; None where it has to be printed by itself."""
@@ -55,7 +60,7 @@ class Patterns:
         try:
             return self._found[key]
         except KeyError:
-            found = self._found[key] = _pattern(node, Exporter(exporter.module))
+            found = self._found[key] = _pattern(node, exporter.apart(), self.types)
             return found
 
     def _key(self, node: Node, exporter: Exporter) -> Hashable:
@@ -81,7 +86,23 @@ def _text_of(attrs: dict[str, Any]) -> str | None:
 
 
 class QuickPrinter(Printer):
-    """xDSL's printer, which writes a string at once and not byte by byte."""
+    """xDSL's printer, which writes a string at once and not byte by byte, and each tensor type that it `knows` as it was written before."""
+
+    def __init__(self, known: Types) -> None:
+        self.text = StringIO()
+        super().__init__(stream=self.text)
+        self._known = known
+
+    def print_attribute(self, attribute: Attribute) -> None:
+        if not isinstance(attribute, TensorType):
+            super().print_attribute(attribute)
+            return
+        if (found := self._known.get(id(attribute))) is None:
+            text = StringIO()
+            printer = Printer(stream=text)
+            printer.print_attribute(attribute)
+            found = self._known[id(attribute)] = attribute, text.getvalue()
+        self.print_string(found[1])
 
     def print_bytes_literal(self, bytestring: bytes) -> None:
         self.print_string(quoted(bytestring))
@@ -95,9 +116,8 @@ def quoted(content: bytes) -> str:
 class _MarkPrinter(QuickPrinter):
     """Prints marks instead of names: the number of a value among `values`, others behind them."""
 
-    def __init__(self, values: Sequence[SSAValue]) -> None:
-        self.text = StringIO()
-        super().__init__(stream=self.text)
+    def __init__(self, values: Sequence[SSAValue], known: Types) -> None:
+        super().__init__(known)
         self.values = list(values)
 
     def print_ssa_value(self, value: SSAValue) -> str:
@@ -108,7 +128,7 @@ class _MarkPrinter(QuickPrinter):
         return mark
 
 
-def _pattern(node: Node, exporter: Exporter) -> Pattern | None:
+def _pattern(node: Node, exporter: Exporter, types: Types) -> Pattern | None:
     """Print a node on values that stand for its own, each operand for itself; `exporter` is for it alone."""
     plan = node.sharding
     node = replace(node, operands=[replace(value) for value in node.operands])
@@ -116,7 +136,7 @@ def _pattern(node: Node, exporter: Exporter) -> Pattern | None:
         node.sharding = replace(plan, why=(_REASONS,))
     operations = exporter.operations(node)
     own = [exporter.ssa(value) for value in (*node.operands, *node.results)]
-    printer = _MarkPrinter(own)
+    printer = _MarkPrinter(own, types)
     for number, operation in enumerate(operations):
         printer.print_string("\n" if number else "")
         printer.print_op(operation)

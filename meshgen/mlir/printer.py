@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from io import StringIO
 
 from xdsl.dialects import func
 from xdsl.ir import Block, SSAValue
@@ -22,10 +21,9 @@ class TextPrinter(QuickPrinter):
     """
 
     def __init__(self, exporter: Exporter) -> None:
-        self.text = StringIO()
-        super().__init__(stream=self.text)
         self._exporter = exporter
         self._patterns = Patterns()
+        super().__init__(self._patterns.types)
         self._given: list[dict[SSAValue | Value, str]] = [{}]
         self._taken: list[set[str]] = [set()]
         self._numbers = [0]

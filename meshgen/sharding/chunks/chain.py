@@ -55,9 +55,10 @@ class Flow:
         self._producers, self._uses, self._among = graph.producers(), graph.uses(), among
         self._loops: dict[tuple[Node, int, int, int | None], Loop | None] = {}
         self._of_forms: dict[
-            tuple[Form, int, int, int | None], Loop | None
+            tuple[int, int, int, int | None], Loop | None
         ] = {}  # of equal nodes, as layers repeat them
-        self._forms: dict[Node, Form | None] = {}
+        self._numbers: dict[Form, int] = {}
+        self._forms: dict[Node, int | None] = {}  # the numbers of nodes' forms
 
     def grow(self, seeds: Sequence[Seed], count: int, *, through_dots: bool) -> Chain:
         """The chain of some collectives in `count` chunks; empty where none can be cut.
@@ -103,7 +104,8 @@ class Flow:
 
     def _loop_of_form(self, node: Node, dim: int, count: int, operand: int | None) -> Loop | None:
         if node not in self._forms:
-            self._forms[node] = form_of(node)
+            form = form_of(node)
+            self._forms[node] = None if form is None else self._numbers.setdefault(form, len(self._numbers))
         form = self._forms[node]
         if form is None:
             return _loop(node, dim, count, operand)
