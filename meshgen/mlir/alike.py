@@ -35,6 +35,7 @@ class Lines:
     def __init__(self, content: str) -> None:
         self._content = content
         self._known: dict[tuple[str, ...], Operation] = {}
+        self.like: dict[Operation, Operation] = {}  # of what was read again: what it is like
 
     def at(self, start: int, place: Sequence[str]) -> Line | None:
         """The line that begins there; None where what stands there is no such line.
@@ -60,6 +61,7 @@ class Lines:
             attributes=dict(known.attributes),
         )  # fmt: skip
         made.location = known.location
+        self.like[made] = known
         return made
 
     def read(self, line: Line, operation: Operation, names: Iterable[str], end: int) -> None:

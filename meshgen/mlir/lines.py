@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.printer import Printer
 
-from meshgen.ir.graph import Node
+from meshgen.ir.graph import Module, Node
 from meshgen.mlir.conversion import Exporter
 
 _REASONS = "@reasons@"  # what stands in a pattern for the reasons of a plan
@@ -45,9 +45,10 @@ class Pattern:
 
 
 class Patterns:
-    """The patterns of nodes by module and by all that the lines depend on beside names and reasons."""
+    """The patterns of nodes by all that the lines depend on beside names and reasons. Stages of a program may share them."""
 
     def __init__(self) -> None:
+        self._modules: dict[int, Module] = {}  # those whose identity is in keys, which so stay
         self._found: dict[Hashable, Pattern | None] = {}
         self._kinds: dict[Hashable, int] = {}
         self.types: Types = {}
@@ -71,7 +72,10 @@ class Patterns:
         decided = plan and (plan.operands, plan.results, plan.option, bool(plan.why))
         values = [self._kinds.setdefault((v.type, v.sharding), len(self._kinds)) for v in node.operands]
         values += [-1 - self._kinds.setdefault((v.type, v.sharding), len(self._kinds)) for v in node.results]
-        return id(exporter.module), node.op, attrs, decided, tuple(values)
+        module = exporter.module
+        self._modules[id(module)] = module
+        place = id(module) if module.meshes else id(module.mesh)
+        return place, node.op, attrs, decided, tuple(values)
 
 
 def _text_of(attrs: dict[str, Any]) -> str | None:

@@ -308,7 +308,10 @@ def _slot_attributes(module: Module, name: str, side: str) -> dict[str, Attribut
     """The attributes of all arguments or results as a property; none where no writer has any."""
     values = module.graph.inputs if side == "in" else module.graph.outputs
     slots = [Slot(side, index, value.type, value.loc) for index, value in enumerate(values)]
-    found = [{k: v for w in registries.ARG_ATTR_WRITERS for k, v in w(module, slot).items()} for slot in slots]
+    found: list[dict[str, Attribute]] = [{} for _ in slots]
+    for writer in registries.ARG_ATTR_WRITERS:
+        for attributes, written in zip(found, writer(module, slots), strict=True):
+            attributes |= written
     if not any(found):
         return {}
     return {name: builtin.ArrayAttr([builtin.DictionaryAttr(each) for each in found])}

@@ -81,7 +81,7 @@ class TextParser(Parser):
         self._names: dict[SSAValue, str] = {}
         self._tensor_types: dict[str, TypeAttribute] = {}
         self._first_uses: dict[str, int] = {}
-        self._lines = Lines(text)
+        self.lines = Lines(text)
 
     def location_at(self, position: int) -> Location:
         """Line and column of a position in the text."""
@@ -130,15 +130,15 @@ class TextParser(Parser):
 
     def parse_operation(self) -> Operation:
         start = self._current_token.span.start
-        line = self._lines.at(start, self._parser_state.dialect_stack)
-        if line and (operation := self._lines.again(line, self.ssa_values)):
+        line = self.lines.at(start, self._parser_state.dialect_stack)
+        if line and (operation := self.lines.again(line, self.ssa_values)):
             span = Span(start, start + 1 + len(line.result), self.lexer.input)
             self._register_ssa_definition(line.result, operation.results, span)
             self._resume_from(line.next)
         else:
             operation = super().parse_operation()
             if line:
-                self._lines.read(line, operation, map(self.name_of, operation.operands), self._current_token.span.start)
+                self.lines.read(line, operation, map(self.name_of, operation.operands), self._current_token.span.start)
         self._positions[operation] = start
         return operation
 

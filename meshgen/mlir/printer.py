@@ -20,9 +20,9 @@ class TextPrinter(QuickPrinter):
     A name that is taken already in the function gets a suffix, a number the next free one.
     """
 
-    def __init__(self, exporter: Exporter) -> None:
+    def __init__(self, exporter: Exporter, patterns: Patterns) -> None:
         self._exporter = exporter
-        self._patterns = Patterns()
+        self._patterns = patterns
         super().__init__(self._patterns.types)
         self._given: list[dict[SSAValue | Value, str]] = [{}]
         self._taken: list[set[str]] = [set()]
