@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from meshgen.ir.forms import Form, form_of
@@ -78,18 +78,21 @@ class Flow:
                     continue
                 loops[node] = loop
                 if through_dots or node.op != "dot_general":
-                    waiting += self._neighbours(node, loop, count)
+                    waiting += self._neighbours(node, loop, count, loops)
             parts.append([*loops][before:])
         return Chain(count, loops, [part for part in parts if part])
 
-    def _neighbours(self, node: Node, loop: Loop, count: int) -> Iterator[tuple[Node, Loop | None]]:
-        """Who makes rows that a node in chunks takes, and who takes rows that it makes, with the loops that run over these."""
+    def _neighbours(
+        self, node: Node, loop: Loop, count: int, known: Container[Node]
+    ) -> Iterator[tuple[Node, Loop | None]]:
+        """Who makes rows that a node in chunks takes, and who takes rows that it makes, with the loops that run over these; not the `known`."""
         for value, dim in zip(node.operands, loop.operands, strict=True):
             maker = self._producers.get(value)
-            if maker is not None and dim is not None:
+            if maker is not None and dim is not None and maker not in known:
                 yield maker, self.loop(maker, dim, count)
         for user, number in self._uses[node.result]:
-            yield user, self.loop(user, loop.result, count, number)
+            if user not in known:
+                yield user, self.loop(user, loop.result, count, number)
 
     def loop(self, node: Node, dim: int, count: int, operand: int | None = None) -> Loop | None:
         """The loop of a node along a dim of its result (of an operand), if it can be cut into chunks.

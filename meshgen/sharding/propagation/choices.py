@@ -7,7 +7,7 @@ estimated time of that. A value with several users may have one resharded copy t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -39,7 +39,10 @@ class AxisSolution:
     is_exact: bool
 
 
-def edges(sites: list[Site]) -> list[tuple[Value, tuple[int, int], list[tuple[int, int]]]]:
+Edge = tuple[Value, tuple[int, int], list[tuple[int, int]]]
+
+
+def edges(sites: list[Site]) -> list[Edge]:
     """Per value that is used: (site, result) that makes it, [(site, operand)] that use it."""
     makers: dict[Value, tuple[int, int]] = {}
     uses: dict[Value, list[tuple[int, int]]] = {}
@@ -83,8 +86,10 @@ class _Edge:
 class AxisProblem:
     """Variables: one per site with more than one label, one per shared copy. Tables: work, wishes, edges."""
 
-    def __init__(self, sites: list[Site], link: Link, labels: list[list[Label]], view: View) -> None:
-        self.sites, self.link, self.labels, self.view = sites, link, labels, view
+    def __init__(
+        self, sites: list[Site], link: Link, labels: list[list[Label]], view: View, joints: Sequence[Edge]
+    ) -> None:
+        self.sites, self.link, self.labels, self.view, self.joints = sites, link, labels, view, joints
         self.sizes = [len(options) for options in labels]
         self.tables: list[Table] = []
         self.placed = _placed(sites)
@@ -98,7 +103,7 @@ class AxisProblem:
     def solve(self) -> AxisSolution:
         for number, site in enumerate(self.sites):
             self._add((number,), self._costs(site, self.labels[number]))
-        for value, producer, uses in edges(self.sites):
+        for value, producer, uses in self.joints:
             self._add_edge(value, producer, uses)
             self._add_uses(self.sites[producer[0]], uses)
         solution = cheapest(self.sizes, self.tables)
@@ -249,9 +254,14 @@ class AxisProblem:
 
     def _add(self, variables: tuple[int, ...], costs: np.ndarray) -> None:
         """A table, with a site that occurs twice taken on its diagonal and the array axes in order of variable."""
-        if len(variables) > 1 and variables[0] == variables[1]:
+        if len(variables) == 1:
+            self.tables.append(Table(variables, costs))
+            return
+        if variables[0] == variables[1]:
             costs = np.array([costs[i, i] for i in range(costs.shape[0])])
             variables = (variables[0], *variables[2:])
         order = tuple(sorted(range(len(variables)), key=lambda i: variables[i]))
-        _, turned = self.known_turns.setdefault((id(costs), order), (costs, np.transpose(costs, order)))
-        self.tables.append(Table(tuple(variables[i] for i in order), turned))
+        key = id(costs), order
+        if key not in self.known_turns:
+            self.known_turns[key] = costs, np.transpose(costs, order)
+        self.tables.append(Table(tuple(variables[i] for i in order), self.known_turns[key][1]))

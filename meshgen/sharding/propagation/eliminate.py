@@ -184,8 +184,8 @@ class _Elimination:
         return total
 
     def _drop(self, variable: int) -> None:
-        gone = self.tables[variable]
-        self.tables[variable] = []
+        gone = {id(table) for table in self.tables[variable]}
         for other in self.neighbours[variable]:
-            self.tables[other] = [t for t in self.tables[other] if not any(t is g for g in gone)]
+            self.tables[other] = [t for t in self.tables[other] if id(t) not in gone]
             self.neighbours[other] = {v for t in self.tables[other] for v in t.variables if v != other}
+        self.tables[variable] = []
