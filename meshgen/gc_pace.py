@@ -11,7 +11,7 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
-NEW_OBJECTS = 200_000  # between two collections of the youngest; Python's own pace is 700 to 2000
+NEW_OBJECTS = 1_000_000  # between two collections of the youngest, some 100 MB; Python's own pace is 700 to 2000
 _lock = threading.Lock()
 _entered: list[tuple[int, int, int]] = []  # the caller's pace, once for everyone who is within
 
