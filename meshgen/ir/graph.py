@@ -76,6 +76,17 @@ class TensorType:
     shape: tuple[int | None, ...]
     dtype: str
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.shape, self.dtype))
+
+    def __reduce__(self) -> tuple[type[TensorType], tuple[Any, ...]]:
+        """What is remembered stays here: texts have other hashes in another process."""
+        return TensorType, (self.shape, self.dtype)
+
     @property
     def rank(self) -> int:
         return len(self.shape)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -25,8 +25,7 @@ WORTH_A_ROUND = 1e-3  # while it gets cheaper by this part
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Costs over the labels of `variables`, one array axis each, in rising order of variable."""
 
     variables: tuple[int, ...]
@@ -136,7 +135,8 @@ class _Elimination:
             digest = blake2b(table.costs.tobytes()).digest()
             known = table.costs, self.arrays.setdefault((table.costs.shape, digest), table.costs)
             self.seen[id(table.costs)] = known
-        table = Table(table.variables, known[1])
+        if known[1] is not table.costs:
+            table = Table(table.variables, known[1])
         for variable in table.variables:
             self.tables[variable].append(table)
             self.neighbours[variable].update(o for o in table.variables if o != variable)
