@@ -116,7 +116,7 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
     said = _wishes_by_value(nodes, wishes)
     joined = {value for node, *_ in nodes if node.op == "concatenate" for value in node.operands}
     makers = {value: node for node, *_ in nodes for value in node.results}
-    kinds = _Kinds(joined, makers)
+    kinds = Kinds(joined, makers)
     for node, times, manual in nodes:
         wish = wishes.get(id(node)) or wish_of(node)
         if node.op == "sharding_group":
@@ -142,7 +142,7 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
     return found
 
 
-class _Kinds:
+class Kinds:
     """The rules of nodes, and what sites are alike; equal rules of one form of node are made once.
 
     `joined` are the operands of concatenations, `makers` say which node makes a value.
