@@ -131,6 +131,7 @@ class _Elimination:
     def _insert(self, table: Table) -> None:
         if not table.variables:
             self.constant += float(table.costs)
+            return
         if (known := self.seen.get(id(table.costs))) is None:
             digest = blake2b(table.costs.tobytes()).digest()
             known = table.costs, self.arrays.setdefault((table.costs.shape, digest), table.costs)
