@@ -65,13 +65,8 @@ class Lines:
         return made
 
     def read(self, line: Line, operation: Operation, names: Iterable[str], end: int) -> None:
-        """Keep what a line was read as: an operation on the values in it, in their order, and nothing behind the line.
-
-        Constants are not kept: each has its own array.
-        """
+        """Keep what a line was read as: an operation on the values in it, in their order, and nothing behind the line."""
         is_whole = end == line.next and not operation.regions and not operation.successors
-        is_plain = (
-            len(operation.results) == 1 and bool(line.names) and not any(part.startswith("#") for part in line.key)
-        )
+        is_plain = len(operation.results) == 1 and not any(part.startswith("#") for part in line.key)
         if is_whole and is_plain and list(names) == line.names:
             self._known[line.key] = operation

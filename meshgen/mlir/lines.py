@@ -18,7 +18,7 @@ from xdsl.dialects.builtin import TensorType
 from xdsl.ir import Attribute, SSAValue
 from xdsl.printer import Printer
 
-from meshgen.ir.graph import Module, Node
+from meshgen.ir.graph import Module, Node, Value
 from meshgen.mlir.conversion import Exporter
 
 _REASONS = "@reasons@"  # what stands in a pattern for the reasons of a plan
@@ -51,6 +51,7 @@ class Patterns:
         self._modules: dict[int, Module] = {}  # those whose identity is in keys, which so stay
         self._found: dict[Hashable, Pattern | None] = {}
         self._kinds: dict[Hashable, int] = {}
+        self._values: dict[Value, int] = {}  # the kinds of values
         self.types: Types = {}
 
     def of(self, node: Node, exporter: Exporter) -> Pattern | None:
@@ -70,12 +71,17 @@ class Patterns:
             return None
         plan = node.sharding
         decided = plan and (plan.operands, plan.results, plan.option, bool(plan.why))
-        values = [self._kinds.setdefault((v.type, v.sharding), len(self._kinds)) for v in node.operands]
-        values += [-1 - self._kinds.setdefault((v.type, v.sharding), len(self._kinds)) for v in node.results]
+        known, values = self._values, [*node.operands, *node.results]
+        kinds = [known[value] if value in known else self._kind(value) for value in values]
         module = exporter.module
         self._modules[id(module)] = module
         place = id(module) if module.meshes else id(module.mesh)
-        return place, node.op, attrs, decided, tuple(values)
+        return place, node.op, attrs, decided, len(node.operands), *kinds
+
+    def _kind(self, value: Value) -> int:
+        """A number for a value's type and sharding."""
+        kind = self._values[value] = self._kinds.setdefault((value.type, value.sharding), len(self._kinds))
+        return kind
 
 
 def _text_of(attrs: dict[str, Any]) -> str | None:
@@ -96,6 +102,13 @@ class QuickPrinter(Printer):
         self.text = StringIO()
         super().__init__(stream=self.text)
         self._known = known
+
+    def print_string(self, text: str, *, indent: int | None = None) -> None:
+        """Lines and columns, which xDSL counts for its messages, are not."""
+        if "\n" in text:
+            super().print_string(text, indent=indent)
+        else:
+            self.text.write(text)
 
     def print_attribute(self, attribute: Attribute) -> None:
         if not isinstance(attribute, TensorType):
