@@ -146,8 +146,8 @@ class _Elimination:
         variables = tuple(sorted({variable, *self.neighbours[variable]}))
         axis = variables.index(variable)
         places = {v: place for place, v in enumerate(variables)}
-        parts = [(id(t.costs), tuple(places[v] for v in t.variables)) for t in self.tables[variable]]
-        key = (axis, tuple(self.sizes[v] for v in variables), *parts)
+        parts = [(id(t.costs), *[places[v] for v in t.variables]) for t in self.tables[variable]]
+        key = (axis, *[self.sizes[v] for v in variables], *parts)
         if key not in self.joins:
             costs = self._join(variable, variables)
             best = costs.argmin(axis=axis).astype(np.min_scalar_type(self.sizes[variable]))
