@@ -170,7 +170,9 @@ class AxisProblem:
         for places, costs in edge.tables:
             self._add(tuple(numbers[place] for place in places), costs)
 
-    def _edge(self, made: list[State], wanted: list[list[State]], priced: list[Any], weights: list[float]) -> _Edge:
+    def _edge(
+        self, made: list[State], wanted: list[list[State]], priced: list[tuple[float, bool, int]], weights: list[float]
+    ) -> _Edge:
         """The tables of an edge from what makes a value (place 0) to its uses (1 and on), and to the shared copy (the last place)."""
         states = tuple(dict.fromkeys(state for side in (made, *wanted) for state in side))
         prices = [self._prices(*each, states) for each in priced]
