@@ -16,7 +16,7 @@ from pathlib import Path
 
 from meshgen.cli import COMMANDS, JSON_HELP, main
 from meshgen.errors import CODES
-from meshgen.mlir import text
+from meshgen.mlir.families import dialects
 from meshgen.mlir.registries import IMPORTERS
 from meshgen.ops.registry import OPS, with_meaning
 from meshgen.reports.cost_model import COLUMNS, cost_model_rows
@@ -68,7 +68,7 @@ def operations() -> str:
 
 def _upstream() -> str:
     """What is read of upstream's payload dialects."""
-    assert text.parse_text is not None  # importing it fills the table of importers
+    dialects()  # fills the table of importers
     parts = [
         "## Upstream's dialects\n\nThese are read as the operations above; any other one is refused with its place.\n"
     ]

@@ -7,11 +7,14 @@ their types.
 from __future__ import annotations
 
 import sys
+import time
 from importlib import import_module
+from importlib.util import find_spec
 from types import ModuleType
 from typing import Any
 
 __version__ = "0.1.0"
+IMPORTED_AT = time.perf_counter()  # with imports begins what a command takes
 
 _PLACES = {
     "meshgen.api": ("advise", "compile", "load", "lower", "simulate"),
@@ -34,7 +37,7 @@ def __getattr__(name: str) -> Any:
     """A public name, or an operation of the tracer (`matmul`, `softmax`, ...)."""
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
-    if not name.startswith("_"):
+    if not name.startswith("_") and not find_spec(f"{__name__}.{name}"):  # what is no module: those are imported
         operations: dict[str, Any] = import_module("meshgen.frontend.tracer").OPS
         if name in operations:
             return operations[name]

@@ -99,6 +99,7 @@ from meshgen.spec import P as P
 from meshgen.spec import Sharding as Sharding
 
 __version__: str
+IMPORTED_AT: float
 abs = abs_
 all = all_
 any = any_

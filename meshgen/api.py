@@ -24,20 +24,18 @@ from meshgen.frontend.tracer.callers import at_callers_line
 from meshgen.ir.graph import Module
 from meshgen.mesh import Meshes, meshes_of
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages, verify_program
-from meshgen.runtime import loading
-from meshgen.runtime.module import LoadedModule
-from meshgen.runtime.open_module import OpenModule
 from meshgen.runtime.sizes import Given, Sizes, bound
 from meshgen.simulator.machine import DEFAULT_MACHINE, Machine
-from meshgen.simulator.simulation import Scheduled, Simulation
-from meshgen.simulator.simulation import simulate as _simulate
-from meshgen.simulator.timeline import Conditions
 from meshgen.sizes.program import given_types, has_open_results, input_names, with_shapes
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # what runs and simulates modules is imported by who does: compiling one needs none of it
     from meshgen.reports.advice import Advice
+    from meshgen.runtime.module import LoadedModule
+    from meshgen.runtime.open_module import OpenModule
+    from meshgen.simulator.simulation import Simulation
+    from meshgen.simulator.timeline import Conditions
 
-__all__ = ["EntriesExecutable", "Executable", "LoadedModule", "OpenExecutable", "compile", "load", "lower", "read"]
+__all__ = ["EntriesExecutable", "Executable", "OpenExecutable", "compile", "load", "lower", "read"]
 
 
 @at_callers_line
@@ -94,14 +92,14 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
          out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
          sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
          memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
-         progress: Progress | None = None) -> Executable:  # fmt: skip
-    """As `compile`, without building binaries."""
+         progress: Progress | None = None, timing: Timing | None = None) -> Executable:  # fmt: skip
+    """As `compile`, without building binaries; counts into `timing`, if one is given."""
     if progress is not None and not callable(progress):
         raise UsageError(Diagnostic("MG0001", f"progress={progress!r:.60} is no function of (what, done, total)"))
     wishes: dict[str, Any] = {"args": args, "in_specs": in_specs, "out_specs": out_specs, "donate": donate}
     others: dict[str, Any] = {
         "target": target, "arguments": arguments, "sizes": sizes, "strict": strict, "memory_limit": memory_limit,
-        "skip": skip,
+        "skip": skip, "timing": timing or Timing(),
     }  # fmt: skip
     if (several := programs_of(graph, entry)) is not None:
         return _plan_entries(several, mesh, wishes, others, progress)
@@ -123,10 +121,9 @@ def _plan_entries(programs: Mapping[str, tuple[Any, str]], mesh: Meshes, wishes:
 
 def _plan_one(graph: Any, entry: str, wishes: Mapping[str, Any], progress: Progress | None, *, mesh: Meshes, target: str,
               arguments: str, sizes: Sequence[Mapping[str, Any]], strict: bool | Sequence[str | int],
-              memory_limit: int | None, skip: Sequence[str]) -> Executable:  # fmt: skip
+              memory_limit: int | None, skip: Sequence[str], timing: Timing) -> Executable:  # fmt: skip
     """As `plan`, of one function."""
     options = Options(target, _text(arguments, "arguments"), _strict(strict), memory_limit, _names(skip, "skip"))
-    timing = Timing()
     with timing.of("import"):
         module, signature = read(graph, mesh, entry=entry, **wishes)
     args = wishes["args"]
@@ -202,7 +199,7 @@ def _plan_parts(
             own = {stage: module.parts[number] for stage, module in stages.items() if module.parts}
             decided = decisions_of(own["propagate"]) if "propagate" in own else None
             own = ({"import": decided.entered} if decided else {}) | own
-            parts.append(Executable(own, make_schedule(part, options), options, Timing()))
+            parts.append(Executable(own, make_schedule(part, options), options, timing))
         timeline = check_parts([part.plan for part in parts], [part.mesh for part in parts])
     return PartsExecutable(stages, parts, timeline, options, timing, signature)
 
@@ -255,6 +252,8 @@ def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int 
     """
     if devices is not None and (isinstance(devices, bool) or not isinstance(cast("Any", devices), int)):
         raise UsageError(Diagnostic("MG0001", f"devices={devices!r:.60} is no number of devices"))
+    from meshgen.runtime import loading
+
     return loading.load(
         path, mesh, entry=entry, devices=devices, mmap=mmap, specialise=specialised, verify_key=verify_key
     )
@@ -274,10 +273,12 @@ def simulate(program: Executable | LoadedModule, machine: str | Path | Machine =
         UsageError: MG0001 or MG0002, for a machine or a rank that is not there.
         ShardingError: MG0201, the size of a mesh axis is unknown.
     """
-    if isinstance(program, LoadedModule):
+    from meshgen.simulator import simulation
+
+    if not isinstance(program, Executable):
         program.require_sizes()
-    parts = [Scheduled(p.mesh, p.plan if isinstance(p, Executable) else p.schedule) for p in program.parts]
-    return _simulate(parts, machine, conditions, watch)
+    parts = [simulation.Scheduled(p.mesh, p.plan if isinstance(p, Executable) else p.schedule) for p in program.parts]
+    return simulation.simulate(parts, machine, conditions, watch)
 
 
 def specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:

@@ -7,11 +7,14 @@ missing; 70 internal error, with a reproducer's path; 130 interrupted.
 from __future__ import annotations
 
 import argparse
+import atexit
 import contextlib
 import difflib
+import gc
 import json
 import shlex
 import sys
+import time
 import traceback
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -19,6 +22,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+from meshgen import IMPORTED_AT
 from meshgen.commands.packages import install_line
 from meshgen.commands.streams import only_documents, open_missing, write_err, write_out
 from meshgen.errors import (
@@ -30,6 +34,7 @@ from meshgen.errors import (
     UsageError,
     program_place,
 )
+from meshgen.gc_pace import rarely_collecting
 from meshgen.printable import printable
 from meshgen.reproducers import MOST_BYTES, keep_reproducer
 
@@ -51,6 +56,7 @@ COMMANDS = {
 }
 JSON_HELP = "print one JSON document; what a Python program prints goes to stderr"
 INTERNAL_ERROR, INTERRUPTED = 70, 130
+_STARTED = [IMPORTED_AT]  # when the first command of this process began
 
 
 class Finished(Exception):
@@ -72,10 +78,11 @@ class Parser(argparse.ArgumentParser):
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code."""
+    began = _STARTED.pop() if _STARTED else time.perf_counter()
     words = list(sys.argv[1:] if argv is None else argv)
     open_missing()
     try:
-        code = _dispatch(words)
+        code = _dispatch(words, began)
         write_out()  # what the program itself has written may still be on its way
         return code
     except Finished as finished:
@@ -87,9 +94,9 @@ def main(argv: Sequence[str] | None = None) -> int:
         return _refused(told, "--json" in words) if told else _internal(error, words)
 
 
-def _dispatch(words: list[str]) -> int:
+def _dispatch(words: list[str], began: float) -> int:
     if words and words[0] in COMMANDS:
-        return _run(words[0], words[1:])
+        return _run(words[0], words[1:], began)
     if words and not words[0].startswith("-"):
         near = difflib.get_close_matches(words[0], COMMANDS, 1)
         hint = f"did you mean '{near[0]}'? " if near else ""
@@ -108,13 +115,19 @@ def _dispatch(words: list[str]) -> int:
     return 0
 
 
-def _run(command: str, words: list[str]) -> int:
-    """Run a command. Only its own module is imported; options may stand before, between and behind what has no name."""
+def _run(command: str, words: list[str], began: float) -> int:
+    """Run a command. Only its own module is imported; options may stand before, between and behind what has no name.
+
+    It finds when it `began`, on the clock of `time.perf_counter`, among its options.
+    """
     parser = Parser(prog=f"meshgen {command}", description=COMMANDS[command])
-    module = import_module(f"meshgen.commands.{command}")
+    atexit.register(gc.freeze)  # what is left is given back with the process: no need to look for cycles in it
+    with rarely_collecting():
+        module = import_module(f"meshgen.commands.{command}")
     module.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help=JSON_HELP)
     options = parser.parse_intermixed_args(words)
+    options.began = began
     from meshgen.commands.output import Output
 
     with only_documents() if options.json else contextlib.nullcontext():

@@ -11,14 +11,17 @@ import threading
 from collections.abc import Generator
 from contextlib import contextmanager
 
-NEW_OBJECTS = 200_000  # between two collections of the youngest; Python's own pace is 700 to 2000
+NEW_OBJECTS = 1_000_000  # between two collections of the youngest, some 100 MB; Python's own pace is 700 to 2000
 _lock = threading.Lock()
 _entered: list[tuple[int, int, int]] = []  # the caller's pace, once for everyone who is within
 
 
 @contextmanager
 def rarely_collecting() -> Generator[None]:
-    """Within it, in any thread, cycles are looked for once in `NEW_OBJECTS` new objects; then at the caller's pace again."""
+    """Within it, in any thread, cycles are looked for once in `NEW_OBJECTS` new objects; then at the caller's pace again.
+
+    What was made within counts as old then: the caller's next collection of the youngest does not walk it all.
+    """
     with _lock:
         _entered.append(_entered[0] if _entered else gc.get_threshold())
         if 0 < _entered[0][0] < NEW_OBJECTS:
@@ -29,4 +32,7 @@ def rarely_collecting() -> Generator[None]:
         with _lock:
             pace = _entered.pop()
             if not _entered:
+                if not gc.get_freeze_count():  # else what the caller has frozen would be thawed too
+                    gc.freeze()
+                    gc.unfreeze()
                 gc.set_threshold(*pace)

@@ -82,18 +82,33 @@ def unknown_passes(names: Iterable[str]) -> list[Diagnostic]:
 
 @dataclass
 class Timing:
-    """Seconds spent per stage, in the order in which they ran, and what each pass did."""
+    """Seconds spent per stage, in the order in which they began, and what each pass did.
+
+    What is timed within a stage does not count as that stage's.
+    """
 
     seconds: dict[str, float] = field(default_factory=dict)
     passes: dict[str, PassRecord] = field(default_factory=dict)
+    _around: list[str] = field(default_factory=list[str])
+    _since: float = 0.0  # when the innermost stage began, or went on
 
     @contextmanager
     def of(self, stage: str) -> Generator[None]:
-        begin = time.perf_counter()
+        self.seconds.setdefault(stage, 0.0)
+        self._count()
+        self._around.append(stage)
         try:
             yield
         finally:
-            self.seconds[stage] = self.seconds.get(stage, 0.0) + time.perf_counter() - begin
+            self._count()
+            self._around.pop()
+
+    def _count(self) -> None:
+        """Give the time since the last change to the innermost stage."""
+        now = time.perf_counter()
+        if self._around:
+            self.seconds[self._around[-1]] += now - self._since
+        self._since = now
 
 
 def _propagate(module: Module, options: Options, manager: PassManager) -> Module:

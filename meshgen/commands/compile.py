@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import time
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from meshgen import api
 from meshgen.commands.common import add_program, add_target, program_options, strict_option
@@ -16,6 +19,8 @@ from meshgen.compiled.executable import Executable
 from meshgen.compiled.kernels import kernel_records
 from meshgen.compiled.open_sizes import OpenExecutable
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.gc_pace import rarely_collecting
+from meshgen.pipeline import Timing
 from meshgen.reports.comms import comms_table
 from meshgen.reports.cost import cost_table
 from meshgen.reports.decisions import decisions
@@ -42,33 +47,34 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+@rarely_collecting()
 def run(options: argparse.Namespace, output: Output) -> int:
     refuse_place(Path(options.output))
+    chosen, strict = program_options(options), strict_option(options)
+    timing = Timing({"start": time.perf_counter() - options.began})
     with output.progress() as progress:
-        executable = api.plan(
-            **program_options(options), target=options.target, strict=strict_option(options), progress=progress
-        )
+        executable = api.plan(**chosen, target=options.target, strict=strict, progress=progress, timing=timing)
         specialise(executable, options, output)
         executable.build(progress)
-    executable.save(options.output)
-    _tell_warnings(executable, output)
-    if options.dump:
-        dump(executable, Path(options.dump))
-    if options.report:
-        executable.report(options.report)
-    _tell_all(executable, options.output, output)
+    with timing.of("save"):
+        executable.save(options.output)
+    with timing.of("report"):
+        _tell_warnings(executable, output)
+        if options.dump:
+            dump(executable, Path(options.dump))
+        if options.report:
+            executable.report(options.report)
+    if isinstance(executable, EntriesExecutable):
+        _tell_entries(executable, options.output, output)
+    elif isinstance(executable, OpenExecutable):
+        _tell_open(executable, options.output, output)
+    else:
+        with timing.of("report"):
+            record = _tell(executable, output)
+        _tell_end(executable, record, options.output, output)
     if options.timing:
         output.tables(pass_table(executable.passes))
     return 0
-
-
-def _tell_all(executable: Executable, path: str, output: Output) -> None:
-    if isinstance(executable, EntriesExecutable):
-        _tell_entries(executable, path, output)
-    elif isinstance(executable, OpenExecutable):
-        _tell_open(executable, path, output)
-    else:
-        _tell(executable, path, output)
 
 
 def _tell_warnings(executable: Executable, output: Output) -> None:
@@ -78,8 +84,8 @@ def _tell_warnings(executable: Executable, output: Output) -> None:
         output.note(f"note: no code can be generated for {names}: they run on the reference device's NumPy only")
 
 
-def _tell(executable: Executable, path: str, output: Output) -> None:
-    """The tables of a program without open sizes."""
+def _tell(executable: Executable, output: Output) -> Mapping[str, Any]:
+    """The tables of a program without open sizes, but for the last; returns what the document is to have, if one is asked for."""
     if found := [gather for part in executable.parts for gather in gathers(part)]:
         moved = bytes_text(sum(gather.ring_bytes for gather in found))
         output.note(
@@ -88,14 +94,19 @@ def _tell(executable: Executable, path: str, output: Output) -> None:
     kernels = kernel_records(executable)
     output.tables(
         comms_table(executable.comms), kernel_table(kernels), memory_table(executable.memory),
-        cost_table(executable.cost), seconds_table(executable.seconds),
+        cost_table(executable.cost),
     )  # fmt: skip
+    if not output.as_json:
+        return {}
+    return executable.record() | {"kernel_list": kernels, "passes": pass_records(executable.passes)}
+
+
+def _tell_end(executable: Executable, record: Mapping[str, Any], path: str, output: Output) -> None:
+    """Where time went, and what was written."""
+    output.tables(seconds_table(executable.seconds))
     size = Path(path).stat().st_size
     output.text(f"{executable.name} for {executable.place}, {executable.target}: {path}, {size} bytes")
-    output.document(
-        executable.record()
-        | {"output": path, "bytes": size, "kernel_list": kernels, "passes": pass_records(executable.passes)}
-    )
+    output.document({**record, "seconds": executable.seconds, "output": path, "bytes": size})
 
 
 def _tell_entries(executable: EntriesExecutable, path: str, output: Output) -> None:

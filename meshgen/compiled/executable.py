@@ -207,15 +207,10 @@ class Executable:
         """The program at a stage, as text that `meshgen opt` reads. Raises UsageError for a stage it lacks."""
         from meshgen.mlir.text import print_text
 
-        if isinstance(cast("Any", stage), str) and stage == "schedule":
-            return print_text(self.scheduled())
-        if not isinstance(cast("Any", stage), str) or stage not in self.stages:
-            raise UsageError(
-                Diagnostic(
-                    "MG0001", f"there is no stage '{stage}'", hint=f"the stages are {', '.join(self.stages)}, schedule"
-                )
-            )
-        return print_text(self.stages[stage])
+        if not isinstance(cast("Any", stage), str) or stage not in (*self.stages, "schedule"):
+            hint = f"the stages are {', '.join(self.stages)}, schedule"
+            raise UsageError(Diagnostic("MG0001", f"there is no stage '{stage}'", hint=hint))
+        return print_text(self.scheduled() if stage == "schedule" else self.stages[stage])
 
     def scheduled(self) -> Module:
         """The program at stage schedule."""
@@ -312,7 +307,9 @@ class Executable:
 
     def texts(self) -> dict[str, str]:
         """The text of every stage."""
-        return {stage: self.as_text(stage) for stage in (*self.stages, "schedule")}
+        from meshgen.mlir.text import print_texts
+
+        return print_texts(self.stages | {"schedule": self.scheduled()})
 
     @at_callers_line
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

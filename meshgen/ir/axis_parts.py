@@ -103,6 +103,8 @@ class AxisParts:
 
 def merge(refs: Sequence[str], mesh: Mesh) -> tuple[str, ...]:
     """References to neighbouring parts of an axis, major to minor, as one."""
+    if not any(":" in ref for ref in refs):  # they are all whole
+        return tuple(refs)
     found: list[str] = []
     for ref in refs:
         name, pre, size = split_ref(ref)

@@ -11,6 +11,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import ml_dtypes
@@ -75,11 +76,22 @@ class TensorType:
     shape: tuple[int | None, ...]
     dtype: str
 
+    def __hash__(self) -> int:
+        return self._hash
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.shape, self.dtype))
+
+    def __reduce__(self) -> tuple[type[TensorType], tuple[Any, ...]]:
+        """What is remembered stays here: texts have other hashes in another process."""
+        return TensorType, (self.shape, self.dtype)
+
     @property
     def rank(self) -> int:
         return len(self.shape)
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """The shape where all sizes are known. Raises OpenSizeError otherwise."""
         known = tuple(size for size in self.shape if size is not None)
@@ -87,7 +99,7 @@ class TensorType:
             raise OpenSizeError(f"{self} has sizes that are unknown until load")
         return known
 
-    @property
+    @cached_property
     def size(self) -> int:
         """Number of elements."""
         return math.prod(self.sizes)
@@ -96,7 +108,7 @@ class TensorType:
     def numpy_dtype(self) -> np.dtype[Any]:
         return DTYPES[self.dtype]
 
-    @property
+    @cached_property
     def nbytes(self) -> int:
         return self.size * DTYPES[self.dtype].itemsize
 

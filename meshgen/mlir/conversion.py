@@ -181,15 +181,30 @@ class Importer:
 
 
 class Exporter:
-    """Conversion of graphs into operations. `names` holds the name that each SSA value should print as."""
+    """Conversion of the graphs of one function into operations.
 
-    def __init__(self, module: Module) -> None:
+    `names` holds the name that each SSA value should print as, and `stands_for` the value of the function's own graph that one
+    stands for. `bodies` has the functions whose nodes are converted when they are printed (`mlir/lines.py`), by their
+    blocks. All three are those of the whole text, if `outer` is its exporter.
+    """
+
+    def __init__(self, module: Module, outer: Exporter | None = None) -> None:
         self.module = module
         self.mesh = module.mesh  # of what names none
-        self.names: dict[SSAValue, str] = {}
+        self.names: dict[SSAValue, str] = outer.names if outer else {}
+        self.stands_for: dict[SSAValue, Value] = outer.stands_for if outer else {}
+        self.bodies: dict[Block, tuple[Graph, Exporter]] = outer.bodies if outer else {}
         self._before: list[Operation] = []
         self._values: dict[Value, SSAValue] = {}
-        self._types: dict[tuple[TensorType, Sharding | None], builtin.TensorType[Any]] = {}
+        self._types: dict[tuple[TensorType, Sharding | None, int], builtin.TensorType[Any]] = (
+            outer._types if outer else {}
+        )
+
+    def apart(self) -> Exporter:
+        """One for nodes of the same module whose values are not those of the text."""
+        found = Exporter(self.module)
+        found._types = self._types
+        return found
 
     def mesh_of(self, sharding: Sharding) -> Mesh:
         """The mesh that a sharding is over."""
@@ -205,11 +220,19 @@ class Exporter:
             self.mesh = outer
 
     def ssa(self, value: Value) -> SSAValue:
-        """The SSA value of a graph's value."""
-        return self._values[value]
+        """The SSA value of a graph's value; where its node was printed without being converted, one that stands for it."""
+        if (found := self._values.get(value)) is None:
+            found = Block(arg_types=[self.type(value)]).args[0]
+            self.stand_for(value, found)
+        return found
+
+    def stand_for(self, value: Value, ssa: SSAValue) -> None:
+        """Let an SSA value print as a value of the function's own graph does."""
+        self._values[value] = ssa
+        self.stands_for[ssa] = value
 
     def operands(self, node: Node) -> list[SSAValue]:
-        return [self._values[value] for value in node.operands]
+        return [self.ssa(value) for value in node.operands]
 
     def bind(self, value: Value, ssa: SSAValue) -> None:
         self._values[value] = ssa
@@ -224,11 +247,12 @@ class Exporter:
 
     def tensor(self, kind: TensorType, sharding: Sharding | None = None) -> builtin.TensorType[Any]:
         """The xDSL type of a tensor."""
-        if (found := self._types.get((kind, sharding))) is None:
+        key = kind, sharding, id(self.mesh)
+        if (found := self._types.get(key)) is None:
             shape = [builtin.DYNAMIC_INDEX if size is None else size for size in kind.shape]
             encoding = TYPE_ENCODERS[-1](sharding, self.mesh) if sharding and TYPE_ENCODERS else None
             found = builtin.TensorType(element_type(kind.dtype), shape, encoding or builtin.NoneAttr())
-            self._types[kind, sharding] = found
+            self._types[key] = found
         return found
 
     def before(self, operation: Operation) -> None:
@@ -252,6 +276,14 @@ class Exporter:
         """Where values say on which of several meshes they are, that of the results, else of the operands."""
         shardings = (value.sharding for value in (*node.results, *node.operands)) if self.module.meshes else ()
         return self.mesh_of(next((each for each in shardings if each and each.mesh), Sharding(())))
+
+    def body(self, graph: Graph) -> Block:
+        """The block of a function, of which the nodes are converted when they are printed."""
+        block = Block(arg_types=self.types(graph.inputs))
+        for value, argument in zip(graph.inputs, block.args, strict=True):
+            self.stand_for(value, argument)
+        self.bodies[block] = graph, self
+        return block
 
     def block(self, graph: Graph, terminator: type[Operation], outside: Sequence[SSAValue] | None = None) -> Block:
         """The block of a graph, closed by `terminator` over its outputs.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute
@@ -48,7 +48,11 @@ def _only_on_arguments(name: str, read: registries.SlotReader) -> registries.Slo
     return checked
 
 
-def _write(module: Module, slot: Slot) -> Mapping[str, Attribute]:
+def _write(module: Module, slots: Sequence[Slot]) -> list[Mapping[str, Attribute]]:
+    return [_donation(module, slot) for slot in slots]
+
+
+def _donation(module: Module, slot: Slot) -> Mapping[str, Attribute]:
     if slot.side != "in" or slot.index not in module.donations:
         return {}
     output = module.donations[slot.index]

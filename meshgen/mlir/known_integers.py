@@ -8,7 +8,13 @@ from collections.abc import Callable, Iterable
 from xdsl.dialects.builtin import DYNAMIC_INDEX, AffineMapAttr, IntegerAttr, ShapedType
 from xdsl.ir import Operation, SSAValue
 
-from meshgen.mlir.arith.index_ops import AS_ARITH
+# What arith has under another name; `add` is `addi` and so on.
+AS_ARITH = {
+    **{name: f"{name}i" for name in ("add", "sub", "mul", "and", "or", "xor", "shl")},
+    "divs": "divsi", "divu": "divui", "ceildivs": "ceildivsi", "ceildivu": "ceildivui", "floordivs": "floordivsi",
+    "rems": "remsi", "remu": "remui", "maxs": "maxsi", "maxu": "maxui", "mins": "minsi", "minu": "minui",
+    "shrs": "shrsi", "shru": "shrui", "casts": "index_cast", "castu": "index_castui", "cmp": "cmpi",
+}  # fmt: skip
 
 _PASSES_ON = ("arith.index_cast", "arith.index_castui", "arith.extsi", "arith.extui", "index.casts", "index.castu")
 _CONSTANTS = ("arith.constant", "index.constant")

@@ -24,6 +24,7 @@ from meshgen.ir.donation import donation_faults
 from meshgen.ir.graph import STAGES, Graph, Module, Node
 from meshgen.ir.inline import inline_calls
 from meshgen.ir.limits import program_faults
+from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh
 from meshgen.mlir import registries
 from meshgen.mlir.conversion import Exporter, Importer
@@ -269,11 +270,11 @@ registries.MODULE_ATTRS["meshgen.attrs"] = _read_attrs
 registries.MODULE_ATTR_WRITERS.append(_write_stage)
 
 
-def export_module(module: Module) -> tuple[builtin.ModuleOp, Exporter]:
-    """The xDSL module of a module. The exporter knows what values are to be called."""
+def export_module(module: Module, outer: Exporter | None = None) -> tuple[builtin.ModuleOp, Exporter]:
+    """The xDSL module of a module, as `TextPrinter` takes it: the exporter has the bodies of functions, and what values are to be called."""
     if module.parts:
         return _export_parts(module)
-    exporter = Exporter(module)
+    exporter = Exporter(module, outer)
     operations: list[Operation] = [operation for head in registries.MODULE_HEAD for operation in head(module)]
     entry = _function(exporter, module.graph, "public")
     entry.properties |= _slot_attributes(module, "arg_attrs", "in") | _slot_attributes(module, "res_attrs", "out")
@@ -290,15 +291,15 @@ def _export_parts(module: Module) -> tuple[builtin.ModuleOp, Exporter]:
     """A module of modules, one per mesh."""
     exporter, operations = Exporter(module), list[Operation]()
     for part in module.parts:
-        inner, names = export_module(part)
-        operations.append(inner)
-        exporter.names |= names.names
+        operations.append(export_module(part, exporter)[0])
     name = builtin.StringAttr(module.name) if module.name != "main" else None
     return builtin.ModuleOp(operations, {"meshgen.stage": builtin.StringAttr(module.stage)}, name), exporter
 
 
-def _function(exporter: Exporter, graph: Graph, visibility: str) -> func.FuncOp:
-    block = exporter.block(graph, func.ReturnOp)
+def _function(outer: Exporter, graph: Graph, visibility: str) -> func.FuncOp:
+    exporter = Exporter(outer.module, outer)
+    renames = any(node.op == "sharding_group" for node in all_nodes(graph))  # values before it are called as it says
+    block = exporter.block(graph, func.ReturnOp) if renames else exporter.body(graph)
     types = ([argument.type for argument in block.args], exporter.types(graph.outputs))
     return func.FuncOp(graph.name, types, Region(block), visibility)
 
@@ -307,7 +308,10 @@ def _slot_attributes(module: Module, name: str, side: str) -> dict[str, Attribut
     """The attributes of all arguments or results as a property; none where no writer has any."""
     values = module.graph.inputs if side == "in" else module.graph.outputs
     slots = [Slot(side, index, value.type, value.loc) for index, value in enumerate(values)]
-    found = [{k: v for w in registries.ARG_ATTR_WRITERS for k, v in w(module, slot).items()} for slot in slots]
+    found: list[dict[str, Attribute]] = [{} for _ in slots]
+    for writer in registries.ARG_ATTR_WRITERS:
+        for attributes, written in zip(found, writer(module, slots), strict=True):
+            attributes |= written
     if not any(found):
         return {}
     return {name: builtin.ArrayAttr([builtin.DictionaryAttr(each) for each in found])}

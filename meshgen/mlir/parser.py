@@ -23,6 +23,7 @@ from xdsl.utils.lexer import Input, Span, Token
 from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRLexer, MLIRTokenKind
 
 from meshgen.errors import Location
+from meshgen.mlir.alike import Lines
 from meshgen.mlir.dense import read_dense
 from meshgen.mlir.old_names import OLD_KEYWORDS, OLD_PROPERTIES, base_name, name_at
 
@@ -80,6 +81,7 @@ class TextParser(Parser):
         self._names: dict[SSAValue, str] = {}
         self._tensor_types: dict[str, TypeAttribute] = {}
         self._first_uses: dict[str, int] = {}
+        self.lines = Lines(text)
 
     def location_at(self, position: int) -> Location:
         """Line and column of a position in the text."""
@@ -128,7 +130,15 @@ class TextParser(Parser):
 
     def parse_operation(self) -> Operation:
         start = self._current_token.span.start
-        operation = super().parse_operation()
+        line = self.lines.at(start, self._parser_state.dialect_stack)
+        if line and (operation := self.lines.again(line, self.ssa_values)):
+            span = Span(start, start + 1 + len(line.result), self.lexer.input)
+            self._register_ssa_definition(line.result, operation.results, span)
+            self._resume_from(line.next)
+        else:
+            operation = super().parse_operation()
+            if line:
+                self.lines.read(line, operation, map(self.name_of, operation.operands), self._current_token.span.start)
         self._positions[operation] = start
         return operation
 

@@ -3,23 +3,28 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from io import StringIO
 
-from xdsl.ir import SSAValue
-from xdsl.printer import Printer
+from xdsl.dialects import func
+from xdsl.ir import Block, SSAValue
+
+from meshgen.ir.graph import Node, Value
+from meshgen.mlir.conversion import Exporter
+from meshgen.mlir.lines import Pattern, Patterns, QuickPrinter, quoted
 
 _NAME = re.compile(r"[0-9]+|[a-zA-Z$._-][a-zA-Z0-9$._-]*")
 
 
-class TextPrinter(Printer):
-    """Prints to `text`. A name that is taken already in the function gets a suffix, a number the next free one."""
+class TextPrinter(QuickPrinter):
+    """Prints what `export_module` makes to `text`; the nodes of functions are converted on the way.
 
-    def __init__(self, names: Mapping[SSAValue, str]) -> None:
-        self.text = StringIO()
-        super().__init__(stream=self.text)
-        self._wanted = names
-        self._given: dict[SSAValue, str] = {}
+    A name that is taken already in the function gets a suffix, a number the next free one.
+    """
+
+    def __init__(self, exporter: Exporter, patterns: Patterns) -> None:
+        self._exporter = exporter
+        self._patterns = patterns
+        super().__init__(self._patterns.types)
+        self._given: list[dict[SSAValue | Value, str]] = [{}]
         self._taken: list[set[str]] = [set()]
         self._numbers = [0]
         self._suffixes: list[dict[str, int]] = [{}]
@@ -27,31 +32,81 @@ class TextPrinter(Printer):
     def enter_scope(self) -> None:
         """Names of a function do not meet those of another."""
         super().enter_scope()
+        self._given.append(dict(self._given[-1]))
         self._taken.append(set())
         self._numbers.append(0)
         self._suffixes.append({})
 
     def exit_scope(self) -> None:
         super().exit_scope()
+        self._given.pop()
         self._taken.pop()
         self._numbers.pop()
         self._suffixes.pop()
 
+    def print_block(self, block: Block, print_block_args: bool = True, print_block_terminator: bool = True) -> None:
+        """Of the body of a function its nodes are printed."""
+        if (body := self._exporter.bodies.get(block)) is None:
+            super().print_block(block, print_block_args, print_block_terminator)
+            return
+        graph, exporter = body
+        with self.indented():
+            for node in graph.nodes:
+                if (pattern := self._patterns.of(node, exporter)) is not None:
+                    self._print_new_line()
+                    self.print_string(pattern.lines % self._filled(pattern, node))
+                else:
+                    self._print_converted(exporter, node)
+            self._print_new_line()
+            self.print_op(func.ReturnOp(*map(exporter.ssa, graph.outputs)))
+
+    def _filled(self, pattern: Pattern, node: Node) -> tuple[str, ...]:
+        """What stands in the holes of a pattern. Names are given in the order in which they are printed."""
+        values: list[Value | SSAValue] = [*node.operands, *node.results]
+        inner = len(values)
+        names: dict[int, str] = {}
+        found: list[str] = []
+        for hole in pattern.holes:
+            if hole is None:
+                found.append(self._reasons(node))
+            elif hole < inner:
+                found.append(self._name(values[hole]))
+            else:
+                if hole not in names:
+                    names[hole] = self._new_name(pattern.inner[hole - inner])
+                found.append(names[hole])
+        return tuple(found)
+
+    def _print_converted(self, exporter: Exporter, node: Node) -> None:
+        """Print a node that has no pattern."""
+        operations = exporter.operations(node)
+        for value, ssa in zip(node.results, operations[-1].results, strict=True):
+            exporter.stand_for(value, ssa)
+        for operation in operations:
+            self._print_new_line()
+            self.print_op(operation)
+
+    def _reasons(self, node: Node) -> str:
+        return ", ".join(quoted(why.encode()) for why in (node.sharding.why if node.sharding else ()))
+
     def print_ssa_value(self, value: SSAValue) -> str:
-        name = self._given.get(value)
-        if name is None:
-            name = self._given[value] = self._new_name(self._wish(value))
+        name = self._name(self._exporter.stands_for.get(value, value))
         self.print_string(f"%{name}")
         return name
 
     def share_name(self, value: SSAValue, other: SSAValue) -> None:
         """Let `other`, which has no name yet, print as `value` does."""
-        if value not in self._given:
-            self._given[value] = self._new_name(self._wish(value))
-        self._given[other] = self._given[value]
+        self._given[-1][other] = self._name(value)
 
-    def _wish(self, value: SSAValue) -> str:
-        return self._wanted.get(value, "") or value.name_hint or ""
+    def _name(self, value: SSAValue | Value) -> str:
+        if (name := self._given[-1].get(value)) is None:
+            name = self._given[-1][value] = self._new_name(self._wish(value))
+        return name
+
+    def _wish(self, value: SSAValue | Value) -> str:
+        if isinstance(value, Value):
+            return value.name
+        return self._exporter.names.get(value, "") or value.name_hint or ""
 
     def _new_name(self, wanted: str) -> str:
         taken = self._taken[-1]

@@ -47,10 +47,14 @@ class Slot:
 
 @dataclass(frozen=True)
 class Source:
-    """What the text says beyond the IR: where operations and arguments stand and what values are called."""
+    """What the text says beyond the IR: where operations and arguments stand and what values are called.
+
+    `like` gives the operation before one that is the same but for the values, where the text tells.
+    """
 
     locate: Callable[[Operation | SSAValue], Location | None] = lambda _: None
     name: Callable[[SSAValue], str] = lambda value: value.name_hint or ""
+    like: Callable[[Operation], Operation | None] = lambda _: None
 
 
 @dataclass
@@ -70,6 +74,7 @@ class Reading:
         default_factory=list[str]
     )  # meshes which, where they are equally large, have the same devices
     named: set[str] = field(default_factory=set[str])  # meshes that shardings of Shardy name
+    sound: set[Operation] = field(default_factory=set[Operation])  # operations that are as they are defined
     guests: frozenset[str] = frozenset()  # meshes over the devices of another one, under other axes
     refused: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])  # meshes that nothing may be on
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])

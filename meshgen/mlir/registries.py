@@ -53,7 +53,8 @@ MODULE_ATTR_WRITERS: list[Callable[[Module], Mapping[str, Attribute]]] = []
 SlotReader: TypeAlias = "Callable[[Reading, Attribute, Slot], None]"
 ARG_ATTRS: dict[str, SlotReader] = {}
 """By name: reads an attribute of an argument or result, usually `reading.annotate(slot, annotation)`."""
-ARG_ATTR_WRITERS: list[Callable[[Module, Slot], Mapping[str, Attribute]]] = []
+ARG_ATTR_WRITERS: list[Callable[[Module, Sequence[Slot]], Sequence[Mapping[str, Attribute]]]] = []
+"""The attributes of all arguments, or of all results."""
 NODE_ATTRS: dict[str, Callable[[Importer, Node, Attribute], None]] = {}
 """By name: reads a discardable attribute of an operation into its node; unknown ones are ignored."""
 NODE_ATTR_WRITERS: list[Callable[[Exporter, Node], Mapping[str, Attribute]]] = []

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from xdsl.context import Context
@@ -18,6 +18,7 @@ from meshgen.ir.parts import read_parts
 from meshgen.mesh import Mesh
 from meshgen.mlir import registries
 from meshgen.mlir.families import dialects
+from meshgen.mlir.lines import Patterns
 from meshgen.mlir.module import check_module, export_module, import_module, import_parts
 from meshgen.mlir.old_names import base_name
 from meshgen.mlir.parser import TextParser
@@ -58,7 +59,7 @@ def parse_text(
     """
     if not re.sub(r"//[^\n]*", "", text).strip():
         raise ProgramError(Diagnostic("MG0102", "the text is empty", Location(file, 0)))
-    context = dialects()
+    context = dialects(text)
     parser = _parser(context, text, file)
     _refuse_unsupported(text, context, parser)
     try:
@@ -68,7 +69,7 @@ def parse_text(
     except (VerifyException, ValueError, OverflowError, RuntimeError, struct.error) as error:
         message = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise _located(message, parser, parser.pos) from error
-    source = Source(parser.locate if is_written else parser.named_location, parser.name_of)
+    source = Source(parser.locate if is_written else parser.named_location, parser.name_of, parser.lines.like.get)
     inner = [operation for operation in top.ops if isinstance(operation, builtin.ModuleOp)]
     if not inner:
         module = _complete(top, source, meshes, entry=entry)
@@ -110,8 +111,18 @@ def _complete(
 
 def print_text(module: Module) -> str:
     """The text of a module; `parse_text` makes an equivalent module of it. The same module prints the same."""
+    return _printed(module, Patterns())
+
+
+def print_texts(modules: Mapping[str, Module]) -> dict[str, str]:
+    """The texts of several stages of a program, by stage: what they have in common is formed once."""
+    patterns = Patterns()
+    return {stage: _printed(module, patterns) for stage, module in modules.items()}
+
+
+def _printed(module: Module, patterns: Patterns) -> str:
     top, exporter = export_module(module)
-    printer = TextPrinter(exporter.names)
+    printer = TextPrinter(exporter, patterns)
     printer.print_op(top)
     return printer.text.getvalue() + "\n"
 

@@ -42,8 +42,17 @@ class Table:
             table.add_row(*row)
         return Group(Text(self.title, style="bold"), table)
 
+    def is_plain(self, width: int) -> bool:
+        """Whether it fits into so many columns, and no cell has characters that take more than a column, or none."""
+        lines = (self.columns, *self.rows)
+        cells = (cell for line in lines for cell in line)
+        if not all(cell.isascii() and cell.isprintable() and cell == cell.strip() for cell in (self.title, *cells)):
+            return False
+        widths = [max(len(line[number]) for line in lines) for number in range(len(self.columns))]
+        return max(len(self.title), sum(widths) + 2 * (len(widths) - 1)) <= width
+
     def plain(self) -> str:
-        """The table where rich is not installed: no line is folded."""
+        """The table where rich is not installed, or has nothing to do: no line is folded."""
         lines = [self.columns, *self.rows]
         widths = [max(len(line[number]) for line in lines) for number in range(len(self.columns))]
         aligned = [
@@ -58,7 +67,8 @@ class Table:
 
 def render(*tables: Table | str, html: bool = False, width: int = WIDTH) -> str:
     """Tables and lines as plain text, or as an HTML fragment."""
-    if not find_spec("rich"):
+    is_plain = not html and all(isinstance(table, Table) and table.is_plain(width) for table in tables)
+    if is_plain or not find_spec("rich"):
         text = "\n".join(each if isinstance(each, str) else each.plain() for each in tables)
         return f"<pre>{escape(text)}</pre>" if html else text
     from rich.console import Console

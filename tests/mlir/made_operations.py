@@ -40,6 +40,7 @@ from tests.mlir.every_op import program
 T = TypeVar("T")
 Groups = Sequence[tuple[str, OperandDef | ResultDef]]
 _DATA = Path(__file__).parents[1] / "data"
+dialects()  # fills the registries
 CLASSES: dict[str, type[Operation]] = {
     each.name: each for dialect in (*DIALECTS, func.Func) for each in dialect.operations
 }

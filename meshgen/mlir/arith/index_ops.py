@@ -19,16 +19,9 @@ from xdsl.irdl import (
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.traits import Pure
 
+from meshgen.mlir.known_integers import AS_ARITH
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.plain_ops import Cast, Plain, define
-
-# What arith has under another name; `add` is `addi` and so on.
-AS_ARITH = {
-    **{name: f"{name}i" for name in ("add", "sub", "mul", "and", "or", "xor", "shl")},
-    "divs": "divsi", "divu": "divui", "ceildivs": "ceildivsi", "ceildivu": "ceildivui", "floordivs": "floordivsi",
-    "rems": "remsi", "remu": "remui", "maxs": "maxsi", "maxu": "maxui", "mins": "minsi", "minu": "minui",
-    "shrs": "shrsi", "shru": "shrui", "casts": "index_cast", "castu": "index_castui", "cmp": "cmpi",
-}  # fmt: skip
 
 
 class Whole(Plain):

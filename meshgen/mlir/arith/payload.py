@@ -11,11 +11,11 @@ from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
 from xdsl.dialects.builtin import TensorType as TextType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
+from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
 from meshgen.ir.regions import needed_nodes
-from meshgen.mlir.arith.index_ops import AS_ARITH
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.known_integers import AS_ARITH
 from meshgen.ops.registry import broadcasts
 
 LAZY = "lazy"  # attribute of nodes that are dropped again where nothing uses them
@@ -177,3 +177,18 @@ def fill_number(value: SSAValue) -> float | int | None:
     array = dense.data.array
     splat = array.size and len(dense.data.raw) == DTYPES[dense.data.dtype].itemsize
     return array.flat[0].item() if splat else None
+
+
+def drop_lazy(graph: Graph) -> None:
+    """Take out nodes that were made for what then did not read them, and their marks."""
+    used = set(graph.outputs)
+    kept: list[Node] = []
+    for node in reversed(graph.nodes):
+        lazy = node.attrs.pop(LAZY, False)
+        for region in node.regions:
+            drop_lazy(region)
+        if lazy and not any(result in used for result in node.results):
+            continue
+        used.update(node.operands)
+        kept.append(node)
+    graph.nodes[:] = reversed(kept)

@@ -67,19 +67,25 @@ def read_global(reading: Reading, attribute: Attribute, slot: Slot) -> None:
     _globals(reading.module, slot).append(reading.type(attribute))
 
 
-def write_signature(module: Module, slot: Slot) -> Mapping[str, Attribute]:
-    """All attributes of an argument or result."""
-    found: dict[str, Attribute] = {}
-    wishes, layouts, types = _wishes(module, slot), _layouts(module, slot), _globals(module, slot)
-    wish = wishes[slot.index] if wishes else None
-    if wish is not None:
-        bare = replace(wish.sharding, mesh="")
-        data = Wish(wish.sharding.mesh or module.mesh.name, bare, wish.required, wish.open_dims)
-        found["shard.sharding"] = WishAttr(data)
-    if layouts and not (module.stage in TYPED_STAGES and layouts == list(typed(_values(module, slot)))):
-        found["shard.layout"] = encode_split(layouts[slot.index], module.mesh)
-    if types:
-        found["shard.global"] = Exporter(module).tensor(types[slot.index])
+def write_signature(module: Module, slots: Sequence[Slot]) -> list[Mapping[str, Attribute]]:
+    """All attributes of the arguments, or of the results."""
+    found: list[Mapping[str, Attribute]] = []
+    exporter, is_typed = Exporter(module), None
+    for slot in slots:
+        wishes, layouts, types = _wishes(module, slot), _layouts(module, slot), _globals(module, slot)
+        if is_typed is None:
+            is_typed = module.stage in TYPED_STAGES and layouts == list(typed(_values(module, slot)))
+        attributes: dict[str, Attribute] = {}
+        wish = wishes[slot.index] if wishes else None
+        if wish is not None:
+            bare = replace(wish.sharding, mesh="")
+            data = Wish(wish.sharding.mesh or module.mesh.name, bare, wish.required, wish.open_dims)
+            attributes["shard.sharding"] = WishAttr(data)
+        if layouts and not is_typed:
+            attributes["shard.layout"] = encode_split(layouts[slot.index], module.mesh)
+        if types:
+            attributes["shard.global"] = exporter.tensor(types[slot.index])
+        found.append(attributes)
     return found
 
 

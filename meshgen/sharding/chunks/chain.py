@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Container, Hashable, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from meshgen.ir.forms import Form, form_of
@@ -55,9 +55,10 @@ class Flow:
         self._producers, self._uses, self._among = graph.producers(), graph.uses(), among
         self._loops: dict[tuple[Node, int, int, int | None], Loop | None] = {}
         self._of_forms: dict[
-            tuple[Form, int, int, int | None], Loop | None
+            tuple[int, int, int, int | None], Loop | None
         ] = {}  # of equal nodes, as layers repeat them
-        self._forms: dict[Node, Form | None] = {}
+        self._numbers: dict[Form, int] = {}
+        self._forms: dict[Node, int | None] = {}  # the numbers of nodes' forms
 
     def grow(self, seeds: Sequence[Seed], count: int, *, through_dots: bool) -> Chain:
         """The chain of some collectives in `count` chunks; empty where none can be cut.
@@ -77,18 +78,21 @@ class Flow:
                     continue
                 loops[node] = loop
                 if through_dots or node.op != "dot_general":
-                    waiting += self._neighbours(node, loop, count)
+                    waiting += self._neighbours(node, loop, count, loops)
             parts.append([*loops][before:])
         return Chain(count, loops, [part for part in parts if part])
 
-    def _neighbours(self, node: Node, loop: Loop, count: int) -> Iterator[tuple[Node, Loop | None]]:
-        """Who makes rows that a node in chunks takes, and who takes rows that it makes, with the loops that run over these."""
+    def _neighbours(
+        self, node: Node, loop: Loop, count: int, known: Container[Node]
+    ) -> Iterator[tuple[Node, Loop | None]]:
+        """Who makes rows that a node in chunks takes, and who takes rows that it makes, with the loops that run over these; not the `known`."""
         for value, dim in zip(node.operands, loop.operands, strict=True):
             maker = self._producers.get(value)
-            if maker is not None and dim is not None:
+            if maker is not None and dim is not None and maker not in known:
                 yield maker, self.loop(maker, dim, count)
         for user, number in self._uses[node.result]:
-            yield user, self.loop(user, loop.result, count, number)
+            if user not in known:
+                yield user, self.loop(user, loop.result, count, number)
 
     def loop(self, node: Node, dim: int, count: int, operand: int | None = None) -> Loop | None:
         """The loop of a node along a dim of its result (of an operand), if it can be cut into chunks.
@@ -103,7 +107,8 @@ class Flow:
 
     def _loop_of_form(self, node: Node, dim: int, count: int, operand: int | None) -> Loop | None:
         if node not in self._forms:
-            self._forms[node] = form_of(node)
+            form = form_of(node)
+            self._forms[node] = None if form is None else self._numbers.setdefault(form, len(self._numbers))
         form = self._forms[node]
         if form is None:
             return _loop(node, dim, count, operand)

@@ -13,7 +13,7 @@ from functools import cached_property
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Module, Value
-from meshgen.sharding.propagation.choices import AxisProblem, AxisSolution, View, edges
+from meshgen.sharding.propagation.choices import AxisProblem, AxisSolution, Edge, View, edges
 from meshgen.sharding.propagation.covered import covers, splits, without_uncovered
 from meshgen.sharding.propagation.labels import Label, labels_of
 from meshgen.sharding.propagation.reach import Origins, Steps, reach
@@ -67,6 +67,11 @@ class Axes:
         """The axes, or parts of axes, in the order of the mesh."""
         return self.parts.all()
 
+    @cached_property
+    def edges(self) -> list[Edge]:
+        """The values that are used, with who makes and who uses them."""
+        return edges(self.sites)
+
     def starts(self, start: Start, decisions: dict[str, Decision]) -> Iterator[Start]:
         """The others that may come to something else than these decisions: without axes to order and arguments that move none can."""
         pinned = (True, False) if any(map(self._moves_arguments, decisions.values())) else (True,)
@@ -75,7 +80,7 @@ class Axes:
 
     def _moves_arguments(self, decision: Decision) -> bool:
         labels = decision.solution.labels
-        placed = ((maker, uses) for value, maker, uses in edges(self.sites) if value in decision.problem.placed)
+        placed = ((maker, uses) for value, maker, uses in self.edges if value in decision.problem.placed)
         return any(
             isinstance(made := labels[maker].results[result], int) and labels[user].operands[i] != made
             for (maker, result), uses in placed
@@ -99,12 +104,13 @@ class Axes:
         found = next((decision for seen, decision in known if seen == split), None)
         if found is None:
             link = Link.of(self.module.mesh, axis, is_cut=self.is_cut, pins=pins)
-            found = _decide(self.sites, link, others, self.module)
+            found = _decide(self, link, others)
             known.append((split, found))
         return found
 
 
-def _decide(sites: list[Site], link: Link, others: dict[str, Decision], module: Module) -> Decision:
+def _decide(axes: Axes, link: Link, others: dict[str, Decision]) -> Decision:
+    sites, module = axes.sites, axes.module
     split = splits(sites, {other: d.solution.labels for other, d in others.items()}, module.mesh)
 
     def count(site: Site, factor: int) -> int:
@@ -113,13 +119,24 @@ def _decide(sites: list[Site], link: Link, others: dict[str, Decision], module: 
     covered = covers(split)
     steps: Steps = {}
     origins = reach(sites, link.axis, link.size, covered, steps)
-    labels = [labels_of(site, link, origins, covered, count) for site in sites]
-    problem = AxisProblem(sites, link, labels, view_of(sites, others, module))
+    known: dict[object, list[Label]] = {}
+
+    def of(site: Site) -> list[Label]:
+        """The labels of a site: of those that are alike and whose values are in the same states the same list."""
+        states = tuple(tuple(origins.get(value, ())) for value in site.values)
+        key = site.like, states, tuple(split.get(site, {}).items())
+        if key not in known:
+            known[key] = labels_of(site, link, origins, covered, count)
+        return known[key]
+
+    labels = [of(site) for site in sites]
+    problem = AxisProblem(sites, link, labels, view_of(sites, others, module, axes.edges), axes.edges)
     return Decision(problem.solve(), origins, problem, steps)
 
 
-def view_of(sites: list[Site], others: dict[str, Decision], module: Module) -> View:
-    """Bytes, work and moved edges as the decisions on the other axes leave them."""
+def view_of(sites: list[Site], others: dict[str, Decision], module: Module, joints: Sequence[Edge] = ()) -> View:
+    """Bytes, work and moved edges as the decisions on the other axes leave them; `joints` are the edges of the sites, if they are known."""
+    joints = joints or edges(sites)
     local: dict[Value, float] = {
         v: float(v.type.nbytes) for site in sites for v in (*site.node.operands, *site.node.results)
     }
@@ -136,7 +153,7 @@ def view_of(sites: list[Site], others: dict[str, Decision], module: Module) -> V
         for number, label in enumerate(labels):
             for i, state in enumerate(label.operands):
                 used[number, i] /= size if isinstance(state, int) else 1
-        for _, (maker, result), uses in edges(sites):
+        for _, (maker, result), uses in joints:
             made = labels[maker].results[result]
             moved |= {(site, i) for site, i in uses if made is not None and labels[site].operands[i] != made}
             whole = [(site, i) for site, i in uses if isinstance(made, str) and labels[site].operands[i] is None]

@@ -7,7 +7,7 @@ estimated time of that. A value with several users may have one resharded copy t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -34,7 +34,10 @@ class AxisSolution:
     is_exact: bool
 
 
-def edges(sites: list[Site]) -> list[tuple[Value, tuple[int, int], list[tuple[int, int]]]]:
+Edge = tuple[Value, tuple[int, int], list[tuple[int, int]]]
+
+
+def edges(sites: list[Site]) -> list[Edge]:
     """Per value that is used: (site, result) that makes it, [(site, operand)] that use it."""
     makers: dict[Value, tuple[int, int]] = {}
     uses: dict[Value, list[tuple[int, int]]] = {}
@@ -67,25 +70,47 @@ def _placed(sites: list[Site]) -> set[Value]:
     return found
 
 
+@dataclass(frozen=True)
+class _Edge:
+    """The tables of a value's edge, each over places: its maker, its uses, and a copy that they share, which has `copies` states."""
+
+    copies: int
+    tables: list[tuple[tuple[int, ...], np.ndarray]]
+
+
 class AxisProblem:
     """Variables: one per site with more than one label, one per shared copy. Tables: work, wishes, edges."""
 
-    def __init__(self, sites: list[Site], link: Link, labels: list[list[Label]], view: View) -> None:
-        self.sites, self.link, self.labels, self.view = sites, link, labels, view
+    def __init__(
+        self, sites: list[Site], link: Link, labels: list[list[Label]], view: View, joints: Sequence[Edge]
+    ) -> None:
+        self.sites, self.link, self.labels, self.view, self.joints = sites, link, labels, view, joints
         self.sizes = [len(options) for options in labels]
         self.tables: list[Table] = []
         self.placed = _placed(sites)
         self.known_prices: dict[Any, dict[tuple[State, State], float]] = {}  # of edges that are priced alike
+        self.known_costs: dict[Any, np.ndarray] = {}  # of sites that are alike
+        self.known_edges: dict[Any, _Edge] = {}  # of edges between choices that are alike
+        self.known_turns: dict[
+            Any, tuple[np.ndarray, np.ndarray]
+        ] = {}  # tables by what they are turned from, which so stays
 
     def solve(self) -> AxisSolution:
         for number, site in enumerate(self.sites):
-            self._add((number,), np.array([self._alone(site, label) for label in self.labels[number]]))
-        for value, producer, uses in edges(self.sites):
+            self._add((number,), self._costs(site, self.labels[number]))
+        for value, producer, uses in self.joints:
             self._add_edge(value, producer, uses)
             self._add_uses(self.sites[producer[0]], uses)
         solution = cheapest(self.sizes, self.tables)
         chosen = tuple(options[solution.labels[i]] for i, options in enumerate(self.labels))
         return AxisSolution(chosen, solution.cost, solution.is_exact)
+
+    def _costs(self, site: Site, labels: list[Label]) -> np.ndarray:
+        """What each label costs, whatever the others are."""
+        key = site.like, id(labels), self.view.work(site), site.times, *map(self.view.nbytes, site.values)
+        if key not in self.known_costs:
+            self.known_costs[key] = np.array([self._alone(site, label) for label in labels])
+        return self.known_costs[key]
 
     def _alone(self, site: Site, label: Label) -> float:
         """Redundant work if the loop is not split, and what the user's wish says of the label."""
@@ -123,27 +148,52 @@ class AxisProblem:
         return total
 
     def _add_edge(self, value: Value, producer: tuple[int, int], uses: list[tuple[int, int]]) -> None:
-        made = [label.results[producer[1]] for label in self.labels[producer[0]]]
-        wanted = [[label.operands[i] for label in self.labels[site]] for site, i in uses]
+        """The tables of a value: each use reads it as it is made, resharded for it alone, or from a copy that uses share."""
+        maker, labels = self.sites[producer[0]], self.labels
+        ends = [
+            (id(labels[site]), i, self._price_key(value, (site, i), maker.times), self._weight(maker, (site, i)))
+            for site, i in uses
+        ]
+        key = id(labels[producer[0]]), producer[1], *ends
+        if (edge := self.known_edges.get(key)) is None:
+            made = [label.results[producer[1]] for label in labels[producer[0]]]
+            wanted = [[label.operands[i] for label in labels[site]] for site, i in uses]
+            edge = self.known_edges[key] = self._edge(made, wanted, [end[2] for end in ends], [end[3] for end in ends])
+        numbers = [producer[0], *(site for site, _ in uses), len(self.sizes)]
+        if edge.copies:
+            self.sizes.append(edge.copies)
+        for places, costs in edge.tables:
+            self._add(tuple(numbers[place] for place in places), costs)
+
+    def _edge(
+        self, made: list[State], wanted: list[list[State]], priced: list[tuple[float, bool, int]], weights: list[float]
+    ) -> _Edge:
+        """The tables of an edge from what makes a value (place 0) to its uses (1 and on), and to the shared copy (the last place)."""
         states = tuple(dict.fromkeys(state for side in (made, *wanted) for state in side))
-        prices = [self._prices(value, use, self.sites[producer[0]].times, states) for use in uses]
+        prices = [self._prices(*each, states) for each in priced]
         copies = self._shared_states(made, wanted)
-        weights = [self._weight(self.sites[producer[0]], use) for use in uses]
         if not copies:
-            for (site, _), states, weight, seconds in zip(uses, wanted, weights, prices, strict=True):
-                if any(m != w for m in made for w in states):
-                    self._add((producer[0], site), np.array([[seconds[m, w] * weight for w in states] for m in made]))
-            return
-        copy, never = len(self.sizes), DEFAULT.propagation.forbidden_seconds
+            return _Edge(0, [
+                ((0, number), np.array([[seconds[m, w] * weight for w in states] for m in made]))
+                for number, (states, weight, seconds) in enumerate(zip(wanted, weights, prices, strict=True), 1)
+                if any(m != w for m in made for w in states)
+            ])  # fmt: skip
+        copy = len(wanted) + 1
         options: list[State | tuple[()]] = [(), *copies]  # (): no copy
-        self.sizes.append(len(options))
         dearest = {pair: max(table[pair] for table in prices) for pair in prices[0]}
         price = [[0.0 if isinstance(c, tuple) else dearest[m, c] * max(weights) for c in options] for m in made]
-        self._add((producer[0], copy), np.array(price))
-        for (site, _), states, weight, seconds in zip(uses, wanted, weights, prices, strict=True):
-            near = [[never if isinstance(c, tuple) else seconds[c, w] * weight for c in options] for w in states]
+        tables: list[tuple[tuple[int, ...], np.ndarray]] = [((0, copy), np.array(price))]
+        for number, (states, weight, seconds) in enumerate(zip(wanted, weights, prices, strict=True), 1):
+            near = [
+                [
+                    DEFAULT.propagation.forbidden_seconds if isinstance(c, tuple) else seconds[c, w] * weight
+                    for c in options
+                ]
+                for w in states
+            ]
             costs = [[[min(seconds[m, w] * weight, n) for n in near[i]] for i, w in enumerate(states)] for m in made]
-            self._add((producer[0], site, copy), np.array(costs))
+            tables.append(((0, number, copy), np.array(costs)))
+        return _Edge(len(options), tables)
 
     def _add_uses(self, maker: Site, uses: list[tuple[int, int]]) -> None:
         """What is required of a value for its users holds where they read it."""
@@ -162,8 +212,13 @@ class AxisProblem:
         times *= DEFAULT.propagation.behind if user.node.attrs.get("as_result") else 1.0
         return times * (DEFAULT.propagation.same_edge if use in self.view.moved else 1.0)
 
+    def _price_key(self, value: Value, use: tuple[int, int], times: float) -> tuple[float, bool, int]:
+        """What the price of an edge depends on beside its states: bytes, whether an argument is moved, and devices of other axes."""
+        is_argument = value in self.placed and self._is_at_rest(use)
+        return self.view.used_bytes(use) * times, is_argument, self.view.reduced.get(use, 1)
+
     def _prices(
-        self, value: Value, use: tuple[int, int], times: float, states: tuple[State, ...]
+        self, nbytes: float, is_argument: bool, together: int, states: tuple[State, ...]
     ) -> dict[tuple[State, State], float]:
         """Seconds between all states that occur at the ends of the edges of a value.
 
@@ -171,8 +226,7 @@ class AxisProblem:
         To reduce among m devices of other axes and n of this one moves 2 (mn - 1) / mn of the bytes: a share of
         2 (n - 1) / n / m more than without this axis.
         """
-        nbytes, is_argument = self.view.used_bytes(use) * times, value in self.placed and self._is_at_rest(use)
-        key = nbytes, is_argument, self.view.reduced.get(use, 1), states
+        key = nbytes, is_argument, together, states
         if key not in self.known_prices:
             self.known_prices[key] = self._prices_between(*key)
         return self.known_prices[key]
@@ -203,8 +257,14 @@ class AxisProblem:
 
     def _add(self, variables: tuple[int, ...], costs: np.ndarray) -> None:
         """A table, with a site that occurs twice taken on its diagonal and the array axes in order of variable."""
-        if len(variables) > 1 and variables[0] == variables[1]:
+        if len(variables) == 1:
+            self.tables.append(Table(variables, costs))
+            return
+        if variables[0] == variables[1]:
             costs = np.array([costs[i, i] for i in range(costs.shape[0])])
             variables = (variables[0], *variables[2:])
-        order = sorted(range(len(variables)), key=lambda i: variables[i])
-        self.tables.append(Table(tuple(variables[i] for i in order), np.transpose(costs, order)))
+        order = tuple(sorted(range(len(variables)), key=lambda i: variables[i]))
+        key = id(costs), order
+        if key not in self.known_turns:
+            self.known_turns[key] = costs, np.transpose(costs, order)
+        self.tables.append(Table(tuple(variables[i] for i in order), self.known_turns[key][1]))

@@ -51,8 +51,7 @@ def without_uncovered(sites: Sequence[Site], labels: Labels, mesh: Mesh) -> dict
 
 def _is_joined(site: Site) -> bool:
     """Whether a dim is made of several loops. What the user asks of the op itself is not changed, but refused where it must be."""
-    rule = site.rule
-    return site.option is None and any(len(part) > 1 for dims in (*rule.operands, *rule.results) for part in dims)
+    return site.option is None and site.is_joined
 
 
 def _is_uncovered(site: Site, label: Label, covered: Covered) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from types import MappingProxyType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -23,8 +23,7 @@ from meshgen.cost_model.model import DEFAULT
 Array = np.ndarray[Any, np.dtype[np.float64]]
 
 
-@dataclass(frozen=True)
-class Table:
+class Table(NamedTuple):
     """Costs over the labels of `variables`, one array axis each, in rising order of variable."""
 
     variables: tuple[int, ...]
@@ -84,6 +83,7 @@ class _Elimination:
         self.neighbours: list[set[int]] = [set() for _ in sizes]
         self.order: list[tuple[int, tuple[int, ...], Any]] = []  # variable, neighbours, best label for theirs
         self.arrays: dict[tuple[tuple[int, ...], bytes], Array] = {}  # equal ones are the same
+        self.seen: dict[int, tuple[Array, Array]] = {}  # arrays by identity, and those that they are equal to
         self.joins: dict[tuple[Any, ...], tuple[Any, Array]] = {}  # best labels and least costs of what was joined
         self.wide = 0  # cells of the wide ones among them
         self.constant = 0.0
@@ -130,9 +130,13 @@ class _Elimination:
     def _insert(self, table: Table) -> None:
         if not table.variables:
             self.constant += float(table.costs)
-        digest = blake2b(table.costs.tobytes()).digest()
-        costs = self.arrays.setdefault((table.costs.shape, digest), table.costs)
-        table = Table(table.variables, costs)
+            return
+        if (known := self.seen.get(id(table.costs))) is None:
+            digest = blake2b(table.costs.tobytes()).digest()
+            known = table.costs, self.arrays.setdefault((table.costs.shape, digest), table.costs)
+            self.seen[id(table.costs)] = known
+        if known[1] is not table.costs:
+            table = Table(table.variables, known[1])
         for variable in table.variables:
             self.tables[variable].append(table)
             self.neighbours[variable].update(o for o in table.variables if o != variable)
@@ -141,8 +145,8 @@ class _Elimination:
         variables = tuple(sorted({variable, *self.neighbours[variable]}))
         axis = variables.index(variable)
         places = {v: place for place, v in enumerate(variables)}
-        parts = [(id(t.costs), tuple(places[v] for v in t.variables)) for t in self.tables[variable]]
-        key = (axis, tuple(self.sizes[v] for v in variables), *parts)
+        parts = [(id(t.costs), *[places[v] for v in t.variables]) for t in self.tables[variable]]
+        key = (axis, *[self.sizes[v] for v in variables], *parts)
         if key not in self.joins:
             costs = self._join(variable, variables)
             best = costs.argmin(axis=axis).astype(np.min_scalar_type(self.sizes[variable]))
@@ -180,8 +184,8 @@ class _Elimination:
         return total
 
     def _drop(self, variable: int) -> None:
-        gone = self.tables[variable]
-        self.tables[variable] = []
+        gone = {id(table) for table in self.tables[variable]}
         for other in self.neighbours[variable]:
-            self.tables[other] = [t for t in self.tables[other] if not any(t is g for g in gone)]
+            self.tables[other] = [t for t in self.tables[other] if id(t) not in gone]
             self.neighbours[other] = {v for t in self.tables[other] for v in t.variables if v != other}
+        self.tables[variable] = []

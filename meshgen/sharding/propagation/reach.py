@@ -63,7 +63,7 @@ def reach(
             queue.append((value, state))
 
     for site in sites:
-        for value in dict.fromkeys([*site.node.operands, *site.node.results]):
+        for value in dict.fromkeys(site.values):
             touching.setdefault(value, []).append(site)
     makers = {value: site for site in sites for value in site.node.results}
     for site in sites:
@@ -73,10 +73,13 @@ def reach(
                 if made not in table.get(source, {}):
                     steps[source, made] = value, state, makers[value]
                 add(source, made, origin)
+    ties = _Ties(size, covered)
     while queue:
         value, state = queue.popleft()
-        for site in (site for site in touching[value] if not site.is_manual(axis)):
-            for other, new in _ties(site, value, state, size, covered):
+        for site in touching[value]:
+            if site.manual and site.is_manual(axis):
+                continue
+            for other, new in ties.of(site, value, state):
                 if not site.carries(value, other):
                     continue
                 if new not in table.get(other, {}):
@@ -140,6 +143,23 @@ def _states_of_factor(site: Site, factor: int) -> list[tuple[Value, State]]:
         elif dim is not None:
             found.append((value, dim))
     return found
+
+
+class _Ties:
+    """What one value's state says about the others of its sites; of sites that are alike it is found once."""
+
+    def __init__(self, size: int, covered: Covered) -> None:
+        self.size, self.covered = size, covered
+        self._known: dict[object, list[tuple[int, State]]] = {}
+
+    def of(self, site: Site, value: Value, state: State) -> list[tuple[Value, State]]:
+        values = site.values
+        split = [self.covered(site, f) for f in range(len(site.rule.factors))] if site.is_joined else ()
+        key = site.like, values.index(value), state, *split
+        if (found := self._known.get(key)) is None:
+            ties = _ties(site, value, state, self.size, self.covered)
+            found = self._known[key] = [(values.index(other), new) for other, new in ties]
+        return [(values[number], new) for number, new in found]
 
 
 def _ties(site: Site, value: Value, state: State, size: int, covered: Covered) -> list[tuple[Value, State]]:

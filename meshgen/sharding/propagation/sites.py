@@ -6,10 +6,12 @@ import itertools
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
+from functools import cached_property
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.axis_parts import NO_DIVISION, AxisParts, merged
+from meshgen.ir.forms import form_of
 from meshgen.ir.graph import Annotation, Module, Node, Value
 from meshgen.ir.partial_kinds import kind_faults
 from meshgen.mesh import Mesh, split_ref
@@ -35,7 +37,8 @@ class Site:
     `option` the user's axes per loop; `times` how often it runs; `seconds` its work when it is not sharded; along the
     axes in `manual` nothing in it can be split: it works on tiles of them. `misfits` are parts of axes that are asked for
     and do not nest in those that the program is solved over (6 devices as 2 x 3 and as 3 x 2): `wish` leaves them out. What
-    is required is kept all the same: the value is brought to it, and from it.
+    is required is kept all the same: the value is brought to it, and from it. `like` is a number that sites share which are alike but
+    for their values: what of one is a matter of its rule and of its values' states is so of all.
     """
 
     node: Node
@@ -45,8 +48,19 @@ class Site:
     option: tuple[tuple[str, ...], ...] | None
     times: float
     seconds: float
-    manual: tuple[str, ...] = ()
-    misfits: tuple[str, ...] = ()
+    manual: tuple[str, ...]
+    misfits: tuple[str, ...]
+    like: int
+
+    @cached_property
+    def values(self) -> tuple[Value, ...]:
+        """Operands, then results."""
+        return (*self.node.operands, *self.node.results)
+
+    @cached_property
+    def is_joined(self) -> bool:
+        """Whether a dim is made of several loops: what splits some of them matters to the others."""
+        return any(len(part) > 1 for dims in (*self.rule.operands, *self.rule.results) for part in dims)
 
     @property
     def asks_operand(self) -> bool:
@@ -97,6 +111,7 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
     said = _wishes_by_value(nodes, wishes)
     joined = {value for node, *_ in nodes if node.op == "concatenate" for value in node.operands}
     makers = {value: node for node, *_ in nodes for value in node.results}
+    kinds = Kinds(joined, makers)
     for node, times, manual in nodes:
         wish = wishes.get(id(node)) or wish_of(node)
         if node.op == "sharding_group":
@@ -109,15 +124,45 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
                 continue
             wish = replace(wish, sharding=wish.sharding.without_even_offsets(value.type.shape, module.mesh))
         option = _option(node, faults, parts)
-        site_rule = _rule_in_place(node, joined, makers)
+        site_rule, like = kinds.of(node, is_plain=wish is None and option is None and not manual)
         asked = merged(wish.sharding, module.mesh).used_axes if wish else ()
         misfits = tuple(axis for axis in asked if not parts.fits(axis))
         refined = wish and _refined(wish, misfits, parts)
         seconds = _seconds(node) * times
-        found.append(Site(node, site_rule, refined, wish and wish.sharding, option, times, seconds, manual, misfits))
+        found.append(
+            Site(node, site_rule, refined, wish and wish.sharding, option, times, seconds, manual, misfits, like)
+        )
     if faults:
         raise ShardingError(*faults)
     return found
+
+
+class Kinds:
+    """The rules of nodes, and what sites are alike; equal rules of one form of node are made once.
+
+    `joined` are the operands of concatenations, `makers` say which node makes a value.
+    """
+
+    def __init__(self, joined: AbstractSet[Value], makers: Mapping[Value, Node]) -> None:
+        self.joined, self.makers = joined, makers
+        self.rules: dict[object, Rule] = {}
+        self.numbers: dict[object, int] = {}
+        self.count = itertools.count()
+
+    def of(self, node: Node, *, is_plain: bool) -> tuple[Rule, int]:
+        """The rule of a node, and what is `like` of its site; one that is not plain is like no other."""
+        form = form_of(node)
+        if form is None or not is_plain:
+            return _rule_in_place(node, self.joined, self.makers), next(self.count)
+        seen: dict[Value, int] = {}
+        values = (*node.operands, *node.results)
+        repeats = tuple(seen.setdefault(value, number) for number, value in enumerate(values))
+        is_cut = any(result in self.joined for result in node.results)
+        key = form, repeats, is_cut, turn(node, self.makers.get) is not None
+        if key not in self.rules:
+            self.rules[key] = _rule_in_place(node, self.joined, self.makers)
+            self.numbers[key] = next(self.count)
+        return self.rules[key], self.numbers[key]
 
 
 def _rule_in_place(node: Node, joined: AbstractSet[Value], makers: Mapping[Value, Node]) -> Rule:
