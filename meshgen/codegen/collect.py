@@ -75,7 +75,7 @@ def _flow(node: Node, module: Module, planned: Planned) -> Flow:
         )
     outside = tuple(captured(node))
     steps = tuple(planned(replace(module, graph=closed(region, outside), donations={})) for region in node.regions)
-    return Flow(outside, steps, node.attrs.get("trips", 1) if node.op == "while" else None)
+    return Flow(outside, steps, (node.notes.trips or 1) if node.op == "while" else None)
 
 
 def closed(region: Graph, outside: Sequence[Value]) -> Graph:

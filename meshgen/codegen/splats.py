@@ -6,6 +6,7 @@ A splat is kept as a 0-d constant that is broadcast, so that computing with it n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -46,7 +47,7 @@ class Writer:
             return self._known[key]
         results = [Value(v.type, v.name, v.sharding, v.loc) for v in node.results]
         regions = tuple(rewired_graph(region, now) for region in node.regions)
-        copy = Node(node.op, operands, results, dict(node.attrs), node.loc, node.sharding, regions)
+        copy = replace(node, operands=operands, results=results, attrs=dict(node.attrs), regions=regions)
         self.graph.nodes.append(copy)
         self._made.update(dict.fromkeys(results, copy))
         if key is not None:

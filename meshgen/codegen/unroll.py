@@ -121,7 +121,7 @@ def _copy(node: Node, env: dict[Value, Value]) -> Node:
     regions = tuple(_copy_region(region, env) for region in node.regions)
     env.update(zip(node.results, results, strict=True))
     operands = [env[value] for value in node.operands]
-    return Node(node.op, operands, results, dict(node.attrs), node.loc, node.sharding, regions)
+    return replace(node, operands=operands, results=results, attrs=dict(node.attrs), regions=regions)
 
 
 def _copy_region(region: Graph, outer: Mapping[Value, Value]) -> Graph:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from xdsl.dialects import builtin, func, tensor
+from xdsl.dialects import builtin, func
 from xdsl.ir import Operation, SSAValue
 from xdsl.parser.core import ForwardDeclaredValue
 from xdsl.utils.exceptions import VerifyException
@@ -93,7 +93,7 @@ def _verify_one(operation: Operation, reading: Reading) -> None:
 
 def _verify_indices(operation: Operation) -> None:
     """An element is at one place per dim. Raises VerifyException."""
-    if isinstance(operation, tensor.ExtractOp) and isinstance(kind := operation.tensor.type, builtin.TensorType):
-        have, rank = len(operation.indices), kind.get_num_dims()
+    if operation.name == "tensor.extract" and isinstance(kind := operation.operands[0].type, builtin.TensorType):
+        have, rank = len(operation.operands) - 1, kind.get_num_dims()
         if have != rank:
             raise VerifyException(f"it has {have} indices for {rank} dims")

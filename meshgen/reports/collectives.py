@@ -156,7 +156,7 @@ def edges_of(module: Module) -> dict[int, Edge]:
     for graph in _graphs(module.graph):
         makers |= graph.producers()
         for node in graph.nodes:
-            for number in node.attrs.get("edges", ()):
+            for number in node.notes.edges:
                 steps.setdefault(number, []).append(node)
             for value in node.operands:
                 uses.setdefault(value, []).extend([node] if node.op not in LOCAL_OPS else ())
@@ -177,7 +177,7 @@ def _edge(steps: Sequence[Node], makers: Mapping[Value, Node], uses: Mapping[Val
     maker = makers.get(start)
     assert start.sharding is not None and end.sharding is not None, "values are sharded after materialize"
     places = [steps[0].loc, maker.loc if maker else start.loc]
-    why = str(steps[0].attrs.get("why", ""))
+    why = steps[0].notes.why
     return Edge(
         start, tuple(uses.get(end, ())), start.sharding, end.sharding, why, tuple(place for place in places if place)
     )

@@ -70,7 +70,7 @@ def _reductions(module: Module) -> Iterator[Diagnostic]:
     for value in makers:  # in program order, so that nothing is asked in a long chain
         is_whole(value)
     for node in all_nodes(module.graph):
-        axes = node.attrs.get("reduces", ())
+        axes = node.notes.reduces
         if axes and is_whole(node.operands[0]):
             text = f"a reduction over {', '.join(axes)} of a value that nothing says is unreduced: it is taken as it is, equal copies are not added up"
             hint = "say unreduced={...} where the value is made, or leave the reduction out"

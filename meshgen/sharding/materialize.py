@@ -141,7 +141,9 @@ class _Writer:
             return
         regions = tuple(self._region(node, number) for number in range(len(node.regions)))
         results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, lies.results, strict=True)]
-        nodes.append(Node(node.op, operands, results, dict(node.attrs), node.loc, lies, regions))
+        nodes.append(
+            replace(node, operands=operands, results=results, attrs=dict(node.attrs), sharding=lies, regions=regions)
+        )
         for old, new in zip(node.results, results, strict=True):
             self.define(old, new, party, nodes)
 

@@ -65,8 +65,8 @@ def test_reductions_of_all_shapes_are_one_message_and_say_why() -> None:
     after = _check(p, [_reduced(p, t) for t in ("f32[]", "f32[3,5]", "f32[1]", "f32[2,1,7]")], ["all_reduce"])
     (message,) = [node for node in after.graph.nodes if node.op == "all_reduce"]
     assert message.result.type == TensorType((1, 31), "f32")
-    assert all(f"reduce arg{i}" in message.attrs["why"] for i in range(4))
-    assert "4 small all_reduces in one message" in message.attrs["why"]
+    assert all(f"reduce arg{i}" in message.notes.why for i in range(4))
+    assert "4 small all_reduces in one message" in message.notes.why
 
 
 def test_other_kinds_types_and_axes_are_other_messages() -> None:

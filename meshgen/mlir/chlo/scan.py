@@ -18,8 +18,7 @@ from meshgen.ir.inline import copy_nodes
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.constants import known_array
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.linalg.spread import sliced
-from meshgen.mlir.linalg.windowed import fold_region
+from meshgen.mlir.linalg.spread import fold_region, sliced
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.registries import imports
 from meshgen.mlir.stablehlo.attributes import boolean_of, integer, integer_of, integers

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from meshgen.ir.graph import Value
-from meshgen.mlir.arith.payload import LAZY, Builder
+from meshgen.ir.graph import Graph, TensorType, Value
+from meshgen.mlir.arith.payload import Builder
 from meshgen.ops.evaluate.common import neutral
 
 Loops = tuple[int, ...]
@@ -25,7 +25,7 @@ def transposed(builder: Builder, value: Value, order: Sequence[int]) -> Value:
     if list(order) == list(range(len(order))):
         return value
     kind = value.type.with_shape(value.type.shape[dim] for dim in order)
-    return builder.node("transpose", [value], kind, perm=tuple(order), **{LAZY: True})
+    return builder.lazy("transpose", [value], kind, perm=tuple(order))
 
 
 def over(builder: Builder, spread: Spread, loops: Sequence[int], sizes: Sequence[int | None]) -> Value:
@@ -69,3 +69,11 @@ def reduced(builder: Builder, spread: Spread, kind: str, kept: Sequence[int]) ->
 def in_order(builder: Builder, spread: Spread, place: Loops) -> Value:
     """A value over the loops of `place`, in its order."""
     return transposed(builder, spread.value, [spread.loops.index(loop) for loop in place])
+
+
+def fold_region(kind: str, dtype: str) -> Graph:
+    """The region of a reduction with one operation."""
+    scalar = TensorType((), dtype)
+    region = Graph("", [Value(scalar), Value(scalar)])
+    region.outputs = list(region.add(kind, region.inputs, [scalar]).results)
+    return region

@@ -13,11 +13,11 @@ from typing import Any
 
 from xdsl.ir import BlockArgument, SSAValue
 
-from meshgen.ir.graph import Graph, TensorType, Value
+from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.linalg.body import Body, Structure, depends_on, narrow
 from meshgen.mlir.linalg.maps import Line, lines_of
-from meshgen.mlir.linalg.spread import Loops, Spread, in_order, over, reduced, reshaped_dim, sliced
+from meshgen.mlir.linalg.spread import Loops, Spread, fold_region, in_order, over, reduced, reshaped_dim, sliced
 from meshgen.ops.evaluate.common import neutral
 
 
@@ -138,14 +138,6 @@ def folded_windows(structure: Structure, kind: str, term: SSAValue, place: Loops
         builder.source, (fold_region(kind, value.type.dtype),),
     )  # fmt: skip
     return in_order(builder, Spread(found, plain.loops), place)
-
-
-def fold_region(kind: str, dtype: str) -> Graph:
-    """The region of a reduction with one operation."""
-    scalar = TensorType((), dtype)
-    region = Graph("", [Value(scalar), Value(scalar)])
-    region.outputs = list(region.add(kind, region.inputs, [scalar]).results)
-    return region
 
 
 def convolved(structure: Structure, factors: Sequence[SSAValue], place: Loops, dtype: str) -> Value | None:

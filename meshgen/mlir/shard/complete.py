@@ -16,10 +16,10 @@ from meshgen.ir.manual import settle_manual
 from meshgen.ir.op_names import BETWEEN_MESHES, CONTROL
 from meshgen.ir.parts import mesh_of_option, without_meshes
 from meshgen.ir.regions import all_nodes
+from meshgen.mlir.arith.payload import drop_lazy
 from meshgen.mlir.shard.groups_of_one import is_alone, without_groups_of_one
 from meshgen.mlir.shard.sharding import typed
 from meshgen.mlir.shard.signature import TYPED_STAGES, check_signature
-from meshgen.mlir.tensor.conversion import drop_lazy
 from meshgen.ops.uniform import Varying
 from meshgen.spec import Sharding
 
@@ -136,7 +136,7 @@ def _as_typed(node: Node) -> NodeSharding | None:
     """What the types say; collectives have none."""
     if _is_move(node):
         return None
-    return NodeSharding(typed(node.operands), typed(node.results), node.attrs.get("sharding_option", ()))
+    return NodeSharding(typed(node.operands), typed(node.results), node.option or ())
 
 
 def _wish_from_types(module: Module) -> None:

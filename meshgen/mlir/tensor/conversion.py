@@ -8,11 +8,11 @@ from xdsl.dialects import tensor
 from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
-from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir import registries
 from meshgen.mlir.arith.dialect import ARITH, MATH
 from meshgen.mlir.arith.elementwise import constant, import_elementwise
-from meshgen.mlir.arith.payload import LAZY, Builder, fill_number, finish, kind_of
+from meshgen.mlir.arith.payload import Builder, fill_number, finish, kind_of
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.linalg.body import Body
 from meshgen.mlir.linalg.spread import Spread, over
@@ -176,9 +176,9 @@ def computed_places(
     for dim, argument in enumerate(block.args):
         place = TensorType((sizes[dim],), "i64")
         if sizes[dim] is not None:
-            iota = builder.node("iota", [], place, dim=0, **{LAZY: True})
+            iota = builder.lazy("iota", [], place, dim=0)
         elif left:
-            iota = builder.node("dynamic_iota", [builder.listed([left.pop(0)])], place, dim=0, **{LAZY: True})
+            iota = builder.lazy("dynamic_iota", [builder.listed([left.pop(0)])], place, dim=0)
         else:
             continue
         body.known[argument] = Spread(iota, (dim,))
@@ -186,21 +186,6 @@ def computed_places(
     if found is None or not found.loops:
         return None if found is None else found.value
     return over(builder, found, tuple(range(kind.rank)), sizes)
-
-
-def drop_lazy(graph: Graph) -> None:
-    """Take out nodes that were made for what then did not read them, and their marks."""
-    used = set(graph.outputs)
-    kept: list[Node] = []
-    for node in reversed(graph.nodes):
-        lazy = node.attrs.pop(LAZY, False)
-        for region in node.regions:
-            drop_lazy(region)
-        if lazy and not any(result in used for result in node.results):
-            continue
-        used.update(node.operands)
-        kept.append(node)
-    graph.nodes[:] = reversed(kept)
 
 
 @imports("tensor.yield")

@@ -10,7 +10,7 @@ from xdsl.ir import Operation, TypeAttribute
 from meshgen.ir.graph import TensorType, Value, is_float
 from meshgen.mlir.arith.payload import Builder, finish
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.linalg.windowed import fold_region
+from meshgen.mlir.linalg.spread import fold_region
 from meshgen.mlir.operation_signature import attribute_of
 from meshgen.mlir.registries import imports
 from meshgen.mlir.stablehlo.attributes import integers

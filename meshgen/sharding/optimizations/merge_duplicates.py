@@ -9,7 +9,7 @@ import numpy as np
 
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ir.spread import stored_bytes
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, SHARDING_OPS, Walk, meaning, walk
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, SHARDING_OPS, Walk, walk
 
 _PURE = ELEMENTWISE | {
     *SHARDING_OPS, "transpose", "reshape", "broadcast_in_dim", "slice", "reverse", "reduce", "constant"
@@ -27,7 +27,7 @@ def merge_duplicates(module: Module) -> Module:
             return None
         if node.op == "constant" and node.result.type.nbytes > _CONSTANT_BYTES:
             return None
-        attrs = tuple(sorted((name, _hashable(value)) for name, value in meaning(node.attrs).items()))
+        attrs = tuple(sorted((name, _hashable(value)) for name, value in node.attrs.items()))
         key = (node.op, tuple(node.operands), attrs, node.result.type, node.result.sharding)
         if key in seen and seen[key] in walk.producers:  # not from another region: that may run less often
             return [seen[key]]

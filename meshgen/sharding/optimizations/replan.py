@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.ir.graph import Module, Node, Value
-from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, merged_why, price_of, walk
+from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, merged_notes, price_of, walk
 from meshgen.sharding.reshard.plan import ReshardPlan, plan_reshard
 from meshgen.sharding.reshard.problem import PICOSECONDS, TRANSFERS, Cost
 
@@ -53,6 +53,6 @@ def _sum(left: Cost, right: Cost) -> Cost:
 def _write(node: Node, plan: ReshardPlan, chain: list[Node], walk: Walk) -> Sequence[Value]:
     value = chain[-1].operands[0]
     for step in plan.steps:
-        attrs = {**step.attrs, **merged_why(chain[::-1], "a chain planned anew")}
-        value = walk.emit(step.op, [value], attrs, node.result, step.sharding, loc=node.loc)
+        notes = merged_notes(chain[::-1], "a chain planned anew")
+        value = walk.emit(step.op, [value], step.attrs, node.result, step.sharding, loc=node.loc, notes=notes)
     return [value]

@@ -153,7 +153,7 @@ def _padded(wishes: Sequence[Annotation | None], sites: list[Node]) -> list[Anno
 
 def wish_of(node: Node) -> Annotation | None:
     """What a node itself says of its value."""
-    if hint := node.attrs.get("hint"):  # how a value lies on the other mesh between which it crosses
+    if hint := node.notes.hint:  # how a value lies on the other mesh between which it crosses
         return Annotation(hint, False, (), node.loc)
     if node.op not in _WISHING or "sharding" not in node.attrs:
         return None
@@ -171,7 +171,7 @@ def _faults(wish: Annotation, value: Value, loc: Location | None, mesh: Mesh) ->
 
 def _option(node: Node, faults: list[Diagnostic], parts: AxisParts) -> tuple[tuple[str, ...], ...] | None:
     """The user's axes per loop, checked, in terms of the parts; those of one device split nothing and are left out."""
-    option = node.attrs.get("sharding_option")
+    option = node.option
     if option is None:
         return None
     loops = len(rule_of(node).factors)

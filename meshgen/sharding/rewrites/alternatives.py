@@ -34,7 +34,7 @@ def slices_before_dots(graph: Graph) -> Graph | None:
     uses, outputs = graph.uses(), {*graph.outputs, *(value for node in graph.nodes for value in captured(node))}
     moved: dict[Value, tuple[int, int]] = {}  # result of a dot -> (operand, dim) that its slices cut
     for node in graph.nodes:
-        is_free = node.op == "dot_general" and "sharding_option" not in node.attrs and node.result not in outputs
+        is_free = node.op == "dot_general" and node.option is None and node.result not in outputs
         if is_free and (place := _cut_place(node, [user for user, _ in uses[node.result]])):
             moved[node.result] = place
     if not moved:

@@ -100,7 +100,7 @@ def annotate_inside(writer: Writer, mesh: Mesh) -> None:
         _rename(node, renamed)
         graph.nodes.append(node)
         if _may_be_asked(node, writer) and writer.chance(0.08):
-            node.attrs["sharding_option"] = random_option(writer, mesh, node)
+            node.option = random_option(writer, mesh, node)
         if len(node.results) == 1 and writer.chance(0.3):
             wish = random_wish(writer, mesh, node.result)
             as_result = writer.chance(0.7) or writer.variety.cuts  # users may not be able to read it so
