@@ -26,6 +26,7 @@ from meshgen.mlir.stablehlo.attributes import ATTRIBUTES, ComparisonDirection, C
 from meshgen.mlir.stablehlo.base import HloOperation, Properties, define, define_node, values_of
 from meshgen.mlir.stablehlo.fields import Field, listed, number, word
 from meshgen.mlir.stablehlo.types import ARROW, TypesForm
+from meshgen.ops.registry import OPS
 
 FUNCTIONS = (
     "erf", "erf_inv", "erfc", "lgamma", "digamma", "bessel_i1e", "sinh", "cosh", "asin", "acos", "asinh", "acosh",
@@ -42,8 +43,25 @@ def _either(*kinds: type[Attribute]) -> AttrConstraint[Attribute]:
     return AnyOf(tuple(BaseAttr(kind) for kind in kinds))
 
 
+class Unary(HloOperation):
+    """`chlo.erf %x : tensor<4xf32> -> tensor<4xf32>`"""
+
+    operand = operand_def()
+    result = result_def()
+    TYPES: ClassVar[TypesForm] = ARROW
+
+
+class Binary(HloOperation):
+    """`chlo.zeta %x, %q : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>`"""
+
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+    TYPES: ClassVar[TypesForm] = ARROW
+
+
 class Function(HloOperation):
-    """`chlo.erf %x : tensor<4xf32> -> tensor<4xf32>`, `chlo.zeta %x, %q : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>`"""
+    """`chlo.square %x : tensor<4xf32> -> tensor<4xf32>`: how many operands there are stands in `operation_signatures.py`."""
 
     arguments = var_operand_def()
     result = result_def()
@@ -110,7 +128,7 @@ class TopK(HloOperation):
 
 
 for _name in FUNCTIONS:
-    define_node(Function, f"chlo.{_name}")
+    define_node(Unary if OPS[_name].operands == 1 else Binary, f"chlo.{_name}")
 define_node(TopK, "chlo.top_k")
 
 
