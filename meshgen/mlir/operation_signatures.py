@@ -51,7 +51,7 @@ _ROWS: dict[str, dict[str, str]] = {
         "1 float -> 1": "is_inf is_neg_inf is_pos_inf",
         "1 -> 1 <value: number|elements>": "constant_like",
         "2 float -> 1": "broadcast_next_after broadcast_polygamma broadcast_zeta",
-        "2 -> 1": "mulhi broadcast_add broadcast_and broadcast_atan2 broadcast_compare broadcast_complex "
+        "2 -> 1": "broadcast_add broadcast_and broadcast_atan2 broadcast_compare broadcast_complex "
         "broadcast_divide broadcast_maximum broadcast_minimum broadcast_multiply broadcast_or "
         "broadcast_power broadcast_remainder broadcast_shift_left broadcast_shift_right_arithmetic broadcast_shift_right_logical "
         "broadcast_subtract broadcast_xor",

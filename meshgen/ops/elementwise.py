@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from meshgen.errors import CodegenError
+from meshgen.ir.graph import Node
 from meshgen.ops import special_functions as special
 from meshgen.ops.evaluate import complex_functions
 from meshgen.ops.evaluate import elementwise as means
-from meshgen.ops.evaluate.common import Array
+from meshgen.ops.evaluate.common import Array, bits
 from meshgen.ops.op import NO_KERNEL, Domain, Flops, Kernel, Op, RuleOf, Trait, no_flops, per_result
 from meshgen.ops.rules import elementwise as rules
 from meshgen.ops.tolerance import elementwise as errors
@@ -19,7 +21,7 @@ from meshgen.ops.tolerance.values import Rule as ErrorRule
 from meshgen.ops.tolerance.values import Tracked
 from meshgen.ops.triton import expressions as triton
 from meshgen.ops.triton.expressions import helper, plain
-from meshgen.ops.triton.registers import Expression
+from meshgen.ops.triton.registers import Code, Expression, Made, register_type, unsupported
 from meshgen.ops.types import elementwise as types
 from meshgen.ops.types.site import Inference
 
@@ -65,6 +67,37 @@ def _shift(name: str, kernel: Expression, *, arithmetic: bool = False, left: boo
     return _op(name, 2, types.binary("integer"), evaluate, None, rules.WHOLE, kernel, domains=BY_COUNT)
 
 
+def _arcsine_parts(z: Array) -> Array:
+    """What `asin` and `acos` have in common: for asin(z) = a + ib it is cos(a) cosh(b) + i |b|."""
+    found = np.arcsin(z)
+    return np.cos(found.real) * np.cosh(found.imag) + 1j * np.abs(found.imag)
+
+
+def _high_half(node: Node, args: list[Array]) -> Array:
+    """The upper half of the bits of a product of integers; of 64 bits it is made of the products of halves."""
+    dtype = node.result.type.dtype
+    if (width := bits(dtype)) < 64:
+        wide = np.uint64 if dtype.startswith("u") else np.int64
+        return (args[0].astype(wide) * args[1].astype(wide)) >> wide(width)
+    x, y = (arg.astype(np.uint64) for arg in args)
+    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    middle = (x >> half) * (y & low) + ((x & low) * (y & low) >> half)
+    other = (x & low) * (y >> half) + (middle & low)
+    found = (x >> half) * (y >> half) + (middle >> half) + (other >> half)
+    if dtype == "i64":  # a negative number is 2^64 less than its bits say
+        found -= np.where(args[0] < 0, y, 0).astype(np.uint64) + np.where(args[1] < 0, x, 0).astype(np.uint64)
+    return found
+
+
+def _high_half_source(node: Node, args: Sequence[Code]) -> Made:
+    dtype = node.result.type.dtype
+    if (width := bits(dtype)) == 64:
+        raise CodegenError(unsupported(node))
+    wide = "tl.uint64" if dtype.startswith("u") else "tl.int64"
+    x, y = (f"{arg.text}.to({wide})" for arg in args)
+    return f"(({x} * {y}) >> {width}).to({register_type(dtype)})", ()
+
+
 FUNCTIONS = (
     _function("exponential", np.exp, monotone(np.exp), plain("tl.exp({0})"), DEAR),
     _function("exponential_minus_one", np.expm1, monotone(np.expm1), helper("expm1"), DEAR),
@@ -91,6 +124,7 @@ FUNCTIONS = (
     _function("erfc", special.erfc, monotone(special.erfc), of="float"),
     _function("lgamma", special.lgamma, between_poles(special.lgamma), None, POLES, of="float", domain=FROM_ONE),
     _function("digamma", special.digamma, between_poles(special.digamma), None, POLES, of="float", domain=FROM_ONE),
+    _function("_asin_acos_kernel", _arcsine_parts, within(np.arcsin, -1, 1), of="complex"),
     _function("bessel_i1e", special.bessel_i1e, bounded_slope, of="float"),
 )  # fmt: skip
 
@@ -162,6 +196,16 @@ BITS = (
     ),
     _bits("popcnt", means.popcnt, triton.popcnt),
     _bits("count_leading_zeros", means.count_leading_zeros, triton.leading_zeros),
+    _op(
+        "mulhi",
+        2,
+        types.binary("integer"),
+        means.of_node(_high_half),
+        None,
+        rules.WHOLE,
+        _high_half_source,
+        domains=(Domain.ANY, Domain.ANY),
+    ),
     _shift("shift_left", triton.shift("<<"), left=True),
     _shift("shift_right_logical", triton.shift(">>")),
     _shift("shift_right_arithmetic", triton.arithmetic_shift, arithmetic=True),
