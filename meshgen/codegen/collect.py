@@ -12,7 +12,7 @@ from meshgen.codegen.donated import donated
 from meshgen.codegen.messages import with_senders
 from meshgen.codegen.overwritten import overwritten
 from meshgen.codegen.program import Flow, Program
-from meshgen.codegen.storages import UNLAUNCHED, storages_of
+from meshgen.codegen.storages import storages_of
 from meshgen.codegen.timeline import Costs, Task
 from meshgen.codegen.unroll import is_message
 from meshgen.errors import CodegenError, Diagnostic
@@ -20,6 +20,7 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.op_names import BETWEEN_MESHES, CONTROL
 from meshgen.ir.regions import all_nodes, captured
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import UNLAUNCHED
 from meshgen.runtime.plan import COLLECTIVES, COMMUNICATION, COMPUTE, Schedule
 
 Planned = Callable[[Module], Schedule]

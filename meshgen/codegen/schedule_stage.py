@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.codegen.collect import closed
-from meshgen.codegen.storages import UNLAUNCHED
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.notes import Place, Slot
 from meshgen.ir.regions import captured
+from meshgen.ops.classes import UNLAUNCHED
 from meshgen.runtime.plan import Schedule
 
 

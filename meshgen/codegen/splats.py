@@ -11,16 +11,12 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ccl.cost import MESSAGES
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ir.op_names import ANNOTATIONS, BETWEEN_MESHES
 from meshgen.ir.regions import rewired_graph
 from meshgen.ir.spread import spread_element, stored_bytes
-from meshgen.runtime.plan import COLLECTIVES
+from meshgen.ops.classes import IMPURE
 
 Array = np.ndarray[Any, Any]
-AWAITED = frozenset({*MESSAGES, *BETWEEN_MESHES})  # another device waits for these
-IMPURE = frozenset({*COLLECTIVES, *ANNOTATIONS, "kernel", "view", "subview", "join"})
 _FOLDED_ELEMENTS = 4096  # constants of more elements are not computed with
 
 

@@ -13,9 +13,10 @@ from dataclasses import replace
 import numpy as np
 
 from meshgen.ccl.cost import MESSAGES
-from meshgen.codegen.fusion.space import LAYOUT, MADE, POINTWISE
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
+from meshgen.ir.op_names import BRANCHES
+from meshgen.ops.classes import LAYOUT, MADE, POINTWISE
 from meshgen.runtime.plan import COLLECTIVES
 
 Wanted = Callable[[Node], bool]
@@ -76,7 +77,7 @@ def _emit(node: Node, env: dict[Value, Value], into: Graph, producers: Mapping[V
         for _ in range(trips):
             state = _emit_body(node.regions[1], state, env, into, producers, wanted)
         env.update(zip(node.results, state, strict=True))
-    elif node.op in ("if", "case") and wanted(node) and all(_ends(region, producers) for region in node.regions):
+    elif node.op in BRANCHES and wanted(node) and all(_ends(region, producers) for region in node.regions):
         choice, *handed = (env[value] for value in node.operands)
         ways = [_emit_body(region, handed, env, into, producers, wanted) for region in node.regions]
         env.update(zip(node.results, _selected(choice, ways, into), strict=True))

@@ -35,11 +35,11 @@ def _source(name: str, infer: Inference, evaluate: Handler, *traits: Trait, **ot
 
 
 def _move(name: str, operands: int | AtLeast, infer: Inference, evaluate: elements.OfNode, data: int, rule: RuleOf | None,
-          kernel: Kernel, ints: tuple[str, ...] = (), dim: bool = False) -> Op:  # fmt: skip
+          kernel: Kernel, ints: tuple[str, ...] = (), *traits: Trait, dim: bool = False) -> Op:  # fmt: skip
     """`data` is the number of operands whose elements are moved (-1: all); the others are places and sizes."""
     attributes = {**named(ints, "ints"), **({"dim": "int"} if dim else {})}
     return Op(name=name, operands=operands, types=infer, evaluate=means.of_node(evaluate), error=errors.move(data), rule=rule,
-              kernel=kernel, flops=no_flops, attributes=attributes)  # fmt: skip
+              kernel=kernel, flops=no_flops, attributes=attributes, traits=frozenset(traits))  # fmt: skip
 
 
 _WINDOW = ("start", "limit", "stride")
@@ -67,8 +67,8 @@ MOVES = (
 )  # fmt: skip
 
 VIEWS = (  # of what is in memory: fusion writes them, and nothing copies
-    _move("view", 1, types.reshape, means.reshape, 1, NO_RULE, NO_KERNEL),
-    _move("subview", 1, types.sliced, means.sliced, 1, NO_RULE, NO_KERNEL, _WINDOW),
+    _move("view", 1, types.reshape, means.reshape, 1, NO_RULE, NO_KERNEL, (), Trait.VIEW),
+    _move("subview", 1, types.sliced, means.sliced, 1, NO_RULE, NO_KERNEL, _WINDOW, Trait.VIEW),
     _move("join", AtLeast(1), types.concatenate, means.concatenate, -1, NO_RULE, NO_KERNEL, dim=True),
 )
 

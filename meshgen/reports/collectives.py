@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from meshgen.ccl.cost import LOCAL_OPS
 from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.op_names import CONTROL
 from meshgen.mesh import overlaps
+from meshgen.ops.classes import LOCAL_OPS
 from meshgen.reports.comms import Collective, collective_record
 from meshgen.reports.interface import Compiled
 from meshgen.reports.parts import crossing_lines

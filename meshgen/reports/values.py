@@ -10,7 +10,7 @@ from weakref import WeakKeyDictionary
 from meshgen.errors import Diagnostic, Location, UsageError, bracketed, place_text
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.manual import is_open
-from meshgen.ir.op_names import WITH_PROGRAMS
+from meshgen.ir.op_names import BRANCHES, WITH_PROGRAMS
 from meshgen.reports.annotations import unmade_values
 from meshgen.reports.interface import Compiled
 from meshgen.sharding.multi_mesh.chains import ReasonsAcross
@@ -190,7 +190,7 @@ def _taken(node: Node) -> Iterator[_Made]:
     """What regions are given. A loop's condition takes what its body takes, mostly by the same names."""
     assert node.sharding is not None, "every node has a sharding after propagation"
     given = node.sharding.results if node.op == "while" else node.sharding.operands
-    given = given[1:] if node.op in ("case", "if") else given
+    given = given[1:] if node.op in BRANCHES else given
     if node.op == "manual":
         given = tuple(free_part(sharding, node.attrs["axes"]) for sharding in given)
     seen: set[str] = set()

@@ -9,7 +9,7 @@ from meshgen.codegen.unroll import communicates
 from meshgen.errors import Diagnostic, place_text
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import always_ends
-from meshgen.ir.op_names import ANNOTATIONS
+from meshgen.ir.op_names import ANNOTATIONS, BRANCHES
 from meshgen.ir.regions import all_nodes
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import with_trait
@@ -96,7 +96,7 @@ def _branches(module: Module) -> Iterator[Diagnostic]:
 
 
 def _control(graph: Graph) -> Iterator[Node]:
-    return (node for node in all_nodes(graph) if node.op in ("if", "case"))
+    return (node for node in all_nodes(graph) if node.op in BRANCHES)
 
 
 def _axes(graph: Graph) -> Iterator[str]:

@@ -16,7 +16,7 @@ from meshgen.codegen.fuse import fuse
 from meshgen.codegen.triton_source import unsupported_parts
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value
 from meshgen.mesh import Mesh
-from meshgen.ops.triton.registers import POINTER_TYPES
+from meshgen.ops.triton.registers import TRITON_TYPES
 from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.optimizations.combine import combine, combine_larger
@@ -306,7 +306,7 @@ def test_what_kernels_cannot_hold_goes_alone(dtype: str) -> None:
     gathered = [p.add("all_gather", [value], f"{dtype}[8]", axes=("x",), dim=0) for value in values]
     fused = fuse(combine(p.local(*gathered)))
     assert not [fault for body in fused.kernels.values() for fault in unsupported_parts(body)]
-    assert _collectives(fused) == ["all_gather"] * (1 if dtype in POINTER_TYPES else 3)
+    assert _collectives(fused) == ["all_gather"] * (1 if dtype in TRITON_TYPES else 3)
 
 
 def test_small_gathers_of_complex_and_four_bit_numbers_compile_for_gpus(tmp_path: Path) -> None:

@@ -17,10 +17,11 @@ from meshgen.codegen.emit.index_maps import read_through
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import spread, where
 from meshgen.codegen.expr import ZERO, Expr, Var
-from meshgen.codegen.fusion.space import LAYOUT, Index, Space
+from meshgen.codegen.fusion.space import Index, Space
 from meshgen.codegen.roofline import Device
 from meshgen.ir.graph import Graph, Node, Value, is_float
 from meshgen.kernels.matmul import GROUP_M, Tile, choose_tile
+from meshgen.ops.classes import LAYOUT
 from meshgen.ops.triton.registers import NARROW, Code, register_type, rounded, zero
 
 

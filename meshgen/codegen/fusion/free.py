@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
-from meshgen.codegen.fusion.space import LAYOUT, MADE, POINTWISE
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ops.classes import LAYOUT, MADE, POINTWISE
 
 _MOST_IN_A_ROW = 256  # free nodes, each of which needs the one before; what comes after them is written
 

@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meshgen.codegen.fusion.groups import EPILOGUE_NODES, MOST_INPUTS, Group, Grouping
-from meshgen.codegen.fusion.space import EXPENSIVE, LOOKUPS, POINTWISE, Space
+from meshgen.codegen.fusion.space import Space
 from meshgen.ir.graph import Node, Value
+from meshgen.ops.classes import EXPENSIVE, LOOKUPS, POINTWISE
 from meshgen.runtime.plan import COLLECTIVES
 
 _TINY_BYTES = 4096  # what is computed again rather than launched for

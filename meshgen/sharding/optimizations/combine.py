@@ -16,10 +16,11 @@ from meshgen.ccl.cost import link_axes
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import used_by
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import LOCAL_OPS
 from meshgen.ops.evaluate.common import bits
-from meshgen.ops.triton.registers import POINTER_TYPES
+from meshgen.ops.triton.registers import TRITON_TYPES
 from meshgen.sharding.optimizations.messages import MESSAGES, Writer
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, LOCAL_OPS, about, price_of
+from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, about, price_of
 
 # What may be put off until the message is there, if it is small; anything else stays where it is.
 _LIGHT = ELEMENTWISE | {
@@ -140,7 +141,7 @@ def _may_join(node: Node, mesh: Mesh, copied: float) -> bool:
 
     Kernels do the copying: what they cannot hold goes alone.
     """
-    if node.result.type.dtype not in POINTER_TYPES or not price_of(node, mesh).ring_bytes:
+    if node.result.type.dtype not in TRITON_TYPES or not price_of(node, mesh).ring_bytes:
         return False
     copies = _COPIES * max(node.operands[0].type.nbytes, node.result.type.nbytes)
     return copies / _COPY_BYTES_PER_SECOND <= copied * _link(node, mesh)[0]

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.ir.graph import Module, Node, Value
+from meshgen.ops.classes import RESHARDS
 from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, merged_notes, price_of, walk
 from meshgen.sharding.reshard.plan import ReshardPlan, plan_reshard
-from meshgen.sharding.reshard.problem import PICOSECONDS, TRANSFERS, Cost
+from meshgen.sharding.reshard.problem import PICOSECONDS, Cost
 
 _LONGEST = 8  # links of a chain that are looked at: keeps the walk linear
 
@@ -43,7 +44,7 @@ def _replan(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 def _cost(node: Node, walk: Walk) -> Cost:
     found = price_of(node, walk.mesh)
-    return round(found.seconds * PICOSECONDS), found.ring_bytes, int(node.op in TRANSFERS), 1
+    return round(found.seconds * PICOSECONDS), found.ring_bytes, int(node.op in RESHARDS), 1
 
 
 def _sum(left: Cost, right: Cost) -> Cost:

@@ -11,13 +11,14 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
 
-from meshgen.ccl.cost import COMMUNICATIONS, LOCAL_OPS, ring_bytes, seconds_of
+from meshgen.ccl.cost import COMMUNICATIONS, ring_bytes, seconds_of
 from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, TensorType, Value
 from meshgen.ir.notes import NO_NOTES, Notes
 from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.ir.regions import used_values
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import LOCAL_OPS
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import with_trait
 from meshgen.ops.uniform import Varying

@@ -12,8 +12,8 @@ from collections.abc import Sequence
 
 from meshgen.ir.graph import Node
 from meshgen.mesh import split_ref
-from meshgen.ops.op import Trait
-from meshgen.ops.registry import rule_of, with_trait
+from meshgen.ops.classes import ON_RANKS
+from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Linear, Rule, letters, rule
 from meshgen.spec import Sharding
 
@@ -47,7 +47,7 @@ def end_rule(node: Node) -> Rule:
 
 def body_rule(node: Node) -> Rule:
     """The rule of a node of a body: that of its op, of a collective the dims that it leaves in place."""
-    if node.op not in (*with_trait(Trait.IN_BODIES), "process_index"):
+    if node.op not in ON_RANKS:
         return rule_of(node)
     if not node.operands:
         return rule("-> ()", [], [node.result.type])
