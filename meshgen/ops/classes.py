@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ops.op import Trait
-from meshgen.ops.registry import with_kernel, with_trait
+from meshgen.ops.registry import with_attributes, with_kernel, with_trait
 
 # How generated kernels make them.
 POINTWISE = with_kernel("expression")
@@ -17,12 +17,15 @@ LOOPS = with_kernel("dot", "reduction")
 GENERATED = POINTWISE | LAYOUT | MADE | LOOKUPS | LOOPS
 
 ELEMENTWISE = with_trait(Trait.ELEMENTWISE)
+ARRANGING = with_trait(Trait.ARRANGES)
 EXPENSIVE = with_trait(Trait.EXPENSIVE)
 
 # Over devices.
 LOCAL_OPS = with_trait(Trait.LOCAL)
 RESHARDS = with_trait(Trait.RESHARD)
+RETILING = RESHARDS & with_attributes("source", "target")
 REDUCING = with_trait(Trait.REDUCES)
+REDUCED_ALIKE = REDUCING - with_attributes("root")  # every device has the result, or its tile of it
 AWAITED = with_trait(Trait.AWAITED)
 ON_RANKS = with_trait(Trait.IN_BODIES) | {"process_index"}  # what a user may tell devices apart by
 

@@ -35,6 +35,7 @@ class Trait(Enum):
     POLES = "a small error of an operand may become any error of the result"
     EXPENSIVE = "many instructions per element: worth keeping in memory rather than computing twice"
     LOCAL = "tells devices apart without communicating"
+    ARRANGES = "its elements are those of its operands, or a fill, at places that its attributes say"
     RESHARD = "takes a tensor from one sharding to another by messages between any devices"
     REDUCES = "combines what devices have, and communicates"
     AWAITED = "another device waits for it: it stays whoever uses its results"

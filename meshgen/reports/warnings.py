@@ -11,24 +11,14 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import always_ends
 from meshgen.ir.op_names import ANNOTATIONS, BRANCHES
 from meshgen.ir.regions import all_nodes
+from meshgen.ops.classes import ARRANGING
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import with_trait
 from meshgen.ops.uniform import Varying
 from meshgen.reports.donations import donation_warnings
 from meshgen.reports.interface import Compiled
 
-_MAPS = (
-    *with_trait(Trait.BROADCASTS),
-    *ANNOTATIONS,
-    "iota",
-    "reshape",
-    "transpose",
-    "broadcast_in_dim",
-    "slice",
-    "pad",
-    "concatenate",
-    "reverse",
-)
+_MAPS = with_trait(Trait.BROADCASTS) | ARRANGING | {*ANNOTATIONS, "iota"}
 
 
 def warnings_of(executable: Compiled) -> list[Diagnostic]:

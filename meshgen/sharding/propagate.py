@@ -24,7 +24,7 @@ from meshgen.mesh import Mesh, split_ref
 from meshgen.ops.manual_tiles import manual_faults
 from meshgen.sharding.propagation.axes import USUAL, Axes, Decision, Start, view_of
 from meshgen.sharding.propagation.axis_cuts import axis_cuts
-from meshgen.sharding.propagation.control import flatten
+from meshgen.sharding.propagation.control import MANUAL_ENDS, flatten
 from meshgen.sharding.propagation.groups import of_members
 from meshgen.sharding.propagation.kept import unkept, unreadable
 from meshgen.sharding.propagation.labels import Label
@@ -203,7 +203,7 @@ def annotated(solved: Solved) -> Module:
         option = tuple(parts.merge(solved.orders[site].get(f, ())) for f in range(len(site.rule.factors)))
         why = tuple(_reason(site, axis, decisions[axis], number) for axis in labels if _uses(labels[axis]))
         operands, results = (tuple(_as_wished(site, s, parts) for s in side) for side in (operands, results))
-        if site.node.op in ("manual_operand", "manual_result"):  # axes of size 1 that the user wrote are manual, too
+        if site.node.op in MANUAL_ENDS:  # axes of size 1 that the user wrote are manual, too
             results = tuple(free_part(result, site.manual) for result in results)
         if site.node.op == "manual_result":
             results = (joined(site.node.attrs["manual"], *results),)
@@ -266,9 +266,7 @@ def _as_wished(site: Site, sharding: Sharding, parts: AxisParts) -> Sharding:
     if asked is None or asked.rank != sharding.rank:  # the turn beside what is received is not what was asked for
         return sharding
     if site.misfits:
-        is_kept = (
-            site.wish is not None and site.wish.required and site.node.op not in ("manual_operand", "manual_result")
-        )
+        is_kept = site.wish is not None and site.wish.required and site.node.op not in MANUAL_ENDS
         return asked if is_kept else sharding
 
     def plain(refs: Sequence[str]) -> list[str]:

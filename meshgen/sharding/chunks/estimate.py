@@ -10,9 +10,8 @@ from meshgen.codegen.roofline import EFFICIENCY, device_of, dot_seconds, memory_
 from meshgen.ir.forms import form_of
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import LOOPS
+from meshgen.ops.classes import ELEMENTWISE, LOOPS
 from meshgen.sharding.chunks.chain import CHUNKED, Chain
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE
 from meshgen.sharding.optimizations.tiled import Loop, tile_of
 
 

@@ -23,8 +23,9 @@ from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ir.parts import joined, on_mesh, without_meshes
 from meshgen.ir.regions import captured, rewired_graph
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import RETILING
 from meshgen.ops.types.sharding import TURN
-from meshgen.sharding.multi_mesh.place import CROSSING, Places, first_named, is_on_several, place, unknown_meshes
+from meshgen.sharding.multi_mesh.place import Places, first_named, is_on_several, place, unknown_meshes
 from meshgen.spec import Sharding
 
 
@@ -157,7 +158,7 @@ class _Writer:
             part.graph.outputs.append(self._use(value, part, f"output {number} is on @{home}", value.loc))
 
     def _copy(self, node: Node, part: _Part) -> None:
-        if node.op in CROSSING and self.places.home[node.operands[0]] != part.mesh.name:
+        if node.op in RETILING and self.places.home[node.operands[0]] != part.mesh.name:
             self._cross(node.operands[0], part, "it is permuted there", node.loc, node)
             return
         user = self._user(node, part)

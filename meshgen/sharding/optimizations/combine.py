@@ -16,17 +16,14 @@ from meshgen.ccl.cost import link_axes
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import used_by
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import LOCAL_OPS
+from meshgen.ops.classes import ARRANGING, ELEMENTWISE, LOCAL_OPS, MADE
 from meshgen.ops.evaluate.common import bits
 from meshgen.ops.triton.registers import TRITON_TYPES
 from meshgen.sharding.optimizations.messages import MESSAGES, Writer
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, about, price_of
+from meshgen.sharding.optimizations.rewrite import about, price_of
 
 # What may be put off until the message is there, if it is small; anything else stays where it is.
-_LIGHT = ELEMENTWISE | {
-    "bitcast_convert", "broadcast_in_dim", "concatenate", "constant", "dynamic_slice", "iota", "mask_padding", "pad",
-    "process_index", "reduce", "reshape", "reverse", "slice", "transpose", *LOCAL_OPS,
-}  # fmt: skip
+_LIGHT = ELEMENTWISE | ARRANGING | MADE | LOCAL_OPS | {"bitcast_convert", "dynamic_slice", "mask_padding", "reduce"}
 _LIGHT_BYTES = 1 << 20  # larger values would be held longer
 _SMALL = 1 / 8  # of the latency that is saved: what is copied no longer is joined whatever else runs
 _COPIED = 1 / 2  # ... and what is only where the step is shorter: large messages wait for all their parts

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.ir.graph import Module, Node, Value
+from meshgen.ops.classes import ELEMENTWISE
 from meshgen.sharding.optimizations.rewrite import (
-    ELEMENTWISE,
     Price,
     Walk,
     about,

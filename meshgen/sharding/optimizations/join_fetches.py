@@ -16,8 +16,9 @@ from typing import Any
 from meshgen.ccl.halo import Part, RowFetch, rows_moved
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import ELEMENTWISE
 from meshgen.sharding.optimizations.combine import is_light
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, about, merged_notes
+from meshgen.sharding.optimizations.rewrite import about, merged_notes
 
 _MASKS = ELEMENTWISE | {"broadcast_in_dim", "constant", "iota", "pad", "process_index", "slice"}
 

@@ -9,7 +9,8 @@ import numpy as np
 
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ir.spread import stored_bytes
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, SHARDING_OPS, Walk, walk
+from meshgen.ops.classes import ELEMENTWISE
+from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, walk
 
 _PURE = ELEMENTWISE | {
     *SHARDING_OPS, "transpose", "reshape", "broadcast_in_dim", "slice", "reverse", "reduce", "constant"

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.ir.graph import Module, Node, Value, is_float
+from meshgen.ops.classes import REDUCED_ALIKE
 from meshgen.sharding.optimizations.rewrite import MOVES, Walk, price, walk
 
 
@@ -17,7 +18,7 @@ def narrow_moves(module: Module) -> Module:
 
 
 def _narrow(node: Node, walk: Walk) -> Sequence[Value] | None:
-    if not (node.op in MOVES or (node.op in ("all_reduce", "reduce_scatter") and node.attrs["kind"] in ("max", "min"))):
+    if not (node.op in MOVES or (node.op in REDUCED_ALIKE and node.attrs["kind"] in ("max", "min"))):
         return None
     cast = walk.producers.get(node.operands[0])
     if cast is None or cast.op != "convert":

@@ -13,7 +13,8 @@ from dataclasses import replace
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.regions import used_values
 from meshgen.mesh import Mesh, overlaps
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, about, is_bound
+from meshgen.ops.classes import ELEMENTWISE
+from meshgen.sharding.optimizations.rewrite import about, is_bound
 from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, tile_of
 from meshgen.spec import Sharding
 

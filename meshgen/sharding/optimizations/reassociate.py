@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from meshgen.ir.graph import Module, Node, Value
+from meshgen.ops.classes import REDUCED_ALIKE
 from meshgen.sharding.optimizations.rewrite import Walk, is_bound, merged_notes, walk
 from meshgen.sharding.optimizations.tiled import linear_operands
 
@@ -105,7 +106,7 @@ def _term(value: Value, user: Node, walk: Walk) -> _Term | None:
         made = walk.producers.get(value)
         if made is None or walk.uses[value] != users:
             return None
-        if made.op in ("all_reduce", "reduce_scatter"):
+        if made.op in REDUCED_ALIKE:
             return _Term(made, tuple(ways[::-1])) if all(_passes(made, *way, walk) for way in ways) else None
         number = _passed_on(made, walk)
         if number is None:

@@ -15,21 +15,17 @@ from meshgen.ccl.cost import COMMUNICATIONS, ring_bytes, seconds_of
 from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, TensorType, Value
 from meshgen.ir.notes import NO_NOTES, Notes
-from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.ir.regions import used_values
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import LOCAL_OPS
-from meshgen.ops.op import Trait
-from meshgen.ops.registry import with_trait
+from meshgen.ops.classes import AWAITED, LOCAL_OPS, REDUCED_ALIKE
 from meshgen.ops.uniform import Varying
 from meshgen.spec import Sharding
 
 MOVES = ("all_gather", "all_to_all", "permute", "retile", "update_halo")  # they move data and compute nothing
-SHARDING_OPS = ("all_reduce", "reduce_scatter", *MOVES, *LOCAL_OPS)
-ELEMENTWISE = with_trait(Trait.ELEMENTWISE)
+SHARDING_OPS = (*REDUCED_ALIKE, *MOVES, *LOCAL_OPS)
 _COMMUNICATES = frozenset(COMMUNICATIONS)
 Pass = Callable[[Module], Module]
-_EFFECTS = ("send", "recv", *BETWEEN_MESHES, "rng_bit_generator")
+_EFFECTS = AWAITED | {"rng_bit_generator"}
 
 
 @dataclass(frozen=True)

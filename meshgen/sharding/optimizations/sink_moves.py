@@ -12,8 +12,8 @@ from dataclasses import replace
 from meshgen.ccl.cost import link_axes
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
+from meshgen.ops.classes import ELEMENTWISE, REDUCED_ALIKE
 from meshgen.sharding.optimizations.rewrite import (
-    ELEMENTWISE,
     MOVES,
     Walk,
     about,
@@ -25,7 +25,6 @@ from meshgen.sharding.optimizations.rewrite import (
 from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, tile_of
 
 _FREE = ELEMENTWISE | {"concatenate", "reshape", "transpose"}  # below these also where as much moves: less is computed
-_OTHER_AXES = ("all_reduce", "reduce_scatter")
 
 
 @about(*MOVES)
@@ -64,7 +63,7 @@ def _sink_gather(node: Node, walk: Walk) -> Sequence[Value] | None:
 def _loop_below(node: Node, number: int, move: Node, count: int, walk: Walk) -> Loop | None:
     """The loop of an op that runs along the gathered rows."""
     dim, axes = move.attrs["dim"], tuple(move.attrs["axes"])
-    if node.op not in _OTHER_AXES:
+    if node.op not in REDUCED_ALIKE:
         return loop_of(node, dim, count, operand=number)
     is_other = node.attrs.get("dim") != dim and not any(overlaps(a, b) for a in axes for b in node.attrs["axes"])
     return Loop((dim,), dim) if is_other else None
@@ -82,7 +81,7 @@ def _moved_gathers(node: Node, loop: Loop, move: Node, gathers: Mapping[Value, N
         if made and dim is not None and made.attrs == move.attrs | {"dim": dim}:
             alike.append(value)
     moved = [value for value in dict.fromkeys(alike) if walk.uses[value] == alike.count(value)]
-    rest = [] if node.op in _OTHER_AXES else [value for value in node.operands if value not in moved]
+    rest = [] if node.op in REDUCED_ALIKE else [value for value in node.operands if value not in moved]
     return moved if all(walk.is_uniform(value, axes) for value in rest) else None
 
 
@@ -91,7 +90,7 @@ def _pays_below(node: Node, loop: Loop, count: int, moves: Sequence[Node], walk:
     tile = Value(tile_of(node.result.type, loop.result, count))
     attrs = {"axes": moves[0].attrs["axes"], "dim": loop.result}
     after = price("all_gather", attrs, tile, node.result, walk.mesh).ring_bytes
-    if node.op in _OTHER_AXES:  # of the other collective less moves too
+    if node.op in REDUCED_ALIKE:  # of the other collective less moves too
         own = price(node.op, node.attrs, Value(moves[0].operands[0].type), tile, walk.mesh).ring_bytes
         before, after = before + price_of(node, walk.mesh).ring_bytes, after + own
     return after < before or (after == before and node.op in _FREE)

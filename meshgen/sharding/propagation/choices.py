@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.ir.graph import Value
+from meshgen.sharding.propagation.control import MANUAL_ENDS
 from meshgen.sharding.propagation.eliminate import Table, cheapest
 from meshgen.sharding.propagation.labels import Label, asked_face, asks_use, is_as_asked
 from meshgen.sharding.propagation.sites import Site
@@ -22,7 +23,7 @@ from meshgen.sharding.window_fetches import rows_moved
 
 FORBIDDEN = 1e6  # seconds; finite, so that a problem without solution still has a least bad one
 # Where a value must be whole unless the user asked for a partial one.
-ENDS = ("input", "output", "decision", "manual_operand", "manual_result")
+ENDS = ("input", "output", "decision", *MANUAL_ENDS)
 WINDOWED = ("convolution", "reduce_window", "select_and_scatter")
 BEHIND = 1 + 1e-8  # of equal choices the one that brings a value into an annotated sharding before it is made
 HINT_SECONDS = 2e-6  # what keeping a hint is worth on top of the traffic that it saves

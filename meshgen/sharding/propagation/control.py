@@ -20,6 +20,7 @@ from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, letters, rule
 from meshgen.sharding.propagation.tiles import joined
 from meshgen.spec import Sharding
 
+MANUAL_ENDS = ("manual_operand", "manual_result")
 # Sites that are no operation: they only tie values, or stand for the ends of the program.
 PSEUDO_OPS = (
     "input",
@@ -29,8 +30,7 @@ PSEUDO_OPS = (
     "branch_argument",
     "branch_result",
     "decision",
-    "manual_operand",
-    "manual_result",
+    *MANUAL_ENDS,
 )
 UNKNOWN_TRIPS = 8.0  # a loop whose trip count cannot be read off is weighed like this many
 

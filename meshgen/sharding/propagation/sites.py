@@ -15,7 +15,7 @@ from meshgen.mesh import Mesh, split_ref
 from meshgen.ops.flops import node_flops
 from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Rule
-from meshgen.sharding.propagation.control import PSEUDO_OPS, Flat, flatten, identity_rule
+from meshgen.sharding.propagation.control import MANUAL_ENDS, PSEUDO_OPS, Flat, flatten, identity_rule
 from meshgen.sharding.propagation.groups import joined_groups, wish_of_group
 from meshgen.sharding.propagation.tiles import body_rule, end_rule
 from meshgen.sharding.window_fetches import turn
@@ -29,7 +29,7 @@ BYTES_PER_SECOND = 10e12  # element-wise work, mostly fused away
 COLLECTIVE_SECONDS, BETWEEN_EQUALS = 8e-6, 1e-4
 
 
-_WISHING = ("annotate", "manual_operand", "manual_result")  # with the wish in their attributes
+_WISHING = ("annotate", *MANUAL_ENDS)  # with the wish in their attributes
 
 
 @dataclass(eq=False)
@@ -79,7 +79,7 @@ def _asks_operand(node: Node) -> bool:
 
 
 def _rule(node: Node) -> Rule:
-    if node.op in ("manual_operand", "manual_result") and node.operands and node.results:
+    if node.op in MANUAL_ENDS and node.operands and node.results:
         return end_rule(node)
     return identity_rule(node) if node.op in PSEUDO_OPS else body_rule(node)
 
