@@ -11,7 +11,7 @@ from typing import Any
 
 from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.op_names import CONTROL
+from meshgen.ir.regions import flow_regions
 from meshgen.mesh import overlaps
 from meshgen.ops.classes import LOCAL_OPS
 from meshgen.reports.comms import Collective, collective_record
@@ -168,7 +168,7 @@ def edges_of(module: Module) -> dict[int, Edge]:
 def _graphs(graph: Graph) -> Iterator[Graph]:
     yield graph
     for node in graph.nodes:
-        for region in node.regions if node.op in CONTROL else ():
+        for region in flow_regions(node):
             yield from _graphs(region)
 
 

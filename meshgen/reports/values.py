@@ -11,6 +11,7 @@ from meshgen.errors import Diagnostic, Location, UsageError, bracketed, place_te
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.manual import is_open
 from meshgen.ir.op_names import BRANCHES, WITH_PROGRAMS
+from meshgen.ir.regions import program_nodes
 from meshgen.reports.annotations import unmade_values
 from meshgen.reports.interface import Compiled
 from meshgen.sharding.multi_mesh.chains import ReasonsAcross
@@ -75,7 +76,7 @@ class Known:
             return
         table = {each.value: each for each in made}
         same = common_values(self.entered.graph)
-        for node in _nodes(self.entered.graph):
+        for node in program_nodes(self.entered.graph):
             for value in node.results:
                 if value in table or not _is_meant(what, value, node.loc) or node.op == "annotate":
                     continue
@@ -209,17 +210,9 @@ def _per_device(body: Graph, manual: Node) -> Iterator[_Made]:
     for value in body.inputs:
         whole, loc = Sharding.replicated(value.type.rank), value.loc or manual.loc
         yield _Made(value, "argument of manual", whole, (), loc, note)
-    for node in _nodes(body):
+    for node in program_nodes(body):
         for value in node.results:
             yield _Made(value, node.op, Sharding.replicated(value.type.rank), (), node.loc, note)
-
-
-def _nodes(graph: Graph) -> Iterator[Node]:
-    """Nodes in program order; those of loops, branches and manual computations after their op."""
-    for node in graph.nodes:
-        yield node
-        for region in node.regions if node.op in WITH_PROGRAMS else ():
-            yield from _nodes(region)
 
 
 def _is_meant(what: Question, value: Value, loc: Location | None) -> bool:
