@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import captured
+from meshgen.ops.dot_dims import DotDims
 from meshgen.sharding.rewrites.bodies import everywhere
 from meshgen.sharding.rewrites.inner_products import inner_products
 from meshgen.sharding.rewrites.joins_last import joins_last
@@ -50,14 +51,9 @@ def _cut_place(node: Node, users: list[Node]) -> tuple[int, int] | None:
     cuts = [_cut_dims(user) for user in users]
     if len(cuts[0]) != 1 or any(cut != cuts[0] for cut in cuts):
         return None
-    (dim,), attrs = cuts[0], node.attrs
-    free = [
-        (number, d)
-        for number, side in enumerate(("lhs", "rhs"))
-        for d in range(node.operands[number].type.rank)
-        if d not in attrs[f"{side}_batch"] and d not in attrs[f"{side}_contract"]
-    ]
-    batch = len(attrs["lhs_batch"])
+    (dim,), dims = cuts[0], DotDims.of(node)
+    free = [(number, d) for number, side in enumerate(dims.free) for d in side]
+    batch = len(dims.batch[0])
     return free[dim - batch] if dim >= batch else None
 
 
