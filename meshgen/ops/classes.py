@@ -8,9 +8,7 @@ from meshgen.ops.registry import with_attributes, with_kernel, with_trait
 
 # How generated kernels make them.
 POINTWISE = with_kernel("expression")
-LAYOUT = with_kernel(
-    "layout"
-)  # index maps: never stored for their own sake, but read through by whoever uses the result
+LAYOUT = with_kernel("layout")  # index maps: not stored for their own sake, but read through by whoever uses the result
 MADE = with_kernel("source")  # from nothing
 LOOKUPS = with_kernel("lookup")
 LOOPS = with_kernel("dot", "reduction")

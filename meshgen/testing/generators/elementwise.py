@@ -47,20 +47,19 @@ def _add(writer: Writer, op: Op) -> None:
         return takes(op.name, value.type.dtype) and not is_complex(value.type.dtype)
 
     if value := writer.pick(fits, exact=exact, empty=True):
-        values = [value, *(writer.partner(value, exact=exact) for _ in op.domains[1:])]
-        if writer.chance(0.5):
-            values.reverse()
-        operands = [_inside(writer, each, domain) for each, domain in zip(values, op.domains, strict=True)]
-        writer.add(op.name, operands)
+        read = sum(domain is not Domain.COUNT for domain in op.domains)
+        values = [value, *(writer.partner(value, exact=exact) for _ in range(read - 1))]
+        given = iter(values if writer.chance(0.5) else values[::-1])
+        counts = (domain is Domain.COUNT for domain in op.domains)
+        operands = [writer.constant(value.type) if is_count else next(given) for is_count in counts]
+        writer.add(op.name, [_inside(writer, *pair) for pair in zip(operands, op.domains, strict=True)])
 
 
 def _inside(writer: Writer, value: Value, domain: Domain) -> Value:
-    """An operand in a domain, made of a value."""
+    """An operand in a domain, made of a value; counts are in theirs."""
     match domain:
-        case Domain.ANY:
+        case Domain.ANY | Domain.COUNT:
             return value
-        case Domain.COUNT:
-            return writer.constant(value.type)
         case Domain.WITHIN_ONE:
             return writer.add("tanh", [value])
         case Domain.POSITIVE:
