@@ -16,7 +16,7 @@ from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
 from meshgen.mesh import make_mesh
 from meshgen.mlir.text import parse_text
 from meshgen.ops.registry import OPS, with_kernel
-from meshgen.ops.triton.registers import POINTER_TYPES
+from meshgen.ops.triton.registers import TRITON_TYPES
 from meshgen.ops.types.inference import verify_node
 from meshgen.pipeline import Options, Timing, run_stages
 
@@ -97,7 +97,7 @@ def kernels_of(name: str) -> str:
     if name in PROGRAMS:
         return "yes" if _program_generates(PROGRAMS[name]) else ""
     if name in _ARITY:
-        bodies = {dtype: body for dtype in POINTER_TYPES if _is_valid(body := _elementwise(name, dtype))}
+        bodies = {dtype: body for dtype in TRITON_TYPES if _is_valid(body := _elementwise(name, dtype))}
         missing = [dtype for dtype, body in bodies.items() if not _generates(body)]
         if len(missing) == len(bodies):
             return ""

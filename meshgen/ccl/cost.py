@@ -21,12 +21,9 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import TensorType
 from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.mesh import Mesh
-from meshgen.ops.op import Trait
-from meshgen.ops.registry import with_trait
+from meshgen.ops.classes import LOCAL_OPS, RESHARDS
 from meshgen.spec import Sharding
 
-LOCAL_OPS = tuple(sorted(with_trait(Trait.LOCAL)))
-TRANSFERS = ("permute", "retile", "update_halo")
 MESSAGES = ("send", "recv")  # matched first in, first out: a program keeps their order
 
 
@@ -79,7 +76,7 @@ _RING: dict[str, Callable[[_Call], int]] = {
     "shift": _one_message,
     "permute_pairs": _one_message,
 }
-COMMUNICATIONS = (*_RING, *TRANSFERS, *BETWEEN_MESHES)
+COMMUNICATIONS = (*_RING, *sorted(RESHARDS), *BETWEEN_MESHES)
 
 
 def ring_bytes(op: str, attrs: Mapping[str, Any], local_in: TensorType, local_out: TensorType, mesh: Mesh) -> int:
@@ -90,7 +87,7 @@ def ring_bytes(op: str, attrs: Mapping[str, Any], local_in: TensorType, local_ou
     """
     if op in LOCAL_OPS:
         return 0
-    if op in TRANSFERS:
+    if op in RESHARDS:
         found = transfer_of(op, attrs, mesh)
         return found.elements * local_out.numpy_dtype.itemsize
     if op in BETWEEN_MESHES:
@@ -116,7 +113,7 @@ def seconds_of(op: str, attrs: Mapping[str, Any], moved: int, mesh: Mesh) -> flo
     if op in BETWEEN_MESHES:
         sides = between(Ends.of(op, attrs, mesh))  # both take as long as the slower one
         return seconds_of_bytes(moved * max(sides) // sides[op == "transfer_recv"])
-    if op in TRANSFERS:
+    if op in RESHARDS:
         axes, tiles = _transfer_links(*transfer_ends(op, attrs), tuple(attrs["shape"]), mesh)
     else:
         axes = group_axes(op, attrs)
@@ -168,9 +165,7 @@ def link_axes(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> tuple[str, ...]:
     if op in BETWEEN_MESHES:
         return ()
     axes = (
-        moving_axes(*transfer_ends(op, attrs), tuple(attrs["shape"]), mesh)
-        if op in TRANSFERS
-        else group_axes(op, attrs)
+        moving_axes(*transfer_ends(op, attrs), tuple(attrs["shape"]), mesh) if op in RESHARDS else group_axes(op, attrs)
     )
     return tuple(axis for axis in axes if _group_size(mesh, (axis,)) > 1)
 

@@ -16,12 +16,13 @@ from fractions import Fraction
 from typing import Any
 
 from meshgen.ccl.between import Ends
-from meshgen.ccl.cost import LOCAL_OPS, TRANSFERS, group_axes, transfer_ends
+from meshgen.ccl.cost import group_axes, transfer_ends
 from meshgen.ccl.counted import ONE, Counted, Fetched, Moved, Names, devices, numbers_of_devices
 from meshgen.ir.graph import Value
 from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.ir.symbols import Expr
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import LOCAL_OPS, RESHARDS
 from meshgen.spec import Sharding
 
 NONE: Names = {}
@@ -135,7 +136,7 @@ def formula_of(
             name: size for suffix, other in peer.items() for name, size in numbers_of_devices(other, suffix).items()
         }
         return Formula((Term(_between(op, ends, *peer) * itemsize),), now)
-    if op in TRANSFERS:
+    if op in RESHARDS:
         moved = Moved.of(*transfer_ends(op, attrs), attrs["shape"], mesh)
         return Formula((Term(itemsize, counted=moved),), now)
     if op == "fetch_rows":

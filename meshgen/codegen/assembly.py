@@ -12,7 +12,7 @@ from meshgen.codegen.orders import Order
 from meshgen.codegen.program import Program
 from meshgen.codegen.timeline import Task, exposures, start_times
 from meshgen.errors import place_text
-from meshgen.ir.reasons import REASONS, reason_of
+from meshgen.ir.reasons import reason_of
 from meshgen.runtime.plan import STREAMS, Item, Schedule
 
 
@@ -66,7 +66,7 @@ def _item(program: Program, number: int, buffers: Buffers) -> Item:
     node, task, name = program.nodes[number], program.tasks[number], program.names[number]
     flow = program.flows.get(number)
     is_collective = not name and flow is None
-    attrs = {k: v for k, v in node.attrs.items() if k not in REASONS} if is_collective else {}
+    attrs = dict(node.attrs) if is_collective else {}
     return Item(
         op="kernel" if name else node.op,
         kernel=name,
@@ -76,7 +76,7 @@ def _item(program: Program, number: int, buffers: Buffers) -> Item:
         stream=task.stream,
         seconds=task.seconds,
         why=reason_of(node) if is_collective else "",
-        edges=node.attrs.get("edges", ()),
+        edges=node.notes.edges,
         source=place_text(node.loc),
         regions=flow.regions if flow else (),
         scratch=buffers.scratch_of.get(number),

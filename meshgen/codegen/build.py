@@ -25,6 +25,7 @@ from meshgen.codegen.targets import architecture_faults
 from meshgen.codegen.workers import Reply, compile_all
 from meshgen.errors import CodegenError, Diagnostic, Location, MissingError, UsageError
 from meshgen.ir.graph import Graph
+from meshgen.ops.triton.registers import SIGNATURE_TYPES
 from meshgen.reproducers import keep_reproducer
 
 FORMAT = 3  # of the cache's entries
@@ -36,10 +37,6 @@ LESS_SHARED = {
     "sm_120": 101376,
     "sm_121": 101376,
 }  # bytes: less than the data-centre GPU before it
-TYPES = {
-    "i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "ui8": "u8", "ui16": "u16", "ui32": "u32",
-    "ui64": "u64", "f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "f8E4M3FN": "fp8e4nv", "f8E5M2": "fp8e5",
-}  # fmt: skip
 
 Progress = Callable[[int, int, str], None]  # built so far, of how many, name of the last
 
@@ -109,11 +106,11 @@ def request_of(name: str, source: Source, body: Graph) -> Request:
             types.append("i32")
             continue
         dtype = values[kind][index].type.dtype
-        if dtype not in TYPES:
+        if dtype not in SIGNATURE_TYPES:
             raise CodegenError(
                 Diagnostic("MG0301", f"kernel '{name}': {kind} {index} has element type {dtype}, which Triton lacks")
             )
-        types.append(f"*{TYPES[dtype]}")
+        types.append(f"*{SIGNATURE_TYPES[dtype]}")
     return Request(
         name, source.text, source.entry, tuple(zip(names, types, strict=True)),
         tuple(sorted(source.constants.items())), source.num_warps, source.num_stages,

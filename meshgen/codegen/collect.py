@@ -12,7 +12,7 @@ from meshgen.codegen.donated import donated
 from meshgen.codegen.messages import with_senders
 from meshgen.codegen.overwritten import overwritten
 from meshgen.codegen.program import Flow, Program
-from meshgen.codegen.storages import UNLAUNCHED, storages_of
+from meshgen.codegen.storages import storages_of
 from meshgen.codegen.timeline import Costs, Task
 from meshgen.codegen.unroll import is_message
 from meshgen.errors import CodegenError, Diagnostic
@@ -20,6 +20,7 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.op_names import BETWEEN_MESHES, CONTROL
 from meshgen.ir.regions import all_nodes, captured
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import UNLAUNCHED
 from meshgen.runtime.plan import COLLECTIVES, COMMUNICATION, COMPUTE, Schedule
 
 Planned = Callable[[Module], Schedule]
@@ -75,7 +76,7 @@ def _flow(node: Node, module: Module, planned: Planned) -> Flow:
         )
     outside = tuple(captured(node))
     steps = tuple(planned(replace(module, graph=closed(region, outside), donations={})) for region in node.regions)
-    return Flow(outside, steps, node.attrs.get("trips", 1) if node.op == "while" else None)
+    return Flow(outside, steps, (node.notes.trips or 1) if node.op == "while" else None)
 
 
 def closed(region: Graph, outside: Sequence[Value]) -> Graph:

@@ -15,10 +15,9 @@ from meshgen.codegen.unroll import is_message
 from meshgen.ir.donation import settled
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import captured
+from meshgen.ops.classes import VIEWS
 from meshgen.runtime.in_place import overwrites
 from meshgen.runtime.plan import IN_PLACE
-
-VIEWS = ("view", "subview")
 
 
 @dataclass(frozen=True)

@@ -23,8 +23,8 @@ import numpy as np
 from meshgen.ccl.lower_groups import NCCL_TYPES
 from meshgen.ir.graph import Graph, Node, TensorType, Value, is_float
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import REDUCING
 
-_REDUCTIONS = ("all_reduce", "reduce_scatter", "reduce_to")
 _EXTREMES = ("max", "min")
 _INTEGERS = {"f32": "i32", "f64": "i64"}  # of as many bits
 
@@ -42,7 +42,7 @@ def float_reductions(graph: Graph, mesh: Mesh) -> Graph:
 
 def _is_other(node: Node) -> bool:
     """Whether NCCL would reduce otherwise than it is meant, or not at all."""
-    if node.op not in _REDUCTIONS or len(node.operands) > 1 or not node.result.type.size:
+    if node.op not in REDUCING or len(node.operands) > 1 or not node.result.type.size:
         return False
     types = {node.operands[0].type.dtype, node.result.type.dtype}
     (dtype, *others) = types
@@ -59,7 +59,7 @@ def _write(graph: Graph, node: Node) -> None:
     if is_extreme := node.attrs["kind"] in _EXTREMES:
         value = emit.as_ordered(value, is_nan_last=node.attrs["kind"] == "max")
     kind = TensorType(node.result.type.shape, value.type.dtype)
-    value = graph.add(node.op, [value], [kind], node.attrs, loc=node.loc).result
+    value = graph.add(node.op, [value], [kind], node.attrs, loc=node.loc, notes=node.notes).result
     if is_extreme:
         value = emit.as_float(value, wide)
     emit.converted(value, node.result.type.dtype)

@@ -26,6 +26,7 @@ from meshgen.codegen.simplify import simplify
 from meshgen.codegen.window_slices import window_slices
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
+from meshgen.ir.notes import Notes
 from meshgen.ir.op_names import CONTROL
 from meshgen.ir.regions import captured
 from meshgen.mesh import Mesh
@@ -119,7 +120,7 @@ class _Writer:
             for value in (*first.operands, *captured(first)):
                 self._view(value)
             regions = tuple(self._region(region) for region in first.regions)
-            self._out.nodes.append(replace(first, regions=regions, attrs=first.attrs | self._trips(first)))
+            self._out.nodes.append(replace(first, regions=regions, notes=self._noted(first)))
             self._present.update(first.results)
             return
         if group in self._joins:
@@ -141,10 +142,10 @@ class _Writer:
         self._out.nodes.append(Node("kernel", reads, outputs, {"kernel": name}, members[-1].loc))
         self._present.update(outputs)
 
-    def _trips(self, node: Node) -> dict[str, int]:
-        """How often a loop runs, where that can be read off: what it counts with is in kernels from here on."""
+    def _noted(self, node: Node) -> Notes:
+        """With how often a loop runs, where that can be read off: what it counts with is in kernels from here on."""
         trips = trip_count(node, self._producers) if node.op == "while" else None
-        return {} if trips is None else {"trips": max(1, trips)}
+        return node.notes if trips is None else replace(node.notes, trips=max(1, trips))
 
     def _region(self, region: Graph) -> Graph:
         """A region with kernels; its constants are data of the module, and stand outside."""

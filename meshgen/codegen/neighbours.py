@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, POINTWISE
 from meshgen.ir.graph import Graph, Value
 from meshgen.ir.regions import captured
+from meshgen.ops.classes import LAYOUT, LOOKUPS, LOOPS, POINTWISE
 
-_GENERATED = (
-    POINTWISE | LOOKUPS | {"reduce", "dot_general"}
-)  # ops of kernels whose loads and stores follow any index map
+_ANY_MAP = POINTWISE | LOOKUPS | LOOPS  # ops of kernels whose loads and stores follow any index map
 
 
 class Neighbours:
@@ -25,7 +23,7 @@ class Neighbours:
             is_moved |= node.op != "reshape"
             value = node.operands[0]
             node = self._producer.get(value)
-        return is_moved or (node is not None and node.op in _GENERATED and self._has_one_reader(value))
+        return is_moved or (node is not None and node.op in _ANY_MAP and self._has_one_reader(value))
 
     def is_read_by(self, value: Value, ops: frozenset[str]) -> bool:
         """Whether only kernels of these ops read the value, directly or by index maps."""
@@ -35,11 +33,11 @@ class Neighbours:
 
     def is_read_by_kernels(self, value: Value) -> bool:
         """Whether only kernels read the value, wherever its elements lie."""
-        return self.is_read_by(value, _GENERATED)
+        return self.is_read_by(value, _ANY_MAP)
 
     def is_read_in_parts(self, value: Value) -> bool:
         """The same where elements may be in several buffers, too: the tiles of a dot are loaded from one."""
-        return self.is_read_by(value, _GENERATED - {"dot_general"})
+        return self.is_read_by(value, _ANY_MAP - {"dot_general"})
 
     def _has_one_reader(self, value: Value) -> bool:
         return len(self._uses[value]) == 1 and value not in self._kept

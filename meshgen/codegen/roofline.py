@@ -5,12 +5,11 @@ Peaks, and the part of them that kernels reach, are those of the cost model (`me
 
 from __future__ import annotations
 
-import math
-
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, is_float
 from meshgen.kernels.matmul import slowdown
+from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.flops import node_flops
 
 _LOOKS_UP = frozenset({"gather", "dynamic_slice", "slice", "all_slice"})
@@ -63,8 +62,7 @@ def kernel_seconds(body: Graph, target: str) -> float:
 def dot_seconds(node: Node, device: Device, beside: int = 1) -> float:
     """Time of a product at the peak of its element type, as far as its tiles fill the device; `beside` are in one launch."""
     lhs, rhs = (value.type for value in node.operands)
-    k, batch = (math.prod(lhs.sizes[d] for d in node.attrs[name]) for name in ("lhs_contract", "lhs_batch"))
-    m, n = lhs.size // max(k * batch, 1), rhs.size // max(k * batch, 1)
+    batch, m, n, k = DotDims.of(node).extents(lhs, rhs)
     ideal = node_flops(node) / device.peaks.get(lhs.dtype, device.vector_flops)
     return ideal * slowdown(m, n, k, batch * beside, lhs.dtype, device.name, device.multiprocessors) if ideal else 0.0
 

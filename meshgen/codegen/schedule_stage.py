@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.codegen.collect import closed
-from meshgen.codegen.storages import UNLAUNCHED
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.notes import Place, Slot
 from meshgen.ir.regions import captured
-from meshgen.mlir.sched.dialect import Place, Slot
+from meshgen.ops.classes import UNLAUNCHED
 from meshgen.runtime.plan import Schedule
 
 
@@ -74,4 +74,4 @@ def _placed(node: Node, number_of: Mapping[Value, int], plan: Schedule, slot: Sl
     for value in node.results:
         buffer = plan.buffers[number_of[value]]
         places.append(Place(number_of[value], buffer.name, buffer.kind, buffer.storage, buffer.offset, buffer.source))
-    return replace(node, attrs=node.attrs | {"places": tuple(places)} | ({"slot": slot} if slot else {}))
+    return replace(node, notes=replace(node.notes, places=tuple(places), slot=slot))

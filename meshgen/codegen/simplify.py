@@ -7,13 +7,13 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshgen.codegen.fusion.space import POINTWISE
 from meshgen.codegen.identities import IDENTITIES
-from meshgen.codegen.splats import AWAITED, IMPURE, Array, Writer, splat_of
+from meshgen.codegen.splats import Array, Writer, splat_of
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.loops import without_unchanged
-from meshgen.ir.regions import needed_nodes
+from meshgen.ops.classes import IMPURE, POINTWISE
 from meshgen.ops.evaluate.evaluator import evaluate_node
+from meshgen.ops.live import live_nodes
 
 
 def simplify(graph: Graph) -> Graph:
@@ -46,7 +46,7 @@ class _Simplifier:
     def finish(self) -> Graph:
         written = self._writer.graph
         written.outputs = [self._now.get(v, v) for v in self._graph.outputs]  # a region may hand on what is outside
-        return without_dead_code(written)
+        return Graph(written.name, list(written.inputs), live_nodes(written), list(written.outputs))
 
     def _replace(self, node: Node, operands: list[Value]) -> Value | None:
         """What the only result can be instead, or None."""
@@ -76,9 +76,3 @@ class _Simplifier:
                       [Value(TensorType((), node.result.type.dtype))], node.attrs)  # fmt: skip
         with np.errstate(all="ignore"):
             return np.asarray(evaluate_node(scalar, [n for n in numbers if n is not None])[0])
-
-
-def without_dead_code(graph: Graph) -> Graph:
-    """The graph without nodes whose results nobody uses; every device drops the same collectives."""
-    nodes = needed_nodes(graph.nodes, graph.outputs, lambda node: node.op in AWAITED)
-    return Graph(graph.name, list(graph.inputs), nodes, list(graph.outputs))

@@ -6,20 +6,17 @@ A splat is kept as a 0-d constant that is broadcast, so that computing with it n
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
-from meshgen.ccl.cost import MESSAGES
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ir.op_names import ANNOTATIONS, BETWEEN_MESHES
 from meshgen.ir.regions import rewired_graph
 from meshgen.ir.spread import spread_element, stored_bytes
-from meshgen.runtime.plan import COLLECTIVES
+from meshgen.ops.classes import IMPURE
 
 Array = np.ndarray[Any, Any]
-AWAITED = frozenset({*MESSAGES, *BETWEEN_MESHES})  # another device waits for these
-IMPURE = frozenset({*COLLECTIVES, *ANNOTATIONS, "kernel", "view", "subview", "join"})
 _FOLDED_ELEMENTS = 4096  # constants of more elements are not computed with
 
 
@@ -46,7 +43,7 @@ class Writer:
             return self._known[key]
         results = [Value(v.type, v.name, v.sharding, v.loc) for v in node.results]
         regions = tuple(rewired_graph(region, now) for region in node.regions)
-        copy = Node(node.op, operands, results, dict(node.attrs), node.loc, node.sharding, regions)
+        copy = replace(node, operands=operands, results=results, attrs=dict(node.attrs), regions=regions)
         self.graph.nodes.append(copy)
         self._made.update(dict.fromkeys(results, copy))
         if key is not None:

@@ -13,8 +13,7 @@ from typing import NamedTuple
 
 from meshgen.codegen.fusion.subviews import byte_range
 from meshgen.ir.graph import Graph, Node, Value
-
-UNLAUNCHED = ("view", "subview", "join", "constant")  # nodes whose results exist without a launch
+from meshgen.ops.classes import VIEWS
 
 
 class Made(NamedTuple):
@@ -64,7 +63,7 @@ def storages_of(graph: Graph, launches: Sequence[Node]) -> Storages:
             having.setdefault(owner, []).append(each)
 
     for node in graph.nodes:
-        if node.op in ("view", "subview"):
+        if node.op in VIEWS:
             start, _ = (0, 0) if node.op == "view" else byte_range(node) or (0, 0)
             give(node.result, root[node.operands[0]], first_byte.get(node.operands[0], 0) + start)
         elif node.op == "join":

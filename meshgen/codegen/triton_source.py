@@ -14,16 +14,15 @@ from meshgen.codegen.emit.map import emit_map
 from meshgen.codegen.emit.names import entry_name
 from meshgen.codegen.emit.plan import plan_body
 from meshgen.codegen.emit.reduce import emit_reduce
-from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, MADE, POINTWISE
 from meshgen.codegen.roofline import device_of, kernel_bytes
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.functions import FUNCTIONS
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import GENERATED, MADE
 from meshgen.ops.flops import graph_flops
-from meshgen.ops.triton.registers import POINTER_TYPES, unsupported
+from meshgen.ops.triton.registers import TRITON_TYPES, unsupported
 
-GENERATED = POINTWISE | LAYOUT | MADE | LOOKUPS | {"dot_general", "reduce"}
 _WIDTH = 116  # columns of a line of source
 
 
@@ -107,7 +106,7 @@ def unsupported_parts(body: Graph) -> list[Diagnostic]:
     """All ops and element types of a body that no kernel can be generated for."""
     found = [unsupported(node) for node in body.nodes if node.op not in GENERATED or _cuts_elements(node)]
     for value in (*body.inputs, *body.outputs):
-        if value.type.dtype not in POINTER_TYPES:
+        if value.type.dtype not in TRITON_TYPES:
             found.append(Diagnostic("MG0301", f"kernels cannot hold elements of type {value.type.dtype}", value.loc))
     return found
 

@@ -13,10 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from meshgen.ccl.cost import MESSAGES
-from meshgen.codegen.fusion.space import LAYOUT, MADE, POINTWISE
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
+from meshgen.ir.op_names import BRANCHES
+from meshgen.ops.classes import LAYOUT, MADE, POINTWISE
 from meshgen.runtime.plan import COLLECTIVES
 
 Wanted = Callable[[Node], bool]
@@ -76,7 +77,7 @@ def _emit(node: Node, env: dict[Value, Value], into: Graph, producers: Mapping[V
         for _ in range(trips):
             state = _emit_body(node.regions[1], state, env, into, producers, wanted)
         env.update(zip(node.results, state, strict=True))
-    elif node.op in ("if", "case") and wanted(node) and all(_ends(region, producers) for region in node.regions):
+    elif node.op in BRANCHES and wanted(node) and all(_ends(region, producers) for region in node.regions):
         choice, *handed = (env[value] for value in node.operands)
         ways = [_emit_body(region, handed, env, into, producers, wanted) for region in node.regions]
         env.update(zip(node.results, _selected(choice, ways, into), strict=True))
@@ -121,7 +122,7 @@ def _copy(node: Node, env: dict[Value, Value]) -> Node:
     regions = tuple(_copy_region(region, env) for region in node.regions)
     env.update(zip(node.results, results, strict=True))
     operands = [env[value] for value in node.operands]
-    return Node(node.op, operands, results, dict(node.attrs), node.loc, node.sharding, regions)
+    return replace(node, operands=operands, results=results, attrs=dict(node.attrs), regions=regions)
 
 
 def _copy_region(region: Graph, outer: Mapping[Value, Value]) -> Graph:

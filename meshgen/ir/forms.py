@@ -1,11 +1,10 @@
-"""What a node is, apart from its names, places and reasons: a model's layers repeat the same few."""
+"""What a node is, apart from its names, places and notes: a model's layers repeat the same few."""
 
 from __future__ import annotations
 
 from typing import Any, NamedTuple
 
 from meshgen.ir.graph import Node, TensorType
-from meshgen.ir.reasons import REASONS
 
 
 class Form(NamedTuple):
@@ -21,8 +20,9 @@ def form_of(node: Node) -> Form | None:
     """The node's form, hashable; None where it has regions or attributes, such as arrays, that do not compare at once."""
     if node.regions:
         return None
-    attrs = tuple(item for item in node.attrs.items() if item[0] not in REASONS)
-    form = Form(node.op, attrs, tuple(v.type for v in node.operands), tuple(v.type for v in node.results))
+    form = Form(
+        node.op, tuple(node.attrs.items()), tuple(v.type for v in node.operands), tuple(v.type for v in node.results)
+    )
     try:
         hash(form)
     except TypeError:

@@ -18,6 +18,7 @@ import ml_dtypes
 import numpy as np
 
 from meshgen.errors import Location
+from meshgen.ir.notes import NO_NOTES, Notes
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
@@ -158,7 +159,12 @@ class NodeSharding:
 
 @dataclass(eq=False)
 class Node:
-    """One operation: `results = op(operands) {attrs}`. `regions` hold the bodies of control flow."""
+    """One operation: `results = op(operands) {attrs}`. `regions` hold the bodies of control flow.
+
+    `attrs` are what the op means. `option` is the user's annotation: the mesh axes of each loop (factor) of the op's
+    rule, major to minor; it counts the loops of this node, so what takes the node's place has none. `notes` are what
+    passes note.
+    """
 
     op: str
     operands: list[Value]
@@ -167,6 +173,8 @@ class Node:
     loc: Location | None = None
     sharding: NodeSharding | None = None
     regions: tuple[Graph, ...] = ()
+    option: tuple[tuple[str, ...], ...] | None = None
+    notes: Notes = NO_NOTES
 
     @property
     def result(self) -> Value:
@@ -185,12 +193,12 @@ class Graph:
     outputs: list[Value] = field(default_factory=list)
 
     def add(self, op: str, operands: Sequence[Value], types: Sequence[TensorType], attrs: Mapping[str, Any] | None = None,
-            *, loc: Location | None = None, name: str = "") -> Node:  # fmt: skip
+            *, loc: Location | None = None, name: str = "", notes: Notes = NO_NOTES) -> Node:  # fmt: skip
         """Append a node with fresh results and return it."""
         results = [
             Value(t, name if len(types) == 1 else f"{name}_{i}" if name else "", loc=loc) for i, t in enumerate(types)
         ]
-        node = Node(op, list(operands), results, dict(attrs or {}), loc)
+        node = Node(op, list(operands), results, dict(attrs or {}), loc, notes=notes)
         self.nodes.append(node)
         return node
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 
 from meshgen.errors import Diagnostic, ProgramError, about, listed
 from meshgen.ir.graph import Graph, Node, Value
@@ -145,7 +146,7 @@ def _copy_node(node: Node, values: dict[Value, Value]) -> Node:
     results = [_copy_value(value) for value in node.results]
     regions = tuple(_copy_region(region, values) for region in node.regions)
     values.update(zip(node.results, results, strict=True))
-    return Node(node.op, operands, results, dict(node.attrs), node.loc, node.sharding, regions)
+    return replace(node, operands=operands, results=results, attrs=dict(node.attrs), regions=regions)
 
 
 def _copy_value(value: Value) -> Value:

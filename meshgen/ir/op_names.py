@@ -4,7 +4,8 @@ from __future__ import annotations
 
 ANNOTATIONS = ("annotate", "sharding_group", "propagation_barrier")
 """Nodes that give their operand as it is and tell propagation how it is to be sharded; `materialize` leaves none."""
-CONTROL = ("while", "if", "case")
+BRANCHES = ("if", "case")
+CONTROL = ("while", *BRANCHES)
 """Control flow. Their regions are parts of the program, and so is the region of `manual`."""
 WITH_PROGRAMS = (*CONTROL, "manual")
 BETWEEN_MESHES = ("transfer_send", "transfer_recv")

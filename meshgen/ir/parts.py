@@ -162,7 +162,7 @@ def _interleaved(parts: Sequence[Module]) -> Iterator[Node]:
 
 def mesh_of_option(node: Node, meshes: Sequence[Mesh]) -> str:
     """The name of the one mesh that has the axes of a node's sharding option; empty where none or several have them."""
-    option = {split_ref(axis)[0] for axes in node.attrs.get("sharding_option", ()) for axis in axes if meshes}
+    option = {split_ref(axis)[0] for axes in node.option or () for axis in axes if meshes}
     owners = [mesh.name for mesh in meshes if option and option <= set(mesh.names)]
     return owners[0] if len(owners) == 1 else ""
 
@@ -174,24 +174,22 @@ def without_meshes(graph: Graph, mesh: Mesh) -> Graph:
 
 def on_mesh(node: Node, mesh: Mesh) -> Node:
     """The node as the program of a mesh has it."""
-    attrs = {name: _on_mesh(value, mesh, name) for name, value in node.attrs.items()}
+    attrs = {name: _on_mesh(value) for name, value in node.attrs.items()}
+    option = node.option and tuple(tuple(_axis(axis, mesh) for axis in axes) for axes in node.option)
     lies = node.sharding and replace(
         node.sharding,
         operands=tuple(replace(each, mesh="") for each in node.sharding.operands),
         results=tuple(replace(each, mesh="") for each in node.sharding.results),
     )
-    return replace(
-        node, sharding=lies, attrs=attrs, regions=tuple(without_meshes(region, mesh) for region in node.regions)
-    )
+    regions = tuple(without_meshes(region, mesh) for region in node.regions)
+    return replace(node, sharding=lies, attrs=attrs, regions=regions, option=option)
 
 
-def _on_mesh(value: Any, mesh: Mesh, name: str) -> Any:
+def _on_mesh(value: Any) -> Any:
     if isinstance(value, Sharding):
         return replace(value, mesh="")
-    if name == "sharding_option":
-        return tuple(tuple(_axis(axis, mesh) for axis in axes) for axes in value)
     if isinstance(value, tuple) and any(isinstance(each, Sharding) for each in value):
-        return tuple(_on_mesh(each, mesh, "") for each in value)
+        return tuple(_on_mesh(each) for each in value)
     return value
 
 

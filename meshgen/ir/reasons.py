@@ -6,14 +6,10 @@ from meshgen.errors import bracketed, place_text
 from meshgen.ir.graph import Node
 from meshgen.ir.op_names import TEXT_NAMES
 
-# Attributes of a collective that change nothing: its reason as text, and the numbers of the edges of stage
-# `materialize` (a value on its way to a use that needs it otherwise) that it serves.
-REASONS = ("why", "edges")
-
 
 def reason_of(node: Node) -> str:
     """The reason that a collective carries; one that carries none stands in the program."""
-    if why := node.attrs.get("why"):
-        return str(why)
+    if node.notes.why:
+        return node.notes.why
     where = bracketed(place_text(node.loc))
     return f"the program says {TEXT_NAMES.get(node.op, node.op)} here{where}"

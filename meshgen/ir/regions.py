@@ -6,6 +6,25 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.op_names import CONTROL, WITH_PROGRAMS
+
+
+def flow_regions(node: Node) -> tuple[Graph, ...]:
+    """The regions of a loop or of branches; other nodes have none of this kind."""
+    return node.regions if node.op in CONTROL else ()
+
+
+def program_regions(node: Node) -> tuple[Graph, ...]:
+    """The regions that are parts of the program: those of loops, branches and manual computations. Others work on scalars."""
+    return node.regions if node.op in WITH_PROGRAMS else ()
+
+
+def program_nodes(graph: Graph) -> Iterator[Node]:
+    """Nodes in program order; those of loops, branches and manual computations after their op."""
+    for node in graph.nodes:
+        yield node
+        for region in program_regions(node):
+            yield from program_nodes(region)
 
 
 def all_nodes(graph: Graph) -> Iterator[Node]:

@@ -76,7 +76,7 @@ class Patterns:
         module = exporter.module
         self._modules[id(module)] = module
         place = id(module) if module.meshes else id(module.mesh)
-        return place, node.op, attrs, decided, len(node.operands), *kinds
+        return place, node.op, attrs, node.option, node.notes, decided, len(node.operands), *kinds
 
     def _kind(self, value: Value) -> int:
         """A number for a value's type and sharding."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from meshgen.ir.graph import Node
+from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.evaluate import contraction as means
 from meshgen.ops.evaluate import window as folds
 from meshgen.ops.op import DOT, NO_KERNEL, REDUCTION, AtLeast, Op, TypeOf, named, per_operand, per_result
@@ -16,8 +17,7 @@ from meshgen.ops.types import contraction as types
 
 
 def _dot_flops(node: Node, type_of: TypeOf) -> float:
-    lhs = type_of(node.operands[0]).sizes
-    return 2.0 * type_of(node.result).size * math.prod(lhs[d] for d in node.attrs["lhs_contract"])
+    return 2.0 * type_of(node.result).size * DotDims.of(node).depth(type_of(node.operands[0]))
 
 
 def _convolution_flops(node: Node, type_of: TypeOf) -> float:

@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from meshgen.errors import CodegenError
+from meshgen.ir.graph import Node
 from meshgen.ops import special_functions as special
 from meshgen.ops.evaluate import complex_functions
 from meshgen.ops.evaluate import elementwise as means
-from meshgen.ops.evaluate.common import Array
-from meshgen.ops.op import NO_KERNEL, Flops, Kernel, Op, RuleOf, Trait, no_flops, per_result
+from meshgen.ops.evaluate.common import Array, bits
+from meshgen.ops.op import NO_KERNEL, Domain, Flops, Kernel, Op, RuleOf, Trait, no_flops, per_result
 from meshgen.ops.rules import elementwise as rules
 from meshgen.ops.tolerance import elementwise as errors
 from meshgen.ops.tolerance.functions import between_poles, bounded_slope, inverse_root, monotone, tangent, within
@@ -19,13 +21,16 @@ from meshgen.ops.tolerance.values import Rule as ErrorRule
 from meshgen.ops.tolerance.values import Tracked
 from meshgen.ops.triton import expressions as triton
 from meshgen.ops.triton.expressions import helper, plain
-from meshgen.ops.triton.registers import Expression
+from meshgen.ops.triton.registers import Code, Expression, Made, register_type, unsupported
 from meshgen.ops.types import elementwise as types
 from meshgen.ops.types.site import Inference
 
 Function = Callable[..., Any]
 Error = Callable[[Tracked], Array]
 _TRAITS = frozenset((Trait.ELEMENTWISE, Trait.BROADCASTS))
+DEAR, JUMPS, POLES = Trait.EXPENSIVE, Trait.JUMPS, Trait.POLES
+ANY, BY_COUNT = (Domain.ANY,), (Domain.ANY, Domain.COUNT)
+POSITIVE, FROM_ONE, FROM_TWO, WITHIN_ONE = Domain.POSITIVE, Domain.FROM_ONE, Domain.FROM_TWO, Domain.WITHIN_ONE
 
 
 def _op(name: str, operands: int, infer: Inference, evaluate: means.Handler, error: ErrorRule | None, rule: RuleOf,
@@ -36,59 +41,90 @@ def _op(name: str, operands: int, infer: Inference, evaluate: means.Handler, err
 
 
 def _function(name: str, function: Function, error: Error, kernel: Expression | None = None, *traits: Trait,
-              of: str = "inexact") -> Op:  # fmt: skip
+              of: str = "inexact", domain: Domain = Domain.ANY) -> Op:  # fmt: skip
     """A rounded function of one number; `of` are the element types that it takes."""
-    return _op(
-        name, 1, types.unary(of), means.of_numbers(function), errors.function(error), rules.WHOLE, kernel, *traits
-    )
+    return _op(name, 1, types.unary(of), means.of_numbers(function), errors.function(error), rules.WHOLE, kernel, *traits,
+               domains=(domain,))  # fmt: skip
 
 
 def _step(name: str, function: Function, error: Function, kernel: Expression, of: str = "float") -> Op:
     """A function of one number whose results are exact."""
-    return _op(name, 1, types.unary(of), means.of_numbers(function), errors.step(monotone(error)), rules.WHOLE, kernel)
+    return _op(name, 1, types.unary(of), means.of_numbers(function), errors.step(monotone(error)), rules.WHOLE, kernel, JUMPS,
+               domains=ANY)  # fmt: skip
 
 
 def _binary(name: str, of: str, function: Function, error: ErrorRule | None, rule: RuleOf = rules.WHOLE,
-            kernel: Expression | None = None, *traits: Trait) -> Op:  # fmt: skip
-    return _op(name, 2, types.binary(of), means.of_numbers(function), error, rule, kernel, *traits)
+            kernel: Expression | None = None, *traits: Trait, domains: tuple[Domain, Domain] = (Domain.ANY, Domain.ANY)) -> Op:  # fmt: skip
+    return _op(name, 2, types.binary(of), means.of_numbers(function), error, rule, kernel, *traits, domains=domains)
 
 
 def _bits(name: str, evaluate: means.OfNode, kernel: Expression) -> Op:
-    return _op(name, 1, types.unary("integer"), means.of_node(evaluate), None, rules.WHOLE, kernel)
+    return _op(name, 1, types.unary("integer"), means.of_node(evaluate), None, rules.WHOLE, kernel, domains=ANY)
 
 
 def _shift(name: str, kernel: Expression, *, arithmetic: bool = False, left: bool = False) -> Op:
     evaluate = means.shift(arithmetic=arithmetic, left=left)
-    return _op(name, 2, types.binary("integer"), evaluate, None, rules.WHOLE, kernel)
+    return _op(name, 2, types.binary("integer"), evaluate, None, rules.WHOLE, kernel, domains=BY_COUNT)
 
 
-DEAR, POLES = Trait.EXPENSIVE, Trait.POLES
+def _arcsine_parts(z: Array) -> Array:
+    """What `asin` and `acos` have in common: for asin(z) = a + ib it is cos(a) cosh(b) + i |b|."""
+    found = np.arcsin(z)
+    return np.cos(found.real) * np.cosh(found.imag) + 1j * np.abs(found.imag)
+
+
+def _high_half(node: Node, args: list[Array]) -> Array:
+    """The upper half of the bits of a product of integers; of 64 bits it is made of the products of halves."""
+    dtype = node.result.type.dtype
+    if (width := bits(dtype)) < 64:
+        wide = np.uint64 if dtype.startswith("u") else np.int64
+        return (args[0].astype(wide) * args[1].astype(wide)) >> wide(width)
+    x, y = (arg.astype(np.uint64) for arg in args)
+    half, low = np.uint64(32), np.uint64(0xFFFFFFFF)
+    middle = (x >> half) * (y & low) + ((x & low) * (y & low) >> half)
+    other = (x & low) * (y >> half) + (middle & low)
+    found = (x >> half) * (y >> half) + (middle >> half) + (other >> half)
+    if dtype == "i64":  # a negative number is 2^64 less than its bits say
+        found -= np.where(args[0] < 0, y, 0).astype(np.uint64) + np.where(args[1] < 0, x, 0).astype(np.uint64)
+    return found
+
+
+def _high_half_source(node: Node, args: Sequence[Code]) -> Made:
+    dtype = node.result.type.dtype
+    if (width := bits(dtype)) == 64:
+        raise CodegenError(unsupported(node))
+    wide = "tl.uint64" if dtype.startswith("u") else "tl.int64"
+    x, y = (f"{arg.text}.to({wide})" for arg in args)
+    return f"(({x} * {y}) >> {width}).to({register_type(dtype)})", ()
+
 
 FUNCTIONS = (
     _function("exponential", np.exp, monotone(np.exp), plain("tl.exp({0})"), DEAR),
     _function("exponential_minus_one", np.expm1, monotone(np.expm1), helper("expm1"), DEAR),
-    _function("log", np.log, monotone(np.log), plain("tl.log({0})"), DEAR, POLES),
-    _function("log_plus_one", complex_functions.log_plus_one, monotone(np.log1p), helper("log1p"), DEAR, POLES),
+    _function("log", np.log, monotone(np.log), plain("tl.log({0})"), DEAR, POLES, domain=POSITIVE),
+    _function("log_plus_one", complex_functions.log_plus_one, monotone(np.log1p), helper("log1p"), DEAR, POLES, domain=POSITIVE),
     _function("logistic", complex_functions.logistic, monotone(lambda x: 1 / (1 + np.exp(-x))), plain("tl.sigmoid({0})"), DEAR),
     _function("tanh", np.tanh, monotone(np.tanh), helper("tanh_f32", of_f64="tanh_f64"), DEAR),
-    _function("sqrt", np.sqrt, monotone(lambda x: np.sqrt(np.maximum(x, 0))), plain("tl.sqrt({0})")),
-    _function("rsqrt", means.rsqrt, monotone(inverse_root), plain("tl.rsqrt({0})"), POLES),
+    _function("sqrt", np.sqrt, monotone(lambda x: np.sqrt(np.maximum(x, 0))), plain("tl.sqrt({0})"), domain=POSITIVE),
+    _function("rsqrt", means.rsqrt, monotone(inverse_root), plain("tl.rsqrt({0})"), POLES, domain=POSITIVE),
     _function("cbrt", means.cbrt, monotone(np.cbrt), helper("cbrt"), DEAR),
     _function("sine", np.sin, bounded_slope, plain("tl.sin({0})"), DEAR),
     _function("cosine", np.cos, bounded_slope, plain("tl.cos({0})"), DEAR),
     _function("tan", np.tan, tangent, plain("tl.sin({0}) / tl.cos({0})"), DEAR, POLES),
     _function("sinh", np.sinh, monotone(np.sinh)),
     _function("cosh", np.cosh, monotone(np.cosh)),
-    _function("asin", np.arcsin, within(np.arcsin, -1, 1)),
-    _function("acos", np.arccos, within(np.arccos, -1, 1)),
+    _function("asin", np.arcsin, within(np.arcsin, -1, 1), domain=WITHIN_ONE),
+    _function("acos", np.arccos, within(np.arccos, -1, 1), domain=WITHIN_ONE),
     _function("asinh", np.arcsinh, monotone(np.arcsinh)),
-    _function("acosh", np.arccosh, within(np.arccosh, 1, np.inf)),
-    _function("atanh", np.arctanh, within(np.arctanh, -1, 1), None, POLES),
+    _function("acosh", np.arccosh, within(np.arccosh, 1, np.inf), domain=FROM_ONE),
+    _function("atanh", np.arctanh, within(np.arctanh, -1, 1), None, POLES, domain=WITHIN_ONE),
     _function("erf", special.erf, monotone(special.erf), plain("tl.erf({0})"), DEAR, of="float"),
-    _function("erf_inv", special.erf_inv, within(special.erf_inv, -1, 1), helper("erf_inv", of_f64="erf_inv_f64"), DEAR, of="float"),
+    _function("erf_inv", special.erf_inv, within(special.erf_inv, -1, 1), helper("erf_inv", of_f64="erf_inv_f64"), DEAR, of="float",
+              domain=WITHIN_ONE),
     _function("erfc", special.erfc, monotone(special.erfc), of="float"),
-    _function("lgamma", special.lgamma, between_poles(special.lgamma), None, POLES, of="float"),
-    _function("digamma", special.digamma, between_poles(special.digamma), None, POLES, of="float"),
+    _function("lgamma", special.lgamma, between_poles(special.lgamma), None, POLES, of="float", domain=FROM_ONE),
+    _function("digamma", special.digamma, between_poles(special.digamma), None, POLES, of="float", domain=FROM_ONE),
+    _function("_asin_acos_kernel", _arcsine_parts, within(np.arcsin, -1, 1), of="complex"),
     _function("bessel_i1e", special.bessel_i1e, bounded_slope, of="float"),
 )  # fmt: skip
 
@@ -101,8 +137,26 @@ STEPS = (
 )
 
 PARTS = (
-    _op("abs", 1, types.part("number"), means.of_numbers(np.abs), errors.magnitude, rules.WHOLE, plain("tl.abs({0})")),
-    _op("negate", 1, types.unary("number"), means.of_numbers(np.negative), errors.negated, rules.FIRST, triton.negate),
+    _op(
+        "abs",
+        1,
+        types.part("number"),
+        means.of_numbers(np.abs),
+        errors.magnitude,
+        rules.WHOLE,
+        plain("tl.abs({0})"),
+        domains=ANY,
+    ),
+    _op(
+        "negate",
+        1,
+        types.unary("number"),
+        means.of_numbers(np.negative),
+        errors.negated,
+        rules.FIRST,
+        triton.negate,
+        domains=ANY,
+    ),
     _op("real", 1, types.part("inexact"), means.of_numbers(np.real), errors.parts, rules.FIRST, None),
     _op("imag", 1, types.part("inexact"), means.of_numbers(np.imag), errors.parts, rules.FIRST, None),
     _op("complex", 2, types.complex_number, means.of_node(means.complex_number), errors.parts, rules.TOGETHER, None),
@@ -112,19 +166,21 @@ ARITHMETIC = (
     _binary("add", "any", np.add, errors.add, rules.TOGETHER, plain("{0} + {1}", of_bits="{0} | {1}")),
     _binary("subtract", "number", np.subtract, errors.add, rules.TOGETHER, plain("{0} - {1}")),
     _binary("multiply", "any", np.multiply, errors.multiply, rules.PRODUCT, plain("{0} * {1}", of_bits="{0} & {1}")),
-    _binary("divide", "number", means.divide, errors.divide, rules.divide, triton.divide, POLES),
-    _binary("remainder", "real", means.remainder, errors.remainder, kernel=triton.remainder),
-    _binary("power", "number", means.power, errors.power, rules.WHOLE, triton.power, DEAR),
+    _binary("divide", "number", means.divide, errors.divide, rules.divide, triton.divide, POLES, domains=BY_COUNT),
+    _binary("remainder", "real", means.remainder, errors.remainder, rules.WHOLE, triton.remainder, JUMPS, domains=BY_COUNT),
+    _binary("power", "number", means.power, errors.power, rules.WHOLE, triton.power, DEAR,
+            domains=(POSITIVE, Domain.COUNT)),
     _binary("maximum", "ordered", np.maximum, errors.extreme, rules.of_kind("max"), triton.extremum("maximum", "|")),
     _binary("minimum", "ordered", np.minimum, errors.extreme, rules.of_kind("min"), triton.extremum("minimum", "&")),
     _binary("and", "logical", np.bitwise_and, errors.logical(False), rules.of_kind("and"), plain("{0} & {1}")),
     _binary("or", "logical", np.bitwise_or, errors.logical(True), rules.of_kind("or"), plain("{0} | {1}")),
     _binary("xor", "logical", np.bitwise_xor, errors.logical(None), rules.of_kind("xor"), plain("{0} ^ {1}")),
     _binary("atan2", "inexact", complex_functions.arc_tangent, errors.atan2, rules.WHOLE,
-            helper("arc_tangent", of_f64="arc_tangent_f64"), DEAR),
-    _binary("polygamma", "float", special.polygamma, errors.of_order(special.polygamma)),
-    _binary("zeta", "float", special.zeta, errors.of_order(special.zeta)),
-    _op("next_after", 2, types.binary("float"), means.of_node(means.next_after), errors.next_after, rules.WHOLE, None),
+            helper("arc_tangent", of_f64="arc_tangent_f64"), DEAR, domains=BY_COUNT),
+    _binary("polygamma", "float", special.polygamma, errors.of_order(special.polygamma), domains=(Domain.COUNT, FROM_ONE)),
+    _binary("zeta", "float", special.zeta, errors.of_order(special.zeta), domains=(FROM_TWO, FROM_ONE)),
+    _op("next_after", 2, types.binary("float"), means.of_node(means.next_after), errors.next_after, rules.WHOLE, None, JUMPS,
+        domains=(Domain.ANY, Domain.ANY)),
 )  # fmt: skip
 
 BITS = (
@@ -136,18 +192,30 @@ BITS = (
         errors.unchanged,
         rules.WHOLE,
         triton.logical_not,
+        domains=ANY,
     ),
     _bits("popcnt", means.popcnt, triton.popcnt),
     _bits("count_leading_zeros", means.count_leading_zeros, triton.leading_zeros),
+    _op(
+        "mulhi",
+        2,
+        types.binary("integer"),
+        means.of_node(_high_half),
+        None,
+        rules.WHOLE,
+        _high_half_source,
+        domains=(Domain.ANY, Domain.ANY),
+    ),
     _shift("shift_left", triton.shift("<<"), left=True),
     _shift("shift_right_logical", triton.shift(">>")),
     _shift("shift_right_arithmetic", triton.arithmetic_shift, arithmetic=True),
 )
 
 CHOICES = (
-    _op("compare", 2, types.compare, means.of_node(means.compare), errors.compare, rules.WHOLE, triton.compare,
+    _op("compare", 2, types.compare, means.of_node(means.compare), errors.compare, rules.WHOLE, triton.compare, JUMPS,
         attributes={"direction": "str"}, optional={"compare_type": "str"}),
-    _op("is_finite", 1, types.is_finite, means.of_numbers(np.isfinite), None, rules.WHOLE, plain('tl.abs({0}) < float("inf")')),
+    _op("is_finite", 1, types.is_finite, means.of_numbers(np.isfinite), None, rules.WHOLE, plain('tl.abs({0}) < float("inf")'), JUMPS,
+        domains=ANY),
     _op("select", 3, types.select, means.of_node(means.choose), errors.select, rules.select, plain("tl.where({0}, {1}, {2})"),
         flops=no_flops),
     _op("clamp", 3, types.clamp, means.of_node(means.clamp), errors.clamp, rules.clamp, triton.clamp),
@@ -156,7 +224,7 @@ CHOICES = (
 CONVERSIONS = (
     _op("convert", 1, types.convert, means.of_node(means.converted), errors.convert, rules.convert, triton.converted, flops=no_flops),
     _op("reduce_precision", 1, types.reduce_precision, means.of_node(means.reduce_precision), errors.reduce_precision, rules.WHOLE,
-        None, attributes={"exponent_bits": "int", "mantissa_bits": "int"}),
+        None, JUMPS, attributes={"exponent_bits": "int", "mantissa_bits": "int"}),
     Op(name="bitcast_convert", operands=1, types=types.bitcast_convert, evaluate=means.of_node(means.bitcast_convert), error=None,
        rule=rules.bitcast_convert, kernel=Kernel("expression", triton.bitcast), flops=no_flops, ),
 )  # fmt: skip

@@ -35,11 +35,11 @@ def _source(name: str, infer: Inference, evaluate: Handler, *traits: Trait, **ot
 
 
 def _move(name: str, operands: int | AtLeast, infer: Inference, evaluate: elements.OfNode, data: int, rule: RuleOf | None,
-          kernel: Kernel, ints: tuple[str, ...] = (), dim: bool = False) -> Op:  # fmt: skip
+          kernel: Kernel, ints: tuple[str, ...] = (), *traits: Trait, dim: bool = False) -> Op:  # fmt: skip
     """`data` is the number of operands whose elements are moved (-1: all); the others are places and sizes."""
     attributes = {**named(ints, "ints"), **({"dim": "int"} if dim else {})}
     return Op(name=name, operands=operands, types=infer, evaluate=means.of_node(evaluate), error=errors.move(data), rule=rule,
-              kernel=kernel, flops=no_flops, attributes=attributes)  # fmt: skip
+              kernel=kernel, flops=no_flops, attributes=attributes, traits=frozenset(traits))  # fmt: skip
 
 
 _WINDOW = ("start", "limit", "stride")
@@ -52,13 +52,13 @@ SOURCES = (
 )  # fmt: skip
 
 MOVES = (
-    _move("broadcast_in_dim", 1, types.broadcast_in_dim, means.broadcast, 1, rules.broadcast_in_dim, LAYOUT, ("dims",)),
-    _move("transpose", 1, types.transpose, means.transpose, 1, rules.transpose, LAYOUT, ("perm",)),
-    _move("reshape", 1, types.reshape, means.reshape, 1, rules.reshape, LAYOUT),
-    _move("reverse", 1, types.reversed_dims, means.reverse, 1, rules.reverse, LAYOUT, ("dims",)),
-    _move("slice", 1, types.sliced, means.sliced, 1, rules.window, LAYOUT, _WINDOW),
-    _move("pad", 2, types.pad, means.padded, 2, rules.window, LAYOUT, ("low", "high", "interior")),
-    _move("concatenate", AtLeast(1), types.concatenate, means.concatenate, -1, rules.window, LOOKUP, dim=True),
+    _move("broadcast_in_dim", 1, types.broadcast_in_dim, means.broadcast, 1, rules.broadcast_in_dim, LAYOUT, ("dims",), Trait.ARRANGES),
+    _move("transpose", 1, types.transpose, means.transpose, 1, rules.transpose, LAYOUT, ("perm",), Trait.ARRANGES),
+    _move("reshape", 1, types.reshape, means.reshape, 1, rules.reshape, LAYOUT, (), Trait.ARRANGES),
+    _move("reverse", 1, types.reversed_dims, means.reverse, 1, rules.reverse, LAYOUT, ("dims",), Trait.ARRANGES),
+    _move("slice", 1, types.sliced, means.sliced, 1, rules.window, LAYOUT, _WINDOW, Trait.ARRANGES),
+    _move("pad", 2, types.pad, means.padded, 2, rules.window, LAYOUT, ("low", "high", "interior"), Trait.ARRANGES),
+    _move("concatenate", AtLeast(1), types.concatenate, means.concatenate, -1, rules.window, LOOKUP, (), Trait.ARRANGES, dim=True),
     _move("dynamic_slice", AtLeast(1), types.dynamic_slice, means.dynamic_slice, 1, updates.dynamic_slice, LOOKUP, ("slice_sizes",)),
     _move("dynamic_update_slice", AtLeast(2), types.dynamic_update_slice, means.dynamic_update_slice, 2, updates.dynamic_update_slice,
           LOOKUP),
@@ -67,8 +67,8 @@ MOVES = (
 )  # fmt: skip
 
 VIEWS = (  # of what is in memory: fusion writes them, and nothing copies
-    _move("view", 1, types.reshape, means.reshape, 1, NO_RULE, NO_KERNEL),
-    _move("subview", 1, types.sliced, means.sliced, 1, NO_RULE, NO_KERNEL, _WINDOW),
+    _move("view", 1, types.reshape, means.reshape, 1, NO_RULE, NO_KERNEL, (), Trait.VIEW),
+    _move("subview", 1, types.sliced, means.sliced, 1, NO_RULE, NO_KERNEL, _WINDOW, Trait.VIEW),
     _move("join", AtLeast(1), types.concatenate, means.concatenate, -1, NO_RULE, NO_KERNEL, dim=True),
 )
 

@@ -31,12 +31,29 @@ class Trait(Enum):
         "an element of the result is made of the elements of the operands at the same place, or of 0-d operands"
     )
     BROADCASTS = "evaluation broadcasts its operands: bodies of such ops alone run on whole arrays at once"
+    JUMPS = "the result is a step function of an operand: where it jumps, any error decides"
     POLES = "a small error of an operand may become any error of the result"
     EXPENSIVE = "many instructions per element: worth keeping in memory rather than computing twice"
     LOCAL = "tells devices apart without communicating"
+    ARRANGES = "its elements are those of its operands, or a fill, at places that its attributes say"
+    RESHARD = "takes a tensor from one sharding to another by messages between any devices"
+    REDUCES = "combines what devices have, and communicates"
+    AWAITED = "another device waits for it: it stays whoever uses its results"
+    VIEW = "its result is the bytes of its operand, or a part of them"
     COLLECTIVE = "of devices, over mesh axes or between two shardings"
     IN_BODIES = "a user may write it in the body of a manual computation"
     SIZE_QUERY = "asks for sizes or takes them as operands; there is none once sizes are known"
+
+
+class Domain(Enum):
+    """Where an operand of an element-wise op may lie so that a small error of it is a small error of the result."""
+
+    ANY = "all numbers of the type"
+    POSITIVE = "from 0 on"
+    FROM_ONE = "from 1 on"
+    FROM_TWO = "from 2 on"
+    WITHIN_ONE = "between -1 and 1"
+    COUNT = "whole numbers from 1 to 4"
 
 
 @dataclass(frozen=True)
@@ -90,6 +107,7 @@ class Op:
         rule: its sharding rule.
         kernel: how generated kernels make it.
         flops: operations of one run, without those of its regions.
+        domains: of an element-wise op on operands of one type, without attributes: where random programs keep each operand.
     """
 
     name: str
@@ -105,6 +123,7 @@ class Op:
     optional: Mapping[str, str] = field(default_factory=dict[str, str])
     has_regions: bool = False
     traits: frozenset[Trait] = frozenset()
+    domains: tuple[Domain, ...] = ()
 
 
 def no_flops(node: Node, type_of: TypeOf) -> float:

@@ -28,6 +28,11 @@ def with_trait(trait: Trait) -> frozenset[str]:
     return frozenset(name for name, op in OPS.items() if trait in op.traits)
 
 
+def with_attributes(*names: str) -> frozenset[str]:
+    """The names of the ops whose nodes must have all of these attributes."""
+    return frozenset(name for name, op in OPS.items() if op.attributes.keys() >= {*names})
+
+
 def with_kernel(*forms: str) -> frozenset[str]:
     """The names of the ops whose kernel has one of these forms."""
     return frozenset(name for name, op in OPS.items() if op.kernel.form in forms)

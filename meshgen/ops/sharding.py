@@ -58,7 +58,8 @@ def _local(name: str, kernel: Kernel, **attributes: str) -> Op:
 
 def _transfer(name: str, operands: AtLeast, rule: RuleOf) -> Op:
     return Op(name=name, operands=operands, types=types.between, evaluate=NO_MEANING, error=ANY_ERROR, rule=rule, kernel=NO_KERNEL,
-              flops=no_flops, attributes={"channel": "int", "peer": "mesh", "shape": "ints"})  # fmt: skip
+              flops=no_flops, attributes={"channel": "int", "peer": "mesh", "shape": "ints"},
+              traits=frozenset((Trait.AWAITED,)))  # fmt: skip
 
 
 ANNOTATIONS = (
@@ -68,16 +69,16 @@ ANNOTATIONS = (
 )
 
 COLLECTIVES = (
-    _over_axes("all_reduce", types.collective, Trait.IN_BODIES, kind="str"),
+    _over_axes("all_reduce", types.collective, Trait.IN_BODIES, Trait.REDUCES, kind="str"),
     _over_axes("all_gather", types.collective, Trait.IN_BODIES, dim="int"),
-    _over_axes("reduce_scatter", types.collective, Trait.IN_BODIES, dim="int", kind="str"),
+    _over_axes("reduce_scatter", types.collective, Trait.IN_BODIES, Trait.REDUCES, dim="int", kind="str"),
     _over_axes("all_to_all", types.collective, Trait.IN_BODIES, split_dim="int", concat_dim="int"),
     _over_axes("broadcast", types.collective, Trait.IN_BODIES, root="place"),
     _over_axes("gather_to", types.collective, dim="int", root="place"),
-    _over_axes("reduce_to", types.collective, kind="str", root="place"),
+    _over_axes("reduce_to", types.collective, Trait.REDUCES, kind="str", root="place"),
     _over_axes("scatter_from", types.collective, dim="int", root="place"),
-    _over_axes("send", types.collective, destination="place"),
-    _over_axes("recv", types.collective, optional={"source": "place", "destination": "place"}),
+    _over_axes("send", types.collective, Trait.AWAITED, destination="place"),
+    _over_axes("recv", types.collective, Trait.AWAITED, optional={"source": "place", "destination": "place"}),
     _over_axes("shift", types.shift, Trait.IN_BODIES, optional={"rotate": "flag"}, shift_axis="str", offset="int"),
     _over_axes("permute_pairs", types.permute_pairs, Trait.IN_BODIES, pairs="any"),
     _over_axes("fetch_rows", types.fetch_rows, optional={"parts": "ints", "wrap": "flag", "divisor": "int"}, dim="int", base="int",
@@ -88,9 +89,9 @@ COLLECTIVES = (
 
 _SHARDINGS = {"source": "sharding", "target": "sharding", "shape": "ints"}
 RESHARDS = (  # of a tensor from one sharding to another
-    _collective("permute", types.collective, _SHARDINGS),
-    _collective("retile", types.collective, _SHARDINGS),
-    _collective("update_halo", types.update_halo, {"sharding": "sharding", "shape": "ints"}),
+    _collective("permute", types.collective, _SHARDINGS, Trait.RESHARD),
+    _collective("retile", types.collective, _SHARDINGS, Trait.RESHARD),
+    _collective("update_halo", types.update_halo, {"sharding": "sharding", "shape": "ints"}, Trait.RESHARD),
 )
 
 TRANSFERS = (

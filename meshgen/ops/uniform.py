@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.op_names import BRANCHES
 from meshgen.ir.regions import all_nodes, captured
 from meshgen.mesh import contains, overlaps
 from meshgen.ops.op import Trait
@@ -79,7 +80,7 @@ class Varying:
     def _results(self, node: Node) -> Sequence[Axes]:
         if node.op == "while":
             return self._loop(node)
-        if node.op in ("case", "if"):
+        if node.op in BRANCHES:
             return self._branches(node)
         axes, given = node.attrs.get("axes"), self._union(node.operands)
         if node.op in _SHARED:

@@ -9,11 +9,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from meshgen.ccl.cost import LOCAL_OPS
 from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.op_names import CONTROL
+from meshgen.ir.regions import flow_regions
 from meshgen.mesh import overlaps
+from meshgen.ops.classes import LOCAL_OPS
 from meshgen.reports.comms import Collective, collective_record
 from meshgen.reports.interface import Compiled
 from meshgen.reports.parts import crossing_lines
@@ -156,7 +156,7 @@ def edges_of(module: Module) -> dict[int, Edge]:
     for graph in _graphs(module.graph):
         makers |= graph.producers()
         for node in graph.nodes:
-            for number in node.attrs.get("edges", ()):
+            for number in node.notes.edges:
                 steps.setdefault(number, []).append(node)
             for value in node.operands:
                 uses.setdefault(value, []).extend([node] if node.op not in LOCAL_OPS else ())
@@ -168,7 +168,7 @@ def edges_of(module: Module) -> dict[int, Edge]:
 def _graphs(graph: Graph) -> Iterator[Graph]:
     yield graph
     for node in graph.nodes:
-        for region in node.regions if node.op in CONTROL else ():
+        for region in flow_regions(node):
             yield from _graphs(region)
 
 
@@ -177,7 +177,7 @@ def _edge(steps: Sequence[Node], makers: Mapping[Value, Node], uses: Mapping[Val
     maker = makers.get(start)
     assert start.sharding is not None and end.sharding is not None, "values are sharded after materialize"
     places = [steps[0].loc, maker.loc if maker else start.loc]
-    why = str(steps[0].attrs.get("why", ""))
+    why = steps[0].notes.why
     return Edge(
         start, tuple(uses.get(end, ())), start.sharding, end.sharding, why, tuple(place for place in places if place)
     )

@@ -44,7 +44,7 @@ class Across:
         loc = Location(**record["location"]) if record["location"] else None
         why = self._placed.get((record["value"], loc, record["type"]), "")
         received = [c.got for c in self.crossings.values() if c.receiver == part.mesh and _makes(c.got, record, loc)]
-        why = received[0].attrs.get("why", "") if received else why
+        why = received[0].notes.why if received else why
         return record | {"mesh": part.mesh.name, "placed": why}
 
     def transfers_about(self, part: Compiled, what: str | int) -> list[int]:

@@ -10,7 +10,8 @@ from weakref import WeakKeyDictionary
 from meshgen.errors import Diagnostic, Location, UsageError, bracketed, place_text
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.manual import is_open
-from meshgen.ir.op_names import WITH_PROGRAMS
+from meshgen.ir.op_names import BRANCHES, WITH_PROGRAMS
+from meshgen.ir.regions import program_nodes
 from meshgen.reports.annotations import unmade_values
 from meshgen.reports.interface import Compiled
 from meshgen.sharding.multi_mesh.chains import ReasonsAcross
@@ -75,7 +76,7 @@ class Known:
             return
         table = {each.value: each for each in made}
         same = common_values(self.entered.graph)
-        for node in _nodes(self.entered.graph):
+        for node in program_nodes(self.entered.graph):
             for value in node.results:
                 if value in table or not _is_meant(what, value, node.loc) or node.op == "annotate":
                     continue
@@ -188,7 +189,7 @@ def _taken(node: Node) -> Iterator[_Made]:
     """What regions are given. A loop's condition takes what its body takes, mostly by the same names."""
     assert node.sharding is not None, "every node has a sharding after propagation"
     given = node.sharding.results if node.op == "while" else node.sharding.operands
-    given = given[1:] if node.op in ("case", "if") else given
+    given = given[1:] if node.op in BRANCHES else given
     if node.op == "manual":
         given = tuple(free_part(sharding, node.attrs["axes"]) for sharding in given)
     seen: set[str] = set()
@@ -207,17 +208,9 @@ def _per_device(body: Graph, manual: Node) -> Iterator[_Made]:
     for value in body.inputs:
         whole, loc = Sharding.replicated(value.type.rank), value.loc or manual.loc
         yield _Made(value, "argument of manual", whole, (), loc, note)
-    for node in _nodes(body):
+    for node in program_nodes(body):
         for value in node.results:
             yield _Made(value, node.op, Sharding.replicated(value.type.rank), (), node.loc, note)
-
-
-def _nodes(graph: Graph) -> Iterator[Node]:
-    """Nodes in program order; those of loops, branches and manual computations after their op."""
-    for node in graph.nodes:
-        yield node
-        for region in node.regions if node.op in WITH_PROGRAMS else ():
-            yield from _nodes(region)
 
 
 def _is_meant(what: Question, value: Value, loc: Location | None) -> bool:

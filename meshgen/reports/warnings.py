@@ -9,26 +9,16 @@ from meshgen.codegen.unroll import communicates
 from meshgen.errors import Diagnostic, place_text
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import always_ends
-from meshgen.ir.op_names import ANNOTATIONS
+from meshgen.ir.op_names import ANNOTATIONS, BRANCHES
 from meshgen.ir.regions import all_nodes
+from meshgen.ops.classes import ARRANGING
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import with_trait
 from meshgen.ops.uniform import Varying
 from meshgen.reports.donations import donation_warnings
 from meshgen.reports.interface import Compiled
 
-_MAPS = (
-    *with_trait(Trait.BROADCASTS),
-    *ANNOTATIONS,
-    "iota",
-    "reshape",
-    "transpose",
-    "broadcast_in_dim",
-    "slice",
-    "pad",
-    "concatenate",
-    "reverse",
-)
+_MAPS = with_trait(Trait.BROADCASTS) | ARRANGING | {*ANNOTATIONS, "iota"}
 
 
 def warnings_of(executable: Compiled) -> list[Diagnostic]:
@@ -70,7 +60,7 @@ def _reductions(module: Module) -> Iterator[Diagnostic]:
     for value in makers:  # in program order, so that nothing is asked in a long chain
         is_whole(value)
     for node in all_nodes(module.graph):
-        axes = node.attrs.get("reduces", ())
+        axes = node.notes.reduces
         if axes and is_whole(node.operands[0]):
             text = f"a reduction over {', '.join(axes)} of a value that nothing says is unreduced: it is taken as it is, equal copies are not added up"
             hint = "say unreduced={...} where the value is made, or leave the reduction out"
@@ -96,7 +86,7 @@ def _branches(module: Module) -> Iterator[Diagnostic]:
 
 
 def _control(graph: Graph) -> Iterator[Node]:
-    return (node for node in all_nodes(graph) if node.op in ("if", "case"))
+    return (node for node in all_nodes(graph) if node.op in BRANCHES)
 
 
 def _axes(graph: Graph) -> Iterator[str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from meshgen.errors import Diagnostic, Location, UsageError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
-from meshgen.ir.op_names import WITH_PROGRAMS
+from meshgen.ir.regions import program_regions
 from meshgen.names import whole_number
 from meshgen.reports.comms import Collective, Comms, collective_records
 from meshgen.reports.interface import Compiled
@@ -72,7 +72,7 @@ def _made(graph: Graph) -> list[Value]:
     found: list[Value] = []
     for node in graph.nodes:
         found += node.results
-        regions = node.regions if node.op in WITH_PROGRAMS else ()
+        regions = program_regions(node)
         found += [value for region in regions[-1:] for value in region.inputs]
         found += [value for region in regions for value in _made(region)]
     return found

@@ -13,7 +13,6 @@ from typing import TypeVar
 import numpy as np
 
 from meshgen.ccl.between import Post
-from meshgen.ccl.cost import LOCAL_OPS
 from meshgen.ccl.simulated import COLLECTIVES, Mailbox, cut, run_collective
 from meshgen.errors import ArgumentError, Diagnostic, RuntimeFailure
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -22,6 +21,7 @@ from meshgen.ir.loops import always_ends
 from meshgen.ir.op_names import BETWEEN_MESHES, CONTROL
 from meshgen.ir.parts import parts_of
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import LOCAL_OPS
 from meshgen.ops.evaluate.common import Array, Handler, RunRegion, narrow, neutral
 from meshgen.ops.evaluate.control import case_branch
 from meshgen.ops.evaluate.evaluator import Evaluator, last_uses

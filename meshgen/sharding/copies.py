@@ -14,6 +14,7 @@ from meshgen.ccl.cost import COMMUNICATIONS, link_axes
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Location, place_text
 from meshgen.ir.graph import Node, Value
+from meshgen.ir.notes import Notes
 from meshgen.mesh import Mesh, overlaps
 from meshgen.sharding.reshard.plan import ReshardPlan, Step, plan_reshard, same_layout
 from meshgen.sharding.reshard.problem import Cost
@@ -171,8 +172,8 @@ class Copies:
     def _write(self, link: _Link, origin: Value, user: Party) -> Value:
         step, loc = link.step, user.loc or self.producer.loc
         made = Value(self.value.type, self.names.fresh(self.value.name, _SUFFIXES[step.op]), step.sharding, loc)
-        attrs = {**step.attrs, "why": self._why(step, link.plan, link.number, user), "edges": (link.edge,)}
-        self.nodes.append(Node(step.op, [origin], [made], attrs, loc))
+        notes = Notes(self._why(step, link.plan, link.number, user), (link.edge,))
+        self.nodes.append(Node(step.op, [origin], [made], dict(step.attrs), loc, notes=notes))
         return made
 
     def _why(self, step: Step, plan: ReshardPlan, number: int, user: Party) -> str:

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 from meshgen.errors import bracketed, place_text
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ir.op_names import WITH_PROGRAMS
-from meshgen.ir.regions import used_by
+from meshgen.ir.regions import program_regions, used_by
 from meshgen.mesh import Mesh
 
 VIEWS = ("reshape", "view", "subview", "join")  # no storage of their own
@@ -79,7 +78,7 @@ class _Reader:
 
     def _needs(self, node: Node) -> Peak:
         if node not in self._inner:
-            peaks = [self.peak(region) for region in node.regions if node.op in WITH_PROGRAMS]
+            peaks = [self.peak(region) for region in program_regions(node)]
             self._inner[node] = max(peaks, key=lambda peak: peak.bytes, default=Peak(0))
         return self._inner[node]
 

@@ -12,12 +12,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from meshgen.ccl.cost import TRANSFERS
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import Graph, Node, NodeSharding, Value
 from meshgen.mesh import Mesh, split_ref
-from meshgen.ops.op import Trait
-from meshgen.ops.registry import with_trait
+from meshgen.ops.classes import ON_RANKS, RESHARDS
 from meshgen.ops.rules.rule import picked_kind
 from meshgen.ops.types.control import axes_in
 from meshgen.sharding.partition import graph_faults, local_body
@@ -49,7 +47,7 @@ def wrapped(graph: Graph) -> Graph:
     """The graph of a body with its collectives marked as such, so that they are not taken for reshards."""
     nodes = [replace(node, regions=tuple(map(wrapped, node.regions))) for node in graph.nodes]
     for node in nodes:
-        if node.op in (*with_trait(Trait.IN_BODIES), "process_index"):
+        if node.op in ON_RANKS:
             node.op, node.attrs = ON_TILES, {"op": node.op, "attrs": node.attrs}
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)
 
@@ -71,7 +69,7 @@ def _kept_apart(graph: Graph, manual: Sequence[str], mesh: Mesh) -> Graph:
     nodes: list[Node] = []
     for node in graph.nodes:
         attrs = node.attrs
-        if node.op in TRANSFERS:
+        if node.op in RESHARDS:
             attrs = {name: apart(value, node.result.type.dtype) for name, value in attrs.items()}
         regions = tuple(_kept_apart(region, manual, mesh) for region in node.regions)
         nodes.append(replace(node, attrs=attrs, regions=regions))

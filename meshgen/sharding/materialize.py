@@ -17,7 +17,7 @@ from meshgen.ir.canonical import canonical_order
 from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import has_annotations, is_open
 from meshgen.ir.op_names import ANNOTATIONS, CONTROL
-from meshgen.ir.regions import rewired
+from meshgen.ir.regions import flow_regions, rewired
 from meshgen.mesh import Mesh
 from meshgen.sharding.copies import Copies, Names, Party
 from meshgen.sharding.manual_bodies import wrapped, written_out
@@ -141,7 +141,9 @@ class _Writer:
             return
         regions = tuple(self._region(node, number) for number in range(len(node.regions)))
         results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, lies.results, strict=True)]
-        nodes.append(Node(node.op, operands, results, dict(node.attrs), node.loc, lies, regions))
+        nodes.append(
+            replace(node, operands=operands, results=results, attrs=dict(node.attrs), sharding=lies, regions=regions)
+        )
         for old, new in zip(node.results, results, strict=True):
             self.define(old, new, party, nodes)
 
@@ -231,7 +233,7 @@ def _wanted(graph: Graph, mesh: Mesh, ins: Sequence[Sharding], outs: Sequence[Sh
     for node in _all_nodes(graph):
         lies = _lies(node)
         want(node.operands, lies.results if node.op in ANNOTATIONS else lies.operands)
-        for number, region in enumerate(node.regions if node.op in CONTROL else ()):
+        for number, region in enumerate(flow_regions(node)):
             want(region.outputs, _given(node, number))
         if node.op in ANNOTATIONS:
             value = same.get(node.operands[0], node.operands[0])
@@ -247,7 +249,7 @@ def _made(graph: Graph) -> dict[Value, Sharding]:
     for node in graph.nodes:
         lies = _lies(node)
         made |= zip(node.results, lies.results, strict=True)
-        for region in node.regions if node.op in CONTROL else ():
+        for region in flow_regions(node):
             made |= zip(region.inputs, _inner(node), strict=True)
             made |= _made(region)
     return made

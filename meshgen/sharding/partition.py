@@ -15,10 +15,10 @@ from dataclasses import replace
 from meshgen.errors import Diagnostic, ProgramError, ShardingError
 from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.op_names import BETWEEN_MESHES, CONTROL
+from meshgen.ir.op_names import CONTROL
 from meshgen.ir.partial_kinds import kind_faults
-from meshgen.ir.regions import needed_nodes
 from meshgen.mesh import Mesh
+from meshgen.ops.live import live_nodes
 from meshgen.ops.registry import has_rule, rule_of
 from meshgen.sharding.partitioners import PARTITIONERS, LocalBuilder, Site, lies, local_type
 from meshgen.sharding.partitioners.legality import find_control_fault, find_fault
@@ -69,11 +69,6 @@ def partition(module: Module, arguments: str = "local") -> Module:
         out_shardings=[lies(value) for value in graph.outputs],
         arguments=arguments,
     )
-
-
-def live_nodes(graph: Graph) -> list[Node]:
-    """Nodes whose results are used, and those that other devices wait for."""
-    return needed_nodes(graph.nodes, graph.outputs, lambda node: node.op in ("send", "recv", *BETWEEN_MESHES))
 
 
 def _write(graph: Graph, builder: LocalBuilder, made: dict[Value, Value]) -> None:

@@ -191,6 +191,8 @@ def _node_references(node: Node) -> Iterator[str]:
     if lies:
         for sharding in (*lies.operands, *lies.results):
             yield from sharding.used_axes
+    yield from (axis for axes in node.option or () for axis in axes)
+    yield from node.notes.hint.used_axes if node.notes.hint else ()
     yield from _attr_references(node.attrs)
 
 
@@ -203,5 +205,3 @@ def _attr_references(attrs: Mapping[str, Any]) -> Iterator[str]:
             yield from cast("tuple[str, ...]", value)
         elif name == "shift_axis":
             yield cast("str", value)
-        elif name == "sharding_option":
-            yield from (axis for axes in value for axis in axes)

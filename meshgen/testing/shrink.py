@@ -154,9 +154,8 @@ def _fewer_annotations(module: Module) -> Iterator[Module]:
 def _fewer_options(module: Module) -> Iterator[Module]:
     nodes = module.graph.nodes
     for number, node in enumerate(nodes):
-        if "sharding_option" in node.attrs:
-            attrs = {key: value for key, value in node.attrs.items() if key != "sharding_option"}
-            changed = [*nodes[:number], replace(node, attrs=attrs), *nodes[number + 1 :]]
+        if node.option is not None:
+            changed = [*nodes[:number], replace(node, option=None), *nodes[number + 1 :]]
             yield replace(module, graph=replace(module.graph, nodes=changed))
 
 

@@ -56,17 +56,17 @@ def test_groups_as_text() -> None:
     ]
 
 
-TRANSFERS = {
+RESHARDS = {
     "permute": ("permute", P("x", None), P("y", None), "ceil(a_0/n_y) * 40"),
     "retile": ("retile", P("x", "y"), P("y", "x"), "ceil(10/n_y) * ceil(a_0/n_x) * 4"),
     "uneven": ("retile", P(("x", "y"), None), P("y", None), "ceil(a_0/n_y) * 40"),
 }
 
 
-@pytest.mark.parametrize("name", TRANSFERS)
+@pytest.mark.parametrize("name", RESHARDS)
 @pytest.mark.parametrize("sizes", [(2, 4), (3, 5), (1, 7), (4, 4)])
 def test_transfers_are_counted_on_every_mesh_and_size(name: str, sizes: tuple[int, int]) -> None:
-    op, source, target, text = TRANSFERS[name]
+    op, source, target, text = RESHARDS[name]
     kind = TensorType((Dim.named("a_0", 24), 10), "f32")
     value, mesh = Value(kind, sharding=source), make_mesh({"x": sizes[0], "y": sizes[1]})
     attrs = {"source": source, "target": target, "shape": kind.shape}

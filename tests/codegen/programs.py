@@ -6,6 +6,7 @@ import numpy as np
 
 from meshgen.codegen.timeline import Costs
 from meshgen.ir.graph import Graph, Module, TensorType, Value
+from meshgen.ir.notes import Notes
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.spec import P, Sharding
 
@@ -47,7 +48,7 @@ def layers(count: int = 4, rows: int = 10, parts: int = 4) -> Module:
     h, reduced = graph.inputs[0], list[Value]()
     for _ in range(count):
         h = graph.add("kernel", [h], [local], {"kernel": "tanh"}).result
-        r = graph.add("all_reduce", [h], [local], {"axes": ("x",), "kind": "sum", "why": "gradient"}).result
+        r = graph.add("all_reduce", [h], [local], {"axes": ("x",), "kind": "sum"}, notes=Notes("gradient")).result
         reduced.append(graph.add("kernel", [r, r], [local], {"kernel": "add"}).result)
     graph.outputs = [h, *reduced]
     tall = (parts * local.sizes[0], 3)

@@ -11,6 +11,7 @@ import meshgen as mg
 from meshgen.ccl.lower_groups import native_reduction
 from meshgen.codegen.float_reductions import float_reductions
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value, is_float
+from meshgen.ir.notes import NO_NOTES, Notes
 from meshgen.mesh import make_mesh
 from meshgen.ops.types.inference import verify_graph
 from meshgen.runtime.simulate import simulate
@@ -27,7 +28,7 @@ def reduced(op: str, dtype: str, kind: str) -> Module:
     source, target = TensorType((4, 8), dtype), TensorType((rows, 8), dtype)
     graph = Graph("main", [Value(source, "x")])
     attrs = {"axes": ("x",), "kind": kind, **({"dim": 0} if op == "reduce_scatter" else {})}
-    graph.outputs = [graph.add(op, graph.inputs, [target], attrs).result]
+    graph.outputs = [graph.add(op, graph.inputs, [target], attrs, notes=Notes(why="asked for")).result]
     types = [kind.with_shape((kind.sizes[0] * MESH.size, 8)) for kind in (source, target)]
     lies = [P("x", None)]
     return Module(
@@ -52,6 +53,7 @@ def test_extremes_are_those_of_integers(op: str, dtype: str, kind: str) -> None:
     assert verify_graph(rewritten, MESH) == []
     (sent,) = (node for node in rewritten.nodes if node.op == op)
     assert sent.result.type.dtype == ("i64" if dtype == "f64" else "i32")
+    assert sent.notes == module.graph.nodes[0].notes != NO_NOTES
     wanted = simulate(module, [special(dtype)])[0].astype(np.float64)
     module.graph = rewritten
     found = simulate(module, [special(dtype)])[0].astype(np.float64)

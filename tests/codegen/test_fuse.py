@@ -15,6 +15,7 @@ from meshgen.codegen.fuse import fuse
 from meshgen.codegen.fusion.split import split_reductions
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
+from meshgen.ir.notes import Notes
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.runtime.simulate import Simulation
 
@@ -117,6 +118,15 @@ def test_equal_bodies_share_a_kernel() -> None:
     h = b.op("tanh", b.dot(x, w, ((1,), (0,))))
     module = agrees(b.done(b.op("tanh", b.dot(h, v, ((1,), (0,))))))
     assert launches(module) == ["dot_tanh", "dot_tanh"] and list(module.kernels) == ["dot_tanh"]
+
+
+def test_bodies_share_a_kernel_whatever_their_nodes_are_there_for() -> None:
+    b = Body("f32[6,8]", "f32[6,8]")
+    outputs = [b.op("tanh", b.op("all_slice", x, to="f32[6,8]", axes=("x",), dim=0)) for x in b.inputs]
+    for number, node in enumerate(node for node in b.graph.nodes if node.op == "all_slice"):
+        node.notes = Notes(f"reason {number}", (number,))
+    module = fused(b.done(*outputs))
+    assert len(launches(module)) == 2 and len(module.kernels) == 1
 
 
 def test_reshapes_around_collectives_are_views() -> None:

@@ -76,6 +76,15 @@ def test_integers(op: str, dtype: str) -> None:
     check(b.done(b.op(op, *b.inputs)), args=[x, y])
 
 
+@pytest.mark.parametrize("dtype", ["i8", "ui8", "i32", "ui32"])
+def test_the_upper_half_of_a_product(dtype: str) -> None:
+    b = Body(f"{dtype}[40]", f"{dtype}[40]")
+    kind = b.inputs[0].type.numpy_dtype
+    rng, ends = np.random.default_rng(2), np.iinfo(kind)
+    x, y = (rng.integers(ends.min, ends.max, 40, kind, endpoint=True) for _ in range(2))
+    check(b.done(b.op("mulhi", *b.inputs)), args=[x, y])
+
+
 @pytest.mark.parametrize("op", ["and", "or", "xor", "maximum", "minimum", "add", "multiply"])
 def test_booleans(op: str) -> None:
     b = Body("i1[9]", "i1[9]")

@@ -10,10 +10,10 @@ import pytest
 
 from meshgen.cli import main
 from meshgen.ir.graph import DTYPES, TensorType
-from meshgen.ops.triton.registers import POINTER_TYPES
+from meshgen.ops.triton.registers import TRITON_TYPES
 from meshgen.runtime.random_arrays import random_array
 
-DTYPES_OF_KERNELS = tuple(POINTER_TYPES)
+DTYPES_OF_KERNELS = tuple(TRITON_TYPES)
 
 
 def scalars_appended() -> str:

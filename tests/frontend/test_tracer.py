@@ -253,7 +253,7 @@ def test_annotations_and_options_are_recorded_by_axis_name() -> None:
         return mg.annotate(y, [[0], [], [1]], required=False, as_result=False)
 
     dot, wish = mg.trace(model, ["f32[4,6]", "f32[6,8]"], mesh).module.graph.nodes
-    assert dot.attrs["sharding_option"] == (("dp",), ("tp",), ())
+    assert dot.option == (("dp",), ("tp",), ())
     assert wish.attrs["sharding"] == mg.P("dp", None, partial="tp")
     assert (wish.attrs["required"], wish.attrs["as_result"]) == (False, False)
 

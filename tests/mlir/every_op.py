@@ -46,6 +46,7 @@ OPS: dict[str, tuple[str, str]] = {
     **_unary("erf erf_inv erfc lgamma digamma bessel_i1e sinh cosh asin acos asinh acosh atanh square atan tan conj", "%x", F, "chlo"),
     **_binary("polygamma zeta next_after broadcast_add broadcast_subtract broadcast_power", "%x, %y", F, "chlo"),
     "chlo.mulhi": _op("chlo.mulhi", "%i, %j", f"{N}, {N}", N),
+    "chlo._asin_acos_kernel": _op("chlo._asin_acos_kernel", "%c", C, C),
     "chlo.is_inf": _op("chlo.is_inf", "%x", F, B),
     "chlo.constant_like": _op("chlo.constant_like", "%x", F, F, "value = 1.0 : f32"),
     "chlo.broadcast_select": _op("chlo.broadcast_select", "%b, %x, %y", f"{B}, {F}, {F}", F),

@@ -42,7 +42,7 @@ def moves(text: str) -> tuple[list[str], dict[str, Module]]:
         assert print_text(parse_text(print_text(stage))) == print_text(stage)
     result = check(module, pipeline=lambda _: stages["partition"])
     assert result.ok, result.faults
-    return [node.op for node in stages["materialize"].graph.nodes if "why" in node.attrs], stages
+    return [node.op for node in stages["materialize"].graph.nodes if node.notes.why], stages
 
 
 @pytest.mark.parametrize(

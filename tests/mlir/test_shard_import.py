@@ -80,8 +80,8 @@ def test_constant_halo_sizes_are_folded() -> None:
 
 def test_option_of_an_operation() -> None:
     module = annotated('%y = stablehlo.abs %x {sharding = [[0], ["1:(1)2"]]} : tensor<8x6xf32>')
-    assert module.graph.nodes[0].attrs["sharding_option"] == (("0",), ("1:(1)2",))
-    assert parse_text(print_text(module)).graph.nodes[0].attrs["sharding_option"] == (("0",), ("1:(1)2",))
+    assert module.graph.nodes[0].option == (("0",), ("1:(1)2",))
+    assert parse_text(print_text(module)).graph.nodes[0].option == (("0",), ("1:(1)2",))
 
 
 COLLECTIVES = [
@@ -196,7 +196,7 @@ def test_figure_2b_in_the_slides_spelling() -> None:
 
 def test_options_in_the_rfcs_spelling() -> None:
     module = parse_text((DATA / "rfc_fig2a_option.mlir").read_text())
-    assert [node.attrs.get("sharding_option") for node in module.graph.nodes if node.op == "dot_general"] == [
+    assert [node.option for node in module.graph.nodes if node.op == "dot_general"] == [
         None,
         ((), (), (), ("0",)),
     ]

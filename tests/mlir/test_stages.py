@@ -1,6 +1,7 @@
 """Every stage of a program prints as text from which the same module is read."""
 
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,9 +12,9 @@ from meshgen.codegen.fuse import fuse
 from meshgen.errors import ProgramError
 from meshgen.ir.encode import graph_to_json
 from meshgen.ir.graph import Annotation, Graph, Module, TensorType
+from meshgen.ir.notes import NO_NOTES, Notes, Place, Slot
 from meshgen.ir.regions import all_nodes, captured
 from meshgen.mesh import Axis, Mesh, make_mesh
-from meshgen.mlir.sched.dialect import Place, Slot
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.sharding.materialize import materialize
 from meshgen.sharding.optimize import optimize
@@ -53,9 +54,15 @@ def wishes(table: list[Annotation | None]) -> list[Any]:
     return [wish and (wish.sharding, wish.required, wish.open_dims) for wish in table]
 
 
+def beside(graph: Graph) -> list[tuple[object, Notes]]:
+    """What is said of nodes beside what they mean."""
+    return [(node.option, node.notes) for node in all_nodes(graph)]
+
+
 def assert_equal(found: Module, expected: Module) -> None:
     assert (found.stage, found.mesh, found.arguments) == (expected.stage, expected.mesh, expected.arguments)
     assert plain(graph_to_json(found.graph)) == plain(graph_to_json(expected.graph))
+    assert beside(found.graph) == beside(expected.graph)
     assert wishes(found.in_annotations) == wishes(expected.in_annotations)
     assert wishes(found.out_annotations) == wishes(expected.out_annotations)
     assert (found.in_shardings, found.out_shardings) == (expected.in_shardings, expected.out_shardings)
@@ -137,26 +144,26 @@ def test_moves_between_shardings_keep_their_attributes() -> None:
     graph = module.graph
     value = graph.add("constant", [], [x], {"value": np.zeros((2, 8), "f4")}).result
     rows, columns = P(("x:(1)2", "x:(2)2"), None), P(None, "x")
-    attrs = {"source": rows, "target": columns, "shape": (7, 8), "why": 'use "a"'}
-    moved = graph.add("retile", [value], [TensorType((7, 2), "f32")], attrs).result
+    attrs, notes = {"source": rows, "target": columns, "shape": (7, 8)}, Notes('use "a"', (3, 5))
+    moved = graph.add("retile", [value], [TensorType((7, 2), "f32")], attrs, notes=notes).result
     halo = {"sharding": Sharding(((), ("x",)), (), ((0, 0), (1, 0))), "shape": (7, 4)}
     graph.outputs = [graph.add("update_halo", [moved], [moved.type], halo).result]
     module.out_types, module.out_shardings = [TensorType((7, 8), "f32")], [columns]
     again = parse_text(print_text(module))
     assert [node.attrs for node in again.graph.nodes[1:]] == [attrs, halo]
+    assert [node.notes for node in again.graph.nodes[1:]] == [notes, NO_NOTES]
 
 
 def test_schedule_on_launches() -> None:
     module = partition(materialize(propagate(parse_text(UNEVEN))))
     module.stage = "schedule"
     for number, node in enumerate(module.graph.nodes):
-        node.attrs["slot"] = Slot(
-            number % 2, (number,), number or None, 1e-05 * number, 0.1, (0.0, 1e-6) if number else None
-        )
-        node.attrs["places"] = (Place(number, f'b"{number}', "temporary", number, 256 * number),)
+        slot = Slot(number % 2, (number,), number or None, 1e-05 * number, 0.1, (0.0, 1e-6) if number else None)
+        places = (Place(number, f'b"{number}', "temporary", number, 256 * number),)
+        node.notes = replace(node.notes, slot=slot, places=places)
     again = parse_text(print_text(module))
     for found, expected in zip(again.graph.nodes, module.graph.nodes, strict=True):
-        assert (found.attrs["slot"], found.attrs["places"]) == (expected.attrs["slot"], expected.attrs["places"])
+        assert found.notes == expected.notes
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,17 @@ def test_atan2_is_the_principal_value() -> None:
     np.testing.assert_allclose(run("atan2", y.real + 0j, x.real + 0j), np.arctan2(y.real, x.real), atol=1e-15)
 
 
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_arcsine_and_arccosine_of_their_common_part(dtype: Any) -> None:
+    """As CHLO's definition of `_asin_acos_kernel` says."""
+    rng = np.random.default_rng(0)
+    z = (rng.uniform(-3, 3, 100) + 1j * rng.uniform(-3, 3, 100)).astype(dtype)
+    w, sign = run("_asin_acos_kernel", z), np.sign(z.imag)
+    tolerance = {"rtol": 4e-6 if dtype == np.complex64 else 1e-13}
+    np.testing.assert_allclose(np.arctan2(z.real, w.real) + 1j * sign * w.imag, np.arcsin(z), **tolerance)
+    np.testing.assert_allclose(np.arctan2(w.real, z.real) - 1j * sign * w.imag, np.arccos(z), **tolerance)
+
+
 @pytest.mark.parametrize("kind", ["f32", "f64"])
 def test_chlo_atan_of_complex_numbers(kind: str) -> None:
     x = np.concatenate([NEAR, [1e-6 + 1.00001j, 2j, -2j, 1e4 + 1e4j]]).astype(f"c{2 * int(kind[1:]) // 8}")

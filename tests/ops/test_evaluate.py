@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,16 @@ def test_shifts_past_the_width(dtype: str) -> None:
     assert unsigned(run("shift_left", ones, amounts)) == left
     assert unsigned(run("shift_right_logical", ones, amounts)) == right
     assert unsigned(run("shift_right_arithmetic", ones, amounts)) == [mask] * 6  # the first bit, of unsigned ones too
+
+
+@pytest.mark.parametrize("dtype", INTS)
+def test_the_upper_half_of_a_product(dtype: str) -> None:
+    kind, width = DTYPES[dtype], DTYPES[dtype].itemsize * 8
+    low, high = (int(bound) for bound in (np.iinfo(kind).min, np.iinfo(kind).max))
+    numbers = [low, low + 1, high, high - 1, high // 3, low // 3, 0, 1]
+    x, y = (np.array(each, kind) for each in zip(*itertools.product(numbers, numbers), strict=True))
+    wanted = [(a * b) >> width for a, b in itertools.product(numbers, numbers)]
+    assert [int(found) for found in run("mulhi", x, y)] == wanted
 
 
 def test_integer_power() -> None:

@@ -204,7 +204,5 @@ def test_collectives_that_become_one_serve_the_edges_of_both() -> None:
     assert [numbers_about(executable, what) for what in ("s", "t", 3, 4)] == [[0]] * 4
     assert numbers_about(executable, "a") == []
     assert [
-        node.attrs["edges"]
-        for node in parse_text(executable.as_text("partition")).graph.nodes
-        if node.op == "all_reduce"
+        node.notes.edges for node in parse_text(executable.as_text("partition")).graph.nodes if node.op == "all_reduce"
     ] == [row.edges]

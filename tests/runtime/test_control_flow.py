@@ -130,7 +130,7 @@ def test_a_loop_that_is_too_long_to_be_written_out_counts_its_trips(monkeypatch,
     assert found.comms.ring_bytes >= trips * body.ring_bytes
     assert np.isfinite(found(A, SCALE, np.int32(0))[0]).all()
     (again,) = [node for node in parse_text(found.as_text("fuse")).graph.nodes if node.op == "while"]
-    assert again.attrs["trips"] == trips
+    assert again.notes.trips == trips
 
 
 BRANCH = """

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
+from meshgen.ir.notes import Notes
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.runtime.simulate import simulate
@@ -36,8 +37,9 @@ class Program:
         return value
 
     def add(self, op: str, operands: Sequence[Value], text: str, spec: Sharding | None = None, **attrs: Any) -> Value:
-        kind = tensor(text)
-        value = self.graph.add(op, operands, [kind], attrs).result
+        """A node's result; `why` becomes its reason."""
+        kind, notes = tensor(text), Notes(attrs.pop("why", ""))
+        value = self.graph.add(op, operands, [kind], attrs, notes=notes).result
         value.sharding = fit(spec or P(), kind.rank)
         return value
 

@@ -16,7 +16,7 @@ from meshgen.codegen.fuse import fuse
 from meshgen.codegen.triton_source import unsupported_parts
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value
 from meshgen.mesh import Mesh
-from meshgen.ops.triton.registers import POINTER_TYPES
+from meshgen.ops.triton.registers import TRITON_TYPES
 from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.optimizations.collective_combine import collective_combine
@@ -66,8 +66,8 @@ def test_reductions_of_all_shapes_are_one_message_and_say_why() -> None:
     after = _check(p, [_reduced(p, t) for t in ("f32[]", "f32[3,5]", "f32[1]", "f32[2,1,7]")], ["all_reduce"])
     (message,) = [node for node in after.graph.nodes if node.op == "all_reduce"]
     assert message.result.type == TensorType((1, 31), "f32")
-    assert all(f"reduce arg{i}" in message.attrs["why"] for i in range(4))
-    assert "4 small all_reduces in one message" in message.attrs["why"]
+    assert all(f"reduce arg{i}" in message.notes.why for i in range(4))
+    assert "4 small all_reduces in one message" in message.notes.why
 
 
 def test_other_kinds_types_and_axes_are_other_messages() -> None:
@@ -308,7 +308,7 @@ def test_what_kernels_cannot_hold_goes_alone(dtype: str) -> None:
     gathered = [p.add("all_gather", [value], f"{dtype}[8]", axes=("x",), dim=0) for value in values]
     fused = fuse(collective_combine(p.local(*gathered)))
     assert not [fault for body in fused.kernels.values() for fault in unsupported_parts(body)]
-    assert _collectives(fused) == ["all_gather"] * (1 if dtype in POINTER_TYPES else 3)
+    assert _collectives(fused) == ["all_gather"] * (1 if dtype in TRITON_TYPES else 3)
 
 
 def test_small_gathers_of_complex_and_four_bit_numbers_compile_for_gpus(tmp_path: Path) -> None:

@@ -68,7 +68,7 @@ def test_outputs_are_delivered_as_asked() -> None:
 def test_every_collective_tells_its_edge_and_what_propagation_noted() -> None:
     done = materialize(chain(WHOLE, why=("x splits loop m (64)", "y is used")))
     (gather,) = [node for node in done.graph.nodes if node.op == "all_gather"]
-    assert gather.attrs["why"] == (
+    assert gather.notes.why == (
         "input 'v' gives [{x}, {}], tanh 't0' (model.py:10) needs [{}, {}]; tanh 't0': x splits loop m (64)"
     )
     assert gather.loc == Location("somewhere/model.py", 10)

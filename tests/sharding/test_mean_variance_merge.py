@@ -71,7 +71,7 @@ def test_one_exchange_has_the_same_statistics(spec: Sharding, dims: tuple[int, .
     assert _counts(after) == ["all_gather"]
     assert total_bytes(after.graph, p.mesh) <= total_bytes(before.graph, p.mesh)
     assert not [fault for node in after.graph.nodes for fault in verify_node(node)]
-    assert "a statistic" in node_of(after, "all_gather").attrs["why"]
+    assert "a statistic" in node_of(after, "all_gather").notes.why
     x = (np.random.default_rng(0).standard_normal((6, 10)) + mean + 3 * np.arange(10)).astype(np.float32)
     found, exact = simulate(after, [x]), x.astype(np.float64)
     rows = int(np.prod([x.shape[d] for d in dims]))

@@ -71,9 +71,9 @@ def test_two_all_reduces_are_folded_with_both_reasons() -> None:
     done = check(
         module(p, reduce_(p, reduce_(p, v, P(None, None, partial="x"), ("y",)))), all_reduce_fold, ["all_reduce"]
     )
-    attrs = done.graph.nodes[0].attrs
-    assert attrs["axes"] == ("x", "y")
-    assert attrs["why"] == "reduce arg0; and reduce  [two all_reduces folded into one]"
+    (folded,) = done.graph.nodes
+    assert folded.attrs["axes"] == ("x", "y")
+    assert folded.notes.why == "reduce arg0; and reduce  [two all_reduces folded into one]"
 
 
 def local(*axes: tuple[str, ...], kind: str = "sum") -> Module:

@@ -118,7 +118,7 @@ def test_operands_are_brought_to_the_declared_shardings() -> None:
     manual = next(node for node in stages["materialize"].graph.nodes if node.op == "manual")
     assert manual.operands[0].sharding == manual.attrs["in_shardings"][0]
     moves = [node for node in stages["optimize"].graph.nodes if node.op != "manual"]
-    assert moves and all("manual" in node.attrs["why"] for node in moves)
+    assert moves and all("manual" in node.notes.why for node in moves)
     assert check(parse_text(text), pipeline=lambda _: stages["partition"], args=[ARRAY]).ok
 
 

@@ -79,7 +79,7 @@ def test_no_annotation_shards_nothing() -> None:
 
 def test_a_sharding_option_fixes_the_loops() -> None:
     module = mlp({"x": 2}, [required(None, "x"), None, None], required(None, "x"))
-    module.graph.nodes[2].attrs["sharding_option"] = ((), (), ("x",))
+    module.graph.nodes[2].option = ((), (), ("x",))
     done = propagate(module)
     last = done.graph.nodes[2].sharding
     assert last and last.option == ((), (), ("x",)) and last.results[0].partial == (("x", "sum"),)

@@ -57,7 +57,7 @@ def test_a_cumulative_sum_gathers_one_row_per_device() -> None:
     program = p.local(_scan(p, x, zero, 0))
     gathered = node_of(program, "all_gather")
     assert gathered.operands[0].type == tensor("f32[1,6]")
-    assert "totals of other tiles" in gathered.attrs["why"]
+    assert "totals of other tiles" in gathered.notes.why
     assert "fetch_rows" not in ops(program)
 
 

@@ -135,6 +135,6 @@ def test_what_was_turned_is_written_too() -> None:
 def test_an_option_of_the_user_counts_the_loops_of_the_scatter_as_it_stands() -> None:
     module = program(CLAMPED)
     (scatter,) = (node for node in module.graph.nodes if node.op == "scatter")
-    scatter.attrs["sharding_option"] = ((),) * len(rule_of(scatter).factors)
+    scatter.option = ((),) * len(rule_of(scatter).factors)
     assert scatter_drop_zero_indices(module.graph) is None
     assert check(module, pipeline=partitioned).ok

@@ -14,7 +14,7 @@ from meshgen.testing.generators.parameters import by_name, names_of, random_para
 from meshgen.testing.random_calls import calls_agree
 from meshgen.testing.random_graphs import random_program
 
-SEEDS = range(150)
+SEEDS = range(300)
 
 
 def _axes(module: Module) -> list[str]:

@@ -88,7 +88,7 @@ def _with_options(body: Graph, done: Graph) -> Graph:
         elif node.op in ("while", "annotate"):
             nodes.append(node)
         else:
-            nodes.append(replace(node, attrs=node.attrs | {"sharding_option": _lies(decided).option}))
+            nodes.append(replace(node, option=_lies(decided).option))
     return replace(body, nodes=nodes)
 
 
@@ -110,7 +110,7 @@ def written_out(done: Module) -> tuple[Module, list[Node]]:
         elif node.op in ("if", "case"):
             copy.regions = tuple(map(_with_options, copy.regions, node.regions))
         else:
-            copy.attrs["sharding_option"] = lies.option
+            copy.option = lies.option
         same.append(copy)
         notes = [] if node.op == "annotate" else [_note(v, s) for v, s in zip(node.results, lies.results, strict=True)]
         put |= {note.operands[0]: note.result for note in notes}

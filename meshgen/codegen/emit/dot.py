@@ -6,7 +6,6 @@ slice, padding masks, ...) are part of the loads. What cannot be a plain load is
 
 from __future__ import annotations
 
-import math
 import re
 from dataclasses import dataclass
 
@@ -17,10 +16,12 @@ from meshgen.codegen.emit.index_maps import read_through
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import spread, where
 from meshgen.codegen.expr import ZERO, Expr, Var
-from meshgen.codegen.fusion.space import LAYOUT, Index, Space
+from meshgen.codegen.fusion.space import Index, Space
 from meshgen.codegen.roofline import Device
 from meshgen.ir.graph import Graph, Node, Value, is_float
 from meshgen.kernels.matmul import GROUP_M, Tile, choose_tile
+from meshgen.ops.classes import LAYOUT
+from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.triton.registers import NARROW, Code, register_type, rounded, zero
 
 
@@ -38,15 +39,12 @@ class Problem:
 
 def problem_of(node: Node) -> Problem:
     lhs, rhs = node.operands[0].type, node.operands[1].type
-    a = node.attrs
-    batch = math.prod(lhs.sizes[d] for d in a["lhs_batch"])
-    k = math.prod(lhs.sizes[d] for d in a["lhs_contract"])
-    size = max(1, batch * k)
+    batch, m, n, k = DotDims.of(node).extents(lhs, rhs)
     wide = {lhs.dtype, rhs.dtype}
     dtype = lhs.dtype if len(wide) == 1 else next((t for t in ("f64", "f32") if t in wide), "f32")
     dtype = "f64" if node.result.type.dtype == "f64" else dtype
     accumulator = "f64" if dtype == "f64" else "f32" if is_float(dtype) else node.result.type.dtype
-    return Problem(batch, lhs.size // size, rhs.size // size, k, dtype, accumulator)
+    return Problem(batch, m, n, k, dtype, accumulator)
 
 
 def uses_tensor_cores(problem: Problem) -> bool:
@@ -94,17 +92,14 @@ class _Dot:
         self.batch = ex.variable("batch", problem.batch)
         self.m, self.n = _always("m", problem.m), _always("n", problem.n)
         self.row_k, self.col_k = Var("k_row", 0, problem.k - 1), Var("k_col", 0, problem.k - 1)
+        self.dims = DotDims.of(node)
         self.table = self._table()
-        self.order = tuple(range(len(node.attrs["lhs_contract"])))
+        self.order = tuple(range(len(self.dims.contract[0])))
 
     def _contract_order(self) -> tuple[int, ...]:
         """Order of the contracted dims: one in which the addresses of both operands grow evenly with k, if any."""
-        a = self.node.attrs
-        places = range(len(a["lhs_contract"]))
-        orders = [
-            tuple(places),
-            *(tuple(sorted(places, key=a[f"{side}_contract"].__getitem__)) for side in ("lhs", "rhs")),
-        ]
+        places = range(len(self.dims.contract[0]))
+        orders = [tuple(places), *(tuple(sorted(places, key=side.__getitem__)) for side in self.dims.contract)]
 
         def uneven(order: tuple[int, ...]) -> int:
             self.order = order
@@ -115,8 +110,7 @@ class _Dot:
 
     def _table(self) -> dict[Var, Expr]:
         """The space's variables (dims of the result) in terms of batch, m and n."""
-        count = len(self.node.attrs["lhs_batch"])
-        free = self.node.operands[0].type.rank - count - len(self.node.attrs["lhs_contract"])
+        count, free = len(self.dims.batch[0]), len(self.dims.free[0])
         groups = ((0, count, self.batch), (count, count + free, _one(self.m)), (count + free, None, _one(self.n)))
         table: dict[Var, Expr] = {}
         place = self.space.index[self.node.result]
@@ -232,11 +226,10 @@ class _Dot:
 
     def _operand_index(self, number: int) -> Index:
         """Index of operand `number` in terms of batch, m or n, and k."""
-        a, side = self.node.attrs, ("lhs", "rhs")[number]
         shape = self.node.operands[number].type.sizes
         k = Expr((((self.col_k, self.row_k)[number], 1),))
-        batch, contract = a[f"{side}_batch"], [a[f"{side}_contract"][place] for place in self.order]
-        free = [d for d in range(len(shape)) if d not in batch and d not in contract]
+        batch, free = self.dims.batch[number], self.dims.free[number]
+        contract = [self.dims.contract[number][place] for place in self.order]
         found: dict[int, Expr] = {}
         for dims, position in ((batch, self.batch), (free, _one((self.m, self.n)[number])), (contract, k)):
             parts = ex.delinearize(position, [shape[d] for d in dims]) if dims else ()

@@ -15,11 +15,12 @@ from meshgen.codegen.emit.index_maps import emit_layout
 from meshgen.codegen.emit.lookup import emit_lookup
 from meshgen.codegen.emit.names import Names
 from meshgen.codegen.expr import ZERO, Expr, Var
-from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, POINTWISE, Index
+from meshgen.codegen.fusion.space import Index
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.functions import NEEDS
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import LAYOUT, LOOKUPS, POINTWISE
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.registry import expression
 from meshgen.ops.triton.registers import NARROW, Code, both, literal, register_type, rounded, unsupported, zero

@@ -8,8 +8,9 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.expr import Expr, Var
-from meshgen.codegen.fusion.space import LAYOUT, POINTWISE, backward
+from meshgen.codegen.fusion.space import backward
 from meshgen.ir.graph import Graph, Value
+from meshgen.ops.classes import LAYOUT, POINTWISE
 
 BLOCK = 1024  # elements of a flat tile: 8 per thread, one 16-byte vector of bf16
 SQUARE = 32  # side of the tile of a transposing kernel

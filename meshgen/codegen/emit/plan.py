@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from meshgen.codegen.expr import Expr, Var, delinearize, substitute
-from meshgen.codegen.fusion.space import LAYOUT, MADE, POINTWISE, Index, Space, backward
+from meshgen.codegen.fusion.space import Index, Space, backward
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ops.classes import LAYOUT, LOOPS, MADE, POINTWISE
 
 
 @dataclass(frozen=True)
@@ -21,7 +22,7 @@ class Plan:
 
 def plan_body(body: Graph) -> Plan:
     """Place all values of a body. Raises CodegenError (MG0301) if it is no kernel of a known family."""
-    heavy = [n for n in body.nodes if n.op in ("dot_general", "reduce")]
+    heavy = [n for n in body.nodes if n.op in LOOPS]
     if not heavy:
         sizes = {v.type.size for v in body.outputs}
         if len(sizes) > 1:

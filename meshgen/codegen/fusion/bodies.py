@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, MADE, POINTWISE
 from meshgen.codegen.splats import attribute_key
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured, rewired_graph
 from meshgen.ir.walks import operands_first
+from meshgen.ops.classes import GENERATED, LAYOUT, MADE
 
 # Telling words first; what is not listed is left out of names.
 _TELLING = (
@@ -18,7 +18,6 @@ _TELLING = (
     "negate", "compare", "convert", "transpose", "pad", "slice", "all_slice", "mask_padding", "to_partial", "reverse",
     "broadcast_in_dim", "reshape", "iota",
 )  # fmt: skip
-_KNOWN = POINTWISE | LAYOUT | MADE | LOOKUPS | {"dot_general", "reduce"}
 _WORDS = 3  # in the name of a kernel
 _SHORT = {"broadcast_in_dim": "broadcast", "exponential": "exp", "logistic": "sigmoid"}
 
@@ -63,7 +62,16 @@ def _copy(node: Node, body: Graph, now: dict[Value, Value]) -> None:
     regions = tuple(rewired_graph(region, now) for region in node.regions)
     results = [Value(v.type, v.name, loc=v.loc) for v in node.results]
     body.nodes.append(
-        Node(node.op, [now[v] for v in node.operands], results, dict(node.attrs), node.loc, None, regions)
+        Node(
+            node.op,
+            [now[v] for v in node.operands],
+            results,
+            dict(node.attrs),
+            node.loc,
+            None,
+            regions,
+            notes=node.notes,
+        )
     )
     now.update(zip(node.results, results, strict=True))
 
@@ -107,7 +115,7 @@ def _wish(nodes: Sequence[Node]) -> str:
         return "softmax"
     if "rsqrt" in ops and "add" in kinds:
         return "normalize"
-    if rare := [n.op for n in nodes if n.op not in _KNOWN]:
+    if rare := [n.op for n in nodes if n.op not in GENERATED]:
         return rare[0]
     words = ["dot"] if "dot_general" in ops else [f"reduce_{kind}" for kind in sorted(kinds)]
     other = [op for op in dict.fromkeys(n.op for n in nodes) if op in _TELLING]

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
-from meshgen.codegen.fusion.space import LAYOUT, MADE, POINTWISE
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ops.classes import LAYOUT, MADE, POINTWISE
 
 
 class FreeNodes:

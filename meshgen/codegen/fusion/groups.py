@@ -15,12 +15,13 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, field
 
 from meshgen.codegen.fusion.free import FreeNodes
-from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, MADE, POINTWISE, Space
+from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.unroll import is_message
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.op_names import CONTROL
 from meshgen.ir.regions import captured
+from meshgen.ops.classes import GENERATED, LAYOUT, LOOKUPS, LOOPS, MADE, POINTWISE
 from meshgen.runtime.plan import COLLECTIVES
 
 
@@ -323,10 +324,9 @@ def _must_exist(graph: Graph) -> dict[Value, None]:
     found: dict[Value, None] = {}
     from_nothing: set[Value] = set()
     for node in graph.nodes:
-        generated = node.op in POINTWISE or node.op in LAYOUT or node.op in LOOKUPS or node.op in MADE
-        if generated and node.op not in LOOKUPS and from_nothing.issuperset(node.operands):
+        if node.op in GENERATED - LOOPS - LOOKUPS and from_nothing.issuperset(node.operands):
             from_nothing.update(node.results if node.op != "constant" or not node.result.type.rank else ())
-        if generated or node.op in ("dot_general", "reduce"):
+        if node.op in GENERATED:
             continue
         own = from_nothing if node.op not in COLLECTIVES and node.op not in CONTROL else set[Value]()
         found.update(dict.fromkeys(v for v in (*node.operands, *captured(node)) if v not in own))

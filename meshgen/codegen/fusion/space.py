@@ -14,17 +14,9 @@ from collections.abc import Callable
 
 from meshgen.codegen.expr import ZERO, Expr, Var, constant, delinearize, linearize, variable, variables
 from meshgen.ir.graph import Node, Value
-from meshgen.ops.op import Trait
-from meshgen.ops.registry import with_kernel, with_trait
+from meshgen.ops.classes import LAYOUT, POINTWISE
 
 Index = tuple[Expr, ...]
-
-POINTWISE = with_kernel("expression")
-EXPENSIVE = with_trait(Trait.EXPENSIVE)  # worth writing down rather than computing twice
-# Index maps: never stored for their own sake, but read through by whoever uses the result.
-LAYOUT = with_kernel("layout")
-MADE = with_kernel("source")  # from nothing
-LOOKUPS = with_kernel("lookup")
 
 
 def forward(node: Node, index: Index, reduced: tuple[Var, ...]) -> Index | None:

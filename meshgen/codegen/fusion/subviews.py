@@ -12,11 +12,9 @@ import itertools
 import math
 from collections.abc import Sequence
 
-from meshgen.codegen.fusion.space import LAYOUT, LOOKUPS, MADE, POINTWISE
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ops.classes import GENERATED
 from meshgen.runtime.plan import ALIGNMENT
-
-_WRITTEN_WHERE_WANTED = POINTWISE | LAYOUT | LOOKUPS | MADE | {"dot_general", "reduce"}  # else: in memory in any case
 
 
 def subviews(graph: Graph) -> set[Node]:
@@ -28,9 +26,7 @@ def subviews(graph: Graph) -> set[Node]:
     found: set[Node] = set()
     for root, nodes in slices.items():
         maker = producers.get(root)
-        is_there = (
-            maker is None or maker.op not in _WRITTEN_WHERE_WANTED or (maker.op == "constant" and root.type.rank > 0)
-        )
+        is_there = maker is None or maker.op not in GENERATED or (maker.op == "constant" and root.type.rank > 0)
         if is_there and not _overlap(nodes):
             found.update(nodes)
     return found

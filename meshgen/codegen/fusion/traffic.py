@@ -9,9 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meshgen.codegen.fusion.groups import Group, Grouping
-from meshgen.codegen.fusion.space import EXPENSIVE, LOOKUPS, POINTWISE, Space
+from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
+from meshgen.ops.classes import EXPENSIVE, LOOKUPS, POINTWISE
 from meshgen.runtime.plan import COLLECTIVES
 
 

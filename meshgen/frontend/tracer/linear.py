@@ -69,9 +69,8 @@ def dot_general(left: Tensor, right: Tensor, lhs_batch: Sequence[int], rhs_batch
         "rhs_contract": tuple(rhs_contract),
         "precision": ("DEFAULT", "DEFAULT"),
     }
-    if option is not None:
-        attrs["sharding_option"] = loop_axes(option, len(shape) + len(lhs_contract))
-    return emit("dot_general", [left, right], TensorType(tuple(shape), left.type.dtype), attrs)
+    axes = None if option is None else loop_axes(option, len(shape) + len(lhs_contract))
+    return emit("dot_general", [left, right], TensorType(tuple(shape), left.type.dtype), attrs, option=axes)
 
 
 def loop_axes(option: Option, loops: int) -> tuple[tuple[str, ...], ...]:

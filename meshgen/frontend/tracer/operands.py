@@ -17,10 +17,11 @@ from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import DTYPES, TensorType, dtype_name, is_complex, is_float, is_inexact
 
 
-def emit(op: str, operands: Sequence[Tensor], result: TensorType, attrs: Mapping[str, Any] | None = None) -> Tensor:
-    """Append a node with one result of the given type, at the user's line."""
-    known = dict(attrs or {})
-    node = current().graph.add(op, [_own(t).value for t in operands], [result], known, loc=user_location())
+def emit(op: str, operands: Sequence[Tensor], result: TensorType, attrs: Mapping[str, Any] | None = None, *,
+         option: tuple[tuple[str, ...], ...] | None = None) -> Tensor:  # fmt: skip
+    """Append a node with one result of the given type, at the user's line; `option` has mesh axes of its loops."""
+    node = current().graph.add(op, [_own(t).value for t in operands], [result], attrs, loc=user_location())
+    node.option = option
     return Tensor(node.result)
 
 

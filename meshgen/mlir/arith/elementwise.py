@@ -13,7 +13,7 @@ from xdsl.ir import Operation
 
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.functions import FUNCTIONS
-from meshgen.mlir.arith.payload import LAZY, Builder, kind_of, mnemonic, scalar_of
+from meshgen.mlir.arith.payload import Builder, kind_of, mnemonic, scalar_of
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.operation_signature import attribute_of
@@ -89,7 +89,7 @@ def constant(builder: Builder, op: Operation, operands: Sequence[Value]) -> Valu
     """`arith.constant`"""
     value, kind = op.properties["value"], kind_of(builder.importer, op.results[0].type)
     if isinstance(value, DenseElements):
-        return builder.node("constant", [], kind, value=value.data.array, **{LAZY: True})
+        return builder.lazy("constant", [], kind, value=value.data.array)
     return builder.constant(scalar_of(value) or 0, kind)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,7 +18,6 @@ from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.known_integers import AS_ARITH
 from meshgen.ops.registry import broadcasts
 
-LAZY = "lazy"  # attribute of nodes that are dropped again where nothing uses them
 MOVEMENT = ("constant", "broadcast_in_dim", "convert", "reshape", "transpose", "iota", "bitcast_convert")
 
 
@@ -47,7 +46,14 @@ class Builder:
         """The result of one node."""
         (value,) = self.importer.emit(op, operands, [result], attrs, self.source)
         if op in MOVEMENT:  # an option is meant for what the operation computes
-            self.importer.graph.nodes[-1].attrs.pop("sharding_option", None)
+            self.importer.graph.nodes[-1].option = None
+        return value
+
+    def lazy(self, op: str, operands: Sequence[Value], result: TensorType, /, **attrs: Any) -> Value:
+        """The result of one node that goes again where nothing reads it."""
+        value = self.node(op, operands, result, **attrs)
+        node = self.importer.graph.nodes[-1]
+        node.notes = replace(node.notes, lazy=True)
         return value
 
     def constant(self, number: float, kind: TensorType) -> Value:
@@ -59,7 +65,7 @@ class Builder:
         if None in kind.shape:
             return self.broadcast(self.constant(number, kind.with_shape(())), kind.shape)
         array = np.broadcast_to(scalar, kind.sizes)
-        return self.node("constant", [], kind, value=array, **{LAZY: True})
+        return self.lazy("constant", [], kind, value=array)
 
     def convert(self, value: Value, dtype: str) -> Value:
         """The value in another element type."""
@@ -78,32 +84,32 @@ class Builder:
         """The value as a tensor of `shape` whose dims `dims` are its own."""
         if value.type.shape == tuple(shape) and list(dims) == list(range(len(shape))):
             return value
-        return self.node("broadcast_in_dim", [value], value.type.with_shape(shape), dims=tuple(dims), **{LAZY: True})
+        return self.lazy("broadcast_in_dim", [value], value.type.with_shape(shape), dims=tuple(dims))
 
     def size(self, value: Value, dim: int) -> int | Value:
         """The size of a dim: a number, or a 0-d value where it is open."""
         if (known := value.type.shape[dim]) is not None:
             return known
-        found = self.node("get_dimension_size", [value], TensorType((), "i32"), dim=dim, **{LAZY: True})
-        return self.node("convert", [found], TensorType((), "i64"), **{LAZY: True})
+        found = self.lazy("get_dimension_size", [value], TensorType((), "i32"), dim=dim)
+        return self.lazy("convert", [found], TensorType((), "i64"))
 
     def listed(self, entries: Sequence[int | Value]) -> Value:
         """Numbers and 0-d values as a list."""
         kind = TensorType((len(entries),), "i64")
         if all(isinstance(entry, int) for entry in entries):
-            return self.node("constant", [], kind, value=np.array(entries, np.int64), **{LAZY: True})
+            return self.lazy("constant", [], kind, value=np.array(entries, np.int64))
         one = kind.with_shape(())
         values = [
             self.constant(entry, one) if isinstance(entry, int) else self.convert(entry, "i64") for entry in entries
         ]
-        parts = [self.node("reshape", [value], kind.with_shape((1,)), **{LAZY: True}) for value in values]
-        return self.node("concatenate", parts, kind, dim=0, **{LAZY: True})
+        parts = [self.lazy("reshape", [value], kind.with_shape((1,))) for value in values]
+        return self.lazy("concatenate", parts, kind, dim=0)
 
     def filled(self, value: Value, kind: TensorType, sizes: Sequence[int | Value]) -> Value:
         """A tensor of these sizes that is the 0-d value everywhere; `kind` has the sizes that are known."""
         if None not in kind.shape:
             return self.broadcast(value, kind.shape)
-        return self.node("dynamic_broadcast_in_dim", [value, self.listed(sizes)], kind, dims=(), **{LAZY: True})
+        return self.lazy("dynamic_broadcast_in_dim", [value, self.listed(sizes)], kind, dims=())
 
     def together(self, values: Sequence[Value]) -> list[Value]:
         """The values over one shape: 0-d ones are broadcast."""
@@ -124,7 +130,7 @@ class Builder:
     def reshape(self, value: Value, shape: Sequence[int | None]) -> Value:
         """The same elements in another shape."""
         kind = value.type.with_shape(shape)
-        return value if kind == value.type else self.node("reshape", [value], kind, **{LAZY: True})
+        return value if kind == value.type else self.lazy("reshape", [value], kind)
 
     def compare(self, direction: str, left: Value, right: Value) -> Value:
         kind = "FLOAT" if left.type.dtype.startswith(("f", "bf")) else ""
@@ -148,7 +154,9 @@ def lifted(builder: Builder, body: Graph, operands: Sequence[Value]) -> Value | 
         if node.op == "constant":
             values[node.result] = builder.constant(np.asarray(node.attrs["value"]).item(), kind)
         else:
-            values[node.result] = builder.node(node.op, [values[v] for v in node.operands], kind, **node.attrs)
+            taken = [values[v] for v in node.operands]
+            add = builder.lazy if node.notes.lazy else builder.node
+            values[node.result] = add(node.op, taken, kind, **node.attrs)
     return values[body.outputs[0]]
 
 
@@ -184,11 +192,12 @@ def drop_lazy(graph: Graph) -> None:
     used = set(graph.outputs)
     kept: list[Node] = []
     for node in reversed(graph.nodes):
-        lazy = node.attrs.pop(LAZY, False)
         for region in node.regions:
             drop_lazy(region)
-        if lazy and not any(result in used for result in node.results):
-            continue
+        if node.notes.lazy:
+            if not any(result in used for result in node.results):
+                continue
+            node.notes = replace(node.notes, lazy=False)
         used.update(node.operands)
         kept.append(node)
     graph.nodes[:] = reversed(kept)

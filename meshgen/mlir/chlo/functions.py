@@ -16,7 +16,7 @@ from xdsl.irdl import AnyOf, AttrConstraint, BaseAttr, irdl_attr_definition, ope
 from xdsl.parser import UnresolvedOperand
 from xdsl.printer import Printer
 
-from meshgen.ir.graph import TensorType, Value, is_complex, is_float, real_dtype
+from meshgen.ir.graph import TensorType, Value, is_complex, real_dtype
 from meshgen.mlir.arith.payload import Builder, finish
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dense import DenseElements
@@ -26,10 +26,11 @@ from meshgen.mlir.stablehlo.attributes import ATTRIBUTES, ComparisonDirection, C
 from meshgen.mlir.stablehlo.base import HloOperation, Properties, define, define_node, values_of
 from meshgen.mlir.stablehlo.fields import Field, listed, number, word
 from meshgen.mlir.stablehlo.types import ARROW, TypesForm
+from meshgen.ops.registry import OPS
 
 FUNCTIONS = (
     "erf", "erf_inv", "erfc", "lgamma", "digamma", "bessel_i1e", "sinh", "cosh", "asin", "acos", "asinh", "acosh",
-    "atanh", "polygamma", "zeta", "next_after",
+    "atanh", "polygamma", "zeta", "next_after", "mulhi", "_asin_acos_kernel",
 )  # fmt: skip
 BROADCASTS = (
     "add", "subtract", "multiply", "divide", "remainder", "power", "maximum", "minimum", "and", "or", "xor",
@@ -42,8 +43,25 @@ def _either(*kinds: type[Attribute]) -> AttrConstraint[Attribute]:
     return AnyOf(tuple(BaseAttr(kind) for kind in kinds))
 
 
+class Unary(HloOperation):
+    """`chlo.erf %x : tensor<4xf32> -> tensor<4xf32>`"""
+
+    operand = operand_def()
+    result = result_def()
+    TYPES: ClassVar[TypesForm] = ARROW
+
+
+class Binary(HloOperation):
+    """`chlo.zeta %x, %q : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>`"""
+
+    lhs = operand_def()
+    rhs = operand_def()
+    result = result_def()
+    TYPES: ClassVar[TypesForm] = ARROW
+
+
 class Function(HloOperation):
-    """`chlo.erf %x : tensor<4xf32> -> tensor<4xf32>`, `chlo.zeta %x, %q : tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>`"""
+    """`chlo.square %x : tensor<4xf32> -> tensor<4xf32>`: how many operands there are stands in `operation_signatures.py`."""
 
     arguments = var_operand_def()
     result = result_def()
@@ -110,7 +128,7 @@ class TopK(HloOperation):
 
 
 for _name in FUNCTIONS:
-    define_node(Function, f"chlo.{_name}")
+    define_node(Unary if OPS[_name].operands == 1 else Binary, f"chlo.{_name}")
 define_node(TopK, "chlo.top_k")
 
 
@@ -157,19 +175,6 @@ def _is_infinity(sign: int) -> Write:
     return write
 
 
-def _mulhi(builder: Builder, operands: list[Value]) -> Value:
-    """The upper half of a product of integers of at most 32 bits."""
-    kind = operands[0].type
-    width = 8 * kind.numpy_dtype.itemsize
-    if is_float(kind.dtype) or width > 32:
-        builder.importer.fault("MG0103", f"chlo.mulhi of {kind} is not supported", builder.source)
-        return operands[0]
-    wide = "ui64" if kind.dtype.startswith("u") else "i64"
-    product = builder.apply("multiply", *(builder.convert(x, wide) for x in operands))
-    shift = "shift_right_logical" if wide == "ui64" else "shift_right_arithmetic"
-    return builder.convert(builder.apply(shift, product, builder.constant(width, product.type)), kind.dtype)
-
-
 def _constant_like(builder: Builder, operands: list[Value]) -> Value:
     attribute = builder.source.properties.get("value") or builder.source.attributes.get("value")
     kind = operands[0].type
@@ -183,7 +188,7 @@ def _constant_like(builder: Builder, operands: list[Value]) -> Value:
 
 WRITTEN: dict[str, Write] = {
     "square": _square, "atan": _atan, "conj": _conj, "is_inf": _is_infinity(0), "is_pos_inf": _is_infinity(1),
-    "is_neg_inf": _is_infinity(-1), "mulhi": _mulhi, "constant_like": _constant_like,
+    "is_neg_inf": _is_infinity(-1), "constant_like": _constant_like,
 }  # fmt: skip
 for _name in WRITTEN:
     define(ConstantLike if _name == "constant_like" else Function, f"chlo.{_name}")

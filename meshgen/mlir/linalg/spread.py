@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from meshgen.ir.graph import Graph, TensorType, Value
-from meshgen.mlir.arith.payload import LAZY, Builder
+from meshgen.mlir.arith.payload import Builder
 from meshgen.ops.evaluate.common import neutral
 
 Loops = tuple[int, ...]
@@ -25,7 +25,7 @@ def transposed(builder: Builder, value: Value, order: Sequence[int]) -> Value:
     if list(order) == list(range(len(order))):
         return value
     kind = value.type.with_shape(value.type.shape[dim] for dim in order)
-    return builder.node("transpose", [value], kind, perm=tuple(order), **{LAZY: True})
+    return builder.lazy("transpose", [value], kind, perm=tuple(order))
 
 
 def over(builder: Builder, spread: Spread, loops: Sequence[int], sizes: Sequence[int | None]) -> Value:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Attribute
@@ -16,30 +17,31 @@ from meshgen.mlir.sched.dialect import SCHED, BufferAttr, ItemAttr
 def read_slot(importer: Importer, node: Node, attribute: Attribute) -> None:
     """When an item runs."""
     if isinstance(attribute, ItemAttr):
-        node.attrs["slot"] = attribute.data
+        node.notes = replace(node.notes, slot=attribute.data)
 
 
 def read_places(importer: Importer, node: Node, attribute: Attribute) -> None:
     """Where a node's results lie."""
     if isinstance(attribute, ArrayAttr):
-        node.attrs["places"] = tuple(item.data for item in attribute if isinstance(item, BufferAttr))
+        places = tuple(item.data for item in attribute if isinstance(item, BufferAttr))
+        node.notes = replace(node.notes, places=places)
 
 
 def read_trips(importer: Importer, node: Node, attribute: Attribute) -> None:
     """How often a loop runs; only of one whose condition does not say it itself."""
     if isinstance(attribute, IntegerAttr) and node.op == "while":
-        node.attrs["trips"] = max(1, attribute.value.data)
+        node.notes = replace(node.notes, trips=max(1, attribute.value.data))
 
 
 def write_schedule(exporter: Exporter, node: Node) -> Mapping[str, Attribute]:
     """Slot and places of a node, and the trips of a loop."""
     found: dict[str, Attribute] = {}
-    if node.op == "while" and "trips" in node.attrs:
-        found["sched.trips"] = IntegerAttr(node.attrs["trips"], 64)
-    if (slot := node.attrs.get("slot")) is not None:
-        found["sched.item"] = ItemAttr(slot)
-    if places := node.attrs.get("places"):
-        found["sched.buffers"] = ArrayAttr(BufferAttr(place) for place in places)
+    if node.notes.trips is not None:
+        found["sched.trips"] = IntegerAttr(node.notes.trips, 64)
+    if node.notes.slot is not None:
+        found["sched.item"] = ItemAttr(node.notes.slot)
+    if node.notes.places:
+        found["sched.buffers"] = ArrayAttr(BufferAttr(place) for place in node.notes.places)
     return found
 
 

@@ -7,43 +7,14 @@ Seconds are written so that they read back exactly.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.ir import Data, Dialect
 from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
+from meshgen.ir.notes import Place, Slot
 from meshgen.mlir.literals import parse_text
 from meshgen.mlir.shard.attributes import parse_list
-
-
-@dataclass(frozen=True)
-class Slot:
-    """When an item runs. `hidden` / `exposed` (s) belong to collectives: how much of it hides behind kernels.
-
-    `source` is the place of the program that it comes from.
-    """
-
-    stream: int
-    waits: tuple[int, ...] = ()
-    records: int | None = None
-    seconds: float = 0.0
-    start: float = 0.0
-    exposure: tuple[float, float] | None = None
-    source: str = ""
-
-
-@dataclass(frozen=True)
-class Place:
-    """Where a value lies: number of its buffer, kind, the buffer whose bytes it shares, byte offset; and where it comes from."""
-
-    number: int
-    name: str
-    kind: str
-    storage: int
-    offset: int
-    source: str = ""
 
 
 def _number(parser: AttrParser) -> float:

@@ -25,7 +25,6 @@ from meshgen.mlir.sdy.collectives import ListedAxes
 from meshgen.mlir.sdy.spelling import Spelled, read_axes, read_spelled
 from meshgen.spec import Sharding
 
-REDUCES = "reduces"  # attribute of the annotation that a reduction becomes: the axes that it is over
 Axes = tuple[str, ...]
 _FROM_WHOLE = ("all_slice", "all_reduce", "reduce_scatter")  # an operand without a sharding is whole
 _LIST = re.compile(r"\{([^{}]*)\}")
@@ -33,20 +32,20 @@ _LISTED = re.compile(r'"[^"]+"(?:\s*:\s*\(\d+\)\s*\d+)?|:\s*\d+\s*->\s*\d+|[\[\]
 _PARAM = re.compile(r"\{([^{}]*)\}\s*:\s*(\d+)\s*->\s*(\d+)")
 
 
-def check_collective(importer: Importer, operation: Operation, after: Spelled) -> dict[str, Axes]:
-    """Collect a fault of a collective whose `out_sharding` is spelled so; returns what its annotation says besides."""
+def check_collective(importer: Importer, operation: Operation, after: Spelled) -> Axes:
+    """Collect a fault of a collective whose `out_sharding` is spelled so; returns the axes over which it reduces."""
     op, symbol = operation.name.removeprefix("sdy."), after.mesh
     mesh = importer.reading.meshes.get(symbol) if isinstance(symbol, str) else None
     text = next((each.data for each in operation.properties.values() if isinstance(each, ListedAxes)), "")
     if not isinstance(symbol, str) or mesh is None or not mesh.is_static:
-        return {}
+        return ()
     before = spelled_of(operation.operands[0])
     given = _sharding(before) if before is not None and before.mesh == symbol else None
     if before is None and _says_nothing(operation.operands[0]):
         if op not in _FROM_WHOLE:
             hint = "state it: sdy.sharding on the operation that makes it, or on the argument"
             importer.fault("MG0204", f"{operation.name}: its operand has no sharding", operation, hint)
-            return {}
+            return ()
         given = Sharding.replicated(len(after.dims))
     try:
         message = collective_fault(op, text, given, _sharding(after), mesh)
@@ -54,9 +53,9 @@ def check_collective(importer: Importer, operation: Operation, after: Spelled) -
         message = f"{text} lists no axes: {error}"
     if message:
         importer.fault("MG0204", f"{operation.name}: {message}", operation)
-        return {}
+        return ()
     reduces = [axis for axes in listed_axes(text) for axis in axes] if op in ("all_reduce", "reduce_scatter") else []
-    return {REDUCES: importer.reading.axes(symbol, tuple(reduces))} if reduces else {}
+    return importer.reading.axes(symbol, tuple(reduces))
 
 
 def _sharding(spelled: Spelled) -> Sharding:

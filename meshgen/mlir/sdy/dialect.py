@@ -29,7 +29,7 @@ from meshgen.mlir.sdy.attributes import (
     ShardingRuleAttr,
     parse_attribute,
 )
-from meshgen.mlir.sdy.collective_checks import check_collective, part_fault
+from meshgen.mlir.sdy.collective_checks import Axes, check_collective, part_fault
 from meshgen.mlir.sdy.collectives import COLLECTIVES, LISTED
 from meshgen.mlir.sdy.manual_op import ManualComputationOp, ReturnOp
 from meshgen.mlir.sdy.one_value import OfOneValue
@@ -207,7 +207,7 @@ def _import_constraint(importer: Importer, operation: Operation) -> None:
     assert body is not None
     source = operation.operands[0]
     kind = importer.type(source)
-    count = len(importer.reading.faults)
+    count, reduces = len(importer.reading.faults), Axes()
     wish = checked(importer, operation, body, kind)
     attrs = {
         "sharding": wish.sharding,
@@ -216,8 +216,9 @@ def _import_constraint(importer: Importer, operation: Operation) -> None:
         "open_dims": wish.open_dims,
     }
     if "out_sharding" in operation.properties and len(importer.reading.faults) == count:
-        attrs |= check_collective(importer, operation, read_spelled(body))
-    importer.convert(operation, "annotate", attrs, operands=[source])
+        reduces = check_collective(importer, operation, read_spelled(body))
+    node = importer.convert(operation, "annotate", attrs, operands=[source])
+    node.notes = replace(node.notes, reduces=reduces)
 
 
 def _is_made_otherwise(operation: Operation, source: SSAValue, body: str) -> bool:

@@ -120,7 +120,7 @@ def annotate(importer: Importer, op: Operation, source: SSAValue, sharding: Shar
     as_result = as_result and not _widens(importer, source, sharding)
     attrs = {"sharding": sharding, "required": required, "as_result": as_result, "open_dims": open_dims}
     node = importer.convert(op, "annotate", attrs, operands=[source])
-    node.attrs.pop("sharding_option", None)
+    node.option = None
     _check_single(importer, op, source, node)
     _complete_signature(importer, op, source, Annotation(sharding, required, open_dims, loc), as_result)
 
@@ -217,10 +217,10 @@ def read_option(importer: Importer, node: Node, attribute: Attribute) -> None:
         return
     mesh, loops = importer.reading.module.mesh, lists_of(attribute)
     if len(importer.reading.distinct) > 1 and importer.reading.module.stage == "import":
-        node.attrs["sharding_option"] = loops  # of which mesh the axes are is known when the op is placed
+        node.option = loops  # of which mesh the axes are is known when the op is placed
         return
-    node.attrs["sharding_option"] = named(Sharding(loops), mesh).dims
-    faults = Sharding(node.attrs["sharding_option"]).faults([None] * len(loops), mesh)
+    node.option = named(Sharding(loops), mesh).dims
+    faults = Sharding(node.option).faults([None] * len(loops), mesh)
     importer.reading.faults += [replace(f, message=f"option of {node.op}: {f.message}", loc=node.loc) for f in faults]
 
 
@@ -275,9 +275,9 @@ def _node_of(importer: Importer, op: Operation) -> Node:
 def write_node(exporter: Exporter, node: Node) -> Mapping[str, Attribute]:
     """The option that the user gave, and what propagation decided."""
     found: dict[str, Attribute] = {}
-    if (option := node.attrs.get("sharding_option")) is not None:
+    if node.option is not None:
         numbers = () if exporter.module.meshes else exporter.mesh.names  # of several meshes it says not which one
-        found["sharding"] = ArrayAttr(ArrayAttr(_option_axis(axis, numbers) for axis in axes) for axes in option)
+        found["sharding"] = ArrayAttr(ArrayAttr(_option_axis(axis, numbers) for axis in axes) for axes in node.option)
     if (plan := node.sharding) is not None:
         values = (*node.operands, *node.results)
         is_typed = all(v.sharding is not None for v in values) and (*plan.operands, *plan.results) == typed(values)

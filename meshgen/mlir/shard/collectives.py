@@ -101,10 +101,11 @@ def emit_on(importer: Importer, op: Operation, source: Value, name: str, attrs: 
         wide = importer.emit("convert", [source], [TensorType(source.type.shape, kind.dtype)], {}, op)[0]
         wide.sharding = source.sharding
         source = wide
-    (value,) = importer.emit(name, [source], [kind], {**attrs, **reasons_of(op)}, op)
+    (value,) = importer.emit(name, [source], [kind], attrs, op)
     value.sharding = sharding
     node = importer.graph.nodes[-1]
-    node.attrs.pop("sharding_option", None)
+    note_reasons(node, op)
+    node.option = None
     mesh = importer.reading.module.mesh
     faults = collective_faults(node, mesh, exact=not is_declared(op))
     importer.reading.faults += faults
@@ -113,14 +114,12 @@ def emit_on(importer: Importer, op: Operation, source: Value, name: str, attrs: 
     return _divided(importer, op, node, mesh)
 
 
-def reasons_of(op: Operation) -> dict[str, object]:
-    """Why a collective is there, and which edges it serves."""
-    found: dict[str, object] = {}
+def note_reasons(node: Node, op: Operation) -> None:
+    """Note why a collective is there, and which edges it serves."""
     if isinstance(why := op.attributes.get("why"), StringAttr):
-        found["why"] = why.data
+        node.notes = replace(node.notes, why=why.data)
     if isinstance(edges := op.attributes.get("edges"), DenseArrayBase):
-        found["edges"] = tuple(map(int, edges.get_values()))
-    return found
+        node.notes = replace(node.notes, edges=tuple(map(int, edges.get_values())))
 
 
 def has_sizes(importer: Importer, op: Operation, axes: Sequence[str]) -> bool:

@@ -13,9 +13,9 @@ from dataclasses import replace
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, TensorType, Value
 from meshgen.ir.manual import settle_manual
-from meshgen.ir.op_names import BETWEEN_MESHES, CONTROL
+from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.ir.parts import mesh_of_option, without_meshes
-from meshgen.ir.regions import all_nodes
+from meshgen.ir.regions import all_nodes, flow_regions
 from meshgen.mlir.arith.payload import drop_lazy
 from meshgen.mlir.shard.groups_of_one import is_alone, without_groups_of_one
 from meshgen.mlir.shard.sharding import typed
@@ -128,7 +128,7 @@ def _lie_as_typed(graph: Graph) -> None:
         (value.sharding,) = typed([value])
     for node in graph.nodes:
         node.sharding = _as_typed(node)
-        for region in node.regions if node.op in CONTROL else ():
+        for region in flow_regions(node):
             _lie_as_typed(region)
 
 
@@ -136,7 +136,7 @@ def _as_typed(node: Node) -> NodeSharding | None:
     """What the types say; collectives have none."""
     if _is_move(node):
         return None
-    return NodeSharding(typed(node.operands), typed(node.results), node.attrs.get("sharding_option", ()))
+    return NodeSharding(typed(node.operands), typed(node.results), node.option or ())
 
 
 def _wish_from_types(module: Module) -> None:

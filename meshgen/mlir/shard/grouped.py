@@ -12,7 +12,7 @@ from meshgen.mlir.registries import imports
 from meshgen.mlir.shard.attributes import ReductionKindAttr
 from meshgen.mlir.shard.collective_ops import GroupedOp
 from meshgen.mlir.shard.collective_specs import KIND_NAMES, KINDS
-from meshgen.mlir.shard.collectives import axes_of, reasons_of
+from meshgen.mlir.shard.collectives import axes_of, note_reasons
 from meshgen.mlir.shard.grid import mesh_of
 
 
@@ -24,7 +24,7 @@ def import_grouped(importer: Importer, op: Operation) -> None:
         importer.fault("MG0104", f"{op.name}: '{name.data}' is none of {', '.join(VARIADIC)}", op)
     if STAGES.index(importer.reading.module.stage) < STAGES.index("fuse"):
         importer.fault("MG0103", f"{op.name} stands from stage 'fuse' on", op, "write a collective for each operand")
-    attrs: dict[str, object] = {"axes": axes_of(op, mesh_of(importer, op)), **reasons_of(op)}
+    attrs: dict[str, object] = {"axes": axes_of(op, mesh_of(importer, op))}
     if isinstance(axis := op.properties.get("axis"), IntegerAttr):
         attrs["dim"] = axis.value.data
     if isinstance(kind := op.properties.get("reduction"), ReductionKindAttr):
@@ -33,6 +33,7 @@ def import_grouped(importer: Importer, op: Operation) -> None:
         attrs["kind"] = KINDS.get(kind.data, "sum")
     operands, types = [importer.value(each) for each in op.operands], [importer.type(each) for each in op.results]
     results = importer.emit(name.data if name.data in VARIADIC else VARIADIC[0], operands, types, attrs, op)
+    note_reasons(importer.graph.nodes[-1], op)
     for result, value in zip(op.results, results, strict=True):
         importer.bind(result, value)
 

@@ -58,10 +58,10 @@ def group(exporter: Exporter, node: Node) -> tuple[dict[str, Attribute], dict[st
     attributes: dict[str, Attribute] = {}
     if has_parts(axes, mesh):
         attributes["axes"] = ArrayAttr(StringAttr(axis) for axis in axes)
-    if why := node.attrs.get("why"):
-        attributes["why"] = StringAttr(why)
-    if edges := node.attrs.get("edges"):
-        attributes["edges"] = DenseArrayBase.from_list(i64, edges)
+    if node.notes.why:
+        attributes["why"] = StringAttr(node.notes.why)
+    if node.notes.edges:
+        attributes["edges"] = DenseArrayBase.from_list(i64, node.notes.edges)
     return properties, attributes
 
 

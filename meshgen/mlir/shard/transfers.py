@@ -12,9 +12,11 @@ from meshgen.mesh import Mesh
 from meshgen.mlir.conversion import Exporter, Importer
 from meshgen.mlir.registries import exports, imports
 from meshgen.mlir.shard.attributes import SplitAttr, named
+from meshgen.mlir.shard.collectives import note_reasons
 from meshgen.mlir.shard.grid import find_mesh
 from meshgen.mlir.shard.moves import TransferRecvOp, TransferSendOp
 from meshgen.mlir.shard.sharding import encode_split
+from meshgen.spec import Sharding
 
 
 @imports("shard.transfer_send", "shard.transfer_recv")
@@ -29,16 +31,18 @@ def import_transfer(importer: Importer, op: Operation) -> None:
         "peer": peer or reading.module.mesh,
         "shape": tuple(shape.get_values()) if isinstance(shape, DenseArrayBase) else value.shape,
     }
+    said: dict[str, Sharding] = {}
     for name in ("source", "target", "hint"):
         if isinstance(split := op.attributes.get(name), SplitAttr):
             mesh = reading.meshes.get(split.data[0], reading.module.mesh)
-            attrs[name] = sharding = named(split.data[1], mesh)
+            said[name] = sharding = named(split.data[1], mesh)
             faults = sharding.faults([None] * sharding.rank, mesh)
             reading.faults += [replace(fault, loc=reading.source.locate(op)) for fault in faults]
-    if isinstance(why := op.attributes.get("why"), StringAttr):
-        attrs["why"] = why.data
-    node = importer.convert(op, op.name.partition(".")[2], attrs)
-    node.attrs.pop("sharding_option", None)
+    hint = said.pop("hint", None)
+    node = importer.convert(op, op.name.partition(".")[2], attrs | said)
+    note_reasons(node, op)
+    node.notes = replace(node.notes, hint=hint)
+    node.option = None
 
 
 @exports("transfer_send", "transfer_recv")
@@ -47,9 +51,10 @@ def export_transfer(exporter: Exporter, node: Node) -> Operation:
     sends = node.op == "transfer_send"
     ends: dict[str, Mesh] = {"source": mesh if sends else peer, "target": peer if sends else mesh, "hint": mesh}
     found: dict[str, Attribute] = {"shape": DenseArrayBase.from_list(i64, list(attrs["shape"]))}
-    found |= {name: encode_split(attrs[name], side) for name, side in ends.items() if name in attrs}
-    if why := attrs.get("why"):
-        found["why"] = StringAttr(why)
+    said = attrs if node.notes.hint is None else {**attrs, "hint": node.notes.hint}
+    found |= {name: encode_split(said[name], side) for name, side in ends.items() if name in said}
+    if node.notes.why:
+        found["why"] = StringAttr(node.notes.why)
     properties: dict[str, Attribute] = {
         "grid": SymbolRefAttr(peer.name),
         "channel": IntegerAttr(attrs["channel"], i64),

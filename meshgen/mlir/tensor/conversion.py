@@ -12,7 +12,7 @@ from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir import registries
 from meshgen.mlir.arith.dialect import ARITH, MATH
 from meshgen.mlir.arith.elementwise import constant, import_elementwise
-from meshgen.mlir.arith.payload import LAZY, Builder, fill_number, finish, kind_of
+from meshgen.mlir.arith.payload import Builder, fill_number, finish, kind_of
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.linalg.body import Body
 from meshgen.mlir.linalg.spread import Spread, over
@@ -176,9 +176,9 @@ def computed_places(
     for dim, argument in enumerate(block.args):
         place = TensorType((sizes[dim],), "i64")
         if sizes[dim] is not None:
-            iota = builder.node("iota", [], place, dim=0, **{LAZY: True})
+            iota = builder.lazy("iota", [], place, dim=0)
         elif left:
-            iota = builder.node("dynamic_iota", [builder.listed([left.pop(0)])], place, dim=0, **{LAZY: True})
+            iota = builder.lazy("dynamic_iota", [builder.listed([left.pop(0)])], place, dim=0)
         else:
             continue
         body.known[argument] = Spread(iota, (dim,))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from meshgen.ir.graph import Node, is_complex, is_float
+from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.evaluate.common import Array, RunRegion, bits, narrow, ufunc_of, widen
 from meshgen.ops.evaluate.structure import pad
 
@@ -38,23 +40,15 @@ def _product(left: Array, right: Array, sources: Sequence[str], result: str) -> 
 
 
 def dot_general(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-    left, right, attrs = args[0], args[1], node.attrs
-    left_free = _others(left.ndim, attrs["lhs_batch"], attrs["lhs_contract"])
-    right_free = _others(right.ndim, attrs["rhs_batch"], attrs["rhs_contract"])
-    batch = [left.shape[d] for d in attrs["lhs_batch"]]
-    depth = int(np.prod([left.shape[d] for d in attrs["lhs_contract"]], dtype=np.int64))
-    a = left.transpose([*attrs["lhs_batch"], *left_free, *attrs["lhs_contract"]])
-    b = right.transpose([*attrs["rhs_batch"], *attrs["rhs_contract"], *right_free])
-    rows = int(np.prod([left.shape[d] for d in left_free], dtype=np.int64))
-    columns = int(np.prod([right.shape[d] for d in right_free], dtype=np.int64))
-    result = node.result.type
+    (left, right), dims, result = args, DotDims.of(node), node.result.type
+    batch = [left.shape[d] for d in dims.batch[0]]
+    depth = math.prod(left.shape[d] for d in dims.contract[0])
+    rows, columns = (math.prod(arg.shape[d] for d in free) for arg, free in zip(args, dims.free, strict=True))
+    a = left.transpose([*dims.batch[0], *dims.free[0], *dims.contract[0]])
+    b = right.transpose([*dims.batch[1], *dims.contract[1], *dims.free[1]])
     product = _product(a.reshape([*batch, rows, depth]), b.reshape([*batch, depth, columns]),
                        [value.type.dtype for value in node.operands], result.dtype)  # fmt: skip
     return [narrow(product.reshape(result.sizes), result.dtype)]
-
-
-def _others(rank: int, *taken: Sequence[int]) -> list[int]:
-    return [d for d in range(rank) if not any(d in dims for dims in taken)]
 
 
 def convolution(node: Node, args: list[Array], run: RunRegion) -> list[Array]:

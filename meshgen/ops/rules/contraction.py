@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from meshgen.ir.graph import Node
+from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.rules.rule import Linear, Rule, letters, linear_in_each, reduction_kind, rule
 
 
@@ -27,20 +28,17 @@ def reduce(node: Node) -> Rule:
 def dot_general(node: Node) -> Rule:
     """Loops: batch, lhs free, rhs free, contracted; linear in either operand."""
     lhs, rhs = (value.type for value in node.operands)
-    attrs = node.attrs
+    dims = DotDims.of(node)
     names = iter(letters(lhs.rank + rhs.rank))
     left: list[str] = [""] * lhs.rank
     right: list[str] = [""] * rhs.rank
-    for i, j in zip(attrs["lhs_batch"], attrs["rhs_batch"], strict=True):
+    for i, j in zip(*dims.batch, strict=True):
         left[i] = right[j] = next(names)
-    batch = [left[i] for i in attrs["lhs_batch"]]
-    tied = set(attrs["lhs_batch"]) | set(attrs["lhs_contract"])
-    free = [_name(left, d, names) for d in range(lhs.rank) if d not in tied]
-    tied = set(attrs["rhs_batch"]) | set(attrs["rhs_contract"])
-    free += [_name(right, d, names) for d in range(rhs.rank) if d not in tied]
-    for i, j in zip(attrs["lhs_contract"], attrs["rhs_contract"], strict=True):
+    batch = [left[i] for i in dims.batch[0]]
+    free = [_name(side, d, names) for side, own in zip((left, right), dims.free, strict=True) for d in own]
+    for i, j in zip(*dims.contract, strict=True):
         left[i] = right[j] = next(names)
-    reduced = {left[i]: "sum" for i in attrs["lhs_contract"]}
+    reduced = {left[i]: "sum" for i in dims.contract[0]}
     sides = [" ".join(side) or "()" for side in (left, right, batch + free)]
     return rule(
         f"{sides[0]}, {sides[1]} -> {sides[2]}",

@@ -24,7 +24,7 @@ from dataclasses import replace
 import numpy as np
 
 from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_complex, is_float, is_inexact
-from meshgen.ir.op_names import ANNOTATIONS
+from meshgen.ir.op_names import ANNOTATIONS, BRANCHES
 from meshgen.ops.evaluate.common import Array
 from meshgen.ops.evaluate.control import case_branch
 from meshgen.ops.evaluate.evaluator import Evaluator, last_uses
@@ -64,7 +64,7 @@ class _Tracker:
     def _node(self, node: Node, operands: list[Tracked], values: Mapping[Value, Tracked]) -> list[Tracked]:
         if node.op == "while":
             return self._while(node, operands, values)
-        if node.op in ("if", "case"):
+        if node.op in BRANCHES:
             return self._branch(node, operands, values)
         outer = {value: tracked.value for value, tracked in values.items()} if node.regions else None
         results = self._evaluator.node(node, [t.value for t in operands], outer)

@@ -9,6 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_inexact, real_dtype
+from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.evaluate.common import Array, RunRegion
 from meshgen.ops.evaluate.window import fold_kind
 from meshgen.ops.lapack import ROUTINES
@@ -128,7 +129,7 @@ def bilinear(node: Node, operands: list[Tracked], results: list[Array], tf32: bo
 
 def _terms(node: Node, a: Array, b: Array) -> int:
     if node.op == "dot_general":
-        return math.prod(a.shape[d] for d in node.attrs["lhs_contract"])
+        return math.prod(a.shape[d] for d in DotDims.of(node).contract[0])
     return b.size // max(b.shape[node.attrs["kernel_output_feature"]], 1)
 
 

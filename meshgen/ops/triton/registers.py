@@ -18,10 +18,9 @@ TRITON_TYPES = {
     "f16": "float16", "bf16": "bfloat16", "f32": "float32", "f64": "float64",
     "f8E4M3FN": "float8e4nv", "f8E5M2": "float8e5",
 }  # fmt: skip
-POINTER_TYPES = {
-    "i1": "*i1", "i8": "*i8", "i16": "*i16", "i32": "*i32", "i64": "*i64",
-    "ui8": "*u8", "ui16": "*u16", "ui32": "*u32", "ui64": "*u64",
-    "f16": "*fp16", "bf16": "*bf16", "f32": "*fp32", "f64": "*fp64", "f8E4M3FN": "*fp8e4nv", "f8E5M2": "*fp8e5",
+SIGNATURE_TYPES = {  # in signatures of kernels; a pointer has a star before it
+    "i1": "i1", "i8": "i8", "i16": "i16", "i32": "i32", "i64": "i64", "ui8": "u8", "ui16": "u16", "ui32": "u32", "ui64": "u64",
+    "f16": "fp16", "bf16": "bf16", "f32": "fp32", "f64": "fp64", "f8E4M3FN": "fp8e4nv", "f8E5M2": "fp8e5",
 }  # fmt: skip
 NARROW = frozenset({"bf16", "f16", "f8E4M3FN", "f8E5M2"})
 BITS = {"i8": 8, "ui8": 8, "i16": 16, "ui16": 16, "i32": 32, "ui32": 32, "i64": 64, "ui64": 64}

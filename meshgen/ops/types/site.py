@@ -94,6 +94,7 @@ class Site:
         held = {
             "float": is_float(type_.dtype),
             "inexact": is_inexact(type_.dtype),
+            "complex": is_complex(type_.dtype),
             "integer": not is_inexact(type_.dtype) and type_.dtype != "i1",
             "logical": not is_inexact(type_.dtype),
             "ordered": not is_complex(type_.dtype),

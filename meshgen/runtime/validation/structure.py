@@ -8,13 +8,13 @@ from dataclasses import replace
 from itertools import islice
 
 from meshgen.ccl.between import Ends
-from meshgen.ccl.cost import TRANSFERS
 from meshgen.ccl.exchange import summand_axes
 from meshgen.ccl.packing import packing
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ir.op_names import BETWEEN_MESHES, CONTROL
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import RESHARDS
 from meshgen.ops.collective_checks import ROOT_ATTRS
 from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.plan import ALIGNMENT, COLLECTIVES, KINDS, STREAMS, Buffer, Item, Schedule, aligned
@@ -185,7 +185,7 @@ def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
         faults = verify_node(Node(item.op, inputs, outputs, dict(item.attrs)), mesh)
         if not faults and item.op in BETWEEN_MESHES:
             return _between_faults(item, inputs, outputs, mesh)
-        if not faults and item.op in TRANSFERS:
+        if not faults and item.op in RESHARDS:
             return _transfer_faults(item, [inputs[0].type, outputs[0].type], mesh)
     except ShardingError as error:
         return [f"'{item.op}': {error.diagnostics[0].message}"]

@@ -11,11 +11,9 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.forms import form_of
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import ELEMENTWISE, LOOPS
 from meshgen.sharding.chunks.chain import CHUNKED, Chain
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE
 from meshgen.sharding.optimizations.tiled import Loop, tile_of
-
-_LAUNCHED = ("dot_general", "reduce")  # what makes a kernel of its own; other operations mostly go along
 
 
 class Estimates:
@@ -34,7 +32,8 @@ class Estimates:
 
     def gain(self, chain: Chain) -> float:
         """Seconds by which the step may become shorter: what is hidden, without what launches, small products and messages, and copies add."""
-        launches = sum(node.op in _LAUNCHED for node in chain.loops) * self._device.launch_seconds * (chain.count - 1)
+        # What is a loop nest makes a kernel of its own; other operations mostly go along.
+        launches = sum(node.op in LOOPS for node in chain.loops) * self._device.launch_seconds * (chain.count - 1)
         longer = sum(self._chunks_longer(node, loop, chain.count) for node, loop in chain.loops.items())
         added = launches + longer + memory_seconds(_copied_bytes(self._graph, chain), self._device)
         hidden = self._hidden(chain.parts, chain.count)

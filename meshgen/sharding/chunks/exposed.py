@@ -10,7 +10,6 @@ from meshgen.ccl.cost import link_axes
 from meshgen.errors import place_text
 from meshgen.ir.graph import Module, Node
 from meshgen.ir.op_names import TEXT_NAMES
-from meshgen.ir.reasons import REASONS
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Schedule
 from meshgen.sharding.chunks.chain import CHUNKED
@@ -61,5 +60,4 @@ def exposed(module: Module, plan: Schedule) -> dict[Alike, dict[Node, float]]:
 
 
 def _key(op: str, attrs: Mapping[str, Any], operand: str, source: str, mesh: Mesh) -> _Key:
-    plain = {name: value for name, value in attrs.items() if name not in REASONS}
-    return _Key(Alike(op, repr(sorted(plain.items())), operand, link_axes(op, attrs, mesh)), source)
+    return _Key(Alike(op, repr(sorted(attrs.items())), operand, link_axes(op, attrs, mesh)), source)

@@ -14,7 +14,7 @@ from dataclasses import replace
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import used_by
 from meshgen.sharding.chunks.chain import CHUNKED, Chain
-from meshgen.sharding.optimizations.rewrite import merged_why, without_dead
+from meshgen.sharding.optimizations.rewrite import merged_notes, without_dead
 from meshgen.sharding.optimizations.tiled import attrs_on_tiles, tile_of
 
 
@@ -50,13 +50,15 @@ class _Rewriter:
         loop, count = self._chain.loops[node], self._chain.count
         operands = [self._pieces(value, dim) for value, dim in zip(node.operands, loop.operands, strict=True)]
         kind = tile_of(node.result.type, loop.result, count)
-        attrs = attrs_on_tiles(node, loop, count)
-        if node.op in CHUNKED:
-            attrs = attrs | merged_why([node], f"{count} chunks along dim {loop.result}, which overlap with computing")
+        attrs, note = (
+            attrs_on_tiles(node, loop, count),
+            f"{count} chunks along dim {loop.result}, which overlap with computing",
+        )
+        notes = merged_notes([node], note) if node.op in CHUNKED else node.notes
         results = [replace(node.result, type=kind) for _ in range(count)]
         for number, result in enumerate(results):
             taken = [pieces[number] for pieces in operands]
-            self._out.nodes.append(Node(node.op, taken, [result], dict(attrs), node.loc))
+            self._out.nodes.append(Node(node.op, taken, [result], dict(attrs), node.loc, notes=notes))
         self._chunks[node.result, loop.result] = results
         self._made[node.result] = loop.result
 

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 
 from meshgen.ccl.between import Ends, between, seconds_between
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
+from meshgen.ir.notes import Notes
 from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.mesh import Mesh, split_ref
 from meshgen.sharding.reshard.plan import plan_reshard
@@ -38,15 +39,15 @@ def propagate_parts(parts: Sequence[Module], propagate: Stage) -> list[Module]:
 def with_hints(parts: Sequence[Module], propagated: Sequence[Module]) -> list[Module]:
     """Parts that were not propagated, with what `propagate_parts` told them."""
     hints = {
-        _key(node): node.attrs["hint"]
+        _key(node): node.notes.hint
         for part in propagated
         for node in part.graph.nodes
-        if node.op in BETWEEN_MESHES and "hint" in node.attrs
+        if node.op in BETWEEN_MESHES and node.notes.hint is not None
     }
 
     def told(node: Node) -> Node:
         hint = hints.get(_key(node)) if node.op in BETWEEN_MESHES else None
-        return replace(node, attrs={**node.attrs, "hint": hint}) if hint else node
+        return _hinted(node, hint) if hint else node
 
     return [_each_node(part, told) for part in parts]
 
@@ -68,7 +69,7 @@ def _told(part: Module, number: int, found: Mapping[int, Module]) -> Module:
     )
     hints: dict[Node, Sharding] = {}
     for node in part.graph.nodes:
-        if node.op not in BETWEEN_MESHES or "hint" in node.attrs or _key(node) in split:
+        if node.op not in BETWEEN_MESHES or node.notes.hint is not None or _key(node) in split:
             continue
         other = there.get((BETWEEN_MESHES[BETWEEN_MESHES.index(node.op) - 1], node.attrs["channel"]))
         hint = _carried(*other, part.mesh) if other else None
@@ -76,9 +77,11 @@ def _told(part: Module, number: int, found: Mapping[int, Module]) -> Module:
             hints[node] = hint
     if not hints:
         return part
-    return _each_node(
-        part, lambda node: replace(node, attrs={**node.attrs, "hint": hints[node]}) if node in hints else node
-    )
+    return _each_node(part, lambda node: _hinted(node, hints[node]) if node in hints else node)
+
+
+def _hinted(node: Node, hint: Sharding) -> Node:
+    return replace(node, notes=replace(node.notes, hint=hint))
 
 
 def _key(node: Node) -> tuple[str, int]:
@@ -191,9 +194,9 @@ def settle(parts: Sequence[Module]) -> list[Module]:
             lies = replace(lies, operands=(way.source, *lies.operands[1:]))
         else:
             lies = replace(lies, results=(way.target, *lies.results[1:]))
-        kept = {name: value for name, value in node.attrs.items() if name != "hint"}
-        why = "; ".join(filter(None, (kept.get("why"), f"it crosses from {way.source} to {way.target}")))
-        return replace(node, sharding=lies, attrs={**kept, "source": way.source, "target": way.target, "why": why})
+        why = "; ".join(filter(None, (node.notes.why, f"it crosses from {way.source} to {way.target}")))
+        attrs = {**node.attrs, "source": way.source, "target": way.target}
+        return replace(node, sharding=lies, attrs=attrs, notes=Notes(why))
 
     return [_each_node(part, settled) for part in parts]
 

@@ -16,9 +16,8 @@ from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.parts import mesh_of_option
 from meshgen.ir.regions import captured
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import RETILING  # what leads to another mesh in a program that is written with its collectives
 from meshgen.spec import Sharding
-
-CROSSING = ("permute", "retile")  # what leads to another mesh in a program that is written with its collectives
 
 
 @dataclass
@@ -168,7 +167,7 @@ def _nbytes(value: Value) -> int:
 def _named(node: Node, meshes: Sequence[Mesh]) -> Iterator[tuple[str, Location | None]]:
     """The meshes that a node's shardings are over or that alone have the axes of its option, regions included."""
     yield from ((value.sharding.mesh, node.loc) for value in node.results if value.sharding)
-    for entry in node.attrs.values() if node.op not in CROSSING else ():
+    for entry in node.attrs.values() if node.op not in RETILING else ():
         for each in entry if isinstance(entry, tuple) else (entry,):
             if isinstance(each, Sharding):
                 yield each.mesh, node.loc

@@ -18,12 +18,14 @@ import numpy as np
 from meshgen.codegen.unroll import unroll
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
+from meshgen.ir.notes import Notes
 from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ir.parts import joined, on_mesh, without_meshes
 from meshgen.ir.regions import captured, rewired_graph
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import RETILING
 from meshgen.ops.types.sharding import TURN
-from meshgen.sharding.multi_mesh.place import CROSSING, Places, first_named, is_on_several, place, unknown_meshes
+from meshgen.sharding.multi_mesh.place import Places, first_named, is_on_several, place, unknown_meshes
 from meshgen.spec import Sharding
 
 
@@ -156,7 +158,7 @@ class _Writer:
             part.graph.outputs.append(self._use(value, part, f"output {number} is on @{home}", value.loc))
 
     def _copy(self, node: Node, part: _Part) -> None:
-        if node.op in CROSSING and self.places.home[node.operands[0]] != part.mesh.name:
+        if node.op in RETILING and self.places.home[node.operands[0]] != part.mesh.name:
             self._cross(node.operands[0], part, "it is permuted there", node.loc, node)
             return
         user = self._user(node, part)
@@ -206,7 +208,7 @@ class _Writer:
         maker = self.makers.get(value)
         name = f"'{value.name}'" if value.name else f"the result of {maker.op}" if maker else "an input"
         why = f"{name} is on @{home.mesh.name}, {user}"
-        attrs = {"channel": self.channel, "shape": value.type.sizes, "why": why}
+        attrs, notes = {"channel": self.channel, "shape": value.type.sizes}, Notes(why)
         result = value if move is None else move.result
         if move is not None:
             attrs |= {name: replace(move.attrs[name], mesh="") for name in ("source", "target")}
@@ -214,8 +216,8 @@ class _Writer:
             self.faults.append(Diagnostic("MG0209", why, loc, (), "write a permute to a type that is on that mesh"))
         self.channel += 1
         to, back = {**attrs, "peer": part.mesh}, {**attrs, "peer": home.mesh}
-        sent = home.graph.add("transfer_send", [home.here[value], *home.turn], [TURN], to, loc=loc)
-        got = part.graph.add("transfer_recv", part.turn, [value.type, TURN], back, loc=loc)
+        sent = home.graph.add("transfer_send", [home.here[value], *home.turn], [TURN], to, loc=loc, notes=notes)
+        got = part.graph.add("transfer_recv", part.turn, [value.type, TURN], back, loc=loc, notes=notes)
         got.results[0] = part.here[result] = replace(_bare(result), name=value.name or result.name)
         if move is not None:
             sent.result.sharding = got.results[1].sharding = Sharding(())

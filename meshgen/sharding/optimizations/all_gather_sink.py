@@ -12,13 +12,12 @@ from dataclasses import replace
 from meshgen.ccl.cost import link_axes
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
+from meshgen.ops.classes import ELEMENTWISE, REDUCED_ALIKE
 from meshgen.sharding.optimizations.rewrite import (
-    ELEMENTWISE,
     MOVES,
     Walk,
     about,
-    meaning,
-    merged_why,
+    merged_notes,
     price,
     price_of,
     walk,
@@ -26,7 +25,6 @@ from meshgen.sharding.optimizations.rewrite import (
 from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, tile_of
 
 _FREE = ELEMENTWISE | {"concatenate", "reshape", "transpose"}  # below these also where as much moves: less is computed
-_OTHER_AXES = ("all_reduce", "reduce_scatter")
 
 
 @about(*MOVES)
@@ -65,7 +63,7 @@ def _sink_gather(node: Node, walk: Walk) -> Sequence[Value] | None:
 def _loop_below(node: Node, number: int, move: Node, count: int, walk: Walk) -> Loop | None:
     """The loop of an op that runs along the gathered rows."""
     dim, axes = move.attrs["dim"], tuple(move.attrs["axes"])
-    if node.op not in _OTHER_AXES:
+    if node.op not in REDUCED_ALIKE:
         return loop_of(node, dim, count, operand=number)
     is_other = node.attrs.get("dim") != dim and not any(overlaps(a, b) for a in axes for b in node.attrs["axes"])
     return Loop((dim,), dim) if is_other else None
@@ -80,10 +78,10 @@ def _moved_gathers(node: Node, loop: Loop, move: Node, gathers: Mapping[Value, N
     alike: list[Value] = []
     for value, dim in zip(node.operands, loop.operands, strict=True):
         made = gathers.get(value)
-        if made and dim is not None and meaning(made.attrs) == meaning(move.attrs) | {"dim": dim}:
+        if made and dim is not None and made.attrs == move.attrs | {"dim": dim}:
             alike.append(value)
     moved = [value for value in dict.fromkeys(alike) if walk.uses[value] == alike.count(value)]
-    rest = [] if node.op in _OTHER_AXES else [value for value in node.operands if value not in moved]
+    rest = [] if node.op in REDUCED_ALIKE else [value for value in node.operands if value not in moved]
     return moved if all(walk.is_uniform(value, axes) for value in rest) else None
 
 
@@ -92,7 +90,7 @@ def _pays_below(node: Node, loop: Loop, count: int, moves: Sequence[Node], walk:
     tile = Value(tile_of(node.result.type, loop.result, count))
     attrs = {"axes": moves[0].attrs["axes"], "dim": loop.result}
     after = price("all_gather", attrs, tile, node.result, walk.mesh).ring_bytes
-    if node.op in _OTHER_AXES:  # of the other collective less moves too
+    if node.op in REDUCED_ALIKE:  # of the other collective less moves too
         own = price(node.op, node.attrs, Value(moves[0].operands[0].type), tile, walk.mesh).ring_bytes
         before, after = before + price_of(node, walk.mesh).ring_bytes, after + own
     return after < before or (after == before and node.op in _FREE)
@@ -113,9 +111,10 @@ def _below(
             tile = Value(tile_of(value.type, dim, count), value.name, None, value.loc)
             operands.append(walk.emit("all_slice", [value], {"axes": axes, "dim": dim}, tile, None, loc=node.loc))
     like = Value(tile_of(node.result.type, loop.result, count), node.result.name, None, node.result.loc)
-    computed = walk.emit(node.op, operands, attrs_on_tiles(node, loop, count), like, None, loc=node.loc)
-    attrs = {"axes": axes, "dim": loop.result} | merged_why(moves, f"moved below {node.op}")
-    return [walk.emit("all_gather", [computed], attrs, node.result, None, loc=moves[0].loc)]
+    tiled = attrs_on_tiles(node, loop, count)
+    computed = walk.emit(node.op, operands, tiled, like, None, loc=node.loc, notes=node.notes)
+    attrs, notes = {"axes": axes, "dim": loop.result}, merged_notes(moves, f"moved below {node.op}")
+    return [walk.emit("all_gather", [computed], attrs, node.result, None, loc=moves[0].loc, notes=notes)]
 
 
 def _sink_move(node: Node, walk: Walk) -> Sequence[Value] | None:
@@ -123,7 +122,7 @@ def _sink_move(node: Node, walk: Walk) -> Sequence[Value] | None:
         return None
     makers = [walk.producers.get(value) for value in node.operands]
     moves = [made for made in makers if made and made.op in MOVES]
-    if not moves or any(m.op != moves[0].op or meaning(m.attrs) != meaning(moves[0].attrs) for m in moves):
+    if not moves or any(m.op != moves[0].op or m.attrs != moves[0].attrs for m in moves):
         return None
     move = moves[0]
     start = move.operands[0]
@@ -167,9 +166,9 @@ def _moved(node: Node, moves: Sequence[Node], start: Value, walk: Walk) -> Seque
         node.result.sharding.canonical(walk.mesh).partial if node.result.sharding else ()
     )  # of more than one device
     lies = start.sharding and replace(start.sharding, partial=partial)
-    computed = walk.emit(node.op, operands, node.attrs, like, lies, loc=node.loc)
-    attrs = meaning(move.attrs) | merged_why(moves, f"moved below {node.op}")
-    return [walk.emit(move.op, [computed], attrs, node.result, node.result.sharding, loc=node.loc)]
+    computed = walk.emit(node.op, operands, node.attrs, like, lies, loc=node.loc, notes=node.notes)
+    notes = merged_notes(moves, f"moved below {node.op}")
+    return [walk.emit(move.op, [computed], move.attrs, node.result, node.result.sharding, loc=node.loc, notes=notes)]
 
 
 def _slice(value: Value, move: Node, start: Value, walk: Walk) -> Value:

@@ -10,13 +10,12 @@ from collections.abc import Sequence
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
+from meshgen.ops.classes import ELEMENTWISE
 from meshgen.sharding.optimizations.rewrite import (
-    ELEMENTWISE,
     Price,
     Walk,
     about,
-    meaning,
-    merged_why,
+    merged_notes,
     price,
     price_of,
     walk,
@@ -76,7 +75,7 @@ def _chain(node: Node, walk: Walk) -> tuple[Node, list[Node]] | None:
 
 def _pays(reduction: Node, node: Node, dim: int, count: int, walk: Walk) -> bool:
     whole, before = reduction.operands[0], price_of(reduction, walk.mesh)
-    attrs = meaning(reduction.attrs) | {"dim": dim}
+    attrs = reduction.attrs | {"dim": dim}
     wide, narrow = (Value(tile_of(v.type, dim, count)) for v in (whole, node.result))
     after: list[Price] = [
         price("reduce_scatter", attrs, whole, wide, walk.mesh),
@@ -87,15 +86,15 @@ def _pays(reduction: Node, node: Node, dim: int, count: int, walk: Walk) -> bool
 
 
 def _write(reduction: Node, chain: Sequence[Node], node: Node, dim: int, count: int, walk: Walk) -> Sequence[Value]:
-    axes, note = reduction.attrs["axes"], "only tiles are reduced, and gathered in the narrower type"
-    attrs = meaning(reduction.attrs) | {"dim": dim} | merged_why([reduction], note)
+    axes, attrs = reduction.attrs["axes"], reduction.attrs | {"dim": dim}
+    notes = merged_notes([reduction], "only tiles are reduced, and gathered in the narrower type")
 
     def tile(value: Value) -> Value:
         return Value(tile_of(value.type, dim, count), value.name, None, value.loc)
 
     made = {
         reduction.result: walk.emit(
-            "reduce_scatter", reduction.operands, attrs, tile(reduction.result), None, loc=reduction.loc
+            "reduce_scatter", reduction.operands, attrs, tile(reduction.result), None, loc=reduction.loc, notes=notes
         )
     }
     for op in chain:
@@ -104,5 +103,5 @@ def _write(reduction: Node, chain: Sequence[Node], node: Node, dim: int, count: 
                 made[value] = walk.emit("all_slice", [value], {"axes": axes, "dim": dim}, tile(value), None, loc=op.loc)
         operands = [made.get(value, value) for value in op.operands]
         made[op.result] = walk.emit(op.op, operands, op.attrs, tile(op.result), None, loc=op.loc)
-    ends = {"axes": axes, "dim": dim} | merged_why([reduction], note)
-    return [walk.emit("all_gather", [made[node.result]], ends, node.result, None, loc=reduction.loc)]
+    ends = {"axes": axes, "dim": dim}
+    return [walk.emit("all_gather", [made[node.result]], ends, node.result, None, loc=reduction.loc, notes=notes)]

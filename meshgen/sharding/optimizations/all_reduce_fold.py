@@ -11,7 +11,7 @@ import numpy as np
 
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
-from meshgen.sharding.optimizations.rewrite import Walk, about, meaning, merged_why, price, price_of, walk
+from meshgen.sharding.optimizations.rewrite import Walk, about, merged_notes, price, price_of, walk
 
 _IDEMPOTENT = ("max", "min", "and", "or")
 
@@ -61,8 +61,9 @@ def _reduce_twice(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None
     if any(overlaps(a, b) for a in axes for b in more):
         return None  # a sum over the same axis twice is not the sum over it once
     together = tuple(sorted((*axes, *more), key=walk.mesh.order))
-    attrs = {"axes": together, "kind": kind} | merged_why([inner, node], "two all_reduces folded into one")
-    return [walk.emit("all_reduce", inner.operands, attrs, node.result, node.result.sharding, loc=node.loc)]
+    attrs, notes = {"axes": together, "kind": kind}, merged_notes([inner, node], "two all_reduces folded into one")
+    lies = node.result.sharding
+    return [walk.emit("all_reduce", inner.operands, attrs, node.result, lies, loc=node.loc, notes=notes)]
 
 
 def _reduce_and_slice(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
@@ -73,7 +74,6 @@ def _reduce_and_slice(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | 
     if not is_whole or (rest and node.result.sharding is not None):
         return None
     attrs = {"axes": sliced, "dim": node.attrs["dim"], "kind": inner.attrs["kind"]}
-    attrs |= merged_why([inner, node], "all_reduce and slice joined")
     steps = [price("reduce_scatter", attrs, inner.operands[0], node.result, walk.mesh)]
     if rest:
         steps.append(price("all_reduce", {**attrs, "axes": rest}, node.result, node.result, walk.mesh))
@@ -81,11 +81,12 @@ def _reduce_and_slice(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | 
         return None  # fewer rows than devices: the scattered rows are padded to one for each
     if rest and sum(step.seconds for step in steps) > price_of(inner, walk.mesh).seconds:
         return None
-    scattered = walk.emit("reduce_scatter", inner.operands, attrs, node.result, node.result.sharding, loc=node.loc)
+    notes, lies = merged_notes([inner, node], "all_reduce and slice joined"), node.result.sharding
+    scattered = walk.emit("reduce_scatter", inner.operands, attrs, node.result, lies, loc=node.loc, notes=notes)
     if not rest:
         return [scattered]
-    more = meaning(inner.attrs) | {"axes": rest} | merged_why([inner], "of the tile that is kept")
-    return [walk.emit("all_reduce", [scattered], more, node.result, None, loc=node.loc)]
+    more, notes = inner.attrs | {"axes": rest}, merged_notes([inner], "of the tile that is kept")
+    return [walk.emit("all_reduce", [scattered], more, node.result, None, loc=node.loc, notes=notes)]
 
 
 def _scatter_and_gather(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
@@ -99,8 +100,8 @@ def _scatter_and_gather(node: Node, inner: Node, walk: Walk) -> Sequence[Value] 
         price_of(n, walk.mesh).seconds for n in (inner, node)
     ):
         return None
-    attrs |= merged_why([inner, node], "scattered and gathered again: an all_reduce")
-    return [walk.emit("all_reduce", inner.operands, attrs, end, None, loc=node.loc)]
+    notes = merged_notes([inner, node], "scattered and gathered again: an all_reduce")
+    return [walk.emit("all_reduce", inner.operands, attrs, end, None, loc=node.loc, notes=notes)]
 
 
 _FOLDS = {"all_reduce": _reduce_twice, "all_slice": _reduce_and_slice, "all_gather": _scatter_and_gather}

@@ -12,7 +12,8 @@ from typing import Any
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
-from meshgen.sharding.optimizations.rewrite import Walk, is_bound, meaning, merged_why, walk
+from meshgen.ops.classes import REDUCED_ALIKE
+from meshgen.sharding.optimizations.rewrite import Walk, is_bound, merged_notes, walk
 from meshgen.sharding.optimizations.tiled import linear_operands
 
 _COMBINES = {"add": "sum", "subtract": "sum", "multiply": "product", "maximum": "max", "minimum": "min",
@@ -42,7 +43,7 @@ class _Term:
         for node, number in self.ways:
             operands = [value if n == number else other for n, other in enumerate(node.operands)]
             like = node.result if self.reduction.op == "all_reduce" else value
-            value = walk.emit(node.op, operands, node.attrs, like, None, loc=node.loc)
+            value = walk.emit(node.op, operands, node.attrs, like, None, loc=node.loc, notes=node.notes)
         return value
 
 
@@ -70,8 +71,9 @@ def _reassociate(node: Node, walk: Walk) -> Sequence[Value] | None:
     like = Value(x.type, node.result.name, None, node.result.loc)
     combined = walk.emit(node.op, operands, node.attrs, like, x.sharding, loc=node.loc)
     makers = [first.reduction, second.reduction]
-    attrs = meaning(makers[0].attrs) | merged_why(makers, "reduced once, after the operands are combined")
-    return [walk.emit(makers[0].op, [combined], attrs, node.result, node.result.sharding, loc=node.loc)]
+    first, notes = makers[0], merged_notes(makers, "reduced once, after the operands are combined")
+    lies = node.result.sharding
+    return [walk.emit(first.op, [combined], first.attrs, node.result, lies, loc=node.loc, notes=notes)]
 
 
 def _may_join(node: Node, first: Node, second: Node, walk: Walk) -> bool:
@@ -87,7 +89,7 @@ def _may_join(node: Node, first: Node, second: Node, walk: Walk) -> bool:
 
 def _key(reduction: Node, walk: Walk) -> dict[str, Any]:
     """What must be the same; the order of a group does not matter to an all_reduce."""
-    attrs = meaning(reduction.attrs)
+    attrs = reduction.attrs
     ordered = tuple(sorted(attrs["axes"], key=walk.mesh.order)) if reduction.op == "all_reduce" else attrs["axes"]
     return attrs | {"axes": ordered}
 
@@ -104,7 +106,7 @@ def _term(value: Value, user: Node, walk: Walk) -> _Term | None:
         made = walk.producers.get(value)
         if made is None or walk.uses[value] != users:
             return None
-        if made.op in ("all_reduce", "reduce_scatter"):
+        if made.op in REDUCED_ALIKE:
             return _Term(made, tuple(ways[::-1])) if all(_passes(made, *way, walk) for way in ways) else None
         number = _passed_on(made, walk)
         if number is None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.ir.graph import Module, Node, Value
-from meshgen.sharding.optimizations.rewrite import Walk, about, meaning, merged_why, price, price_of, walk
+from meshgen.sharding.optimizations.rewrite import Walk, about, merged_notes, price, price_of, walk
 from meshgen.sharding.optimizations.tiled import linear_operands
 
 
@@ -27,7 +27,7 @@ def _sink(node: Node, walk: Walk) -> Sequence[Value] | None:
     if not made or node.operands[0].sharding is not None:
         return None
     for value, reduction in made.items():
-        alike = [v for v, m in made.items() if meaning(m.attrs) == meaning(reduction.attrs)]
+        alike = [v for v, m in made.items() if m.attrs == reduction.attrs]
         for moved in ([value], alike):
             if _pays(node, [made[v] for v in moved], walk) and _may(node, moved, reduction, walk):
                 return _below(node, {v: made[v] for v in moved}, walk)
@@ -52,6 +52,6 @@ def _pays(node: Node, reductions: Sequence[Node], walk: Walk) -> bool:
 def _below(node: Node, moved: dict[Value, Node], walk: Walk) -> Sequence[Value]:
     reductions = list(moved.values())
     operands = [moved[v].operands[0] if v in moved else v for v in node.operands]
-    computed = walk.emit(node.op, operands, node.attrs, node.result, None, loc=node.loc)
-    attrs = meaning(reductions[0].attrs) | merged_why(reductions, f"moved below {node.op}, which makes less of it")
-    return [walk.emit("all_reduce", [computed], attrs, node.result, None, loc=reductions[0].loc)]
+    computed = walk.emit(node.op, operands, node.attrs, node.result, None, loc=node.loc, notes=node.notes)
+    first, notes = reductions[0], merged_notes(reductions, f"moved below {node.op}, which makes less of it")
+    return [walk.emit("all_reduce", [computed], first.attrs, node.result, None, loc=first.loc, notes=notes)]

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from meshgen.ir.graph import Module, Node, Value, is_float
-from meshgen.sharding.optimizations.rewrite import Walk, about, meaning, merged_why, walk
+from meshgen.sharding.optimizations.rewrite import Walk, about, merged_notes, walk
 
 _Sum = tuple[Value, tuple[str, ...]]  # what is summed, over which axes in mesh order
 
@@ -51,8 +51,8 @@ def _untied(node: Node, walk: Walk, sums: Mapping[_Sum, Value]) -> Sequence[Valu
         if factors is None:
             continue
         other = made.operands[1 - number]
-        attrs = meaning(node.attrs) | merged_why([node], "a term whose sum is known is left out of it")
-        rest = walk.emit("all_reduce", [other], attrs, other, None, loc=node.loc)
+        notes = merged_notes([node], "a term whose sum is known is left out of it")
+        rest = walk.emit("all_reduce", [other], node.attrs, other, None, loc=node.loc, notes=notes)
         whole = walk.emit("multiply", factors, {}, term, None, loc=node.loc)
         ends = [whole, rest] if number == 0 else [rest, whole]
         return [walk.emit(made.op, ends, made.attrs, node.result, None, loc=made.loc)]

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from meshgen.ccl.cost import transfer_of
 from meshgen.ir.graph import Module, Node, Value
+from meshgen.ops.classes import RETILING
 from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, about, walk
 from meshgen.sharding.reshard.plan import same_layout
 
@@ -25,7 +26,7 @@ def _drop(node: Node, walk: Walk) -> Sequence[Value] | None:
     elif node.op == "update_halo":  # also between equal shardings, for rows may be stale: unless there are none
         alike = node.operands[0].sharding == node.result.sharding
         same = alike and not transfer_of(node.op, node.attrs, walk.mesh).elements
-    elif node.op in ("permute", "retile"):
+    elif node.op in RETILING:
         source, target = node.attrs["source"], node.attrs["target"]
         same = same_layout(source, target, node.result.type.with_shape(node.attrs["shape"]), walk.mesh)
     else:

@@ -10,7 +10,7 @@ from typing import Any
 
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
-from meshgen.sharding.optimizations.rewrite import Walk, about, local_type, meaning, merged_why, price, price_of, walk
+from meshgen.sharding.optimizations.rewrite import Walk, about, local_type, merged_notes, price, price_of, walk
 
 _ALONG_A_DIM = ("all_gather", "all_slice", "reduce_scatter")
 
@@ -43,7 +43,7 @@ def _along_dim(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
         return None
     # A gather's outer axes are major: it joins what the inner one joined. A slice cuts what the first one cut.
     axes = outer + below if node.op == "all_gather" else below + outer
-    return _emit(node.op, {**meaning(node.attrs), "axes": axes}, node, inner, walk)
+    return _emit(node.op, {**node.attrs, "axes": axes}, node, inner, walk)
 
 
 def _nests(node: Node, inner: Node, walk: Walk) -> bool:
@@ -59,7 +59,7 @@ def _shifted(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
     if axis != inner.attrs["shift_axis"] or not (node.attrs.get("rotate") and inner.attrs.get("rotate")):
         return None
     offset = (node.attrs["offset"] + inner.attrs["offset"]) % walk.mesh.axis_size(axis)
-    return _emit("shift", {**meaning(node.attrs), "offset": offset}, node, inner, walk) if offset else inner.operands
+    return _emit("shift", {**node.attrs, "offset": offset}, node, inner, walk) if offset else inner.operands
 
 
 def _exchanged(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
@@ -81,5 +81,5 @@ def _emit(op: str, attrs: dict[str, Any], node: Node, inner: Node, walk: Walk) -
     apart = [price_of(each, walk.mesh) for each in (inner, node)]
     if joint.ring_bytes > sum(p.ring_bytes for p in apart) or joint.seconds > sum(p.seconds for p in apart):
         return None
-    attrs |= merged_why([inner, node], f"two joined into one {op}")
-    return [walk.emit(op, inner.operands, attrs, node.result, node.result.sharding, loc=node.loc)]
+    notes = merged_notes([inner, node], f"two joined into one {op}")
+    return [walk.emit(op, inner.operands, attrs, node.result, node.result.sharding, loc=node.loc, notes=notes)]

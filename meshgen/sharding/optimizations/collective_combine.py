@@ -17,16 +17,14 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import used_by
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import ARRANGING, ELEMENTWISE, LOCAL_OPS, MADE
 from meshgen.ops.evaluate.common import bits
-from meshgen.ops.triton.registers import POINTER_TYPES
+from meshgen.ops.triton.registers import TRITON_TYPES
 from meshgen.sharding.optimizations.messages import MESSAGES, Writer
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, LOCAL_OPS, about, price_of, with_graph
+from meshgen.sharding.optimizations.rewrite import about, price_of, with_graph
 
 # What may be put off until the message is there, if it is small; anything else stays where it is.
-_LIGHT = ELEMENTWISE | {
-    "bitcast_convert", "broadcast_in_dim", "concatenate", "constant", "dynamic_slice", "iota", "mask_padding", "pad",
-    "process_index", "reduce", "reshape", "reverse", "slice", "transpose", *LOCAL_OPS,
-}  # fmt: skip
+_LIGHT = ELEMENTWISE | ARRANGING | MADE | LOCAL_OPS | {"bitcast_convert", "dynamic_slice", "mask_padding", "reduce"}
 
 
 @about(*MESSAGES)
@@ -132,7 +130,7 @@ def _may_join(node: Node, mesh: Mesh, copied: float) -> bool:
 
     Kernels do the copying: what they cannot hold goes alone.
     """
-    if node.result.type.dtype not in POINTER_TYPES or not price_of(node, mesh).ring_bytes:
+    if node.result.type.dtype not in TRITON_TYPES or not price_of(node, mesh).ring_bytes:
         return False
     copies = DEFAULT.messages.copies * max(node.operands[0].type.nbytes, node.result.type.nbytes)
     return copies / DEFAULT.messages.copy_bytes_per_second <= copied * _link(node, mesh)[0]

@@ -10,7 +10,8 @@ import numpy as np
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ir.spread import stored_bytes
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, SHARDING_OPS, Walk, meaning, walk
+from meshgen.ops.classes import ELEMENTWISE
+from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, walk
 
 _PURE = ELEMENTWISE | {
     *SHARDING_OPS, "transpose", "reshape", "broadcast_in_dim", "slice", "reverse", "reduce", "constant"
@@ -26,7 +27,7 @@ def collective_cse(module: Module) -> Module:
             return None
         if node.op == "constant" and node.result.type.nbytes > DEFAULT.search.constant_bytes:
             return None
-        attrs = tuple(sorted((name, _hashable(value)) for name, value in meaning(node.attrs).items()))
+        attrs = tuple(sorted((name, _hashable(value)) for name, value in node.attrs.items()))
         key = (node.op, tuple(node.operands), attrs, node.result.type, node.result.sharding)
         if key in seen and seen[key] in walk.producers:  # not from another region: that may run less often
             return [seen[key]]

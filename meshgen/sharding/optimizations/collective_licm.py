@@ -7,15 +7,13 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import rewired
+from meshgen.ops.classes import ARRANGING, ELEMENTWISE, LOCAL_OPS, LOOPS, MADE, REDUCED_ALIKE
 from meshgen.sharding.optimizations.loops import with_loops_changed
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, MOVES, about, merged_why, with_graph, without_dead
+from meshgen.sharding.optimizations.rewrite import MOVES, about, merged_notes, with_graph, without_dead
 from meshgen.spec import Sharding
 
-_MOVING = (*MOVES, "all_reduce", "reduce_scatter", "broadcast", "fetch_rows", "permute_pairs", "shift")
-_PURE = ELEMENTWISE | {
-    *_MOVING, "all_slice", "broadcast_in_dim", "concatenate", "constant", "dot_general", "dynamic_slice", "iota",
-    "mask_padding", "pad", "process_index", "reduce", "reshape", "reverse", "slice", "to_partial", "transpose",
-}  # fmt: skip
+_MOVING = (*MOVES, *REDUCED_ALIKE, "broadcast", "fetch_rows", "permute_pairs", "shift")
+_PURE = ELEMENTWISE | ARRANGING | MADE | LOOPS | LOCAL_OPS | {*_MOVING, "dynamic_slice", "mask_padding"}
 
 
 @about("while")
@@ -86,5 +84,5 @@ def _leading_to(wanted: Sequence[Node], fixed: Mapping[Value, Node]) -> set[Node
 def _outside(node: Node, same: Mapping[Value, Value]) -> Node:
     """A copy of a node over the values around the loop."""
     results = [replace(value) for value in node.results]
-    attrs = node.attrs | (merged_why([node], "the same in every trip: before the loop") if node.op in _MOVING else {})
-    return replace(node, operands=[same.get(v, v) for v in node.operands], results=results, attrs=attrs)
+    notes = merged_notes([node], "the same in every trip: before the loop") if node.op in _MOVING else node.notes
+    return replace(node, operands=[same.get(v, v) for v in node.operands], results=results, notes=notes)

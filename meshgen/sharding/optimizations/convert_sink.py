@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.ir.graph import Module, Node, Value, is_float
+from meshgen.ops.classes import REDUCED_ALIKE
 from meshgen.sharding.optimizations.rewrite import MOVES, Walk, price, walk
 
 
@@ -17,7 +18,7 @@ def convert_sink(module: Module) -> Module:
 
 
 def _narrow(node: Node, walk: Walk) -> Sequence[Value] | None:
-    if not (node.op in MOVES or (node.op in ("all_reduce", "reduce_scatter") and node.attrs["kind"] in ("max", "min"))):
+    if not (node.op in MOVES or (node.op in REDUCED_ALIKE and node.attrs["kind"] in ("max", "min"))):
         return None
     cast = walk.producers.get(node.operands[0])
     if cast is None or cast.op != "convert":
@@ -31,8 +32,9 @@ def _narrow(node: Node, walk: Walk) -> Sequence[Value] | None:
     like = Value(old.with_shape(node.result.type.shape), source.name, node.result.sharding, node.result.loc)
     if price(node.op, node.attrs, source, like, walk.mesh).ring_bytes == 0:
         return None
-    moved = walk.emit(node.op, [source], node.attrs, like, node.result.sharding, loc=node.loc)
-    return [walk.emit("convert", [moved], cast.attrs, node.result, node.result.sharding, loc=cast.loc)]
+    lies = node.result.sharding
+    moved = walk.emit(node.op, [source], node.attrs, like, lies, loc=node.loc, notes=node.notes)
+    return [walk.emit("convert", [moved], cast.attrs, node.result, lies, loc=cast.loc)]
 
 
 def _keeps_order(old: str, new: str) -> bool:

@@ -16,8 +16,9 @@ from typing import Any
 from meshgen.ccl.halo import Part, RowFetch, rows_moved
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import ELEMENTWISE
 from meshgen.sharding.optimizations.collective_combine import is_light
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, about, merged_why, with_graph
+from meshgen.sharding.optimizations.rewrite import about, merged_notes, with_graph
 
 _MASKS = ELEMENTWISE | {"broadcast_in_dim", "constant", "iota", "pad", "process_index", "slice"}
 
@@ -134,7 +135,7 @@ def _write(message: _Message) -> list[Node]:
     source = tensors[0] if len(tensors) == 1 else emit("concatenate", tensors, sum(tiles), dim=dim)
     counts = [fetch.rows for fetch in message.fetches]
     attrs: dict[str, Any] = {name: first.attrs[name] for name in ("axes", "dim")}
-    attrs |= merged_why(message.members, f"{len(counts)} fetches in one message: its busiest device moves less")
+    notes = merged_notes(message.members, f"{len(counts)} fetches in one message: its busiest device moves less")
     if hull := _hull(message.members, message.fetches):
         result = emit("fetch_rows", [source], hull.rows, **attrs, base=hull.base, step=hull.step, limit=hull.limit)
         starts = [fetch.base - hull.base for fetch in message.fetches]
@@ -145,6 +146,7 @@ def _write(message: _Message) -> list[Node]:
         ends = {name: first.attrs[name] for name in ("base", "step", "limit")}
         result = emit("fetch_rows", [source], sum(counts), **attrs, **ends, parts=parts)
         starts = list(itertools.accumulate(counts, initial=0))[:-1]
+    nodes[-1].notes = notes
     for node, start, count in zip(message.members, starts, counts, strict=True):
         low, high = [0] * result.type.rank, [*result.type.sizes]
         low[dim], high[dim] = start, start + count

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.ir.graph import Module, Node, Value
-from meshgen.sharding.optimizations.rewrite import Walk, about, merged_why, price, price_of, walk
+from meshgen.sharding.optimizations.rewrite import Walk, about, merged_notes, price, price_of, walk
 
 
 @about("all_slice")
@@ -30,5 +30,6 @@ def _exchange(node: Node, walk: Walk) -> Sequence[Value] | None:
         > price_of(inner, walk.mesh).ring_bytes
     ):
         return None  # fewer rows than devices: every block is padded to one
-    attrs |= merged_why([inner, node], "gathered and sliced elsewhere: an exchange")
-    return [walk.emit("all_to_all", inner.operands, attrs, node.result, node.result.sharding, loc=node.loc)]
+    notes = merged_notes([inner, node], "gathered and sliced elsewhere: an exchange")
+    lies = node.result.sharding
+    return [walk.emit("all_to_all", inner.operands, attrs, node.result, lies, loc=node.loc, notes=notes)]

@@ -20,7 +20,7 @@ from meshgen.ir.regions import used_values
 from meshgen.ops.evaluate.common import neutral
 from meshgen.sharding.live import peak_of
 from meshgen.sharding.optimizations.loops import with_loops_changed
-from meshgen.sharding.optimizations.rewrite import about, meaning, merged_why, ops_of, with_graph, without_dead
+from meshgen.sharding.optimizations.rewrite import about, merged_notes, ops_of, with_graph, without_dead
 
 _KINDS = {"add": "sum", "subtract": "sum", "maximum": "max", "minimum": "min", "multiply": "product", "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
 
@@ -120,7 +120,7 @@ def _is_one(start: Value, adds: Sequence[Node], reductions: Sequence[Node], uses
 
 
 def _likeness(reduction: Node) -> tuple[str, dict[str, Any], TensorType]:
-    return reduction.op, meaning(reduction.attrs), reduction.operands[0].type
+    return reduction.op, reduction.attrs, reduction.operands[0].type
 
 
 def _written(loop: Node, sums: Sequence[_Sum]) -> list[Node]:
@@ -144,9 +144,10 @@ def _written(loop: Node, sums: Sequence[_Sum]) -> list[Node]:
         before.append(Node("constant", [], [Value(kind, loc=loop.loc)], {"value": zero}, loop.loc))
         operands[number] = before[-1].result
         results[number] = Value(kind, end.name and f"{end.name}_own", None, end.loc)
-        why = merged_why(each.reductions, "what a loop adds up is reduced once behind it")
+        notes = merged_notes(each.reductions, "what a loop adds up is reduced once behind it")
         made = Value(end.type, loc=reduction.loc)
-        behind.append(Node(reduction.op, [results[number]], [made], meaning(reduction.attrs) | why, reduction.loc))
+        attrs = dict(reduction.attrs)
+        behind.append(Node(reduction.op, [results[number]], [made], attrs, reduction.loc, notes=notes))
         op = "add" if each.adds[0].op == "subtract" else each.adds[0].op
         behind.append(Node(op, [start, made], [end], dict(each.adds[0].attrs), each.adds[0].loc))
     return [*before, replace(loop, operands=operands, results=results, regions=(tested, inside)), *behind]

@@ -22,7 +22,7 @@ from meshgen.ccl.cost import collective_seconds, ring_bytes
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.evaluator import evaluate_node
-from meshgen.sharding.optimizations.rewrite import about, merged_why, price_of, with_graph, without_dead
+from meshgen.sharding.optimizations.rewrite import about, merged_notes, price_of, with_graph, without_dead
 
 _EXACT = ("f32", "f64")  # statistics in narrower types lose more by another order
 
@@ -211,8 +211,9 @@ class _Writer:
         row = self._emit("concatenate", [given, squares], (1, 2 * count), dim=1)
         attrs: dict[str, Any] = {"axes": tuple(pair.first.attrs["axes"]), "dim": 0}
         note = "each device's own mean and squared deviations, in one exchange"
-        attrs |= {"why": note} | merged_why([pair.first, pair.second], note)
         both = self._emit("all_gather", [row], (size, 2 * count), **attrs)
+        notes = merged_notes([pair.first, pair.second], note)
+        self.nodes[-1].notes = notes if notes.why else replace(notes, why=note)
         sums, deviations = (self._columns(both, i * count, count) for i in (0, 1))
         total = self._total(sums)
         self._end(total, pair.first)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from meshgen.errors import Location
 from meshgen.ir.graph import Node, TensorType, Value
-from meshgen.ir.reasons import REASONS
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import bits
-from meshgen.sharding.optimizations.rewrite import merged_why
+from meshgen.sharding.optimizations.rewrite import merged_notes
 
 
 class Writer:
@@ -40,9 +40,10 @@ class Writer:
         joined = self.emit("concatenate", rows, (rows[0].type.sizes[0], sum(r.type.sizes[1] for r in rows)), dim=1)
         height = {"all_gather": count, "reduce_scatter": 1}.get(first.op, joined.type.sizes[0])
         note = f"{len(group)} small {first.op}s in one message: each alone would wait for the links anew"
-        attrs = {name: value for name, value in first.attrs.items() if name not in ("dim", *REASONS)}
-        attrs |= ({} if first.op == "all_reduce" else {"dim": 0}) | {"why": note} | merged_why(group, note)
+        attrs = first.attrs if first.op == "all_reduce" else {**first.attrs, "dim": 0}
         result = self.emit(first.op, [joined], (height, joined.type.sizes[1]), **attrs)
+        notes = merged_notes(group, note)
+        self.nodes[-1].notes = notes if notes.why else replace(notes, why=note)
         ends = itertools.accumulate((row.type.sizes[1] for row in rows), initial=0)
         for node, (start, stop) in zip(group, itertools.pairwise(ends), strict=True):
             self._take_apart(node, self._cut(result, (0, start), (height, stop)), count)

@@ -6,9 +6,10 @@ from collections.abc import Sequence
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
-from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, merged_why, price_of, walk
+from meshgen.ops.classes import RESHARDS
+from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, merged_notes, price_of, walk
 from meshgen.sharding.reshard.plan import ReshardPlan, plan_reshard
-from meshgen.sharding.reshard.problem import PICOSECONDS, TRANSFERS, Cost
+from meshgen.sharding.reshard.problem import PICOSECONDS, Cost
 
 
 def reshard_replan(module: Module) -> Module:
@@ -43,7 +44,7 @@ def _replan(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 def _cost(node: Node, walk: Walk) -> Cost:
     found = price_of(node, walk.mesh)
-    return round(found.seconds * PICOSECONDS), found.ring_bytes, int(node.op in TRANSFERS), 1
+    return round(found.seconds * PICOSECONDS), found.ring_bytes, int(node.op in RESHARDS), 1
 
 
 def _sum(left: Cost, right: Cost) -> Cost:
@@ -53,6 +54,6 @@ def _sum(left: Cost, right: Cost) -> Cost:
 def _write(node: Node, plan: ReshardPlan, chain: list[Node], walk: Walk) -> Sequence[Value]:
     value = chain[-1].operands[0]
     for step in plan.steps:
-        attrs = {**step.attrs, **merged_why(chain[::-1], "a chain planned anew")}
-        value = walk.emit(step.op, [value], attrs, node.result, step.sharding, loc=node.loc)
+        notes = merged_notes(chain[::-1], "a chain planned anew")
+        value = walk.emit(step.op, [value], step.attrs, node.result, step.sharding, loc=node.loc, notes=notes)
     return [value]

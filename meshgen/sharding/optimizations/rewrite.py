@@ -11,24 +11,21 @@ from dataclasses import dataclass, replace
 from functools import wraps
 from typing import Any
 
-from meshgen.ccl.cost import COMMUNICATIONS, LOCAL_OPS, ring_bytes, seconds_of
+from meshgen.ccl.cost import COMMUNICATIONS, ring_bytes, seconds_of
 from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, TensorType, Value
-from meshgen.ir.op_names import BETWEEN_MESHES
-from meshgen.ir.reasons import REASONS
+from meshgen.ir.notes import NO_NOTES, Notes
 from meshgen.ir.regions import used_values
 from meshgen.mesh import Mesh
-from meshgen.ops.op import Trait
-from meshgen.ops.registry import with_trait
+from meshgen.ops.classes import AWAITED, LOCAL_OPS, REDUCED_ALIKE
 from meshgen.ops.uniform import Varying
 from meshgen.spec import Sharding
 
 MOVES = ("all_gather", "all_to_all", "permute", "retile", "update_halo")  # they move data and compute nothing
-SHARDING_OPS = ("all_reduce", "reduce_scatter", *MOVES, *LOCAL_OPS)
-ELEMENTWISE = with_trait(Trait.ELEMENTWISE)
+SHARDING_OPS = (*REDUCED_ALIKE, *MOVES, *LOCAL_OPS)
 _COMMUNICATES = frozenset(COMMUNICATIONS)
 Run = Callable[[Module], Module]
-_EFFECTS = ("send", "recv", *BETWEEN_MESHES, "rng_bit_generator")
+_EFFECTS = AWAITED | {"rng_bit_generator"}
 
 
 @dataclass(frozen=True)
@@ -76,18 +73,11 @@ def total_bytes(graph: Graph, mesh: Mesh) -> int:
     return inner + sum(price_of(node, mesh).ring_bytes for node in graph.nodes if node.op in _COMMUNICATES)
 
 
-def meaning(attrs: Mapping[str, Any]) -> dict[str, Any]:
-    """Attributes without the reason, which changes nothing."""
-    return {name: value for name, value in attrs.items() if name not in REASONS}
-
-
-def merged_why(nodes: Sequence[Node], note: str) -> dict[str, Any]:
+def merged_notes(nodes: Sequence[Node], note: str) -> Notes:
     """The reasons of nodes that became one, what was done, and the edges that all of them serve."""
-    reasons = list(dict.fromkeys(str(node.attrs["why"]) for node in nodes if node.attrs.get("why")))
-    edges = tuple(dict.fromkeys(edge for node in nodes for edge in node.attrs.get("edges", ())))
-    text = "; and ".join(reasons)
-    why = {"why": text if text.endswith(f"[{note}]") else f"{text} [{note}]"} if reasons else {}
-    return why | ({"edges": edges} if edges else {})
+    text = "; and ".join(dict.fromkeys(node.notes.why for node in nodes if node.notes.why))
+    edges = tuple(dict.fromkeys(edge for node in nodes for edge in node.notes.edges))
+    return Notes(f"{text} [{note}]" if text and not text.endswith(f"[{note}]") else text, edges)
 
 
 class Walk:
@@ -150,10 +140,10 @@ class Walk:
                     left.append(made)
 
     def emit(self, op: str, operands: Sequence[Value], attrs: Mapping[str, Any], like: Value,
-             sharding: Sharding | None, *, loc: Location | None = None) -> Value:  # fmt: skip
+             sharding: Sharding | None, *, loc: Location | None = None, notes: Notes = NO_NOTES) -> Value:  # fmt: skip
         """Append a node before the one in hand; its result has the type, name and place of `like`."""
         result = Value(like.type, like.name, sharding, like.loc)
-        node = Node(op, list(operands), [result], dict(attrs), loc)
+        node = Node(op, list(operands), [result], dict(attrs), loc, notes=notes)
         if op not in SHARDING_OPS and sharding is not None:
             node.sharding = NodeSharding(tuple(_known(v) for v in operands), (sharding,), sharding.dims)
         self._nodes.append(node)

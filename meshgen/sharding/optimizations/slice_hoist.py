@@ -13,7 +13,8 @@ from dataclasses import replace
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.regions import used_values
 from meshgen.mesh import Mesh, overlaps
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, about, is_bound, with_graph
+from meshgen.ops.classes import ELEMENTWISE
+from meshgen.sharding.optimizations.rewrite import about, is_bound, with_graph
 from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, tile_of
 from meshgen.spec import Sharding
 
@@ -90,9 +91,11 @@ def _swap_locally(node: Node, cut: Node, mesh: Mesh) -> tuple[Node, list[Node]]:
     for value, dim in zip(node.operands, loop.operands, strict=True):
         if dim is not None and (value, dim) not in made:
             tile = Value(tile_of(value.type, dim, count), value.name, None, value.loc)
-            made[value, dim] = Node("all_slice", [value], [tile], {**cut.attrs, "dim": dim}, cut.loc)
+            attrs = {**cut.attrs, "dim": dim}
+            made[value, dim] = Node("all_slice", [value], [tile], attrs, cut.loc, notes=cut.notes)
         operands.append(value if dim is None else made[value, dim].result)
-    return Node(node.op, operands, [cut.result], dict(attrs_on_tiles(node, loop, count)), node.loc), list(made.values())
+    attrs = dict(attrs_on_tiles(node, loop, count))
+    return Node(node.op, operands, [cut.result], attrs, node.loc, notes=node.notes), list(made.values())
 
 
 def _is_free(sharding: Sharding, result: Sharding, cut: Node) -> bool:
@@ -109,15 +112,14 @@ def _swap(node: Node, cut: Node) -> tuple[Node, list[Node]]:
     operands = [made[value].result if value in made else value for value in node.operands]
     result = cut.result
     lies = NodeSharding(tuple(_lies(v) for v in operands), (_lies(result),), _lies(result).dims)
-    attrs = dict(node.attrs)
-    return Node(node.op, operands, [result], attrs, node.loc, lies), list(made.values())
+    return Node(node.op, operands, [result], dict(node.attrs), node.loc, lies, notes=node.notes), list(made.values())
 
 
 def _slice(value: Value, cut: Node) -> Node:
     sharding, axes, dim = _lies(value), tuple(cut.attrs["axes"]), cut.attrs["dim"]
     dims = tuple(old + axes if d == dim else old for d, old in enumerate(sharding.dims))
     result = Value(value.type, value.name, Sharding(dims, sharding.partial), value.loc)
-    return Node("all_slice", [value], [result], dict(cut.attrs), cut.loc)
+    return Node("all_slice", [value], [result], dict(cut.attrs), cut.loc, notes=cut.notes)
 
 
 def _lies(value: Value) -> Sharding:

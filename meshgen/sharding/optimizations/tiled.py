@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 
 from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.ops.classes import ARRANGING, ELEMENTWISE, LOOPS
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.registry import rule_of
-from meshgen.sharding.optimizations.rewrite import ELEMENTWISE, Walk
+from meshgen.sharding.optimizations.rewrite import Walk
 
-_LAYOUT = ("broadcast_in_dim", "concatenate", "pad", "reshape", "reverse", "slice", "transpose")
-TILED = ELEMENTWISE | {*_LAYOUT, "dot_general", "reduce"}  # attributes say nothing of dims that are cut, but of a slice
+TILED = ELEMENTWISE | ARRANGING | LOOPS  # attributes say nothing of dims that are cut, but of a slice
 
 
 @dataclass(frozen=True)

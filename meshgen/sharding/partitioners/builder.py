@@ -10,6 +10,7 @@ import numpy as np
 
 from meshgen.errors import Location
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value, is_complex, is_inexact
+from meshgen.ir.notes import NO_NOTES, Notes
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.rules.rule import picked_kind
@@ -39,9 +40,11 @@ class LocalBuilder:
         types: Sequence[TensorType],
         attrs: dict[str, Any],
         regions: tuple[Graph, ...] = (),
+        notes: Notes = NO_NOTES,
     ) -> list[Value]:
         """Append a node; returns its results."""
-        node = Node(op, list(operands), [Value(t, loc=self.loc) for t in types], attrs, self.loc, None, regions)
+        results = [Value(t, loc=self.loc) for t in types]
+        node = Node(op, list(operands), results, attrs, self.loc, None, regions, notes=notes)
         self.graph.nodes.append(node)
         if op == "constant":
             self.constants[node.result] = attrs["value"]
@@ -50,6 +53,10 @@ class LocalBuilder:
     def emit(self, op: str, operands: Sequence[Value], result: TensorType, **attrs: Any) -> Value:
         """Append a node with one result; returns it."""
         return self.emit_all(op, operands, [result], attrs)[0]
+
+    def communicate(self, op: str, operand: Value, result: TensorType, why: str, /, **attrs: Any) -> Value:
+        """Append a collective, and the reason for it; returns its result."""
+        return self.emit_all(op, [operand], [result], attrs, notes=Notes(why))[0]
 
     def elementwise(self, op: str, *operands: Value) -> Value:
         """An op whose result has the type of its last operand."""

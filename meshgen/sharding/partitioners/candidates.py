@@ -48,14 +48,14 @@ def _reshaped(builder: LocalBuilder, value: Value, shape: tuple[int, ...]) -> Va
 def _gathered(builder: LocalBuilder, value: Value, dim: int, axes: tuple[str, ...], why: str) -> Value:
     count = builder.mesh.group_size(axes)
     full = value.type.with_shape(size * count if d == dim else size for d, size in enumerate(value.type.sizes))
-    return builder.emit("all_gather", [value], full, axes=axes, dim=dim, why=why)
+    return builder.communicate("all_gather", value, full, why, axes=axes, dim=dim)
 
 
 def _exchanged(builder: LocalBuilder, value: Value, axes: tuple[str, ...], why: str) -> Value:
     """The candidates of all devices for the device's share of the rows."""
     (rows, width), count = value.type.sizes, builder.mesh.group_size(axes)
     kind = value.type.with_shape((-(-rows // count), width * count))  # rows come out even: rounded up as shares are
-    return builder.emit("all_to_all", [value], kind, axes=axes, split_dim=0, concat_dim=1, why=why)
+    return builder.communicate("all_to_all", value, kind, why, axes=axes, split_dim=0, concat_dim=1)
 
 
 def _padded(builder: LocalBuilder, value: Value, rows: int) -> Value:

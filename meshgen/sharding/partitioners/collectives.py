@@ -12,13 +12,13 @@ from meshgen.ccl.exchange import summand_axes
 from meshgen.ir.axis_parts import NO_DIVISION, AxisParts, merged
 from meshgen.ir.graph import Value
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import REDUCING
 from meshgen.sharding.partitioners.local_moves import cut_locally
 from meshgen.sharding.partitioners.registry import Site, lies, partitioner
 from meshgen.spec import Sharding
 
 _GATHERS = {"all_gather": "dim", "all_to_all": "concat_dim"}  # the attribute with the dim that loses the axes
 _SPLITS = {"all_slice": "dim", "reduce_scatter": "dim", "all_to_all": "split_dim"}  # ... that gets them
-_REDUCES = ("all_reduce", "reduce_scatter")
 _IN_PLACE = ("all_reduce", "to_partial")  # element by element, so tiles may be of any sizes
 
 
@@ -87,7 +87,7 @@ def _check(site: Site, axes: tuple[str, ...]) -> None:
     reached = all(
         [
             op not in _GATHERS or _drop(layout.dims, attrs[_GATHERS[op]], moved),
-            op not in _REDUCES or _reduce(layout.partial, moved, attrs["kind"], site.mesh),
+            op not in REDUCING or _reduce(layout.partial, moved, attrs["kind"], site.mesh),
             op != "to_partial" or _add_partial(layout.partial, moved, attrs["kind"], site.mesh),
         ]
     )

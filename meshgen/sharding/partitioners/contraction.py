@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from meshgen.ir.graph import TensorType, Value
+from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.rules.rule import reduction_kind
 from meshgen.ops.rules.windowed import summed_dims
 from meshgen.sharding.partitioners.builder import Scalar
@@ -37,8 +38,7 @@ def _is_neutral(site: Site, init: Value, fill: Scalar) -> bool:
 @partitioner("dot_general")
 def dot_general(site: Site) -> list[Value]:
     """Both operands are masked along an unevenly split contraction: 0 times a NaN in the padding would be NaN."""
-    attrs = site.node.attrs
-    return site.clone([_contracted(site, 0, attrs["lhs_contract"]), _contracted(site, 1, attrs["rhs_contract"])])
+    return site.clone([_contracted(site, side, dims) for side, dims in enumerate(DotDims.of(site.node).contract)])
 
 
 @partitioner("convolution")

@@ -117,7 +117,7 @@ def _fetched(builder: LocalBuilder, part: _Part, plan: RowFetch, axes: tuple[str
     attrs: dict[str, Any] = {"axes": axes, "dim": dim, "base": fetch.base, "step": fetch.step, "limit": fetch.limit}
     shape = [fetch.rows if d == dim else size for d, size in enumerate(value.type.sizes)]
     if not fetch.is_identity():
-        value = builder.emit("fetch_rows", [value], value.type.with_shape(shape), **attrs, why=why)
+        value = builder.communicate("fetch_rows", value, value.type.with_shape(shape), why, **attrs)
     if fetch.rows == plan.rows:
         return value
     before, after = (

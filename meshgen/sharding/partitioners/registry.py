@@ -39,9 +39,10 @@ class Site:
 
     def clone(self, operands: list[Value] | None = None, **attrs: Any) -> list[Value]:
         """The same op on a device, with some attributes changed."""
-        kept = {name: value for name, value in self.node.attrs.items() if name != "sharding_option"}
-        operands = self.operands if operands is None else operands
-        return self.builder.emit_all(self.node.op, operands, self.local_types(), {**kept, **attrs}, self.node.regions)
+        node, operands = self.node, self.operands if operands is None else operands
+        return self.builder.emit_all(
+            node.op, operands, self.local_types(), {**node.attrs, **attrs}, node.regions, node.notes
+        )
 
     def why(self, need: str) -> str:
         """The reason of a collective that the node itself needs: what for, and who split the dim."""

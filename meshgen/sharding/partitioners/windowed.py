@@ -92,8 +92,8 @@ def _roll(site: Site, dim: int, axes: tuple[str, ...]) -> Value | None:
     size = source.type.sizes[dim]
     tile = given[0].type.sizes[dim]
     attrs: dict[str, Any] = {"axes": axes, "dim": dim, "base": by, "step": tile, "limit": size, "wrap": True}
-    attrs["why"] = site.why(f"its rows rotated by {by} of {size} along dim {dim}")
-    return site.builder.emit("fetch_rows", [given[0]], given[0].type, **attrs)
+    why = site.why(f"its rows rotated by {by} of {size} along dim {dim}")
+    return site.builder.communicate("fetch_rows", given[0], given[0].type, why, **attrs)
 
 
 @partitioner("reduce_window")
@@ -151,14 +151,14 @@ def fetch(
     """
     dim, plan = window.dim, _plan(site, window, axes, total).reduced()
     why = site.why(f"rows of other tiles along dim {dim}")
-    attrs: dict[str, Any] = {"axes": axes, "dim": dim, "base": plan.base, "step": plan.step, "limit": plan.limit, "why": why}  # fmt: skip
+    attrs: dict[str, Any] = {"axes": axes, "dim": dim, "base": plan.base, "step": plan.step, "limit": plan.limit}  # fmt: skip
     if plan.divisor != 1:
         attrs["divisor"] = plan.divisor
     shape = [plan.rows if d == dim else s for d, s in enumerate(value.type.sizes)]
     if (joined := from_parts(site, value, window, plan, why)) is not None:
         value = joined
     elif not plan.is_identity():
-        value = site.builder.emit("fetch_rows", [value], value.type.with_shape(shape), **attrs)
+        value = site.builder.communicate("fetch_rows", value, value.type.with_shape(shape), why, **attrs)
     if fill is None or not plan.has_padding():
         return value
     builder = site.builder

@@ -11,6 +11,7 @@ from meshgen.ir.manual import is_open
 from meshgen.ir.op_names import CONTROL
 from meshgen.mesh import Mesh
 from meshgen.sharding.propagation.axes import Decision
+from meshgen.sharding.propagation.control import MANUAL_ENDS
 from meshgen.sharding.propagation.groups import of_members
 from meshgen.sharding.propagation.labels import Label
 from meshgen.sharding.propagation.sites import Site
@@ -35,7 +36,7 @@ def annotated(solved: Solved) -> Module:
         option = tuple(parts.merge(solved.orders[site].get(f, ())) for f in range(len(site.rule.factors)))
         why = tuple(_reason(site, axis, decisions[axis], number) for axis in labels if _uses(labels[axis]))
         operands, results = (tuple(_as_wished(site, s, parts) for s in side) for side in (operands, results))
-        if site.node.op in ("manual_operand", "manual_result"):  # axes of size 1 that the user wrote are manual, too
+        if site.node.op in MANUAL_ENDS:  # axes of size 1 that the user wrote are manual, too
             results = tuple(free_part(result, site.manual) for result in results)
         if site.node.op == "manual_result":
             results = (joined(site.node.attrs["manual"], *results),)
@@ -98,9 +99,7 @@ def _as_wished(site: Site, sharding: Sharding, parts: AxisParts) -> Sharding:
     if asked is None or asked.rank != sharding.rank:  # the turn beside what is received is not what was asked for
         return sharding
     if site.misfits:
-        is_kept = (
-            site.wish is not None and site.wish.required and site.node.op not in ("manual_operand", "manual_result")
-        )
+        is_kept = site.wish is not None and site.wish.required and site.node.op not in MANUAL_ENDS
         return asked if is_kept else sharding
 
     def plain(refs: Sequence[str]) -> list[str]:

@@ -15,6 +15,7 @@ import numpy as np
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Value
+from meshgen.sharding.propagation.control import MANUAL_ENDS
 from meshgen.sharding.propagation.eliminate import Table, cheapest
 from meshgen.sharding.propagation.labels import Label, asked_face, asks_use, is_as_asked
 from meshgen.sharding.propagation.sites import Site
@@ -22,7 +23,7 @@ from meshgen.sharding.propagation.states import Link, State
 from meshgen.sharding.window_fetches import rows_moved
 
 # Where a value must be whole unless the user asked for a partial one.
-ENDS = ("input", "output", "decision", "manual_operand", "manual_result")
+ENDS = ("input", "output", "decision", *MANUAL_ENDS)
 
 
 @dataclass(frozen=True)

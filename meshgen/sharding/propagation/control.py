@@ -16,11 +16,12 @@ from meshgen.ir.canonical import canonical_order
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.manual import is_open
-from meshgen.ir.op_names import ANNOTATIONS
+from meshgen.ir.op_names import ANNOTATIONS, BRANCHES
 from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, letters, rule
 from meshgen.sharding.propagation.tiles import joined
 from meshgen.spec import Sharding
 
+MANUAL_ENDS = ("manual_operand", "manual_result")
 # Sites that are no operation: they only tie values, or stand for the ends of the program.
 PSEUDO_OPS = (
     "input",
@@ -30,8 +31,7 @@ PSEUDO_OPS = (
     "branch_argument",
     "branch_result",
     "decision",
-    "manual_operand",
-    "manual_result",
+    *MANUAL_ENDS,
 )
 
 
@@ -50,7 +50,7 @@ def flatten(graph: Graph, times: float, manual: tuple[str, ...] = ()) -> list[Fl
     for node in canonical_order(graph):
         if node.op == "while":
             found += _loop(node, times, trip_count(node, producers) or DEFAULT.propagation.unknown_trips, manual)
-        elif node.op in ("case", "if"):
+        elif node.op in BRANCHES:
             found += _branches(node, times, manual)
         elif node.op == "manual":
             found += _manual(node, times, manual)

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 
 from meshgen.ir.graph import Value
 from meshgen.ops.rules.rule import Linear
+from meshgen.sharding.propagation.control import MANUAL_ENDS
 from meshgen.sharding.propagation.reach import Covered, Origins, fits, picks_of, usable_factor
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import Link, State, state_of
@@ -76,7 +77,7 @@ def whole_label(site: Site) -> Label:
 def _manual_label(site: Site, axis: str) -> Label:
     """Along a manual axis a body is whole; what its ends take and give outside lies as they declare."""
     operands, results = (None,) * len(site.node.operands), (None,) * len(site.node.results)
-    if site.wish is None or site.node.op not in ("manual_operand", "manual_result"):
+    if site.wish is None or site.node.op not in MANUAL_ENDS:
         return Label(None, None, operands, results)
     said = state_of(site.wish.sharding, axis)
     return Label(None, None, (said,), results) if site.asks_operand else Label(None, None, operands, (said,))

@@ -18,7 +18,7 @@ from meshgen.mesh import Mesh, split_ref
 from meshgen.ops.flops import node_flops
 from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Rule
-from meshgen.sharding.propagation.control import PSEUDO_OPS, Flat, flatten, identity_rule
+from meshgen.sharding.propagation.control import MANUAL_ENDS, PSEUDO_OPS, Flat, flatten, identity_rule
 from meshgen.sharding.propagation.groups import joined_groups, wish_of_group
 from meshgen.sharding.propagation.tiles import body_rule, end_rule
 from meshgen.sharding.window_fetches import turn
@@ -26,7 +26,7 @@ from meshgen.spec import Sharding, fit
 
 FREE_OPS = ("constant", "iota", "broadcast_in_dim", "reshape", "transpose", "slice", "pad")  # indices of what uses them
 
-_WISHING = ("annotate", "manual_operand", "manual_result")  # with the wish in their attributes
+_WISHING = ("annotate", *MANUAL_ENDS)  # with the wish in their attributes
 
 
 @dataclass(eq=False)
@@ -88,7 +88,7 @@ def _asks_operand(node: Node) -> bool:
 
 
 def _rule(node: Node) -> Rule:
-    if node.op in ("manual_operand", "manual_result") and node.operands and node.results:
+    if node.op in MANUAL_ENDS and node.operands and node.results:
         return end_rule(node)
     return identity_rule(node) if node.op in PSEUDO_OPS else body_rule(node)
 
@@ -193,7 +193,7 @@ def _padded(wishes: Sequence[Annotation | None], sites: list[Node]) -> list[Anno
 
 def wish_of(node: Node) -> Annotation | None:
     """What a node itself says of its value."""
-    if hint := node.attrs.get("hint"):  # how a value lies on the other mesh between which it crosses
+    if hint := node.notes.hint:  # how a value lies on the other mesh between which it crosses
         return Annotation(hint, False, (), node.loc)
     if node.op not in _WISHING or "sharding" not in node.attrs:
         return None
@@ -211,7 +211,7 @@ def _faults(wish: Annotation, value: Value, loc: Location | None, mesh: Mesh) ->
 
 def _option(node: Node, faults: list[Diagnostic], parts: AxisParts) -> tuple[tuple[str, ...], ...] | None:
     """The user's axes per loop, checked, in terms of the parts; those of one device split nothing and are left out."""
-    option = node.attrs.get("sharding_option")
+    option = node.option
     if option is None:
         return None
     loops = len(rule_of(node).factors)

@@ -83,7 +83,7 @@ def _named_axes(module: Module, *, only_options: bool) -> list[str]:
     That matters where parts do not nest: options must be kept as they are, then what most annotations name goes first.
     """
     nodes = [node for node, *_ in flatten(module.graph, 1.0)]
-    lists = [tuple(axes) for node in nodes for axes in node.attrs.get("sharding_option", ())]
+    lists = [tuple(axes) for node in nodes for axes in node.option or ()]
     options = Counter(axis for axes in lists for axis in merge(axes, module.mesh))
     wishes = [wish for wish in [*module.in_annotations, *module.out_annotations, *map(wish_of, nodes)] if wish]
     required, hinted = Counter[str](), Counter[str]()

@@ -12,7 +12,8 @@ from collections.abc import Sequence
 
 from meshgen.ir.graph import Node
 from meshgen.mesh import split_ref
-from meshgen.ops.registry import may_be_in_bodies, rule_of
+from meshgen.ops.classes import ON_RANKS
+from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Linear, Rule, letters, rule
 from meshgen.spec import Sharding
 
@@ -46,7 +47,7 @@ def end_rule(node: Node) -> Rule:
 
 def body_rule(node: Node) -> Rule:
     """The rule of a node of a body: that of its op, of a collective the dims that it leaves in place."""
-    if not may_be_in_bodies(node.op) and node.op != "process_index":
+    if node.op not in ON_RANKS:
         return rule_of(node)
     if not node.operands:
         return rule("-> ()", [], [node.result.type])

@@ -17,8 +17,9 @@ from meshgen.ir.axis_parts import AxisParts, merged
 from meshgen.ir.graph import DTYPES, TensorType
 from meshgen.ir.symbols import Expr, expressions
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import RESHARDS
 from meshgen.sharding.reshard.bounds import Bounds
-from meshgen.sharding.reshard.problem import PICOSECONDS, TRANSFERS, Cost, Problem
+from meshgen.sharding.reshard.problem import PICOSECONDS, Cost, Problem
 from meshgen.sharding.reshard.search import Path, cheapest, straight, without
 from meshgen.spec import Sharding
 
@@ -59,7 +60,7 @@ class ReshardPlan:
     @property
     def cost(self) -> Cost:
         """What plans are compared by."""
-        transfers = sum(step.op in TRANSFERS for step in self.steps)
+        transfers = sum(step.op in RESHARDS for step in self.steps)
         return round(self.seconds * PICOSECONDS), self.ring_bytes, transfers, len(self.steps)
 
 

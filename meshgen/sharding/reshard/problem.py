@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 from meshgen.ccl.cost import ring_bytes, seconds_of
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import RESHARDS
 from meshgen.spec import Sharding
 
 PICOSECONDS = 1e12  # times are compared as whole numbers
-TRANSFERS = ("permute", "retile", "update_halo")  # grouped sends and receives
 Cost = tuple[int, int, int, int]  # picoseconds, bytes, grouped sends and receives, steps
 
 
@@ -104,4 +104,4 @@ class Problem:
     def cost(self, source: Sharding, move: Move) -> Cost:
         """What the search adds up."""
         seconds, moved = self.price(source, move)
-        return round(seconds * PICOSECONDS), moved, int(bool(moved) and move.op in TRANSFERS), 1
+        return round(seconds * PICOSECONDS), moved, int(bool(moved) and move.op in RESHARDS), 1

@@ -14,11 +14,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any, NamedTuple
 
-from meshgen.ccl.cost import LOCAL_OPS, transfer_of
+from meshgen.ccl.cost import transfer_of
 from meshgen.cost_model.model import DEFAULT
+from meshgen.ops.classes import LOCAL_OPS, RESHARDS
 from meshgen.sharding.reshard.bounds import Bounds
 from meshgen.sharding.reshard.moves import missing_summands, moved_summands, moves, predecessors, transfer
-from meshgen.sharding.reshard.problem import PICOSECONDS, TRANSFERS, Cost, Move, Problem, is_plain
+from meshgen.sharding.reshard.problem import PICOSECONDS, Cost, Move, Problem, is_plain
 from meshgen.spec import Sharding
 
 Path = tuple[Move, ...]
@@ -63,7 +64,7 @@ def cheapest(problem: Problem, start: Sharding) -> Path:
     first = straight(problem, start)
     search = _Search(problem, bounds, start, _path_cost(problem, start, first), first)
     path = search.run()
-    packing = sum(max(transfer_of(m.op, m.attrs, problem.mesh).peers - 2, 0) for m in path if m.op in TRANSFERS)
+    packing = sum(max(transfer_of(m.op, m.attrs, problem.mesh).peers - 2, 0) for m in path if m.op in RESHARDS)
     if not packing:
         return path
     time, moved, *_ = _path_cost(problem, start, path)
@@ -183,7 +184,7 @@ class _Search:
         """What a move costs at least, found faster than what it costs."""
         if move.op in LOCAL_OPS or not self.bounds.elements:
             return 0, 0, 0, 1
-        if move.op not in TRANSFERS:
+        if move.op not in RESHARDS:
             return self._latency, 0, 0, 1
         received = self.bounds.received(state, move.sharding)
         seconds = self.problem.latency + received / self.problem.bandwidth if received else 0

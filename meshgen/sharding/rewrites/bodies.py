@@ -6,7 +6,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node
-from meshgen.ir.op_names import CONTROL
+from meshgen.ir.regions import flow_regions
 
 Rewrite = Callable[[Graph], Graph | None]
 
@@ -15,7 +15,7 @@ def in_bodies(graph: Graph, rewrite: Rewrite) -> Graph | None:
     """The graph with the regions of its loops and branches rewritten; None where none was."""
     changed: dict[Node, Node] = {}
     for node in graph.nodes:
-        found = [rewrite(region) for region in node.regions] if node.op in CONTROL else []
+        found = [rewrite(region) for region in flow_regions(node)]
         if any(found):
             regions = tuple(new or old for new, old in zip(found, node.regions, strict=True))
             changed[node] = replace(node, regions=regions)

@@ -57,7 +57,7 @@ class _Writer:
         return value
 
     def write(self, node: Node) -> None:
-        if "sharding_option" not in node.attrs and not node.regions and self._deferred(node):
+        if node.option is None and not node.regions and self._deferred(node):
             return
         for value in (*node.operands, *captured(node)):
             self.plain(value)

@@ -15,13 +15,9 @@ import numpy as np
 
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.spread import stored_bytes
-from meshgen.ops.op import Trait
-from meshgen.ops.registry import with_trait
+from meshgen.ops.classes import ARRANGING, ELEMENTWISE, LOOPS
 
-_PURE = with_trait(Trait.ELEMENTWISE) | {
-    "broadcast_in_dim", "concatenate", "constant", "dot_general", "dynamic_slice", "gather", "iota",
-    "pad", "reduce", "reshape", "reverse", "slice", "transpose",
-}  # fmt: skip
+_PURE = ELEMENTWISE | ARRANGING | LOOPS | {"constant", "iota", "dynamic_slice", "gather"}
 
 
 def cse(module: Module) -> Module:

@@ -20,7 +20,7 @@ def fold_identities(graph: Graph) -> Graph | None:
     now: dict[Value, Value] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
-        source = _same(node, producers) if "sharding_option" not in node.attrs else None
+        source = _same(node, producers) if node.option is None else None
         if source is not None and node.result not in outputs:
             now[node.result] = now.get(source, source)
             continue

@@ -133,7 +133,7 @@ class _Finder:
 
 def walked(node: Node) -> list[tuple[Dim, int | None]]:
     """Every dim of an op's operands and results with the loop that walks it row by row or sums over it; None where none has it alone."""
-    if node.op not in (*CARRIERS, *ALONG_OTHERS, "slice", "pad") or "sharding_option" in node.attrs:
+    if node.op not in (*CARRIERS, *ALONG_OTHERS, "slice", "pad") or node.option is not None:
         return []
     rule = rule_of(node)
     kinds = ("parallel", "reduce") if node.op in CARRIERS else ("parallel",)

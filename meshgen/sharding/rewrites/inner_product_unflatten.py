@@ -28,7 +28,7 @@ def inner_product_unflatten(graph: Graph, outer: Mapping[Value, Node] | None = N
 
 
 def _rewritten(node: Node, producers: Mapping[Value, Node]) -> Node:
-    if node.op != "dot_general" or node.result.type.rank or "sharding_option" in node.attrs:
+    if node.op != "dot_general" or node.result.type.rank or node.option is not None:
         return node
     makers = [producers.get(value) for value in node.operands]
     if any(made is None or made.op != "reshape" for made in makers):

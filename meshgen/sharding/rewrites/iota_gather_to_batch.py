@@ -52,7 +52,7 @@ def _by_batch(node: Node, producers: _Producers) -> list[Node]:
     """The node, or what looks up or writes the same by batch."""
     names = _NAMES.get(node.op)
     place = (len(node.operands) - 1) // 2 if node.op == "scatter" else 1
-    join = producers.get(node.operands[place]) if names and "sharding_option" not in node.attrs else None
+    join = producers.get(node.operands[place]) if names and node.option is None else None
     dim = node.attrs.get("index_vector_dim")
     if names is None or join is None or join.op != "concatenate" or join.attrs["dim"] != dim:
         return [node]

@@ -40,7 +40,7 @@ def pad_sum_to_concatenate(graph: Graph) -> Graph | None:
     producers, rows = graph.producers(), dict[Value, _Rows]()
     nodes: list[Node] = []
     for node in graph.nodes:
-        found = _rows(node, rows, producers) if "sharding_option" not in node.attrs else None
+        found = _rows(node, rows, producers) if node.option is None else None
         if found:
             rows[node.result] = found
             if len(found.parts) > 1 and found.fills(node.result.type.sizes[found.dim]):

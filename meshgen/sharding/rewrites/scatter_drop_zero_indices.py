@@ -33,7 +33,7 @@ def scatter_drop_zero_indices(graph: Graph) -> Graph | None:
 
 def _without_zeros(node: Node, producers: _Producers) -> list[Node]:
     """The node, or slices of its index vectors and what scatters at them."""
-    if node.op != "scatter" or "sharding_option" in node.attrs:  # that counts the loops of the node as it stands
+    if node.op != "scatter" or node.option is not None:  # that counts the loops of the node as it stands
         return [node]
     attrs, place = node.attrs, len(node.operands) // 2
     indices, dim = node.operands[place], attrs["index_vector_dim"]

@@ -52,11 +52,11 @@ class _Writer:
         if node is None or node.op != "concatenate" or value in self._outputs or value in self._inner:
             return False
         users = self._uses[value]
-        return "sharding_option" not in node.attrs and bool(users) and all(self._is_slice(user) for user, _ in users)
+        return node.option is None and bool(users) and all(self._is_slice(user) for user, _ in users)
 
     def _is_slice(self, node: Node) -> bool:
         """A slice, or a join of slices that is itself cut up again."""
-        is_plain = node.op == "slice" and set(node.attrs["stride"]) == {1} and "sharding_option" not in node.attrs
+        is_plain = node.op == "slice" and set(node.attrs["stride"]) == {1} and node.option is None
         return is_plain or (node.op == "concatenate" and self.is_cut_join(node.result))
 
     def cut(self, value: Value, cut: _Cut, like: Node) -> Value:

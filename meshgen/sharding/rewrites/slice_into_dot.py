@@ -11,6 +11,7 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
+from meshgen.ops.dot_dims import DotDims
 
 
 def slice_into_dot(graph: Graph) -> Graph | None:
@@ -18,7 +19,7 @@ def slice_into_dot(graph: Graph) -> Graph | None:
     uses, outputs = graph.uses(), {*graph.outputs, *(value for node in graph.nodes for value in captured(node))}
     moved: dict[Value, tuple[int, int]] = {}  # result of a dot -> (operand, dim) that its slices cut
     for node in graph.nodes:
-        is_free = node.op == "dot_general" and "sharding_option" not in node.attrs and node.result not in outputs
+        is_free = node.op == "dot_general" and node.option is None and node.result not in outputs
         if is_free and (place := _cut_place(node, [user for user, _ in uses[node.result]])):
             moved[node.result] = place
     if not moved:
@@ -34,14 +35,9 @@ def _cut_place(node: Node, users: list[Node]) -> tuple[int, int] | None:
     cuts = [_cut_dims(user) for user in users]
     if len(cuts[0]) != 1 or any(cut != cuts[0] for cut in cuts):
         return None
-    (dim,), attrs = cuts[0], node.attrs
-    free = [
-        (number, d)
-        for number, side in enumerate(("lhs", "rhs"))
-        for d in range(node.operands[number].type.rank)
-        if d not in attrs[f"{side}_batch"] and d not in attrs[f"{side}_contract"]
-    ]
-    batch = len(attrs["lhs_batch"])
+    (dim,), dims = cuts[0], DotDims.of(node)
+    free = [(number, d) for number, side in enumerate(dims.free) for d in side]
+    batch = len(dims.batch[0])
     return free[dim - batch] if dim >= batch else None
 
 

@@ -32,7 +32,7 @@ def _pad(node: Node, producers: dict[Value, Node], amounts: dict[str, tuple[int,
 def _amounts(node: Node, producers: dict[Value, Node]) -> dict[str, tuple[int, ...]] | None:
     """The padding that makes the slice of a pad from the pad's operand; None if the node is no such slice."""
     pad = producers.get(node.operands[0]) if node.op == "slice" else None
-    options = "sharding_option" in node.attrs or (pad is not None and "sharding_option" in pad.attrs)
+    options = node.option is not None or (pad is not None and pad.option is not None)
     if pad is None or pad.op != "pad" or options or any(pad.attrs["interior"]) or set(node.attrs["stride"]) != {1}:
         return None
     sizes = pad.operands[0].type.sizes

@@ -98,7 +98,7 @@ class _Rewrite:
 
     def _is_cut_join(self, node: Node) -> bool:
         """Whether a concatenation along a split dim joins rows that are cut or framed, and is no mere rotation."""
-        if node.op != "concatenate" or "sharding_option" in node.attrs:
+        if node.op != "concatenate" or node.option is not None:
             return False
         dim = node.attrs["dim"]
         count, whole = self._parts(node.result, dim), self._frame(node.result)[dim]

@@ -16,6 +16,7 @@ from meshgen.ir.regions import used_by
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 from meshgen.testing.generators.bodies import Body, depth_of
+from meshgen.testing.generators.elementwise import smooth
 from meshgen.testing.generators.shardings import open_body
 from meshgen.testing.generators.writer import MAX_ELEMENTS, Variety, Writer, changed, floats
 
@@ -67,11 +68,8 @@ def elementwise(tiles: Tiles) -> None:
     if value := tiles.pick():
         alike = [v for v in tiles.varies if v.type == value.type]
         other = tiles.writer.one_of(alike)
-        ops = ("add", "maximum", "minimum", "subtract") if floats(value) else ("add", "maximum", "xor")
-        if floats(value) and tiles.writer.chance(0.5):
-            tiles.emit(tiles.writer.one_of(("tanh", "negate", "abs")), [value], value.type)
-        else:
-            tiles.emit(tiles.writer.one_of(ops), [value, other], value.type)
+        operands = [value] if tiles.writer.chance(0.4) else [value, other]
+        tiles.emit(tiles.writer.one_of(smooth(value.type.dtype, len(operands))), operands, value.type)
 
 
 def reduce_all(tiles: Tiles) -> None:

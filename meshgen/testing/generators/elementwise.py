@@ -1,103 +1,92 @@
-"""Element-wise ops, each inside its domain."""
+"""Element-wise ops, each inside its domain: what their records say is enough to make them.
+
+Ops with attributes or operands of several types are made by functions of their own.
+"""
 
 from __future__ import annotations
 
-from meshgen.ir.graph import TensorType, Value
-from meshgen.testing.generators.writer import INTEGERS, NUMBERS, Writer, floats, has_type
+from functools import cache
 
-_SMOOTH = ("negate", "abs", "tanh", "logistic", "sine", "cosine", "tan", "exponential", "exponential_minus_one", "cbrt",
-           "erf", "erfc", "sinh", "cosh", "asinh", "bessel_i1e")  # fmt: skip
-_OF_POSITIVES = ("log", "log_plus_one", "sqrt", "rsqrt")
-_STEPS = ("floor", "ceil", "round_nearest_even", "round_nearest_afz", "sign")
-_ARITHMETIC = ("add", "subtract", "multiply", "maximum", "minimum")
-_BITS = ("and", "or", "xor")
-_SHIFTS = ("shift_left", "shift_right_logical", "shift_right_arithmetic")
+from meshgen.errors import ProgramError
+from meshgen.ir.graph import TensorType, Value, is_complex
+from meshgen.ops.op import Domain, Op, Trait
+from meshgen.ops.registry import OPS as RECORDS
+from meshgen.ops.rules import elementwise as rules
+from meshgen.ops.types.inference import infer_types
+from meshgen.testing.generators.writer import INTEGERS, NUMBERS, Writer, has_type
+
+_PLAIN = tuple(op for op in RECORDS.values() if op.domains)
+_FUNCTIONS = tuple(op for op in _PLAIN if len(op.domains) == 1)
+_OF_SUMS = tuple(op for op in _PLAIN if len(op.domains) > 1 and op.rule is not rules.WHOLE)
+_OTHERS = tuple(op for op in _PLAIN if len(op.domains) > 1 and op.rule is rules.WHOLE)
 _DIRECTIONS = ("GT", "LE", "NE", "EQ", "GE", "LT")
 
 
-def smooth(writer: Writer) -> None:
-    if value := writer.pick(floats, empty=True):
-        writer.add(writer.one_of(_SMOOTH), [value])
+@cache
+def takes(op: str, dtype: str) -> bool:
+    """Whether a plain op takes operands of an element type."""
+    try:
+        return infer_types(op, {}, [TensorType((), dtype)] * len(RECORDS[op].domains)) is not None
+    except ProgramError:
+        return False
 
 
-def of_positives(writer: Writer) -> None:
-    if value := writer.pick(floats, empty=True):
-        writer.add(writer.one_of(_OF_POSITIVES), [writer.add("abs", [value])])
+@cache
+def smooth(dtype: str, operands: int) -> tuple[str, ...]:
+    """Plain ops that take any numbers of an element type, without poles or jumps."""
+    rough = {Trait.POLES, Trait.JUMPS}
+    named = [op for op in _PLAIN if op.domains == (Domain.ANY,) * operands and not op.traits & rough]
+    return tuple(op.name for op in named if takes(op.name, dtype))
 
 
-def of_small(writer: Writer) -> None:
-    """Functions of numbers between -1 and 1."""
-    if value := writer.pick(floats, empty=True):
-        writer.add(writer.one_of(("erf_inv", "asin", "acos", "atanh")), [writer.add("tanh", [value])])
+def _add(writer: Writer, op: Op) -> None:
+    """One of the plain ops, of a value that it takes. Functions of complex numbers are cut along lines, where they jump."""
+    exact = Trait.JUMPS in op.traits
+
+    def fits(value: Value) -> bool:
+        return takes(op.name, value.type.dtype) and not is_complex(value.type.dtype)
+
+    if value := writer.pick(fits, exact=exact, empty=True):
+        read = sum(domain is not Domain.COUNT for domain in op.domains)
+        values = [value, *(writer.partner(value, exact=exact) for _ in range(read - 1))]
+        given = iter(values if writer.chance(0.5) else values[::-1])
+        counts = (domain is Domain.COUNT for domain in op.domains)
+        operands = [writer.constant(value.type) if is_count else next(given) for is_count in counts]
+        writer.add(op.name, [_inside(writer, *pair) for pair in zip(operands, op.domains, strict=True)])
 
 
-def of_above_one(writer: Writer) -> None:
-    """Functions of numbers from 1 on, and of their order."""
-    if value := writer.pick(writer.reals(), empty=True):
-        above = writer.add("add", [writer.add("abs", [value]), writer.constant(value.type)])
-        op = writer.one_of(("acosh", "lgamma", "digamma", "polygamma", "zeta"))
-        if op == "polygamma":
-            writer.add(op, [writer.constant(value.type), above])
-        elif op == "zeta":
-            writer.add(op, [_wide(writer, value), above])
-        else:
-            writer.add(op, [above])
+def _inside(writer: Writer, value: Value, domain: Domain) -> Value:
+    """An operand in a domain, made of a value; counts are in theirs."""
+    match domain:
+        case Domain.ANY | Domain.COUNT:
+            return value
+        case Domain.WITHIN_ONE:
+            return writer.add("tanh", [value])
+        case Domain.POSITIVE:
+            return value if value.type.dtype.startswith("ui") else writer.add("abs", [value])
+        case Domain.FROM_ONE:
+            return writer.add("add", [_inside(writer, value, Domain.POSITIVE), writer.constant(value.type)])
+        case Domain.FROM_TWO:
+            return writer.add("add", [_inside(writer, value, Domain.FROM_ONE), writer.constant(value.type)])
 
 
-def neighbours(writer: Writer) -> None:
-    """The next number of a type, or the nearest of a narrower one."""
+def function(writer: Writer) -> None:
+    _add(writer, writer.one_of(_FUNCTIONS))
+
+
+def of_sums(writer: Writer) -> None:
+    """An op that may take partial sums as they are."""
+    _add(writer, writer.one_of(_OF_SUMS))
+
+
+def other(writer: Writer) -> None:
+    _add(writer, writer.one_of(_OTHERS))
+
+
+def precision(writer: Writer) -> None:
+    """The nearest number of a narrower type."""
     if value := writer.pick(has_type("f32"), exact=True, empty=True):
-        if writer.chance(0.5):
-            writer.add("next_after", [value, writer.partner(value, exact=True)])
-        else:
-            writer.add("reduce_precision", [value], None, {"exponent_bits": 6, "mantissa_bits": writer.integer(2, 12)})
-
-
-def steps(writer: Writer) -> None:
-    if value := writer.pick(floats, exact=True, empty=True):
-        writer.add(writer.one_of((*_STEPS, "is_finite")), [value])
-
-
-def arithmetic(writer: Writer) -> None:
-    if value := writer.pick(has_type(*NUMBERS), empty=True):
-        operands = [value, writer.partner(value)]
-        writer.add(writer.one_of(_ARITHMETIC), operands if writer.chance(0.5) else operands[::-1])
-
-
-def divide(writer: Writer) -> None:
-    if value := writer.pick(floats, empty=True):
-        writer.add("divide", [value, writer.constant(value.type)])
-
-
-def divide_exactly(writer: Writer) -> None:
-    if value := writer.pick(writer.numbers(), exact=True, empty=True):
-        writer.add(writer.one_of(("divide", "remainder")), [value, writer.constant(value.type)])
-
-
-def power(writer: Writer) -> None:
-    """`|x| ** y`, or the angle of (|x|, y): without jumps where x is 0."""
-    if value := writer.pick(writer.reals(), empty=True):
-        positive, other = writer.add("abs", [value]), writer.constant(value.type)
-        if writer.chance(0.5):
-            writer.add("power", [positive, other])
-        else:
-            writer.add("atan2", [value, other])
-
-
-def logic(writer: Writer) -> None:
-    if value := writer.pick(has_type("i1", *INTEGERS), empty=True):
-        if writer.chance(0.25):
-            writer.add("not", [value])
-        else:
-            writer.add(writer.one_of(_BITS), [value, writer.partner(value)])
-
-
-def integers(writer: Writer) -> None:
-    if value := writer.pick(has_type("i32"), empty=True):
-        if writer.chance(0.6):
-            writer.add(writer.one_of(_SHIFTS), [value, writer.constant(value.type)])
-        else:
-            writer.add(writer.one_of(("popcnt", "count_leading_zeros", "sign")), [value])
+        writer.add("reduce_precision", [value], None, {"exponent_bits": 6, "mantissa_bits": writer.integer(2, 12)})
 
 
 def select(writer: Writer) -> None:
@@ -153,5 +142,16 @@ def count(writer: Writer) -> None:
         writer.add("add", [value, counted])
 
 
-OPS = (smooth, smooth, smooth, of_positives, of_small, of_above_one, neighbours, steps, *[arithmetic] * 4, divide, divide_exactly, power, logic,
-       integers, select, clamp, convert, convert_down, convert_integer, bits, count)  # fmt: skip
+OPS = (
+    *[function] * 8,
+    *[of_sums] * 5,
+    *[other] * 4,
+    precision,
+    select,
+    clamp,
+    convert,
+    convert_down,
+    convert_integer,
+    bits,
+    count,
+)

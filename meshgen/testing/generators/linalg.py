@@ -7,6 +7,7 @@ import math
 import numpy as np
 
 from meshgen.ir.graph import DTYPES, TensorType, Value
+from meshgen.testing.generators.elementwise import smooth
 from meshgen.testing.generators.writer import MAX_ELEMENTS, Writer, floats, has_type
 
 _COMPLEX = "c64"
@@ -23,10 +24,12 @@ def of_complex(writer: Writer) -> None:
 
 
 def _use(writer: Writer, value: Value) -> None:
-    """Its parts and its size, sums, products and functions."""
-    op = writer.one_of(("real", "imag", "abs", "negate", "add", "subtract", "multiply", "tanh", "exponential"))
-    operands = [value, writer.partner(value)] if op in ("add", "subtract", "multiply") else [value]
-    writer.add(op, operands, rounds=op == "multiply")
+    """Its parts, sums, products and functions without poles."""
+    if writer.chance(0.35):
+        op = writer.one_of(smooth(value.type.dtype, 2))
+        writer.add(op, [value, writer.partner(value)], rounds=op == "multiply")
+    else:
+        writer.add(writer.one_of(("real", "imag", *smooth(value.type.dtype, 1))), [value])
 
 
 def transform(writer: Writer) -> None:

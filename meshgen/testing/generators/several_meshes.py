@@ -61,12 +61,12 @@ class _Spreading:
         """Options of ops that are on the second mesh are over its axes."""
         places, second = place(self.module), self.writer.mesh
         for node in self.module.graph.nodes:
-            if "sharding_option" not in node.attrs:
+            if node.option is None:
                 continue
             if node not in places.nodes:  # made on every mesh that uses it
-                del node.attrs["sharding_option"]
+                node.option = None
             elif places.nodes[node] == second.name:
-                node.attrs["sharding_option"] = random_option(self.writer, second, node)
+                node.option = random_option(self.writer, second, node)
 
 
 def _other_mesh(rng: np.random.Generator) -> Mesh:

@@ -10,8 +10,9 @@ import numpy as np
 from meshgen.ir.graph import Annotation, Graph, Node, TensorType, Value
 from meshgen.ir.op_names import ANNOTATIONS, WITH_PROGRAMS
 from meshgen.mesh import Mesh, make_mesh
+from meshgen.ops.classes import ON_RANKS
 from meshgen.ops.op import Trait
-from meshgen.ops.registry import OPS, rule_of, with_trait
+from meshgen.ops.registry import OPS, rule_of
 from meshgen.sharding.propagation.reach import fits
 from meshgen.spec import Sharding
 from meshgen.testing.generators.writer import USUAL, Variety, Writer
@@ -100,7 +101,7 @@ def annotate_inside(writer: Writer, mesh: Mesh) -> None:
         _rename(node, renamed)
         graph.nodes.append(node)
         if _may_be_asked(node, writer) and writer.chance(0.08):
-            node.attrs["sharding_option"] = random_option(writer, mesh, node)
+            node.option = random_option(writer, mesh, node)
         if len(node.results) == 1 and writer.chance(0.3):
             wish = random_wish(writer, mesh, node.result)
             as_result = writer.chance(0.7) or writer.variety.cuts  # users may not be able to read it so
@@ -138,7 +139,7 @@ def _may_be_asked(node: Node, writer: Writer) -> bool:
     """Whether a node takes an option; where sizes are open, one that means the same for all."""
     if writer.variety.named:
         return Trait.ELEMENTWISE in OPS[node.op].traits or node.op in ("bitcast_convert", "dot_general", "transpose")
-    return node.op not in (*WITH_PROGRAMS, *ANNOTATIONS, *with_trait(Trait.IN_BODIES), "process_index")
+    return node.op not in (*WITH_PROGRAMS, *ANNOTATIONS, *ON_RANKS)
 
 
 def _rename(node: Node, renamed: dict[Value, Value]) -> None:

@@ -81,7 +81,7 @@ def test_dims_that_cannot_be_cut_evenly_and_rows_that_a_collective_moves_make_no
 
 
 def test_the_reason_of_a_collective_tells_of_its_chunks() -> None:
-    why = {str(node.attrs["why"]) for node in collectives(chunked(local(TEXT), 0, 4))}
+    why = {node.notes.why for node in collectives(chunked(local(TEXT), 0, 4))}
     assert why
     assert all(text.endswith("[4 chunks along dim 0, which overlap with computing]") for text in why)
 

@@ -54,7 +54,7 @@ def test_replicas_are_gathered_on_the_target_where_the_network_is_slower() -> No
     small = stages_of(traced(program, types=["f32[12,4]"], in_specs=None))["optimize"]
     large = stages_of(traced(program, types=["f32[4096,1024]"], in_specs=None), "optimize")["optimize"]
     assert "all_gather" not in ops(small, 1) and "all_gather" in ops(large, 1)
-    reason = next(n for n in large.parts[1].graph.nodes if n.op == "transfer_recv").attrs["why"]
+    reason = next(n for n in large.parts[1].graph.nodes if n.op == "transfer_recv").notes.why
     assert "from [{dp" in reason and "to [{x}, {}]" in reason
 
 

@@ -62,9 +62,9 @@ def test_a_split_is_carried_to_axes_of_the_same_name_and_size() -> None:
     found = assert_right(module)
     received = next(n for n in found["propagate"].parts[1].graph.nodes if n.op == "transfer_recv")
     assert received.sharding is not None and received.sharding.results[0].dims == (("dp",), ())
-    assert received.attrs["hint"].dims == (("dp",), ())
+    assert received.notes.hint == mg.P("dp", None)
     received = next(n for n in found["materialize"].parts[1].graph.nodes if n.op == "transfer_recv")
-    assert "hint" not in received.attrs
+    assert received.notes.hint is None
 
 
 def chain_of_stages(x: Any, w: Any) -> Any:

@@ -1,0 +1,34 @@
+"""Classes of ops by name, read off their records: what a pass asks of an op that is not about that very op."""
+
+from __future__ import annotations
+
+from meshgen.ir.op_names import ANNOTATIONS
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import with_attributes, with_kernel, with_trait
+
+# How generated kernels make them.
+POINTWISE = with_kernel("expression")
+LAYOUT = with_kernel("layout")  # index maps: not stored for their own sake, but read through by whoever uses the result
+MADE = with_kernel("source")  # from nothing
+LOOKUPS = with_kernel("lookup")
+LOOPS = with_kernel("dot", "reduction")
+GENERATED = POINTWISE | LAYOUT | MADE | LOOKUPS | LOOPS
+
+ELEMENTWISE = with_trait(Trait.ELEMENTWISE)
+ARRANGING = with_trait(Trait.ARRANGES)
+EXPENSIVE = with_trait(Trait.EXPENSIVE)
+
+# Over devices.
+LOCAL_OPS = with_trait(Trait.LOCAL)
+RESHARDS = with_trait(Trait.RESHARD)
+RETILING = RESHARDS & with_attributes("source", "target")
+REDUCING = with_trait(Trait.REDUCES)
+REDUCED_ALIKE = REDUCING - with_attributes("root")  # every device has the result, or its tile of it
+AWAITED = with_trait(Trait.AWAITED)
+ON_RANKS = with_trait(Trait.IN_BODIES) | {"process_index"}  # what a user may tell devices apart by
+
+# In memory.
+VIEWS = with_trait(Trait.VIEW)
+UNLAUNCHED = VIEWS | {"join", "constant"}  # their results exist without a launch
+# What is not the same as another node of equal attributes and operands.
+IMPURE = (with_trait(Trait.COLLECTIVE) - LOCAL_OPS) | AWAITED | VIEWS | {"join", "kernel", *ANNOTATIONS}

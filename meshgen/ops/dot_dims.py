@@ -1,0 +1,46 @@
+"""Which dims of its operands a dot contracts, goes along, and keeps."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from meshgen.ir.graph import Node, TensorType
+
+Dims = tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class DotDims:
+    """The dims of the left and of the right operand of a dot.
+
+    Attributes:
+        batch, contract: dims that go together, in the same order on both sides.
+        free: the others, ascending. The result has the batch dims, the free ones of the left operand, then of the right one.
+    """
+
+    batch: tuple[Dims, Dims]
+    contract: tuple[Dims, Dims]
+    free: tuple[Dims, Dims]
+
+    @staticmethod
+    def of(node: Node) -> DotDims:
+        """Those of a `dot_general`."""
+        batch, contract = (
+            (tuple(node.attrs[f"lhs_{name}"]), tuple(node.attrs[f"rhs_{name}"])) for name in ("batch", "contract")
+        )
+        left, right = (
+            tuple(d for d in range(value.type.rank) if d not in (*batch[side], *contract[side]))
+            for side, value in enumerate(node.operands)
+        )
+        return DotDims(batch, contract, (left, right))
+
+    def depth(self, lhs: TensorType) -> int:
+        """How many products are added up for one element."""
+        return math.prod(lhs.sizes[d] for d in self.contract[0])
+
+    def extents(self, lhs: TensorType, rhs: TensorType) -> tuple[int, int, int, int]:
+        """The dot as `batch` products of m x k and k x n: batch, m, n and k."""
+        batch, k = math.prod(lhs.sizes[d] for d in self.batch[0]), self.depth(lhs)
+        size = max(1, batch * k)
+        return batch, lhs.size // size, rhs.size // size, k
