@@ -69,7 +69,7 @@ def _shift(name: str, kernel: Expression, *, arithmetic: bool = False, left: boo
 
 def _arcsine_parts(z: Array) -> Array:
     """What `asin` and `acos` have in common: for asin(z) = a + ib it is cos(a) cosh(b) + i |b|."""
-    found = np.arcsin(z)
+    found: Array = np.arcsin(z)
     return np.cos(found.real) * np.cosh(found.imag) + 1j * np.abs(found.imag)
 
 
