@@ -14,8 +14,8 @@ def axis_name_fault(name: Any) -> Diagnostic | None:
     """What is wrong with the name of a mesh axis."""
     if isinstance(name, str) and name and name.isascii() and _is_writable(name) and not PART_OF_AXIS.fullmatch(name):
         return None
-    text = f"mesh axis {name!r:.80}: a name is a text of printable ASCII characters, without quotes and backslashes"
-    return Diagnostic("MG0201", text, hint='write for example {"dp": 2, "tp": 4}; x:(1)2 is a part of an axis')
+    text = f"mesh axis {name!r:.80}: a name must be printable ASCII characters, without quotes and backslashes"
+    return Diagnostic("MG0201", text, hint='write for example {"dp": 2, "tp": 4}; x:(1)2 is a sub-axis')
 
 
 def mesh_name_faults(name: str) -> list[Diagnostic]:

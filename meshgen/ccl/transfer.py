@@ -13,7 +13,7 @@ from meshgen.spec import Sharding
 
 Shards = list[Array]  # one array per rank
 Place = tuple[slice, ...]  # of a part of the tensor in a buffer
-Piece = tuple[int, Place, Place]  # who has a part of the tensor, where it is there, and where the receiver puts it
+Piece = tuple[int, Place, Place]  # holder of a part of the tensor, its position there, and in the receiver's buffer
 
 
 def transfer(shards: Shards, source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh,
@@ -24,15 +24,15 @@ def transfer(shards: Shards, source: Sharding, target: Sharding, shape: tuple[in
     (`summand_axes`).
 
     Args:
-        source: what ranks hold that others may ask them for.
-        lies: how it stands in their buffers; default: as the source says.
+        source: the sharding that ranks hold, from which others fetch.
+        lies: the sharding of their buffers; default: the source.
     Raises:
         ProgramError: MG0207, the transfer would have to reduce.
     """
     if summand_axes(source, target, mesh) is None:
-        raise ProgramError(Diagnostic("MG0207", f"a transfer from {source} to {target} would have to reduce",
+        raise ProgramError(Diagnostic("MG0207", f"a transfer cannot reduce, as {source} to {target} requires",
                                       hint="reduce with all_reduce or reduce_scatter first"))  # fmt: skip
-    made: dict[tuple[Any, ...], Array] = {}  # ranks that get the same get the same object
+    made: dict[tuple[Any, ...], Array] = {}  # ranks with equal results share the object
     results: Shards = []
     for buffer, parts in zip(buffers, pieces(source, target, shape, mesh, lies), strict=True):
         key = (id(buffer), tuple((id(shards[sender]), _bounds(there), _bounds(here)) for sender, there, here in parts))
@@ -45,7 +45,7 @@ def transfer(shards: Shards, source: Sharding, target: Sharding, shape: tuple[in
 def pieces(
     source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh, lies: Sharding | None = None
 ) -> list[list[Piece]]:
-    """What each rank gets, of its own tile too. `lies` says how what is held stands in buffers; default: as the source says."""
+    """The parts that each rank gets, its own included. `lies`: the sharding of the buffers; default: the source."""
     found: list[list[tuple[int, Box]]] = [[] for _ in range(mesh.size)]
     for rank, own in enumerate(found):
         if volume(box := kept(source, target, shape, mesh, rank)):

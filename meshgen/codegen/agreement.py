@@ -1,4 +1,4 @@
-"""Control flow that communicates goes the same way on all devices, or is refused: they would wait for each other for ever."""
+"""Control flow that communicates goes the same way on all devices, or is refused: they would deadlock for ever."""
 
 from __future__ import annotations
 
@@ -41,10 +41,10 @@ def _choice(node: Node) -> Value:
 
 
 def _fault(node: Node, axes: list[str]) -> Diagnostic:
-    what = "the condition" if node.op == "while" else "what chooses the branch"
+    what = "the condition" if node.op == "while" else "the branch index"
     return Diagnostic(
         "MG0401",
-        f"'{node.op}' holds collectives, but {what} may differ between devices along {', '.join(axes)}: they would wait for each other",
+        f"'{node.op}' holds collectives, but {what} may differ between devices along {', '.join(axes)}: they would deadlock",
         node.loc,
         hint="reduce it over these axes first (all_reduce, psum), or move the collectives out",
     )

@@ -125,7 +125,7 @@ def _parameters(text: str, entry: str) -> list[str]:
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef) and node.name == entry:
             return [argument.arg for argument in node.args.args]
-    raise AssertionError(f"the source has no function '{entry}'")
+    raise AssertionError(f"unknown function '{entry}' of the source")
 
 
 def build_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: Path | None = None, workers: int | None = None,
@@ -187,7 +187,7 @@ def _built(
         else:
             code, description = describe(reply, arch)
             kernel = built_kernel(code, description, request.entry, arch, cached=False)
-            assert kernel, f"'{request.name}': the compiler gave {description}"
+            assert kernel, f"'{request.name}': the compiler failed with {description}"
             cache.put(key, code, description)
             found[key] = kernel
         tell(key)
@@ -244,7 +244,7 @@ def _compile_fault(request: Request, arch: str, reply: Reply) -> Diagnostic:
     return Diagnostic(
         "MG0302", f"kernel '{request.name}' does not compile for {arch}: {excerpt}",
         Location(str(kept / "kernel.py"), 0) if kept else None,
-        hint="this is a fault of meshgen; please report it with the file and the log beside it",
+        hint="this is a fault of meshgen; please report it with the file and its log",
     )  # fmt: skip
 
 

@@ -61,7 +61,7 @@ class Cache:
         self.directory = directory or default_directory()
         self.warning: Diagnostic | None = None
         if self.directory is None:
-            self._give_up("there is no home directory")
+            self._give_up("the home directory is unknown")
             return
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -76,7 +76,7 @@ class Cache:
     def _give_up(self, reason: str) -> None:
         where = f" '{self.directory}'" if self.directory else ""
         hint = f"name a directory that only you can write to with {VARIABLE}"
-        self.warning = Diagnostic("MG0004", f"built kernels are not kept: kernel cache{where}: {reason}", hint=hint)
+        self.warning = Diagnostic("MG0004", f"built kernels are not cached: kernel cache{where}: {reason}", hint=hint)
         self.directory = None
 
     def get(self, key: str) -> tuple[bytes, dict[str, Any]] | None:

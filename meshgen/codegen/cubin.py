@@ -39,7 +39,7 @@ def read_resources(cubin: bytes, entry: str) -> Resources:
         found = dict(sections(cubin))
         code, attributes = found[f".text.{entry}"], list(_attributes(found[".nv.info"]))
     except (struct.error, KeyError, IndexError, ValueError, OverflowError) as error:
-        raise ValueError(f"no cubin with a kernel '{entry}'") from error
+        raise ValueError(f"not a cubin with kernel '{entry}'") from error
     counts = Counter(_OPCODES.get(word & 0xFFF, "other") for word, _ in struct.iter_unpack("<QQ", code))
     padding = counts.pop("NOP", 0)
     named = {name: counts[name] for name in sorted(set(_OPCODES.values())) if counts[name]}

@@ -53,13 +53,13 @@ def donated(module: Module) -> Donated:
         if result is own:
             continue  # it is given back as it came
         if maker is None or maker.op in ("constant", "join") or result in over or result.type.nbytes != own.type.nbytes:
-            unused[number] = f"result {output} is not computed for it alone"
+            unused[number] = f"result {output} shares its value with another result"
         elif own in {roots[value] for value in graph.outputs}:
             unused[number] = "it is a result as well"
         elif late := [node for node in readers.get(own, ()) if place[node] > place[maker]]:
-            unused[number] = f"'{late[0].op}' reads it when result {output} is known already"
+            unused[number] = f"'{late[0].op}' reads it after result {output} is computed"
         elif maker in readers.get(own, ()) and not _may_overwrite(maker, own, result, roots, module):
-            unused[number] = f"'{maker.op}', which makes result {output}, reads it at other places than it writes"
+            unused[number] = f"'{maker.op}', which computes result {output}, reads it at other indices than it writes"
         else:
             over[result] = own
     return Donated(found.pairs, over, unused)

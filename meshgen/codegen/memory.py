@@ -69,7 +69,7 @@ def place(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
     Work: for n storages, c pairs of which are alive together, O(n log n + c).
     """
     if (total := sum(aligned(life.nbytes) for life in lifetimes)) > MOST_BYTES:
-        message = f"the buffers of a device have {total:.3g} bytes, more than there are addresses"
+        message = f"the buffers of a device have {total:.3g} bytes, more than the address space"
         raise CodegenError(Diagnostic("MG0303", message, hint="split the tensors over more devices"))
     sizes = np.array([aligned(life.nbytes) for life in lifetimes], np.int64)
     fixed = [n for n, life in enumerate(lifetimes) if life.born is None and life.nbytes]

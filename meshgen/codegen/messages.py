@@ -38,5 +38,5 @@ def with_senders(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _alone(node: Node, axes: tuple[str, ...]) -> Diagnostic:
-    text = f"no send over {', '.join(axes)} of {node.result.type} stands before this recv, in the same body"
-    return Diagnostic("MG0301", text, node.loc, hint="send it there first; messages are matched first in, first out")
+    text = f"this recv has no matching send over {', '.join(axes)} of {node.result.type} before it in its body"
+    return Diagnostic("MG0301", text, node.loc, hint="add the send; messages are matched first in, first out")

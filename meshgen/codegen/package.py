@@ -212,7 +212,9 @@ def weights_of(given: Any) -> dict[str, Array]:
     """The weights that a caller gives, as arrays by name. Raises ArgumentError MG0601 for what are none."""
     if not isinstance(given, Mapping | None):
         hint = 'write for example weights={"w": array}'
-        raise ArgumentError(Diagnostic("MG0601", f"{type(given).__name__} are no weights by name", hint=hint))
+        raise ArgumentError(
+            Diagnostic("MG0601", f"weights must be a dict by name, got {type(given).__name__}", hint=hint)
+        )
     found = {str(name): array_of(str(name), value) for name, value in (given or {}).items()}
     if faults := [Diagnostic("MG0601", fault) for _, fault in found.values() if fault]:
         raise ArgumentError(*faults)
@@ -222,10 +224,10 @@ def weights_of(given: Any) -> dict[str, Array]:
 def _check_weights(inputs: Sequence[Binding], weights: Mapping[str, Array]) -> None:
     """Raise ArgumentError MG0601 with every weight that is no input, or not of its type."""
     types = {b.name: b.type for b in inputs}
-    texts = [f"there is no input '{name}' to store a weight for" for name in weights if name not in types]
+    texts = [f"weight for an unknown input '{name}'" for name in weights if name not in types]
     for name, array in weights.items():
         if name in types and (array.shape, array.dtype) != (types[name].sizes, types[name].numpy_dtype):
             have = f"{array.dtype}{list(array.shape)}"
-            texts.append(f"weight '{name}' is {have}, but the program takes {types[name]}")
+            texts.append(f"weight '{name}' has type {have}, but the program takes {types[name]}")
     if texts:
         raise ArgumentError(*(Diagnostic("MG0601", text, hint=f"the inputs are {', '.join(types)}") for text in texts))

@@ -26,7 +26,7 @@ def portable_ptx(text: str) -> str:
     text = _COMMENT.sub("", text)
     own = next((int(number) for number, name in _FILE.findall(text) if "meshgen_kernel" in name), None)
     if own is None:
-        raise ValueError("the PTX does not say from which lines of the kernel it comes")
+        raise ValueError("the PTX has no line table of the kernel")
     text = _SECTION.sub("", _FILE.sub("", text))
     text = _lines_of(own, _LABEL.sub("", text))
     text = re.sub(r"\n\s*\n+", "\n", text).strip() + "\n"

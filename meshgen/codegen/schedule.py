@@ -131,7 +131,7 @@ def best_within(tried: Sequence[Tried], cap: int) -> Tried | None:
 def _too_big(needed: int, limit: int) -> Diagnostic:
     return Diagnostic(
         "MG0303",
-        f"the step needs {needed} bytes of device memory, but the limit is {limit} ({needed - limit} too many)",
+        f"the step needs {needed} bytes of device memory, {needed - limit} more than the limit of {limit}",
         hint="shard more values, or raise the limit",
     )
 

@@ -64,7 +64,7 @@ class Worker:
         if line.endswith(b"\n"):
             return json.loads(line)
         code = self._process.wait()
-        return {"error": f"the compiler process ended with status {code}", "log": ""}
+        return {"error": f"the compiler process exited with status {code}", "log": ""}
 
     @property
     def is_alive(self) -> bool:

@@ -59,7 +59,7 @@ def _shown(module: LoadedModule, options: argparse.Namespace, output: Output) ->
 
 
 def _show_open(module: OpenModule, stage: str | None, output: Output) -> dict[str, Any]:
-    """What is open, and the specialisations; all of them are checked."""
+    """Show the open sizes and the specialisations; all of them are checked."""
     program, reports = module.program, {sizes: module.held(sizes).report for sizes in module.specialisations}
     if stage:
         output.text(_chosen("stage", stage, module.stages))
@@ -88,12 +88,12 @@ def _show_open(module: OpenModule, stage: str | None, output: Output) -> dict[st
 
 def _chosen(word: str, name: str, texts: dict[str, str]) -> str:
     if name not in texts:
-        raise UsageError(Diagnostic("MG0001", f"the module has no {word} '{name}'", hint=f"it has {', '.join(texts)}"))
+        raise UsageError(Diagnostic("MG0001", f"unknown {word} '{name}'", hint=f"known {word}s are {', '.join(texts)}"))
     return texts[name]
 
 
 def first_numbers(module: LoadedModule) -> list[int]:
-    """Per mesh the number of its first collective: they are numbered through the program, as `explain` does it."""
+    """Per mesh the number of its first collective: numbers run through all meshes, as in `explain`."""
     counts = [len(comms_of(part.schedule, part.mesh)) for part in module.parts]
     return [sum(counts[:place]) for place in range(len(counts))]
 
@@ -120,7 +120,7 @@ def show(module: LoadedModule, output: Output, schedule: bool, first: int = 0) -
 
 
 def _next_value(binding: Binding, results: Sequence[str]) -> str:
-    """The result that an argument is donated to; empty: it is not."""
+    """The result that an argument is donated to; empty if it is not donated."""
     return "" if binding.donated_to is None else results[binding.donated_to]
 
 
@@ -145,7 +145,7 @@ def _rows(plan: Schedule, before: str) -> Iterator[tuple[Any, ...]]:
 
 
 def kernels(module: LoadedModule) -> list[dict[str, Any]]:
-    """Per kernel what `compile` shows."""
+    """The table of kernels, as `compile` shows it."""
     launches = module.schedule.launch_counts()
     return [
         {

@@ -15,7 +15,10 @@ from meshgen.runtime.module_file.files import write_text
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_program(parser)
     parser.add_argument(
-        "--passes", default="", metavar="A,B,...", help=f"of {', '.join(STAGES)}; none prints the program as it is"
+        "--passes",
+        default="",
+        metavar="A,B,...",
+        help=f"of {', '.join(STAGES)}; without any the program is printed unchanged",
     )
     parser.add_argument("-o", "--output", default="-", metavar="FILE", help="default: stdout")
 

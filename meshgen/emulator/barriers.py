@@ -66,7 +66,7 @@ class Barriers:
     def _arrive_at(self, number: int, step: BarrierStep, place: int, lanes: Array) -> Iterator[tuple[int, Mask]]:
         wave = self._wave
         if number >= BARRIERS:
-            raise DeviceFault("barrier", f"there is no barrier {number}: a block has {BARRIERS}")
+            raise DeviceFault("barrier", f"unknown barrier {number}: a block has {BARRIERS}")
         if number not in self._arrived:
             self._arrived[number] = np.zeros(wave.shape, np.bool_)
             self._waiting[number] = np.full(wave.shape, -1, np.int64)
@@ -77,11 +77,11 @@ class Barriers:
         count = np.zeros(1, np.int64) if step.count is None else wave.full(step.count(wave)).astype(np.int64).max(1)
         if (count % WARP).any():
             raise DeviceFault(
-                "barrier", f"barrier {number} is for {int(count.max())} threads, which are no whole warps"
+                "barrier", f"barrier {number} is for {int(count.max())} threads, which are not whole warps"
             )
         here = lanes.any(1)
         if ((expected != count) & arrived.any(1) & here).any():
-            raise DeviceFault("barrier", f"threads differ in how many must arrive at barrier {number}")
+            raise DeviceFault("barrier", f"threads disagree about how many must arrive at barrier {number}")
         expected[:] = np.where(here, count, expected)
         arrived |= lanes
         if step.waits:

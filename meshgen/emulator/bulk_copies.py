@@ -164,7 +164,7 @@ def _boxes(instruction: Instruction, operand: object, place: Reader) -> Boxes:
             offsets = swizzled(first[mine][:, None] + offsets, SPANS[described.swizzle])
             if (first[mine] % 128).any():
                 raise DeviceFault(
-                    "alignment", "a box begins at an address of shared memory that 128 bytes do not divide"
+                    "alignment", "a box begins at an address of shared memory that is not a multiple of 128 bytes"
                 )
             places = wave.shared.places(offsets, (threads[mine] // wave.threads)[:, None], described.item_bytes)
             yield threads[mine], places, addresses, inside, described
@@ -180,7 +180,7 @@ def _map_at(wave: Wave, address: int) -> TensorMap:
     else:
         content = bytes(wave.memory.bytes_at(address, NBYTES))
     if address % tensor_map.ALIGNMENT or len(content) < NBYTES:
-        raise DeviceFault("alignment", f"there is no tensor map at {address:#x}")
+        raise DeviceFault("alignment", f"{address:#x} is not the address of a tensor map")
     return tensor_map.decode(content)
 
 

@@ -147,7 +147,7 @@ class Execution:
             self.at = place
             wave.issued += 1
             if wave.issued > self.limit:
-                raise DeviceFault("time", f"{self.limit} instructions were issued and no end is in sight")
+                raise DeviceFault("time", f"the kernel did not end within {self.limit} instructions")
             if wave.pending and not step.asynchronous and not step.reads.isdisjoint(wave.pending):
                 raise DeviceFault(
                     "async copy", "a register is read before the matrix unit that writes it was waited for"
@@ -194,7 +194,7 @@ class Execution:
 
     def _switch(self, index: Array, targets: tuple[int, ...], lanes: Array) -> None:
         if (self.wave.full(index)[lanes] >= len(targets)).any():
-            raise DeviceFault("address", f"a jump is asked for beyond the {len(targets)} places of its table")
+            raise DeviceFault("address", f"a jump goes beyond the {len(targets)} targets of its table")
         for number, target in enumerate(targets):
             if (chosen := lanes & (index == number)).any():
                 self._put(target, chosen)
@@ -244,7 +244,7 @@ class Execution:
         if self.asleep:
             if self.wave.issued - self._seen <= len(self.asleep):
                 raise DeviceFault(
-                    "barrier", "threads wait for ever: nothing that is under way completes their mbarrier"
+                    "barrier", "deadlock: no pending operation completes the mbarrier that threads wait for"
                 )
             self._seen = self.wave.issued
             for place, lanes in self.asleep.items():

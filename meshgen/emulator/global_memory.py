@@ -108,7 +108,7 @@ class GlobalMemory:
         label = self._memory.label_of(address)
         where = f" in '{label}'" if label and holder else ""
         near = [int(stop) for stop in self._readable[1] if stop <= address]
-        behind = f", {address - near[-1]} bytes behind the nearest" if near else ""
+        behind = f", {address - near[-1]} bytes past the nearest" if near else ""
         return f"outside of all {self._what}{behind}{where}"
 
     @staticmethod

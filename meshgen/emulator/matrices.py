@@ -43,7 +43,7 @@ def whole_warps(wave: Wave, mask: Mask) -> Warps:
     lanes = wave.lanes_by_warp(mask)
     some = lanes.any(2)
     if (some & ~lanes.all(2)).any():
-        raise DeviceFault("barrier", "not all threads of a warp take part in what the whole warp does")
+        raise DeviceFault("barrier", "not all threads of a warp take part in a warp-wide operation")
     blocks, warps = np.nonzero(some)
     return Warps(blocks, warps, False)
 

@@ -53,7 +53,7 @@ def mbarrier_at(wave: Wave, address: int, lanes: Array) -> Mbarrier:
     """The mbarriers of all blocks at an address. Raises DeviceFault "barrier" where a thread's block has none there."""
     found = wave.under_way.mbarriers.get(address)
     if found is None or (lanes.any(1) & (found.expected == 0)).any():
-        raise DeviceFault("barrier", f"there is no mbarrier at {address:#x}")
+        raise DeviceFault("barrier", f"{address:#x} is not the address of an mbarrier")
     return found
 
 

@@ -105,7 +105,7 @@ class Memory:
             return "are in no allocation"
         start, stop = self._starts[place], self._stops[place]
         label = f" of '{self._labels[start]}'" if self._labels[start] else ""
-        return f"end {address + nbytes - stop} bytes behind the {stop - start} bytes{label}"
+        return f"end {address + nbytes - stop} bytes past the {stop - start} bytes{label}"
 
     def _bytes(self, address: int, nbytes: int) -> Array:
         return self._data[address - BASE : address - BASE + nbytes]

@@ -59,7 +59,7 @@ def parse(text: str) -> Program:
     text = text.split("\n\t.section")[0]
     target = _TARGET.search(text)
     if target is None:
-        raise DeviceFault("opcode", "the text has no .target: it is no PTX")
+        raise DeviceFault("opcode", "the text is not PTX: it has no .target")
     functions = {head[2]: _function(head, _body(text, head.end())) for head in _FUNCTION.finditer(text)}
     entries = {
         head[1]: _entry(head, _body(text, head.end()), files, text[: head.start()], functions)
@@ -176,7 +176,7 @@ class _Reader:
 
     def close(self) -> None:
         if len(self.scopes) < 2:
-            raise DeviceFault("opcode", "a brace closes that none opened", self.source)
+            raise DeviceFault("opcode", "unmatched closing brace", self.source)
         self.scopes.pop()
         self.numbers.pop()
 
@@ -259,12 +259,14 @@ class _Reader:
         found = _CALL.match(guarded[3] if guarded else text)
         function = self.functions.get(found[2]) if found else None
         if found is None or function is None or len(self.ends) >= _DEEPEST:
-            raise DeviceFault("opcode", f"the emulated GPU cannot call what {text!r} calls", self.source)
+            raise DeviceFault(
+                "opcode", f"the emulated GPU does not support the function called by {text!r}", self.source
+            )
         given = [part.strip() for group in (found[1], found[3]) for part in (group or "").split(",") if part.strip()]
         names = [*function.results, *function.parameters]
         passed = [self.register(name) for name in given]
         if len(names) != len(given) or not all(isinstance(each, Register) for each in passed):
-            raise DeviceFault("opcode", f"{text!r} passes what the function does not take", self.source)
+            raise DeviceFault("opcode", f"the arguments of {text!r} do not match the function", self.source)
         self.opened += 1
         end = f"return@{self.opened}"
         if guarded:
@@ -299,7 +301,7 @@ class _Reader:
     def guard(self, name: str, negated: bool, text: str) -> Register | Negated:
         register = self.register(name)
         if not isinstance(register, Register):
-            raise DeviceFault("opcode", f"'{name}' is no register in {text!r}", self.source)
+            raise DeviceFault("opcode", f"'{name}' is not a register in {text!r}", self.source)
         return Negated(register) if negated else register
 
 

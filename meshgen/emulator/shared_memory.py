@@ -49,9 +49,7 @@ class SharedMemory:
             raise DeviceFault("shared memory", f"{bad.size} of {offsets.size} threads access {reason}")
         alignment = alignment or size
         if offsets.size and int(np.bitwise_or.reduce(offsets, axis=None)) % alignment:
-            raise DeviceFault(
-                "alignment", f"{size} bytes of shared memory are accessed at an offset that they do not divide"
-            )
+            raise DeviceFault("alignment", f"{size} bytes of shared memory are accessed at a misaligned offset")
         return offsets + (self.first if blocks is None else blocks * self.stride)
 
     def load(self, places: Array, size: int, warps: Array) -> Array:

@@ -82,7 +82,7 @@ def _symbol_reader(name: str, offset: int, kind: DType, instruction: Instruction
 
     def read(wave: Wave) -> Array:
         if name not in wave.specials:
-            raise DeviceFault("opcode", f"there is no variable '{name}'")
+            raise DeviceFault("opcode", f"unknown variable '{name}'")
         return (wave.specials[name] + behind).astype(BITS[kind.itemsize]).view(kind)
 
     return read

@@ -1,4 +1,4 @@
-"""Shardings and types that a user gives for inputs and outputs: by name, by pattern, one for each, or in their structure."""
+"""Specs, shardings and types of inputs and outputs: by name, by pattern, one for each, or in their structure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Pairs: TypeAlias = list[tuple[Slot, Any]]
 
 
 def annotated(module: Module, in_specs: Specs, out_specs: Specs, signature: Signature | None = None) -> Module:
-    """The module with required annotations on its inputs and outputs; those that `specs` leave open stay as they are.
+    """The module with required annotations on its inputs and outputs; those without a spec are unchanged.
 
     Raises UsageError MG0001 for names that match no input or output, or specs that do not have their structure.
     """
@@ -44,7 +44,7 @@ def results_of(module: Module, signature: Signature | None) -> Signature:
 
 
 def _output(key: Any, outs: Signature, values: Mapping[str, str]) -> Any:
-    """An output's name, which may also be its key in what is returned, or the name that its value has in the program."""
+    """The name of an output, which may also be its key in the returned structure, or the name of its value."""
     if not isinstance(key, str) or outs.node(key) is not None:
         return key
     return f"result.{key}" if outs.node(f"result.{key}") is not None else values.get(key, key)
@@ -53,7 +53,7 @@ def _output(key: Any, outs: Signature, values: Mapping[str, str]) -> Any:
 def _annotations(
     pairs: Pairs, values: Sequence[Value], module: Module, old: Sequence[Annotation | None]
 ) -> list[Annotation | None]:
-    """The annotations of inputs or outputs: those of the specs, else what the program said."""
+    """The annotations of inputs or outputs: those of the specs, else the program's."""
     found = [*old, *[None] * (len(values) - len(old))]
     faults: list[Diagnostic] = []
     for slot, wish in pairs:
@@ -69,7 +69,7 @@ def _annotations(
 
 
 def matched(word: str, signature: Signature, specs: Any) -> Pairs:
-    """What `specs` say for inputs or outputs. Raises UsageError MG0001 for what fits none."""
+    """The specs of inputs or outputs. Raises UsageError MG0001 for those that fit none."""
     faults: list[str] = []
     if specs is None:
         return []
@@ -88,9 +88,9 @@ def matched(word: str, signature: Signature, specs: Any) -> Pairs:
 
 
 def _named(word: str, signature: Signature, name: Any, wish: Any, faults: list[str]) -> Pairs:
-    """What is called so, else all leaves whose names fit the pattern."""
+    """The node of this name, else all leaves whose names match the pattern."""
     if not isinstance(name, str):
-        faults.append(f"{name!r} is not the name of an {word}")
+        faults.append(f"unknown {word} {name!r}")
         return []
     node = signature.node(name)
     if node is not None:
@@ -100,15 +100,15 @@ def _named(word: str, signature: Signature, name: Any, wish: Any, faults: list[s
     }
     if not hits:
         near = get_close_matches(name, signature.by_name, 1)
-        faults.append(f"there is no {word} '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+        faults.append(f"unknown {word} '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
     return [pair for slot in hits.values() for pair in _spread(slot, wish, slot.name, faults)]
 
 
 def _spread(node: Node, wish: Any, name: str, faults: list[str]) -> Iterator[tuple[Slot, Any]]:
-    """A spec for a leaf; for a structure one of its own structure, or one that holds for all leaves."""
+    """A spec for a leaf; for a structure one of the same structure, or one that applies to all leaves."""
     if isinstance(node, Slot):
         if isinstance(wish, Mapping):
-            faults.append(f"'{name}' is one array: {wish!r:.60} is not a sharding of it")
+            faults.append(f"'{name}' is one array: expected a sharding, got {wish!r:.60}")
         else:
             yield node, wish
         return
@@ -116,9 +116,7 @@ def _spread(node: Node, wish: Any, name: str, faults: list[str]) -> Iterator[tup
     if held is None:
         yield from ((slot, wish) for slot in slots_of(node))
         return
-    faults += [
-        f"there is no '{name}.{key}', for which {each!r:.60} is given" for key, each in held.items() if key not in node
-    ]
+    faults += [f"unknown name '{name}.{key}', given {each!r:.60}" for key, each in held.items() if key not in node]
     for key, each in held.items():
         if key in node:
             yield from _spread(node[key], each, f"{name}.{key}", faults)
@@ -128,7 +126,7 @@ def _in_order(word: str, signature: Signature, specs: Any, faults: list[str]) ->
     """A spec for each argument, in its structure, or for each leaf."""
     rows: list[Any] | None = [specs] if isinstance(specs, (Sharding, str)) else _rows(specs)
     if rows is None:
-        faults.append(f"{specs!r:.60} are not specs of {word}s: give a dict by name, or a list with one for each")
+        faults.append(f"specs of {word}s must be a dict by name, or a list with one for each, got {specs!r:.60}")
         return
     nodes, slots = list(signature.nodes.values()), signature.slots
     if word == "output" and isinstance(nodes[0], dict):  # what is returned, not something in it
@@ -149,7 +147,7 @@ def _rows(specs: Any) -> list[Any] | None:
 
 
 def _fits(node: Node, row: Any) -> bool:
-    """Whether a row can be what is said of a whole argument: one without leaves has no sharding."""
+    """Whether a row can be the spec of a whole argument: one without leaves has no sharding."""
     return isinstance(node, Slot) or bool(node) or row is None or children(row) == {}
 
 

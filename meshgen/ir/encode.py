@@ -1,4 +1,4 @@
-"""Graphs as JSON values, and back, exactly; a malformed document raises ModuleError MG0502 with the place in it."""
+"""Graphs as JSON values, and back, exactly; a malformed document raises ModuleError MG0502 with its path."""
 
 from __future__ import annotations
 

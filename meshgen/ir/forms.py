@@ -1,4 +1,4 @@
-"""What a node is, apart from its names, places and reasons: a model's layers repeat the same few."""
+"""Nodes up to names, locations and reasons: the layers of a model repeat a few forms."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from meshgen.ir.reasons import REASONS
 
 
 class Form(NamedTuple):
-    """An op with its attributes and types. What is true of a node by these alone is true of all nodes of the form."""
+    """An op with its attributes and types: a cache key for properties that depend on these alone."""
 
     op: str
     attrs: tuple[tuple[str, Any], ...]

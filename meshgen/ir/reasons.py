@@ -1,4 +1,4 @@
-"""Why a collective is there, as text: what a pass noted, or that the user wrote it."""
+"""The reason of a collective as text: the record of a pass, or that the user wrote it."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ from meshgen.errors import bracketed, place_text
 from meshgen.ir.graph import Node
 from meshgen.ir.op_names import TEXT_NAMES
 
-# Attributes of a collective that change nothing: its reason as text, and the numbers of the edges of stage
-# `materialize` (a value on its way to a use that needs it otherwise) that it serves.
+# Attributes of a collective without effect on it: its reason as text, and the numbers of the edges of stage
+# `materialize` (a value and a use that needs another sharding) that it implements.
 REASONS = ("why", "edges")
 
 
 def reason_of(node: Node) -> str:
-    """The reason that a collective carries; one that carries none stands in the program."""
+    """The reason of a collective; one without is explicit in the program."""
     if why := node.attrs.get("why"):
         return str(why)
     where = bracketed(place_text(node.loc))
-    return f"the program says {TEXT_NAMES.get(node.op, node.op)} here{where}"
+    return f"the program has an explicit {TEXT_NAMES.get(node.op, node.op)} here{where}"

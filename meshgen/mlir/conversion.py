@@ -80,7 +80,7 @@ class Importer:
     def bind(self, ssa: SSAValue, value: Value) -> None:
         """Let an SSA value mean `value`, which takes its name and its sharding if it has none; a fault if its type is another."""
         if not types_agree(declared := self.type(ssa), value.type):
-            message = f"the type is {declared}, but should be {value.type}"
+            message = f"expected type {value.type}, got {declared}"
             owner = ssa.owner if isinstance(ssa.owner, Operation) else None
             self.reading.fault("MG0104", f"{owner.name}: {message}" if owner else message, ssa)
         self._values[ssa] = value
@@ -129,7 +129,7 @@ class Importer:
             self.bind(argument, value)
             self.graph.inputs.append(value)
         if block.last_op is None or not block.last_op.has_trait(IsTerminator):
-            self.reading.fault("MG0104", "the body does not end with a return", block.last_op or block.parent_op())
+            self.reading.fault("MG0104", "the body must end with a return", block.last_op or block.parent_op())
             return
         self.graph.outputs = self.values(self.operations(block))
 

@@ -48,9 +48,7 @@ def _named(functions: Sequence[func.FuncOp], name: str) -> func.FuncOp:
     found = next((each for each in whole if each.sym_name.data == name), None)
     if found is None:
         known = listed([f"@{each.sym_name.data}" for each in whole]) or "none"
-        raise UsageError(
-            Diagnostic("MG0001", f"the program has no function @{name}", hint=f"its functions are {known}")
-        )
+        raise UsageError(Diagnostic("MG0001", f"unknown function '@{name}'", hint=f"known functions are {known}"))
     return found
 
 

@@ -94,7 +94,10 @@ def import_parts(top: builtin.ModuleOp, parts: Sequence[builtin.ModuleOp], sourc
     others = [operation for operation in top.ops if operation not in parts]
     for operation in others:
         reading.fault(
-            "MG0104", f"{operation.name} stands beside modules of several meshes", operation, "put it into one"
+            "MG0104",
+            f"{operation.name} is not allowed beside modules of several meshes",
+            operation,
+            "move it into one of them",
         )
     if top.sym_name is not None:
         reading.module.name = top.sym_name.data
@@ -140,8 +143,8 @@ def _body(function: func.FuncOp, reading: Reading, graph: Graph) -> None:
     if len(function.body.blocks) != 1:
         name = function.sym_name.data
         reading.fault(
-            "MG0103", f"@{name} has {len(function.body.blocks)} blocks; a function has one", function,
-            "control flow is written with stablehlo.while, case or if",
+            "MG0103", f"@{name} has {len(function.body.blocks)} blocks; a function must have one", function,
+            "write control flow with stablehlo.while, case or if",
         )  # fmt: skip
         return
     cluster = function.attributes.get("mesh_cluster")
@@ -224,8 +227,8 @@ def _read_view(importer: Importer, node: Node, attribute: Attribute) -> None:
 def _read_stage(reading: Reading, attribute: Attribute) -> None:
     stage = attribute.data if isinstance(attribute, builtin.StringAttr) else str(attribute)
     if stage not in STAGES:
-        hint = f"stages are {', '.join(STAGES)}"
-        reading.faults.append(Diagnostic("MG0104", f"'{stage}' is no stage", hint=hint))
+        hint = f"the stages are {', '.join(STAGES)}"
+        reading.faults.append(Diagnostic("MG0104", f"unknown stage '{stage}'", hint=hint))
         return
     reading.module.stage = stage
 

@@ -134,7 +134,7 @@ class TextParser(Parser):
 
     def _parse_block(self) -> Block:
         if self._current_token.kind is not MLIRTokenKind.CARET_IDENT:
-            self.fail("an operation, or '}' at the end of the region, is expected")
+            self.fail("expected an operation, or '}' at the end of the region")
         return super()._parse_block()
 
     def _parse_op_result_list(self) -> list[tuple[Span, int]]:
@@ -149,7 +149,7 @@ class TextParser(Parser):
         token = self._current_token
         if token.kind is not MLIRTokenKind.BARE_IDENT or token.text != "loc":
             return None
-        self._parse_token(MLIRTokenKind.BARE_IDENT, "loc expected")
+        self._parse_token(MLIRTokenKind.BARE_IDENT, "expected loc")
         return NameLoc(StringAttr(self.parse_bracketed("(")), NoneAttr())
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
@@ -205,14 +205,14 @@ class TextParser(Parser):
 
     def parse_dense_int_or_fp_elements_attr(self, type: Any) -> Any:
         start = self._current_token.span.start
-        match = self.scan(_DENSE, "dense literal expected")
+        match = self.scan(_DENSE, "expected a dense literal")
         if type is None:
             self.parse_punctuation(":")
             type = self.parse_type()
         if isinstance(type, builtin.VectorType):  # lists of numbers in attributes: `strides = dense<2> : vector<2xi64>`
             type = builtin.TensorType(type.element_type, type.get_shape())
         if not isinstance(type, builtin.TensorType) or any(size < 0 for size in type.get_shape()):
-            self.raise_error("a dense literal has a tensor type of known shape", start)
+            self.raise_error("a dense literal needs a tensor type of static shape", start)
         try:
             return read_dense(match[1], type)
         except (ValueError, KeyError, OverflowError) as error:
@@ -221,14 +221,14 @@ class TextParser(Parser):
     def _parse_builtin_dense_resource_attr(self) -> Any:
         """A constant whose bytes stand in the metadata at the end of the text, behind four that say their alignment."""
         start = self._current_token.span.start
-        name = self.scan(_RESOURCE_NAME, "name of a resource expected")[1]
+        name = self.scan(_RESOURCE_NAME, "expected the name of a resource")[1]
         self.parse_punctuation(":")
         type = self.parse_type()
         blob = next((m[2] for m in _RESOURCE.finditer(self.lexer.input.content) if m[1].strip('"') == name), None)
         if blob is None:
-            self.raise_error(f"the text has no resource '{name}'", start)
+            self.raise_error(f"unknown resource '{name}'", start)
         if not isinstance(type, builtin.TensorType) or any(size < 0 for size in type.get_shape()):
-            self.raise_error("a constant has a tensor type of known shape", start)
+            self.raise_error("a constant needs a tensor type of static shape", start)
         try:
             return read_dense(f'"0x{blob[8:]}"', type)
         except (ValueError, KeyError) as error:
@@ -266,7 +266,7 @@ class TextParser(Parser):
 
     def parse_integers(self) -> tuple[int, ...]:
         """`[1, 2]`"""
-        body = self.scan(_INTEGERS, "list of integers expected")[1].strip()
+        body = self.scan(_INTEGERS, "expected a list of integers")[1].strip()
         return tuple(int(word) for word in body.split(",")) if body else ()
 
     def parse_clause(self, keyword: str) -> None:

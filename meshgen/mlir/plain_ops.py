@@ -61,7 +61,7 @@ class Plain(IRDLOperation):
             if word in ROUNDING:
                 rounding["roundingmode"] = StringAttr(word)
             elif parser.at_angle():
-                parser.scan(_FLAGS, "flags in angle brackets expected")
+                parser.scan(_FLAGS, "expected flags in angle brackets")
         return rounding | parser.parse_optional_attr_dict()
 
     @classmethod

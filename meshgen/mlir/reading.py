@@ -31,7 +31,7 @@ NO_MESH = Mesh(())
 _TYPE_HINTS = {
     "tuple": "a tuple is read where stablehlo.get_tuple_element takes apart what stablehlo.tuple has made in the same region: "
     "give its elements one by one",
-    "stablehlo.future": "what is started is waited for, with stablehlo.async_done, in the same region",
+    "stablehlo.future": "stablehlo.async_start needs its stablehlo.async_done in the same region",
 }
 
 

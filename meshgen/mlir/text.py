@@ -39,7 +39,7 @@ _OPERATION_HINT = (
     "@mg.op_rule defines"
 )
 
-_HINTS = {"cf": "write scf.if, scf.for or scf.while: mlir-opt --lift-cf-to-scf makes these of branches between blocks"}
+_HINTS = {"cf": "use scf.if, scf.for or scf.while: mlir-opt --lift-cf-to-scf converts branches between blocks to them"}
 
 
 @rarely_collecting()
@@ -66,7 +66,7 @@ def parse_text(
     except ParseError as error:
         raise _located(error.msg, parser, parser.undefined_at() or error.span.start) from error
     except (VerifyException, ValueError, OverflowError, RuntimeError, struct.error) as error:
-        message = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        message = "the program is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise _located(message, parser, parser.pos) from error
     source = Source(parser.locate if is_written else parser.named_location, parser.name_of)
     inner = [operation for operation in top.ops if isinstance(operation, builtin.ModuleOp)]

@@ -28,7 +28,7 @@ def refuse_unknown(top: Operation, reading: Reading) -> None:
         if not known and operation.name not in first:
             first[operation.name] = operation
         if any(isinstance(operand, ForwardDeclaredValue) for operand in operation.operands):
-            reading.fault("MG0104", f"{operation.name}: an operand is not defined where it is used", operation)
+            reading.fault("MG0104", f"{operation.name}: an operand is used where it is not defined", operation)
     for name, operation in first.items():
         reading.fault("MG0103", f"operation {name} is not supported", operation)
     raise_faults(reading)
@@ -37,7 +37,7 @@ def refuse_unknown(top: Operation, reading: Reading) -> None:
 def verify_operations(top: Operation, reading: Reading) -> None:
     """What the definitions of the operations say: counts of operands and results, properties, regions."""
     if any(block.args for region in top.regions for block in region.blocks):
-        reading.fault("MG0104", "builtin.module: its region takes no arguments", top)
+        reading.fault("MG0104", "builtin.module: its region must have no arguments", top)
     _verify_inside(top, reading, set())
     raise_faults(reading)
 
@@ -74,7 +74,7 @@ def _verify_place(parent: Operation, operation: Operation, reading: Reading) -> 
     is_declaration = isinstance(operation, func.FuncOp | builtin.ModuleOp) or operation.name in MODULE_OPS
     if isinstance(parent, builtin.ModuleOp) != is_declaration:
         place = "a module" if isinstance(parent, builtin.ModuleOp) else "a function"
-        reading.fault("MG0104", f"{operation.name} does not stand in {place}", operation)
+        reading.fault("MG0104", f"{operation.name} is not allowed in {place}", operation)
 
 
 def _verify_one(operation: Operation, reading: Reading) -> None:

@@ -27,7 +27,7 @@ static mgx_status require_driver(void) {
     return mgx_fail(MGX_MISSING, "MG0602: NVIDIA's driver does not work: %s", reason);
   }
   if (version < OLDEST_DRIVER)
-    return mgx_fail(MGX_MISSING, "MG0602: NVIDIA's driver is for CUDA %d.%d: too old", version / 1000, version % 1000 / 10);
+    return mgx_fail(MGX_MISSING, "MG0602: NVIDIA's driver is too old: it supports CUDA %d.%d", version / 1000, version % 1000 / 10);
   return MGX_OK;
 }
 

@@ -153,7 +153,7 @@ static mgx_status require_names(const arguments *given, const mgx_module *module
   for (int i = 0; i < given->count; i++) {
     const binding *each = given->bindings + i;
     if ((each->is_output ? mgx_find_output : mgx_find_input)(module, each->name) < 0)
-      return mgx_fail(MGX_USAGE, "MG0601: there is no %s '%s'; see --list", each->is_output ? "output" : "input", each->name);
+      return mgx_fail(MGX_USAGE, "MG0601: unknown %s '%s'; see --list", each->is_output ? "output" : "input", each->name);
   }
   return MGX_OK;
 }

@@ -36,14 +36,14 @@ def decode_entries(value: Json) -> Entries:
     files = get(value, "files", lambda table: table_of(table, read_text))
     found = Entries(get(value, "name", read_name), dict(rows))
     if len(found.held) != len(rows) or not rows:
-        raise ValueError("two entry functions have one name, or there is none")
+        raise ValueError("entry functions must have distinct names, and there must be at least one")
     digests = {*files.values()}
     used = {digest for members in found.held.values() for digest in members.values()}
     for name, members in found.held.items():
         if not digests.issuperset(members.values()):
             raise ValueError(f"a member of entry {shown(name)} is not in the file")
     if used != digests or len(digests) != len(files):
-        raise ValueError("its members are not those that its entries have")
+        raise ValueError("its members do not match its entries")
     return found
 
 

@@ -1,4 +1,4 @@
-"""Memory of the machine that simulates: what is free, and a word in time where something cannot fit."""
+"""Free memory of the simulating machine."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _GROUPS = (
 
 
 def free_bytes(root: Path = Path("/")) -> int | None:
-    """Bytes that this process may still take, swap included; None where the system does not tell.
+    """Bytes that this process may still allocate, swap included; None if unknown.
 
     Args:
-        root: where `proc` and `sys` are.
+        root: the folder of `proc` and `sys`.
     """
     machine = _of_machine(root / "proc/meminfo")
     group = [
@@ -42,7 +42,7 @@ def _of_machine(path: Path) -> int | None:
 
 
 def _copies(path: Path, name: str) -> int:
-    """A number of a file with lines such as `inactive_file 4096`; 0 where it is not there."""
+    """A number of a file with lines such as `inactive_file 4096`; 0 if it is missing."""
     try:
         fields = dict(line.split(" ", 1) for line in path.read_text().splitlines() if " " in line)
     except OSError:
@@ -52,7 +52,7 @@ def _copies(path: Path, name: str) -> int:
 
 
 def _number(path: Path) -> int | None:
-    """The number that a file holds; `max` and what cannot be read are none."""
+    """The number that a file holds; None for `max` and unreadable files."""
     try:
         text = path.read_text().strip()
     except OSError:

@@ -206,7 +206,7 @@ def together(programs: Sequence[Generator[Node, None, T]], post: Post) -> list[T
         if not moved:
             nodes = [node for node in waiting.values() if node is not None]
             text = ", ".join(f"transfer {node.attrs['channel']} from @{node.attrs['peer'].name}" for node in nodes)
-            raise RuntimeFailure(Diagnostic("MG0604", f"{text} is waited for, but nobody sends it", nodes[0].loc))
+            raise RuntimeFailure(Diagnostic("MG0604", f"{text} has no matching send", nodes[0].loc))
     return [results[number] for number in range(len(programs))]
 
 

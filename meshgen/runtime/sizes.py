@@ -112,8 +112,10 @@ def whole_count(devices: Any) -> int:
             raise TypeError
         return operator.index(devices)
     except TypeError as error:
-        hint = "give a whole number, such as devices=8"
-        raise UsageError(Diagnostic("MG0001", f"{devices!r} is no number of devices", hint=hint)) from error
+        hint = "write for example devices=8"
+        raise UsageError(
+            Diagnostic("MG0001", f"devices must be a positive integer, got {devices!r}", hint=hint)
+        ) from error
 
 
 def _filled(mesh: Mesh, count: int) -> Mesh:
@@ -123,7 +125,7 @@ def _filled(mesh: Mesh, count: int) -> Mesh:
         return mesh
     others = math.prod(size for size in mesh.shape if size is not None)
     if count < 1 or count % others:
-        message = f"{count} devices do not fill {mesh}: the axes of known size take {others}, and {count} % {others} = {count % others}"
+        message = f"{count} devices do not fill {mesh}: its static axes take {others}, and {count} % {others} = {count % others}"
         hint = f"start a multiple of {others}"
         raise MissingError(Diagnostic("MG0603", message, hint=hint))
     return mesh.with_sizes({still[0]: count // others})
@@ -136,8 +138,8 @@ def _by_mesh(meshes: Sequence[Mesh], given: Given) -> tuple[dict[str, dict[str, 
     if DEFAULT_NAME in found and len(meshes) == 1:
         found = {meshes[0].name: found.pop(DEFAULT_NAME)} | found
     names = [mesh.name for mesh in meshes]
-    hint = f"its meshes are {', '.join('@' + name for name in names)}"
-    return found, [Diagnostic("MG0202", f"the module has no mesh @{n}", hint=hint) for n in found if n not in names]
+    hint = f"known meshes are {', '.join('@' + name for name in names)}"
+    return found, [Diagnostic("MG0202", f"unknown mesh '@{n}'", hint=hint) for n in found if n not in names]
 
 
 def _sizes(mesh: Mesh) -> dict[str, int]:

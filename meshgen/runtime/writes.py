@@ -51,7 +51,7 @@ def write_faults(plan: Schedule, writes: Writes) -> Iterator[Diagnostic]:
                 )
         if len(found) > MOST_PARTS:
             name = plan.buffers[storage].name
-            yield _fault(f"buffer {storage} '{name}' is written in {len(found)} parts; it can have {MOST_PARTS}")
+            yield _fault(f"buffer {storage} '{name}' is written in {len(found)} parts; the limit is {MOST_PARTS}")
 
 
 def makers(buffer: Buffer, writes: Writes) -> tuple[list[int], int]:

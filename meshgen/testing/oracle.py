@@ -210,5 +210,7 @@ def _excess(output: OutputCheck) -> float:
 
 def _fault(number: int, output: OutputCheck) -> Diagnostic:
     where = f" at {list(output.place)}" if output.place else ""
-    text = f"output {number} ({output.type}) is off by {output.max_abs_error:.3g}{where}, allowed is {output.tolerance:.3g}"
+    text = (
+        f"output {number} ({output.type}) differs by {output.max_abs_error:.3g}{where}, allowed {output.tolerance:.3g}"
+    )
     return Diagnostic("MG0605", text)

@@ -33,7 +33,7 @@ FAULTS = {
     "a barrier for a part of a warp": ("barrier", "setp.lt.u32 %p1, %r61, 8;\n@%p1 bar.sync 0;", {}),
     "a barrier that does not exist": ("barrier", "bar.sync 16, 64;", {}),
     "a shuffle with who is not there": ("barrier", "setp.lt.u32 %p1, %r61, 8;\n@%p1 shfl.sync.bfly.b32 %r1, %r61, 1, 31, -1;", {}),
-    "no mbarrier": ("barrier", "mov.b32 %r9, global_smem;\nmbarrier.arrive.shared.b64 _, [%r9];", {}),
+    "not the address of an mbarrier": ("barrier", "mov.b32 %r9, global_smem;\nmbarrier.arrive.shared.b64 _, [%r9];", {}),
     "an mbarrier that nobody completes": ("barrier", "mov.b32 %r9, global_smem;\nsetp.eq.s32 %p1, %r61, 0;\n@%p1 mbarrier.init.shared.b64 [%r9], 1;\nbar.sync 0;\nwait: mbarrier.try_wait.parity.shared.b64 %p2, [%r9], 0;\n@!%p2 bra wait;", {}),
     "read before the copy is there": ("async copy", COPY.format(wait="", barrier="bar.sync 0;", from_="%r8"), {}),
     "too few groups waited for": ("async copy", COPY.format(wait="cp.async.wait_group 1;", barrier="bar.sync 0;", from_="%r8"), {}),
@@ -66,7 +66,7 @@ def test_launches_that_no_gpu_takes_are_refused() -> None:
     with pytest.raises(DeviceFault, match="exactly 32"):
         entry = parse(ptx("", 0)).entries["snippet"]
         launch(entry, (1, 1, 1), (64, 1, 1), 0, b"", Memory(1 << 20))
-    with pytest.raises(DeviceFault, match="0 bytes of parameters were given, but it takes 8"):
+    with pytest.raises(DeviceFault, match="0 bytes of parameters were given, but the kernel takes 8"):
         launch(parse(ptx("", 1)).entries["snippet"], (1, 1, 1), (32, 1, 1), 0, b"", Memory(1 << 20))
 
 

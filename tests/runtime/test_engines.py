@@ -129,7 +129,7 @@ def test_a_peer_that_is_lost_is_told(module: LoadedModule, monkeypatch: pytest.M
         return outcome
 
     monkeypatch.setattr(made.driver, "cuGraphLaunch", lose)
-    with pytest.raises(RuntimeFailure, match="MG0609: NCCL has lost a peer: remote process exited"):
+    with pytest.raises(RuntimeFailure, match="MG0609: NCCL lost a peer: remote process exited"):
         own.run(given, "cuda")
 
 

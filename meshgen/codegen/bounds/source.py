@@ -87,7 +87,7 @@ class _Reader:
                 case ast.Pass():
                     pass
                 case _:
-                    raise AssertionError(f"kernels have no such statement: {ast.unparse(statement)}")
+                    raise AssertionError(f"unknown statement in a kernel: {ast.unparse(statement)}")
 
     def _branch(self, body: Sequence[ast.stmt]) -> None:
         """A body that may run or not."""
@@ -98,7 +98,7 @@ class _Reader:
 
     def _loop(self, name: str, ends: Sequence[ast.expr], body: Sequence[ast.stmt]) -> None:
         numbers = [self.value(end) for end in ends]
-        assert all(isinstance(n, Number) and n.expr.is_constant for n in numbers), "loops count between constants"
+        assert all(isinstance(n, Number) and n.expr.is_constant for n in numbers), "loop bounds must be constants"
         trips = range(*(n.expr.const for n in numbers if isinstance(n, Number)))
         if not trips:
             return

@@ -43,7 +43,7 @@ def _no_family(body: Graph) -> CodegenError:
     return CodegenError(
         Diagnostic(
             "MG0301",
-            f"kernel '{body.name}' ({ops}) fits no family of kernels",
+            f"no kernel template fits kernel '{body.name}' ({ops})",
             body.nodes[0].loc,
             hint="please report this program",
         )

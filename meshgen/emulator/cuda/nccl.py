@@ -255,7 +255,7 @@ class EmulatedNccl:
             return
         missing = sorted(set(range(clique.ranks)) - {each.rank for each in members})
         if missing:
-            waits = f"it waits for ranks {', '.join(map(str, missing))}, which come later or in no group with it"
+            waits = f"it waits for ranks {', '.join(map(str, missing))}, which come later or outside of its group"
             raise DeviceFault("deadlock", f"rank {members[0].rank} makes {clique.name}: {waits}")
         if not members[0].split:
             self._fill(clique, {each.rank: each for each in members})

@@ -136,7 +136,7 @@ class Timeline:
     def _stuck(self) -> str:
         reasons = [f"{work.label} waits for {work.waits_for()}" for work in self._waiting]
         more = f"; and {len(reasons) - 8} more" if len(reasons) > 8 else ""
-        return f"{'; '.join(reasons[:8])}{more} ({self._pending} pieces of work are left)"
+        return f"{'; '.join(reasons[:8])}{more} ({self._pending} operations are pending)"
 
     def _bits(self, work: Work) -> int:
         """Of a work and all before it; what is of an earlier epoch is before everything."""

@@ -142,7 +142,7 @@ def _check_sizes(equation: str, terms: Sequence[str], pieces: Sequence[Tensor]) 
 
 
 def _summed(term: str, piece: Tensor, wanted: set[str]) -> tuple[str, Tensor]:
-    """Without the indices that nobody wants."""
+    """Sum over the indices that no other operand and no result has."""
     gone = [d for d, c in enumerate(term) if c not in wanted]
     return "".join(c for c in term if c in wanted), sum_(piece, gone, dtype=piece.dtype) if gone else piece
 

@@ -81,8 +81,8 @@ def _check_rounding(builder: Builder, op: Operation) -> None:
     if number is not None and 0 <= number < len(ROUNDING):
         word = ROUNDING[int(number)]
     if mode is not None and word != ROUNDING[0]:
-        message = f"{op.name} that rounds {word or str(mode)} is not supported"
-        builder.importer.fault("MG0103", message, op, f"results are rounded {ROUNDING[0]}")
+        message = f"{op.name} with rounding mode {word or str(mode)} is not supported"
+        builder.importer.fault("MG0103", message, op, f"the supported mode is {ROUNDING[0]}")
 
 
 def constant(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:

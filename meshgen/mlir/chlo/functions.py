@@ -177,7 +177,7 @@ def _constant_like(builder: Builder, operands: list[Value]) -> Value:
         return builder.constant(attribute.value.data, kind)
     if isinstance(attribute, DenseElements) and attribute.data.array.ndim == 0:
         return builder.constant(attribute.data.array.item(), kind)
-    builder.importer.fault("MG0104", f"{builder.source.name}: its value is no number", builder.source)
+    builder.importer.fault("MG0104", f"{builder.source.name}: expected a number as its value", builder.source)
     return operands[0]
 
 

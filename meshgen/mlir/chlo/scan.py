@@ -113,7 +113,7 @@ def _read(importer: Importer, operation: Operation) -> _Site | None:
     scanned = kinds[: len(kinds) - (len(values) - count)]
     lengths = {kind.shape[dim] if 0 <= dim < kind.rank else -1 for kind in scanned}
     if len(lengths) != 1 or -1 in lengths or len(operation.results) < len(values) - count:
-        message = f"chlo.scan: what is scanned, {', '.join(map(str, scanned))}, has no dim {dim} of one size"
+        message = f"chlo.scan: its inputs {', '.join(map(str, scanned))} have no dim {dim} of equal size"
         importer.fault("MG0104", message, operation)
         return None
     (steps,) = lengths
@@ -143,7 +143,7 @@ def _fits(site: _Site, own: int) -> bool:
     for what, said, wanted in pairs:
         if said != wanted:
             texts = [", ".join(map(str, types)) for types in (said, wanted)]
-            message = f"chlo.scan: a step {what} ({texts[0]}), but should be ({texts[1]}) by its operands and results"
+            message = f"chlo.scan: a step {what} ({texts[0]}), but its operands and results require ({texts[1]})"
             site.importer.fault("MG0104", message, site.operation)
             return False
     return True

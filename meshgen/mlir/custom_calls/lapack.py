@@ -65,9 +65,7 @@ def _factorise(importer: Importer, operation: Operation, name: str, options: dic
     """The results of a routine; none, and a fault, where it does not fit. They are bound as far as the call has them, `count` at most."""
     operands = importer.values(matrices_of(operation))
     if name == "geqp3" and ((fixed := known_array(importer, operation.operands[1])) is None or fixed.any()):
-        importer.fault(
-            "MG0103", f"@{target_of(operation)} with columns that keep their places is not supported", operation
-        )
+        importer.fault("MG0103", f"@{target_of(operation)} with fixed columns is not supported", operation)
     kinds = [value.type for value in operands]
     if options.get("mode") == "N" and importer.type(operation.results[2]).shape != (
         *kinds[0].shape[:-1],
@@ -79,7 +77,7 @@ def _factorise(importer: Importer, operation: Operation, name: str, options: dic
     if types is None or any(importer.type(r) != kind for r, kind in zip(results, types, strict=False)):
         given = ", ".join(str(value.type) for value in operands)
         wanted = f"({ROUTINES[name].takes}) to ({ROUTINES[name].results})"
-        importer.fault("MG0104", f"@{target_of(operation)} of ({given}): it takes {wanted}", operation)
+        importer.fault("MG0104", f"@{target_of(operation)}: expected operands {wanted}, got ({given})", operation)
         return _nothing(importer, operation)
     attrs = {"routine": name, "options": " ".join(f"{key}={value}" for key, value in sorted(options.items()))}
     found = importer.emit("lapack", operands, types, attrs, operation)
@@ -99,7 +97,7 @@ def _fits(importer: Importer, operation: Operation, operands: int, results: int)
     counts = len(matrices_of(operation)), len(operation.results)
     is_right = counts == (operands, results) and importer.type(operation.operands[0]).rank >= 2
     if not is_right:
-        message = f"@{target_of(operation)} takes {operands} operands of matrices and gives {results} results"
+        message = f"@{target_of(operation)} needs {operands} matrix operands and {results} results"
         importer.fault("MG0104", message, operation)
         _nothing(importer, operation)
     return is_right

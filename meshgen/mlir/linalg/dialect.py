@@ -141,7 +141,7 @@ def _dictionary(parser: TextParser) -> dict[str, Attribute]:
 def _word(parser: TextParser) -> StringAttr:
     """`#linalg.elementwise_kind<add>`"""
     return StringAttr(
-        parser.scan(_WORD, "an attribute of linalg expected, for example #linalg.type_fn<cast_signed>")[1]
+        parser.scan(_WORD, "expected an attribute of linalg, for example #linalg.type_fn<cast_signed>")[1]
     )
 
 

@@ -59,7 +59,7 @@ def _outputs(structure: Structure) -> list[Value] | str:
         return f"has {len(values)} operands, {len(maps)} maps and a body of {len(block.args)} arguments"
     counts = len(values) - structure.inputs, len(structure.op.results), len(structure.terminator.operands)
     if len(set(counts)) > 1:
-        return "has {} outputs and {} results, and yields {} values".format(*counts)
+        return "has {} outputs, {} results and {} yielded values".format(*counts)
     sizes = loop_sizes(values, maps)
     if isinstance(sizes, str):
         return sizes
@@ -67,7 +67,7 @@ def _outputs(structure: Structure) -> list[Value] | str:
     places = [_place(map) for map in maps[structure.inputs :]]
     known = [place for place in places if place is not None]
     if len(known) != len(places):
-        return f"writes at {maps[structure.inputs + places.index(None)]}; a dim of an output is one loop, or 0"
+        return f"writes at {maps[structure.inputs + places.index(None)]}; a dim of an output must be one loop, or 0"
     try:
         return _computed(structure, known)
     except UnreadableMap as error:
@@ -99,7 +99,7 @@ def _computed(structure: Structure, places: Sequence[Loops]) -> list[Value] | st
         return known
     joint = _joint(structure, body, places)
     missing = found.index(None)
-    return joint or f"result {missing} is computed in a way that is not supported{_unknown(structure)}"
+    return joint or f"the computation of result {missing} is not supported{_unknown(structure)}"
 
 
 def _accumulates(structure: Structure, places: Sequence[Loops], number: int) -> bool:

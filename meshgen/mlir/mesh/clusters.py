@@ -36,7 +36,7 @@ def read_sub_cluster(reading: Reading, op: Operation) -> None:
     assert isinstance(op, SubClusterOp)
     symbol, cluster = op.sym_name.data, op.cluster.string_value()
     if (parent := reading.meshes.get(cluster)) is None:
-        reading.fault("MG0201", f"there is no cluster @{cluster} before @{symbol}", op, "declare the cluster first")
+        reading.fault("MG0201", f"unknown cluster '@{cluster}' before @{symbol}", op, "declare the cluster first")
         return
     numbers, index = ([number.value.data for number in found] for found in (op.axes, op.index))
     if wrong := [number for number in numbers if not 0 <= number < len(parent.axes)]:
@@ -100,7 +100,7 @@ def read_function(reading: Reading, op: Operation) -> None:
         reading.meshes[DEFAULT] = reading.meshes[symbol]
     else:
         known = ", ".join(f"@{name}" for name in reading.meshes if name) or "none"
-        reading.fault("MG0201", f"there is no cluster @{symbol}", op, f"declared before: {known}")
+        reading.fault("MG0201", f"unknown cluster '@{symbol}'", op, f"clusters declared before are {known}")
 
 
 registries.MODULE_OPS["mesh.cluster"] = read_cluster

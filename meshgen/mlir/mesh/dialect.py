@@ -114,7 +114,7 @@ def _sizes(parser: Parser) -> tuple[int, ...]:
     assert isinstance(parser, TextParser)
     if parser.at_integers():
         return parse_list(parser, parser.parse_integer)
-    found = parser.scan(_SIZES, "sizes expected, as in [2, 4] or 2x4")[0]
+    found = parser.scan(_SIZES, "expected sizes, as in [2, 4] or 2x4")[0]
     return tuple(int(size) if size.isdigit() else 0 for size in found.split("x"))
 
 

@@ -203,7 +203,7 @@ def _rotate(importer: Importer, op: Operation, source: Sharding, target: Shardin
     importer.bind(op.results[0], value)
     if source != target or len(axes) != 1:
         message = f"{op.name} along {len(axes)} axes from {source} to {target}"
-        importer.fault("MG0204", message, op, "a rotation is along one mesh axis, and keeps the sharding")
+        importer.fault("MG0204", message, op, "a rotation must be along one mesh axis and keep the sharding")
         return
     tile = kind.with_shape(source.local_shape(kind.sizes, mesh))
     body = Graph("", [Value(tile, loc=loc)])
@@ -224,8 +224,8 @@ def _rotate(importer: Importer, op: Operation, source: Sharding, target: Shardin
 def _uneven(sharding: Sharding, kind: TensorType, mesh: Mesh, loc: Location | None) -> list[Diagnostic]:
     if sharding.is_even(kind.sizes, mesh):
         return []
-    message = f"collective_permute along a mesh axis: the shards of {kind} as {sharding} are not equal"
-    return [Diagnostic("MG0204", message, loc, hint="split dims that the devices divide")]
+    message = f"collective_permute along a mesh axis: the shards of {kind} under {sharding} have unequal shapes"
+    return [Diagnostic("MG0204", message, loc, hint="split dims whose size is divisible by the number of devices")]
 
 
 @imports("mesh.idx")
@@ -251,7 +251,7 @@ def _query_axis(importer: Importer, op: Operation) -> str:
     number = attribute.value.data if isinstance(attribute, IntegerAttr) else -1
     if 0 <= number < len(names):
         return names[number]
-    importer.fault("MG0202", f"{op.name}: the mesh has {len(names)} axes, but axis {number} is asked", op)
+    importer.fault("MG0202", f"{op.name}: axis {number} is out of range for a mesh of {len(names)} axes", op)
     return ""
 
 

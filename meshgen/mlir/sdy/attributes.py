@@ -65,7 +65,7 @@ class MeshAttr(Data[SpelledMesh]):
             return read_mesh(body)
         except ValueError as error:
             example = '<["x"=2, "y"=4]> or <["x"=2], device_ids=[1, 0]>'
-            return parser.raise_error(f"'<{body}>' is no mesh, such as {example}: {error}", start)
+            return parser.raise_error(f"expected a mesh, such as {example}, got '<{body}>': {error}", start)
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f"<{self.data}>")

@@ -44,14 +44,14 @@ def check_collective(importer: Importer, operation: Operation, after: Spelled) -
     given = _sharding(before) if before is not None and before.mesh == symbol else None
     if before is None and _says_nothing(operation.operands[0]):
         if op not in _FROM_WHOLE:
-            hint = "state it: sdy.sharding on the operation that makes it, or on the argument"
+            hint = "add sdy.sharding to the operation that defines it, or to the argument"
             importer.fault("MG0204", f"{operation.name}: its operand has no sharding", operation, hint)
             return {}
         given = Sharding.replicated(len(after.dims))
     try:
         message = collective_fault(op, text, given, _sharding(after), mesh)
     except ValueError as error:
-        message = f"{text} lists no axes: {error}"
+        message = f"cannot parse the axes {text}: {error}"
     if message:
         importer.fault("MG0204", f"{operation.name}: {message}", operation)
         return {}
@@ -108,7 +108,7 @@ def collective_fault(op: str, text: str, before: Sharding | None, after: Shardin
     """What is wrong with a collective whose attribute has this text; empty where nothing is, or `before` is not known."""
     lists = listed_axes(text)
     if rest := _LISTED.sub("", text):
-        return f"'{rest[:20]}' in its list of axes is no axis"
+        return f"expected an axis in its list of axes, got '{rest[:20]}'"
     if message := _axes_fault([axis for axes in lists for axis in axes], mesh):
         return message
     if op in ("all_gather", "all_slice", "reduce_scatter", "sharded_to_unreduced") and len(lists) != after.rank:
@@ -136,7 +136,7 @@ def part_fault(ref: str, mesh: Mesh) -> str:
     if size is None or name not in mesh.names or (whole := mesh.axis(name).size) is None:
         return ""
     is_part = pre >= 1 and 1 < size < whole and whole % (pre * size) == 0
-    return "" if is_part else f"'{ref}' is no part of mesh axis '{name}' of {whole} devices"
+    return "" if is_part else f"'{ref}' is not a sub-axis of '{name}' of size {whole}"
 
 
 def _axes_fault(axes: Sequence[str], mesh: Mesh) -> str:
@@ -154,7 +154,7 @@ def _axes_fault(axes: Sequence[str], mesh: Mesh) -> str:
 def _params_fault(text: str, rank: int) -> str:
     dims = [int(number) for _, *ends in _PARAM.findall(text) for number in ends]
     if not dims or any(not axes.strip() for axes, *_ in _PARAM.findall(text)):
-        return "lists no axes to exchange"
+        return "has no axes to exchange"
     if max(dims) >= rank:
         return f"names dim {max(dims)}, but the tensor has rank {rank}"
     if len(set(dims)) < len(dims):

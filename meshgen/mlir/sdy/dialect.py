@@ -145,9 +145,9 @@ def _whole(reading: Reading, symbol: str, spelled: Spelled, kind: TensorType) ->
     device, mesh = reading.single.get(symbol, 0), reading.module.mesh
     if mesh.is_static and device >= mesh.size:
         message = f"@{symbol} is device {device}, but the program is on {mesh.size} devices, 0 to {mesh.size - 1}"
-        raise ShardingError(Diagnostic("MG0209", message, hint="name one of these, or declare a larger mesh"))
+        raise ShardingError(Diagnostic("MG0209", message, hint="name one of them, or declare a larger mesh"))
     if any(spelled.dims) or spelled.unreduced:
-        message = f"<{spelled}>: @{symbol} has no axes, so that values over it are whole"
+        message = f"<{spelled}>: @{symbol} has no axes, so values over it are not sharded"
         raise ShardingError(Diagnostic("MG0204", message, hint=f"write <@{symbol}, []>"))
     if spelled.dims and len(spelled.dims) != kind.rank:
         raise ShardingError(Sharding(spelled.dims).faults(kind.shape, mesh)[0])
@@ -159,13 +159,13 @@ def _symbol(reading: Reading, spelled: str | SpelledMesh) -> str:
     known = ", ".join(f"@{name}" for name in reading.meshes if name) or "none"
     if isinstance(spelled, str):
         if spelled not in reading.meshes:
-            message = f"the sharding is over @{spelled}, which is not declared"
+            message = f"unknown mesh '@{spelled}' in a sharding"
             raise ShardingError(Diagnostic("MG0201", message, hint=f"declared meshes: {known}"))
         return spelled
     if (found := _find_declared(reading, spelled)) is not None:
         return found
-    message = f"the sharding is over mesh<{spelled}>, and no mesh of the program has these axes"
-    raise ShardingError(Diagnostic("MG0201", message, hint=f"declare it with a name; there are: {known}"))
+    message = f"no mesh of the program has the axes of the sharding's mesh<{spelled}>"
+    raise ShardingError(Diagnostic("MG0201", message, hint=f"declare it with a name; declared meshes: {known}"))
 
 
 def _declare_in_place(reading: Reading, top: Operation) -> None:
@@ -287,7 +287,7 @@ def _find_declared(reading: Reading, spelled: SpelledMesh) -> str | None:
 
 def _read_argument(reading: Reading, attribute: Attribute, slot: Slot) -> None:
     if not isinstance(attribute, ShardingAttr):
-        reading.faults.append(Diagnostic("MG0204", "sdy.sharding is not a #sdy.sharding<...>", slot.loc))
+        reading.faults.append(Diagnostic("MG0204", "sdy.sharding must be #sdy.sharding<...>", slot.loc))
         return
     try:
         wish = annotation(reading, attribute.data, slot.type)
@@ -305,7 +305,9 @@ def _read_results(importer: Importer, operation: Operation, attribute: Attribute
     """`sdy.sharding` on an operation annotates its results."""
     bodies = attribute.data if isinstance(attribute, ShardingPerValueAttr) else None
     if bodies is None or len(bodies) != len(operation.results):
-        message = f"{operation.name}: sdy.sharding is no #sdy.sharding_per_value<[...]> with one for each result"
+        message = (
+            f"{operation.name}: sdy.sharding must be #sdy.sharding_per_value<[...]> with one sharding for each result"
+        )
         importer.fault("MG0204", message, operation)
         return
     for result, body in zip(operation.results, bodies, strict=True):

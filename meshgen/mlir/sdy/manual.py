@@ -53,7 +53,7 @@ def _manual_axes(importer: Importer, operation: ManualComputationOp) -> tuple[st
     if all(split_ref(axis)[2] is None for axis in axes):
         return axes
     message = f"the manual axes {list(named)} of @{symbol} are the parts {list(axes)} of axes of another mesh over the same devices"
-    importer.fault("MG0103", message, operation, "declare one mesh whose axes all of the program names")
+    importer.fault("MG0103", message, operation, "declare one mesh, and name its axes everywhere in the program")
     return named
 
 
@@ -62,7 +62,7 @@ def _mesh(importer: Importer, operation: Operation, wishes: Sequence[Annotation]
     named = dict.fromkeys(wish.sharding.mesh for wish in wishes if wish.sharding.mesh)
     if len(named) > 1:
         message = f"a manual computation is on one mesh, but names {' and '.join('@' + name for name in named)}"
-        hint = "let what it takes and gives cross outside of it: annotate it there"
+        hint = "move its operands and results to another mesh outside of it: annotate them there"
         importer.fault("MG0209", message, operation, hint)
     return importer.reading.mesh_of(Sharding((), mesh=next(iter(named), "")))
 
@@ -122,7 +122,7 @@ def _manual_part(importer: Importer, operation: Operation, sharding: Sharding, a
     for dim in sharding.dims:
         manual = tuple(axis for axis in dim if split_ref(axis)[0] in axes)
         if manual != dim[: len(manual)]:
-            message = f"dim sharding {list(dim)}: axes that are not manual stand before manual ones ({list(axes)})"
+            message = f"dim sharding {list(dim)}: manual axes ({list(axes)}) must come before the others"
             importer.fault("MG0204", message, operation)
         dims.append(manual)
     partial = tuple(pair for pair in sharding.partial if split_ref(pair[0])[0] in axes)
@@ -138,14 +138,17 @@ def _check_types(importer: Importer, operation: Operation, what: str, outside: S
     mesh, is_even = importer.reading.module.mesh, importer.reading.module.stage in ("import", "propagate")
     if not mesh.is_static:
         importer.fault(
-            "MG0201", f"a manual computation over {mesh}: an axis has no size", operation, "give it with --mesh"
+            "MG0201",
+            f"a manual computation over {mesh}: the size of an axis is unknown",
+            operation,
+            "give it with --mesh",
         )
     if importer.reading.faults:  # the shardings may name axes that there are not
         return
     for number, (ssa, sharding, value) in enumerate(zip(outside, shardings, inside, strict=True)):
         kind = importer.type(ssa)
         if message := tile_fault(kind, sharding, value.type, mesh, is_even=is_even):
-            hint = "write the sizes: tiles are cut from them" if "unknown" in message else ""
+            hint = "write static sizes: they determine those of the tiles" if "unknown" in message else ""
             importer.fault("MG0204", f"{what} {number} of the body: {message}", operation, hint)
 
 

@@ -98,7 +98,9 @@ def _fits(
     """Whether the values are as many, and of the types, as what stands for them; else a fault."""
     here, there = [str(value.type) for value in values], [str(importer.type(place)) for place in places]
     if here != there:
-        message = f"sdy.named_computation: {what}s of types ({', '.join(here)}) are called ({', '.join(there)})"
+        message = (
+            f"sdy.named_computation: its {what}s have types ({', '.join(here)}), but in the body ({', '.join(there)})"
+        )
         importer.fault("MG0104", message, operation)
     return here == there
 

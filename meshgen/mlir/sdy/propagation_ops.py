@@ -36,7 +36,7 @@ class DirectionAttr(OpaqueSyntaxAttribute, Data[str]):
         is_quoted = parser.parse_optional_punctuation("<") is not None
         found = parser.parse_identifier()
         if found not in DIRECTIONS:
-            parser.raise_error(f"'{found}' is no direction: one of {', '.join(DIRECTIONS)} expected")
+            parser.raise_error(f"expected one of the directions {', '.join(DIRECTIONS)}, got '{found}'")
         if is_quoted:
             parser.parse_punctuation(">")
         return found

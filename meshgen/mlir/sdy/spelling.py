@@ -60,7 +60,7 @@ class _Tokens:
     def __init__(self, text: str) -> None:
         found = [match for match in _TOKEN.finditer(text) if match["blank"] is None]
         if wrong := next((match["other"] for match in found if match["other"] is not None), None):
-            raise ValueError(f"'{wrong}' is not expected")
+            raise ValueError(f"unexpected '{wrong}'")
         self._tokens = [match[0] for match in found]
         self._place = 0
 
@@ -87,13 +87,13 @@ class _Tokens:
     def string(self) -> str:
         token = self.take()
         if len(token) < 3 or token[0] != '"':
-            raise ValueError("a name in quotes expected")
+            raise ValueError("expected a name in quotes")
         return token[1:-1]
 
     def number(self) -> int:
         token = self.take()
         if not token.isdecimal():
-            raise ValueError("a number expected")
+            raise ValueError("expected a number")
         return int(token)
 
     def listed(self, opening: str, item: Callable[[], _Item], closing: str) -> tuple[_Item, ...]:
@@ -109,7 +109,7 @@ class _Tokens:
 
     def end(self) -> None:
         if self.next:
-            raise ValueError(f"'{self.next}' is not expected")
+            raise ValueError(f"unexpected '{self.next}'")
 
 
 @lru_cache(maxsize=256)
@@ -128,7 +128,7 @@ def read_spelled(body: str) -> Spelled:
         return _sharding(_Tokens(body))
     except ValueError as error:
         example = '<@mesh, [{"x"}, {?}], replicated={"y"}, unreduced={"z"}>'
-        raise ValueError(f"'<{body}>' is no sharding, such as {example}: {error}") from error
+        raise ValueError(f"expected a sharding, such as {example}, got '<{body}>': {error}") from error
 
 
 def read_axes(body: str) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ def _mesh_or_symbol(tokens: _Tokens) -> str | SpelledMesh:
         return mesh
     symbol = tokens.take()
     if not symbol.startswith("@"):
-        raise ValueError("the name of a mesh, or mesh<...>, expected")
+        raise ValueError("expected the name of a mesh, or mesh<...>")
     return symbol[1:].strip('"')
 
 
@@ -189,12 +189,12 @@ def _clauses(tokens: _Tokens) -> dict[tuple[str, str], tuple[str, ...]]:
     while tokens.accept(","):
         name, kind = tokens.take(), "sum"
         if name not in ("replicated", "unreduced"):
-            raise ValueError(f"'{name}' is not known")
+            raise ValueError(f"unknown field '{name}'")
         tokens.expect("=")
         if name == "unreduced" and tokens.next in PARTIAL_KINDS:
             kind = tokens.take()
         if (name, kind) in found:
-            raise ValueError(f"'{name}' is said twice")
+            raise ValueError(f"'{name}' is given twice")
         found[name, kind] = _axes(tokens)
     return found
 

@@ -63,7 +63,7 @@ def import_get_sharding(importer: Importer, op: Operation) -> None:
     """A handle without a value of its own; what is to be annotated with it needs a sharding that is known."""
     assert isinstance(op, GetShardingOp)
     if op.result.first_use is not None and not is_said(importer, op.source):
-        message = "shard.get_sharding: nothing says how the tensor is sharded, before propagation decides it"
+        message = "shard.get_sharding: the tensor has no sharding before propagation"
         importer.fault("MG0104", message, op, "annotate it with shard.shard first")
 
 
@@ -150,12 +150,12 @@ def _check_single(importer: Importer, op: Operation, source: SSAValue, node: Nod
     others = [each for each in importer.graph.nodes[:-1] if each.op == "annotate" and value is each.operands[0]]
     made = [each for each in (*others, maker) if each and each.attrs["as_result"] and _contradicts(each, node)]
     if made:
-        message = f"the value is annotated as made {node.attrs['sharding']}, but also {made[0].attrs['sharding']}"
-        hint = f"annotate one of them for its users (the other stands at {made[0].loc})"
+        message = f"the value is annotated for its producer with {node.attrs['sharding']}, but also with {made[0].attrs['sharding']}"
+        hint = f"annotate one of them for its users (the other is at {made[0].loc})"
         importer.fault("MG0205", message, op, hint)
     elif maker and not maker.attrs["as_result"] and not is_declared(op) and _contradicts(maker, node):
-        message = f"the value is annotated as made {node.attrs['sharding']}, but a user reads it as {maker.attrs['sharding']} before"
-        hint = f"annotate where it is made first, then for its users (as at {maker.loc})"
+        message = f"the value is annotated for its producer with {node.attrs['sharding']}, but an annotation for users, {maker.attrs['sharding']}, comes first"
+        hint = f"annotate it for its producer first, then for its users (as at {maker.loc})"
         importer.fault("MG0205", message, op, hint)
 
 

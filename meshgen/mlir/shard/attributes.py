@@ -69,7 +69,7 @@ def parse_sharding(parser: AttrParser) -> Sharding:
             found[word] = parse_list(parser, lambda: parse_list(parser, parser.parse_integer))
     halo = tuple((pair[0], pair[1]) for pair in found["halo"] if len(pair) == 2)
     if len(halo) != len(found["halo"]):
-        parser.raise_error("a halo is a pair [rows before, rows after] per dim")
+        parser.raise_error("expected a halo as a pair [rows before, rows after] per dim")
     return Sharding(dims, partial, halo, tuple(found["offsets"]))
 
 

@@ -50,8 +50,8 @@ def complete(module: Module, is_global: bool = False) -> Module:
     if moves and is_global and not encoded and all(is_alone(node, module.mesh) for node in moves):
         module.graph, moves = without_groups_of_one(module.graph, module.mesh), []
     if moves and (annotated or (asked and not encoded)):
-        message = f"{moves[0].op}: a program with annotations has collectives already"
-        hint = "annotate the program, or write all collectives"
+        message = f"{moves[0].op}: a program cannot have both annotations and explicit collectives"
+        hint = "remove the collectives, or write all of them"
         raise ProgramError(Diagnostic("MG0104", message, moves[0].loc, hint=hint))
     if moves and not encoded:
         complete_local(module)

@@ -103,7 +103,7 @@ def _axes(importer: Importer, op: Operation, mesh: Mesh, listed: Sequence[int]) 
 def _bind(importer: Importer, op: Operation, numbers: Sequence[Number]) -> None:
     """Bind the results; a fault where there are more or fewer than asked for."""
     if len(numbers) != len(op.results):
-        importer.fault("MG0104", f"{op.name} gives {len(numbers)} indices, but {len(op.results)} are declared", op)
+        importer.fault("MG0104", f"{op.name} has {len(numbers)} indices, but {len(op.results)} results", op)
         numbers = [0] * len(op.results)
     for result, number in zip(op.results, numbers, strict=True):
         importer.bind(result, Indices(Builder(importer, op)).value(number))
@@ -159,7 +159,7 @@ def import_neighbors(importer: Importer, op: Operation) -> None:
         message = f"{op.name}: the device has {len(device)} coordinates, but {mesh} has {len(mesh.axes)} axes"
         importer.fault("MG0104", message, op)
     if not listed:
-        importer.fault("MG0104", f"{op.name}: split_axes names no axis", op, "name the axes, outer to inner")
+        importer.fault("MG0104", f"{op.name}: split_axes must name an axis", op, "name the axes, outer to inner")
     if not axes or not listed or len(device) != len(mesh.axes):
         _bind(importer, op, [-1, -1])
         return
@@ -206,7 +206,7 @@ def _numbers(
     values = [None if number == DYNAMIC_INDEX else int(number) for number in static.get_values()]
     found: list[Number] = []
     if values.count(None) != len(dynamic):
-        message = f"{op.name} leaves {values.count(None)} numbers to operands, but has {len(dynamic)} of them"
+        message = f"{op.name} has {values.count(None)} dynamic entries, but {len(dynamic)} operands for them"
         importer.fault("MG0104", message, op)
         return [0] * len(values)
     for number in values:

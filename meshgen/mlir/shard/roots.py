@@ -63,7 +63,7 @@ def import_recv(importer: Importer, op: Operation) -> None:
     sent, mesh = _partner(op), mesh_of(importer, op)
     axes = axes_of(op, mesh)
     if sent is None:
-        message = f"{op.name} waits for a send that never comes: there is none over {list(axes)} before it in its block"
+        message = f"{op.name} has no matching send over {list(axes)} before it in its block"
         importer.fault("MG0104", message, op, "all devices run the same program: send first, then receive")
         importer.bind(op.results[0], importer.value(op.operands[0]))
     elif _is_known(op) and _is_known(sent):
@@ -110,7 +110,7 @@ def _place(importer: Importer, op: Operation) -> Place | None:
         value = next(dynamic, None)
         if value is None:
             importer.fault(
-                "MG0104", f"{op.name}: {root[0] if root else 'root'} has more dynamic places than operands", op
+                "MG0104", f"{op.name}: {root[0] if root else 'root'} has more dynamic entries than operands", op
             )
             return None
         known = constant(value)

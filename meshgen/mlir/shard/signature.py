@@ -110,7 +110,7 @@ def _gaps(
     ):
         if len(table) not in ((len(values),) if is_needed else (0, len(values))):
             message = f"{len(table)} of {len(values)} {ends} have {name} at stage '{stage}'"
-            hint = "all of them have it" if is_needed else "all of them have it, or none"
+            hint = "give it to all of them" if is_needed else "give it to all of them, or to none"
             yield Diagnostic("MG0104", message, values[0].loc if values else None, hint=hint)
 
 
@@ -124,7 +124,7 @@ def _misfits(
         elif None not in kind.shape and module.mesh.is_static:
             tile = kind if is_whole else kind.with_shape(layout.local_shape(kind.sizes, module.mesh))
             if tile != value.type:
-                message = f"{kind} as {layout} has tiles {tile}, but the type is {value.type}"
+                message = f"{kind} with sharding {layout} has tiles {tile}, but the type is {value.type}"
                 yield Diagnostic("MG0104", message, value.loc)
 
 

@@ -150,7 +150,7 @@ def closed_regions(importer: Importer, operation: Operation) -> tuple[Graph, ...
         graph, captures = importer.region(region)
         values = [known_array(importer, ssa) for ssa in captures]
         if any(value is None for value in values):
-            importer.fault("MG0103", f"the region of {operation.name} uses values from outside", operation)
+            importer.fault("MG0103", f"the region of {operation.name} captures values from outside", operation)
         first = len(graph.inputs) - len(captures)
         graph.nodes[:0] = [
             Node("constant", [], [inner], {"value": value}, inner.loc)

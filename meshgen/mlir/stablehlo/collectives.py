@@ -196,8 +196,8 @@ def _fold_each(importer: Importer, operation: Operation, group: Group, attrs: At
         value = importer.value(operand)
         importer.bind(result, Value(importer.type(result)))
         if len(body.inputs) != 2 or captures or None in value.type.shape:
-            message = f"{operation.name}: its region is no known reduction, and cannot be applied to {value.type}"
-            hint = f"a region of one {', '.join(_KINDS)}, or of element-wise operations on its two arguments can be"
+            message = f"{operation.name}: its region is not a known reduction, and cannot be applied to {value.type}"
+            hint = f"use a region of one {', '.join(_KINDS)}, or of element-wise operations on its two arguments"
             importer.fault("MG0103", message, operation, hint)
             return
         value = moved(importer, operation, value, tuple(sorted((device, place) for place, device in enumerate(order))))

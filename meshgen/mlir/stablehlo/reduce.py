@@ -105,7 +105,7 @@ def _applied(parser: TextParser, name: str, types: Sequence[Attribute]) -> Regio
     """The region of the form `applies`: one operation on scalars."""
     mnemonic = name.removeprefix("mhlo.").removeprefix("stablehlo.")
     if mnemonic not in BINARY:
-        parser.fail(f"'{name}' is no binary operation")
+        parser.fail(f"'{name}' is not a binary operation")
     return fold_region(mnemonic, types[0])
 
 

@@ -52,7 +52,9 @@ def _has_root_at_run_time(importer: Importer, operation: Operation) -> bool:
     found = isinstance(said, UnitAttr) or boolean_of(said)
     if found:
         hint = "without has_dynamic_root the first device of each group is the root"
-        importer.fault("MG0103", f"{operation.name}: a root that is known only at run time", operation, hint)
+        importer.fault(
+            "MG0103", f"{operation.name} with a root that is known only at run time is not supported", operation, hint
+        )
     return found
 
 

@@ -92,13 +92,13 @@ def reduce_unevenly(
         value = builder.convert(importer.value(operand), importer.type(result).dtype)
         found: Value | str = "its region"
         if None in value.type.shape:
-            found = f"a tensor of open size, {value.type}"
+            found = f"a tensor of unknown size, {value.type}"
         elif kind is not None:
             found = uneven.reduced(builder, value, kind)
         elif len(body.inputs) == 2 and not captures:
             found = uneven.folded(builder, value, body)
         if isinstance(found, str):
-            hint = "element-wise operations on the two arguments of the region, and known sizes, can be taken"
+            hint = "use element-wise operations on the two arguments of the region, and known sizes"
             importer.fault("MG0103", f"{operation.name}: {found} is not supported over groups of different sizes", operation, hint)  # fmt: skip
             found = Value(importer.type(result))
         importer.bind(result, found)

@@ -227,7 +227,7 @@ def inserted(importer: Importer, op: tensor.InsertSliceOp | ParallelInsertSliceO
     if any(step != 1 for step in part.strides):
         found = _strided(builder, source, target, part)
         if found is None:
-            importer.fault("MG0103", f"{op.name} with strides at computed offsets is not supported", op)
+            importer.fault("MG0103", f"{op.name} with strides at dynamic offsets is not supported", op)
         return found or target
     places = [place if isinstance(place, Value) else builder.constant(place, _index(part)) for place in part.start]
     return builder.node("dynamic_update_slice", [target, source, *places], target.type)
@@ -267,7 +267,7 @@ def import_pad(importer: Importer, op: Operation) -> None:
     attrs = {"low": tuple(low), "high": tuple(high), "interior": (0,) * kind.rank}
     fill = computed_places(importer, op, op.region.block, shape)
     if fill is None or (fill.type.rank and None in shape.shape):
-        importer.fault("MG0103", "tensor.pad: its value is computed in a way that is not supported", op)
+        importer.fault("MG0103", "tensor.pad: the computation of its value is not supported", op)
         finish(importer, op, builder.constant(0, kind))
     elif not all(isinstance(n, int) for n in (*low, *high)):
         lists = [builder.listed(entries) for entries in (low, high, [0] * kind.rank)]

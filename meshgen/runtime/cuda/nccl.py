@@ -86,7 +86,7 @@ class Nccl:
         self._library = library
 
     def __getattr__(self, name: str) -> Any:
-        """A function that has no value of its own."""
+        """A function without an output."""
         if name not in PROTOTYPES:
             raise AttributeError(name)
         function = getattr(self._library, name)
@@ -140,9 +140,9 @@ def load_nccl() -> Nccl:
     """The library of the installed package, or else the system's.
 
     Raises:
-        MissingError: MG0602, there is none, or it is too old.
+        MissingError: MG0602, NCCL is missing or too old.
     """
-    hint = "pip install 'meshgen[cuda12]' or 'meshgen[cuda13]', as the driver is"
+    hint = "pip install 'meshgen[cuda12]' or 'meshgen[cuda13]', to match the driver"
     try:
         nccl = Nccl(ctypes.CDLL(_packaged() or LIBRARY))
     except (OSError, AttributeError) as error:

@@ -1,4 +1,4 @@
-"""The arguments, results and constants of a module in its launch table: where they lie in the file and in the ranks' memory."""
+"""The arguments, results and constants of a module in its launch table: their place in the file and in the ranks' memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CONSTANTS = "constants.safetensors"
 
 @dataclass(frozen=True)
 class Part:
-    """A module of one mesh in a file: the folder that its members are in, and where its buffers lie."""
+    """A module of one mesh in a file: the folder of its members, and the places of its buffers."""
 
     module: LoadedModule
     folder: str

@@ -105,7 +105,7 @@ class Memory:
 
 
 def memory_of(given: Any, stream: int | None = None) -> Memory | None:
-    """The memory of an array of another library; None for what is none, or of an element type that programs do not have.
+    """The memory of an array of another library; None for anything else, or an unsupported element type.
 
     Args:
         stream: of the device, which waits for what makes the array; None: the host waits for the array where it must.
@@ -147,7 +147,7 @@ def _of_interface(given: Any, interface: dict[str, Any]) -> Memory | None:
 
 
 class _Owner:
-    """Gives a capsule's tensor back when nothing uses it any more."""
+    """Frees a capsule's tensor with its last reference."""
 
     def __init__(self, managed: Any) -> None:
         self._managed = managed
@@ -158,7 +158,7 @@ class _Owner:
 
 
 def _of_capsule(capsule: Any) -> Memory | None:
-    """What is in a capsule, which is used then."""
+    """Consume a capsule; returns its tensor."""
     if not _is_valid(capsule, _NAME):
         return None
     managed = ctypes.cast(_pointer(capsule, _NAME), POINTER(_Managed))
@@ -203,7 +203,7 @@ _pointer_at = _python("PyCapsule_GetPointer", c_void_p, c_void_p, c_char_p)
 
 @_CapsuleDestructor
 def _drop_unused(capsule: int) -> None:
-    """A capsule that nobody took is gone."""
+    """Free a capsule that was never consumed."""
     if _is_valid_at(capsule, _NAME):
         _EXPORTED.pop(_pointer_at(capsule, _NAME), None)
 

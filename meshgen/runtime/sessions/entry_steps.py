@@ -1,4 +1,4 @@
-"""One entry function of a session: its arguments' memory, what callers pass of them, and its steps."""
+"""One entry function of a session: the memory of its arguments, those that callers pass, and its steps."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class EntrySteps:
         self._updated = [self._lies[part, b.buffer] for part, b, _ in _arguments(module) if b.donated_to is not None]
 
     def settle(self) -> None:
-        """Make everything ready, when it is known what is held."""
+        """Prepare the entry function, when the held arguments are known."""
         parts = [part.loaded for part in self._module.parts]
         inputs: list[dict[int, Shards]] = [{} for _ in parts]
         for (part, buffer), (slot, layout) in self._lies.items():
@@ -79,7 +79,7 @@ class EntrySteps:
             slot.put(value)
 
     def step(self) -> Any:
-        """A step on what the arguments are; its results that are no next values. Raises ArgumentError MG0601: state has no value."""
+        """A step on the current arguments; returns the results that are not next values. Raises ArgumentError MG0601: state has no value."""
         if not self.number:
             self._require_state()
         for slot, layout in self._several:
@@ -100,11 +100,11 @@ class EntrySteps:
     def _require_state(self) -> None:
         texts = [f"'{slot.name}' has no value yet" for slot in self._slots.values() if not slot.is_set]
         if texts:
-            hint = "it is donated: it stays between steps, and is given once: session[name] = array"
+            hint = "it is donated, so it stays between steps: set it once with session[name] = array"
             raise ArgumentError(*(Diagnostic("MG0601", text, hint=hint) for text in texts))
 
     def _made(self) -> list[tuple[int, Callable[[int], ShardedArray]]]:
-        """What makes each result that is no next value, with its number in the program."""
+        """Constructors of the results that are not next values, with their numbers in the program."""
         found: list[tuple[int, Callable[[int], ShardedArray]]] = []
         numbers = {b.name: number for number, b in enumerate(self._module.outputs)}
         for place, (part, first) in enumerate(_parts(self._module)):
@@ -123,11 +123,11 @@ class EntrySteps:
 
     def _unknown(self, name: str) -> str:
         near = get_close_matches(name, self._slots, 1)
-        return f"there is no argument '{name}'" + (f"; did you mean '{near[0]}'?" if near else "")
+        return f"unknown argument '{name}'" + (f"; did you mean '{near[0]}'?" if near else "")
 
 
 def _value(slot: Slot, given: Any) -> tuple[Any, str]:
-    """What is given for an argument, and what is wrong with it; empty: nothing."""
+    """The value of an argument, and its fault; empty if there is none."""
     if isinstance(given, ShardedArray):
         kind = str(given.layout.type)
     else:
@@ -137,7 +137,7 @@ def _value(slot: Slot, given: Any) -> tuple[Any, str]:
         kind = type_text(given)
     return given, "" if kind == str(
         slot.type
-    ) else f"argument '{slot.name}' is {kind}, but the program takes {slot.type}"
+    ) else f"argument '{slot.name}' has type {kind}, but the program takes {slot.type}"
 
 
 def _parts(module: LoadedEntry) -> list[tuple[LoadedPart, int]]:
@@ -147,7 +147,7 @@ def _parts(module: LoadedEntry) -> list[tuple[LoadedPart, int]]:
 
 
 def _arguments(module: LoadedEntry) -> list[tuple[int, Binding, Layout]]:
-    """All arguments, each with the number of its mesh, and how it lies there."""
+    """All arguments, each with the number of its mesh, and its layout there."""
     return [
         (place, binding, Layout.of(binding, part.manifest, first, is_input=True))
         for place, (part, first) in enumerate(_parts(module))

@@ -25,10 +25,10 @@ def body_fault(body: Graph, mesh: Mesh) -> str:
     graphs = [body]
     for node in all_nodes(body):
         if node.op not in known:
-            return f"'{node.op}' is nothing that a kernel does"
+            return f"'{node.op}' is not allowed in a kernel"
         graphs += node.regions
     if any(None in value.type.shape for graph in graphs for value in graph.values()):
-        return "sizes in it are open"
+        return "its sizes must be static"
     return next((fault.message for node in body.nodes for fault in verify_node(node, mesh)), "")
 
 

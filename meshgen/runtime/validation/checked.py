@@ -58,7 +58,7 @@ def reading(path: Path) -> Generator[None]:
 def _numbered(arrays: Mapping[str, Array]) -> dict[int, Array]:
     """Constants by the numbers of their buffers."""
     if wrong := [name for name in arrays if not re.fullmatch(r"0|[1-9]\d{0,9}", name)]:
-        raise ValueError(f"constant {shown(wrong[0])} has no number of a buffer")
+        raise ValueError(f"constant {shown(wrong[0])} is not named by the number of a buffer")
     return {int(name): array for name, array in arrays.items()}
 
 
@@ -75,7 +75,7 @@ def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise damaged(path, f"the manifest cannot be read ({str(error)[:200]})") from error
     if version < 1:
-        raise damaged(path, f"there is no format {version}")
+        raise damaged(path, f"unknown format {version}")
     if version > (newest := _newest_format(value)):
         raise ModuleError(
             Diagnostic(
@@ -95,13 +95,13 @@ def _check_members(container: Members, path: Path, files: Mapping[str, str]) -> 
     """The members are those that the manifest lists, as it has them; texts can be read."""
     own = [name for name in ("manifest.json", "manifest.sha256", SIGNATURE) if name in container]
     if sorted([*files, *own]) != list(container):
-        raise damaged(path, "its members are not those that the manifest lists")
+        raise damaged(path, "its members do not match the manifest")
     for name, digest in files.items():
         content = container[name]
         if hashlib.sha256(content).hexdigest() != digest:
             raise damaged(path, f"the digest of '{name}' is wrong")
         if name.startswith("stages/") and not _STAGE.fullmatch(name):
-            raise damaged(path, f"'{name}' is no stage")
+            raise damaged(path, f"unknown stage '{name}'")
         if name.endswith((".mlir", ".py", ".ptx")):
             _check_text(path, name, content)
 
@@ -110,7 +110,7 @@ def _check_text(path: Path, name: str, content: memoryview) -> None:
     try:
         str(content, "utf-8")
     except UnicodeDecodeError as error:
-        raise damaged(path, f"'{name}' is no UTF-8 text ({error.reason} at byte {error.start})") from error
+        raise damaged(path, f"'{name}' is not UTF-8 ({error.reason} at byte {error.start})") from error
 
 
 def _newest_format(value: Mapping[str, Any]) -> int:
@@ -133,10 +133,10 @@ def _check_contents(path: Path, container: Members, manifest: Manifest, constant
         raise damaged(path, "its weights do not fit its inputs")
     for kernel in manifest.kernels.values():
         if kernel.source and not (kernel.source.startswith("kernels/") and kernel.source.endswith(".py")):
-            raise damaged(path, f"{shown(kernel.source)} is no source of a kernel")
+            raise damaged(path, f"{shown(kernel.source)} is not the source of a kernel")
         for ptx in (binary.ptx for binary in kernel.binaries.values()):
             if ptx and not (ptx.startswith("ptx/") and ptx.endswith(".ptx")):
-                raise damaged(path, f"{shown(ptx)} is no PTX of a kernel")
+                raise damaged(path, f"{shown(ptx)} is not the PTX of a kernel")
         for file in (kernel.source, *(file for b in kernel.binaries.values() for file in (b.file, b.ptx))):
             if file and file not in container:
                 raise damaged(path, f"it has no member {shown(file)}")

@@ -89,7 +89,9 @@ def _twice(items: Sequence[Item], first: int, second: int) -> Diagnostic:
 
 def _unrecorded(items: Sequence[Item], number: int, event: int) -> Diagnostic:
     later = next((n for n, item in enumerate(items) if item.records == event), None)
-    where = "nobody records" if later is None else f"item {later} '{items[later].label}' records only later"
+    where = (
+        "no item records" if later is None else f"only item {later} '{items[later].label}' records, which comes later"
+    )
     return Diagnostic("MG0401", f"item {number} '{items[number].label}' waits for event {event}, which {where}")
 
 
@@ -154,10 +156,10 @@ def _read_fault(plan: Schedule, order: Order, writes: Writes, number: int, b: in
     found, missing = makers(buffer, writes)
     if buffer.storage not in writes or not (found or not buffer.type.nbytes):
         return Diagnostic(
-            "MG0402", f"item {number} '{item.label}' reads buffer {b} '{buffer.name}', which nobody writes"
+            "MG0402", f"item {number} '{item.label}' reads buffer {b} '{buffer.name}', which no item writes"
         )
     if missing:
-        text = f"item {number} '{item.label}' reads buffer {b} '{buffer.name}', of which nobody writes {missing} bytes"
+        text = f"item {number} '{item.label}' reads buffer {b} '{buffer.name}', of which no item writes {missing} bytes"
         return Diagnostic("MG0402", text)
     late = [writer for writer in found if not order.is_before(writer, number)]
     if not late:

@@ -103,7 +103,7 @@ def _pair_faults(plans: Sequence[Schedule], meshes: Sequence[Mesh]) -> Iterator[
     for channel, pair in sorted(sides.items()):
         if sorted(item.op for _, item in pair) != sorted(BETWEEN_MESHES):
             ops = ", ".join(f"'{item.label}' on @{meshes[part].name}" for (part, _), item in pair)
-            yield Diagnostic("MG0401", f"transfer {channel} has not one sender and one receiver, but {ops}")
+            yield Diagnostic("MG0401", f"transfer {channel} needs one send and one recv, got {ops}")
             continue
         (first, one), (second, other) = pair
         names = [meshes[first[0]].name, meshes[second[0]].name]
@@ -124,5 +124,5 @@ def _stuck(heads: Sequence[Place], needs: Mapping[Place, list[Place]], done: Map
         item = plans[part].items[number]
         if item.op in BETWEEN_MESHES and all(need in done for need in needs[part, number]):
             text = f"@{meshes[part].name} waits in item {number} '{item.label}' for the other side of transfer {item.attrs['channel']}"
-            hint = "transfers between two meshes must stand in the same order on both"
-            yield Diagnostic("MG0401", f"{text}, which comes after what waits for this mesh", None, (), hint)
+            hint = "transfers between two meshes must be in the same order on both"
+            yield Diagnostic("MG0401", f"{text}, which comes after an item that waits for this mesh", None, (), hint)
