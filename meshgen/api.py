@@ -16,7 +16,7 @@ from meshgen.compiled.open_sizes import AT_LOAD, OpenExecutable, closed, open_pr
 from meshgen.errors import Diagnostic, EntryError, UsageError
 from meshgen.frontend.arguments import Args, combinations, placed_on, shapes_of
 from meshgen.frontend.donate import Donate, donating, with_next_shardings
-from meshgen.frontend.entries import programs_of, wishes_of
+from meshgen.frontend.entries import options_of, programs_of
 from meshgen.frontend.programs import import_program
 from meshgen.frontend.signature import Signature, signature_of
 from meshgen.frontend.specs import Specs, annotated
@@ -100,38 +100,38 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
         raise UsageError(
             Diagnostic("MG0001", f"progress must be a function of (what, done, total), got {progress!r:.60}")
         )
-    wishes: dict[str, Any] = {"args": args, "in_specs": in_specs, "out_specs": out_specs, "donate": donate}
+    given: dict[str, Any] = {"args": args, "in_specs": in_specs, "out_specs": out_specs, "donate": donate}
     others: dict[str, Any] = {
         "target": target, "arguments": arguments, "sizes": sizes, "strict": strict, "memory_limit": memory_limit,
         "skip": skip,
     }  # fmt: skip
     if (several := programs_of(graph, entry)) is not None:
-        return _plan_entries(several, mesh, wishes, others, progress)
+        return _plan_entries(several, mesh, given, others, progress)
     try:
-        return _plan_one(graph, _text(entry, "entry"), wishes, progress, mesh=mesh, **others)
+        return _plan_one(graph, _text(entry, "entry"), given, progress, mesh=mesh, **others)
     except EntryError as error:
         if graph == "-":
             raise  # stdin is read once
-        return _plan_entries({name: (graph, name) for name in error.names}, mesh, wishes, others, progress)
+        return _plan_entries({name: (graph, name) for name in error.names}, mesh, given, others, progress)
 
 
-def _plan_entries(programs: Mapping[str, tuple[Any, str]], mesh: Meshes, wishes: Mapping[str, Any], others: Mapping[str, Any],
+def _plan_entries(programs: Mapping[str, tuple[Any, str]], mesh: Meshes, given: Mapping[str, Any], others: Mapping[str, Any],
                   progress: Progress | None) -> EntriesExecutable:  # fmt: skip
     """Plan each entry function: a program, and the name of the function in it."""
-    own = {name: wishes_of(name, programs, wishes) for name in programs}
+    own = {name: options_of(name, programs, given) for name in programs}
     found = {name: _plan_one(*programs[name], own[name], progress, mesh=mesh, **others) for name in programs}
     return EntriesExecutable(found, "-".join(found))
 
 
-def _plan_one(graph: Any, entry: str, wishes: Mapping[str, Any], progress: Progress | None, *, mesh: Meshes, target: str,
+def _plan_one(graph: Any, entry: str, given: Mapping[str, Any], progress: Progress | None, *, mesh: Meshes, target: str,
               arguments: str, sizes: Sequence[Mapping[str, Any]], strict: bool | Sequence[str | int],
               memory_limit: int | None, skip: Sequence[str]) -> Executable:  # fmt: skip
     """As `plan`, of one function."""
     options = Options(target, _text(arguments, "arguments"), _strict(strict), memory_limit, _names(skip, "skip"))
     timing = Timing()
     with timing.of("import"):
-        module, signature = read(graph, mesh, entry=entry, **wishes)
-    args = wishes["args"]
+        module, signature = read(graph, mesh, entry=entry, **given)
+    args = given["args"]
     program = open_program(module, {} if signature.is_typed else shapes_of(args, signature), options)
     wanted = [program.sizes(bound(program.meshes, at), shapes_of(of, signature)) for at, of in combinations(sizes)]
     if not program.is_open:

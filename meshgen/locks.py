@@ -83,7 +83,7 @@ def lock_of(place: Path) -> int | None:
 
 
 def _is_held(file: int, place: Path, *, unless_unknown: bool) -> bool:
-    """Whether this process has the lock now, of what is still at its place; `unless_unknown` where there are no locks."""
+    """Whether this process has the lock now, of what is still at its place; `unless_unknown` where locks are missing."""
     if fcntl is None:
         return unless_unknown
     try:

@@ -233,7 +233,7 @@ class _Side(NamedTuple):
         return all(self._is_within(other, dim, shape[dim]) for dim in range(first + 1, len(self.sizes)))
 
     def _is_within(self, other: _Side, dim: int, size: int) -> bool:
-        """Whether every tile of a dim here has no padding and lies within one tile there."""
+        """Whether every tile of a dim on this side has no padding and is within one tile of the other."""
         if any(side.sharding.halo or (side.sharding.offsets and side.sharding.offsets[dim]) for side in (self, other)):
             return self.sizes[dim] == 1
         tiles = [side.sharding.tile(dim, size, side.mesh) for side in (self, other)]

@@ -224,7 +224,7 @@ def _update_halo(node: Node, mesh: Mesh, shards: Shards) -> Shards:
     """Fetch halo rows from their owners. Rows outside the tensor are unchanged, where the operand has them."""
     sharding, shape = node.attrs["sharding"], tuple(node.attrs["shape"])
     if shards[0].shape == node.result.type.sizes:
-        return transfer(shards, replace(sharding, halo=()), sharding, shape, mesh, shards, lies=sharding)
+        return transfer(shards, replace(sharding, halo=()), sharding, shape, mesh, shards, layout=sharding)
     empty = poisoned(node.result.type.sizes, node.result.type.dtype)
     return transfer(shards, replace(sharding, halo=()), sharding, shape, mesh, [empty] * mesh.size)
 

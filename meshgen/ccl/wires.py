@@ -18,7 +18,7 @@ class Wires:
         self._waiting.setdefault((sender, receiver), deque()).append(content.copy())
 
     def receive(self, sender: int, receiver: int) -> Array:
-        """Raises RuntimeFailure MG0604 if there is no message."""
+        """Raises RuntimeFailure MG0604 without a pending message."""
         if not (letters := self._waiting.get((sender, receiver))):
             text = f"rank {receiver} waits for a message that rank {sender} never sends"
             raise RuntimeFailure(Diagnostic("MG0604", text))

@@ -1,4 +1,4 @@
-"""Control flow that communicates goes the same way on all devices, or is refused: they would deadlock for ever."""
+"""Check that control flow around collectives is uniform over devices; otherwise they would deadlock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from meshgen.ops.uniform import Varying
 
 
 def require_agreement(module: Module) -> None:
-    """Check a `partition`-stage module whose loops are written out as far as they can be.
+    """Check a `partition`-stage module whose loops are unrolled as far as possible.
 
     Raises:
         CodegenError: MG0401, for each loop or branch around collectives whose condition may differ between devices.
@@ -27,7 +27,7 @@ def require_agreement(module: Module) -> None:
 
 
 def _flows(graph: Graph) -> Iterator[Node]:
-    """Control flow that communicates, also where it stands in other such control flow."""
+    """Control flow that communicates, nested ones included."""
     for node in graph.nodes:
         if any(map(communicates, node.regions)):
             yield node
@@ -36,7 +36,7 @@ def _flows(graph: Graph) -> Iterator[Node]:
 
 
 def _choice(node: Node) -> Value:
-    """What decides how it goes on."""
+    """The values that decide the branch."""
     return node.regions[0].outputs[0] if node.op == "while" else node.operands[0]
 
 

@@ -79,7 +79,7 @@ class Request:
         return tuple(name for name, kind in self.signature if kind.startswith("*"))
 
     def content(self, arch: str) -> dict[str, Any]:
-        """All that decides the cubin."""
+        """The cache key: everything that decides the cubin."""
         return {
             "entry": self.entry,
             "signature": dict(self.signature),
@@ -197,7 +197,7 @@ def _built(
 
 
 def _cached(cache: Cache, key: str, request: Request, arch: str) -> BuiltKernel | None:
-    """The kernel as the cache has it. An entry that does not describe one is forgotten."""
+    """The kernel as the cache has it. A malformed entry is deleted."""
     if (entry := cache.get(key)) is None:
         return None
     kernel = built_kernel(*entry, request.entry, arch)
@@ -207,7 +207,7 @@ def _cached(cache: Cache, key: str, request: Request, arch: str) -> BuiltKernel 
 
 
 def _check_archs(archs: Sequence[str], requests: Sequence[Request]) -> None:
-    """Triton's compiler would crash on what it does not know."""
+    """Refuse unknown architectures, on which Triton's compiler would crash."""
     if faults := [fault for arch in archs for fault in architecture_faults(arch)]:
         raise UsageError(*faults)
     if lacking := [
@@ -217,7 +217,7 @@ def _check_archs(archs: Sequence[str], requests: Sequence[Request]) -> None:
 
 
 def _lacking(request: Request, arch: str) -> list[str]:
-    """What the kernel does with 8-bit floats that came with sm_89: f8E4M3FN at all, rounding to f8E5M2."""
+    """Operations on 8-bit floats that need sm_89: f8E4M3FN, rounding to f8E5M2."""
     if int(arch.removeprefix("sm_")) >= 89:
         return []
     types = [kind for _, kind in request.signature]
@@ -231,9 +231,9 @@ def _lacks_type(request: Request, arch: str, lacks: str) -> Diagnostic:
 
 
 def _compile_fault(request: Request, arch: str, reply: Reply) -> Diagnostic:
-    """The compiler's words, short: its first and last line, and the first of its log that name an error.
+    """A fault with the compiler's message, shortened: its first and last line, and the first errors of its log.
 
-    The source and all that the compiler said are kept for a report.
+    The source and the complete log are kept for a report.
     """
     kept = keep_reproducer(
         {"kernel.py": request.text.encode(), "log.txt": f"{reply['error']}\n{reply['log']}".encode()}

@@ -2,8 +2,8 @@
 
 An entry is one file: the SHA-256 of the rest, a JSON line that holds the key, the code (cubin and PTX). It is written beside its place
 and moved there, so a reader sees all of it or nothing; one that is not what was stored under its key is deleted and
-built again. What it holds runs on GPUs, so nothing is read that another user could have written. What nobody has used
-for long is deleted: kernels that changed, and entries of other versions, whose keys nobody asks for any more.
+built again. Entries run on GPUs, so nothing is read that another user could have written. Entries that are unused
+for long are deleted: old kernels, and entries of other versions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from meshgen.locks import replacing
 VARIABLE = "MESHGEN_CACHE_DIR"
 _FOLDER = "kernels"
 _DAY = 24 * 3600  # seconds
-_UNUSED = 30 * _DAY  # what was not read or written for as long is deleted
+_UNUSED = 30 * _DAY  # entries not read or written for this long are deleted
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -54,7 +54,7 @@ def key_of(**parts: Any) -> str:
 class Cache:
     """Entries below a directory, which is made. One that cannot be used costs the cache, not the build.
 
-    `warning` says why nothing is kept, or is None.
+    `warning` is the reason why nothing is cached, or None.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
@@ -80,7 +80,7 @@ class Cache:
         self.directory = None
 
     def get(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
-        """The code and its description, or None if there is no sound entry."""
+        """The code and its description, or None without a sound entry."""
         if self.directory is None:
             return None
         place = _place(self.directory, key)
@@ -108,7 +108,7 @@ class Cache:
             _delete_unused(self.directory / _FOLDER)
 
     def drop(self, key: str) -> None:
-        """Forget an entry."""
+        """Delete an entry."""
         if self.directory is not None:
             with contextlib.suppress(OSError):
                 _place(self.directory, key).unlink()
@@ -125,14 +125,14 @@ def _place(directory: Path, key: str) -> Path:
 
 
 def _mark_used(place: Path) -> None:
-    """Note that a file is in use, once a day: its time of change says when it was used last."""
+    """Record the use of a file in its modification time, once a day."""
     with contextlib.suppress(OSError):
         if time.time() - place.stat().st_mtime > _DAY:
             os.utime(place)
 
 
 def _delete_unused(folder: Path) -> None:
-    """Delete the files that nobody has used for long; what cannot be deleted stays.
+    """Delete the files that are unused for long; failures are ignored.
 
     They are looked for once a day: the folder's time of change says when, or that a folder in it is new.
     """
@@ -147,7 +147,7 @@ def _delete_unused(folder: Path) -> None:
 
 
 def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Files in the folders of a folder; what links name is nobody's business."""
+    """Files in the folders of a folder; links are skipped."""
     with os.scandir(folder) as inner:
         for each in list(inner):
             if each.is_dir(follow_symlinks=False):
@@ -156,7 +156,7 @@ def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def _distrust(directory: Path) -> str:
-    """Why a directory is not its user's alone: whose it is, who may write, who made a link on the way. Empty where it is."""
+    """Why a directory is not its user's alone: whose it is, who may write, who made a link on the way. Empty if it is private."""
     if sys.platform == "win32":  # a user's profile is private there
         return ""
     user = os.geteuid()
@@ -172,7 +172,7 @@ def _distrust(directory: Path) -> str:
 
 
 def _read_own(place: Path) -> bytes:
-    """The content of a plain file of this user's that nobody else may write to. Raises OSError for what is none."""
+    """The content of a plain file of this user's that nobody else may write to. Raises OSError for any other file."""
     if sys.platform == "win32":
         return place.read_bytes()
     with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
@@ -202,7 +202,7 @@ def _decoded(key: str, content: bytes) -> tuple[bytes, dict[str, Any]] | None:
 
 
 def _write(place: Path, content: bytes) -> None:
-    """Write a file so that nobody ever sees a part of it. Raises OSError."""
+    """Write a file atomically. Raises OSError."""
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with replacing(place, ".", 0o600) as file:
         file.write(content)

@@ -1,4 +1,4 @@
-"""What a cubin needs and does, read from its ELF: registers, stack, and counts of telling instructions.
+"""Resources of a cubin, from its ELF: registers, stack, and counts of characteristic instructions.
 
 No CUDA tool is run (`nvdisasm` takes 0.3 s per kernel, longer than most compiles); the tests compare with
 `cuobjdump` and `nvdisasm`. Source: ELF-64; the layout of `.nv.info` and the opcodes (low 12 bits of each
@@ -25,7 +25,7 @@ _SIZED = 0x04  # attribute format: a 16-bit size, then that many bytes
 class Resources:
     """Registers per thread, bytes of stack frame per thread (spills included), instructions by mnemonic.
 
-    `instructions["total"]` counts all but the padding; only telling mnemonics are counted by name.
+    `instructions["total"]` counts all but the padding; only characteristic mnemonics are counted by name.
     """
 
     registers: int

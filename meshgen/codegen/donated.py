@@ -1,4 +1,4 @@
-"""Results that are written over donated inputs: the last read of the input comes first, the write last.
+"""Results that overwrite donated inputs: all reads of the input come before the write.
 
 %y = kernel @use(%w, %x)        reads w
 %v = kernel @update(%w, %g)     v is written where w is: after @use, and element by element
@@ -23,7 +23,7 @@ VIEWS = ("view", "subview")
 
 @dataclass(frozen=True)
 class Donated:
-    """What becomes of donated inputs.
+    """The reuse of donated inputs.
 
     Attributes:
         pairs: inputs with the output that is the next value of each, by number.
@@ -37,7 +37,7 @@ class Donated:
 
 
 def donated(module: Module) -> Donated:
-    """What a fused module writes over donated inputs: in its order every read comes before the write."""
+    """The donated inputs that a fused module overwrites: in its order every read comes before the write."""
     if not module.donations:
         return Donated({}, {}, {})
     graph, roots = module.graph, _roots(module.graph)
@@ -51,7 +51,7 @@ def donated(module: Module) -> Donated:
         own, result = graph.inputs[number], roots[graph.outputs[output]]
         maker = makers.get(result)
         if result is own:
-            continue  # it is given back as it came
+            continue  # it is returned unchanged
         if maker is None or maker.op in ("constant", "join") or result in over or result.type.nbytes != own.type.nbytes:
             unused[number] = f"result {output} shares its value with another result"
         elif own in {roots[value] for value in graph.outputs}:
@@ -66,7 +66,7 @@ def donated(module: Module) -> Donated:
 
 
 def readers_first(module: Module) -> Module:
-    """The module with reads of donated inputs before what is to be written over them, wherever nothing stands against it."""
+    """The module with reads of donated inputs moved before their overwriting write, where dependencies allow it."""
     if not module.donations:
         return module
     graph, roots = module.graph, _roots(module.graph)
@@ -91,7 +91,7 @@ def readers_first(module: Module) -> Module:
 
 
 def _roots(graph: Graph) -> dict[Value, Value]:
-    """The value whose bytes each value's are."""
+    """The value whose bytes each value shares."""
     found = {value: value for value in graph.values()}
     for node in graph.nodes:
         if node.op in VIEWS:
@@ -136,7 +136,7 @@ def _needs(late: Sequence[Node], maker: Node, before: Mapping[Node, Sequence[Nod
 
 
 def _in_order(nodes: Sequence[Node], before: Mapping[Node, Sequence[Node]]) -> list[Node]:
-    """The nodes as they are, but each after those that come before it."""
+    """The nodes in a stable topological order."""
     place = {node: number for number, node in enumerate(nodes)}
     missing = {node: len({*before[node]}) for node in nodes}
     after: dict[Node, list[Node]] = {}

@@ -42,7 +42,7 @@ def fuse(module: Module) -> Module:
 def fuse_graph(graph: Graph, kernels: Kernels, mesh: Mesh, outside: Mapping[Value, Node] | None = None) -> Graph:
     """One function, or one region of a control flow op; values that outlive kernels keep their identity.
 
-    `outside` is what makes the values around a region.
+    `outside` has the producers of captured values.
     """
     graph = window_slices(simplify(float_reductions(graph, mesh)))
     graph = split_reductions(outermost_collectives(edge_buffers(graph, mesh), mesh))
@@ -142,7 +142,7 @@ class _Writer:
         self._present.update(outputs)
 
     def _trips(self, node: Node) -> dict[str, int]:
-        """How often a loop runs, where that can be read off: what it counts with is in kernels from here on."""
+        """The trip count of a loop, if known; its counter is in kernels from here on."""
         trips = trip_count(node, self._producers) if node.op == "while" else None
         return {} if trips is None else {"trips": max(1, trips)}
 
@@ -167,7 +167,7 @@ class _Writer:
 def _in_order(grouping: Grouping) -> list[Group]:
     """Groups, each after those it needs; among the ready ones the one that ends first in the program."""
     place = {g: max(grouping.position[n] for n in g.members) for g in grouping.groups}
-    made_in = {g: map(grouping.memory_root, g.reads) for g in grouping.groups}  # of a view what it is a view of
+    made_in = {g: map(grouping.memory_root, g.reads) for g in grouping.groups}  # of a view its operand
     makers = {g: dict.fromkeys(grouping.owner[v] for v in made_in[g] if v in grouping.owner) for g in grouping.groups}
     for earlier, later in itertools.pairwise(grouping.messages):
         makers[later][earlier] = None

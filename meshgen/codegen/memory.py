@@ -1,4 +1,4 @@
-"""Where every buffer lies: a static plan that lets buffers share bytes when streams cannot make them race.
+"""The static memory plan: buffers share bytes where stream order excludes a race.
 
 Two buffers may share bytes if every access of one happens before the write of the other: before in the
 partial order that streams and events give, not in the list. That order is kept as one clock per task: for
@@ -25,7 +25,7 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True)
 class Lifetime:
-    """When the bytes of one storage are in use.
+    """The live range of one storage.
 
     Attributes:
         nbytes: size, without alignment.

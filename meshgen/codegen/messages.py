@@ -1,4 +1,4 @@
-"""Every `recv` gets the value that is sent to it: a receive is the whole message, and a `send` moves nothing.
+"""Matching of `send` and `recv`: the `recv` becomes the whole message, and the `send` moves nothing.
 
     before   %s = send %a {axes, destination = 2}      %r = recv %b {axes, source = 0}
     after    %s = send %a {axes, destination = 2}      %r = recv %s {axes, source = 0, destination = 2}

@@ -178,7 +178,7 @@ def _param(kind: str, what: Any) -> Param:
 
 
 def signature_names(word: str, values: Sequence[Value]) -> list[str]:
-    """What callers call arguments or results; values without a name, or with one that is taken, are numbered."""
+    """The names of arguments or results; values without a name, or with a duplicate one, are numbered."""
     taken = {value.name for value in values}
     found: dict[str, None] = {}
     for number, value in enumerate(values):
@@ -193,7 +193,7 @@ def _names(module: Module) -> Names:
 
 
 def part_names(module: Module) -> list[Names]:
-    """What callers call the arguments and results of each part: names and numbers are those of the whole program."""
+    """The names of the arguments and results of each part: names and numbers are those of the whole program."""
     ins, outs = _names(module)
     return [([ins[n] for n in inputs], [outs[n] for n in outputs]) for _, inputs, outputs in parts_of(module)]
 
@@ -209,7 +209,7 @@ def _bindings(names: Sequence[str], values: Sequence[Value], types: Sequence[Ten
 
 
 def weights_of(given: Any) -> dict[str, Array]:
-    """The weights that a caller gives, as arrays by name. Raises ArgumentError MG0601 for what are none."""
+    """A caller's weights as arrays by name. Raises ArgumentError MG0601 for anything else."""
     if not isinstance(given, Mapping | None):
         hint = 'write for example weights={"w": array}'
         raise ArgumentError(
@@ -222,7 +222,7 @@ def weights_of(given: Any) -> dict[str, Array]:
 
 
 def _check_weights(inputs: Sequence[Binding], weights: Mapping[str, Array]) -> None:
-    """Raise ArgumentError MG0601 with every weight that is no input, or not of its type."""
+    """Raise ArgumentError MG0601 with every weight of an unknown input or another type."""
     types = {b.name: b.type for b in inputs}
     texts = [f"weight for an unknown input '{name}'" for name in weights if name not in types]
     for name, array in weights.items():

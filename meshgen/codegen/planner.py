@@ -1,4 +1,4 @@
-"""Schedules of local programs, asked for by who compares programs: the programs are fused for it, once each, and scheduled once."""
+"""Cached fusion and scheduling of local programs, for passes that compare alternatives."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is to be scheduled: the launches of a fused module, what each needs, and the storage behind every value."""
+"""The input of scheduling: the launches of a fused module, their dependencies, and the storage of every value."""
 
 from __future__ import annotations
 
@@ -45,7 +45,7 @@ class Program:
     """Launches with their tasks, and the storage behind every value.
 
     `replaced[v]` is the value that a result v is written over, as nothing reads it later; both have bytes of their own. What a part of
-    a join is written over lies in the join: `inside[v]` is the join, and the byte from which on it has v. `donated` are inputs of the
+    a join overwrites is in the join: `inside[v]` is the join, and the byte offset of v in it. `donated` are inputs of the
     module, by number, with the output that is the next value of each. `inputs_are` is the kind of buffer that inputs have:
     `input`, or `given` where the module is a region.
     """
@@ -70,12 +70,12 @@ class Program:
         return self._places[self.storages.root[value]][0]
 
     def first_byte(self, value: Value) -> int:
-        """From which byte of its place on a value lies."""
+        """The byte offset of a value in its place."""
         return self._places[self.storages.root[value]][1] + self.storages.first_byte.get(value, 0)
 
     @cached_property
     def _places(self) -> Mapping[Value, tuple[Value, int]]:
-        """Of each root its place, and from which byte of that on it lies."""
+        """The place of each root, and its byte offset there."""
         roots = dict.fromkeys(self.storages.root.values())
         return {root: place_of(root, self.replaced, self.inside) for root in roots}
 

@@ -1,4 +1,4 @@
-"""What a device can do, and how long a kernel takes at best: the larger of compute and memory time.
+"""Roofline model: the time of a kernel is the larger of compute and memory time.
 
 Peaks are the vendor's data sheets for dense operands (A100 SXM, H100 / H200 SXM, B200); `EFFICIENCY` is the part
 of them that good kernels reach.

@@ -72,7 +72,7 @@ class Steps:
 
     @property
     def least_seconds(self) -> float:
-        """What the launches of the busier stream take: no order is shorter."""
+        """The seconds of the busier stream, a lower bound for all orders."""
         tasks = self.program.tasks
         return max(sum(task.seconds for task in tasks if task.stream == stream) for stream in range(STREAMS))
 
@@ -137,7 +137,7 @@ def _too_big(needed: int, limit: int) -> Diagnostic:
 
 
 def priorities(tasks: Sequence[Task], perturbed: int = 0) -> list[Priority]:
-    """What is urgent: the longest path to the end, or what the program has first.
+    """Priorities: the longest path to the end, or program order.
 
     Chunks of one chain have equal paths and keep step, so that all of them communicate at once: paths that are `perturbed` at random,
     so many of them, let some go ahead.

@@ -1,4 +1,4 @@
-"""What a program can be compiled for: `cpu`, or `cuda:` and GPU architectures, such as `cuda:sm_90,sm_80`."""
+"""Targets of compilation: `cpu`, or `cuda:` and GPU architectures, such as `cuda:sm_90,sm_80`."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _HINT = f"write cpu, cuda:sm_90 or cuda:sm_90,sm_80; the architectures are {', '
 
 
 def target_faults(target: Any) -> list[Diagnostic]:
-    """What is wrong with a target as a user gives it."""
+    """The faults of a user's target."""
     if not isinstance(target, str) or not (target == "cpu" or target.startswith("cuda:")):
         near = difflib.get_close_matches(str(target).lower(), ["cpu", *(f"cuda:{a}" for a in ARCHITECTURES)], 1)
         return [_fault(f"unknown target {target!r:.80}", near)]
@@ -37,7 +37,7 @@ def architectures_of(target: str) -> tuple[str, ...]:
 
 
 def architecture_faults(name: str, where: str = "") -> list[Diagnostic]:
-    """What is wrong with the name of a GPU architecture."""
+    """The faults of the name of a GPU architecture."""
     if name in ARCHITECTURES:
         return []
     if not name:

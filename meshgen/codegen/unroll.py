@@ -1,4 +1,4 @@
-"""Control flow that communicates, written out: a static schedule needs every collective by itself.
+"""Unrolling of control flow that communicates: a static schedule needs every collective separately.
 
 Loops whose trips are known become copies of their body: the same kernels, so they are generated and compiled once.
 Of branches all are computed, and one is selected. What holds no collectives stays as it is, but for short loops of element-wise

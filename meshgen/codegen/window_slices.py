@@ -3,7 +3,7 @@
     before   %1 = reduce_window maximum %0, %init {window = (2,), strides = (2,)}     f32[8] -> f32[4]
     after    %1 = maximum (slice %0 [0:7:2]), (slice %0 [1:8:2])
 
-A kernel loads each element of a window where it lies, padding and halo included; nothing is written for the windows' sake. Narrow
+A kernel loads each element of a window directly, padding and halo included; no window is materialised. Narrow
 floats add up and multiply in f32 and are rounded once, as a window of its own would do it.
 """
 
@@ -22,7 +22,7 @@ _WIDE = ("f32", "f64")
 
 
 def window_slices(graph: Graph) -> Graph:
-    """The graph with its small plain windows written as element-wise operations; what they make stays the same values."""
+    """The graph with its small plain windows written as element-wise operations; their results keep their identity."""
     found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     producers = graph.producers()
     for node in graph.nodes:

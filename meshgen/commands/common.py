@@ -58,10 +58,10 @@ def add_program(parser: argparse.ArgumentParser, *, needed: bool = True) -> None
         default=[],
         help="shape of an input with open sizes, such as x=8x64 (? keeps the program's size); x=8x?|16x? lists several",
     )
-    _add_wishes(parser)
+    _add_annotations(parser)
 
 
-def _add_wishes(parser: argparse.ArgumentParser) -> None:
+def _add_annotations(parser: argparse.ArgumentParser) -> None:
     """Add the options for annotations and donation of arguments and results."""
     parser.add_argument(
         "--spec",

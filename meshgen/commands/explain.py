@@ -108,7 +108,7 @@ def _refuse_conflicts(options: argparse.Namespace) -> None:
         raise UsageError(Diagnostic("MG0001", text, hint="give one at a time; --advise combines with --collective"))
     if options.show and options.what is None:
         raise UsageError(
-            Diagnostic("MG0001", "--show draws a value or line: which?", hint="name it: explain IN h --show")
+            Diagnostic("MG0001", "--show needs a value or line", hint="name it: explain IN h --show")
         )
 
 
@@ -121,17 +121,17 @@ def _advice(executable: Executable, numbers: Sequence[int] | None, output: Outpu
 
 def what_if(before: Executable, texts: list[str], output: Output) -> int:
     """Plan the program with the annotations too, and show both."""
-    wishes = specs_option(texts)
-    module = annotated_with(next(iter(before.stages.values())), wishes)
+    specs = specs_option(texts)
+    module = annotated_with(next(iter(before.stages.values())), specs)
     after = api.plan_module(module, before.options, Timing())
     rows = comparison(before, after)
-    output.tables(comparison_table(rows, wishes))
+    output.tables(comparison_table(rows, specs))
     output.text("\n".join(changes_text(*changed_collectives(before, after))) or "the same collectives")
     output.tables(comms_table(after.comms))
     changes = {figure: {"before": old, "after": new} for figure, old, new in rows}
     output.document(
         after.record()
-        | {"what_if": {name: str(spec) for name, spec in wishes.items()}, "changes": changes}
+        | {"what_if": {name: str(spec) for name, spec in specs.items()}, "changes": changes}
         | changed_record(before, after)
     )
     return 0

@@ -25,7 +25,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         output.document({"sources": str(SOURCES)})
         return 0
     if not options.module:
-        raise UsageError(Diagnostic("MG0001", "which module?", hint="meshgen native OUT.mgx"))
+        raise UsageError(Diagnostic("MG0001", "a module is missing", hint="meshgen native OUT.mgx"))
     place = options.output or options.module
     with time_limit(options.time_limit):
         members = {name: len(content) for name, content in write_native(options.module, place).items()}

@@ -1,4 +1,4 @@
-"""`bar.sync` and its kin: threads of a block that wait for each other at one of 16 barriers.
+"""`bar.sync` and related instructions: threads of a block that wait for each other at one of 16 barriers.
 
 Source: PTX ISA 8.7, "Parallel Synchronization and Communication Instructions: bar, barrier".
 """
@@ -40,7 +40,7 @@ def barrier_step(instruction: Instruction) -> BarrierStep:
 
 
 class Barriers:
-    """Who waits at the barriers of all blocks of a wave."""
+    """The waiting threads at the barriers of all blocks of a wave."""
 
     def __init__(self, wave: Wave) -> None:
         self._wave = wave
@@ -96,7 +96,7 @@ class Barriers:
             yield from self._release(number)
 
     def _release(self, number: int) -> Iterator[tuple[int, Mask]]:
-        """Let go whom enough others have met."""
+        """Release the threads of complete barriers."""
         wave = self._wave
         arrived, expected, waiting = self._arrived[number], self._expected[number], self._waiting[number]
         whole = np.where(expected == 0, wave.lanes(None).sum(1), expected)
@@ -128,7 +128,7 @@ class Barriers:
             raise DeviceFault("barrier", "not all threads of a warp are at the barrier")
 
     def stuck(self) -> tuple[int, str] | None:
-        """Where threads wait that nobody can free any more, and how many; None if none does."""
+        """A barrier that can no longer complete, and its number of waiting threads; None if there is none."""
         for number, waiting in self._waiting.items():
             block = int(np.argmax((waiting >= 0).any(1)))
             have, live = int(self._arrived[number][block].sum()), int(self._wave.lanes(None)[block].sum())

@@ -1,7 +1,7 @@
 """Copies of boxes of tensors between global and shared memory, and the tensor maps that describe them.
 
-A copy to shared memory is made when its mbarrier is asked for; until then nobody may touch its destination. A copy to global
-memory is made at once; until its thread has waited for it, nobody may write to its source.
+A copy to shared memory is done when its mbarrier is waited for; until then no thread may touch its destination. A copy to global
+memory is done at once; until its thread has waited for it, no thread may write to its source.
 Source: PTX ISA 8.7, "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor", "tensormap.replace", "tensormap.cp_fenceproxy".
 """
 

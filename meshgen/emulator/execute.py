@@ -1,7 +1,7 @@
 """Runs the threads of a wave: those that stand first in the program go first, so that ways which parted meet again.
 
-Threads that wait (at a barrier, or for a copy) stand aside until what they wait for has come; if nobody else can go on, they
-wait for ever, and that is a fault.
+Threads that wait (at a barrier, or for a copy) are parked until it completes; if no other thread can run, they
+are deadlocked, which is a fault.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ def _mbarrier(instruction: Instruction) -> Action:
 
 
 def _by_address(wave: Wave, addresses: Array, lanes: Array) -> Iterator[tuple[int, Array]]:
-    """The addresses that threads name, and who names each. Raises DeviceFault where there is no place for an mbarrier."""
+    """The addresses that threads name, and who names each. Raises DeviceFault for an address that cannot hold an mbarrier."""
     whole = wave.full(addresses)
     for each in np.unique(whole[lanes]):
         wave.shared.places(np.array([each], np.uint64), np.zeros(1, np.int64), NBYTES)

@@ -99,7 +99,7 @@ class Memory:
         return place if place >= 0 and (address < self._stops[place] or address == self._starts[place]) else None
 
     def _whereabouts(self, address: int, nbytes: int) -> str:
-        """Where a range lies that is in no allocation: behind which, or near none."""
+        """A description of a range outside of all allocations: past which, or near none."""
         place = bisect.bisect_right(self._starts, address) - 1
         if place < 0:
             return "are in no allocation"

@@ -53,7 +53,7 @@ Place = tuple[int, int, int]  # file, line, column
 
 
 def parse(text: str) -> Program:
-    """The program. Raises DeviceFault of kind "opcode" for text that is no PTX that is understood here."""
+    """Parse a program. Raises DeviceFault of kind "opcode" for unsupported or malformed PTX."""
     files = {int(number): name for number, name in _FILE.findall(text)}
     text = _COMMENT.sub(" ", text)
     text = text.split("\n\t.section")[0]

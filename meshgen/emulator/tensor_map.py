@@ -1,4 +1,4 @@
-"""Tensor maps: 128 bytes that say where a tensor lies and which boxes of it are copied.
+"""Tensor maps: 128 bytes that describe a tensor in global memory and the boxes to copy.
 
 A GPU's encoding is not published; this one is the emulator's own. `tensormap.replace` and the emulated driver write it.
 """

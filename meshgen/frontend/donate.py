@@ -26,7 +26,7 @@ def donating(module: Module, donate: Donate, signature: Signature) -> Module:
     if donate is None:
         return module
     found = dict(module.donations)
-    for argument, result in _wishes(donate).items():
+    for argument, result in _donations(donate).items():
         inputs = _numbers("argument", signature, _name(argument, "arg"))
         outputs = [None] * len(inputs) if result is None else _results(module, signature, result)
         if len(inputs) != len(outputs):
@@ -38,15 +38,15 @@ def donating(module: Module, donate: Donate, signature: Signature) -> Module:
 
 def with_next_shardings(module: Module) -> Module:
     """The module with hints: results without annotation get the sharding of the argument whose memory they reuse."""
-    wishes = list(module.out_annotations)
+    annotations = list(module.out_annotations)
     for number, output in module.donations.items():
         own = module.in_annotations[number]
-        if output is not None and own is not None and wishes[output] is None:
-            wishes[output] = Annotation(own.sharding, False, own.open_dims, own.loc)
-    return replace(module, out_annotations=wishes) if module.stage == "import" else module
+        if output is not None and own is not None and annotations[output] is None:
+            annotations[output] = Annotation(own.sharding, False, own.open_dims, own.loc)
+    return replace(module, out_annotations=annotations) if module.stage == "import" else module
 
 
-def _wishes(donate: Any) -> dict[Any, Any]:
+def _donations(donate: Any) -> dict[Any, Any]:
     """Arguments with the result that each is donated to; None: any that fits."""
     if isinstance(donate, Mapping):
         found = dict(cast("Mapping[Any, Any]", donate))

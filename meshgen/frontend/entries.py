@@ -28,10 +28,12 @@ def programs_of(graph: Any, entry: Any) -> dict[str, tuple[Any, str]] | None:
     return found
 
 
-def wishes_of(name: str, programs: Mapping[str, Any], wishes: Mapping[str, Any]) -> dict[str, Any]:
+def options_of(name: str, programs: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
     """The options of one entry function: a dict by their names has one for each, anything else applies to all."""
     found: dict[str, Any] = {}
-    for what, wish in wishes.items():
-        is_by_entry = isinstance(wish, Mapping) and bool(wish) and {*cast("Mapping[Any, Any]", wish)} <= {*programs}
-        found[what] = cast("Mapping[Any, Any]", wish).get(name) if is_by_entry else wish
+    for what, option in options.items():
+        is_by_entry = (
+            isinstance(option, Mapping) and bool(option) and {*cast("Mapping[Any, Any]", option)} <= {*programs}
+        )
+        found[what] = cast("Mapping[Any, Any]", option).get(name) if is_by_entry else option
     return found

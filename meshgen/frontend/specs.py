@@ -31,9 +31,9 @@ def annotated(module: Module, in_specs: Specs, out_specs: Specs, signature: Sign
         names = output_names(module.graph)
         values = {value.name: name for value, name in zip(outputs[::-1], names[::-1], strict=True) if value.name}
         out_specs = {_output(key, outs, values): spec for key, spec in cast("Mapping[Any, Any]", out_specs).items()}
-    wishes = _annotations(matched("input", ins, in_specs), inputs, module, module.in_annotations)
+    annotations = _annotations(matched("input", ins, in_specs), inputs, module, module.in_annotations)
     wanted = _annotations(matched("output", outs, out_specs), outputs, module, module.out_annotations)
-    return replace(module, in_annotations=wishes, out_annotations=wanted)
+    return replace(module, in_annotations=annotations, out_annotations=wanted)
 
 
 def results_of(module: Module, signature: Signature | None) -> Signature:
@@ -56,12 +56,12 @@ def _annotations(
     """The annotations of inputs or outputs: those of the specs, else the program's."""
     found = [*old, *[None] * (len(values) - len(old))]
     faults: list[Diagnostic] = []
-    for slot, wish in pairs:
+    for slot, spec in pairs:
         if slot.number is None:
-            faults += sharding_of(wish, len(slot.shape), module.mesh).faults(slot.shape, module.mesh)
+            faults += sharding_of(spec, len(slot.shape), module.mesh).faults(slot.shape, module.mesh)
             continue
         value = values[slot.number]
-        sharding = sharding_of(wish, value.type.rank, module.mesh)
+        sharding = sharding_of(spec, value.type.rank, module.mesh)
         found[slot.number] = Annotation(sharding, True, (False,) * sharding.rank, value.loc)
     if faults:
         raise ShardingError(*faults)
@@ -76,45 +76,45 @@ def matched(word: str, signature: Signature, specs: Any) -> Pairs:
     if isinstance(specs, Mapping):
         pairs = [
             pair
-            for name, wish in cast("Mapping[Any, Any]", specs).items()
-            for pair in _named(word, signature, name, wish, faults)
+            for name, spec in cast("Mapping[Any, Any]", specs).items()
+            for pair in _named(word, signature, name, spec, faults)
         ]
     else:
         pairs = list(_in_order(word, signature, specs, faults))
     if faults:
         hint = f"the {word}s are {shortened(', '.join(slot.name for slot in signature.slots))}"
         raise UsageError(*(Diagnostic("MG0001", text, hint=hint) for text in faults))
-    return [(slot, wish) for slot, wish in pairs if wish is not None]
+    return [(slot, spec) for slot, spec in pairs if spec is not None]
 
 
-def _named(word: str, signature: Signature, name: Any, wish: Any, faults: list[str]) -> Pairs:
+def _named(word: str, signature: Signature, name: Any, spec: Any, faults: list[str]) -> Pairs:
     """The node of this name, else all leaves whose names match the pattern."""
     if not isinstance(name, str):
         faults.append(f"unknown {word} {name!r}")
         return []
     node = signature.node(name)
     if node is not None:
-        return list(_spread(node, wish, name, faults))
+        return list(_spread(node, spec, name, faults))
     hits = {
         id(slot): slot for key, slot in signature.by_name.items() if isinstance(slot, Slot) and fnmatchcase(key, name)
     }
     if not hits:
         near = get_close_matches(name, signature.by_name, 1)
         faults.append(f"unknown {word} '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
-    return [pair for slot in hits.values() for pair in _spread(slot, wish, slot.name, faults)]
+    return [pair for slot in hits.values() for pair in _spread(slot, spec, slot.name, faults)]
 
 
-def _spread(node: Node, wish: Any, name: str, faults: list[str]) -> Iterator[tuple[Slot, Any]]:
+def _spread(node: Node, spec: Any, name: str, faults: list[str]) -> Iterator[tuple[Slot, Any]]:
     """A spec for a leaf; for a structure one of the same structure, or one that applies to all leaves."""
     if isinstance(node, Slot):
-        if isinstance(wish, Mapping):
-            faults.append(f"'{name}' is one array: expected a sharding, got {wish!r:.60}")
+        if isinstance(spec, Mapping):
+            faults.append(f"'{name}' is one array: expected a sharding, got {spec!r:.60}")
         else:
-            yield node, wish
+            yield node, spec
         return
-    held = None if isinstance(wish, Sharding) else children(wish)
+    held = None if isinstance(spec, Sharding) else children(spec)
     if held is None:
-        yield from ((slot, wish) for slot in slots_of(node))
+        yield from ((slot, spec) for slot in slots_of(node))
         return
     faults += [f"unknown name '{name}.{key}', given {each!r:.60}" for key, each in held.items() if key not in node]
     for key, each in held.items():

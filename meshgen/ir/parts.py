@@ -175,13 +175,13 @@ def without_meshes(graph: Graph, mesh: Mesh) -> Graph:
 def on_mesh(node: Node, mesh: Mesh) -> Node:
     """The node as part of the program of a mesh."""
     attrs = {name: _on_mesh(value, mesh, name) for name, value in node.attrs.items()}
-    lies = node.sharding and replace(
+    sharding = node.sharding and replace(
         node.sharding,
         operands=tuple(replace(each, mesh="") for each in node.sharding.operands),
         results=tuple(replace(each, mesh="") for each in node.sharding.results),
     )
     return replace(
-        node, sharding=lies, attrs=attrs, regions=tuple(without_meshes(region, mesh) for region in node.regions)
+        node, sharding=sharding, attrs=attrs, regions=tuple(without_meshes(region, mesh) for region in node.regions)
     )
 
 

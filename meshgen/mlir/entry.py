@@ -1,4 +1,4 @@
-"""Which function of a module is the program: the one that the user names, @main, or the only public one."""
+"""The entry function of a module: the one that the user names, @main, or the only public one."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def entry_of(functions: Sequence[func.FuncOp], reading: Reading, name: str) -> f
 
 
 def _named(functions: Sequence[func.FuncOp], name: str) -> func.FuncOp:
-    """The function that the user has chosen. Raises UsageError MG0001 where there is none with a body."""
+    """The function that the user has chosen. Raises UsageError MG0001 for an unknown one, or one without a body."""
     whole = [each for each in functions if each.body.blocks and KERNEL not in each.attributes]
     found = next((each for each in whole if each.sym_name.data == name), None)
     if found is None:

@@ -1,12 +1,12 @@
 """Whole modules between xDSL and graphs: mesh, functions, signature, stage.
 
-Besides functions and calls this file owns what printed modules say of themselves:
+Besides functions and calls this file defines the attributes of printed modules:
 
     meshgen.stage       the stage, on the module
     meshgen.arguments   "global" where the program takes global arrays
     meshgen.attrs       `Module.attrs` as JSON, where they are plain
     meshgen.kernel      on a private function: the body of a kernel; calls of it launch the kernel
-    meshgen.view        on a reshape that moves nothing, a slice that is read where it lies, or a concatenation that is made in parts
+    meshgen.view        on a reshape, slice or concatenation that shares memory with its operands
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def import_module(
 ) -> Module:
     """The module of an xDSL module: of the function `entry`, if it is named, into which calls are inlined. `given` have sizes that meshes leave open.
 
-    `is_part` says that it is the program of one mesh among several.
+    `is_part`: it is the program of one mesh among several.
 
     Raises ProgramError with all faults: first those of operations that are not supported, then malformed
     ones, then those found in the conversion.
@@ -79,7 +79,7 @@ def import_module(
 
 
 def _prefer_named_mesh(top: builtin.ModuleOp, reading: Reading) -> None:
-    """Of several meshes that a user's program declares, the only one that operations name is that of what names none."""
+    """If operations name only one of several declared meshes, it is the default mesh."""
     is_asked = reading.is_on_several and reading.module.stage == "import"
     grids = [op.properties.get("grid") for op in top.walk()] if is_asked else []
     named = {grid.string_value(): None for grid in grids if isinstance(grid, builtin.SymbolRefAttr)}
@@ -273,7 +273,7 @@ registries.MODULE_ATTR_WRITERS.append(_write_stage)
 
 
 def export_module(module: Module) -> tuple[builtin.ModuleOp, Exporter]:
-    """The xDSL module of a module. The exporter knows what values are to be called."""
+    """The xDSL module of a module. The exporter chooses the names of values."""
     if module.parts:
         return _export_parts(module)
     exporter = Exporter(module)

@@ -1,4 +1,4 @@
-"""What an operation is made of, in one line: its operands, results, regions and properties.
+"""The signature of an operation in one line: its operands, results, regions and properties.
 
     2 -> 1                                     two operands, one result
     1 float -> 1 integer                       the elements of all operands are floats, those of all results integers
@@ -130,7 +130,7 @@ class Count:
 
 @dataclass(frozen=True)
 class Body:
-    """A region of one block that takes and gives so many values; `repeat` is "", "?", "*", "+" or a letter."""
+    """A region of one block with its counts of arguments and yields; `repeat` is "", "?", "*", "+" or a letter."""
 
     takes: Count
     gives: Count | None
@@ -203,7 +203,7 @@ class Values:
 
 @dataclass(frozen=True)
 class Signature:
-    """What an operation is made of."""
+    """The signature of an operation."""
 
     operands: Values
     results: Values
@@ -232,7 +232,7 @@ class Signature:
         )
 
     def faults(self, operation: Operation) -> list[str]:
-        """In what an operation differs; regions are looked at where the counts are right."""
+        """The faults of an operation; regions are checked if the counts are right."""
         letters: Letters = {}
         segments = integers(operation.properties.get("operandSegmentSizes"))
         found = self.results.faults(operation.results, (), letters)

@@ -124,7 +124,7 @@ class TextParser(Parser):
         uses = (self._first_uses[name] for name in self.forward_ssa_references if name in self._first_uses)
         return min(uses, default=None)
 
-    # What follows replaces methods of xDSL's parser.
+    # Replacements of methods of xDSL's parser.
 
     def parse_operation(self) -> Operation:
         start = self._current_token.span.start
@@ -234,7 +234,7 @@ class TextParser(Parser):
         except (ValueError, KeyError) as error:
             self.raise_error(str(error), start)
 
-    # What the dialects use beyond xDSL's parser.
+    # Extensions of xDSL's parser for the dialects.
 
     def at(self, pattern: re.Pattern[str]) -> bool:
         """Whether raw text matches at the current token."""

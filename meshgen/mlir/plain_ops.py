@@ -1,4 +1,4 @@
-"""Operations of upstream MLIR by the form of their text; what each means stands with its importer.
+"""Operations of upstream MLIR by the form of their text; their semantics are in the importers.
 
 xDSL's own definitions lack many of these operations or reject tensors. They are read, never printed.
 """
@@ -32,7 +32,7 @@ ROUNDING = ("to_nearest_even", "downward", "upward", "toward_zero", "to_nearest_
 
 
 class Plain(IRDLOperation):
-    """Any operands and results; in text operands, attributes and, behind a colon, one type that all have."""
+    """Any operands and results; in text operands, attributes and, after a colon, one type that all have."""
 
     arguments = var_operand_def(AnyAttr())
     outputs = var_result_def(AnyAttr())

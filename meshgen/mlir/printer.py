@@ -40,17 +40,17 @@ class TextPrinter(Printer):
     def print_ssa_value(self, value: SSAValue) -> str:
         name = self._given.get(value)
         if name is None:
-            name = self._given[value] = self._new_name(self._wish(value))
+            name = self._given[value] = self._new_name(self._preferred_name(value))
         self.print_string(f"%{name}")
         return name
 
     def share_name(self, value: SSAValue, other: SSAValue) -> None:
         """Let `other`, which has no name yet, print as `value` does."""
         if value not in self._given:
-            self._given[value] = self._new_name(self._wish(value))
+            self._given[value] = self._new_name(self._preferred_name(value))
         self._given[other] = self._given[value]
 
-    def _wish(self, value: SSAValue) -> str:
+    def _preferred_name(self, value: SSAValue) -> str:
         return self._wanted.get(value, "") or value.name_hint or ""
 
     def _new_name(self, wanted: str) -> str:

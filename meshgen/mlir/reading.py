@@ -1,4 +1,4 @@
-"""The state of reading one module from xDSL: its meshes, its types, what is annotated, and all faults found."""
+"""The state of reading one module from xDSL: its meshes, types, annotations, and all faults found."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Source:
-    """What the text says beyond the IR: where operations and arguments stand and what values are called."""
+    """Properties of the text beyond the IR: locations of operations and arguments, names of values."""
 
     locate: Callable[[Operation | SSAValue], Location | None] = lambda _: None
     name: Callable[[SSAValue], str] = lambda value: value.name_hint or ""
@@ -73,8 +73,8 @@ class Reading:
     guests: frozenset[str] = frozenset()  # meshes over the devices of another one, under other axes
     refused: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])  # meshes that nothing may be on
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
-    replicas: int = 1  # how often the program says that it runs on as many partitions, each time on other devices
-    given: Sequence[Mesh] = ()  # what the user said of the meshes
+    replicas: int = 1  # the number of replicas of the program, each on its own partitions
+    given: Sequence[Mesh] = ()  # the user's meshes
     is_part: bool = False  # whether it is the program of one mesh among several
     _unreadable: set[Attribute] = field(default_factory=set[Attribute])
     _types: dict[Attribute, tuple[TensorType, Attribute | None]] = field(
@@ -232,7 +232,7 @@ class Reading:
         return self._decoded(attribute, source)[0]
 
     def is_readable(self, attribute: Attribute) -> bool:
-        """Whether an xDSL type is that of a value here; what else is refused where it is defined."""
+        """Whether an xDSL type is supported for values; others are refused at their definition."""
         return attribute not in self._unreadable
 
     def sharding(self, attribute: Attribute, source: Operation | SSAValue | None = None) -> Sharding | None:

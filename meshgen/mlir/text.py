@@ -52,7 +52,7 @@ def parse_text(
     `called` makes the name of an input of what the `loc` of an argument `%arg0` calls it; without it that says nothing.
     Of a text that is not written by a user (`is_written`) only what has a `loc` has a place.
     `entry` names the function to take, if not @main or the only public one; what it calls is inlined. Raises UsageError
-    (MG0001) where there is no such function, ProgramError: MG0102 for an empty text,
+    (MG0001) for an unknown function, ProgramError: MG0102 for an empty text,
     MG0103 for operations that are not supported (all of them), MG0101 with line and caret where the text does
     not parse, MG0104 and MG02xx for what is malformed (all that was found).
     """

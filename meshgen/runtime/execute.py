@@ -68,7 +68,7 @@ class Frame:
         return [self.view(number).copy() for number in numbers]
 
     def inside(self, number: int) -> list[Frame]:
-        """The regions of an item: their arena is its scratch, and what is given to them lies where the item has it."""
+        """The frames of an item's regions: their arena is its scratch, and given buffers are the item's."""
         item = self.plan.items[number]
         arena = np.empty(0, np.uint8) if item.scratch is None else self.view(item.scratch)
         given = [self.view(n) for n in item.given]

@@ -27,7 +27,7 @@ def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int 
 
     A module with open sizes is an `OpenModule` until all are known; its specialisations are checked on first use.
 
-    Of a module with several entry functions it is the one of that name, else `main`; where there is no `main` it must be chosen
+    Of a module with several entry functions it is the one of that name, else `main`; without `main` it must be chosen
     before anything runs (see `entries`).
 
     Args:

@@ -235,7 +235,7 @@ class Schedule:
 
     @cached_property
     def _overwrites(self) -> dict[str, dict[int, tuple[int, ...]]]:
-        """Of the kernels that were asked about, which results may lie over which operands."""
+        """Cached per kernel: which results may overwrite which operands."""
         return {}
 
     def collective(self, item: Item, mesh: Mesh, first_rank: Mapping[str, int] | None = None) -> Collective:

@@ -1,4 +1,4 @@
-"""Sizes of what a module leaves open until load: numbers of devices along mesh axes, and shapes of inputs."""
+"""Open sizes of a module at load: numbers of devices along mesh axes, and shapes of inputs."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ class Sizes:
 
 
 def sizes_text(record: Mapping[str, Any]) -> str:
-    """What `Sizes.record` says, for people."""
+    """The text of `Sizes.record`, for display."""
     shapes = {name: tuple(shape) for name, shape in record["args"].items()}
     return str(Sizes(tuple(record["mesh"].items()), tuple(shapes.items())))
 
 
 def axis_names(meshes: Sequence[Mesh]) -> dict[str, tuple[Mesh, str]]:
-    """What each axis of a program is called, and where it is."""
+    """The name of each axis of a program, with its mesh and position."""
     several = len(meshes) > 1
     return {f"{mesh.name}:{axis}" if several else axis: (mesh, axis) for mesh in meshes for axis in mesh.names}
 
 
 def axis_sizes(meshes: Sequence[Mesh]) -> dict[str, int | None]:
-    """The size of each axis of a program, by what it is called."""
+    """The size of each axis of a program, by its name."""
     return {name: mesh.axis(axis).size for name, (mesh, axis) in axis_names(meshes).items()}
 
 
 def with_sizes(meshes: Sequence[Mesh], sizes: Mapping[str, int]) -> tuple[Mesh, ...]:
-    """The meshes with these sizes of axes, by what they are called."""
+    """The meshes with these sizes of axes, by their names."""
     own = {id(mesh): dict[str, int]() for mesh in meshes}
     for name, (mesh, axis) in axis_names(meshes).items():
         if name in sizes:
@@ -87,7 +87,7 @@ def bound(meshes: Sequence[Mesh], given: Given, devices: int | None = None) -> t
 
 
 def refuse_other_count(meshes: Sequence[Mesh], count: int, of: str = "are asked for") -> None:
-    """Raises MissingError MG0603 where `count` devices are not those of a program without open axes."""
+    """Raise MissingError MG0603 if `count` differs from the devices of a program without open axes."""
     if not all(mesh.is_static for mesh in meshes):
         return
     wanted = sum(mesh.size for mesh in meshes)
@@ -99,14 +99,14 @@ def refuse_other_count(meshes: Sequence[Mesh], count: int, of: str = "are asked 
 
 
 def refuse_launched(meshes: Sequence[Mesh]) -> None:
-    """The same where a launcher has started another number of processes; one alone may simulate all devices."""
+    """The same for the number of processes of a launcher; a single one may simulate all devices."""
     count = launched_processes()
     if count is not None and count > 1:
         refuse_other_count(meshes, count, "processes were started by a launcher")
 
 
 def whole_count(devices: Any) -> int:
-    """A number of devices that a caller gives. Raises UsageError MG0001 for what is no whole number."""
+    """A caller's number of devices. Raises UsageError MG0001 for anything but a positive integer."""
     try:
         if isinstance(devices, bool):
             raise TypeError
@@ -132,7 +132,7 @@ def _filled(mesh: Mesh, count: int) -> Mesh:
 
 
 def _by_mesh(meshes: Sequence[Mesh], given: Given) -> tuple[dict[str, dict[str, int]], list[Diagnostic]]:
-    """The sizes that are given, by mesh and axis, and a fault for each mesh that there is not."""
+    """The given sizes by mesh and axis, and a fault for each unknown mesh."""
     listed = [replace(given, name=DEFAULT_NAME)] if isinstance(given, Mesh) else meshes_of(given)
     found = {mesh.name: _sizes(mesh) for mesh in listed}
     if DEFAULT_NAME in found and len(meshes) == 1:
@@ -163,6 +163,6 @@ def _contradictions(mesh: Mesh, wanted: Mapping[str, int]) -> list[Diagnostic]:
 
 
 def launched_processes() -> int | None:
-    """How many processes a launcher has started, of which this is one; None where none has."""
+    """The number of processes of the launcher of this one; None without a launcher."""
     found = (os.environ.get(name, "") for name in LAUNCHERS)
     return next((number for text in found if (number := whole_number(text)) is not None), None)

@@ -1,4 +1,4 @@
-"""Who writes which bytes of a storage: one item all of them, or several items each a part."""
+"""Writers of the bytes of a storage: one item all of them, or several items a part each."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def writes_of(plan: Schedule) -> Writes:
 
 
 def write_faults(plan: Schedule, writes: Writes) -> Iterator[Diagnostic]:
-    """Writes of what is in place before the step, of bytes that another item writes too, and of too many parts."""
+    """Faults: writes of buffers that are in place before the step, overlapping writes, and too many parts."""
     for storage, found in writes.items():
         for write in found:
             item, buffer = plan.items[write.item], plan.buffers[write.buffer]
@@ -55,7 +55,7 @@ def write_faults(plan: Schedule, writes: Writes) -> Iterator[Diagnostic]:
 
 
 def makers(buffer: Buffer, writes: Writes) -> tuple[list[int], int]:
-    """The items that write bytes of a buffer, and how many of its bytes none writes."""
+    """The items that write bytes of a buffer, and the number of unwritten bytes."""
     found = writes.get(buffer.storage, ())[:MOST_PARTS]
     if len(found) == 1 and found[0].start <= buffer.offset and buffer.end <= found[0].stop:
         return [found[0].item], 0

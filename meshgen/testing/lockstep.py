@@ -3,7 +3,7 @@
 Before:  %y = manual %x {%t: tile; %g = all_gather %t; ...}
 After:   %t0 = slice %x, %t1 = slice %x, ..., %g = concatenate %t0, %t1, ...
 
-This is what a manual computation means, in terms of plain operations: the reference that law 1 compares with.
+This defines the semantics of a manual computation by plain operations: the reference of law 1.
 """
 
 from __future__ import annotations

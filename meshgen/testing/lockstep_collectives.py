@@ -2,7 +2,7 @@
 
 Before:  %g = all_gather %t on x          After:   %g = concatenate %t0, %t1      on both devices
 
-What a device does not own of a tile is padding. As in `ccl/simulated.py` it is poison, so that reading it is seen.
+The rows of a tile that a device does not own are padding. As in `ccl/simulated.py` it is poison, so that reading it is detected.
 """
 
 from __future__ import annotations
@@ -166,7 +166,7 @@ def _transfer(to: Rows, node: Node, row: Row) -> Row:
     source, target = transfer_ends(node.op, node.attrs)
     is_wide = node.op == "update_halo" and row[0].type == node.result.type
     buffers = row if is_wide else [to.padding(node.result.type)] * len(row)
-    found = pieces(source, target, tuple(node.attrs["shape"]), to.mesh, lies=target if is_wide else source)
+    found = pieces(source, target, tuple(node.attrs["shape"]), to.mesh, layout=target if is_wide else source)
     return [_put(to, buffer, each, row, node) for buffer, each in zip(buffers, found, strict=True)]
 
 

@@ -89,7 +89,7 @@ class CheckResult:
 
 def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = None, seed: int = 0,
           runs: Sequence[Run] = ()) -> CheckResult:  # fmt: skip
-    """Compare a program with what `pipeline` makes of it (stage partition or fuse).
+    """Compare a program with the output of `pipeline` (stage partition or fuse).
 
     Args:
         module: the program as it was entered, at any stage up to partition. Up to optimize it means what it computes

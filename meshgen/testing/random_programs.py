@@ -124,7 +124,7 @@ def _fault_of(error: Exception) -> Fault:
 
 
 def _write_sources(plan: Schedule, mesh: Mesh) -> None:
-    """Generate every kernel; one that cannot be is refused, which is no fault."""
+    """Generate every kernel; an unsupported one is refused, which is not a fault."""
     from meshgen.codegen.triton_source import kernel_source
 
     for name, body in plan.kernels.items():

@@ -1,7 +1,7 @@
 """Matrix products: a tile of the result per program, a loop over the contracted dims, and an epilogue.
 
 Free, batch and contracted dims of any number are flattened; index maps of the operands (transpose, reshape,
-slice, padding masks, ...) are part of the loads. What cannot be a plain load is computed in registers.
+slice, padding masks, ...) are part of the loads. Other operands are computed in registers.
 """
 
 from __future__ import annotations
@@ -285,7 +285,7 @@ class _Dot:
             return self._computed(number)
         if not pointer:
             return evaluator.load(load.value, load.index, load.guards, raw=True).text
-        evaluator.next_is_checked()  # it is not: pointers that move on are not made where anything is
+        evaluator.next_is_checked()  # advancing pointers are used only if no operand is computed
         _, mask = evaluator.address(load.value, load.index, load.guards)
         other = zero(load.value.type.dtype)
         return evaluator.assign(

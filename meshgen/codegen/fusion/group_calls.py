@@ -1,4 +1,4 @@
-"""Messages that would have to be packed, as group calls: each tensor is sent from where it lies, in one launch of NCCL.
+"""Messages that would have to be packed, as group calls: each tensor is sent without copying it, in one launch of NCCL.
 
     before   %1 = concatenate %a, %b {dim = 1}     f32[1,96], f32[1,32] -> f32[1,128]      a kernel that only copies
              %2 = all_gather %1 {dim = 0}          f32[1,128] -> f32[4,128]
@@ -36,14 +36,14 @@ def group_calls(grouping: Grouping, joins: Collection[Group]) -> Graph:
 
 
 class _Part:
-    """A row of a message, and the slices that take its result out again."""
+    """A row of a message, and the slices that extract its result."""
 
     def __init__(self, row: Value, slices: list[Node], result: Value) -> None:
         self.row, self.slices, self.result = row, slices, result
 
 
 def _is_only_packed(node: Node, grouping: Grouping, joins: Collection[Group]) -> bool:
-    """Whether a kernel does nothing but copy tensors, which lie in memory, one behind the other."""
+    """Whether a kernel only concatenates tensors that are in memory."""
     group = grouping.owner.get(node.result) if node.op == "concatenate" else None
     if group is None or group in joins or group.members != [node]:
         return False
@@ -52,7 +52,7 @@ def _is_only_packed(node: Node, grouping: Grouping, joins: Collection[Group]) ->
 
 
 def _lies_in(value: Value, grouping: Grouping) -> Value:
-    """The value whose bytes a value's are: what it is a reshape of, or a broadcast that repeats nothing."""
+    """The value whose bytes a value shares: the operand of a reshape, or of a broadcast that repeats nothing."""
     while (node := grouping.producer.get(value)) is not None:
         is_broadcast = node.op == "broadcast_in_dim" and node.operands[0].type.size == value.type.size
         if not (node.op == "reshape" or (is_broadcast and list(node.attrs["dims"]) == sorted(node.attrs["dims"]))):

@@ -60,7 +60,7 @@ class Grouping:
     """The groups of one graph; `owner` says which group makes a value, `groups` lists them in order of creation."""
 
     def __init__(self, graph: Graph, views: AbstractSet[Node] = frozenset()) -> None:
-        """`views`: slices that are read where they lie (`subviews`)."""
+        """`views`: slices that share memory with their operand (`subviews`)."""
         self.graph, self.views = graph, views
         self.producer = graph.producers()
         self.position = {node: place for place, node in enumerate(graph.nodes)}
@@ -86,7 +86,7 @@ class Grouping:
         return node.op == "constant" and not self.free.has(node)
 
     def copied(self, value: Value) -> Node | None:
-        """The node that makes the value, where that is computed by whoever needs it."""
+        """The producer of the value, if every reader recomputes it."""
         node = self.producer.get(value)
         return None if value in self.owner or node in self.views else node
 

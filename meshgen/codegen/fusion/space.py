@@ -1,4 +1,4 @@
-"""Where the values of a kernel stand in its iteration space.
+"""The indices of a kernel's values in its iteration space.
 
 The first node of a kernel spans the space: one variable per dim of its result (of its operand where it is a
 reduce). Every further node is placed by walking forwards from a placed operand: element-wise ops keep the

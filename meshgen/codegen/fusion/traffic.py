@@ -1,4 +1,4 @@
-"""Second thoughts about groups: compute again what is dearer to write and read, and join what shares a tile.
+"""Refinement of groups: recompute values that cost more to write and read, and merge groups that share a tile.
 
 All of it lowers the bytes that kernels move, and none of it adds a kernel.
 """
@@ -13,8 +13,8 @@ from meshgen.codegen.fusion.space import EXPENSIVE, LOOKUPS, POINTWISE, Space
 from meshgen.ir.graph import Node, Value
 from meshgen.runtime.plan import COLLECTIVES
 
-_TINY_BYTES = 4096  # what is computed again rather than launched for
-_BIG_BYTES = 2**16  # what is worth computing again
+_TINY_BYTES = 4096  # ops that are recomputed rather than launched
+_BIG_BYTES = 2**16  # ops that are worth recomputing
 _RECIPE_NODES = 16  # ops that computing a value again may take
 _SMALL = 16  # a value that is so many times smaller is kept in memory rather than computed again
 _MOST_OUTPUTS = 6  # of a dot with its epilogue: a tile of each is in registers at once

@@ -95,7 +95,7 @@ class Machine:
         return self._next_handle
 
     def find(self, handle: Any, kind: type[Found]) -> Found:
-        """What a handle stands for. Raises CallFailed: it is none, or one of something else."""
+        """The object of a handle. Raises CallFailed for an unknown handle, or one of another kind."""
         value = self.objects.get(int(handle))
         if not isinstance(value, kind):
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_HANDLE)
@@ -111,7 +111,7 @@ class Machine:
 
     @property
     def device(self) -> int:
-        """The current device. Raises CallFailed: there is no current context."""
+        """The current device. Raises CallFailed without a current context."""
         if self.current is None:
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_CONTEXT)
         return self.current
@@ -161,7 +161,7 @@ class Machine:
         return found
 
     def touch(self, work: Work, device: int, kind: int, ranges: Ranges) -> None:
-        """Note accesses of work: each range lies in one allocation. Raises DeviceFault: of another device, or a race."""
+        """Record accesses of work, each range within one allocation. Raises DeviceFault for another device's memory, or a race."""
         starts = np.asarray(sorted(self.owners), np.int64)
         holders = starts[np.searchsorted(starts, ranges[:, 0], side="right") - 1]
         for holder in np.unique(holders).tolist():

@@ -73,10 +73,10 @@ def annotate(
         as_result: the producer delivers it so; False: only the users of this result read it so.
     """
     x = tensor(x)
-    wish = to_sharding(() if sharding is None else sharding, x.ndim)
+    given = to_sharding(() if sharding is None else sharding, x.ndim)
     if mesh:
-        wish = replace(wish, mesh=mesh if isinstance(mesh, str) else mesh.name)
-    attrs = {"sharding": wish, "required": required, "as_result": as_result, "open_dims": (sharding is None,) * x.ndim}
+        given = replace(given, mesh=mesh if isinstance(mesh, str) else mesh.name)
+    attrs = {"sharding": given, "required": required, "as_result": as_result, "open_dims": (sharding is None,) * x.ndim}
     node = current().graph.add("annotate", [x.value], [x.type], attrs, loc=user_location())
     return Tensor(node.result)
 

@@ -38,7 +38,7 @@ BINARY = {
     "shli": "shift_left", "shrsi": "shift_right_arithmetic", "shrui": "shift_right_logical", "ipowi": "power",
     "logical_left_shift": "shift_left", "logical_right_shift": "shift_right_logical", "intdiv": "divide",
 }  # fmt: skip
-# Truth values count modulo 2, and as signed numbers the true one is -1.
+# Booleans are integers modulo 2; as a signed number, true is -1.
 OF_BITS = {"addi": "xor", "subi": "xor", "muli": "and", "maxsi": "and", "minsi": "or", "maxui": "or", "minui": "and"}
 UNSIGNED = {"divui": "divide", "remui": "remainder", "maxui": "maximum", "minui": "minimum"}
 COMPARE = {
@@ -54,7 +54,7 @@ PREDICATES = {
 
 
 def apply_operation(builder: Builder, op: Operation, operands: Sequence[Value]) -> list[Value] | None:
-    """The results of an element-wise operation on the given operands; None if there is no such operation."""
+    """The results of an element-wise operation on the given operands; None for an unknown operation."""
     name = mnemonic(op)
     _check_rounding(builder, op)
     if op.name in BY_NAME:
@@ -74,7 +74,7 @@ def apply_operation(builder: Builder, op: Operation, operands: Sequence[Value]) 
 
 
 def _check_rounding(builder: Builder, op: Operation) -> None:
-    """A fault for what is to be rounded otherwise than to the nearest, even one; generic text has numbers for the words."""
+    """A fault for any rounding mode but to-nearest-even; generic text has numbers for the modes."""
     mode = attribute_of(op, "roundingmode")
     number = scalar_of(mode)
     word = mode.data if isinstance(mode, StringAttr) else ""
@@ -196,7 +196,7 @@ def _apply_scale(builder: Builder, op: Operation, operands: Sequence[Value]) -> 
 
 
 BY_NAME: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = {}
-"""Operations whose names other dialects have for something else: by their whole names."""
+"""By full name: operations whose mnemonic has another meaning in other dialects."""
 SPECIAL: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = {
     "constant": constant, "cmpf": _compare, "cmpi": _compare, "select": _select,
     "arithmetic_right_shift": _rounded_shift, "apply_scale": _apply_scale,

@@ -1,6 +1,6 @@
 """CHLO: functions that StableHLO lacks, and its element-wise operations with implicit broadcasts.
 
-What is a function of its own becomes a node; the rest is written out in StableHLO's operations.
+Functions with a node of their own become it; the others are expanded to StableHLO's operations.
 """
 
 from __future__ import annotations

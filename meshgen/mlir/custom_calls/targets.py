@@ -74,7 +74,7 @@ TARGETS: dict[str, Target] = {
     "shape_assertion": _shape_assertion,
     "Sharding": _sharding,
     **dict.fromkeys(_IN_PLACE, _same),
-    "xla.sdy.FuncResultSharding": _same,  # its own `sdy.sharding` says how a result lies
+    "xla.sdy.FuncResultSharding": _same,  # its own `sdy.sharding` is that of the result
     "stablehlo.dynamic_reduce_window": called_reduce_window,
     **top_k.TARGETS,
     **threefry.TARGETS,
@@ -115,7 +115,7 @@ _LINALG_HINT = (
 
 
 def _bind_nothing(importer: Importer, operation: Operation) -> None:
-    """Let the results of a refused call be read, so that they are no further faults."""
+    """Bind the results of a refused call, so that their uses are not further faults."""
     for result in operation.results:
         importer.bind(result, Value(importer.type(result)))
 

@@ -1,6 +1,6 @@
 """Upstream's dialect linalg as far as meshgen reads it: `generic`, and named operations by the form of their text.
 
-They are read, never printed; what they mean stands with their importers (`bridge/linalg`).
+They are read, never printed; their semantics are in the importers (`mlir/linalg`).
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ MOST_PLACES = 1 << 22  # a table of them is a constant of the program: 32 MB per
 
 
 class UnreadableMap(Exception):
-    """A map that reads nothing that could be made; the message says why."""
+    """A map that cannot be converted; the message has the reason."""
 
 
 @dataclass(frozen=True)

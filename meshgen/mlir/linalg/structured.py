@@ -138,7 +138,7 @@ def _unknown(structure: Structure) -> str:
 
 
 def _drop_unused(importer: Importer, first: int, found: Sequence[Value]) -> None:
-    """Take out nodes from number `first` on that were tried and are not needed for what was found."""
+    """Remove the unused nodes from number `first` on, left by failed attempts."""
     nodes, used = importer.graph.nodes, set(found)
     kept = nodes[:first]
     rest = list(reversed(nodes[first:]))

@@ -51,12 +51,12 @@ class Walk:
 
     @property
     def plain(self) -> list[int]:
-        """The loops of dims that are no windows."""
+        """The loops of dims without windows."""
         return [dim for dim in self.dims if isinstance(dim, int)]
 
 
 def walk_of(structure: Structure, factor: SSAValue, place: Loops) -> Walk | None:
-    """A factor that is computed from one operand alone, and that operand is read through windows."""
+    """A factor computed from one operand alone, which is read through windows."""
     used = [argument for argument in structure.block.args if depends_on(factor, argument)]
     if len(used) != 1 or None in structure.sizes:
         return None

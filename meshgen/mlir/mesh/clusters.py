@@ -1,4 +1,4 @@
-"""Clusters of the RFC's `mesh` dialect as meshes, and which one is meant where none is named."""
+"""Clusters of the RFC's `mesh` dialect as meshes, and the default one."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def read_cluster(reading: Reading, op: Operation) -> None:
 
 
 def read_sub_cluster(reading: Reading, op: Operation) -> None:
-    """A mesh of some of a cluster's axes: they keep their names, so that what is said of it is said of the cluster."""
+    """A mesh of some of a cluster's axes: they keep their names, so that shardings over it are shardings over the cluster."""
     assert isinstance(op, SubClusterOp)
     symbol, cluster = op.sym_name.data, op.cluster.string_value()
     if (parent := reading.meshes.get(cluster)) is None:
@@ -91,7 +91,7 @@ def _named_clusters(function: Operation, reading: Reading) -> Iterator[str]:
 
 
 def read_function(reading: Reading, op: Operation) -> None:
-    """The attribute `mesh_cluster` of a function: what is meant where no cluster is named."""
+    """The attribute `mesh_cluster` of a function: its default cluster."""
     attribute = op.attributes.get("mesh_cluster")
     if not isinstance(attribute, SymbolRefAttr):
         return

@@ -222,7 +222,7 @@ def _entry(parser: Parser) -> tuple[str, Attribute]:
 
 @irdl_op_definition
 class AnnotateOp(TensorOp):
-    """A wish (`required = false`) or demand for the sharding of a value, or of one of its uses (`as_result = false`)."""
+    """An annotation of a value's sharding, a hint with `required = false`, or of its users' (`as_result = false`)."""
 
     name = "mesh.annotate"
 
@@ -257,7 +257,7 @@ class LocalSplitOp(TensorOp):
 
 @irdl_op_definition
 class AllToAllOp(TensorOp):
-    """Move axes from one tensor dim to another; which ones is what differs between the types."""
+    """Move axes from one tensor dim to another: those that differ between the types."""
 
     name = "mesh.all_to_all"
 

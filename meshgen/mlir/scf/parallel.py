@@ -20,7 +20,7 @@ from meshgen.mlir.tensor.slices import inserted
 
 INDEX = TensorType((), "i64")
 Range = tuple[int, int, int]  # from, to and step
-Ends = Callable[[Importer, list[Value]], list[Value]]  # what a step leaves of what is carried
+Ends = Callable[[Importer, list[Value]], list[Value]]  # the carried values after a step
 
 
 @imports("scf.forall")

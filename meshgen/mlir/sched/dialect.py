@@ -1,7 +1,7 @@
 """The `sched` dialect (stage `schedule`): attributes on launches and collectives, in the order of issue.
 
 `sched.item` says on which stream an operation runs, for which events it waits and which one it records;
-`sched.buffers` where its results lie in the arena.
+`sched.buffers` the places of its results in the arena.
 Seconds are written so that they read back exactly.
 """
 
@@ -36,7 +36,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value lies: number of its buffer, kind, the buffer whose bytes it shares, byte offset; and where it comes from."""
+    """The place of a value: number of its buffer, kind, the buffer whose bytes it shares, byte offset, and source location."""
 
     number: int
     name: str

@@ -1,4 +1,4 @@
-"""Attributes of Shardy's dialect. `spelling.py` reads what they say."""
+"""Attributes of Shardy's dialect; `spelling.py` parses their bodies."""
 
 from __future__ import annotations
 
@@ -129,7 +129,7 @@ class ManualAxesAttr(OpaqueSyntaxAttribute, Data[tuple[str, ...]]):
         try:
             return read_axes(f"{{{body}}}")
         except ValueError as error:
-            return parser.raise_error(f'\'{{{body}}}\' is no list of axes, such as {{"x", "y"}}: {error}', start)
+            return parser.raise_error(f'\'{{{body}}}\' must be a list of axes, such as {{"x", "y"}}: {error}', start)
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f"{{{spell_axes(self.data)}}}")

@@ -1,4 +1,4 @@
-"""What Shardy asks of its collectives: `out_sharding` is what the axes that they list make of the operand's sharding.
+"""Shardy's constraints on its collectives: the listed axes turn the operand's sharding into `out_sharding`.
 
 all_gather          operand's dims = out's dims, then the gathered axes
 all_slice           out's dims = operand's dims, then the slicing axes; an operand without a sharding is whole here
@@ -105,7 +105,7 @@ def listed_axes(text: str) -> list[Axes]:
 
 
 def collective_fault(op: str, text: str, before: Sharding | None, after: Sharding, mesh: Mesh) -> str:
-    """What is wrong with a collective whose attribute has this text; empty where nothing is, or `before` is not known."""
+    """The fault of a collective whose attribute has this text; empty if there is none, or `before` is unknown."""
     lists = listed_axes(text)
     if rest := _LISTED.sub("", text):
         return f"expected an axis in its list of axes, got '{rest[:20]}'"
@@ -131,7 +131,7 @@ def collective_fault(op: str, text: str, before: Sharding | None, after: Shardin
 
 
 def part_fault(ref: str, mesh: Mesh) -> str:
-    """What is wrong with a part of an axis: it divides the axis, and is more than one device and fewer than all."""
+    """The fault of a sub-axis: it must divide the axis, and be larger than 1 and smaller than the axis."""
     name, pre, size = split_ref(ref)
     if size is None or name not in mesh.names or (whole := mesh.axis(name).size) is None:
         return ""
@@ -174,7 +174,7 @@ def _unreduced_fault(lists: Sequence[Axes], after: Sharding) -> str:
 
 
 def _added(op: str, text: str, lists: Sequence[Axes], rank: int) -> tuple[list[Axes], list[Axes]]:
-    """Per dim the axes that stand behind those of out, and behind those of the operand, where the two are equal."""
+    """Per dim the axes that follow those of out, and those of the operand, where the rest is equal."""
     none: list[Axes] = [()] * rank
     if op in ("all_gather", "sharded_to_unreduced"):
         return list(lists), none

@@ -1,7 +1,7 @@
 """Shardy's groups, barriers and named computations (`mlir/sdy/propagation_ops.py`) to and from nodes.
 
-A member of a group is a node behind what makes the value, so that all uses see the value as the group has it. A named
-computation is part of the program around it; its shardings are required of what it takes and gives.
+A member of a group is a node after the producer, so that all uses see the value with the group's sharding. A named
+computation is part of the program around it; its shardings are required of its operands and results.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _import_member(importer: Importer, operation: Operation) -> None:
 
 @exports("sharding_group")
 def _export_member(exporter: Exporter, node: Node) -> Operation:
-    """It has no result: what it gives is called as what it takes."""
+    """It has no result in text: its result is printed under the name of its operand."""
     (value,) = exporter.operands(node)
     exporter.bind(node.result, value)
     number = IntegerAttr(node.attrs["group"], i64)
@@ -119,8 +119,8 @@ def _annotated(importer: Importer, operation: Operation, operands: Sequence[SSAV
 
 def _asked(importer: Importer, operation: Operation, value: Value, body: str, as_result: bool) -> Value:
     """The value, annotated as a sharding says."""
-    wish = checked(importer, operation, body, value.type)
-    attrs = {"sharding": wish.sharding, "required": True, "as_result": as_result, "open_dims": wish.open_dims}
+    spec = checked(importer, operation, body, value.type)
+    attrs = {"sharding": spec.sharding, "required": True, "as_result": as_result, "open_dims": spec.open_dims}
     (annotated,) = importer.emit("annotate", [value], [value.type], attrs, operation)
     annotated.name = value.name
     return annotated

@@ -1,4 +1,4 @@
-"""What Shardy's dialect says of propagation alone: groups of values that lie alike, barriers, and computations with a name."""
+"""Shardy's directives of propagation: groups of values with one sharding, barriers, and named computations."""
 
 from __future__ import annotations
 

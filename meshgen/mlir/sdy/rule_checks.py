@@ -1,8 +1,8 @@
-"""What Shardy asks of a sharding rule: it has the dims of the operation it stands on, and factors that it declares.
+"""Shardy's constraints on a sharding rule: the dims of its operation, and factors that it declares.
 
     #sdy.op_sharding_rule<([i, k], [k, j])->([i, j]) {i=8, j=16, k=4} reduction={k}>
 
-Rules of known operations are meshgen's own; a user's rule is looked at, so that a wrong one is told.
+Known operations have rules of meshgen; a user's rule is only checked.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ _KINDS = ("reduction", "need_replication", "permutation")
 
 
 def rule_fault(rule: str, operands: Sequence[TensorType], results: Sequence[TensorType]) -> str:
-    """What is wrong with a rule on an operation of these types; empty where nothing is."""
+    """The fault of a rule on an operation of these types; empty if there is none."""
     parts = _PARTS.fullmatch(rule)
     if parts is None:
         return "must have the form ([i, j])->([i, j]) {i=8, j=8}"

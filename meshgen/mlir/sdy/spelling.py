@@ -1,4 +1,4 @@
-"""How Shardy spells meshes and shardings: what stands between the brackets, as tokens, so that white space means nothing.
+"""Shardy's syntax of meshes and shardings between the brackets, as tokens, independent of white space.
 
 mesh       ["x"=2, "y"=4], device_ids=[7, 6, 5, 4, 3, 2, 1, 0]
 sharding   @mesh, [{"x", "y":(1)2}, {?}p1], replicated={"z"}, unreduced=max{"w"}
@@ -75,7 +75,7 @@ class _Tokens:
         return token
 
     def accept(self, token: str) -> bool:
-        """Go behind a token where it is the next one."""
+        """Skip a token if it is the next one."""
         is_next = self.next == token
         self._place += is_next
         return is_next
@@ -114,7 +114,7 @@ class _Tokens:
 
 @lru_cache(maxsize=256)
 def read_mesh(body: str) -> SpelledMesh:
-    """Parse the text between the brackets of a mesh. Raises ValueError where it is no mesh."""
+    """Parse the text between the brackets of a mesh. Raises ValueError for a malformed one."""
     tokens = _Tokens(body)
     found = _mesh(tokens)
     tokens.end()
@@ -123,7 +123,7 @@ def read_mesh(body: str) -> SpelledMesh:
 
 @lru_cache(maxsize=4096)
 def read_spelled(body: str) -> Spelled:
-    """Parse the text between the brackets of a sharding. Raises ValueError where it is no sharding."""
+    """Parse the text between the brackets of a sharding. Raises ValueError for a malformed one."""
     try:
         return _sharding(_Tokens(body))
     except ValueError as error:
@@ -236,7 +236,7 @@ def _symbol_text(name: str) -> str:
 
 
 def spell(sharding: Sharding, mesh: str, open_dims: Sequence[bool] = ()) -> str:
-    """What stands between the brackets of a sharding over the mesh of this name."""
+    """The text between the brackets of a sharding over the mesh of this name."""
     opened = [*open_dims, *[False] * (sharding.rank - len(open_dims))]
     return f"{_symbol_text(mesh)}, [{_dims_text(sharding.dims, opened)}]{_unreduced_text(sharding.partial)}"
 

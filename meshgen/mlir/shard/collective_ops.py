@@ -57,7 +57,7 @@ NO_SIZES = DenseArrayBase.from_list(i64, [])
 
 
 class GroupOp(CollectiveCommunicationOp, ABC):
-    """What each device of a group has, and what it gets."""
+    """A collective over groups: the operand and the result of each device."""
 
     input = operand_def(TensorType)
     result = result_def(TensorType)
@@ -135,7 +135,7 @@ class ShiftOp(GroupOp):
     """The device at coordinate c + offset of `shift_axis` receives the tensor of the one at c.
 
     Upstream's example (`offset = 2 rotate` on four devices) leaves the direction open. Without `rotate` the
-    result is undefined where there is no such device.
+    result is undefined on devices without a source.
     """
 
     name = "shard.shift"
@@ -149,7 +149,7 @@ class ShiftOp(GroupOp):
 class PermutePairsOp(GroupOp):
     """For each [source, target] of `pairs`, devices by number, the target receives the source's tensor.
 
-    Who is no target has zeros. `grid_axes` are the axes along which pairs move.
+    Devices that are not a target have zeros. `grid_axes` are the axes along which pairs move.
     """
 
     name = "shard.permute_pairs"

@@ -1,4 +1,4 @@
-"""Group calls in text: `shard.grouped`, which stands where kernels do, and the collective of several operands that it is."""
+"""Group calls in text: `shard.grouped`, from stage `fuse` on, and the collective of several operands that it is."""
 
 from __future__ import annotations
 

@@ -56,10 +56,10 @@ def _said(importer: Importer, source: SSAValue) -> Sharding | None:
     owner = source.owner
     if isinstance(owner, ShardOp):
         return sharding_of(importer, owner.sharding)
-    wishes = importer.reading.module.in_annotations
+    specs = importer.reading.module.in_annotations
     if isinstance(source, BlockArgument) and importer.value(source) in importer.reading.module.graph.inputs:
-        wish = wishes[source.index] if source.index < len(wishes) else None
-        return wish.sharding if wish else importer.value(source).sharding
+        spec = specs[source.index] if source.index < len(specs) else None
+        return spec.sharding if spec else importer.value(source).sharding
     return importer.value(source).sharding
 
 

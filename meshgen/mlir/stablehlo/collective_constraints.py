@@ -1,4 +1,4 @@
-"""What StableHLO asks of collectives, of sends and of numbers of devices; sizes and groups are checked where they become nodes."""
+"""StableHLO's constraints on collectives, sends and device ids; sizes and groups are checked on conversion to nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What StableHLO's specification asks of operations that are written out in others, or lose what they say, when they are read.
+"""StableHLO's constraints on operations that are expanded, or lose attributes, when they are read.
 
 The constraints of the others are those of their nodes (`ops/types`). Names are those of the specification.
 """

@@ -1,4 +1,4 @@
-"""Properties of StableHLO's operations: how each stands in the text, and what it is among a node's attributes."""
+"""Properties of StableHLO's operations: their text form, and their form in a node's attributes."""
 
 from __future__ import annotations
 

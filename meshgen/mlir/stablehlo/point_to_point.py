@@ -1,4 +1,4 @@
-"""What StableHLO sends from device to device: by pairs, on channels, and what is started before it is waited for."""
+"""StableHLO's point-to-point communication: pairs, channels, and asynchronous operations."""
 
 from __future__ import annotations
 
@@ -105,7 +105,7 @@ def _import_done(importer: Importer, operation: Operation) -> None:
         for result, end in zip(operation.results, ends.operands, strict=True):
             importer.bind(result, importer.value(end))
         return
-    importer.value(future)  # what is no operation's future is refused for its type, where it is defined
+    importer.value(future)  # other values are refused for their type, at their definition
     if is_started or importer.reading.is_readable(future.type):
         importer.fault("MG0104", "stablehlo.async_done has no matching stablehlo.async_start", operation)
     for result in operation.results:

@@ -33,7 +33,7 @@ class Tiles:
     rank: int
 
     def strides(self) -> list[list[tuple[int, int]]] | None:
-        """Per dim of the grid (counts, strides) of the devices along it, inner to outer; None if it is no grid of a mesh."""
+        """Per dim of the grid (counts, strides) of the devices along it, inner to outer; None if it does not follow mesh axes."""
         total, found = np.zeros((), np.int64), list[list[tuple[int, int]]]()
         for dim, size in enumerate(self.devices.shape):
             along = np.moveaxis(self.devices, dim, 0).reshape(size, -1)[:, 0]
@@ -48,7 +48,7 @@ class Tiles:
 def tiles_of(text: str, rank: int | None = None) -> Tiles | None:
     """The tiles of a tensor (of `rank` dims, or as many as the text says). None for a whole tensor.
 
-    Raises ValueError with what is wrong for a text that is no such sharding.
+    Raises ValueError with the fault of a malformed text.
     """
     if text in _WHOLE:
         return None

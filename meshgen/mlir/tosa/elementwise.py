@@ -62,10 +62,10 @@ def _shaped(importer: Importer, op: Operation, operands: Sequence[SSAValue]) -> 
 
 
 def ignores_nan(importer: Importer, op: Operation) -> bool:
-    """Whether a NaN is to give way to numbers; what is no float has none."""
+    """Whether NaNs are ignored; False for types that are not floats."""
     mode = attribute_of(op, "nan_mode")
-    is_wished = isinstance(mode, StringAttr) and mode.data == "IGNORE"
-    return is_wished and is_float(importer.type(op.operands[0]).dtype)
+    ignores_nan = isinstance(mode, StringAttr) and mode.data == "IGNORE"
+    return ignores_nan and is_float(importer.type(op.operands[0]).dtype)
 
 
 def not_a_number_as(builder: Builder, number: Value, value: Value) -> Value:
@@ -249,7 +249,7 @@ def import_reduce(importer: Importer, op: Operation) -> None:
     ignores = ignores_nan(importer, op)
     numbers = not_a_number_as(builder, init, value) if ignores else value
     found = builder.node("reduce", [numbers, init], shape, dims=(axis,), kind=kind)
-    if ignores:  # where there is no number, there is a NaN
+    if ignores:  # NaN where all elements are NaN
         is_nan, yes = builder.compare("NE", value, value), builder.constant(True, TensorType((), "i1"))
         alone = builder.node("reduce", [is_nan, yes], TensorType(shape.shape, "i1"), dims=(axis,), kind="and")
         nan = builder.broadcast(builder.constant(np.nan, found.type.with_shape(())), found.type.shape)

@@ -127,7 +127,7 @@ class Launcher:
         Args:
             addresses: of its operands, then of its results.
         Raises:
-            MissingError: MG0602, there is no code for the device.
+            MissingError: MG0602, the kernel has no code for the device.
         """
         kernel, code = self.kernels[item.kernel], self.code_of(item.kernel, device.capability)
         if code is None:

@@ -107,7 +107,7 @@ def _view(content: memoryview, entry: Any) -> np.ndarray[Any, Any]:
 
 
 def _as_type(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
-    """The elements whose bytes are along the last dim; an array that is no such one is as it is, for others write metadata too."""
+    """The elements whose bytes are along the last dim; other arrays are unchanged, because other writers use metadata too."""
     kind = DTYPES.get(dtype)
     if kind is None or array.dtype != np.uint8 or array.shape[-1:] != (kind.itemsize,):
         return array

@@ -81,7 +81,7 @@ class Memory:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether its elements lie one after the other, in row-major order."""
+        """Whether its elements are contiguous in row-major order."""
         if self.strides is None or 0 in self.shape:
             return True
         expected = [math.prod(self.shape[dim + 1 :]) for dim in range(len(self.shape))]

@@ -43,7 +43,7 @@ class EntrySteps:
         self.number = 0
         for part, binding, layout in _arguments(module):
             slot = self._slots[binding.name] = slot_of(binding.name, binding.type)
-            slot.lie(layout)
+            slot.in_layout(layout)
             self._lies[part, binding.buffer] = slot, layout
             if binding.donated_to is not None:
                 self.state.append(slot)

@@ -30,7 +30,7 @@ class Slot:
         """Whether it has a value."""
         return bool(self._current)
 
-    def lie(self, layout: Layout) -> Shards:
+    def in_layout(self, layout: Layout) -> Shards:
         """The memory in this layout."""
         if layout not in self.layouts:
             self.layouts[layout] = self._devices.allocate(layout.local_type, layout.ranks, self.name)

@@ -72,7 +72,7 @@ def fitting_weights(given: Weights, types: Mapping[str, Sequence[TensorType]]) -
     Args:
         types: of all inputs, those of the same name in several entry functions.
     Raises:
-        ArgumentError: MG0601, with everything that is no input (and what is near), or not of its type.
+        ArgumentError: MG0601, with every unknown input (and similar names), and every other type.
     """
     texts: list[str] = []
     found: dict[str, Array] = {}

@@ -1,4 +1,4 @@
-"""What is in a module's file, checked before it is used: structure and digests, the manifest's values, the bodies of the
+"""Checks of a module's file before it is used: structure and digests, the manifest's values, the bodies of the
 kernels, and the schedule, which must be proven free of races and deadlock again.
 """
 
@@ -46,7 +46,7 @@ def load_part(container: Members, path: Path, value: dict[str, Any]) -> LoadedMo
 
 @contextmanager
 def reading(path: Path) -> Generator[None]:
-    """Turns what is wrong with the values in a file into damage of the file."""
+    """A context that reports faults of values in a file as damage of the file."""
     try:
         yield
     except ValueError as error:
@@ -63,7 +63,7 @@ def _numbered(arrays: Mapping[str, Array]) -> dict[int, Array]:
 
 
 def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
-    """The manifest, when its digest and those of all other members are right and its format is known."""
+    """The manifest, after checking its digest, those of all other members, and its format."""
     if "manifest.json" not in container or "manifest.sha256" not in container:
         raise ModuleError(Diagnostic("MG0501", f"'{path}' is not a meshgen module: it has no manifest"))
     text = container["manifest.json"]
@@ -92,7 +92,7 @@ def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
 
 
 def _check_members(container: Members, path: Path, files: Mapping[str, str]) -> None:
-    """The members are those that the manifest lists, as it has them; texts can be read."""
+    """Check that the members match the manifest, and that texts are UTF-8."""
     own = [name for name in ("manifest.json", "manifest.sha256", SIGNATURE) if name in container]
     if sorted([*files, *own]) != list(container):
         raise damaged(path, "its members do not match the manifest")
@@ -123,7 +123,7 @@ def _newest_format(value: Mapping[str, Any]) -> int:
 
 def _check_contents(path: Path, container: Members, manifest: Manifest, constants: Mapping[int, Array],
                     weights: Mapping[str, Array]) -> None:  # fmt: skip
-    """Constants, weights, sources and binaries are there and fit; the bodies are well-formed programs."""
+    """Check that constants, weights, sources and binaries exist and fit, and that bodies are well-formed programs."""
     buffers = manifest.plan.buffers
     wanted = [n for n, b in enumerate(buffers) if b.kind == "constant" and b.storage == n]
     if sorted(constants) != wanted or any(_type_of(constants[n]) != buffers[n].type for n in wanted):

@@ -1,4 +1,4 @@
-"""Proof that a schedule has no race and no deadlock. It knows nothing of how the schedule was made.
+"""Proof that a schedule has no race and no deadlock, independent of the scheduler.
 
 Happens-before is the transitive closure of stream order and events. What is surely done when an item starts is of each
 stream all up to some item, so one number per stream and item says it (a vector clock), and the proof takes time in
@@ -47,7 +47,7 @@ def _order_faults(plan: Schedule) -> list[Diagnostic]:
 
 @dataclass(frozen=True)
 class Order:
-    """What is surely done when an item starts: of each stream all up to the item `done[item][stream]` (-1: nothing)."""
+    """Vector clocks: when an item starts, each stream is done up to the item `done[item][stream]` (-1: nothing)."""
 
     streams: Sequence[int]
     done: Sequence[Clock]
@@ -96,7 +96,7 @@ def _unrecorded(items: Sequence[Item], number: int, event: int) -> Diagnostic:
 
 
 def chain_faults(items: Sequence[Item], order: Order) -> list[Diagnostic]:
-    """Collectives that are not ordered among each other (iii): ranks could run them in different orders."""
+    """Unordered pairs of collectives (iii): ranks could run them in different orders."""
     chain = [n for n, item in enumerate(items) if item.communicates]
     return [
         Diagnostic(

@@ -1,6 +1,6 @@
 """Proof that the schedules of several meshes together have no deadlock, and when their launches start.
 
-A transfer is one event on two meshes: neither side goes on before both are there. So the launches of all meshes,
+A transfer is one event on two meshes: neither side continues before both arrive. So the launches of all meshes,
 each transfer's two sides taken as one, must have an order that every stream and every event allows.
 """
 
@@ -20,16 +20,16 @@ Place = tuple[int, int]  # part, item
 
 @dataclass(frozen=True)
 class Timeline:
-    """When the items of every part start and how long the whole step takes, transfers waited for."""
+    """Start times of the items of every part and the duration of the step, with waits for transfers."""
 
     start: Mapping[Place, float]
     step_seconds: float
 
 
 def check_parts(plans: Sequence[Schedule], meshes: Sequence[Mesh]) -> Timeline:
-    """The times of schedules, each of which is proven by itself.
+    """The times of schedules, each of which is already proven.
 
-    Raises ScheduleError MG0401 where a transfer lacks its other side, both do not say the same, or meshes would wait for each other.
+    Raises ScheduleError MG0401 where a transfer lacks its other side, both sides differ, or meshes would deadlock.
     """
     if faults := list(_pair_faults(plans, meshes)):
         raise ScheduleError(*faults)
@@ -52,7 +52,7 @@ def check_parts(plans: Sequence[Schedule], meshes: Sequence[Mesh]) -> Timeline:
         for queue in heads:
             while queue and (queue[0] in end or ready(queue[0])):
                 place = queue.popleft()
-                if place not in end:  # the other side of a transfer has been there
+                if place not in end:  # the other side of a transfer has arrived
                     both = _one(place, partner)
                     begin = max((end[need] for each in both for need in needs[each]), default=0.0)
                     finish = begin + max(plans[part].items[number].seconds for part, number in both)
@@ -119,7 +119,7 @@ def _pair_faults(plans: Sequence[Schedule], meshes: Sequence[Mesh]) -> Iterator[
 
 def _stuck(heads: Sequence[Place], needs: Mapping[Place, list[Place]], done: Mapping[Place, float], plans: Sequence[Schedule],
            meshes: Sequence[Mesh]) -> Iterator[Diagnostic]:  # fmt: skip
-    """The transfer at which each mesh waits for ever."""
+    """The transfers at which meshes deadlock."""
     for part, number in heads:
         item = plans[part].items[number]
         if item.op in BETWEEN_MESHES and all(need in done for need in needs[part, number]):

@@ -1,4 +1,4 @@
-"""Whether a schedule is one at all: numbers in range, buffers in the arena, launches that fit what they are given."""
+"""Well-formedness of a schedule: numbers in range, buffers in the arena, launches that match their buffers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def structure_faults(plan: Schedule, mesh: Mesh) -> list[Diagnostic]:
 
 
 def _faults(plan: Schedule, mesh: Mesh, inputs_are: str) -> Iterator[str]:
-    """One after the other: whoever has enough of them stops."""
+    """Yield the faults; the caller may stop early."""
     yield from _buffer_faults(plan)
     for number, item in enumerate(plan.items):
         yield from (f"item {number}: {text}" for text in _item_faults(item, plan, mesh))
@@ -93,7 +93,7 @@ def _buffer_faults(plan: Schedule) -> list[str]:
 
 
 def _end(buffer: Buffer) -> int:
-    """Where a buffer ends in the arena; what is given lies elsewhere."""
+    """The end of a buffer in the arena; 0 for given buffers."""
     return buffer.offset if buffer.kind == "given" else buffer.end
 
 
@@ -116,7 +116,7 @@ def _item_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
 
 
 def _flow_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
-    """Regions are steps that take what they are given and give what is wanted, in the bytes that are there for them."""
+    """Faults of regions: steps whose arguments and results match their item, within its scratch."""
     found = [f"'{item.op}': {text}" for text in _signatures(item, plan)] + _kind_of_scratch_faults(item, plan)
     room = _room(item, plan)
     for region in item.regions:
@@ -141,7 +141,7 @@ def _kind_of_scratch_faults(item: Item, plan: Schedule) -> list[str]:
 
 
 def _scratch_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
-    """A collective has the scratch that the steps need to which it is lowered, on any rank."""
+    """Faults of a collective's scratch: it must suffice for its lowered steps on any rank."""
     needed = packing(plan.collective(item, mesh)).scratch_bytes
     found = _kind_of_scratch_faults(item, plan)
     if needed > (room := _room(item, plan)):
@@ -150,7 +150,7 @@ def _scratch_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
 
 
 def _signatures(item: Item, plan: Schedule) -> Iterator[str]:
-    """What is wrong with the types of the regions' arguments and results."""
+    """Faults in the types of the regions' arguments and results."""
     inputs, outputs = ([plan.buffers[n].type for n in numbers] for numbers in (item.inputs, item.outputs))
     steps = [[[region.buffers[n].type for n in side if 0 <= n < len(region.buffers)] for side in (region.inputs, region.outputs)]
              for region in item.regions]  # fmt: skip
@@ -176,7 +176,7 @@ def _signatures(item: Item, plan: Schedule) -> Iterator[str]:
 def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     """Attributes and local types make sense on this mesh."""
     inputs, outputs = ([Value(plan.buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
-    for name in ROOT_ATTRS:  # where a program computes one, partition has written that out
+    for name in ROOT_ATTRS:  # partition has lowered computed ones
         place = item.attrs.get(name)
         if isinstance(place, tuple) and None in place:
             return [f"'{item.op}': {name} is known at run time only"]
@@ -233,7 +233,9 @@ def _kernel_faults(item: Item, plan: Schedule) -> list[str]:
     if body is None:
         return [f"unknown kernel '{item.kernel}'"]
     for what, numbers, values in (("inputs", item.inputs, body.inputs), ("results", item.outputs, body.outputs)):
-        if len(numbers) != len(values):  # asked first: a forged kernel may take much, and be launched often
+        if len(numbers) != len(
+            values
+        ):  # checked first: a forged kernel may have many parameters, and be launched often
             return [f"kernel '{item.kernel}' has {len(values)} {what}, but {len(numbers)} buffers"]
         for place, (number, value) in enumerate(zip(numbers, values, strict=True)):
             if (have := plan.buffers[number].type) != value.type:

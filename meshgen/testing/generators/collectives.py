@@ -1,4 +1,4 @@
-"""What devices do to tiles of their own: collectives over any axes, and ops between them.
+"""Random per-device programs: collectives over any axes, and ops between them.
 
 Every device ends with a defined value: what only some receive is passed on to the others of their group.
 """

@@ -54,8 +54,8 @@ def opened(module: Module, writer: Writer) -> OpenProgram:
         trial = _trial(opening.inputs, sizes, _axis_sizes(mesh, writer))
         if all(np.prod(shape) <= MAX_ELEMENTS for shape in trial.shapes.values()):
             trials.append(trial)
-    wishes = [*module.in_annotations, *[None] * (len(graph.inputs) - len(module.in_annotations))]
-    return OpenProgram(replace(module, mesh=mesh, graph=graph, in_annotations=wishes), module, tuple(trials))
+    annotations = [*module.in_annotations, *[None] * (len(graph.inputs) - len(module.in_annotations))]
+    return OpenProgram(replace(module, mesh=mesh, graph=graph, in_annotations=annotations), module, tuple(trials))
 
 
 def _names(kind: TensorType) -> dict[str, int]:
@@ -87,7 +87,7 @@ def _open_mesh(module: Module, writer: Writer) -> Mesh:
 
 
 def _axis_sizes(mesh: Mesh, writer: Writer) -> dict[str, int]:
-    """Sizes of the open axes that together with the others are no more devices than usual."""
+    """Sizes of the open axes for which the number of devices stays within its usual limit."""
     count, found = int(np.prod([axis.size or 1 for axis in mesh.axes])), dict[str, int]()
     for axis in mesh.axes:
         if axis.size is None:
