@@ -136,10 +136,10 @@ def shortened(text: str) -> str:
     """A text for display: the middle of very long words, and of a very long text, is elided."""
     if len(text) <= _LONG_WORD:
         return text
-    return _cut(_LONG.sub(lambda word: _cut(word[0], _LONG_WORD), text), _LONG_TEXT)
+    return _elided(_LONG.sub(lambda word: _elided(word[0], _LONG_WORD), text), _LONG_TEXT)
 
 
-def _cut(text: str, most: int) -> str:
+def _elided(text: str, most: int) -> str:
     half = most // 2
     return text if len(text) <= most else f"{text[:half]}[... {len(text) - 2 * half:,} characters ...]{text[-half:]}"
 

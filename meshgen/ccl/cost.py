@@ -185,18 +185,18 @@ def moving_axes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh
         same = _kept_prefix(left, right, size, mesh)
         if _is_plain(source, dim) and _is_plain(target, dim):
             left, right = left[same:], right[same:]
-        elif _rows(source, dim) == _rows(target, dim) and left == right:
+        elif _halo_and_offsets(source, dim) == _halo_and_offsets(target, dim) and left == right:
             continue
         moved += [*left, *right]
     return tuple(sorted(dict.fromkeys(moved), key=mesh.order))
 
 
 def _is_plain(sharding: Sharding, dim: int) -> bool:
-    before, offsets = _rows(sharding, dim)
+    before, offsets = _halo_and_offsets(sharding, dim)
     return not any(before) and not offsets
 
 
-def _rows(sharding: Sharding, dim: int) -> tuple[tuple[int, int], tuple[int, ...]]:
+def _halo_and_offsets(sharding: Sharding, dim: int) -> tuple[tuple[int, int], tuple[int, ...]]:
     """Halo and offsets of a dim."""
     return (sharding.halo or ((0, 0),) * sharding.rank)[dim], (sharding.offsets or ((),) * sharding.rank)[dim]
 

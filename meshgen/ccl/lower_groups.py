@@ -227,10 +227,10 @@ def _scattered_in_parts(collective: Collective, rank: int) -> list[Step]:
     if not tiles[own].size:
         return steps
     done = target.rows(dim, 0, tiles[own].shape[dim])
-    return [*steps, Reduce(_in_order(summands), done, collective.attrs["kind"])]
+    return [*steps, Reduce(_in_rank_order(summands), done, collective.attrs["kind"])]
 
 
-def _in_order(boxes: dict[int, Box]) -> tuple[Box, ...]:
+def _in_rank_order(boxes: dict[int, Box]) -> tuple[Box, ...]:
     return tuple(boxes[number] for number in sorted(boxes))
 
 

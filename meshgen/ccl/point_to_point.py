@@ -66,10 +66,10 @@ def copies(pairs: Iterable[tuple[Box, Box]]) -> list[Step]:
         if not pair[0].size:
             continue
         if row and not _continues(row, pair):
-            found.append(_joined(row))
+            found.append(_merged_copy(row))
             row = []
         row.append(pair)
-    return [*found, _joined(row)] if row else found
+    return [*found, _merged_copy(row)] if row else found
 
 
 def _continues(row: Sequence[tuple[Box, Box]], pair: tuple[Box, Box]) -> bool:
@@ -83,7 +83,7 @@ def _continues(row: Sequence[tuple[Box, Box]], pair: tuple[Box, Box]) -> bool:
     return True
 
 
-def _joined(row: Sequence[tuple[Box, Box]]) -> Copy:
+def _merged_copy(row: Sequence[tuple[Box, Box]]) -> Copy:
     """One copy of all boxes, with the box number as a new leading dim."""
     if len(row) == 1:
         return Copy(*row[0])

@@ -74,11 +74,11 @@ class Tiles:
 
     def meeting(self, box: Box, summand: int) -> Iterator[tuple[tuple[int, ...], Box]]:
         """Tiles that overlap a box, with the overlap."""
-        rows = [self._rows(dim, *ends) for dim, ends in enumerate(box)]
+        rows = [self._tile_rows(dim, *ends) for dim, ends in enumerate(box)]
         for picked in itertools.product(*rows):
             yield (*(number for number, _ in picked), summand), tuple(common for _, common in picked)
 
-    def _rows(self, dim: int, start: int, stop: int) -> list[tuple[int, tuple[int, int]]]:
+    def _tile_rows(self, dim: int, start: int, stop: int) -> list[tuple[int, tuple[int, int]]]:
         source, size = replace(self.source, halo=()), self.shape[dim]
         if source.offsets and source.offsets[dim]:
             bounds = list(source.offsets[dim])

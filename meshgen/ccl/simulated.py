@@ -254,10 +254,10 @@ def _fetched(group: Shards, part: Part, dim: int) -> Shards:
         whole = np.take(whole, row % max(fetch.limit, 1), dim)
         return [cut(whole, dim, index * fetch.step, index * fetch.step + fetch.rows) for index in range(len(group))]
     starts = [fetch.start(index) for index in range(len(group))]
-    return [_rows(whole, dim, start, start + fetch.rows) for start in starts]
+    return [_padded_rows(whole, dim, start, start + fetch.rows) for start in starts]
 
 
-def _rows(whole: Array, dim: int, start: int, stop: int) -> Array:
+def _padded_rows(whole: Array, dim: int, start: int, stop: int) -> Array:
     """Rows of which some may be before or after the array."""
     before = min(max(0, -start), stop - start)
     shape = list(whole.shape)

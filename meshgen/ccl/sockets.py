@@ -54,14 +54,14 @@ class Sockets:
     def send(self, peer: int, frame: Frame) -> None:
         if peer in self._peers:
             self._peers[peer].outgoing += (memoryview(_LENGTH.pack(len(frame))), memoryview(frame))
-            self._write(peer)
+            self._send_pending(peer)
 
     def poll(self, seconds: float) -> list[tuple[int, Frame]]:
         found: list[tuple[int, Frame]] = []
         for key, events in self._selector.select(seconds):
             number: int = key.data
             if events & selectors.EVENT_WRITE:
-                self._write(number)
+                self._send_pending(number)
             if events & selectors.EVENT_READ and number in self._peers:
                 found += [(number, frame) for frame in self._read(number)]
         return found
@@ -91,7 +91,7 @@ class Sockets:
             self._drop(number, reason)
         return found
 
-    def _write(self, number: int) -> None:
+    def _send_pending(self, number: int) -> None:
         """Send as much as the system accepts now."""
         peer = self._peers[number]
         try:

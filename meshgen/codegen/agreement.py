@@ -21,7 +21,7 @@ def require_agreement(module: Module) -> None:
         return
     varying = Varying(module)
     axes = [axis.name for axis in module.mesh.axes]
-    faults = [_fault(node, different) for node in flows if (different := varying.along(_choice(node), axes))]
+    faults = [_divergence(node, different) for node in flows if (different := varying.along(_choice(node), axes))]
     if faults:
         raise CodegenError(*faults)
 
@@ -40,7 +40,7 @@ def _choice(node: Node) -> Value:
     return node.regions[0].outputs[0] if node.op == "while" else node.operands[0]
 
 
-def _fault(node: Node, axes: list[str]) -> Diagnostic:
+def _divergence(node: Node, axes: list[str]) -> Diagnostic:
     what = "the condition" if node.op == "while" else "the branch index"
     return Diagnostic(
         "MG0401",

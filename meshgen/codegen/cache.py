@@ -83,7 +83,7 @@ class Cache:
         """The code and its description, or None without a sound entry."""
         if self.directory is None:
             return None
-        place = _place(self.directory, key)
+        place = _entry_path(self.directory, key)
         try:
             content = _read_own(place)
         except OSError:
@@ -101,7 +101,9 @@ class Cache:
             return
         rest = json.dumps({"key": key, "description": description}, sort_keys=True).encode() + b"\n" + code
         try:
-            _write(_place(self.directory, key), hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest)
+            _write_atomically(
+                _entry_path(self.directory, key), hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
+            )
         except OSError as error:
             self._give_up(_reason(error))
         else:
@@ -111,7 +113,7 @@ class Cache:
         """Delete an entry."""
         if self.directory is not None:
             with contextlib.suppress(OSError):
-                _place(self.directory, key).unlink()
+                _entry_path(self.directory, key).unlink()
 
 
 def _reason(error: Exception) -> str:
@@ -120,7 +122,7 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def _place(directory: Path, key: str) -> Path:
+def _entry_path(directory: Path, key: str) -> Path:
     return directory / _FOLDER / key[:2] / f"{key}.bin"
 
 
@@ -201,7 +203,7 @@ def _decoded(key: str, content: bytes) -> tuple[bytes, dict[str, Any]] | None:
     return code, cast("dict[str, Any]", description)
 
 
-def _write(place: Path, content: bytes) -> None:
+def _write_atomically(place: Path, content: bytes) -> None:
     """Write a file atomically. Raises OSError."""
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with replacing(place, ".", 0o600) as file:

@@ -34,7 +34,7 @@ def edge_buffers(graph: Graph, mesh: Mesh) -> Graph:
     for node in graph.nodes:
         pieces = _pieces(node, mesh) if node.op == "fetch_rows" and near.is_read_in_parts(node.result) else []
         if any(piece.fetched is None for piece in pieces):
-            _write(found, node, pieces)
+            _emit_fetch(found, node, pieces)
         else:
             found.nodes.append(node)
     return found
@@ -76,7 +76,7 @@ def _near_zero(fetch: RowFetch) -> RowFetch:
     return replace(fetch, base=base - fetch.limit if 2 * base > fetch.limit else base)
 
 
-def _write(graph: Graph, node: Node, pieces: Sequence[_Piece]) -> None:
+def _emit_fetch(graph: Graph, node: Node, pieces: Sequence[_Piece]) -> None:
     """One fetch of all remote rows, and the concatenation of the pieces, which replaces the node's result."""
     dim, (operand,) = node.attrs["dim"], node.operands
     parts = [piece.fetched for piece in pieces if piece.fetched]
@@ -84,10 +84,10 @@ def _write(graph: Graph, node: Node, pieces: Sequence[_Piece]) -> None:
     done, rows = 0, list[Value]()
     for piece in pieces:
         if piece.fetched:
-            rows.append(_rows(graph, fetched, dim, done, piece.rows))
+            rows.append(_row_slice(graph, fetched, dim, done, piece.rows))
             done += piece.rows
         else:
-            rows.append(_rows(graph, operand, dim, piece.start, piece.rows))
+            rows.append(_row_slice(graph, operand, dim, piece.start, piece.rows))
     graph.nodes.append(Node("concatenate", rows, node.results, {"dim": dim}, node.loc))
 
 
@@ -105,7 +105,7 @@ def _fetch(graph: Graph, node: Node, parts: Sequence[Part]) -> Value:
     return result
 
 
-def _rows(graph: Graph, value: Value, dim: int, start: int, rows: int) -> Value:
+def _row_slice(graph: Graph, value: Value, dim: int, start: int, rows: int) -> Value:
     sizes = value.type.sizes
     if rows == sizes[dim]:
         return value

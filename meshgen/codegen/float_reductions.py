@@ -34,7 +34,7 @@ def float_reductions(graph: Graph, mesh: Mesh) -> Graph:
     found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     for node in graph.nodes:
         if _is_other(node) and mesh.group_size(node.attrs["axes"]) > 1:
-            _write(found, node)
+            _emit_reduction(found, node)
         else:
             found.nodes.append(node)
     return found
@@ -52,7 +52,7 @@ def _is_other(node: Node) -> bool:
     return kind in _EXTREMES or (kind in ("sum", "product") and dtype not in NCCL_TYPES)
 
 
-def _write(graph: Graph, node: Node) -> None:
+def _emit_reduction(graph: Graph, node: Node) -> None:
     emit = _Emitter(graph, node)
     wide = "f64" if node.result.type.dtype == "f64" else "f32"
     value = emit.converted(node.operands[0], wide)

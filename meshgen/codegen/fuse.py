@@ -50,7 +50,7 @@ def fuse_graph(graph: Graph, kernels: Kernels, mesh: Mesh, outside: Mapping[Valu
     if (called := group_calls(grouping, whole)) is not graph:
         graph = called
         grouping, whole = _grouped(graph, is_region=outside is not None)
-    return _Writer(graph, grouping, whole, kernels, mesh, {**(outside or {}), **graph.producers()}).write()
+    return _FusedGraphWriter(graph, grouping, whole, kernels, mesh, {**(outside or {}), **graph.producers()}).write()
 
 
 def _grouped(graph: Graph, *, is_region: bool) -> tuple[Grouping, set[Group]]:
@@ -60,7 +60,7 @@ def _grouped(graph: Graph, *, is_region: bool) -> tuple[Grouping, set[Group]]:
     return grouping, set[Group]() if is_region else joins(grouping)
 
 
-class _Writer:
+class _FusedGraphWriter:
     """Writes the fused graph: one node per group, in program order as far as dependences allow."""
 
     def __init__(
@@ -83,7 +83,7 @@ class _Writer:
 
     def write(self) -> Graph:
         self._constants()
-        for group in _in_order(self._grouping):
+        for group in _ordered_groups(self._grouping):
             self._group(group)
         for value in self._graph.outputs:
             self._view(value)
@@ -118,7 +118,7 @@ class _Writer:
         if first.op in COLLECTIVES or first.op in CONTROL:
             for value in (*first.operands, *captured(first)):
                 self._view(value)
-            regions = tuple(self._region(region) for region in first.regions)
+            regions = tuple(self._fused_region(region) for region in first.regions)
             self._out.nodes.append(replace(first, regions=regions, attrs=first.attrs | self._trips(first)))
             self._present.update(first.results)
             return
@@ -146,7 +146,7 @@ class _Writer:
         trips = trip_count(node, self._producers) if node.op == "while" else None
         return {} if trips is None else {"trips": max(1, trips)}
 
-    def _region(self, region: Graph) -> Graph:
+    def _fused_region(self, region: Graph) -> Graph:
         """A region with kernels; its constants are data of the module, and stand outside."""
         fused = fuse_graph(region, self._kernels, self._mesh, self._producers)
         self._out.nodes += [node for node in fused.nodes if node.op == "constant"]
@@ -164,7 +164,7 @@ class _Writer:
         return value in self._grouping.must or any(g is not group for g in self._users.get(value, ()))
 
 
-def _in_order(grouping: Grouping) -> list[Group]:
+def _ordered_groups(grouping: Grouping) -> list[Group]:
     """Groups, each after those it needs; among the ready ones the one that ends first in the program."""
     place = {g: max(grouping.position[n] for n in g.members) for g in grouping.groups}
     made_in = {g: map(grouping.memory_root, g.reads) for g in grouping.groups}  # of a view its operand

@@ -78,7 +78,7 @@ class _Rewriter:
             return False
         if not self._near.is_written_for(operand):
             return False
-        scattered = self._move(node, self._cut(operand, dim, count), (1, *result.type.sizes), dim=0)
+        scattered = self._move(node, self._split_dim(operand, dim, count), (1, *result.type.sizes), dim=0)
         self._reshaped(scattered, result.type.sizes, result)
         return True
 
@@ -98,7 +98,7 @@ class _Rewriter:
             return False
         block = (*sizes[:split], sizes[split] // count, *sizes[split + 1 :])
         if packs or leading(sizes, split) == 1:
-            sent, split_dim = self._cut(operand, split, count), 0
+            sent, split_dim = self._split_dim(operand, split, count), 0
         else:
             sent, split_dim = self._reshaped(operand, (1, *sizes)), split + 1
         if unpacks or leading(result.type.sizes, concat) == 1:
@@ -148,7 +148,7 @@ class _Rewriter:
         self.graph.nodes.append(replace(node, operands=[operand], results=[result], attrs={**node.attrs, **attrs}))
         return result
 
-    def _cut(self, value: Value, dim: int, count: int) -> Value:
+    def _split_dim(self, value: Value, dim: int, count: int) -> Value:
         """`[.., count n, ..]` as `[count, .., n, ..]`."""
         sizes = value.type.sizes
         cut = (*sizes[:dim], count, sizes[dim] // count, *sizes[dim + 1 :])

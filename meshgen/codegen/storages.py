@@ -71,10 +71,10 @@ def storages_of(graph: Graph, launches: Sequence[Node]) -> Storages:
             starts = itertools.accumulate((v.type.nbytes for v in node.operands), initial=0)
             for operand, start in zip(node.operands, starts, strict=False):
                 give(root[operand], node.result, start)
-    return Storages(root, first_byte, _made(launches, root, first_byte))
+    return Storages(root, first_byte, _writers_of(launches, root, first_byte))
 
 
-def _made(
+def _writers_of(
     launches: Sequence[Node], root: dict[Value, Value], first_byte: dict[Value, int]
 ) -> dict[Value, tuple[Made, ...]]:
     found: dict[Value, list[Made]] = {}

@@ -30,7 +30,7 @@ def window_slices(graph: Graph) -> Graph:
         if kind is None:
             found.nodes.append(node)
         else:
-            _write(found, node, kind, _is_neutral(producers.get(node.operands[1]), kind))
+            _emit_fold(found, node, kind, _is_neutral(producers.get(node.operands[1]), kind))
     return found
 
 
@@ -45,7 +45,7 @@ def _is_neutral(init: Node | None, kind: str) -> bool:
     return init is not None and init.op == "constant" and init.attrs["value"] == neutral(kind, init.result.type.dtype)
 
 
-def _write(graph: Graph, node: Node, kind: str, is_neutral: bool) -> None:
+def _emit_fold(graph: Graph, node: Node, kind: str, is_neutral: bool) -> None:
     """The fold of all places of the window, then of the initial value, which is what padding holds, too."""
     wide = "f32" if kind in _ROUNDED and _is_narrow(node.operands[0].type.dtype) else node.operands[0].type.dtype
     parts = [_converted(graph, part, wide, node) for part in _slices(graph, node)]

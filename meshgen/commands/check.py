@@ -73,7 +73,9 @@ def run(options: argparse.Namespace, output: Output) -> int:
         text = "--random makes programs up and takes no IN" if options.random else "--keep is for --random"
         raise UsageError(Diagnostic("MG0001", text, hint="leave out one of the two"))
     if options.program is None:
-        raise UsageError(Diagnostic("MG0001", "a program is missing", hint="name one, or check random ones with --random N"))
+        raise UsageError(
+            Diagnostic("MG0001", "a program is missing", hint="name one, or check random ones with --random N")
+        )
     trials = _trials(options, output)
     if len(trials) > 1:
         output.note(f"note: sizes are open: tried {len(trials)} combinations; --mesh and --shape name others")

@@ -107,9 +107,7 @@ def _refuse_conflicts(options: argparse.Namespace) -> None:
         text = f"{' and '.join(named)} exclude each other"
         raise UsageError(Diagnostic("MG0001", text, hint="give one at a time; --advise combines with --collective"))
     if options.show and options.what is None:
-        raise UsageError(
-            Diagnostic("MG0001", "--show needs a value or line", hint="name it: explain IN h --show")
-        )
+        raise UsageError(Diagnostic("MG0001", "--show needs a value or line", hint="name it: explain IN h --show"))
 
 
 def _advice(executable: Executable, numbers: Sequence[int] | None, output: Output) -> dict[str, Any]:

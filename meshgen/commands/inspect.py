@@ -128,11 +128,11 @@ def schedule_table(module: LoadedModule) -> Any:
     """Items in the order of issue; those of the regions of item 3 are numbered 3.0.0, 3.0.1, 3.1.0."""
     columns = ("#", "launch", "stream", "start", "takes", "waits", "records", "reads", "writes")
     return table_of(
-        "Schedule of every rank", columns, list(_rows(module.schedule, "")), left=("launch", "reads", "writes")
+        "Schedule of every rank", columns, list(_schedule_rows(module.schedule, "")), left=("launch", "reads", "writes")
     )
 
 
-def _rows(plan: Schedule, before: str) -> Iterator[tuple[Any, ...]]:
+def _schedule_rows(plan: Schedule, before: str) -> Iterator[tuple[Any, ...]]:
     names = [b.name for b in plan.buffers]
     for n, item in enumerate(plan.items):
         yield (
@@ -141,7 +141,7 @@ def _rows(plan: Schedule, before: str) -> Iterator[tuple[Any, ...]]:
             " ".join(names[b] for b in item.inputs), " ".join(names[b] for b in item.writes),
         )  # fmt: skip
         for number, region in enumerate(item.regions):
-            yield from _rows(region, f"{before}{n}.{number}.")
+            yield from _schedule_rows(region, f"{before}{n}.{number}.")
 
 
 def kernels(module: LoadedModule) -> list[dict[str, Any]]:

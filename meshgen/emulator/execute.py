@@ -74,7 +74,7 @@ def _known(instruction: Instruction, entry: Entry) -> Step:
     reads |= {r.name for r in registers_of(instruction.guard)}
     match instruction.opcode:
         case "bra":
-            return Step(instruction, None, guard, reads, (_place(instruction.operands[0], entry),))
+            return Step(instruction, None, guard, reads, (_label_target(instruction.operands[0], entry),))
         case "brx":
             index, table = instruction.operands
             assert isinstance(table, Symbol)
@@ -94,7 +94,7 @@ def _known(instruction: Instruction, entry: Entry) -> Step:
             raise unknown(instruction)
 
 
-def _place(target: object, entry: Entry) -> int:
+def _label_target(target: object, entry: Entry) -> int:
     assert isinstance(target, Symbol)
     return entry.labels[target.name]
 

@@ -59,7 +59,7 @@ def shapes_of(args: Args, signature: Signature) -> dict[str, Shape]:
         hint = "give a list in the order of the inputs, or a dict by name"
         raise UsageError(Diagnostic("MG0001", f"args must be a list or a dict of types, got {args!r:.60}", hint=hint))
     faults: list[str] = []
-    pairs = _by_name(args, signature, faults) if isinstance(args, Mapping) else _in_order(args, signature, faults)
+    pairs = _by_name(args, signature, faults) if isinstance(args, Mapping) else _pairs_in_order(args, signature, faults)
     if faults:
         raise UsageError(*(Diagnostic("MG0001", text) for text in faults))
     return {name: given if _is_shape(given) else spec(given).shape for name, given in pairs if given is not None}
@@ -69,7 +69,7 @@ def _by_name(args: Mapping[str, Any], signature: Signature, faults: list[str]) -
     return list(signature.named(args, faults).items())
 
 
-def _in_order(args: Sequence[Any], signature: Signature, faults: list[str]) -> list[tuple[str, Any]]:
+def _pairs_in_order(args: Sequence[Any], signature: Signature, faults: list[str]) -> list[tuple[str, Any]]:
     """Pairs of input and what is given: for each parameter in its structure, else for each leaf."""
     rows = list(args)
     is_by_parameter = len(rows) == len(signature.nodes) < len(signature.slots)

@@ -82,7 +82,7 @@ class Signature:
     def by_name(self) -> dict[str, Node]:
         """Every node by its name, and by that of a number (`arg1.w`)."""
         roots = self._numbered | dict(self.nodes)
-        names = {name: node for root, branch in roots.items() for name, node in _named(branch, root)}
+        names = {name: node for root, branch in roots.items() for name, node in _nodes_by_name(branch, root)}
         return names | {slot.name: slot for slot in self.slots}
 
     @cached_property
@@ -218,10 +218,10 @@ def slots_of(node: Node) -> Iterator[Slot]:
         yield from slots_of(branch)
 
 
-def _named(node: Node, name: str) -> Iterator[tuple[str, Node]]:
+def _nodes_by_name(node: Node, name: str) -> Iterator[tuple[str, Node]]:
     yield name, node
     for key, branch in {} if isinstance(node, Slot) else node.items():
-        yield from _named(branch, f"{name}.{key}")
+        yield from _nodes_by_name(branch, f"{name}.{key}")
 
 
 def _has_keys(node: Node) -> bool:

@@ -77,17 +77,17 @@ def matched(word: str, signature: Signature, specs: Any) -> Pairs:
         pairs = [
             pair
             for name, spec in cast("Mapping[Any, Any]", specs).items()
-            for pair in _named(word, signature, name, spec, faults)
+            for pair in _matching_specs(word, signature, name, spec, faults)
         ]
     else:
-        pairs = list(_in_order(word, signature, specs, faults))
+        pairs = list(_specs_in_order(word, signature, specs, faults))
     if faults:
         hint = f"the {word}s are {shortened(', '.join(slot.name for slot in signature.slots))}"
         raise UsageError(*(Diagnostic("MG0001", text, hint=hint) for text in faults))
     return [(slot, spec) for slot, spec in pairs if spec is not None]
 
 
-def _named(word: str, signature: Signature, name: Any, spec: Any, faults: list[str]) -> Pairs:
+def _matching_specs(word: str, signature: Signature, name: Any, spec: Any, faults: list[str]) -> Pairs:
     """The node of this name, else all leaves whose names match the pattern."""
     if not isinstance(name, str):
         faults.append(f"unknown {word} {name!r}")
@@ -122,16 +122,16 @@ def _spread(node: Node, spec: Any, name: str, faults: list[str]) -> Iterator[tup
             yield from _spread(node[key], each, f"{name}.{key}", faults)
 
 
-def _in_order(word: str, signature: Signature, specs: Any, faults: list[str]) -> Iterator[tuple[Slot, Any]]:
+def _specs_in_order(word: str, signature: Signature, specs: Any, faults: list[str]) -> Iterator[tuple[Slot, Any]]:
     """A spec for each argument, in its structure, or for each leaf."""
-    rows: list[Any] | None = [specs] if isinstance(specs, (Sharding, str)) else _rows(specs)
+    rows: list[Any] | None = [specs] if isinstance(specs, (Sharding, str)) else _spec_list(specs)
     if rows is None:
         faults.append(f"specs of {word}s must be a dict by name, or a list with one for each, got {specs!r:.60}")
         return
     nodes, slots = list(signature.nodes.values()), signature.slots
     if word == "output" and isinstance(nodes[0], dict):  # what is returned, not something in it
         nodes = list(nodes[0].values())
-    is_by_parameter = len(rows) == len(nodes) and all(map(_fits, nodes, rows))
+    is_by_parameter = len(rows) == len(nodes) and all(map(_is_whole_spec, nodes, rows))
     if is_by_parameter or len(rows) == len(slots):
         for node, row in zip(nodes if is_by_parameter else slots, rows, strict=True):
             yield from _spread(node, row, _name(node, signature), faults)
@@ -142,11 +142,11 @@ def _in_order(word: str, signature: Signature, specs: Any, faults: list[str]) ->
         )
 
 
-def _rows(specs: Any) -> list[Any] | None:
+def _spec_list(specs: Any) -> list[Any] | None:
     return list(cast("Sequence[Any]", specs)) if isinstance(specs, (list, tuple)) else None
 
 
-def _fits(node: Node, row: Any) -> bool:
+def _is_whole_spec(node: Node, row: Any) -> bool:
     """Whether a row can be the spec of a whole argument: one without leaves has no sharding."""
     return isinstance(node, Slot) or bool(node) or row is None or children(row) == {}
 

@@ -41,9 +41,9 @@ class AxisParts:
 
     def fits(self, *refs: str) -> bool:
         """Whether all these references are products of the parts."""
-        return all(map(self._fits, refs))
+        return all(map(self._ref_fits, refs))
 
-    def _fits(self, ref: str) -> bool:
+    def _ref_fits(self, ref: str) -> bool:
         name, pre, size = split_ref(ref)
         whole = self.mesh.axis(name).size
         if size is None or size == 1 or whole is None:

@@ -129,8 +129,8 @@ def mesh_from_json(value: Json, place: str = "mesh") -> Mesh:
         return Axis(
             as_str(member(entry, "name", at), f"{at}.name"),
             None if size is None else as_int(size, f"{at}.size", 1, 1 << 32),
-            _number(member(entry, "bandwidth", at), f"{at}.bandwidth"),
-            _number(member(entry, "latency", at), f"{at}.latency"),
+            _read_number(member(entry, "bandwidth", at), f"{at}.bandwidth"),
+            _read_number(member(entry, "latency", at), f"{at}.latency"),
         )
 
     axes = as_tuple(member(value, "axes", place), f"{place}.axes", axis)
@@ -138,7 +138,7 @@ def mesh_from_json(value: Json, place: str = "mesh") -> Mesh:
     return _checked(place, lambda: Mesh(axes, name))
 
 
-def _number(value: Json, place: str) -> float:
+def _read_number(value: Json, place: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
         raise damaged(place, f"expected a non-negative number, found {_shown(value)}")
     return value

@@ -138,13 +138,13 @@ def _annotated(node: Node, manual: Sequence[str]) -> Diagnostic:
 def _written_out(node: Node, mesh: Mesh, into: Graph) -> list[Value]:
     """The inlined results of a manual computation whose operands are replicated."""
     ends = zip(node.operands, node.attrs["in_shardings"], strict=True)
-    arguments = [_cut(node, value, sharding, mesh, into) for value, sharding in ends]
+    arguments = [_sliced_tile(node, value, sharding, mesh, into) for value, sharding in ends]
     made = copy_nodes(node.regions[0], arguments, into)
     outs = zip(made, node.attrs["out_shardings"], strict=True)
     return [_whole(node, value, sharding, mesh, into) for value, sharding in outs]
 
 
-def _cut(node: Node, value: Value, sharding: Sharding, mesh: Mesh, into: Graph) -> Value:
+def _sliced_tile(node: Node, value: Value, sharding: Sharding, mesh: Mesh, into: Graph) -> Value:
     for axis, kind in sharding.partial:
         value = into.add("to_partial", [value], [value.type], {"axes": (axis,), "kind": kind}, loc=node.loc).result
     for dim, axes in enumerate(sharding.dims):

@@ -104,7 +104,7 @@ def refs_over(host: Mesh, guest: Mesh, refs: Iterable[str], places: Sequence[int
 def _all_joined(refs: Iterable[str], host: Mesh) -> Refs:
     joined: list[str] = []
     for ref in refs:
-        if joined and (whole := _joined(joined[-1], ref, host)):
+        if joined and (whole := _adjacent_parts(joined[-1], ref, host)):
             joined[-1] = whole
         else:
             joined.append(ref)
@@ -121,7 +121,7 @@ def _one_over(host: Mesh, guest: Mesh, ref: str, places: Sequence[int]) -> Refs:
     return (axes_over(host, Mesh(tuple(itertools.chain(*cut)), guest.name), places) or {}).get("#part", (ref,))
 
 
-def _joined(first: str, second: str, mesh: Mesh) -> str:
+def _adjacent_parts(first: str, second: str, mesh: Mesh) -> str:
     """Two adjacent parts of an axis as one; empty if they are not adjacent."""
     (name, pre, size), (other, other_pre, other_size) = split_ref(first), split_ref(second)
     if name != other or size is None or other_size is None or other_pre != pre * size:
@@ -147,7 +147,9 @@ def shared_devices(
             }
             for host in group
         }
-        host = min(group, key=lambda symbol: (symbol not in named, _parts(ways[symbol].values()), group.index(symbol)))
+        host = min(
+            group, key=lambda symbol: (symbol not in named, _axes_distance(ways[symbol].values()), group.index(symbol))
+        )
         for each in (each for each in group if each != host):
             if ways[host][each] is None:
                 refused[each] = _not_shared(each, host, meshes, devices)
@@ -198,7 +200,7 @@ def places_in(host: Sequence[int], guest: Sequence[int]) -> Sequence[int]:
     return [places[device] for device in guest]
 
 
-def _parts(ways: Iterable[Mapping[str, Refs] | None]) -> int:
+def _axes_distance(ways: Iterable[Mapping[str, Refs] | None]) -> int:
     """How far a mesh is from having the axes of the others: parts of axes cost, and axes that cannot be named more."""
     counts = (1000 if way is None else sum(":" in ref for refs in way.values() for ref in refs) for way in ways)
     return sum(counts)

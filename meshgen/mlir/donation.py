@@ -48,7 +48,7 @@ def _only_on_arguments(name: str, read: registries.SlotReader) -> registries.Slo
     return checked
 
 
-def _write(module: Module, slot: Slot) -> Mapping[str, Attribute]:
+def _write_donation(module: Module, slot: Slot) -> Mapping[str, Attribute]:
     if slot.side != "in" or slot.index not in module.donations:
         return {}
     output = module.donations[slot.index]
@@ -59,4 +59,4 @@ def _write(module: Module, slot: Slot) -> Mapping[str, Attribute]:
 
 registries.ARG_ATTRS[ALIAS] = _only_on_arguments(ALIAS, _read_alias)
 registries.ARG_ATTRS[DONOR] = _only_on_arguments(DONOR, _read_donor)
-registries.ARG_ATTR_WRITERS.append(_write)
+registries.ARG_ATTR_WRITERS.append(_write_donation)

@@ -17,7 +17,7 @@ KERNEL = "meshgen.kernel"  # on a private function: the body of a kernel
 def entry_of(functions: Sequence[func.FuncOp], reading: Reading, name: str) -> func.FuncOp:
     """The function to compile: the one of this name, else public `main`, or the only public one that no other function calls."""
     if name:
-        return _named(functions, name.removeprefix("@"))
+        return _function_named(functions, name.removeprefix("@"))
     public = [f for f in functions if f.sym_visibility is None or f.sym_visibility.data == "public"]
     public = [function for function in public if KERNEL not in function.attributes]
     if not public:
@@ -42,7 +42,7 @@ def entry_of(functions: Sequence[func.FuncOp], reading: Reading, name: str) -> f
     return (mains or public)[0]
 
 
-def _named(functions: Sequence[func.FuncOp], name: str) -> func.FuncOp:
+def _function_named(functions: Sequence[func.FuncOp], name: str) -> func.FuncOp:
     """The function that the user has chosen. Raises UsageError MG0001 for an unknown one, or one without a body."""
     whole = [each for each in functions if each.body.blocks and KERNEL not in each.attributes]
     found = next((each for each in whole if each.sym_name.data == name), None)

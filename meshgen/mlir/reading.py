@@ -137,7 +137,7 @@ class Reading:
         for host in dict.fromkeys(hosts.values()):
             parts = [ref for symbol, refs in wholes if hosts.get(symbol) == host for ref in self.axes(symbol, refs)]
             if any(split_ref(ref)[2] is not None for ref in parts):
-                self._cut(host, parts)
+                self._replace_by_parts(host, parts)
         if (mesh := self.whole(self.module.mesh.name)) is not None:
             self.module.mesh = mesh
 
@@ -154,9 +154,9 @@ class Reading:
             if self.module.mesh is self.meshes[whole]:
                 self.module.mesh = self.meshes[parts[0]]
 
-    def _cut(self, host: str, parts: Sequence[str]) -> None:
+    def _replace_by_parts(self, host: str, parts: Sequence[str]) -> None:
         """Put a mesh whose axes are these parts in the place of the one of which they are."""
-        symbol = f"{host}_cut"
+        symbol = f"{host}_replace_by_parts"
         while symbol in self.meshes:
             symbol += "_"
         if (mesh := refined(self.meshes[host], symbol, parts)) is None:

@@ -144,7 +144,7 @@ def code_of(
     Args:
         is_issued: whether an engine issues an item without the host's decision.
     """
-    writer = _Writer[F](is_issued)
+    writer = _InstructionWriter[F](is_issued)
     writer.put_items(frame, range(len(frame.plan.items)) if items is None else items)
     return writer.code
 
@@ -159,7 +159,7 @@ def given_back(frame: F, item: Item, region: F) -> Move[F]:
     return Move(region, region.plan.outputs, frame, item.outputs)
 
 
-class _Writer(Generic[F]):
+class _InstructionWriter(Generic[F]):
     def __init__(self, is_issued: Callable[[Item], bool]) -> None:
         self.code: list[Instruction[F]] = []
         self._is_issued = is_issued

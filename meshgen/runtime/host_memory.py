@@ -23,7 +23,7 @@ def free_bytes(root: Path = Path("/")) -> int | None:
     group = [
         limit - used + _copies(root / folder / "memory.stat", copies)
         for folder, *files, copies in _GROUPS
-        for limit, used in [[_number(root / folder / name) for name in files]]
+        for limit, used in [[_number_in_file(root / folder / name) for name in files]]
         if limit is not None and used is not None
     ]
     known = [*([] if machine is None else [machine]), *group]
@@ -51,7 +51,7 @@ def _copies(path: Path, name: str) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _number(path: Path) -> int | None:
+def _number_in_file(path: Path) -> int | None:
     """The number that a file holds; None for `max` and unreadable files."""
     try:
         text = path.read_text().strip()

@@ -62,7 +62,7 @@ def overwrites(body: Graph) -> dict[int, tuple[int, ...]]:
     found = {
         n: needed[value].results for n, value in enumerate(body.inputs) if value in needed and value not in elsewhere
     }
-    fitting = {n: tuple(r for r in results if _fits(body, n, r)) for n, results in found.items()}
+    fitting = {n: tuple(r for r in results if _sizes_match(body, n, r)) for n, results in found.items()}
     return {number: results for number, results in fitting.items() if results}
 
 
@@ -83,5 +83,5 @@ def _is_at_its_index(node: Node) -> bool:
     return node.op in _SAME_INDEX
 
 
-def _fits(body: Graph, number: int, place: int) -> bool:
+def _sizes_match(body: Graph, number: int, place: int) -> bool:
     return body.inputs[number].type.nbytes == body.outputs[place].type.nbytes

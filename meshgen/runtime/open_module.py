@@ -123,7 +123,7 @@ class OpenModule(LoadedModule):
         meshes = bound(self.meshes, mesh)
         sizes = self.program.sizes(meshes, args)
         if (meshes, sizes) not in self._loaded:
-            module = self.held(sizes) if sizes in self.program.held else self._made(sizes)
+            module = self.held(sizes) if sizes in self.program.held else self._compiled_now(sizes)
             self._loaded[meshes, sizes] = module.at(mesh=meshes[0]) if len(meshes) == 1 else module
         return self._loaded[meshes, sizes]
 
@@ -141,7 +141,7 @@ class OpenModule(LoadedModule):
         files = self.program.held[sizes]
         return self._checked({name: self._container[self._members[files[name]]] for name in files}, sizes)
 
-    def _made(self, sizes: Sizes) -> LoadedModule:
+    def _compiled_now(self, sizes: Sizes) -> LoadedModule:
         if self.specialise is None:
             raise self.program.lacking(sizes)
         return self._checked(self.specialise(self, sizes), sizes)

@@ -40,18 +40,18 @@ def write_faults(plan: Schedule, writes: Writes) -> Iterator[Diagnostic]:
         for write in found:
             item, buffer = plan.items[write.item], plan.buffers[write.buffer]
             if buffer.kind in UNWRITTEN:
-                yield _fault(
+                yield _write_fault(
                     f"item {write.item} '{item.label}' overwrites {buffer.kind} {write.buffer} '{buffer.name}'"
                 )
         for first, second in itertools.pairwise(found):
             if second.start < first.stop or second.start == first.start:
                 label, name = plan.items[second.item].label, plan.buffers[second.buffer].name
-                yield _fault(
+                yield _write_fault(
                     f"items {first.item} and {second.item} '{label}' both write buffer {second.buffer} '{name}'"
                 )
         if len(found) > MOST_PARTS:
             name = plan.buffers[storage].name
-            yield _fault(f"buffer {storage} '{name}' is written in {len(found)} parts; the limit is {MOST_PARTS}")
+            yield _write_fault(f"buffer {storage} '{name}' is written in {len(found)} parts; the limit is {MOST_PARTS}")
 
 
 def makers(buffer: Buffer, writes: Writes) -> tuple[list[int], int]:
@@ -64,5 +64,5 @@ def makers(buffer: Buffer, writes: Writes) -> tuple[list[int], int]:
     return [item for _, item in there], max(0, buffer.type.nbytes - sum(nbytes for nbytes, _ in there))
 
 
-def _fault(text: str) -> Diagnostic:
+def _write_fault(text: str) -> Diagnostic:
     return Diagnostic("MG0402", text)

@@ -126,14 +126,14 @@ def _from_json(path: Path) -> Machine:
         raise UsageError(Diagnostic("MG0002", f"cannot read {path}: {error.strerror}")) from error
     except (ValueError, RecursionError) as error:
         raise UsageError(Diagnostic("MG0001", f"{path} is not JSON: {error}")) from error
-    if fault := _fault(value):
+    if fault := _profile_fault(value):
         hint = f"write what `meshgen simulate M.mgx --machine {DEFAULT} --json` shows under 'machine'"
         raise UsageError(Diagnostic("MG0001", f"{path}: {fault}", hint=hint))
     links = tuple(Link(**link) for link in value["links"])
     return Machine(value["name"], links, **{k: value[k] for k in ("overlap_slowdown",) if k in value})
 
 
-def _fault(value: Any) -> str:
+def _profile_fault(value: Any) -> str:
     """The fault of a profile's JSON; empty if there is none."""
     if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
         return "a profile must be an object with a name"

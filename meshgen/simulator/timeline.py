@@ -152,12 +152,12 @@ class Timeline:
     def _control(self, item: Item, ready: Array) -> Array:
         if item.op != "while":
             longest = max(item.regions, key=lambda region: region.step_seconds)
-            return self._region(longest, ready)
+            return self._play_region(longest, ready)
         condition, body = item.regions
-        now, before = self._region(condition, ready), None
+        now, before = self._play_region(condition, ready), None
         for trip in range(item.times):
             computed = self.computing.copy()
-            after = self._region(condition, self._region(body, now))
+            after = self._play_region(condition, self._play_region(body, now))
             rest = item.times - trip - 1
             if before is not None and self._is_steady(item, before, after - now):
                 self.computing += rest * (self.computing - computed)
@@ -170,7 +170,7 @@ class Timeline:
         same = np.allclose(trip, trip[0] if item.communicates else before, rtol=1e-9, atol=0)
         return not self._jitter and bool(same and np.allclose(before, trip, rtol=1e-9, atol=0))
 
-    def _region(self, plan: Schedule, start: Array) -> Array:
+    def _play_region(self, plan: Schedule, start: Array) -> Array:
         """When each rank has run a region that it enters at `start`."""
         frame = _Frame(start)
         for item in plan.items:

@@ -150,10 +150,10 @@ def with_shapes(module: Module, shapes: Mapping[str, Sequence[int | None]]) -> M
     ]
     ties = ties_of(graph)
     given = [Value(kind) for kind in kinds]
-    writer = _Writer(module.mesh, ties)
+    writer = _TypedGraphWriter(module.mesh, ties)
     result = writer.graph(graph, given, {})
     if writer.faults:  # a later use of a value may determine its size
-        writer = _Writer(module.mesh, ties)
+        writer = _TypedGraphWriter(module.mesh, ties)
         result = writer.graph(graph, given, {})
     if faults := writer.known.refused or writer.faults:
         raise ProgramError(*faults)
@@ -220,7 +220,7 @@ def _remembered(name: str, open_kind: TensorType, given: TensorType) -> TensorTy
 
 
 @dataclass
-class _Writer:
+class _TypedGraphWriter:
     """Rewrites graphs with the types inferred from those of their inputs; collects faults."""
 
     mesh: Mesh
@@ -284,7 +284,7 @@ class _Writer:
                 self.ties.completed(value, _completed(node, first, value.type, self.mesh)) for value in node.results
             ]
         found = [kind.with_shape(new.shape) for kind, new in zip(declared, inferred, strict=True)]
-        faults = [fault for pair in zip(declared, found, strict=True) if (fault := _fault(node, *pair))]
+        faults = [fault for pair in zip(declared, found, strict=True) if (fault := _type_fault(node, *pair))]
         self.faults.extend(faults)
         return declared if faults else found
 
@@ -297,7 +297,7 @@ def _passes_on(node: Node, number: int) -> bool:
     return body.outputs[number] is body.inputs[number]
 
 
-def _fault(node: Node, declared: TensorType, found: TensorType) -> Diagnostic | None:
+def _type_fault(node: Node, declared: TensorType, found: TensorType) -> Diagnostic | None:
     """The fault of an inferred result type, if any."""
     if None in found.shape:
         return _unknown(f"the result of '{node.op}'", found, node.loc, "write its size in the program")

@@ -126,7 +126,7 @@ class KnownSizes:
         op, names = STATIC[node.op]
         given = node.operands[-len(names) :]
         if any(value not in self.numbers for value in given):
-            self._fault("MG0103", node, f"'{node.op}' of sizes that are known at run time only")
+            self._record_fault("MG0103", node, f"'{node.op}' of sizes that are known at run time only")
             return node
         lists = [tuple(int(n) for n in self.numbers[value].reshape(-1)) for value in given]
         static = replace(node, op=op, operands=node.operands[: -len(names)])
@@ -134,7 +134,9 @@ class KnownSizes:
             return replace(static, attrs=node.attrs | attributes_of(names, lists))
         declared, (shape,) = node.result.type, lists
         if min(shape, default=0) < 0 or not shapes_agree(shape, declared.shape):
-            self._fault("MG0104", node, f"'{node.op}' has sizes {list(shape)}, but the program declares {declared}")
+            self._record_fault(
+                "MG0104", node, f"'{node.op}' has sizes {list(shape)}, but the program declares {declared}"
+            )
             return node
         return replace(static, results=[replace(node.result, type=declared.with_shape(shape))])
 
@@ -142,7 +144,7 @@ class KnownSizes:
         """None where the assertion holds."""
         found = [self.numbers.get(value) for value in node.operands]
         if found[0] is None:
-            self._fault("MG0103", node, "the condition of a shape assertion is known at run time only")
+            self._record_fault("MG0103", node, "the condition of a shape assertion is known at run time only")
             return node
         if found[0].all():
             return None
@@ -154,5 +156,5 @@ class KnownSizes:
         self.refused.append(Diagnostic("MG0104", text, node.loc))
         return None
 
-    def _fault(self, code: str, node: Node, message: str) -> None:
+    def _record_fault(self, code: str, node: Node, message: str) -> None:
         self.faults.append(Diagnostic(code, message, node.loc))

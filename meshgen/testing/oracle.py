@@ -117,7 +117,7 @@ def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = 
     results = [found, *(run(local, args) for run in runs)]
     compared = [[compare(*each) for each in zip(types, wanted, got, bounds, strict=True)] for got in results]
     outputs = [max(ways, key=lambda each: (not each.ok, _excess(each))) for ways in zip(*compared, strict=True)]
-    faults += [_fault(number, output) for number, output in enumerate(outputs) if not output.ok]
+    faults += [_output_fault(number, output) for number, output in enumerate(outputs) if not output.ok]
     worst = max(outputs, key=_excess, default=OutputCheck(TensorType((), "f32"), True, 0.0, 0.0))
     return CheckResult(not faults, worst.max_abs_error, worst.tolerance, outputs, tuple(faults))
 
@@ -208,7 +208,7 @@ def _excess(output: OutputCheck) -> float:
     return output.max_abs_error / output.tolerance if output.tolerance else float("inf")
 
 
-def _fault(number: int, output: OutputCheck) -> Diagnostic:
+def _output_fault(number: int, output: OutputCheck) -> Diagnostic:
     where = f" at {list(output.place)}" if output.place else ""
     text = (
         f"output {number} ({output.type}) differs by {output.max_abs_error:.3g}{where}, allowed {output.tolerance:.3g}"

@@ -38,7 +38,7 @@ def test_a_module_runs_for_every_size_and_says_how_it_was_made(size: int, tmp_pa
 def test_a_specialisation_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = mg.load(written(tmp_path / "m.mgx"), mesh={"0": 4})
     first = module.at(args={"x": (4, None)})
-    monkeypatch.setattr(OpenModule, "_made", None)
+    monkeypatch.setattr(OpenModule, "_compiled_now", None)
     assert module.at(args={"x": (4, 12)}) is first
     is_right(module, 4)
 

@@ -30,7 +30,7 @@ def group_calls(grouping: Grouping, joins: Collection[Group]) -> Graph:
         packed = grouping.producer.get(node.operands[0]) if node.op in VARIADIC and len(node.operands) == 1 else None
         if packed is None or not _is_only_packed(packed, grouping, joins) or len(uses[packed.result]) > 1:
             continue
-        if found := _parts(node, packed, [reader for reader, _ in uses[node.result]], graph):
+        if found := _message_rows(node, packed, [reader for reader, _ in uses[node.result]], graph):
             parts[node] = found
     return _written(grouping, parts) if parts else graph
 
@@ -61,7 +61,7 @@ def _lies_in(value: Value, grouping: Grouping) -> Value:
     return value
 
 
-def _parts(node: Node, packed: Node, readers: list[Node], graph: Graph) -> list[_Part]:
+def _message_rows(node: Node, packed: Node, readers: list[Node], graph: Graph) -> list[_Part]:
     """The rows with their slices; none where the result is not just cut apart again."""
     dim = packed.attrs["dim"]
     if node.attrs.get("dim") == dim or node.result in graph.outputs:

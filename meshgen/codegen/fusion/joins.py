@@ -19,14 +19,14 @@ def joins(grouping: Grouping) -> set[Group]:
     found: set[Group] = set()
     parts: set[Value] = set()
     for group in grouping.groups:
-        operands = _parts(group, grouping)
+        operands = _join_operands(group, grouping)
         if operands and parts.isdisjoint(operands):
             found.add(group)
             parts.update(operands)
     return found
 
 
-def _parts(group: Group, grouping: Grouping) -> list[Value]:
+def _join_operands(group: Group, grouping: Grouping) -> list[Value]:
     """The values that would be made in the result of a group; empty if it is not a join."""
     if len(group.members) != 1 or group.members[0].op != "concatenate" or group.extra:
         return []

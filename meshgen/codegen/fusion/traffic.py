@@ -218,11 +218,11 @@ class _Traffic:
             makers = {self.of.owner[v]: None for v in group.reads if v in self.of.owner}
             dots = sorted((g for g in makers if g.kind == "dot"), key=lambda g: -g.number)
             for dot in dots:
-                if (space := self._joined(group, dot)) is not None:
+                if (space := self._space_with_epilogue(group, dot)) is not None:
                     self._join(group, dot, space)
                     break
 
-    def _joined(self, group: Group, dot: Group) -> Space | None:
+    def _space_with_epilogue(self, group: Group, dot: Group) -> Space | None:
         """The space of the dot with the group's members as further epilogue; None if they must stay apart."""
         written = [v for n in (*group.members, *dot.members) for v in n.results if self._is_written(v)]
         if len(group.members) + len(dot.members) > EPILOGUE_NODES or len(written) > _MOST_OUTPUTS:

@@ -64,16 +64,16 @@ def power(x: Operand, y: Operand) -> Tensor:
         x = convert(x, promote(x, y))
         squared = multiply(x, x)
         return squared if y == 2 else multiply(squared, x if y == 3 else squared)
-    return binary("power", _number(x), _number(y))
+    return binary("power", _bool_as_i8(x), _bool_as_i8(y))
 
 
 @traced
 def square(x: Operand) -> Tensor:
-    x = _number(tensor(x))
+    x = _bool_as_i8(tensor(x))
     return multiply(x, x)
 
 
-def _number(x: Operand) -> Operand:
+def _bool_as_i8(x: Operand) -> Operand:
     """Booleans as i8, as NumPy multiplies them."""
     return convert(x, "i8") if isinstance(x, Tensor) and x.type.dtype == "i1" else x
 

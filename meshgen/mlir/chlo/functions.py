@@ -123,7 +123,7 @@ def _square(builder: Builder, operands: list[Value]) -> Value:
     return builder.apply("multiply", operands[0], operands[0])
 
 
-def _parts(builder: Builder, x: Value) -> list[Value]:
+def _real_and_imag(builder: Builder, x: Value) -> list[Value]:
     return [builder.apply(part, x, dtype=real_dtype(x.type.dtype)) for part in ("real", "imag")]
 
 
@@ -132,9 +132,9 @@ def _atan(builder: Builder, operands: list[Value]) -> Value:
     (z,) = operands
     if not is_complex(z.type.dtype):
         return builder.apply("atan2", z, builder.constant(1, z.type))
-    real, imaginary = _parts(builder, z)
+    real, imaginary = _real_and_imag(builder, z)
     turned = builder.apply("complex", builder.apply("negate", imaginary), real, dtype=z.type.dtype)
-    real, imaginary = _parts(builder, builder.apply("atanh", turned))
+    real, imaginary = _real_and_imag(builder, builder.apply("atanh", turned))
     return builder.apply("complex", imaginary, builder.apply("negate", real), dtype=z.type.dtype)
 
 
@@ -142,7 +142,7 @@ def _conj(builder: Builder, operands: list[Value]) -> Value:
     (x,) = operands
     if not is_complex(x.type.dtype):
         return x
-    real, imaginary = _parts(builder, x)
+    real, imaginary = _real_and_imag(builder, x)
     return builder.apply("complex", real, builder.apply("negate", imaginary), dtype=x.type.dtype)
 
 

@@ -126,10 +126,10 @@ def _read(importer: Importer, operation: Operation) -> _Site | None:
     flag = operation.properties.get("is_reverse")
     is_reverse = isinstance(flag, UnitAttr) or boolean_of(flag)
     site = _Site(importer, operation, dim, steps, is_reverse, values[:count], values[count:], body, importer.values(captures))  # fmt: skip
-    return site if _fits(site, len(body.inputs) - len(captures)) else None
+    return site if _region_fits(site, len(body.inputs) - len(captures)) else None
 
 
-def _fits(site: _Site, own: int) -> bool:
+def _region_fits(site: _Site, own: int) -> bool:
     """Whether the region takes and gives what belongs to a step; else a fault."""
     carried = [value.type for value in site.inits]
     takes = [*(site.slice_of(value.type) for value in site.inputs), *carried]

@@ -92,7 +92,7 @@ def _nothing(importer: Importer, operation: Operation) -> list[Value]:
     return []
 
 
-def _fits(importer: Importer, operation: Operation, operands: int, results: int) -> bool:
+def _signature_fits(importer: Importer, operation: Operation, operands: int, results: int) -> bool:
     """Whether the call has these counts, of matrices first; a fault where not."""
     counts = len(matrices_of(operation)), len(operation.results)
     is_right = counts == (operands, results) and importer.type(operation.operands[0]).rank >= 2
@@ -105,7 +105,7 @@ def _fits(importer: Importer, operation: Operation, operands: int, results: int)
 
 def _cholesky(importer: Importer, operation: Operation) -> None:
     """The factor in one triangle, what was there in the other, and at which step a matrix turned out not to be positive."""
-    if not _fits(importer, operation, 1, 2):
+    if not _signature_fits(importer, operation, 1, 2):
         return
     builder, (matrix,) = Builder(importer, operation), importer.values(matrices_of(operation))
     is_lower = _triangle(operation) == "L"
@@ -131,7 +131,7 @@ def _good_pivots(builder: Builder, factor: Value, diagonal: Value) -> Value:
 
 
 def _solve(importer: Importer, operation: Operation) -> None:
-    if not _fits(importer, operation, 2, 1):
+    if not _signature_fits(importer, operation, 2, 1):
         return
     options = _options(operation)
     attrs = {
@@ -145,7 +145,7 @@ def _solve(importer: Importer, operation: Operation) -> None:
 
 def _lu(importer: Importer, operation: Operation) -> None:
     """As TPUs have it: rows are counted from 0, and the last result is where they come from."""
-    if not _fits(importer, operation, 1, 3) or not (found := _factorise(importer, operation, "getrf", {}, 1)):
+    if not _signature_fits(importer, operation, 1, 3) or not (found := _factorise(importer, operation, "getrf", {}, 1)):
         return
     builder, pivots = Builder(importer, operation), found[1]
     rows = builder.apply("subtract", pivots, builder.constant(1, pivots.type))

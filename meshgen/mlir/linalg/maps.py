@@ -90,7 +90,7 @@ def read(builder: Builder, value: Value, expressions: Sequence[AffineExpr], size
         return Spread(builder.constant(0, value.type.with_shape(known[loop] for loop in loops)), tuple(loops))
     _check_bounds(value, expressions, lines, known)
     value, found = _looked_up(builder, value, expressions, lines, known)
-    return _opened(builder, *_cut(builder, value, found, known), known)
+    return _opened(builder, *_cropped(builder, value, found, known), known)
 
 
 def _check_bounds(value: Value, expressions: Sequence[AffineExpr], lines: Sequence[Line | None], sizes: Sequence[int]
@@ -188,7 +188,7 @@ def _digits(line: Line, sizes: Sequence[int]) -> Loops | None:
     return tuple(found) if len(found) > 1 else None
 
 
-def _cut(builder: Builder, value: Value, lines: Sequence[Line], sizes: Sequence[int]) -> tuple[Value, list[Line]]:
+def _cropped(builder: Builder, value: Value, lines: Sequence[Line], sizes: Sequence[int]) -> tuple[Value, list[Line]]:
     """The value reversed where a dim is read backwards, and cut to what dims of at most one loop, or digits, read."""
     lines = list(lines)
     shape = value.type.sizes

@@ -64,7 +64,7 @@ def _outputs(structure: Structure) -> list[Value] | str:
     if isinstance(sizes, str):
         return sizes
     structure.sizes = sizes
-    places = [_place(map) for map in maps[structure.inputs :]]
+    places = [_output_loops(map) for map in maps[structure.inputs :]]
     known = [place for place in places if place is not None]
     if len(known) != len(places):
         return f"writes at {maps[structure.inputs + places.index(None)]}; a dim of an output must be one loop, or 0"
@@ -74,7 +74,7 @@ def _outputs(structure: Structure) -> list[Value] | str:
         return f"the map {' or '.join(map(str, maps[: structure.inputs]))} {error}"
 
 
-def _place(map: AffineMap) -> Loops | None:
+def _output_loops(map: AffineMap) -> Loops | None:
     """The loop of each dim of an output; dims of size 1 that are written at 0 have none."""
     lines = [line_of(expression) for expression in map.results]
     loops = [line.loop if line is not None and (line.steps or line.offset) else -1 for line in lines]

@@ -66,7 +66,7 @@ def walk_of(structure: Structure, factor: SSAValue, place: Loops) -> Walk | None
     if len(known) != len(lines) or all(len(line.steps) < 2 for line in known) or not _is_walk(known, place):
         return None
     value = _in_own_dims(structure, used[0], factor, structure.values[number])
-    return None if value is None else _cut(structure.builder, value, known, place, structure.sizes)
+    return None if value is None else _cropped_dims(structure.builder, value, known, place, structure.sizes)
 
 
 def _is_walk(lines: Sequence[Line], place: Loops) -> bool:
@@ -84,7 +84,9 @@ def _in_own_dims(structure: Structure, argument: BlockArgument, factor: SSAValue
     return body.full(factor, own)
 
 
-def _cut(builder: Builder, value: Value, lines: Sequence[Line], place: Loops, sizes: Sequence[int | None]) -> Walk:
+def _cropped_dims(
+    builder: Builder, value: Value, lines: Sequence[Line], place: Loops, sizes: Sequence[int | None]
+) -> Walk:
     """Dims that are read at one loop cut to what it reads, places dropped; windows stay as they are."""
     start, limit, stride = [0] * len(lines), list(value.type.sizes), [1] * len(lines)
     dims: list[int | Window] = []

@@ -96,7 +96,7 @@ def _axes(importer: Importer, op: Operation) -> tuple[str, ...]:
     return tuple(names[number] if 0 <= number < len(names) else str(number) for number in numbers)
 
 
-def _named(importer: Importer, lists: Lists) -> Lists:
+def _axes_by_name(importer: Importer, lists: Lists) -> Lists:
     names = _mesh(importer).names
     return tuple(tuple(names[int(a)] if a.isdecimal() and int(a) < len(names) else a for a in axes) for axes in lists)
 
@@ -120,13 +120,13 @@ def import_reduce_scatter(importer: Importer, op: Operation) -> None:
 
 @imports("mesh.all_gather")
 def import_all_gather(importer: Importer, op: Operation) -> None:
-    _per_dim(importer, op, "all_gather", _named(importer, _lists(op, "mesh_axis")))
+    _per_dim(importer, op, "all_gather", _axes_by_name(importer, _lists(op, "mesh_axis")))
 
 
 @imports("mesh.local_split")
 def import_local_split(importer: Importer, op: Operation) -> None:
     """Without `sharding` the axes are those by which the types differ."""
-    lists = _named(importer, _lists(op, "sharding"))
+    lists = _axes_by_name(importer, _lists(op, "sharding"))
     if "sharding" not in op.attributes:
         source, target = _shardings(importer, op)
         lists = tuple(new[len(old) :] for old, new in zip(source.dims, target.dims, strict=True))

@@ -81,18 +81,18 @@ def _import_named(importer: Importer, operation: Operation) -> None:
     assert isinstance(operation, NamedComputationOp)
     block = operation.body.block
     taken = _annotated(importer, operation, operation.arguments, operation.in_shardings, as_result=False)
-    if not _fits(importer, operation, "argument", taken, block.args):
+    if not _types_fit(importer, operation, "argument", taken, block.args):
         return
     for argument, value in zip(block.args, taken, strict=True):
         importer.bind(argument, value)
     ends = importer.operations(block)
     made = _annotated(importer, operation, ends, operation.out_shardings, as_result=True)
-    if _fits(importer, operation, "result", made, operation.results):
+    if _types_fit(importer, operation, "result", made, operation.results):
         for result, value in zip(operation.results, made, strict=True):
             importer.bind(result, value)
 
 
-def _fits(
+def _types_fit(
     importer: Importer, operation: Operation, what: str, values: Sequence[Value], places: Sequence[SSAValue]
 ) -> bool:
     """Whether the values are as many, and of the types, as what stands for them; else a fault."""

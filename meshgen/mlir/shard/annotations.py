@@ -244,14 +244,14 @@ def read_plan(importer: Importer, op: Operation, attribute: Attribute) -> None:
     if not operands and not results:
         operands, results = typed(node.operands), typed(node.results)
     if node.op in ("case", "if") and len(operands) < len(node.operands):  # its text names no operand but the first
-        operands = (*operands[:1], *(_made(importer, value) for value in node.operands[1:]))
+        operands = (*operands[:1], *(_producer_sharding(importer, value) for value in node.operands[1:]))
     if (len(operands), len(results)) != (len(node.operands), len(node.results)):
         message = f"shard.plan has {len(operands)} operands and {len(results)} results, but {node.op} has {len(node.operands)} and {len(node.results)}"
         importer.fault("MG0104", message, op)
     node.sharding = NodeSharding(operands, results, named(Sharding(plan.option), mesh).dims, plan.why)
 
 
-def _made(importer: Importer, value: Value) -> Sharding:
+def _producer_sharding(importer: Importer, value: Value) -> Sharding:
     """The sharding of a value at its producer; captured values are replicated."""
     graph, inputs = importer.graph, importer.reading.module.in_shardings
     number = graph.inputs.index(value) if value in graph.inputs and importer.outer is None else len(inputs)

@@ -120,7 +120,7 @@ def _size(importer: Importer, op: Operation, mesh: Mesh, axis: str) -> Number:
     return Builder(importer, op).node("axis_size", [], INDEX, axes=(axis,))
 
 
-def _place(builder: Builder, axes: tuple[str, ...]) -> Value:
+def _process_index(builder: Builder, axes: tuple[str, ...]) -> Value:
     """The device's number over the axes."""
     return builder.convert(builder.node("process_index", [], TensorType((), "i32"), axes=axes), "i64")
 
@@ -138,14 +138,14 @@ def import_process_multi_index(importer: Importer, op: Operation) -> None:
     assert isinstance(op, ProcessMultiIndexOp)
     mesh = mesh_of(importer, op)
     axes = _axes(importer, op, mesh, op.axes.get_values())
-    _bind(importer, op, [_place(Builder(importer, op), (axis,)) for axis in axes])
+    _bind(importer, op, [_process_index(Builder(importer, op), (axis,)) for axis in axes])
 
 
 @imports("shard.process_linear_index")
 def import_process_linear_index(importer: Importer, op: Operation) -> None:
     assert isinstance(op, ProcessLinearIndexOp)
     mesh = mesh_of(importer, op)
-    _bind(importer, op, [_place(Builder(importer, op), mesh.names)])
+    _bind(importer, op, [_process_index(Builder(importer, op), mesh.names)])
 
 
 @imports("shard.neighbors_linear_indices")
@@ -195,7 +195,7 @@ def import_shard_shape(importer: Importer, op: Operation) -> None:
     sharding = fitted(sharding, len(dims))
     index = Indices(Builder(importer, op))
     sizes = {axis: _size(importer, op, mesh, axis) for axis in mesh.names}
-    _bind(importer, op, [_rows(index, sharding, dim, size, device, sizes) for dim, size in enumerate(dims)])
+    _bind(importer, op, [_owned_rows(index, sharding, dim, size, device, sizes) for dim, size in enumerate(dims)])
 
 
 def _numbers(
@@ -243,7 +243,7 @@ def _shape_faults(importer: Importer, op: ShardShapeOp, sharding: Sharding, dims
     return len(importer.reading.faults) > before
 
 
-def _rows(index: Indices, sharding: Sharding, dim: int, size: Number, device: Sequence[Number],
+def _owned_rows(index: Indices, sharding: Sharding, dim: int, size: Number, device: Sequence[Number],
           sizes: Mapping[str, Number]) -> Number:  # fmt: skip
     """Rows of one dim: by the offsets, else what is left of the dim at the device's tile, at most a tile.
 

@@ -201,7 +201,7 @@ def _fold_each(importer: Importer, operation: Operation, group: Group, attrs: At
             importer.fault("MG0103", message, operation, hint)
             return
         value = moved(importer, operation, value, tuple(sorted((device, place) for place, device in enumerate(order))))
-        parts = _parts(builder, value, group.axes, mesh.group_size(group.axes))
+        parts = _group_operands(builder, value, group.axes, mesh.group_size(group.axes))
         folded: Value | str = parts[0]
         for part in parts[1:]:
             folded = lifted(builder, body, [folded, part]) if isinstance(folded, Value) else folded
@@ -213,7 +213,7 @@ def _fold_each(importer: Importer, operation: Operation, group: Group, attrs: At
         importer.bind(result, moved(importer, operation, folded, tuple(enumerate(order))))
 
 
-def _parts(builder: Builder, value: Value, axes: tuple[str, ...], count: int) -> list[Value]:
+def _group_operands(builder: Builder, value: Value, axes: tuple[str, ...], count: int) -> list[Value]:
     """The operands of the devices of a group."""
     shape = value.type.sizes
     one = builder.reshape(value, (1, *shape))

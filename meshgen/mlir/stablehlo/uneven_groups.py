@@ -36,7 +36,9 @@ class UnevenGroups:
         shape = value.type.sizes
         rows = value.type.with_shape((len(shared), *shape))
         alone = {group[0]: len(shared) for group in self.groups if len(group) == 1}  # no row has that number
-        own = self._number(builder, {place: row for row, group in enumerate(shared) for place in group} | alone)
+        own = self._per_device_number(
+            builder, {place: row for row, group in enumerate(shared) for place in group} | alone
+        )
         is_own = builder.compare("EQ", builder.node("iota", [], TensorType((len(shared),), "i32"), dim=0), own)
         filled = builder.select(
             builder.broadcast(is_own, rows.shape, [0]),
@@ -54,7 +56,7 @@ class UnevenGroups:
         found: Value | None = None
         for step in range(max(map(len, self.groups))):
             table = {place: group[step] for group in self.groups if len(group) > step for place in group}
-            member = _row(builder, whole, self._number(builder, table))
+            member = _row(builder, whole, self._per_device_number(builder, table))
             if found is None:
                 found = member
                 continue
@@ -65,7 +67,7 @@ class UnevenGroups:
         assert found is not None
         return found
 
-    def _number(self, builder: Builder, table: dict[int, int]) -> Value:
+    def _per_device_number(self, builder: Builder, table: dict[int, int]) -> Value:
         """The number that the table has for the device; 0 where it has none."""
         numbers = np.array([table.get(place, 0) for place in range(self.count)], np.int32)
         index = builder.node("process_index", [], _INDEX, axes=self.axes)
@@ -77,7 +79,7 @@ class UnevenGroups:
         """The left value on the devices of the table, whose numbers are not 0, the right one on the others."""
         if not table:
             return right
-        flag = builder.compare("NE", self._number(builder, table), builder.constant(0, _INDEX))
+        flag = builder.compare("NE", self._per_device_number(builder, table), builder.constant(0, _INDEX))
         return builder.select(builder.broadcast(flag, left.type.shape), left, right)
 
 

@@ -109,7 +109,7 @@ def part_of(
     return part
 
 
-def _cut(builder: Builder, value: Value, part: Part) -> Value:
+def _sliced(builder: Builder, value: Value, part: Part) -> Value:
     """The part, where sizes are open; at places of run time a gather of one window, of which strides take rows."""
     if part.has_known_places:
         ends = [
@@ -164,7 +164,7 @@ def import_extract_slice(importer: Importer, op: Operation) -> None:
         finish(importer, op, builder.constant(0, kind))
         return
     if not part.is_plain(value.type):
-        finish(importer, op, _resized(builder, _cut(builder, value, part), part.sizes, kind.shape))
+        finish(importer, op, _resized(builder, _sliced(builder, value, part), part.sizes, kind.shape))
         return
     ranks = range(value.type.rank)
     moves = [not isinstance(place, int) for place in part.start]

@@ -37,7 +37,9 @@ class Communicators:
         """
         self._api = api
         size = world.size if world else len(devices)
-        self.world: dict[int, Any] = self._made(devices, size, world) if size > 1 else {}  # a device alone needs none
+        self.world: dict[int, Any] = (
+            self._init_all_ranks(devices, size, world) if size > 1 else {}
+        )  # a device alone needs none
         self._by_axes: dict[tuple[Axes, int], Any] = {}
         for mesh, first, axes in calls:
             self._by_axes |= {(axes, rank): comm for rank, comm in self._split(mesh, first, axes, devices)}
@@ -66,7 +68,7 @@ class Communicators:
     def _all(self) -> list[Any]:
         return [*self._by_axes.values(), *self.world.values()]
 
-    def _made(self, devices: Mapping[int, Device], size: int, world: World | None) -> dict[int, Any]:
+    def _init_all_ranks(self, devices: Mapping[int, Device], size: int, world: World | None) -> dict[int, Any]:
         """Initialise the communicator of all ranks, with rank 0's id."""
         id_ = b"" if world and world.rank else self._api.comm("ncclGetUniqueId")
         if world:

@@ -61,11 +61,11 @@ class GpuDevices:
 
     def bind(self, kind: TensorType, rank: int, given: Any) -> GpuShard | None:
         found = memory_of(given, stream=self.devices[rank].streams[0])
-        if found is None or not self._fits(found, kind, rank):
+        if found is None or not self._memory_fits(found, kind, rank):
             return None
         return GpuShard(rank, kind, found.address, found)
 
-    def _fits(self, memory: Memory, kind: TensorType, rank: int) -> bool:
+    def _memory_fits(self, memory: Memory, kind: TensorType, rank: int) -> bool:
         """Whether kernels may use memory as if it were their own: they rely on alignment, and write donated arguments."""
         is_same = (memory.shape, memory.dtype) == (kind.sizes, kind.numpy_dtype) and memory.is_contiguous
         return is_same and memory.device == (CUDA, rank) and memory.address % ALIGNMENT == 0 and not memory.is_read_only

@@ -104,7 +104,7 @@ class Nccl:
         return self._library.ncclGetLastError(comm).decode()
 
     def ncclGetVersion(self) -> Outcome:
-        return self._number("ncclGetVersion")
+        return self._call_for_int("ncclGetVersion")
 
     def ncclGetUniqueId(self) -> Outcome:
         found = UniqueId()
@@ -120,18 +120,18 @@ class Nccl:
         return Result(self._library.ncclCommSplit(comm, color, key, byref(found), byref(config))), found
 
     def ncclCommCount(self, comm: c_void_p) -> Outcome:
-        return self._number("ncclCommCount", comm)
+        return self._call_for_int("ncclCommCount", comm)
 
     def ncclCommUserRank(self, comm: c_void_p) -> Outcome:
-        return self._number("ncclCommUserRank", comm)
+        return self._call_for_int("ncclCommUserRank", comm)
 
     def ncclCommCuDevice(self, comm: c_void_p) -> Outcome:
-        return self._number("ncclCommCuDevice", comm)
+        return self._call_for_int("ncclCommCuDevice", comm)
 
     def ncclCommGetAsyncError(self, comm: c_void_p) -> Outcome:
-        return self._number("ncclCommGetAsyncError", comm)
+        return self._call_for_int("ncclCommGetAsyncError", comm)
 
-    def _number(self, name: str, *args: Any) -> Outcome:
+    def _call_for_int(self, name: str, *args: Any) -> Outcome:
         found = c_int()
         return Result(getattr(self._library, name)(*args, byref(found))), found.value
 

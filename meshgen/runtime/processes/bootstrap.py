@@ -66,7 +66,7 @@ def place_of(environment: Environment) -> Place | None:
             continue
         if size < 2:
             return None
-        rank = _number(environment, rank_name, f"{name} is {size}")
+        rank = _variable_number(environment, rank_name, f"{name} is {size}")
         if rank >= size:
             raise _bad(f"{rank_name} is {rank}, but there are {size} processes ({name})", f"ranks are 0 to {size - 1}")
         local_rank = whole_number(environment.get(local_name, ""))
@@ -85,13 +85,13 @@ def _address(environment: Environment, *, needed: bool) -> Address | None:
     if missing := [name for name in names if name not in given]:
         text = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set, so the processes cannot find each other"
         raise _bad(text, "set MASTER_ADDR to the machine of rank 0, and MASTER_PORT to a port of it that is free")
-    port = _number(environment, "MASTER_PORT", "MASTER_ADDR is set")
+    port = _variable_number(environment, "MASTER_PORT", "MASTER_ADDR is set")
     if not 0 < port < 1 << 16:
         raise _bad(f"MASTER_PORT is {port}", "ports are 1 to 65535")
     return environment["MASTER_ADDR"], port
 
 
-def _number(environment: Environment, name: str, because: str) -> int:
+def _variable_number(environment: Environment, name: str, because: str) -> int:
     text = environment.get(name, "")
     found = whole_number(text)
     if found is None:

@@ -60,7 +60,7 @@ class EntrySteps:
         names = [b.name for b in self._module.bindings]
         self.passed = [name for name in names if not self._slots[name].is_held and id(self._slots[name]) not in kept]
         self._several = [pair for pair in self._lies.values() if len(pair[0].layouts) > 1]
-        self._results = [result for _, result in sorted(self._made(), key=lambda pair: pair[0])]
+        self._results = [result for _, result in sorted(self._result_makers(), key=lambda pair: pair[0])]
 
     def put(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """The arguments of a step. Raises ArgumentError MG0601 with everything that does not fit."""
@@ -103,11 +103,11 @@ class EntrySteps:
             hint = "it is donated, so it stays between steps: set it once with session[name] = array"
             raise ArgumentError(*(Diagnostic("MG0601", text, hint=hint) for text in texts))
 
-    def _made(self) -> list[tuple[int, Callable[[int], ShardedArray]]]:
+    def _result_makers(self) -> list[tuple[int, Callable[[int], ShardedArray]]]:
         """Constructors of the results that are not next values, with their numbers in the program."""
         found: list[tuple[int, Callable[[int], ShardedArray]]] = []
         numbers = {b.name: number for number, b in enumerate(self._module.outputs)}
-        for place, (part, first) in enumerate(_parts(self._module)):
+        for place, (part, first) in enumerate(_part_modules(self._module)):
             taken = {b.donated_to for b in part.manifest.inputs}
             for number, binding in enumerate(part.manifest.outputs):
                 if number not in taken:
@@ -140,7 +140,7 @@ def _value(slot: Slot, given: Any) -> tuple[Any, str]:
     ) else f"argument '{slot.name}' has type {kind}, but the program takes {slot.type}"
 
 
-def _parts(module: LoadedEntry) -> list[tuple[LoadedPart, int]]:
+def _part_modules(module: LoadedEntry) -> list[tuple[LoadedPart, int]]:
     """The module of each mesh, and the rank in the world of its first device."""
     firsts = accumulate((part.manifest.mesh.size for part in module.parts), initial=0)
     return list(zip(module.parts, firsts, strict=False))
@@ -150,6 +150,6 @@ def _arguments(module: LoadedEntry) -> list[tuple[int, Binding, Layout]]:
     """All arguments, each with the number of its mesh, and its layout there."""
     return [
         (place, binding, Layout.of(binding, part.manifest, first, is_input=True))
-        for place, (part, first) in enumerate(_parts(module))
+        for place, (part, first) in enumerate(_part_modules(module))
         for binding in part.manifest.inputs
     ]

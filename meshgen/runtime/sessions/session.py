@@ -124,7 +124,7 @@ class Session:
 
     def __getitem__(self, name: str) -> Array:
         """The value of a persistent argument, as a global array. Raises UsageError MG0001 if it has none."""
-        held = [slot for slot in self._named(name) if slot.is_set]
+        held = [slot for slot in self._slots_named(name) if slot.is_set]
         if len(held) != 1:
             why = (
                 "has no value yet"
@@ -136,7 +136,7 @@ class Session:
 
     def __setitem__(self, name: str, value: Any) -> None:
         """Set the value of an argument: a global array, or a result of a step. Raises UsageError MG0001, ArgumentError MG0601."""
-        slots = self._named(name)
+        slots = self._slots_named(name)
         if isinstance(value, ShardedArray):
             kind = value.layout.type
         else:
@@ -163,9 +163,9 @@ class Session:
             UsageError: MG0001, unknown argument, or one with several layouts.
             ArgumentError: MG0601, these are not the local arrays of all ranks.
         """
-        slots = [slot for slot in self._named(name) if len(slot.layouts) == 1 and slot.takes(arrays)]
+        slots = [slot for slot in self._slots_named(name) if len(slot.layouts) == 1 and slot.takes(arrays)]
         if len(slots) != 1:
-            have = ", ".join(str(layout.local_type) for slot in self._named(name) for layout in slot.layouts)
+            have = ", ".join(str(layout.local_type) for slot in self._slots_named(name) for layout in slot.layouts)
             text = f"'{name}' is {have} on each rank: give one such array per rank"
             raise ArgumentError(Diagnostic("MG0601", text))
         (slot,) = slots
@@ -174,7 +174,7 @@ class Session:
             entry.rebind(slot, shards)
         return fits
 
-    def _named(self, name: str) -> list[Slot]:
+    def _slots_named(self, name: str) -> list[Slot]:
         found = [slot for (own, _), slot in self._slots.items() if own == name]
         if not found or self._is_closed:
             near = get_close_matches(str(name), [own for own, _ in self._slots], 1)

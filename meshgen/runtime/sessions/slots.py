@@ -50,13 +50,13 @@ class Slot:
             return
         array = value.numpy() if isinstance(value, ShardedArray) else value
         for layout, shards in self.layouts.items():
-            self._write(layout, shards, array)
+            self._store(layout, shards, array)
         self._current = {*self.layouts}
 
     def need(self, layout: Layout) -> None:
         """Make the value available in a layout, through the host if it is in another one only."""
         if layout not in self._current:
-            self._write(layout, self.layouts[layout], self.numpy())
+            self._store(layout, self.layouts[layout], self.numpy())
             self._current.add(layout)
 
     def updated(self, layout: Layout) -> None:
@@ -90,5 +90,5 @@ class Slot:
         self.layouts[layout], self._current = shards, {layout}
         return shards, [other is not None for other in found]
 
-    def _write(self, layout: Layout, shards: Shards, array: Array) -> None:
+    def _store(self, layout: Layout, shards: Shards, array: Array) -> None:
         self._devices.write(shards, lambda rank: layout.shard(array, rank))

@@ -135,7 +135,7 @@ class _Opening:
         """That a size is not negative."""
         attrs = {"direction": "GE", "compare_type": ""}
         holds = self.new.add(
-            "compare", [self.known[name], self._number(0)], [TensorType((), "i1")], attrs, name=f"{name}_holds"
+            "compare", [self.known[name], self._size_number(0)], [TensorType((), "i1")], attrs, name=f"{name}_holds"
         )
         self.new.add("shape_assertion", [holds.result, self.known[name]], [], {"message": f"{name} is {{0}}"})
 
@@ -213,12 +213,12 @@ class _Opening:
         text = str(expr)
         if text not in self.known:
             terms = [self._product(factors, count) for factors, count in expr.terms]
-            self.known[text] = self._folded("add", terms or [self._number(0)])
+            self.known[text] = self._folded("add", terms or [self._size_number(0)])
         return self.known[text]
 
     def _product(self, factors: Sequence[str | Floor], count: int) -> Value:
         values = [self.known[f] if isinstance(f, str) else self._quotient(f) for f in factors]
-        return self._folded("multiply", [*values, self._number(count)] if count != 1 or not values else values)
+        return self._folded("multiply", [*values, self._size_number(count)] if count != 1 or not values else values)
 
     def _quotient(self, floor: Floor) -> Value:
         """Rounded down, where `divide` rounds to zero: what `remainder` leaves below zero is made positive first."""
@@ -236,7 +236,7 @@ class _Opening:
             result = self.new.add(op, [result, value], [_SCALAR]).result
         return result
 
-    def _number(self, number: int) -> Value:
+    def _size_number(self, number: int) -> Value:
         return self.new.add("constant", [], [_SCALAR], {"value": np.array(number, np.int32)}).result
 
 
