@@ -52,7 +52,7 @@ def contains(whole: str, part: str) -> bool:
 
 
 def overlap_fault(first: str, second: str) -> Diagnostic:
-    """What is wrong with two references to parts of an axis in one sharding."""
+    """The fault of two references to sub-axes of an axis in one sharding."""
     if nests(first, second):
         again = f" (as '{first}' too)" if first != second else ""
         hint = "an axis splits at most one dim of a value, or makes it partial"

@@ -1,6 +1,6 @@
 """New files and directories that are known to be in use: a lock says so, which the kernel drops when its process ends.
 
-What a killed process leaves has no lock, so whoever makes the next one removes it.
+Leftovers of killed processes have no lock, so the next process removes them.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 20e-6, 1e-3  # seconds between two looks: lets ot
 def processes() -> MPI.Intracomm:
     """All processes of the launcher. Raises MissingError MG0602 without mpi4py or an MPI library.
 
-    MPI is ended by `Mpi.close`, not by the interpreter: that would wait for ever for processes that are gone.
+    MPI is ended by `Mpi.close`, not by the interpreter: which would hang on processes that are gone.
     """
     try:
         import mpi4py

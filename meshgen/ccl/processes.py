@@ -68,7 +68,7 @@ class Processes:
             target[...] = np.frombuffer(content, np.uint8)
 
     def choices(self, number: int) -> list[int]:
-        """What each rank of the mesh has chosen; `number` is this one's choice."""
+        """The choices of all ranks of the mesh; `number` is this one's."""
         found = self.world.all_gather(f"choice/{self.mesh.name}", str(number).encode(), self.ranks)
         return [int(each) for each in found]
 

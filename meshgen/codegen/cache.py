@@ -174,7 +174,7 @@ def _distrust(directory: Path) -> str:
 
 
 def _read_own(place: Path) -> bytes:
-    """The content of a plain file of this user's that nobody else may write to. Raises OSError for any other file."""
+    """The content of a regular file of this user that no other user may write to. Raises OSError for any other file."""
     if sys.platform == "win32":
         return place.read_bytes()
     with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
@@ -185,7 +185,7 @@ def _read_own(place: Path) -> bytes:
 
 
 def _decoded(key: str, content: bytes) -> tuple[bytes, dict[str, Any]] | None:
-    """What is stored in an entry's bytes, or None if it is damaged or was stored under another key."""
+    """The content of an entry, or None if it is damaged or has another key."""
     digest, _, rest = content.partition(b"\n")
     if digest != hashlib.sha256(rest).hexdigest().encode():
         return None

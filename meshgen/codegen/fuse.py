@@ -153,7 +153,7 @@ class _FusedGraphWriter:
         return Graph(fused.name, fused.inputs, [n for n in fused.nodes if n.op != "constant"], fused.outputs)
 
     def _copied(self, node: Node, group: Group) -> bool:
-        """Whether the kernel of a group computes a node of nobody's or of another group again."""
+        """Whether the kernel of a group recomputes a free node or one of another group."""
         if node in group.extra:
             return True
         return (

@@ -57,7 +57,7 @@ def clocks(streams: Sequence[int], waits: Sequence[Sequence[int]]) -> tuple[list
 
 
 def join(many: Sequence[Clock]) -> Clock:
-    """What is surely done when all of `many` are."""
+    """The join of vector clocks."""
     return tuple(max(counts) for counts in zip(*many, strict=True))
 
 

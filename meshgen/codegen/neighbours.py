@@ -34,7 +34,7 @@ class Neighbours:
         return inside and bool(readers) and value not in self._kept
 
     def is_read_by_kernels(self, value: Value) -> bool:
-        """Whether only kernels read the value, wherever its elements lie."""
+        """Whether only kernels read the value, with any layout of its elements."""
         return self.is_read_by(value, _GENERATED)
 
     def is_read_in_parts(self, value: Value) -> bool:

@@ -6,7 +6,7 @@
 
 Networks move contiguous memory, so a collective along an inner dim copies to scratch or from it. As a transpose in the graph that
 is an index map of the kernel that makes the operand, or of those that read the result, and costs nothing. Where no kernel would take
-it, the collective stays as it is, unless the copy is then made where the operand was: the result may lie over its bytes.
+it, the collective stays as it is, unless the copy can overwrite the operand's bytes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Rewriter:
             self.graph.nodes.append(node)
 
     def _unpacks(self, node: Node) -> bool:
-        """Whether the result may come in another layout: for kernels, or for a copy that can lie where the operand was."""
+        """Whether the result may have another layout: for kernels, or for a copy that can overwrite the operand."""
         return self._near.is_read_by_kernels(node.result) or self._near.is_written_for(node.operands[0])
 
     def _all_gather(self, node: Node) -> bool:

@@ -36,7 +36,7 @@ class Flow:
 
     @property
     def scratch_bytes(self) -> int:
-        """What the regions need for themselves; one of them runs at a time."""
+        """Scratch bytes of the regions, of which one runs at a time."""
         return max(region.arena_bytes for region in self.regions)
 
 
@@ -80,7 +80,7 @@ class Program:
         return {root: place_of(root, self.replaced, self.inside) for root in roots}
 
     def reads(self, number: int) -> Sequence[Value]:
-        """What a launch reads; a kernel made from a single op takes a repeated operand once."""
+        """The values that a launch reads; a kernel of a single op takes a repeated operand once."""
         node = self.nodes[number]
         if number in self.flows:
             return [*node.operands, *self.flows[number].outside]

@@ -163,7 +163,7 @@ def capped_orders(program: Program, nbytes: int, ways: Sequence[Priority]) -> It
 
 
 def storages_of(program: Program) -> tuple[Storage, ...]:
-    """What the launches make: one for each place of values, and one for what a launch needs for itself."""
+    """The storages of the launches: one for each place of values, and one for the scratch of each launch."""
     maker: dict[Value, int] = {}
     for root, made in program.storages.made.items():
         if (place := program.place(root)) in program.storages.made:  # else it is in place before the step

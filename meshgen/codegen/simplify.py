@@ -79,6 +79,6 @@ class _Simplifier:
 
 
 def without_dead_code(graph: Graph) -> Graph:
-    """The graph without nodes whose results nobody uses; every device drops the same collectives."""
+    """The graph without nodes with unused results; every device drops the same collectives."""
     nodes = needed_nodes(graph.nodes, graph.outputs, lambda node: node.op in AWAITED)
     return Graph(graph.name, list(graph.inputs), nodes, list(graph.outputs))

@@ -94,7 +94,7 @@ def _emit_body(body: Graph, inputs: list[Value], env: Mapping[Value, Value], int
 
 
 def _ends(body: Graph, producers: Mapping[Value, Node]) -> bool:
-    """Whether a branch may be computed where it is not taken: a loop in it could go on for ever."""
+    """Whether a branch may be computed where it is not taken: a loop in it might not end."""
     known = {**producers, **body.producers()}
     loops_end = all(node.op != "while" or trip_count(node, known) is not None for node in body.nodes)
     return loops_end and all(_ends(region, known) for node in body.nodes for region in node.regions)

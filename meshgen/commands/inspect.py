@@ -162,7 +162,7 @@ def kernels(module: LoadedModule) -> list[dict[str, Any]]:
 
 
 def program_record(module: LoadedModule) -> dict[str, Any]:
-    """What `inspect --json` prints: the record of the module, or those of all meshes."""
+    """The document of `inspect --json`: the record of the module, or those of all meshes."""
     if len(module.parts) == 1:
         return record(module)
     return {
@@ -176,7 +176,7 @@ def program_record(module: LoadedModule) -> dict[str, Any]:
 
 
 def record(module: LoadedModule, first: int = 0) -> dict[str, Any]:
-    """What `inspect --json` prints."""
+    """The record of a module, for `inspect --json`."""
     plan, manifest = module.schedule, module.manifest
     rows = collective_records(comms_of(plan, module.mesh))
     return {

@@ -91,7 +91,7 @@ class EntriesExecutable(Executable):
             executable.build(progress)
 
     def record(self) -> dict[str, Any]:
-        """What `compile --json` prints: the record of each function."""
+        """The document of `compile --json`: the record of each function."""
         return {"name": self.name, "entries": {name: each.record() for name, each in self.entries.items()}}
 
     @at_callers_line

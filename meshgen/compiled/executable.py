@@ -125,7 +125,7 @@ class Executable:
 
     @property
     def _gpu(self) -> str:
-        """What kernels are tuned for: the first architecture of the target."""
+        """The architecture that kernels are tuned for: the first of the target."""
         return f"cuda:{self.options.architectures[0]}" if self.options.architectures else "cuda:sm_90"
 
     def build(self, progress: Progress | None = None) -> None:

@@ -117,7 +117,7 @@ class PartsExecutable(Executable):
         return None
 
     def record(self) -> dict[str, Any]:
-        """What `explain --json` prints: as for one mesh, and the record of every part."""
+        """The document of `explain --json`: as for one mesh, and the record of every part."""
         meshes = {part.mesh.name: part.mesh.by_name for part in self.parts}
         parts = [
             {k: v for k, v in part.record().items() if k != "seconds"} | {"busy_seconds": self.busy_seconds(number)}

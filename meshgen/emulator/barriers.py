@@ -134,6 +134,6 @@ class Barriers:
             have, live = int(self._arrived[number][block].sum()), int(self._wave.lanes(None)[block].sum())
             expected = int(self._expected[number][block]) or live
             name = f"block {int(self._wave.numbers[block])}"
-            reason = f"{have} threads of {name} wait at barrier {number} for ever: {expected} must arrive"
+            reason = f"{have} threads of {name} deadlock at barrier {number}: {expected} must arrive"
             return int(waiting[block].max()) - 1, reason
         return None

@@ -240,7 +240,7 @@ class Execution:
     _seen: int = -1  # instructions issued when threads last woke
 
     def _wake(self) -> bool:
-        """Nobody is ready: those asleep ask again if anything has happened since they last did. False at the end."""
+        """No thread is ready: retry the sleeping ones if anything has happened since. False at the end."""
         if self.asleep:
             if self.wave.issued - self._seen <= len(self.asleep):
                 raise DeviceFault(

@@ -35,7 +35,7 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Checks:
-    """What is checked beyond what a GPU itself refuses.
+    """Checks beyond those of a GPU.
 
     Attributes:
         races: accesses to shared memory that no barrier orders, and to global memory by several blocks.

@@ -55,7 +55,7 @@ def of_warps(wave: Wave, value: Array, chosen: Warps) -> Array:
 
 
 def to_threads(wave: Wave, value: Array, chosen: Warps) -> Array:
-    """What warps [warps, 32] have, as [blocks, threads]; zeros for the others."""
+    """Values of warps [warps, 32] as [blocks, threads]; zeros for the others."""
     if chosen.all:
         return value.reshape(wave.shape)
     whole = np.zeros((wave.blocks, wave.warps, WARP), value.dtype)
@@ -217,7 +217,7 @@ def _read_product(instruction: Instruction) -> Product:
 
 
 def elements(wave: Wave, registers: Sequence[Reader], chosen: Warps, kind: str) -> Array:
-    """What threads hold in registers, as f64 [warps, 32 * elements]."""
+    """Registers of threads as f64 [warps, 32 * elements]."""
     bits = np.stack([of_warps(wave, read(wave), chosen) for read in registers], -1)
     return as_numbers(bits, kind).reshape(len(bits), -1)
 

@@ -26,7 +26,7 @@ class Memory:
     """The memory of one device."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
-        """`capacity`: bytes of all allocations together, guard bands not counted. Pages that nobody touches cost nothing."""
+        """`capacity`: bytes of all allocations together, guard bands not counted. Untouched pages cost nothing."""
         self.capacity = capacity
         self.used = 0
         self._data = _reserved(2 * capacity + (1 << 30))

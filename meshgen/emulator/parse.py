@@ -134,7 +134,7 @@ def _parameters(text: str) -> Iterator[Parameter]:
 
 @dataclass
 class _Reader:
-    """What was read of an entry so far."""
+    """State of parsing an entry."""
 
     files: dict[int, str]
     functions: dict[str, _Function]
@@ -185,7 +185,7 @@ class _Reader:
         return found if isinstance(found, str) else name
 
     def register(self, name: str) -> Register | str | None:
-        """What a name stands for in the innermost scope that has it."""
+        """The register of a name in the innermost scope that declares it."""
         return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
 
     def locate(self, text: str) -> None:

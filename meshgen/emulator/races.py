@@ -63,7 +63,7 @@ class Races:
         self._unfenced[words[mine]] = False
 
     def read_by_unit(self, words: Array) -> None:
-        """An asynchronous unit reads words. Raises DeviceFault "race" where nobody fenced what was written."""
+        """An asynchronous unit reads words. Raises DeviceFault "race" for writes without a fence."""
         if self._unfenced[words].any():
             raise DeviceFault("race", "an asynchronous unit reads what was written without fence.proxy.async since")
 

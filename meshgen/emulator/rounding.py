@@ -39,7 +39,7 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
 
 
 def lost(a: Array, b: Array, total: Array) -> Array:
-    """What f64 `total` = a + b lost, exactly. Source: Knuth's TwoSum."""
+    """The exact rounding error of f64 `total` = a + b. Source: Knuth's TwoSum."""
     c = np.asarray(b, np.float64)
     part = total - a
     return (a - (total - part)) + (c - part)

@@ -98,7 +98,7 @@ def _special_reader(name: str, kind: DType, instruction: Instruction) -> Reader:
 
 
 def writer(operand: Operand, kind: DType, instruction: Instruction) -> Writer:
-    """What writes values of a type to a register: as they are, or widened as their type says."""
+    """A function that writes values of a type to a register, widened if needed."""
     if isinstance(operand, Sink):
         return lambda wave, value, mask: None
     if not isinstance(operand, Register):

@@ -1,4 +1,4 @@
-"""What the threads of a warp do together: shuffles, votes, matching, election; and hints that change nothing here."""
+"""Warp-wide operations: shuffles, votes, matching, election; and hints without effect here."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a user gives with a program: meshes, and shapes of inputs. Shardings are in `specs.py`."""
+"""Meshes and shapes of inputs that a user gives with a program. Shardings are in `specs.py`."""
 
 from __future__ import annotations
 

@@ -132,7 +132,7 @@ class Value:
 
 @dataclass(frozen=True)
 class NodeSharding:
-    """What propagation decided for one node: shardings of its operands and results, and its option.
+    """The decision of propagation for one node: shardings of its operands and results, and its option.
 
     `option` holds the mesh axes of each loop (factor) of the op's rule, major to minor; `why` one line
     per axis that the op uses: its provenance (annotation, value, source line), and what was rejected.

@@ -156,7 +156,7 @@ def _interleaved(parts: Sequence[Module]) -> Iterator[Node]:
                 yield node
         if sum(map(len, rows)) == count:
             waiting = [row[0] for row in rows if row]
-            text = "meshes wait for each other: " + ", ".join(f"channel {node.attrs['channel']}" for node in waiting)
+            text = "meshes deadlock: " + ", ".join(f"channel {node.attrs['channel']}" for node in waiting)
             raise ProgramError(Diagnostic("MG0401", text, waiting[0].loc))
 
 

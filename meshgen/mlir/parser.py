@@ -99,7 +99,7 @@ class TextParser(Parser):
         return self._resolve(location.desc.data) if isinstance(location, NameLoc) else None
 
     def location_name(self, argument: BlockArgument) -> str:
-        """What the `loc` of an argument calls it, as `loc("x")`; empty where it says anything else."""
+        """The name in the `loc` of an argument, as `loc("x")`; empty for other locations."""
         text = argument.location.desc.data if isinstance(argument.location, NameLoc) else ""
         match = _LOCATION_NAME.fullmatch(self._location_aliases.get(text, text))
         return match[1].replace('\\"', '"') if match else ""

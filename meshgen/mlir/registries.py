@@ -1,4 +1,4 @@
-"""What dialect modules register when they are imported: how operations become nodes, and nodes operations.
+"""Registries that dialect modules fill on import: conversions of operations to nodes, and of nodes to operations.
 
 Further registries: declarations and attributes of the module, attributes of arguments,
 results and operations, encodings of tensor types.

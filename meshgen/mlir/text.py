@@ -147,7 +147,7 @@ def _refuse_unsupported(text: str, context: Context, parser: TextParser) -> None
 
 
 def _call_faults(text: str) -> dict[int, tuple[str, str]]:
-    """What is wrong with the targets of custom calls, by where each first stands."""
+    """The faults of the targets of custom calls, by first location."""
     first: dict[str, int] = {}
     for match in _CALL.finditer(text):
         group = 1 if match[1] else 2

@@ -35,7 +35,7 @@ def refuse_unknown(top: Operation, reading: Reading) -> None:
 
 
 def verify_operations(top: Operation, reading: Reading) -> None:
-    """What the definitions of the operations say: counts of operands and results, properties, regions."""
+    """Verify the definitions of the operations: counts of operands and results, properties, regions."""
     if any(block.args for region in top.regions for block in region.blocks):
         reading.fault("MG0104", "builtin.module: its region must have no arguments", top)
     _verify_inside(top, reading, set())
@@ -78,7 +78,7 @@ def _verify_place(parent: Operation, operation: Operation, reading: Reading) -> 
 
 
 def _verify_one(operation: Operation, reading: Reading) -> None:
-    """What its definition says, and its signature where that leaves something open."""
+    """Verify the definition of an operation, and its signature."""
     try:
         if not isinstance(operation, func.CallOp):  # what it calls is checked when it is inlined
             operation.verify(verify_nested_ops=False)

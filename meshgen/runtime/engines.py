@@ -49,7 +49,7 @@ class LoadedPart(Protocol):
 
 
 class LoadedEntry(Protocol):
-    """What sessions need of a loaded module."""
+    """The interface of a loaded module to sessions."""
 
     @property
     def parts(self) -> Sequence[LoadedPart]: ...

@@ -18,7 +18,7 @@ Digests = Mapping[str, str]  # SHA-256 by name of member
 
 @dataclass(frozen=True)
 class Entries:
-    """What the manifest says: per entry function the members of its module, by digest."""
+    """The manifest's content: per entry function the members of its module, by digest."""
 
     name: str
     held: Mapping[str, Digests]
@@ -31,7 +31,7 @@ def encode_entries(entries: Entries, files: Digests) -> Json:
 
 
 def decode_entries(value: Json) -> Entries:
-    """What `encode_entries` was given. Raises ValueError for anything else."""
+    """The inverse of `encode_entries`. Raises ValueError for malformed values."""
     rows = get(value, "entries", lambda each: each_of(each, _entry))
     files = get(value, "files", lambda table: table_of(table, read_text))
     found = Entries(get(value, "name", read_name), dict(rows))

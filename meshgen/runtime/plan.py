@@ -82,7 +82,7 @@ class Item:
         scratch: the buffer that is the arena of the region that runs, or in which a collective packs what it moves; None: it
             needs none.
         waits: events that the stream waits for first.
-        records: event that is recorded on the stream when the item is done; None: nobody waits for it.
+        records: event that is recorded on the stream when the item is done; None: nothing waits for it.
         seconds, start: predicted duration, and start since the beginning of the step.
         source: file and line of the program; empty if unknown.
         edges: numbers of the edges of stage `materialize` that a collective serves.

@@ -194,7 +194,7 @@ def _fetch_rows(to: Rows, node: Node, row: Row) -> Row:
 
 
 def _fetched(to: Rows, group: list[Value], part: Part, dim: int, node: Node) -> Iterator[Value]:
-    """What each device of a group gets of one part; rows that wrap around are those of the joined tensor again and again."""
+    """The rows of one part that each device of a group gets; wrapped rows repeat the joined tensor."""
     fetch = part.fetch
     tiles = [to.rows(tile, dim, part.start, part.start + fetch.tile, node) for tile in group]
     whole = to.rows(to.concatenated(tiles, dim, node), dim, 0, fetch.limit, node)

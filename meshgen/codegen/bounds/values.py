@@ -78,7 +78,7 @@ def limits(bits: int) -> tuple[int, int]:
 
 
 def fits(number: Number) -> tuple[Need, ...]:
-    """What must hold for the register to show the value of the expression: its needs, and that it did not wrap."""
+    """The conditions for the register to equal the expression: its needs, and that it did not wrap."""
     if not number.bits:
         return number.needs
     return tuple(dict.fromkeys((*number.needs, Need(number.expr, *limits(number.bits)))))

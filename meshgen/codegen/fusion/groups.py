@@ -320,7 +320,7 @@ class Grouping:
 
 
 def _must_exist(graph: Graph) -> dict[Value, None]:
-    """Values that have to be in memory whoever makes them, in program order.
+    """Values that have to be in memory, whichever group computes them, in program order.
 
     Of a payload op that is a kernel of its own, what is made from nothing (the numbers that an argmax takes along) is part of its kernel.
     """

@@ -21,7 +21,7 @@ Index = tuple[Expr, ...]
 
 POINTWISE = with_kernel("expression")
 EXPENSIVE = with_trait(Trait.EXPENSIVE)  # worth writing down rather than computing twice
-# Index maps: never stored for their own sake, but read through by whoever uses the result.
+# Index maps: never stored, but folded into the loads of their readers.
 LAYOUT = with_kernel("layout")
 MADE = with_kernel("source")  # from nothing
 LOOKUPS = with_kernel("lookup")
@@ -220,7 +220,7 @@ class Space:
         return True
 
     def _reads_for(self, value: Value, index: Index) -> list[tuple[Value, Index]] | None:
-        """What the kernel must be able to have, and where, to have the value at an index; None if it cannot."""
+        """The values and indices that the kernel needs to compute the value at an index; None if it cannot."""
         if value in self.fixed:
             return [] if self.index[value] == index else None
         node = self._producer(value)

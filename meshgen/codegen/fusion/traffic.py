@@ -194,7 +194,7 @@ class _Traffic:
             self._read(reader, [v for v in recipe.sources if self.of.owner.get(v) is not reader])
 
     def _prune(self, group: Group) -> None:
-        """Drop members that nobody needs any more."""
+        """Drop unused members."""
         needed = {source for node in group.extra for source in self.of.node_sources(node)}
         kept: list[Node] = []
         for node in sorted(group.members, key=self.of.position.__getitem__, reverse=True):

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class DeviceKind:
-    """What a program can ask of a GPU of one kind.
+    """The properties of a kind of GPU.
 
     Attributes:
         capability: major and minor number.
@@ -117,7 +117,7 @@ class Machine:
         return self.current
 
     def name(self, address: int, nbytes: int, text: str) -> None:
-        """What messages call bytes of an allocation."""
+        """Set the name of an allocation's bytes in messages."""
         bisect.insort(self._names, (address, address + nbytes, text))
 
     def forget_names(self, start: int, stop: int) -> None:

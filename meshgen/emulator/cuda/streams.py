@@ -75,7 +75,7 @@ class Streams:
         return stream.tail
 
     def before_next(self, stream: Stream) -> list[Work]:
-        """What the stream's next piece of work comes after. Raises CallFailed: a capture would be part of that."""
+        """The dependencies of the stream's next work. Raises CallFailed if a capture is among them."""
         peers = self._legacy_peers(stream)
         for peer in peers:
             if peer.capture:

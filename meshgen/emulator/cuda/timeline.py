@@ -35,7 +35,7 @@ class Work:
         return True
 
     def waits_for(self) -> str:
-        """What it waits for though everything before it is done; empty for what never waits."""
+        """A description of what it waits for after its dependencies are done; empty for work that never waits."""
         return ""
 
 
@@ -73,7 +73,7 @@ class Timeline:
         return work
 
     def wake(self, work: Work) -> None:
-        """What it waited for has happened."""
+        """Record that the awaited event has happened."""
         self._waiting.pop(work, None)
         self._ready.append(work)
 

@@ -157,7 +157,7 @@ def _signature(
 
 
 def _returned(result: Any) -> Node:
-    """What the function returns, by the numbers of the outputs."""
+    """The returned structure, by the numbers of the outputs."""
     paths = [path for path, _ in flatten(result, ("result",), written=True)]
     names = [f"result.{number}" for number in range(len(paths))] if len(paths) > 1 else ["result"]
     slots = [Slot(name, number) for number, name in enumerate(names)]

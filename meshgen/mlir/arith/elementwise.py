@@ -180,7 +180,7 @@ def scaled(builder: Builder, op: Operation, value: Value, factor: Value, shift: 
 
 
 def _second(builder: Builder, value: Value, shift: Value) -> Value:
-    """What is rounded before the last 31 bits: 2^30 away from 0 where more than 31 bits are shifted out."""
+    """The first rounding of double rounding: 2^30 away from 0 where more than 31 bits are shifted out."""
     scalar = TensorType((), "i64")
     step, zero = builder.constant(1 << 30, scalar), builder.constant(0, scalar)
     away = builder.select(builder.compare("GE", value, zero), step, builder.apply("negate", step))

@@ -138,7 +138,7 @@ class Builder:
 
 
 def lifted(builder: Builder, body: Graph, operands: Sequence[Value]) -> Value | str:
-    """What a region of scalar operations makes of whole arrays of one shape; else the operation that cannot be taken so."""
+    """A region of scalar operations applied to whole arrays of one shape; else the unsupported operation."""
     shape = operands[0].type.shape
     values = dict(zip(body.inputs, operands, strict=True))
     for node in needed_nodes(body.nodes, body.outputs, lambda _: False):

@@ -1,4 +1,4 @@
-"""What custom calls of StableHLO mean: what their targets mean.
+"""The semantics of StableHLO's custom calls, by target.
 
 That is a function of CHLO that older texts spell so, a note to XLA's partitioner, a routine of LAPACK, or an
 operation that the user defined. Any other is refused by name.

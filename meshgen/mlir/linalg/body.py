@@ -70,7 +70,7 @@ class Body:
     known: dict[SSAValue, Spread] = field(default_factory=dict[SSAValue, Spread])
 
     def value(self, ssa: SSAValue) -> Spread | None:
-        """What an SSA value is; computes it, and what it needs. None: not possible. Raises UnreadableMap."""
+        """Convert an SSA value and its operands. None: not supported. Raises UnreadableMap."""
         if ssa not in self.known and (found := self._computed(ssa)) is not None:
             self.known[ssa] = found
         return self.known.get(ssa)

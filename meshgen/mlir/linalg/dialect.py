@@ -101,7 +101,7 @@ class Structured(IRDLOperation):
     @classmethod
     def _made(cls, operands: list[SSAValue], results: list[Attribute], attributes: dict[str, Attribute],
               properties: dict[str, Attribute], regions: list[Region]) -> Self:  # fmt: skip
-        """What stands in a dictionary of attributes in text may be a property."""
+        """Create the operation; entries of the attribute dictionary in text may be properties."""
         for name in ("strides", "dilations", "cast", *LISTS):
             if name in attributes:
                 properties[name] = attributes.pop(name)
@@ -111,7 +111,7 @@ class Structured(IRDLOperation):
 
     @classmethod
     def _head(cls, parser: TextParser) -> dict[str, Attribute]:
-        """What stands before `ins`: attributes, indexing maps, a kind, or a combining operation in braces."""
+        """The text before `ins`: attributes, indexing maps, a kind, or a combining operation in braces."""
         found: dict[str, Attribute] = {}
         if cls.name in ("linalg.map", "linalg.reduce"):
             if parser.parse_optional_punctuation("{") is not None:

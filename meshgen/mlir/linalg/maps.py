@@ -77,7 +77,7 @@ def lines_of(expressions: Sequence[AffineExpr], sizes: Sequence[int | None]) -> 
 
 
 def read(builder: Builder, value: Value, expressions: Sequence[AffineExpr], sizes: Sequence[int | None]) -> Spread:
-    """What a map reads of an operand, over the loops that it depends on. Raises UnreadableMap."""
+    """The elements of an operand that a map reads, over the loops that it depends on. Raises UnreadableMap."""
     lines = lines_of(expressions, sizes)
     plain = [line.loop for line in lines if line is not None and line.loop is not None]
     if len(plain) == len(lines) == len(set(plain)):

@@ -107,7 +107,7 @@ def _cropped_dims(
 
 
 def _padding(window: Window, size: int, sizes: Sequence[int | None]) -> tuple[int, int]:
-    """What is cut off, as negative padding, so that the window makes the loop's number of steps."""
+    """Negative padding that crops the operand, so that the window makes the loop's number of steps."""
     outer, inner = sizes[window.outer] or 0, sizes[window.inner] or 0
     reach = window.offset + (outer - 1) * window.stride + (inner - 1) * window.dilation + 1
     rest = size - reach

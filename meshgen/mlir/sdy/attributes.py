@@ -37,7 +37,7 @@ def _normal(body: str) -> str:
 
 @irdl_attr_definition
 class ShardingRuleAttr(Data[str]):
-    """What JAX says of a custom call; the call itself has to be known, and then has a rule of its own."""
+    """JAX's rule of a custom call, which is ignored: a supported call has a rule of meshgen."""
 
     name = "sdy.op_sharding_rule"
 

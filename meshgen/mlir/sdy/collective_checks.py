@@ -77,7 +77,7 @@ def spelled_of(value: SSAValue) -> Spelled | None:
 
 
 def _says_nothing(value: SSAValue) -> bool:
-    """Whether a value is made by an operation, or is an argument of the program: how others lie is said around them."""
+    """Whether a value is an operation's result or an argument of the program; shardings of others are set by their parent."""
     return not isinstance(value.owner, Block) or isinstance(value.owner.parent_op(), func.FuncOp)
 
 

@@ -69,7 +69,7 @@ def _export_barrier(exporter: Exporter, node: Node) -> Operation:
 
 @imports("sdy.data_flow_edge", "sdy.func_data_flow_edge")
 def _import_edge(importer: Importer, operation: Operation) -> None:
-    """How Shardy found the value to lie: its sharding is required."""
+    """The sharding that Shardy's propagation found, as a required annotation."""
     assert isinstance(operation, Edge)
     value = importer.value(operation.input)
     body = operation.sharding.data if operation.sharding else None

@@ -160,7 +160,7 @@ def complete_local(module: Module) -> None:
 
 
 def _stack(module: Module, values: Sequence[Value], types: list[TensorType], shardings: list[Sharding]) -> None:
-    """Add the global types of local values, and how these lie."""
+    """Add the global types and shardings of local values."""
     mesh = module.mesh
     count = mesh.size if mesh.is_static else None
     for value in values:

@@ -174,7 +174,7 @@ def _read_fields(
 def _raw_side(
     parser: TextParser, fields: Mapping[str, int | tuple[int, ...]], side: str, first: str, second: str
 ) -> tuple[str, ...]:
-    """What each dim of a side is, from the numbers of its dims; one that is not written is 0."""
+    """The role of each dim of a side, from the numbers of its dims; an omitted one is 0."""
     spatial = fields.get(f"{side}_spatial_dimensions", ())
     pairs = [(fields.get(f"{side}_{what}_dimension", 0), _LETTERS[what]) for what in (first, second)]
     pairs += [(dim, str(place)) for place, dim in enumerate(spatial if isinstance(spatial, tuple) else (spatial,))]

@@ -1,4 +1,4 @@
-"""What the operations of StableHLO and CHLO share: text, properties, nodes, and their registration.
+"""Shared base of the operations of StableHLO and CHLO: text, properties, nodes, and their registration.
 
 A class says once what an operation is: its operands, results and regions, its properties (`FIELDS`), and how
 its types are written (`TYPES`). From that follow the pretty form,

@@ -61,7 +61,7 @@ class CustomCall(HloOperation):
 
 
 def target_of(operation: Operation) -> str:
-    """What a custom call calls."""
+    """The target of a custom call."""
     name = operation.properties["call_target_name"]
     return name.data if isinstance(name, builtin.StringAttr) else ""
 

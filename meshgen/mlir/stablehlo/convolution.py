@@ -125,12 +125,12 @@ def _export_convolution(exporter: Exporter, node: Node) -> Operation:
 
 
 def numbering_of(node: Node) -> ConvolutionDimensions:
-    """What each dim of input, kernel and output of a convolution is."""
+    """The role of each dim of input, kernel and output of a convolution."""
     return ConvolutionDimensions(tuple(_letters(node, *words) for words in _LETTERS))
 
 
 def _letters(node: Node, side: str, first: str, first_name: str, second: str, second_name: str) -> tuple[str, ...]:
-    """What each dim of a side is: two letters and the numbers of the spatial dims."""
+    """The role of each dim of a side: two letters and the numbers of the spatial dims."""
     found = {node.attrs[f"{side}_{first_name}"]: first, node.attrs[f"{side}_{second_name}"]: second}
     found |= {dim: str(number) for number, dim in enumerate(node.attrs[f"{side}_spatial"])}
     return tuple(found[dim] for dim in range(len(found)))

@@ -43,7 +43,7 @@ def _send(importer: Importer, operation: Operation, said: Attribute | None, oper
 
 @imports("stablehlo.send")
 def _import_send(importer: Importer, operation: Operation) -> None:
-    """What is sent is looked up where it is received."""
+    """A send is looked up by its receive."""
     if scalar_of(operation.properties.get("is_host_transfer")):
         importer.fault("MG0103", "stablehlo.send to the host is not supported", operation, "make the value a result")
     for result in operation.results:
@@ -52,7 +52,7 @@ def _import_send(importer: Importer, operation: Operation) -> None:
 
 @imports("stablehlo.recv")
 def _import_receive(importer: Importer, operation: Operation) -> None:
-    """What the send on the same channel before it in its block sends, by the pairs of either."""
+    """The value of the preceding send on the same channel in its block, by the pairs of either."""
     block, channel = operation.parent_block(), operation.properties["channel_handle"]
     *given, token = operation.results or (None,)
     sends = [

@@ -83,7 +83,7 @@ def _is_one_of(builder: Builder, mesh: Mesh, places: Sequence[int]) -> Value:
 
 @imports("stablehlo.collective_reduce")
 def _import_collective_reduce(importer: Importer, operation: Operation) -> None:
-    """What all devices of a group have, reduced, on its first device; the others have zeros."""
+    """The reduced operands of a group on its first device; zeros on the others."""
     rows = rows_in(importer, operation)
     reducing("all_reduce")(importer, operation)
     mesh, builder = importer.reading.module.mesh, Builder(importer, operation)

@@ -28,7 +28,7 @@ class UnevenGroups:
         return sum(map(len, self.groups))
 
     def reduced(self, builder: Builder, value: Value, kind: str) -> Value:
-        """What all devices of the own group have, reduced: each group has a row of what all devices reduce.
+        """The reduced operands of the device's group: each group has a row of one tensor that all devices reduce.
 
         A device puts neutral elements into the rows of other groups. One that is alone keeps its own, without a row.
         """
@@ -49,7 +49,7 @@ class UnevenGroups:
         return self._either(builder, alone, value, _row(builder, sums, own))
 
     def folded(self, builder: Builder, value: Value, body: Graph) -> Value | str:
-        """What all devices of the own group have, folded in its order by a region; else the operation that cannot be taken so."""
+        """The operands of the device's group, folded in its order by a region; else the unsupported operation."""
         one = builder.reshape(value, (1, *value.type.sizes))
         kind = value.type.with_shape((self.count, *value.type.sizes))
         whole = builder.node("all_gather", [one], kind, axes=self.axes, dim=0)

@@ -164,7 +164,7 @@ def import_generate(importer: Importer, op: Operation) -> None:
 def computed_places(
     importer: Importer, op: Operation, block: Block, kind: TensorType, extents: Sequence[Value] = ()
 ) -> Value | None:
-    """What a block yields for every place of a tensor; 0-d where that is the same everywhere. None: not possible.
+    """The yield of a block for every index of a tensor; 0-d if it is uniform. None: not supported.
 
     Args: extents: the sizes of open dims, in order; without, no place along these is known.
     """

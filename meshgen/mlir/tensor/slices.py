@@ -87,7 +87,7 @@ class Part:
 def part_of(
     importer: Importer, op: tensor.ExtractSliceOp | tensor.InsertSliceOp | ParallelInsertSliceOp, whole: TensorType
 ) -> Part | None:
-    """What a slice operation takes or replaces; None after a fault."""
+    """The part that a slice operation reads or replaces; None after a fault."""
     part = Part(
         entries_of(importer, op, "offsets", op.offsets),
         entries_of(importer, op, "sizes", op.sizes),
@@ -252,7 +252,7 @@ def _strided(builder: Builder, source: Value, target: Value, part: Part) -> Valu
 
 @imports("tensor.pad")
 def import_pad(importer: Importer, op: Operation) -> None:
-    """Padding with what the region yields: one value, or one for every place."""
+    """Padding with the yield of the region: one value, or one for every index."""
     assert isinstance(op, tensor.PadOp)
     builder, value, kind = Builder(importer, op), importer.value(op.source), importer.type(op.result)
     low, high = (entries_of(importer, op, name, values) for name, values in (("low", op.low), ("high", op.high)))

@@ -31,7 +31,7 @@ class Others:
         self._progress.note(self._label(item, next((step.axes for step in steps), ())), work.stream)
 
     def choices(self, item: Item, number: int) -> list[int]:
-        """What each rank of the mesh has chosen; `number` is this one's choice."""
+        """The choices of all ranks of the mesh; `number` is this one's."""
         ranks = range(self._first, self._first + self._mesh.size)
         with self._world.doing(lambda: f"the choice of '{item.located()}'"):
             found = self._world.all_gather(f"choice/{self._mesh.name}", str(number).encode(), ranks)

@@ -178,7 +178,7 @@ _EXPORTED: dict[int, Any] = {}  # tensors that others use, by the address of wha
 
 
 def capsule_of(memory: Memory) -> Any:
-    """A DLPack capsule of contiguous memory, which it keeps alive until whoever takes it is done."""
+    """A DLPack capsule of contiguous memory, which it keeps alive until its consumer deletes it."""
     shape = (c_int64 * max(1, len(memory.shape)))(*memory.shape)
     strides = (c_int64 * max(1, len(memory.shape)))(*(memory.strides or _row_major(memory.shape)))
     code, bits = _CODES[dtype_name(memory.dtype)]

@@ -101,7 +101,7 @@ def chain_faults(items: Sequence[Item], order: Order) -> list[Diagnostic]:
     return [
         Diagnostic(
             "MG0401",
-            f"nothing orders collective {right} '{items[right].label}' after collective {left} '{items[left].label}': two ranks may start them in different orders and wait for each other",
+            f"nothing orders collective {right} '{items[right].label}' after collective {left} '{items[left].label}': two ranks may start them in different orders and deadlock",
         )
         for left, right in itertools.pairwise(chain)
         if not order.is_before(left, right)

@@ -183,7 +183,7 @@ def number(tiles: Tiles) -> None:
 
 
 def step(tiles: Tiles) -> None:
-    """To the next device of an axis; the first one, to which nobody sends, keeps what it has."""
+    """To the next device of an axis; the first one, which has no source, keeps its value."""
     if value := tiles.pick():
         axis = tiles.writer.one_of(tiles.axes)
         moved = tiles.emit("shift", [value], value.type, (axis,), shift_axis=axis, offset=1, rotate=False)
@@ -196,7 +196,7 @@ def step(tiles: Tiles) -> None:
 
 
 def anything(tiles: Tiles) -> None:
-    """What a device does on its own, in a part that is written per device: any op, loops and branches too."""
+    """Local ops of a per-device part: any op, loops and branches too."""
     graph = tiles.writer.graph
     known = len(graph.nodes)
     if not tiles.is_whole:

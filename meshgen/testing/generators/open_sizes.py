@@ -245,7 +245,7 @@ _FORMS = {static: (op, () if names == SHAPE else names) for op, (static, names) 
 
 
 def _sizes_in(attrs: Mapping[str, Any], name: str) -> tuple[int, ...]:
-    """What an operand of a dynamic form lists: `padding` has a pair for each dim."""
+    """The sizes that an operand of a dynamic form lists: `padding` has a pair for each dim."""
     if name == "padding":
         return tuple(n for pair in zip(attrs["low"], attrs["high"], strict=True) for n in pair)
     return attrs[name]

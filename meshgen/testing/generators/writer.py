@@ -28,7 +28,7 @@ Accept = Callable[[Value], bool]
 
 @dataclass(frozen=True)
 class Variety:
-    """What a program's inputs may be.
+    """The possible inputs of a program.
 
     Attributes:
         dtypes: element types of inputs, frequent ones several times.
