@@ -24,7 +24,7 @@ _SUFFIX = ".new"
 
 @contextmanager
 def replacing(place: Path, prefix: str, mode: int) -> Generator[BinaryIO]:
-    """A new file beside `place`, which takes its place when all is written, and goes if that fails. Raises OSError.
+    """A temporary file next to `place`, renamed to it when complete, and removed on failure. Raises OSError.
 
     What was left by processes that had begun a file with this prefix is removed.
     """

@@ -44,7 +44,7 @@ class BuiltKernel:
 
 
 def describe(reply: dict[str, Any], arch: str) -> tuple[bytes, dict[str, Any]]:
-    """The code of a compiler process's reply, cubin and PTX in one, and all that is stored beside it."""
+    """The code of a compiler process's reply, cubin and PTX in one, and the description stored with it."""
     cubin, metadata = base64.b64decode(reply["cubin"]), reply["metadata"]
     resources = read_resources(cubin, metadata["name"])
     spills = reply["spill_bytes"]

@@ -1,7 +1,7 @@
 """A directory of built kernels, keyed by content: safe under concurrent processes, self-healing, private.
 
-An entry is one file: the SHA-256 of the rest, a JSON line that holds the key, the code (cubin and PTX). It is written beside its place
-and moved there, so a reader sees all of it or nothing; one that is not what was stored under its key is deleted and
+An entry is one file: the SHA-256 of the rest, a JSON line that holds the key, the code (cubin and PTX). It is written to a temporary file
+and renamed, so a reader sees all of it or nothing; one that is not what was stored under its key is deleted and
 built again. Entries run on GPUs, so nothing is read that another user could have written. Entries that are unused
 for long are deleted: old kernels, and entries of other versions.
 """

@@ -43,7 +43,7 @@ def schedule(module: Module, target: str = "cuda:sm_90", *, costs: Costs | None 
         memory_limit: bytes of arena to stay within where some order allows it.
     Raises:
         CodegenError: MG0303 when even the smallest order needs more than `memory_limit`; MG0301 for control
-            flow around transfers between meshes that cannot be written out.
+            flow around transfers between meshes that cannot be unrolled.
     """
     return Steps(module, costs or default_costs(target)).plan(memory_limit)
 

@@ -227,7 +227,7 @@ class Execution:
             self._put(number, lanes)
 
     def _awaited(self, step: Step, place: int, now: Mask, mask: Mask) -> bool:
-        """Whether all threads have what they asked for; else they are parted, and the others sleep."""
+        """Whether the waits of all threads are over; else the group is split, and the waiting ones sleep."""
         lanes = self._lanes(now)
         waiting = lanes & ~self.wave.registers[step.waits]
         if not waiting.any():

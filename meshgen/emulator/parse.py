@@ -38,7 +38,7 @@ _VARIABLE = re.compile(
 )
 _FUNCTION = re.compile(r"\.func\s+(?:\(([^)]*)\))?\s*([\w$]+)\s*\(([^)]*)\)[^{;]*\{")
 _CALL = re.compile(r"call(?:\.uni)?\s*(?:\(([^)]*)\)\s*,)?\s*([\w$]+)\s*(?:,\s*\(([^)]*)\))?$")
-_DEEPEST = 16  # calls inside each other; code is written out where it is called, so none can call itself
+_DEEPEST = 16  # calls inside each other; code is inlined, so recursion is impossible
 _PARAMETER = re.compile(r"\.([busf]\d+|pred)\b")
 _STATEMENT = re.compile(
     r"\s*(?:(?P<brace>[{}])|(?P<loc>\.loc\s[^\n]*)|(?P<label>[$%\w]+)\s*:(?!:)|(?P<statement>(?:[^;{}]|\{[^{}]*\})*);)"
@@ -254,7 +254,7 @@ class _Reader:
         self.declare(found[1], found[2])
 
     def call(self, text: str) -> None:
-        """The code of a function is written out where it is called."""
+        """Inline the code of a function."""
         guarded = re.match(r"@(!?)(%?[\w$]+)\s+(.*)$", text)
         found = _CALL.match(guarded[3] if guarded else text)
         function = self.functions.get(found[2]) if found else None

@@ -75,7 +75,7 @@ class SharedMemory:
         return self._bytes.view(kind)
 
     def words(self, places: Array, size: int, *others: Array) -> tuple[Array, ...]:
-        """The words that `size` bytes at each place cover, flat, and what is said of each place beside them."""
+        """The words that `size` bytes at each place cover, flat, with the given property of each place."""
         many = max(1, size // self.grain)
         words = (places[..., None] // self.grain + np.arange(many)).ravel()
         return words, *(np.repeat(np.broadcast_to(each, places.shape).ravel(), many) for each in others)

@@ -1,4 +1,4 @@
-"""`wgmma`: products of the four warps of a warp group, by units that read shared memory beside the threads.
+"""`wgmma`: products of the four warps of a warp group, by asynchronous units that read shared memory.
 
 Sums are those of `matrices.py`. fp8 products are summed like all others: a GPU keeps about 14 bits of their sums.
 Source: PTX ISA 8.7, "Asynchronous Warpgroup Level Matrix Instructions", with the layouts of fragments and of descriptors.

@@ -200,7 +200,7 @@ def array_to_json(array: np.ndarray[Any, Any]) -> Json:
 
 
 def array_from_json(value: Json, place: str = "array") -> np.ndarray[Any, Any]:
-    """The array, read-only. A splat is broadcast, not written out."""
+    """The array, read-only. A splat is a broadcast view."""
     type_ = type_from_json([member(value, "dtype", place), member(value, "shape", place)], place)
     key = "splat" if "splat" in as_dict(value, place) else "base64"
     text = as_str(member(value, key, place), f"{place}.{key}")

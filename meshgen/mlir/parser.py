@@ -145,7 +145,7 @@ class TextParser(Parser):
         return found
 
     def parse_optional_location(self) -> LocationAttr | None:
-        """Keeps the text of `loc(...)`, which is resolved where it is asked for."""
+        """Keeps the text of `loc(...)`, which is resolved lazily."""
         token = self._current_token
         if token.kind is not MLIRTokenKind.BARE_IDENT or token.text != "loc":
             return None

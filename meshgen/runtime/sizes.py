@@ -86,7 +86,7 @@ def bound(meshes: Sequence[Mesh], given: Given, devices: int | None = None) -> t
     return tuple(_filled(mesh, count) for mesh in meshes)
 
 
-def refuse_other_count(meshes: Sequence[Mesh], count: int, of: str = "are asked for") -> None:
+def refuse_other_count(meshes: Sequence[Mesh], count: int, of: str = "are requested") -> None:
     """Raise MissingError MG0603 if `count` differs from the devices of a program without open axes."""
     if not all(mesh.is_static for mesh in meshes):
         return

@@ -54,7 +54,7 @@ def test_bad_calls_are_refused_with_a_number(name: str, path: Path) -> None:
 
 @pytest.mark.parametrize(
     "devices, error, message",
-    [(3, MissingError, "MG0603.*for 2 devices.*3 are asked for"), (0, MissingError, "MG0603"), (-1, MissingError, "MG0603"),
+    [(3, MissingError, "MG0603.*for 2 devices.*3 are requested"), (0, MissingError, "MG0603"), (-1, MissingError, "MG0603"),
      ("2", UsageError, "MG0001.*devices must be a positive integer, got '2'"), (2.0, UsageError, "MG0001"), (True, UsageError, "MG0001")],
 )  # fmt: skip
 def test_other_devices_than_the_modules_are_refused(

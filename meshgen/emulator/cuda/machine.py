@@ -125,7 +125,7 @@ class Machine:
         self._names = [each for each in self._names if each[1] <= start or each[0] >= stop]
 
     def name_of(self, start: int, stop: int) -> str:
-        """Bytes for people: `bytes [16, 32) of 'arena of rank 0' ('weights', 'result')`."""
+        """Bytes for display: `bytes [16, 32) of 'arena of rank 0' ('weights', 'result')`."""
         holder = self.memory.range_of(start) or (start, start)
         names = [f"'{text}'" for first, last, text in self._names if first < stop and last > start]
         inner = f" ({', '.join(dict.fromkeys(names))})" if names else ""

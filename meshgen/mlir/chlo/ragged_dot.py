@@ -1,4 +1,4 @@
-"""chlo.ragged_dot: dots of which each row takes the matrix of its group, written out as dots over all groups."""
+"""chlo.ragged_dot: dots of which each row takes the matrix of its group, expanded to dots over all groups."""
 
 from __future__ import annotations
 

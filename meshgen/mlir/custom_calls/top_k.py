@@ -21,7 +21,7 @@ def _top_k(importer: Importer, operation: Operation) -> None:
 
 
 def _approximate_top_k(importer: Importer, operation: Operation) -> None:
-    """Exact here: a recall of 1 is within what was asked for. The comparator says which end is taken."""
+    """Exact here: a recall of 1 satisfies any target. The comparator determines which end is taken."""
     options = options_of(operation, "mhlo.backend_config")
     order = _direction(operation)
     if order not in ("GT", "LT") or len(operation.operands) != 4 or len(operation.results) != 2:

@@ -34,7 +34,7 @@ _PARAM = re.compile(r"\{([^{}]*)\}\s*:\s*(\d+)\s*->\s*(\d+)")
 
 
 def check_collective(importer: Importer, operation: Operation, after: Spelled) -> dict[str, Axes]:
-    """Collect a fault of a collective whose `out_sharding` is spelled so; returns what its annotation says besides."""
+    """Collect a fault of a collective with this `out_sharding`; returns additional attributes of its annotation."""
     op, symbol = operation.name.removeprefix("sdy."), after.mesh
     mesh = importer.reading.meshes.get(symbol) if isinstance(symbol, str) else None
     text = next((each.data for each in operation.properties.values() if isinstance(each, ListedAxes)), "")

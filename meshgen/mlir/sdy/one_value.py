@@ -1,4 +1,4 @@
-"""The shape of most of Shardy's operations: a value, what is said of it, and its type."""
+"""The form of most of Shardy's operations: a value, properties, and its type."""
 
 from __future__ import annotations
 

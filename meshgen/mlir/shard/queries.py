@@ -101,7 +101,7 @@ def _axes(importer: Importer, op: Operation, mesh: Mesh, listed: Sequence[int]) 
 
 
 def _bind(importer: Importer, op: Operation, numbers: Sequence[Number]) -> None:
-    """Bind the results; a fault where there are more or fewer than asked for."""
+    """Bind the results; a fault if their number differs."""
     if len(numbers) != len(op.results):
         importer.fault("MG0104", f"{op.name} has {len(numbers)} indices, but {len(op.results)} results", op)
         numbers = [0] * len(op.results)

@@ -1,6 +1,6 @@
 """Operations of StableHLO that older programs have: einsum, unary_einsum, torch_index_select and broadcast.
 
-They are written out in others when they are read.
+They are expanded to other operations when they are read.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Batch normalisation of StableHLO, written out when it is read: statistics over all dims but that of the features."""
+"""Batch normalisation of StableHLO, expanded when it is read: statistics over all dims but that of the features."""
 
 from __future__ import annotations
 

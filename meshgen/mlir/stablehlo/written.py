@@ -1,4 +1,4 @@
-"""Operations of StableHLO that are written out in others when they are read: rng, map, ..."""
+"""Operations of StableHLO that are expanded to others when they are read: rng, map, ..."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Signatures of modules: ed25519, in a member beside the manifest.
+"""Signatures of modules: ed25519, in a member of their own.
 
     meshgen sign OUT.mgx --key key.pem          meshgen run OUT.mgx --verify-key public.pem
 
