@@ -44,7 +44,7 @@ def read_resources(cubin: bytes, entry: str) -> Resources:
     padding = counts.pop("NOP", 0)
     named = {name: counts[name] for name in sorted(set(_OPCODES.values())) if counts[name]}
     named["total"] = len(code) // 16 - padding
-    # The attributes of device functions stand in the same table; the kernel's are at least as big.
+    # The attributes of device functions are in the same table; the kernel's are at least as big.
     return Resources(_largest(attributes, _REGISTER_COUNT), _largest(attributes, _FRAME_SIZE), named)
 
 

@@ -147,7 +147,7 @@ class _FusedGraphWriter:
         return {} if trips is None else {"trips": max(1, trips)}
 
     def _fused_region(self, region: Graph) -> Graph:
-        """A region with kernels; its constants are data of the module, and stand outside."""
+        """A region with kernels; its constants are data of the module, outside of the region."""
         fused = fuse_graph(region, self._kernels, self._mesh, self._producers)
         self._out.nodes += [node for node in fused.nodes if node.op == "constant"]
         return Graph(fused.name, fused.inputs, [n for n in fused.nodes if n.op != "constant"], fused.outputs)

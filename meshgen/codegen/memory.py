@@ -112,7 +112,7 @@ def _after(ends: Sequence[tuple[float, int]], begin: int) -> list[int]:
 def _place_in_order(
     fixed: Numbers, sizes: Numbers, base: int, order: Sequence[int], clashing: Mapping[int, Numbers]
 ) -> tuple[list[int], int]:
-    """Offsets and arena with the storages of `order` placed one after the other behind the first `base` bytes."""
+    """Offsets and arena with the storages of `order` placed consecutively after the first `base` bytes."""
     offsets = fixed.copy()
     ends = np.full_like(offsets, base)  # of what is placed; before that it takes no room
     offsets[order] = base

@@ -3,8 +3,8 @@
     before   %s = send %a {axes, destination = 2}      %r = recv %b {axes, source = 0}
     after    %s = send %a {axes, destination = 2}      %r = recv %s {axes, source = 0, destination = 2}
 
-On a stream a send of NCCL waits for its receive. Between the two stand other collectives, in which the receiver would wait for
-the sender; so both sides stand where the receive is.
+On a stream an NCCL send waits for its receive. Between the two are other collectives, in which the receiver would wait for
+the sender; so both sides are issued at the receive.
 """
 
 from __future__ import annotations

@@ -42,7 +42,7 @@ class Flow:
 
 @dataclass(frozen=True)
 class Program:
-    """Launches with their tasks, and the storage behind every value.
+    """Launches with their tasks, and the storage of every value.
 
     `replaced[v]` is the value that a result v is written over, as nothing reads it later; both have bytes of their own. What a part of
     a join overwrites is in the join: `inside[v]` is the join, and the byte offset of v in it. `donated` are inputs of the

@@ -1,4 +1,4 @@
-"""The bytes behind every value of a fused graph: its own, some of another one's, or those that other values make together.
+"""The bytes of every value of a fused graph: its own, a part of another value's, or a union of other values'.
 
 view, subview    have bytes of their operand
 join             a concatenation that nothing copies: what makes its operands writes them into its bytes

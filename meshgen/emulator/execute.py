@@ -1,4 +1,4 @@
-"""Runs the threads of a wave: those that stand first in the program go first, so that ways which parted meet again.
+"""Runs the threads of a wave: those earliest in the program run first, so that diverged paths reconverge.
 
 Threads that wait (at a barrier, or for a copy) are parked until it completes; if no other thread can run, they
 are deadlocked, which is a fault.
@@ -136,7 +136,7 @@ class Execution:
         """Run instructions from `place` on for one group of threads, up to the next that parts or joins groups.
 
         Returns:
-            Where the whole group goes on; -1 where it was handed to `ready`, or stands aside.
+            Where the whole group goes on; -1 where it was handed to `ready`, or is parked.
         """
         wave, steps = self.wave, self.steps
         while True:

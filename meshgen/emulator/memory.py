@@ -17,7 +17,7 @@ from meshgen.emulator.faults import DeviceFault
 Array = np.ndarray[Any, Any]
 BASE = GLOBAL  # the first address; like a real one, it needs more than 32 bits
 ALIGNMENT = 512  # bytes, of every allocation: as cuMemAlloc gives them
-GUARD = 512  # bytes in front of and behind each allocation at least
+GUARD = 512  # least bytes before and after each allocation
 POISON = 0xFF  # as every byte: NaN in any float type
 CAPACITY = 80 << 30  # bytes: of an H100
 

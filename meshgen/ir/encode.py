@@ -78,7 +78,7 @@ def graph_to_json(graph: Graph) -> Json:
 
 def _write_graph(graph: Graph, numbers: dict[Value, int], counter: Iterator[int]) -> Json:
     def declare(value: Value) -> Json:
-        numbers[value] = next(counter)  # a region that stands twice in the program is written twice
+        numbers[value] = next(counter)  # a shared region is written twice
         entry: dict[str, Json] = {"type": type_to_json(value.type)}
         if value.name:
             entry["name"] = value.name

@@ -87,14 +87,14 @@ class TextParser(Parser):
         return Location(self._file, line, position - self._line_starts[line - 1] + 1)
 
     def locate(self, item: Operation | SSAValue) -> Location | None:
-        """Where an operation or argument stands: in the program its `loc` names, otherwise in this text."""
+        """The location of an operation or argument: that of its `loc`, otherwise in this text."""
         if (found := self.named_location(item)) is not None:
             return found
         position = self._positions.get(item)
         return None if position is None else self.location_at(position)
 
     def named_location(self, item: Operation | SSAValue) -> Location | None:
-        """Where the `loc` of an operation or argument says that it stands."""
+        """The location in the `loc` of an operation or argument."""
         location = item.location if isinstance(item, Operation | BlockArgument) else None
         return self._resolve(location.desc.data) if isinstance(location, NameLoc) else None
 
@@ -138,7 +138,7 @@ class TextParser(Parser):
         return super()._parse_block()
 
     def _parse_op_result_list(self) -> list[tuple[Span, int]]:
-        """One name may stand for all results of an operation whose documents write it so."""
+        """One name may denote all results of operations that are documented so."""
         found = super()._parse_op_result_list()
         if len(found) == 1 and found[0][1] == 1:
             return [(found[0][0], _PACKS.get(base_name(self._current_token.text), 1))]
@@ -219,7 +219,7 @@ class TextParser(Parser):
             self.raise_error(str(error), start)
 
     def _parse_builtin_dense_resource_attr(self) -> Any:
-        """A constant whose bytes stand in the metadata at the end of the text, behind four that say their alignment."""
+        """A constant whose bytes are in the metadata at the end of the text, after four bytes of alignment."""
         start = self._current_token.span.start
         name = self.scan(_RESOURCE_NAME, "expected the name of a resource")[1]
         self.parse_punctuation(":")
@@ -241,7 +241,7 @@ class TextParser(Parser):
         return pattern.match(self.lexer.input.content, self._current_token.span.start) is not None
 
     def scan(self, pattern: re.Pattern[str], message: str) -> re.Match[str]:
-        """Match raw text at the current token and go on behind it."""
+        """Match raw text at the current token and skip it."""
         match = pattern.match(self.lexer.input.content, self._current_token.span.start)
         if match is None:
             self.raise_error(message)
@@ -249,7 +249,7 @@ class TextParser(Parser):
         return match
 
     def parse_bracketed(self, opening: str = "<") -> str:
-        """The text between the bracket at the current token and the one that closes it; goes on behind that."""
+        """The text between the bracket at the current token and the closing one, which is skipped."""
         if self._current_token.text != opening:
             self.fail(f"'{opening}' expected")
         start, open_brackets = self._current_token.span.end, [opening]

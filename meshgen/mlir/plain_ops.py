@@ -50,7 +50,7 @@ class Plain(IRDLOperation):
 
     @classmethod
     def _head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], dict[str, Attribute]]:
-        """Operands, and properties that stand among them."""
+        """Operands, and properties between them."""
         return parser.parse_values(), {}
 
     @classmethod
@@ -66,7 +66,7 @@ class Plain(IRDLOperation):
 
     @classmethod
     def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
-        """Types of operands and results, from what stands behind the colon."""
+        """Types of operands and results, from the text after the colon."""
         kind = parser.parse_type()
         return [kind] * count, [kind]
 
@@ -158,7 +158,7 @@ def define(base: type[IRDLOperation], dialect: str, names: str) -> list[type[Ope
 
 
 def entries(parser: TextParser, value: Callable[[str], Attribute | None]) -> dict[str, Attribute]:
-    """The dictionary that may stand here, as `{axis = 1 : i32, nan_mode = PROPAGATE, flag}`.
+    """An optional dictionary, as `{axis = 1 : i32, nan_mode = PROPAGATE, flag}`.
 
     `value` reads what stands for an attribute of that name where it is written otherwise than attributes are.
     """

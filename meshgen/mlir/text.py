@@ -124,7 +124,7 @@ def _parser(context: Context, text: str, file: str) -> TextParser:
 
 
 def _refuse_unsupported(text: str, context: Context, parser: TextParser) -> None:
-    """A fault for each kind of operation that no dialect knows or nothing converts, where it first stands.
+    """A fault for each kind of unknown or unsupported operation, at its first location.
 
     Where there is one, calls without a known meaning are listed too: who mends a program needs the whole list.
     """
@@ -163,12 +163,14 @@ def _is_supported(name: str, context: Context) -> bool:
 
 def _located(message: str, parser: TextParser, position: int) -> ProgramError:
     content = parser.lexer.input.content
-    loc = parser.location_at(min(position, len(content.rstrip())))  # what is missing at the end belongs behind the text
+    loc = parser.location_at(
+        min(position, len(content.rstrip()))
+    )  # an error at the end is located after the last character
     return ProgramError(_diagnostic(message, content, loc))
 
 
 def _diagnostic(message: str, text: str, loc: Location) -> Diagnostic:
-    """A fault of the text. Where the file cannot be read again (stdin), the line stands in a note."""
+    """A fault of the text. If the file cannot be read again (stdin), the line is in a note."""
     message = " ".join(message.split())
     if Path(loc.file).is_file():
         return Diagnostic("MG0101", message, loc)

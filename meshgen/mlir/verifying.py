@@ -21,7 +21,7 @@ def raise_faults(reading: Reading) -> None:
 
 
 def refuse_unknown(top: Operation, reading: Reading) -> None:
-    """A fault for each kind of operation that nothing converts, where it first stands, and for undefined operands."""
+    """A fault for each kind of unsupported operation, at its first location, and for undefined operands."""
     first: dict[str, Operation] = {}
     for operation in top.walk():
         known = operation.name in IMPORTERS or operation.name in MODULE_OPS or operation.name in _STRUCTURE
@@ -68,7 +68,7 @@ def _verify_with_regions(parent: Operation, operation: Operation, reading: Readi
 
 
 def _verify_place(parent: Operation, operation: Operation, reading: Reading) -> None:
-    """A module holds functions and declarations, a function operations; some stand in both."""
+    """A module holds functions and declarations, a function operations; some operations are allowed in both."""
     if operation.name in MODULE_OPS and operation.name in IMPORTERS:
         return
     is_declaration = isinstance(operation, func.FuncOp | builtin.ModuleOp) or operation.name in MODULE_OPS

@@ -53,7 +53,7 @@ class Rows:
         return self.constant(poisoned((), kind.dtype), kind)
 
     def rows(self, value: Value, dim: int, start: int, stop: int, like: Node | None = None) -> Value:
-        """Rows [start, stop) of a dim; those before or behind the value are padding."""
+        """Rows [start, stop) of a dim; those before or after the value are padding."""
         sizes = [*value.type.sizes]
         first, last = (min(max(row, 0), sizes[dim]) for row in (start, stop))
         before, behind = max(min(stop, 0) - start, 0), max(stop - max(start, sizes[dim]), 0)

@@ -93,7 +93,7 @@ def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = 
 
     Args:
         module: the program as it was entered, at any stage up to partition. Up to optimize it means what it computes
-            on one device (collectives only move values); at stage partition what all ranks do as it stands.
+            on one device (collectives only move values); at stage partition its own results on all ranks.
         pipeline: the passes under test, from that stage to partition or fuse.
         args: global arguments; without them, seeded random ones without zeros.
         runs: further ways to run what the pipeline made, held to the same results.
@@ -149,7 +149,7 @@ def _without_collectives(graph: Graph, put: dict[Value, Value]) -> Graph:
 
 
 def _local_meaning(module: Module, args: Sequence[Array]) -> tuple[list[Array], list[Array]]:
-    """Outputs of all ranks as the program stands.
+    """Outputs of all ranks of the unoptimised program.
 
     Passes may only change where and in which order devices' values are summed: where nothing is, results are the
     same bits. Else every op and device may round once more, by a unit roundoff of the largest value that is summed

@@ -62,7 +62,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Pointer:
-    """An address: `offset` elements behind the first of one of the parameters in `names`."""
+    """An address: `offset` elements from the start of one of the parameters in `names`."""
 
     names: tuple[str, ...]
     offset: Expr

@@ -193,7 +193,7 @@ class _Dot:
         if value.dtype != self.node.result.type.dtype:
             evaluator.write(f"acc = acc.to({register_type(self.node.result.type.dtype)})")
             value = Code("acc", self.node.result.type.dtype)
-        evaluator.stands[self.node.result] = (where(self.space, self.node.result, self.table), value)
+        evaluator.placed[self.node.result] = (where(self.space, self.node.result, self.table), value)
 
     def _loop_by_products(self, kind: str) -> None:
         """acc += a[m] * b[n] for each k."""

@@ -59,7 +59,7 @@ class Evaluator:
         self.pointers = [self.names.pointer(self.name_of(v, f"x{i}")) for i, v in enumerate(body.inputs)]
         self.results = [self.names.pointer(f"{self.name_of(v, 'x')}_out") for v in body.outputs]
         self.targets = list(self.results)  # where stores go, if not through a result's own pointer
-        self.stands: dict[Value, tuple[Index, Code]] = {}
+        self.placed: dict[Value, tuple[Index, Code]] = {}
         self.pointer_of = dict(zip(body.inputs, self.pointers, strict=True))
         self.checked = checked
         self._accesses = 0
@@ -130,8 +130,8 @@ class Evaluator:
         return code
 
     def _steps(self, value: Value, index: Index, guards: Guards) -> Steps:
-        if value in self.stands:
-            place, code = self.stands[value]
+        if value in self.placed:
+            place, code = self.placed[value]
             if place != index:
                 raise CodegenError(unsupported(self.producer[value]))
             return code

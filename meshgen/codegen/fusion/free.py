@@ -43,7 +43,7 @@ class FreeNodes:
         return self._sources.get(value, (value,))
 
     def row_before(self, node: Node) -> int:
-        """How many free nodes stand before a node, each of which needs the one before."""
+        """The length of the longest chain of free nodes before a node."""
         return max((self._row.get(v, 0) for v in node.operands), default=0)
 
     def _see_through(self, node: Node) -> None:

@@ -91,7 +91,7 @@ class Grouping:
         return None if value in self.owner or node in self.views else node
 
     def view_root(self, value: Value) -> Value:
-        """The value behind plain reshapes."""
+        """The value, seen through plain reshapes."""
         node = self.producer.get(value)
         while node is not None and node.op == "reshape":
             value = node.operands[0]
@@ -99,7 +99,7 @@ class Grouping:
         return value
 
     def memory_root(self, value: Value) -> Value:
-        """The value behind plain reshapes and views."""
+        """The value, seen through plain reshapes and views."""
         node = self.producer.get(value)
         while node is not None and (node.op == "reshape" or node in self.views):
             value = node.operands[0]

@@ -50,7 +50,7 @@ def byte_range(node: Node) -> tuple[int, int] | None:
 
 
 def _root(value: Value, producers: dict[Value, Node]) -> Value:
-    """The value behind plain reshapes."""
+    """The value, seen through plain reshapes."""
     node = producers.get(value)
     while node is not None and node.op == "reshape":
         value = node.operands[0]

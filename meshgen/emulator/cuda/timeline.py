@@ -58,7 +58,7 @@ class Timeline:
         self.done = 0
 
     def issue(self, work: Work, after: Iterable[Work]) -> Work:
-        """Put work in line behind what it depends on, and behind all that the host has waited for."""
+        """Queue work after its dependencies, and after all work that the host has waited for."""
         self._start_epoch()
         work.number, work.epoch, work.before = self._count, self._epoch, self._seen
         self._count += 1

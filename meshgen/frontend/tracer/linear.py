@@ -97,7 +97,7 @@ def axis_name(axis: str | int) -> str:
 def einsum(equation: str, *operands: Operand, sharding_option: Option | None = None) -> Tensor:
     """Sum of products in index notation, such as `"bik,bkj->bij"`; pairs are contracted from left to right.
 
-    An index stands once per operand. Without `->` the result has the indices that stand once, in alphabetical
+    An index occurs once per operand. Without `->` the result has the indices that occur once, in alphabetical
     order. `sharding_option` needs two operands; its loops are those of the dot_general.
     """
     terms, result = _parse(equation, len(operands))

@@ -171,7 +171,7 @@ def _folded(site: _Site) -> list[Value] | None:
 
 
 def _window(site: _Site, builder: Builder, kind: str, init: Value) -> Value:
-    """Every element combined with all before it, or behind it."""
+    """Every element combined with all before it, or after it."""
     value, rank = site.inputs[0], site.inputs[0].type.rank
 
     def along(number: int, other: int) -> tuple[int, ...]:

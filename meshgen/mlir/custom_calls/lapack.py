@@ -29,7 +29,7 @@ _TRANSPOSES = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 
 def _options(operation: Operation) -> dict[str, str]:
-    """Letters stand as numbers of 8 bits."""
+    """Letters are encoded as 8-bit numbers."""
     found: dict[str, str] = {}
     for name, value in options_of(operation, "mhlo.backend_config").items():
         if not isinstance(value, builtin.IntegerAttr):
@@ -56,7 +56,7 @@ def _routine(name: str) -> Callable[[Importer, Operation], None]:
 
 
 def matrices_of(operation: Operation) -> Sequence[SSAValue]:
-    """The operands; behind them may stand the shapes of results, where these depend on sizes that are not known."""
+    """The operands, without trailing shapes of results, which are given where they depend on unknown sizes."""
     shapes = integers(operation.attributes.get("indices_of_shape_operands"))
     return [operand for number, operand in enumerate(operation.operands) if number not in shapes]
 

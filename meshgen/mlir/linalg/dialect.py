@@ -125,7 +125,7 @@ class Structured(IRDLOperation):
         if parser.parse_optional_keyword("kind") is not None:
             parser.parse_punctuation("=")
             found["kind"] = _word(parser)
-        for _ in range(2):  # maps stand before or behind the dictionary
+        for _ in range(2):  # maps are before or after the dictionary
             if parser.parse_optional_keyword("indexing_maps") is not None:
                 parser.parse_punctuation("=")
                 found["indexing_maps"] = parser.parse_attribute()

@@ -113,7 +113,7 @@ def _loop(importer: Importer, op: Operation, lists: Sequence[Sequence[int | None
 
 def _body(importer: Importer, op: Operation, ranges: Sequence[Range], counts: Sequence[int], inits: Sequence[SSAValue],
           ends: Ends) -> tuple[Graph, list[SSAValue]]:  # fmt: skip
-    """One step over (number, carried values), and behind them what it uses from outside."""
+    """One step over (number, carried values), followed by captured values."""
     inner = Importer(importer.reading, Graph(""), importer)
     builder, block = Builder(inner, op), op.regions[0].block
     number = Value(INDEX)

@@ -16,7 +16,7 @@ _Kind = TypeVar("_Kind", bound="Data[object]")
 
 
 def parse_attribute(parser: AttrParser, kind: type[_Kind]) -> _Kind:
-    """An attribute of a known kind: in full (`#sdy.mesh<...>`), by an alias, or what stands behind its name."""
+    """An attribute of a known kind: in full (`#sdy.mesh<...>`), by an alias, or the text after its name."""
     assert isinstance(parser, TextParser)
     if not parser.at_attribute():
         return kind(kind.parse_parameter(parser))
@@ -88,7 +88,7 @@ class ShardingAttr(Data[str]):
 
 @irdl_attr_definition
 class ShardingPerValueAttr(Data[tuple[str, ...]]):
-    """`<[<@mesh, [{"x"}]>, ...]>`: what stands between the brackets of each sharding, one per operand or result."""
+    """`<[<@mesh, [{"x"}]>, ...]>`: the bodies of the shardings, one per operand or result."""
 
     name = "sdy.sharding_per_value"
 

@@ -3,7 +3,7 @@
 all_gather          operand's dims = out's dims, then the gathered axes
 all_slice           out's dims = operand's dims, then the slicing axes; an operand without a sharding is whole here
 reduce_scatter      the same; the operand may be unreduced along them
-all_to_all          the same axes are behind one dim of the operand and another one of out
+all_to_all          the same axes are innermost in one dim of the operand and another one of out
 all_reduce          the same dims; the reduced axes are in none
 collective_permute  as many shards of each dim
 sharded_to_unreduced, replicated_to_unreduced

@@ -19,7 +19,7 @@ class OfOneValue(IRDLOperation, ABC):
     @classmethod
     @abstractmethod
     def parse_said(cls, parser: Parser) -> dict[str, Attribute]:
-        """The properties that stand behind the value."""
+        """Parse the properties after the value."""
 
     @property
     @abstractmethod

@@ -264,7 +264,7 @@ def _producer_sharding(importer: Importer, value: Value) -> Sharding:
 
 
 def _node_of(importer: Importer, op: Operation) -> Node:
-    """The last node; of an operation without results that stands elsewhere in the program what its operand has become."""
+    """The last node; for an operation without results the value that its operand has become."""
     nodes = importer.graph.nodes
     if op.results or not op.operands:
         return nodes[-1]

@@ -90,7 +90,7 @@ class ReduceOp(GroupOp):
     """Reduce element-wise over the group, on its `root`; undefined on the other devices."""
 
     name = "shard.reduce"
-    input = operand_def(TensorType)  # operands that are inherited would stand behind its own
+    input = operand_def(TensorType)  # inherited operands would follow its own
     reduction = prop_def(ReductionKindAttr, default_value=SUM)
     root = prop_def(DenseArrayBase[I64])
     root_dynamic = var_operand_def(IndexType)

@@ -163,7 +163,7 @@ class FetchRowsOp(GroupOp):
 
 
 def parse_sizes(parser: Parser, name: str) -> tuple[list[SSAValue], DenseArrayBase[I64]]:
-    """`name = [1, %n]`, if it is there: the values, and the numbers with a mark where a value stands."""
+    """`name = [1, %n]`, if it is there: the values, and the numbers with a mark in place of each value."""
     if parser.parse_optional_keyword(name) is None:
         return [], NO_SIZES
     parser.parse_punctuation("=")

@@ -41,7 +41,7 @@ class HloOperation(IRDLOperation):
 
     @classmethod
     def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
-        """The operands, and the properties that stand behind keywords."""
+        """Parse the operands, and the properties after keywords."""
         operands = parser.parse_values() if parser.at_value() else []
         fields = [field for field in cls.FIELDS if field.keyword]
         properties: Properties = {}
@@ -57,7 +57,7 @@ class HloOperation(IRDLOperation):
         return operands, properties
 
     def head(self, printer: Printer) -> None:
-        """Print the operands and the properties that stand behind keywords."""
+        """Print the operands and the properties after keywords."""
         print_values(printer, self.operands)
         separator = ", " if self.operands else " "
         for field in self.FIELDS:

@@ -46,7 +46,7 @@ class Constant(IRDLOperation):
 
 
 class Movement(HloOperation):
-    """Operands, and lists or numbers behind keywords: `stablehlo.transpose %x, dims = [1, 0] : (...) -> ...`"""
+    """Operands, and lists or numbers after keywords: `stablehlo.transpose %x, dims = [1, 0] : (...) -> ...`"""
 
     arguments = var_operand_def()
     result = result_def()

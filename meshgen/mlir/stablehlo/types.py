@@ -1,4 +1,4 @@
-"""How the types of an operation of StableHLO stand behind the colon: few of them where the others follow, else all."""
+"""Forms of the types after the colon of a StableHLO operation: a few where the others follow, else all."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Readers of arith, math and tensor operations; slices and padding stand in `bridge/tensor_slices`."""
+"""Readers of arith, math and tensor operations; slices and padding are in `slices.py`."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from meshgen.mlir.tosa.dialect import Control
 
 @imports("tosa.cond_if")
 def import_cond_if(importer: Importer, op: Operation) -> None:
-    """Branches over the operands behind the condition, and what they use from outside."""
+    """Branches over the operands after the condition, and captured values."""
     assert isinstance(op, Control)
     condition, *given = importer.values(op.operands)
     if any(len(region.block.args) not in (0, len(given)) for region in op.regions):

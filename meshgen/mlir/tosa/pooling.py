@@ -25,7 +25,7 @@ def numbers(op: Operation, name: str, default: Sequence[int]) -> tuple[int, ...]
 
 
 def _sides(amounts: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Padding before and behind each spatial dim."""
+    """Padding before and after each spatial dim."""
     return tuple(amounts[::2]), tuple(amounts[1::2])
 
 

@@ -104,7 +104,7 @@ def target_of(ptx: str) -> str:
 
 
 def scratch_bytes(kernel: Kernel, binary: Binary) -> tuple[int, int]:
-    """Bytes of the memory behind the two last pointers of a kernel of Triton, all blocks together: scratch and profile."""
+    """Bytes of the memory of the last two pointers of a Triton kernel, all blocks together: scratch and profile."""
     blocks = math.prod(kernel.grid)
     sizes = (binary.metadata.get(name) for name in SCRATCH)
     first, second = (int(size or 0) * blocks for size in sizes)

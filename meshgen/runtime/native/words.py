@@ -31,7 +31,7 @@ class Op(IntEnum):
 
 
 class Parameter(IntEnum):
-    """Of a kernel, with two words behind it."""
+    """Of a kernel, followed by two words."""
 
     POINTER = 1  # place, bytes that the kernel may touch from there on
     WORD32 = 2  # value, 0
