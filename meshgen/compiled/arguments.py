@@ -58,7 +58,7 @@ def fitting(arrays: Mapping[str, Array], names: Sequence[str], types: Sequence[T
     faults = [
         Diagnostic(
             "MG0601",
-            f"argument '{name}' is {arrays[name].dtype}{list(arrays[name].shape)}, but the program takes {kind}",
+            f"argument '{name}' has type {arrays[name].dtype}{list(arrays[name].shape)}, but the program takes {kind}",
         )
         for name, kind in zip(names, types, strict=True)
         if arrays[name].shape != kind.sizes or arrays[name].dtype != kind.numpy_dtype

@@ -232,7 +232,7 @@ class OpenExecutable(Executable):
                 array = weights[each.name]
                 if array.dtype != each.type.numpy_dtype or not each.takes(array.shape):
                     have = f"{array.dtype}{list(array.shape)}"
-                    texts.append(f"weight '{each.name}' is {have}, but the program takes {each.type}")
+                    texts.append(f"weight '{each.name}' has type {have}, but the program takes {each.type}")
                 each = replace(each, type=each.type.with_shape(array.shape), stored=True)
             inputs.append(each)
         if texts:

@@ -73,7 +73,7 @@ def _misfit(name: str, kind: TensorType, array: Array) -> str:
         have = TensorType(array.shape, dtype_name(array.dtype))
     except KeyError:
         return f"argument '{name}' has unsupported element type {array.dtype}"
-    return "" if have == kind else f"argument '{name}' is {have}, but the program takes {kind}"
+    return "" if have == kind else f"argument '{name}' has type {have}, but the program takes {kind}"
 
 
 def shapes_given(shapes: Shapes) -> dict[str, tuple[int | None, ...]]:

@@ -237,7 +237,7 @@ def test_weights_that_do_not_fit_are_refused(tmp_path: Path) -> None:
     for weights, message in (
         ({"ww": w}, r"MG0601: unknown input 'ww'; did you mean 'w'"),
         ({"w": w[:4]}, r"MG0601: weight 'w' has type f32\[4,4\], but the program takes f32\[8,4\]"),
-        ({"w": w.astype(np.float64)}, r"MG0601: weight 'w' is f64\[8,4\]"),
+        ({"w": w.astype(np.float64)}, r"MG0601: weight 'w' has type f64\[8,4\]"),
         (3, r"MG0601: weights must be a dict by name, got int"),
     ):
         with pytest.raises(ArgumentError, match=message):

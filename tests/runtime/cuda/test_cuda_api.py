@@ -57,7 +57,7 @@ def test_a_machine_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         "cuGetErrorString": lambda result: (0, b"no device"),
     }
     bindings(monkeypatch, SimpleNamespace(cuInit=lambda flags: (100,), **texts))
-    with pytest.raises(MissingError, match="MG0602: cuInit fails with 100: CUDA_ERROR_NO_DEVICE, no device"):
+    with pytest.raises(MissingError, match="MG0602: cuInit failed with 100: CUDA_ERROR_NO_DEVICE, no device"):
         api.real(1)
 
 
@@ -84,7 +84,7 @@ def test_architectures_that_are_not_emulated() -> None:
 def test_calls_that_fail_say_cudas_number_and_text() -> None:
     gpus = emulated(1, "sm_80")
     with pytest.raises(
-        RuntimeFailure, match="MG0604: cuMemAlloc fails with 201: CUDA_ERROR_INVALID_CONTEXT, invalid device"
+        RuntimeFailure, match="MG0604: cuMemAlloc failed with 201: CUDA_ERROR_INVALID_CONTEXT, invalid device"
     ):
         gpus.cuda("cuMemAlloc", 16)
     device = Device(gpus, 0)
