@@ -170,7 +170,7 @@ def test_arguments_that_do_not_fit_are_all_named(executable: mg.Executable) -> N
     x, params = arrays()
     with pytest.raises(ArgumentError, match=r"'params' is missing(?s:.)*the arguments are \(x, params: \{w1, w2\}\)"):
         executable(x)
-    with pytest.raises(ArgumentError, match=r"(?s)'x' is float64.*'params.w1' is float32\[12, 3\]"):
+    with pytest.raises(ArgumentError, match=r"(?s)'x' has type float64.*'params.w1' has type float32\[12, 3\]"):
         executable(x.astype(np.float64), params | {"w1": params["w1"][:, :3]})
 
 
@@ -253,9 +253,9 @@ def test_wrong_kinds_of_values_are_refused_with_the_line_of_the_call(given: Any,
 
 BAD_CALLS: list[tuple[dict[str, Any], str]] = [
     ({"mesh": "x=2"}, "MG0001.*expected a mesh"),
-    ({"mesh": {"x": 2.0}}, "MG0201.*whole number"),
-    ({"mesh": {"x": math.nan}}, "MG0201.*whole number"),
-    ({"mesh": {"x": True}}, "MG0201.*whole number"),
+    ({"mesh": {"x": 2.0}}, "MG0201.*positive integer"),
+    ({"mesh": {"x": math.nan}}, "MG0201.*positive integer"),
+    ({"mesh": {"x": True}}, "MG0201.*positive integer"),
     ({"mesh": {3: 2}}, "MG0201.*a name must be printable"),
     ({"in_specs": {"v": 3}}, "MG0204.*expected a mesh axis"),
     ({"in_specs": {"v": "q"}}, "MG0202.*'q'"),

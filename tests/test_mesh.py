@@ -114,7 +114,7 @@ def test_meshes_by_name() -> None:
         ("dp=2,dp=2", "axis 'dp' is given twice"),
         ("dp", "is not NAME=SIZE"),
         ("dp=-1", "size -1"),
-        ("dp=1024,tp=1025", "1,049,600 devices; it can have 1,048,576"),
+        ("dp=1024,tp=1025", "1,049,600 devices; the limit is 1,048,576"),
         ("", "is not NAME=SIZE"),
         ("first:", "is not NAME=SIZE"),
         (":dp=2", "'' is not a valid name"),

@@ -62,10 +62,10 @@ mgx_status mgx_cuda_status(CUresult result, const char *name) {
   const char *code = "unknown", *text = "unknown";
   mgx_gpu.cuGetErrorName(result, &code);
   mgx_gpu.cuGetErrorString(result, &text);
-  return mgx_fail(MGX_FAILED, "MG0604: %s fails with %d: %s, %s", name, result, code, text);
+  return mgx_fail(MGX_FAILED, "MG0604: %s failed with %d: %s, %s", name, result, code, text);
 }
 
 mgx_status mgx_nccl_status(int result, const char *name) {
   if (!result) return MGX_OK;
-  return mgx_fail(MGX_FAILED, "MG0604: %s fails with %d: %s", name, result, mgx_gpu.ncclGetErrorString(result));
+  return mgx_fail(MGX_FAILED, "MG0604: %s failed with %d: %s", name, result, mgx_gpu.ncclGetErrorString(result));
 }

@@ -157,5 +157,5 @@ def test_a_device_without_memory_is_told_by_all(tmp_path: Path) -> None:
     words = ("run", str(tmp_path / "m.mgx"), "--device", "emulate")
     found = ended(started(RANKS, *MESHGEN, *words, own={1: (sys.executable, "-c", full, *words)}))
     assert [each.code for each in found] == [4] * 4
-    assert "MG0604: GPU 0 cannot allocate for the arena of rank 1" in found[1].err
+    assert "MG0604: GPU 0 cannot allocate the arena of rank 1" in found[1].err
     assert all("rank 1 failed: MG0604, GPU 0 cannot allocate" in found[rank].err for rank in (0, 2, 3))

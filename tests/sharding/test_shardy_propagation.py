@@ -154,7 +154,7 @@ def test_shardings_of_a_named_computation_are_required() -> None:
 
 
 def test_a_named_computation_calls_its_values_by_their_types() -> None:
-    with pytest.raises(MeshgenError, match="are called"):
+    with pytest.raises(MeshgenError, match="but those of the body"):
         program(NAMED.replace("SHARDINGS", "").replace(KIND, "tensor<4xf32>", 3), f"%x: {KIND}", "%p")
     with pytest.raises(MeshgenError, match="2 shardings for 1 values"):
         said = "in_shardings=[<@mesh, [{}, {}]>, <@mesh, [{}, {}]>] "

@@ -99,7 +99,7 @@ def _types_fit(
     here, there = [str(value.type) for value in values], [str(importer.type(place)) for place in places]
     if here != there:
         message = (
-            f"sdy.named_computation: its {what}s have types ({', '.join(here)}), but in the body ({', '.join(there)})"
+            f"sdy.named_computation: its {what}s have types ({', '.join(here)}), but those of the body ({', '.join(there)})"
         )
         importer.fault("MG0104", message, operation)
     return here == there

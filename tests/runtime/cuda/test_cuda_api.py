@@ -88,11 +88,11 @@ def test_calls_that_fail_say_cudas_number_and_text() -> None:
     ):
         gpus.cuda("cuMemAlloc", 16)
     device = Device(gpus, 0)
-    with pytest.raises(RuntimeFailure, match="fails with 2: CUDA_ERROR_OUT_OF_MEMORY, out of memory"):
+    with pytest.raises(RuntimeFailure, match="failed with 2: CUDA_ERROR_OUT_OF_MEMORY, out of memory"):
         gpus.cuda("cuMemAlloc", 1 << 40)
     with pytest.raises(RuntimeFailure, match="MG0604: GPU 0 cannot allocate the arena, 1099511627776 bytes: cuMem"):
         device.allocate(1 << 40, "arena")
-    with pytest.raises(RuntimeFailure, match="MG0604: ncclGroupEnd fails with 5: invalid usage; ncclGroupEnd without"):
+    with pytest.raises(RuntimeFailure, match="MG0604: ncclGroupEnd failed with 5: invalid usage; ncclGroupEnd without"):
         gpus.comm("ncclGroupEnd")
 
 
