@@ -22,7 +22,7 @@ SHARDINGS = [
     ("@g split_axes = [[0]] halo_sizes = [1, 1, 1, 1]", "MG0204", "1 split dims need 2 halo sizes"),
     ("@g split_axes = [[0]] halo_sizes = [1, 1] sharded_dims_offsets = [0, 2, 4]", "MG0204", "exclude each other"),
     ("@g split_axes = [[0]] sharded_dims_offsets = [0, 4]", "MG0204", "need 3 offsets (one more than shards), but there are 2"),
-    ("@g split_axes = [[0]] sharded_dims_offsets = [0, 3, 2]", "MG0204", "[0, 3, 2] of dim 0 must start at 0"),
+    ("@g split_axes = [[0]] sharded_dims_offsets = [0, 3, 2]", "MG0204", "[0, 3, 2] of dim 0 must ascend from 0"),
     ("@g split_axes = [[0]] sharded_dims_offsets = [0, 1, 3]", "MG0204", "end at 3, but the dim has size 4"),
     ("@g split_axes = [[0]] halo_sizes = [1, %n]", "MG0103", "halo size is not known"),
 ]  # fmt: skip

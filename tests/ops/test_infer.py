@@ -74,8 +74,8 @@ def test_results_that_only_the_program_knows(
 
 
 BAD = [
-    ("add", ["f32[2,3]", "f32[3,2]"], ["f32[2,3]"], {}, ["shapes f32[2,3] and f32[3,2]"]),
-    ("add", ["f32[2]", "bf16[2]"], ["f32[2]"], {}, ["element types f32, bf16"]),
+    ("add", ["f32[2,3]", "f32[3,2]"], ["f32[2,3]"], {}, ["differ in shape: f32[2,3] and f32[3,2]"]),
+    ("add", ["f32[2]", "bf16[2]"], ["f32[2]"], {}, ["differ in element type: f32, bf16"]),
     ("add", ["f32[2]"], ["f32[2]"], {}, ["1 operands instead of 2"]),
     ("tanh", ["i32[2]"], ["i32[2]"], {}, ["i32 is not float or complex"]),
     ("add", ["f32[2]", "f32[2]"], ["f32[3]"], {}, ["expected result type f32[2], got f32[3]"]),
@@ -89,7 +89,7 @@ BAD = [
     ("broadcast_in_dim", ["f32[3]"], ["f32[4]"], {"dims": (0,)}, ["3 is neither 1 nor 4"]),
     ("pad", ["f32[3]", "f32[1]"], ["f32[0]"], {"low": (-9,), "high": (0,), "interior": (-1,)}, ["not a scalar", "interior padding -1", "removes more than its 3"]),
     ("concatenate", ["f32[2,3]", "f32[2,4]"], ["f32[4,3]"], {"dim": 0}, ["other dims differ"]),
-    ("reduce", ["f32[2]", "i32[]"], ["f32[]"], {"dims": (1,), "kind": "and"}, ["no logical type", "initial value i32[]", "names dim 1, but the rank is 1"]),
+    ("reduce", ["f32[2]", "i32[]"], ["f32[]"], {"dims": (1,), "kind": "and"}, ["is not logical", "must be a scalar of type f32, got i32[]", "names dim 1, but the rank is 1"]),
     ("dot_general", ["f32[5,2,3]", "f32[4,6,7]"], ["f32[5,2,7]"], DOT, ["5 against 4", "3 against 6"]),
     ("dot_general", ["f32[5,2,3]", "i32[5,3,7]"], ["f32[5,2,7]"], {**DOT, "lhs_batch": (2,)}, ["differ in element type: f32 and i32", "share dim 2"]),
     ("constant", [], ["f32[2]"], {"value": np.zeros(3)}, ["element type f64", "shape [3]"]),

@@ -41,7 +41,7 @@ REGIONS = [
     ("reduce_region", ["f32[4]", "f32[]"], ["f32[]"], [region(["f32[]", "f32[]", "f32[]"], ["f32[]"])], {"dims": (0,)}, "region 0 takes"),
     ("reduce_region", ["f32[4]", "f32[]"], ["f32[]"], [region(["f32[2]", "f32[2]"], ["f32[2]"])], {"dims": (0,)}, "region 0 takes"),
     ("reduce_window", ["f32[4]", "f32[]"], ["f32[4]"], [region(["f32[]", "f32[]"], ["f32[]", "f32[]"])], WINDOW, "region 0 gives"),
-    ("reduce_window", ["f32[4]", "i32[]"], ["f32[4]"], [FOLD], WINDOW, "initial value i32"),
+    ("reduce_window", ["f32[4]", "i32[]"], ["f32[4]"], [FOLD], WINDOW, "must be a scalar of type f32, got i32"),
     ("reduce_window", ["f32[4]", "f32[5]", "f32[]", "f32[]"], ["f32[4]", "f32[4]"],
      [region(["f32[]"] * 4, ["f32[]"] * 2)], WINDOW, "differ in shape"),
     ("select_and_scatter", ["f32[4]", "f32[4]", "f32[]"], ["f32[4]"], [FOLD, FOLD],

@@ -85,7 +85,7 @@ class Site:
         """Whether all the types have one element type."""
         names = [t.dtype for t in types]
         return self.require(
-            all(n == names[0] for n in names), f"the operands have element types {', '.join(names)}",
+            all(n == names[0] for n in names), f"the operands differ in element type: {', '.join(names)}",
             "insert a convert",
         )  # fmt: skip
 
