@@ -40,7 +40,10 @@ CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "too many arguments": (lambda m: m(X, X, X), "MG0601.*3 arguments were given"),
     "an unknown kernel": (lambda m: m.source("nope"), "MG0001.*unknown kernel 'nope'"),
     "the binary of an unknown kernel": (lambda m: m.cubin("nope", "sm_90"), "MG0001.*unknown kernel 'nope'"),
-    "a size for a shape": (lambda m: m.at(args={"x": 5}), "MG0601.*shape of argument 'x' must be a sequence of sizes, got 5"),
+    "a size for a shape": (
+        lambda m: m.at(args={"x": 5}),
+        "MG0601.*shape of argument 'x' must be a sequence of sizes, got 5",
+    ),
     "shapes without names": (lambda m: m.at(args=[(4,)]), "MG0601.*shapes must be a dict by name of input"),
 }
 

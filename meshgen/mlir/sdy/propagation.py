@@ -98,9 +98,7 @@ def _types_fit(
     """Whether the values are as many, and of the types, as what stands for them; else a fault."""
     here, there = [str(value.type) for value in values], [str(importer.type(place)) for place in places]
     if here != there:
-        message = (
-            f"sdy.named_computation: its {what}s have types ({', '.join(here)}), but those of the body ({', '.join(there)})"
-        )
+        message = f"sdy.named_computation: its {what}s have types ({', '.join(here)}), but those of the body ({', '.join(there)})"
         importer.fault("MG0104", message, operation)
     return here == there
 
