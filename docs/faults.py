@@ -76,7 +76,7 @@ def _constraints(*shardings: str) -> dict[str, str]:
 
 FAULTS: dict[str, Fault] = {
     "MG0001": Fault(
-        "An option or an argument of a Python call does not exist, has no such form, or names what the program does not have.",
+        "An option or an argument of a Python call does not exist, is malformed, or names something that the program does not have.",
         "The message lists what there is; `meshgen COMMAND --help` says what each option takes.",
         ("meshgen check p.mlir --spec q=x,_",),
         _program(),
@@ -104,12 +104,12 @@ FAULTS: dict[str, Fault] = {
         "Use smaller sizes, or a machine with more memory.",
     ),
     "MG0006": Fault(
-        "Functions call functions, or regions hold regions, more deeply than Python's stack goes.",
+        "Calls or regions are nested more deeply than Python's stack goes.",
         "Nest the program less deeply.",
     ),
     "MG0101": Fault(
         "The text is not MLIR that meshgen reads. The caret stands where reading stopped.",
-        "Mind the place before the caret too. MLIR bytecode is not read: print the module as text.",
+        "Check the text before the caret too. MLIR bytecode is not read: print the module as text.",
         CHECK,
         _program((" : tensor<8x4xf32>\n  return", " tensor<8x4xf32>\n  return")),
     ),
@@ -119,14 +119,14 @@ FAULTS: dict[str, Fault] = {
     "MG0103": Fault(
         "The program uses an operation, element type or form that this version does not support. All of them are listed, "
         "before any work is done.",
-        "Write the operation with others, or give a Python function a rule for it (`mg.op_rule`). `docs/ops.md` lists what there is.",
+        "Write the operation with others, or give a Python function a rule for it (`mg.op_rule`). `docs/ops.md` lists the supported ones.",
         CHECK,
         _program(("stablehlo.tanh", "stablehlo.uniform_quantize")),
     ),
     "MG0104": Fault(
-        "An operation is not what its definition says: shapes or element types do not agree, an attribute is missing or "
+        "An operation does not match its definition: shapes or element types do not agree, an attribute is missing or "
         "out of range. Every stage is checked, so texts that were edited by hand are too.",
-        "The message has both sides. Mend the operation at the caret.",
+        "The message has both sides. Fix the operation at the caret.",
         CHECK,
         _program(
             (
@@ -136,41 +136,41 @@ FAULTS: dict[str, Fault] = {
         ),
     ),
     "MG0105": Fault(
-        "A Python function is run once, on tensors that have a type but no elements, to see what it computes. It raised an exception, also one that would end the process (`sys.exit`): "
+        "A Python function is run once, on tensors that have a type but no elements, to record its operations. It raised an exception, or called `sys.exit`: "
         "the message has its kind and its text, the caret is at the innermost line of the user's own code. In Python the exception is the cause (`__cause__`).",
-        "Mend the line. `mg.Tensor` has NumPy's operators and the usual methods; all other operations are functions of `meshgen`.",
+        "Fix the line. `mg.Tensor` has NumPy's operators and the usual methods; all other operations are functions of `meshgen`.",
     ),
     "MG0108": Fault(
-        "A tensor has more than 32 dims or 8 PiB, or calls of functions make a program of more than 200,000 operations when they are written out "
+        "A tensor has more than 32 dims or 8 PiB, or inlining calls makes a program of more than 200,000 operations "
         "(two calls of the function below at each level double it).",
-        "Write what repeats as `stablehlo.while`; split what is large into several tensors.",
+        "Write repeated parts as `stablehlo.while`; split large tensors into several.",
         CHECK,
         _program(("8x4", "8000000x4000000000")),
     ),
     "MG0109": Fault(
-        "A warning, on stderr, in `--json` and in the report: `sdy.all_reduce` or `sdy.reduce_scatter` of a value that nothing says is unreduced along its axes, "
-        "and that no operation computes as a sum: an argument, a constant, or a map of such. It is taken as it is; devices that add up equal copies would make it larger.",
-        "Say `unreduced={...}` where the value is made, or leave the reduction out.",
+        "A warning, on stderr, in `--json` and in the report: `sdy.all_reduce` or `sdy.reduce_scatter` of a value that is not declared unreduced along its axes, "
+        "and that no operation computes as a sum: an argument, a constant, or a map of such. The value is passed on unchanged; adding up equal copies would multiply it.",
+        "Declare `unreduced={...}` on the producer, or remove the reduction.",
         CHECK,
         {"p.mlir": _REDUCTION},
     ),
     "MG0110": Fault(
-        "What the program or `donate` says of arguments whose memory results take contradicts itself: two arguments for one result, a result that there is not, or one of another type.",
+        "The donations of the program or of `donate` contradict each other: two arguments for one result, an unknown result, or one of another type.",
         "Name a result of the argument's type in `tf.aliasing_output`, a different one for each argument, or write `jax.buffer_donor = true`: any result that fits.",
         CHECK,
         _program(("%a: tensor<8x4xf32>", "%a: tensor<8x4xf32> {tf.aliasing_output = 3 : i32}")),
     ),
     "MG0111": Fault(
-        "A warning, on stderr, in `--json` and in the report: an argument is donated, but no result is written to its memory: none that is left has its type and sharding, "
-        "or the argument is read when the result is known already, or at other places than the result is written at. The step is right all the same; it needs memory for both.",
-        "Do what the message says stands against it, or do not donate the argument.",
+        "A warning, on stderr, in `--json` and in the report: an argument is donated, but no result is written to its memory: no remaining one has its type and sharding, "
+        "or the argument is read after the result is computed, or at other indices. The step is correct; it needs memory for both.",
+        "Remove the obstacle that the message names, or do not donate the argument.",
         ("meshgen compile p.mlir --target cpu -o p.mgx --donate a",),
         {"p.mlir": _REVERSED},
     ),
     "MG0201": Fault(
-        "The mesh has a size below 1, an axis twice, is not the one that a module was compiled for, or lacks a size that is needed; or a name has characters that the text of a stage cannot hold. "
+        "The mesh has a size below 1, an axis twice, differs from that of the compiled module, or lacks a size that is needed; or a name has characters that the text of a stage cannot represent. "
         "An axis of size `?` gets its size when the program is compiled, or when the module is loaded: from `--mesh`, or from the number of processes of a launcher.",
-        "Give each axis one size, a whole number from 1 on; give open sizes with `--mesh dp=4`.",
+        "Give each axis one size, a positive integer; give open sizes with `--mesh dp=4`.",
         ("meshgen compile p.mlir --mesh 0=?,1=2 --target cpu -o p.mgx", "meshgen run p.mgx"),
         _constraints("[[0], []]"),
     ),
@@ -194,18 +194,18 @@ FAULTS: dict[str, Fault] = {
         _program(),
     ),
     "MG0205": Fault(
-        "Two required annotations say where the same value is made, and differ. A value is made in one place.",
+        "Two required annotations of the same value for its producer differ. A value has one producer.",
         "Keep one, make one a hint (`required = false`), or annotate for the users (`annotate_for_users`): then it is resharded.",
         CHECK,
         _constraints("[[1], []]", "[[], [1]]"),
     ),
     "MG0206": Fault(
         "An operation or collective of a program that already has shardings cannot work on shards as they are, for instance because rows "
-        "that belong together lie on several devices. Propagation never makes such programs; texts of later stages may.",
-        "Reshard the operand first, or enter the program before propagation and let it be resharded.",
+        "that belong together are on several devices. Propagation never makes such programs; texts of later stages may.",
+        "Reshard the operand first, or compile the program from before propagation, which reshards it.",
     ),
     "MG0207": Fault(
-        "There is no way from one sharding of a value to another: a transfer would have to reduce, or sizes are unknown.",
+        "A value cannot be resharded: a transfer would have to reduce, or sizes are unknown.",
         "Reduce first, with all_reduce or reduce_scatter, and give sizes.",
     ),
     "MG0208": Fault(
@@ -215,8 +215,8 @@ FAULTS: dict[str, Fault] = {
         _program(("8x4", "?x4")),
     ),
     "MG0209": Fault(
-        "A value cannot be placed on the meshes of a program: an annotation names a mesh that there is not, or a loop or branch that cannot be written out has values on several.",
-        "Loops that count to a constant are written out. Else keep a loop on one mesh and annotate what goes in and what comes out.",
+        "A value cannot be placed on the meshes of a program: an annotation names an unknown mesh, or a loop or branch that cannot be unrolled has values on several.",
+        "Loops with a constant trip count are unrolled. Else keep a loop on one mesh and annotate its operands and results.",
         CHECK,
         {
             "p.mlir": """sdy.mesh @a = <["x"=2], device_ids=[0, 1]>
@@ -236,8 +236,8 @@ func.func @main(%a: tensor<8xf32>, %p: tensor<i1>) -> tensor<8xf32> {
         },
     ),
     "MG0210": Fault(
-        "With `--strict` (`strict=True`): a value that lies split is gathered for a use, and no annotation asks for it whole. The notes say which annotations made both sides.",
-        '`meshgen explain --advise` plans the program without each annotation and tells what moves less. A gather that is meant is said so by an annotation of the value, whole, for its users. `--strict-at h` (`strict=["h", 42]`) is strict with one value or line only.',
+        "With `--strict` (`strict=True`): a split value is gathered for a use, and no annotation replicates it. The notes name the annotations behind both sides.",
+        '`meshgen explain --advise` plans the program without each annotation and lists those whose removal moves fewer bytes. A replicated annotation of the value for its users marks an intended gather. `--strict-at h` (`strict=["h", 42]`) is strict with one value or line only.',
         ("meshgen compile p.mlir --target cpu --strict -o p.mgx",),
         {
             "p.mlir": """sdy.mesh @mesh = <["x"=2]>
@@ -249,8 +249,8 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         },
     ),
     "MG0301": Fault(
-        "No kernel can be generated for an operation with these element types, or a loop has transfers between meshes and does not count to a constant.",
-        "Run it with `--target cpu` on the reference device; write loops around transfers so that they count to a constant.",
+        "No kernel can be generated for an operation with these element types, or a loop has transfers between meshes and no constant trip count.",
+        "Run it with `--target cpu` on the reference device; write loops around transfers with a constant trip count.",
     ),
     "MG0302": Fault(
         "Triton or its assembler refuses the source that meshgen generated.",
@@ -261,7 +261,7 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "Split more values over more devices, or compile for another architecture.",
     ),
     "MG0401": Fault(
-        "The order of launches on the streams of a schedule could wait for itself. Schedules that meshgen makes are proven free of this; "
+        "The order of launches on the streams of a schedule could deadlock. Schedules that meshgen makes are proven free of this; "
         "one that was edited may not be. Or a loop or branch that was written per device holds collectives, and its condition may differ between devices.",
         "Give every event a launch that records it before it is waited for; reduce a condition over the axes along which it may differ.",
     ),
@@ -272,9 +272,9 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
     "MG0403": Fault(
         "A warning, on stderr, in `--json` and in the report: an `if` or `case` holds collectives. A schedule is the same on all devices, so all of its branches "
         "are computed on all of them, and each device takes the results of the branch that it chose, also where devices of one group "
-        "choose differently: nothing waits for who went another way. Where a loop in a branch might not end, the branch that all devices choose is computed alone, "
-        "and there is no warning. `check` means the same by it at every stage.",
-        "Move the collectives out of the branches where the work of both is too much, or select between their results.",
+        "choose differently: no device waits for one that took another branch. Where a loop in a branch might not end, the branch that all devices choose is computed alone, "
+        "and there is no warning. `check` gives this the same meaning at every stage.",
+        "Move the collectives out of the branches if computing all branches is too expensive, or select between their results.",
         CHECK,
         {"p.mlir": _BRANCHES},
     ),
@@ -285,7 +285,7 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         {"p.mgx": "not a module\n"},
     ),
     "MG0502": Fault(
-        "The file is a module, but a digest, a bound or a value in it is wrong: it was damaged, cut off or changed.",
+        "The file is a module, but a digest, a bound or a value in it is wrong: it was damaged, truncated or changed.",
         "Copy it again, or write it again with `meshgen compile`.",
     ),
     "MG0503": Fault(
@@ -294,43 +294,43 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
     ),
     "MG0504": Fault(
         "A module has limits: 65,536 inputs, 131,072 launches, 1,024 mesh axes and so on (`meshgen/runtime/module_file/limits.py`), and names without control characters.",
-        "Rename what is named, or make the program smaller. A file that was not made by meshgen should not be trusted.",
+        "Use other names, or make the program smaller. Do not trust a file that meshgen did not write.",
     ),
     "MG0505": Fault(
-        "The C loader was given a module without the table of what each rank launches, which it needs and Python does not.",
-        "`meshgen native OUT.mgx` puts the table in; see [native.md](native.md).",
+        "The C loader was given a module without a launch table, which it needs and Python does not.",
+        "`meshgen native OUT.mgx` adds the table; see [native.md](native.md).",
     ),
     "MG0506": Fault(
-        "`verify`, `run --verify-key` or `load(verify_key=...)` wants a module that a key has signed, and this one is not signed, is signed by another key, or was changed since.",
-        "Get the module again from who signed it, or sign it with `meshgen sign` if you trust it.",
+        "`verify`, `run --verify-key` or `load(verify_key=...)` requires a module signed by a key, and this one is not signed, is signed by another key, or was changed since.",
+        "Get the module again from the signer, or sign it with `meshgen sign` if you trust it.",
     ),
     "MG0601": Fault(
-        "An argument of a run, or the shape of one whose sizes are open, is missing, has no such name, or another shape or element type than the program takes.",
+        "An argument of a run, or the shape of one whose sizes are open, is missing, unknown, or has another shape or element type than the program takes.",
         "Pass global arrays as the signature in the message says.",
     ),
     "MG0602": Fault(
-        "A Python package, NVIDIA's driver (CUDA 12.0 or later), NCCL (2.28 or later), a GPU or a kernel's code for its architecture is not there, or a module with open sizes was not compiled for these "
-        "ahead of time and there is no compiler that could do it now.",
-        "`meshgen doctor` shows what is missing and how to install it; `--device reference` needs none of it.",
+        "A Python package, NVIDIA's driver (CUDA 12.0 or later), NCCL (2.28 or later), a GPU or a kernel's code for its architecture is missing, or a module with open sizes was not compiled for these "
+        "ahead of time and the compiler is missing.",
+        "`meshgen doctor` shows missing packages and how to install them; `--device reference` needs none of it.",
     ),
     "MG0603": Fault(
-        "The module is for another number of devices than there are, or these do not fill its mesh.",
+        "The module needs another number of devices than are available, or these do not fill its mesh.",
         "Compile the program for a mesh of that many devices.",
         ("meshgen compile p.mlir --target cpu -o p.mgx", "meshgen run p.mgx --devices 3"),
         _program(),
     ),
     "MG0604": Fault(
-        "Something failed while a module ran: memory is too small, a kernel touched memory outside its arguments, ranks would wait for each other, a call of CUDA or NCCL failed (the message has its number and text), or the operating system refused a file or process.",
+        "Something failed while a module ran: memory is too small, a kernel touched memory outside its arguments, ranks would deadlock, a call of CUDA or NCCL failed (the message has its number and text), or the operating system refused a file or process.",
         "Use fewer simulated ranks or smaller inputs; report kernels that fail, with the module. After a failure of a GPU the next step makes it ready again.",
     ),
     "MG0605": Fault(
-        "Results differ from what was expected by more than rounding explains.",
+        "Results differ from expected ones by more than the rounding bound.",
         "`meshgen check` names the output and the place; report programs that it rejects.",
     ),
     "MG0606": Fault(
         "The program on one device with the bounds of its errors, or all simulated devices together, take more memory than this "
-        "machine has free, or than `--memory` allows. What is counted is a lower bound: values, not what operations need while they run.",
-        "Check the program with smaller sizes: its shardings mean the same. `--memory` says how much may be taken whatever is free.",
+        "machine has free, or than `--memory` allows. The estimate is a lower bound: values, without temporary memory of operations.",
+        "Check the program with smaller sizes: its shardings stay valid. `--memory` overrides the limit.",
         ("meshgen check p.mlir --memory 1kB",),
         _program(),
     ),
@@ -340,18 +340,18 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "Make the array with the tensor's type, as `np.ones(4, x.dtype)` does, or convert it with `astype`.",
     ),
     "MG0608": Fault(
-        "An emulated GPU refuses what a kernel or a step does. A kernel touches memory outside its operands or at a misaligned address (`address`, "
-        "`alignment`, `shared memory`), warps race in shared memory (`race`), threads wait for each other for ever (`barrier`), what is "
-        "copied or computed beside the threads is used before it was waited for (`async copy`), an instruction is not known "
-        "(`opcode`), or no end is in sight (`time`). Launches of a step touch the same bytes and no stream, event or graph edge orders "
-        "them (`race`), ranks call NCCL differently (`collective`), or wait for each other for ever (`deadlock`). The message names the "
-        "kernel, the line of its Triton source and the PTX instruction; or both launches and the buffers; or the ranks and what they wait for.",
-        "It is a fault of meshgen, or of whoever changed the module; please report it with the module.",
+        "An emulated GPU refuses an operation of a kernel or a step. A kernel touches memory outside its operands or at a misaligned address (`address`, "
+        "`alignment`, `shared memory`), warps race in shared memory (`race`), threads deadlock (`barrier`), data that is "
+        "copied or computed asynchronously is used before it was waited for (`async copy`), an instruction is unknown "
+        "(`opcode`), or the kernel does not end (`time`). Launches of a step touch the same bytes and no stream, event or graph edge orders "
+        "them (`race`), ranks call NCCL differently (`collective`), or deadlock (`deadlock`). The message names the "
+        "kernel, the line of its Triton source and the PTX instruction; or both launches and the buffers; or the ranks and their waits.",
+        "It is a bug of meshgen, unless the module was changed; please report it with the module.",
     ),
     "MG0609": Fault(
-        "A rank is lost: its process or machine is gone, it does not answer in time, or it has failed itself and says why. The message names the collective that this rank is in, "
-        "the ranks that it waits for, and what is known of them. All ranks end with it.",
-        "Look for the first failure: the message of a rank that has given up is in those of the others. Ranks that are only slow need more time: `--time-out`. "
+        "A rank is lost: its process or machine is gone, it does not reply in time, or it failed and reported the reason. The message names the collective that this rank is in, "
+        "the ranks that it waits for, and their known state. All ranks end with it.",
+        "Look for the first failure: the message of a failed rank is in those of the others. Ranks that are only slow need more time: `--time-out`. "
         "[distributed.md](distributed.md) tells what is noticed how.",
     ),
     "MG0610": Fault(

@@ -37,7 +37,7 @@ def __getattr__(name: str) -> Any:
     """A public name, or an operation of the tracer (`matmul`, `softmax`, ...)."""
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
-    if not name.startswith("_") and not find_spec(f"{__name__}.{name}"):  # what is no module: those are imported
+    if not name.startswith("_") and not find_spec(f"{__name__}.{name}"):  # a submodule is imported, not looked up
         operations: dict[str, Any] = import_module("meshgen.frontend.tracer").OPS
         if name in operations:
             return operations[name]

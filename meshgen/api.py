@@ -1,7 +1,7 @@
 """The Python interface: `compile` a program for a mesh, `lower` it to a stage, `load` a saved module.
 
 Sizes of mesh axes (None) and of tensor dims (`?`) may stay open: `compile` then makes a module that has
-specialisations for the sizes that are asked for, and `load` compiles for others.
+specialisations for the requested sizes, and `load` compiles for others.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from meshgen.compiled.open_sizes import AT_LOAD, OpenExecutable, closed, open_pr
 from meshgen.errors import Diagnostic, EntryError, UsageError
 from meshgen.frontend.arguments import Args, combinations, placed_on, shapes_of
 from meshgen.frontend.donate import Donate, donating, with_next_shardings
-from meshgen.frontend.entries import programs_of, wishes_of
+from meshgen.frontend.entries import options_of, programs_of
 from meshgen.frontend.programs import import_program
 from meshgen.frontend.signature import Signature, signature_of
 from meshgen.frontend.specs import Specs, annotated
@@ -44,7 +44,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
             memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
             progress: Progress | None = None) -> Executable:  # fmt: skip
-    """Take a program all the way to a scheduled, buildable step.
+    """Compile a program to a scheduled, buildable step.
 
     A program that leaves sizes open gives an `OpenExecutable`, with a step for each of `sizes`.
 
@@ -63,17 +63,17 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
         arguments: `local`: each rank is given its shards; `global`: the whole arrays.
         sizes: of a program with open sizes, the combinations to compile for ahead of time: each gives `mesh`, sizes of
             open mesh axes, and `args`, shapes of open inputs (or their types), as in `{"mesh": {"dp": 2}, "args": {"x": (8, 64)}}`.
-        strict: refuse (MG0210) values that are gathered though no annotation asks for them whole: True, or only for
+        strict: refuse (MG0210) values that are gathered though no annotation replicates them: True, or only for
             values by name and for lines.
-        memory_limit: bytes of a device that a step may take, so that more communication can hide; default: what it takes
+        memory_limit: bytes per device that a step may use to hide more communication; default: what it needs
             where nothing overlaps.
-        skip: optimisations to leave out: `chunks` are collectives in pieces that overlap with computing.
+        skip: optimisations to skip: `chunks` are collectives in pieces that overlap with compute.
         entry: of MLIR text with several public functions: the one to compile, or a list of several; default: @main, or else
             all of them. Several functions, also those of a dict as `graph` (`{"prefill": f, "decode": g}`), become one
             `EntriesExecutable` and one module; `args`, `in_specs`, `out_specs` and `donate` may then be dicts by their names.
-        donate: arguments whose memory results take, so that they are updated in place: names or numbers of parameters (as
+        donate: arguments whose memory results reuse, so that they are updated in place: names or numbers of parameters (as
             JAX's `donate_argnums`), each for results that fit, or a dict from them to results: `{"params": 0, "opt": 1}`.
-            Programs may say so themselves (`tf.aliasing_output`, `jax.buffer_donor`). The report tells what could not be used.
+            Programs may contain donations (`tf.aliasing_output`, `jax.buffer_donor`). The report lists unused ones.
         progress: called as `progress(what, done, total)`.
     Raises:
         ProgramError, ShardingError, CodegenError: the program is refused, with every fault and where it is.
@@ -95,38 +95,40 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
          progress: Progress | None = None, timing: Timing | None = None) -> Executable:  # fmt: skip
     """As `compile`, without building binaries; counts into `timing`, if one is given."""
     if progress is not None and not callable(progress):
-        raise UsageError(Diagnostic("MG0001", f"progress={progress!r:.60} is no function of (what, done, total)"))
-    wishes: dict[str, Any] = {"args": args, "in_specs": in_specs, "out_specs": out_specs, "donate": donate}
+        raise UsageError(
+            Diagnostic("MG0001", f"progress must be a function of (what, done, total), got {progress!r:.60}")
+        )
+    given: dict[str, Any] = {"args": args, "in_specs": in_specs, "out_specs": out_specs, "donate": donate}
     others: dict[str, Any] = {
         "target": target, "arguments": arguments, "sizes": sizes, "strict": strict, "memory_limit": memory_limit,
         "skip": skip, "timing": timing or Timing(),
     }  # fmt: skip
     if (several := programs_of(graph, entry)) is not None:
-        return _plan_entries(several, mesh, wishes, others, progress)
+        return _plan_entries(several, mesh, given, others, progress)
     try:
-        return _plan_one(graph, _text(entry, "entry"), wishes, progress, mesh=mesh, **others)
+        return _plan_one(graph, _text(entry, "entry"), given, progress, mesh=mesh, **others)
     except EntryError as error:
         if graph == "-":
             raise  # stdin is read once
-        return _plan_entries({name: (graph, name) for name in error.names}, mesh, wishes, others, progress)
+        return _plan_entries({name: (graph, name) for name in error.names}, mesh, given, others, progress)
 
 
-def _plan_entries(programs: Mapping[str, tuple[Any, str]], mesh: Meshes, wishes: Mapping[str, Any], others: Mapping[str, Any],
+def _plan_entries(programs: Mapping[str, tuple[Any, str]], mesh: Meshes, given: Mapping[str, Any], others: Mapping[str, Any],
                   progress: Progress | None) -> EntriesExecutable:  # fmt: skip
-    """Each entry function by itself: a program, and the function to take of it."""
-    own = {name: wishes_of(name, programs, wishes) for name in programs}
+    """Plan each entry function: a program, and the name of the function in it."""
+    own = {name: options_of(name, programs, given) for name in programs}
     found = {name: _plan_one(*programs[name], own[name], progress, mesh=mesh, **others) for name in programs}
     return EntriesExecutable(found, "-".join(found))
 
 
-def _plan_one(graph: Any, entry: str, wishes: Mapping[str, Any], progress: Progress | None, *, mesh: Meshes, target: str,
+def _plan_one(graph: Any, entry: str, given: Mapping[str, Any], progress: Progress | None, *, mesh: Meshes, target: str,
               arguments: str, sizes: Sequence[Mapping[str, Any]], strict: bool | Sequence[str | int],
               memory_limit: int | None, skip: Sequence[str], timing: Timing) -> Executable:  # fmt: skip
     """As `plan`, of one function."""
     options = Options(target, _text(arguments, "arguments"), _strict(strict), memory_limit, _names(skip, "skip"))
     with timing.of("import"):
-        module, signature = read(graph, mesh, entry=entry, **wishes)
-    args = wishes["args"]
+        module, signature = read(graph, mesh, entry=entry, **given)
+    args = given["args"]
     program = open_program(module, {} if signature.is_typed else shapes_of(args, signature), options)
     wanted = [program.sizes(bound(program.meshes, at), shapes_of(of, signature)) for at, of in combinations(sizes)]
     if not program.is_open:
@@ -138,27 +140,29 @@ def _plan_one(graph: Any, entry: str, wishes: Mapping[str, Any], progress: Progr
 
 
 def _strict(asked: bool | str | int | Sequence[str | int]) -> bool | tuple[str | int, ...]:
-    """Where to be strict, as options have it; one name or line may stand by itself."""
+    """The normal form of `strict`; one name or line may be given without a list."""
     if isinstance(asked, bool):
         return asked
     listed = [asked] if isinstance(asked, (str, int)) else list(asked) if isinstance(asked, (list, tuple)) else [None]
     if not all(isinstance(each, (str, int)) for each in listed):
         hint = "give True, or names of values and numbers of lines"
-        raise UsageError(Diagnostic("MG0001", f"strict={asked!r:.60} says not where to be strict", hint=hint))
+        raise UsageError(
+            Diagnostic("MG0001", f"strict must be a bool or a list of values and lines, got {asked!r:.60}", hint=hint)
+        )
     return tuple(cast("list[str | int]", listed))
 
 
 def _text(given: Any, option: str) -> str:
-    """An option that is a word. Raises UsageError for anything else."""
+    """A string option. Raises UsageError for anything else."""
     if not isinstance(given, str):
-        raise UsageError(Diagnostic("MG0001", f"{option}={given!r:.60} is not a text"))
+        raise UsageError(Diagnostic("MG0001", f"{option} must be a string, got {given!r:.60}"))
     return given
 
 
 def _names(given: Any, option: str) -> tuple[str, ...]:
-    """An option that is a list of words. Raises UsageError for anything else."""
+    """An option that is a list of strings. Raises UsageError for anything else."""
     if isinstance(given, str) or not isinstance(given, Sequence):
-        raise UsageError(Diagnostic("MG0001", f"{option}={given!r:.60} is no list of names"))
+        raise UsageError(Diagnostic("MG0001", f"{option} must be a list of names, got {given!r:.60}"))
     return tuple(_text(name, option) for name in cast("Sequence[Any]", given))
 
 
@@ -206,13 +210,13 @@ def _plan_parts(
 
 @at_callers_line
 def advise(executable: Executable) -> list[Advice]:
-    """Which annotations to leave out to move less, and what that does to time and memory: each is planned anew.
+    """Annotations whose removal moves fewer bytes, with the change of time and memory; each removal is planned anew.
 
     Args:
         executable: what `compile` returned.
     """
     if not isinstance(cast("Any", executable), Executable):
-        text = f"{executable!r} is no Executable"
+        text = f"expected an Executable, got {executable!r}"
         raise UsageError(Diagnostic("MG0001", text, hint="pass what meshgen.compile returns"))
     from meshgen.reports import advice
 
@@ -230,7 +234,7 @@ def lower(graph: Any, mesh: Meshes = None, *, stage: str, args: Args = None,
 
 def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
          out_specs: Specs = None, entry: str = "", donate: Donate = None) -> tuple[Module, Signature]:  # fmt: skip
-    """The program as a verified module with its annotations, and what its callers pass and get."""
+    """The program as a verified module with its annotations, and its signature."""
     given = meshes_of(mesh)
     module, known = import_program(graph, given, args, _text(entry, "entry"))
     module, signature = placed_on(module, given), known or signature_of(input_names(module.graph))
@@ -246,12 +250,12 @@ def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
 @at_callers_line
 def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int | None = None, mmap: bool = False,
          verify_key: str | Path | None = None) -> LoadedModule:  # fmt: skip
-    """As `meshgen.runtime.loading.load`; an open module is compiled for sizes for which it was not ahead of time.
+    """As `meshgen.runtime.loading.load`; an open module is compiled for sizes without a specialisation.
 
     The module says so in its report (`report["specialised"]`). Needs no compiler unless that happens.
     """
     if devices is not None and (isinstance(devices, bool) or not isinstance(cast("Any", devices), int)):
-        raise UsageError(Diagnostic("MG0001", f"devices={devices!r:.60} is no number of devices"))
+        raise UsageError(Diagnostic("MG0001", f"devices must be a positive integer, got {devices!r:.60}"))
     from meshgen.runtime import loading
 
     return loading.load(
@@ -262,7 +266,7 @@ def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int 
 @at_callers_line
 def simulate(program: Executable | LoadedModule, machine: str | Path | Machine = DEFAULT_MACHINE,
              conditions: Conditions | None = None, *, watch: Sequence[int] | None = None) -> Simulation:  # fmt: skip
-    """Predict one step of all ranks on a machine: when each is done, how long it computes, and what a few of them do.
+    """Predict one step of all ranks on a machine: end and compute time of each, and all launches of a few of them.
 
     Args:
         program: compiled or loaded, with sizes for all mesh axes.
@@ -270,7 +274,7 @@ def simulate(program: Executable | LoadedModule, machine: str | Path | Machine =
         conditions: slow devices and links, and jitter (`meshgen.simulator.timeline.Conditions`).
         watch: ranks of which every launch is kept, for `meshgen.simulator.trace.trace_of`; default: the first of each mesh.
     Raises:
-        UsageError: MG0001 or MG0002, for a machine or a rank that is not there.
+        UsageError: MG0001 or MG0002, for an unknown machine or rank.
         ShardingError: MG0201, the size of a mesh axis is unknown.
     """
     from meshgen.simulator import simulation

@@ -52,7 +52,7 @@ def contains(whole: str, part: str) -> bool:
 
 
 def overlap_fault(first: str, second: str) -> Diagnostic:
-    """What is wrong with two references to parts of an axis in one sharding."""
+    """The fault of two references to sub-axes of an axis in one sharding."""
     if nests(first, second):
         again = f" (as '{first}' too)" if first != second else ""
         hint = "an axis splits at most one dim of a value, or makes it partial"
@@ -60,6 +60,8 @@ def overlap_fault(first: str, second: str) -> Diagnostic:
     (_, pre, size), (_, other_pre, other_size) = split_ref(first), split_ref(second)
     ends = sorted({pre, pre * (size or 1), other_pre, other_pre * (other_size or 1)})
     low, high = next((a, b) for a, b in itertools.pairwise(ends) if b % a)
-    text = f"'{first}' and '{second}' are not parts of one division of their axis ({high} % {low} = {high % low})"
-    hint = "cut the axis in one way within a sharding: of 6 devices 2 x 3 is 'x:(1)2' and 'x:(2)3', 3 x 2 is 'x:(1)3' and 'x:(3)2'"
+    text = (
+        f"'{first}' and '{second}' are not sub-axes of one factorisation of their axis ({high} % {low} = {high % low})"
+    )
+    hint = "factor the axis in one way within a sharding: for 6 devices 2 x 3 is 'x:(1)2' and 'x:(2)3', 3 x 2 is 'x:(1)3' and 'x:(3)2'"
     return Diagnostic("MG0203", text, hint=hint)

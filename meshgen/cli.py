@@ -1,4 +1,4 @@
-"""The `meshgen` command: arguments in, exit code out. What a user did wrong is a message, never a traceback.
+"""The `meshgen` command: arguments in, exit code out. A user's error is a message, never a traceback.
 
 Exit codes: 0 ok; 1 program refused; 2 usage; 3 numbers differ; 4 run-time failure; 5 a dependency or device is
 missing; 70 internal error, with a reproducer's path; 130 interrupted.
@@ -41,30 +41,30 @@ from meshgen.reproducers import MOST_BYTES, keep_reproducer
 COMMANDS = {
     "compile": "compile a program into a deployable module (.mgx)",
     "run": "run a module on all ranks",
-    "check": "compare the partitioned program with the unpartitioned one, on all ranks simulated",
+    "check": "compare the partitioned program on simulated ranks with the unpartitioned one",
     "opt": "run passes on a program in text form",
-    "explain": "say why each collective and sharding is as it is",
-    "inspect": "show what a module holds",
+    "explain": "explain each collective and sharding",
+    "inspect": "show the contents of a module",
     "report": "write an HTML report of a program",
     "simulate": "predict a step of all ranks on a machine",
-    "native": "give a module its launch table, so that programs without Python can run it",
+    "native": "add a launch table to a module, so that programs without Python can run it",
     "sign": "sign a module with an ed25519 key",
     "verify": "check a module, and that a key has signed it",
     "diff": "compare two modules (.mgx)",
     "bench": "measure kernels and collectives on GPUs",
     "doctor": "check the environment",
 }
-JSON_HELP = "print one JSON document; what a Python program prints goes to stderr"
+JSON_HELP = "print one JSON document; output of a Python program goes to stderr"
 INTERNAL_ERROR, INTERRUPTED = 70, 130
 _STARTED = [IMPORTED_AT]  # when the first command of this process began
 
 
 class Finished(Exception):
-    """There is nothing more to do; the argument is the exit code."""
+    """Ends the command; the argument is the exit code."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Reports bad arguments as every other fault is reported, and never ends the process."""
+    """Reports bad arguments as other diagnostics, and never ends the process."""
 
     def error(self, message: str) -> NoReturn:
         raise UsageError(Diagnostic("MG0001", message, hint=f"see {self.prog} --help"))
@@ -83,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     open_missing()
     try:
         code = _dispatch(words, began)
-        write_out()  # what the program itself has written may still be on its way
+        write_out()  # output of the program itself may still be buffered
         return code
     except Finished as finished:
         return finished.args[0]
@@ -108,7 +108,7 @@ def _dispatch(words: list[str], began: float) -> int:
     for name, purpose in COMMANDS.items():
         commands.add_parser(name, help=purpose)
     if not parser.parse_args(words).version:
-        parser.error("which command?")
+        parser.error("a command is missing")
     from meshgen import __version__
 
     write_out(f"meshgen {__version__}\n")
@@ -116,9 +116,9 @@ def _dispatch(words: list[str], began: float) -> int:
 
 
 def _run(command: str, words: list[str], began: float) -> int:
-    """Run a command. Only its own module is imported; options may stand before, between and behind what has no name.
+    """Run a command. Only its own module is imported; options may come before, between and after positional arguments.
 
-    It finds when it `began`, on the clock of `time.perf_counter`, among its options.
+    Its options hold the time `began` (`time.perf_counter`).
     """
     parser = Parser(prog=f"meshgen {command}", description=COMMANDS[command])
     atexit.register(gc.freeze)  # what is left is given back with the process: no need to look for cycles in it
@@ -135,7 +135,7 @@ def _run(command: str, words: list[str], began: float) -> int:
 
 
 def _refused(error: MeshgenError, as_json: bool) -> int:
-    """Tell what is wrong, all of it, and return the exit code."""
+    """Report all diagnostics and return the exit code."""
     write_err(printable(f"{error}\n"))
     if as_json:
         diagnostics = [_record(each) for each in error.diagnostics]
@@ -144,7 +144,7 @@ def _refused(error: MeshgenError, as_json: bool) -> int:
 
 
 def _tell(document: dict[str, Any]) -> None:
-    """Write the document of a failure. Where that fails too there is nothing left to say."""
+    """Write the document of a failure; a second failure is ignored."""
     try:
         write_out(json.dumps(document, indent=1) + "\n")
     except UsageError as error:
@@ -162,7 +162,7 @@ def _record(diagnostic: Diagnostic) -> dict[str, Any]:
 
 
 def _told(error: BaseException, words: Sequence[str]) -> MeshgenError | None:
-    """What went wrong as a fault that is not meshgen's: in the program, the installation or the machine. None: it is ours."""
+    """An exception as a fault of the program, the installation or the machine; None for an internal error."""
     if isinstance(error, MeshgenError):
         return error
     if isinstance(error, ImportError) and not (error.name or "meshgen.").startswith("meshgen."):
@@ -173,11 +173,11 @@ def _told(error: BaseException, words: Sequence[str]) -> MeshgenError | None:
         text = str(error) or "an allocation failed"
         return RuntimeFailure(Diagnostic("MG0005", f"not enough memory: {text}", hint="try smaller sizes"))
     if isinstance(error, RecursionError):
-        hint = "call functions that call functions, and nest regions, less deeply"
+        hint = "reduce the depth of nested calls and regions"
         return ProgramError(Diagnostic("MG0006", "the program is nested too deeply", hint=hint))
     if isinstance(error, OSError):
         where = f"'{error.filename}': " if error.filename else ""
-        return RuntimeFailure(Diagnostic("MG0604", f"the system refuses: {where}{error.strerror or error}"))
+        return RuntimeFailure(Diagnostic("MG0604", f"the operating system refuses: {where}{error.strerror or error}"))
     return None
 
 
@@ -191,7 +191,7 @@ def _missing(module: str, why: str = "") -> MissingError:
 
 
 def _of_program(error: BaseException, words: Sequence[str]) -> MeshgenError | None:
-    """What a user's Python program raised, as a fault of its line; None where there is none, or it was meshgen's own code."""
+    """An exception of a user's Python program as a fault of its line; None if meshgen's own code raised it."""
     named = any(":" in word and word.partition(":")[0] in sys.modules for word in words)
     place = program_place(error) if named else None
     if place is None:
@@ -200,7 +200,7 @@ def _of_program(error: BaseException, words: Sequence[str]) -> MeshgenError | No
 
 
 def _internal(error: BaseException, words: Sequence[str]) -> int:
-    """Keep what is needed to reproduce our own fault, and say where."""
+    """Save a reproducer of an internal error, and report its path."""
     files = {
         "command.txt": f"meshgen {shlex.join(words)}\n",
         "traceback.txt": "".join(traceback.format_exception(error)),

@@ -37,7 +37,7 @@ CODES: dict[str, str] = {
     "MG0104": "operation is malformed",
     "MG0105": "the Python function raised an exception while it was traced",
     "MG0108": "the program is too large",
-    "MG0109": "what is reduced is whole already (a warning)",
+    "MG0109": "reduction of a value that is not partial (a warning)",
     "MG0110": "donation of an argument is malformed",
     "MG0111": "memory of a donated argument is not reused (a warning)",
     "MG0201": "mesh is malformed",
@@ -45,7 +45,7 @@ CODES: dict[str, str] = {
     "MG0203": "mesh axis is used twice",
     "MG0204": "sharding does not fit the tensor",
     "MG0205": "required annotations conflict",
-    "MG0206": "the dim cannot be split as asked",
+    "MG0206": "dim cannot be split as annotated",
     "MG0207": "no way to reshard",
     "MG0208": "size of a tensor dim is unknown",
     "MG0209": "value cannot be placed on a mesh",
@@ -59,7 +59,7 @@ CODES: dict[str, str] = {
     "MG0501": "not a meshgen module",
     "MG0502": "module is damaged or was modified",
     "MG0503": "module has a newer or older format",
-    "MG0504": "program is beyond what a module holds",
+    "MG0504": "program exceeds the limits of a module",
     "MG0505": "module has no launch table",
     "MG0506": "module is not signed, or not by this key",
     "MG0601": "argument does not fit the signature",
@@ -69,8 +69,8 @@ CODES: dict[str, str] = {
     "MG0605": "numbers differ",
     "MG0606": "not enough memory to check",
     "MG0607": "narrow floats are widened by an array (a warning)",
-    "MG0608": "a kernel is at fault on the emulated GPU",
-    "MG0609": "a rank is lost",
+    "MG0608": "kernel faults on the emulated GPU",
+    "MG0609": "rank is lost",
     "MG0610": "ranks run different modules",
     "MG0611": "launcher's variables are incomplete or contradict each other",
 }
@@ -78,7 +78,7 @@ CODES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Location:
-    """Where something stands in the user's program: a file (`-` is stdin) and a 1-based line and column."""
+    """A source location in the user's program: a file (`-` is stdin) and a 1-based line and column."""
 
     file: str
     line: int
@@ -90,12 +90,12 @@ class Location:
 
 @lru_cache(maxsize=1 << 12)
 def place_text(loc: Location | None) -> str:
-    """A place in what is written down: of a path only the file's name, so that it does not depend on where that lay."""
+    """A location as it is stored: only the base name of the file, so that the text does not depend on the directory."""
     return "" if loc is None else str(replace(loc, file=PurePath(loc.file).name))
 
 
 def program_place(error: BaseException) -> Location | None:
-    """Where code of a user's program raised the error or called a library that did; None where meshgen itself did."""
+    """The location in the user's program that raised the error or called a library that did; None if meshgen raised it."""
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return Location(error.filename, error.lineno, error.offset or 0)
     libraries = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), "<frozen")
@@ -108,7 +108,7 @@ def program_place(error: BaseException) -> Location | None:
 
 
 def is_interrupt(error: BaseException) -> bool:
-    """Whether the user interrupts meshgen; a program that raises KeyboardInterrupt by a statement of its own does not."""
+    """Whether the user interrupted meshgen; False where the program itself raises KeyboardInterrupt."""
     step = error.__traceback__
     while step and step.tb_next:
         step = step.tb_next
@@ -117,36 +117,36 @@ def is_interrupt(error: BaseException) -> bool:
 
 
 def bracketed(place: str) -> str:
-    """A place behind a text: ` (mlp.mlir:3)`; nothing where there is none."""
+    """A location as a suffix, ` (mlp.mlir:3)`; empty for an empty one."""
     return f" ({place})" if place else ""
 
 
 def listed(names: Sequence[str], most: int = 10) -> str:
-    """Names with commas between them; of many the first: `a, b, and 9,998 more`. None: `none`."""
+    """Comma-separated names, at most `most` of them: `a, b, and 9,998 more`; `none` for no names."""
     shown = ", ".join(names[:most]) or "none"
     return shown if len(names) <= most else f"{shown}, and {len(names) - most:,} more"
 
 
 def about(number: int) -> str:
-    """A number for people, of any length: `1.5e+06`, `2^60`."""
+    """A number of any size for display: `1.5e+06`, `2^60`."""
     return f"{number:.3g}" if number < 10**15 else f"2^{number.bit_length() - 1}"
 
 
 def shortened(text: str) -> str:
-    """A text for people: what is in the middle of a very long word, or of a very long text, is left out."""
+    """A text for display: the middle of very long words, and of a very long text, is elided."""
     if len(text) <= _LONG_WORD:
         return text
-    return _cut(_LONG.sub(lambda word: _cut(word[0], _LONG_WORD), text), _LONG_TEXT)
+    return _elided(_LONG.sub(lambda word: _elided(word[0], _LONG_WORD), text), _LONG_TEXT)
 
 
-def _cut(text: str, most: int) -> str:
+def _elided(text: str, most: int) -> str:
     half = most // 2
     return text if len(text) <= most else f"{text[:half]}[... {len(text) - 2 * half:,} characters ...]{text[-half:]}"
 
 
 @dataclass(frozen=True)
 class Diagnostic:
-    """One fault: its number, what is wrong with the numbers, where, further places, and the way out."""
+    """One fault: its code, a message with the numbers, its location, notes at further locations, and a hint."""
 
     code: str
     message: str
@@ -164,7 +164,7 @@ class Diagnostic:
         return self.text("error")
 
     def text(self, severity: str) -> str:
-        """For people, as an error or a warning, with the line of the program under a caret; a terminal obeys nothing of it."""
+        """The text for display, with the program's line under a caret; control characters are escaped."""
         where = f"{self.loc}: " if self.loc else ""
         lines = [f"{where}{severity} {self.code}: {self.message}", *_excerpt(self.loc)]
         for text, loc in self.notes:
@@ -174,11 +174,11 @@ class Diagnostic:
         return printable("\n".join(lines))
 
 
-MOST_PLACES = 4  # further places of one fault that are listed
+MOST_PLACES = 4  # further locations listed per fault
 
 
 def grouped(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
-    """Each number and message once, at its first place; the other places are notes, the first few by name."""
+    """Each code and message once, at its first location; the first few further locations are notes."""
     found: dict[tuple[str, str], list[Diagnostic]] = {}
     for each in diagnostics:
         found.setdefault((each.code, each.message), []).append(each)
@@ -193,7 +193,7 @@ def _other_places(first: Diagnostic, more: Sequence[Diagnostic]) -> Sequence[tup
 
 
 def _excerpt(loc: Location | None) -> list[str]:
-    """The source line under a caret, where the file can be read again: a pipe cannot, and a device may never end."""
+    """The source line with a caret; empty for pipes and devices, which cannot be read again."""
     if loc is None or not loc.line:
         return []
     try:
@@ -209,7 +209,7 @@ def _excerpt(loc: Location | None) -> list[str]:
 
 
 class MeshgenError(Exception):
-    """A fault that the user can mend. `exit_code` is what the command line returns."""
+    """A fault that the user can fix. `exit_code` is what the command line returns."""
 
     exit_code = 1
 
@@ -225,11 +225,11 @@ class UsageError(MeshgenError):
 
 
 class ProgramError(MeshgenError):
-    """The program is refused: it does not parse, is malformed, or uses what is not supported."""
+    """The program is refused: it does not parse, is malformed, or uses an unsupported feature."""
 
 
 class EntryError(ProgramError):
-    """A program has several public functions, and which one is meant was not said. `names` are theirs."""
+    """A program has several public functions, `names`, and the entry function was not given."""
 
     names: Sequence[str] = ()
 
@@ -267,6 +267,6 @@ class RuntimeFailure(MeshgenError):
 
 
 class MissingError(MeshgenError):
-    """A dependency or device that the command needs is not there."""
+    """A dependency or device that the command needs is missing."""
 
     exit_code = 5

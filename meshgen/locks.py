@@ -1,6 +1,6 @@
 """New files and directories that are known to be in use: a lock says so, which the kernel drops when its process ends.
 
-What a killed process leaves has no lock, so whoever makes the next one removes it.
+Leftovers of killed processes have no lock, so the next process removes them.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SUFFIX = ".new"
 
 @contextmanager
 def replacing(place: Path, prefix: str, mode: int) -> Generator[BinaryIO]:
-    """A new file beside `place`, which takes its place when all is written, and goes if that fails. Raises OSError.
+    """A temporary file next to `place`, renamed to it when complete, and removed on failure. Raises OSError.
 
     What was left by processes that had begun a file with this prefix is removed.
     """
@@ -83,7 +83,7 @@ def lock_of(place: Path) -> int | None:
 
 
 def _is_held(file: int, place: Path, *, unless_unknown: bool) -> bool:
-    """Whether this process has the lock now, of what is still at its place; `unless_unknown` where there are no locks."""
+    """Whether this process has the lock now, of what is still at its place; `unless_unknown` where locks are missing."""
     if fcntl is None:
         return unless_unknown
     try:

@@ -42,7 +42,7 @@ class Axis:
 
 @dataclass(frozen=True)
 class Mesh:
-    """Axes in order, major to minor. Raises ShardingError for a repeated name or a size that is no whole number from 1 on."""
+    """Axes in order, major to minor. Raises ShardingError for a repeated name or a size that is not a positive integer."""
 
     axes: tuple[Axis, ...]
     name: str = DEFAULT_NAME
@@ -53,7 +53,7 @@ class Mesh:
             raise ShardingError(*faults)
         count = math.prod(axis.size or 1 for axis in self.axes)
         if count > MOST_DEVICES:
-            faults.append(Diagnostic("MG0201", f"the mesh has {count:,} devices; it can have {MOST_DEVICES:,}"))
+            faults.append(Diagnostic("MG0201", f"the mesh has {count:,} devices; the limit is {MOST_DEVICES:,}"))
         faults += mesh_name_faults(self.name)
         names = [axis.name for axis in self.axes]
         faults += [
@@ -105,17 +105,17 @@ class Mesh:
         return replace(self, axes=axes)
 
     def completed(self, given: Mesh) -> Mesh:
-        """What a user who gives `given` for this mesh means.
+        """The mesh that `given` by a user for this mesh means.
 
-        If it names some of the axes and no others, it gives their sizes; else it is another mesh in place of
-        this one.
+        If it names some of the axes and no others, it sets their sizes; else it replaces
+        this mesh.
         """
         if not set(given.names) < set(self.names):
             return given
         return self.with_sizes(given.by_name)
 
     def axis(self, ref: str) -> Axis:
-        """The axis that `ref` names, or of which it names a part. Raises ShardingError if there is none."""
+        """The axis that `ref` names, or of which it names a part. Raises ShardingError for an unknown one."""
         name = split_ref(ref)[0]
         for axis in self.axes:
             if axis.name == name:
@@ -132,14 +132,12 @@ class Mesh:
         _, pre, size = split_ref(ref)
         if size is not None:
             if min(pre, size) < 1:
-                raise ShardingError(
-                    Diagnostic("MG0201", f"'{ref}' is no part of an axis: it has {pre} x {size} devices")
-                )
+                raise ShardingError(Diagnostic("MG0201", f"'{ref}' is not a sub-axis: it has {pre} x {size} devices"))
             if axis.size is not None and axis.size % (pre * size):
                 raise ShardingError(
                     Diagnostic(
                         "MG0201",
-                        f"'{ref}' is no part of axis '{axis.name}' of size {axis.size} ({axis.size} % {pre * size} = {axis.size % (pre * size)})",
+                        f"'{ref}' is not a sub-axis of '{axis.name}' of size {axis.size} ({axis.size} % {pre * size} = {axis.size % (pre * size)})",
                     )
                 )
             return size
@@ -186,7 +184,7 @@ class Mesh:
     def groups(self, refs: Sequence[str]) -> tuple[tuple[int, ...], ...]:
         """Groups of devices that differ only along `refs`, each in the order that `refs` induce.
 
-        No axis: every device is a group of its own. Groups stand in order of their first devices' coordinates.
+        No axis: every device is a group of its own. Groups are ordered by the coordinates of their first devices.
         """
         table: dict[tuple[int, ...], dict[int, int]] = {}
         for rank in range(self.size):
@@ -194,7 +192,7 @@ class Mesh:
         return tuple(tuple(group[i] for i in range(len(group))) for group in table.values())
 
     def _outside(self, rank: int, refs: Sequence[str]) -> tuple[int, ...]:
-        """What is left of a device's coordinates when those along `refs` are taken out."""
+        """A device's coordinates without those along `refs`."""
         rest = list(self.coordinates(rank))
         for ref in refs:
             place = self.axes.index(self.axis(ref))
@@ -230,20 +228,20 @@ class Mesh:
         return self.axes.index(self.axis(ref)), split_ref(ref)[1]
 
 
-# What a user gives: one mesh, several by name or that say theirs, or none.
+# A user's argument: one mesh, several by name or with names, or none.
 Meshes: TypeAlias = (
     Mesh | Mapping[str, int | None] | Mapping[str, Mesh | Mapping[str, int | None]] | Sequence[Mesh] | None
 )
 
 
 def _axis_fault(axis: Axis) -> Diagnostic | None:
-    """What is wrong with an axis as a user gives it."""
+    """The fault of a user's axis."""
     name, size = cast("Any", axis.name), cast("Any", axis.size)
     if fault := axis_name_fault(name):
         return fault
     if size is None or (isinstance(size, int) and not isinstance(size, bool) and size >= 1):
         return None
-    text = f"mesh axis '{name}' has size {size}; a size is a whole number from 1 on"
+    text = f"mesh axis '{name}' has size {size}; expected a positive integer"
     return Diagnostic("MG0201", text, hint="use '?' (in Python None) for a size that is unknown until load")
 
 
@@ -254,12 +252,14 @@ def make_mesh(axes: Mapping[str, int | None] | Sequence[int | None], name: str =
         axes: sizes by axis name, major to minor; None is unknown until load.
         name: of the mesh, in a program on several.
     Raises:
-        ShardingError: MG0201, a size is no whole number from 1 on, or what is given is neither.
+        ShardingError: MG0201, a size is not a positive integer, or the argument has another type.
     """
     given, called = cast("Any", axes), cast("Any", name)
     if isinstance(given, str) or not isinstance(given, (Mapping, Iterable)) or not isinstance(called, str):
         wrong = (
-            f"{given!r} are no sizes of mesh axes" if isinstance(called, str) else f"{called!r} is no name of a mesh"
+            f"expected sizes of mesh axes, got {given!r}"
+            if isinstance(called, str)
+            else f"expected the name of a mesh, got {called!r}"
         )
         raise ShardingError(Diagnostic("MG0201", wrong, hint='write make_mesh({"dp": 2, "tp": 4})'))
     pairs = axes.items() if isinstance(axes, Mapping) else ((str(i), size) for i, size in enumerate(axes))
@@ -267,7 +267,7 @@ def make_mesh(axes: Mapping[str, int | None] | Sequence[int | None], name: str =
 
 
 def _plain(size: Any) -> Any:
-    """A whole number of any kind, such as NumPy's, as Python's; else what is given, which a mesh refuses."""
+    """An integer of any kind, such as NumPy's, as Python's; anything else unchanged, for a mesh to refuse."""
     try:
         return size if isinstance(size, bool) else operator.index(size)
     except TypeError:
@@ -275,14 +275,14 @@ def _plain(size: Any) -> Any:
 
 
 def meshes_of(given: Meshes) -> tuple[Mesh, ...]:
-    """One mesh, several by name, or none that is given. Raises UsageError for what is neither, ShardingError for bad sizes."""
+    """A user's mesh, several by name, or none. Raises UsageError for anything else, ShardingError for bad sizes."""
     if given is None or isinstance(given, Mesh):
         return () if given is None else (given,)
     if not isinstance(given, Mapping):
         meshes: Sequence[Any] = given if isinstance(given, (list, tuple)) else [given]
         if wrong := [each for each in meshes if not isinstance(each, Mesh)]:
             hint = 'give {"dp": 2, "tp": 4}, what make_mesh returns, or several by name: {"first": {"dp": 2}, ...}'
-            raise UsageError(Diagnostic("MG0001", f"{wrong[0]!r} is no mesh", hint=hint))
+            raise UsageError(Diagnostic("MG0001", f"expected a mesh, got {wrong[0]!r}", hint=hint))
         return tuple(meshes)
     sizes = cast("Mapping[str, Any]", given)
     if not any(isinstance(each, (Mesh, Mapping)) for each in sizes.values()):
@@ -304,7 +304,9 @@ def parse_mesh_choices(text: str) -> tuple[Mesh, dict[str, tuple[int, ...]]]:
     name, colon, listed = text.rpartition(":")
     name = name.strip().removeprefix("@")
     if colon and not re.fullmatch(r"[\w$.-]+", name):
-        fault = Diagnostic("MG0201", f"mesh '{text}': '{name}' is no name", hint="write for example first:dp=2,tp=4")
+        fault = Diagnostic(
+            "MG0201", f"mesh '{text}': '{name}' is not a valid name", hint="write for example first:dp=2,tp=4"
+        )
         raise ShardingError(fault)
     for part in listed.split(","):
         match = re.fullmatch(rf"\s*([A-Za-z_]\w*|\d+)\s*=\s*({_SIZE}(?:\s*\|\s*{_SIZE})*)\s*", part)
@@ -319,5 +321,5 @@ def parse_mesh_choices(text: str) -> tuple[Mesh, dict[str, tuple[int, ...]]]:
     mesh = make_mesh(axes, name or DEFAULT_NAME)
     for axis, sizes in choices.items():
         for size in sizes:
-            mesh.with_sizes({axis: size})  # a bad one is refused
+            mesh.with_sizes({axis: size})  # the mesh refuses a bad one
     return mesh, choices

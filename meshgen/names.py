@@ -11,15 +11,15 @@ PART_OF_AXIS = re.compile(r"(.+):\(([0-9]{1,18})\)([0-9]{1,18})")
 
 
 def axis_name_fault(name: Any) -> Diagnostic | None:
-    """What is wrong with the name of a mesh axis."""
+    """The fault of the name of a mesh axis."""
     if isinstance(name, str) and name and name.isascii() and _is_writable(name) and not PART_OF_AXIS.fullmatch(name):
         return None
-    text = f"mesh axis {name!r:.80}: a name is a text of printable ASCII characters, without quotes and backslashes"
-    return Diagnostic("MG0201", text, hint='write for example {"dp": 2, "tp": 4}; x:(1)2 is a part of an axis')
+    text = f"mesh axis {name!r:.80}: a name must be printable ASCII characters, without quotes and backslashes"
+    return Diagnostic("MG0201", text, hint='write for example {"dp": 2, "tp": 4}; x:(1)2 is a sub-axis')
 
 
 def mesh_name_faults(name: str) -> list[Diagnostic]:
-    """What is wrong with the name of a mesh."""
+    """The fault of the name of a mesh."""
     text = f"mesh name {name!r:.80} has quotes, backslashes or control characters"
     return [] if _is_writable(name) else [Diagnostic("MG0201", text)]
 

@@ -9,7 +9,7 @@ _OBEYED = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202
 
 
 def printable(text: str) -> str:
-    """The text with escapes (`\\x1b`, `\\ud800`) for what is no character to be seen."""
+    """The text with escapes (`\\x1b`, `\\ud800`) for non-printable characters."""
     return _OBEYED.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
 
 

@@ -1,4 +1,4 @@
-"""What shows a fault of meshgen itself, kept for a report: private directories, the newest few, of bounded size."""
+"""Reproducers of internal errors, kept for a report: private directories, the newest few, of bounded size."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""What a sharding means: which mesh axes split each dim, over which axes a value is partial, halo, offsets.
+"""Shardings: which mesh axes split each dim, over which axes a value is partial, halo, offsets.
 
 One function (`Sharding.ranges`) says which part of a tensor a device owns; local shapes, reshards, masks and
-the oracle's assembling are computed from it. A dim of size N split over P devices has tile T = ceil(N / P);
+the oracle's assembly are computed from it. A dim of size N split over P devices has tile T = ceil(N / P);
 the device with in-group index i owns [min(i T, N), min((i + 1) T, N)), so a last tile may be short or empty.
-Local buffers always have the tile's size (plus halo); what lies beyond a device's range is padding.
+Local buffers always have the tile's size (plus halo); rows beyond a device's range are padding.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _MOST_ROWS = 1 << 40  # elements of a value: `MAX_ELEMENTS` of meshgen/ir/encode
 
 @dataclass(frozen=True)
 class Sharding:
-    """How a tensor lies on a mesh. Equality is exact, the order of axes included.
+    """The map of a tensor onto a mesh. Equality is exact, the order of axes included.
 
     Attributes:
         dims: per tensor dim the axes that split it, major to minor.
@@ -34,7 +34,7 @@ class Sharding:
         halo: per tensor dim (rows before, rows after) that are held in addition; empty: none.
         offsets: per tensor dim the start of each shard and the end of the last; empty: equal tiles.
         mesh: in a program on several meshes as the user wrote it, the name of the mesh that the value is on; empty
-            elsewhere, and where the user does not say.
+            elsewhere, and if not given.
     """
 
     dims: tuple[tuple[str, ...], ...]
@@ -100,7 +100,7 @@ class Sharding:
         return Sharding(dims, partial, self.halo if any(any(h) for h in self.halo) else (), self.offsets)
 
     def without_even_offsets(self, shape: Sequence[int | None], mesh: Mesh) -> Sharding:
-        """The same without offsets that are where equal tiles would begin anyway. The sharding must be sound."""
+        """The same without offsets that equal those of even tiles. The sharding must be sound."""
         if not any(self.offsets):
             return replace(self, offsets=())
         offsets = tuple(self._uneven(dim, size, mesh) for dim, size in enumerate(shape))
@@ -115,7 +115,7 @@ class Sharding:
         return () if self.offsets[dim] == even else self.offsets[dim]
 
     def faults(self, shape: Sequence[int | None], mesh: Mesh) -> list[Diagnostic]:
-        """All that is wrong with this sharding for a tensor of `shape` on `mesh`; empty if it is sound."""
+        """The faults of this sharding for a tensor of `shape` on `mesh`; empty if it is sound."""
         found: list[Diagnostic] = []
         if self.rank != len(shape):
             found.append(
@@ -136,7 +136,7 @@ class Sharding:
                 found.append(overlap_fault(other, ref))
             known.append(ref)
         found += [
-            Diagnostic("MG0204", f"'{kind}' is no kind of partial value", hint=f"use one of {', '.join(PARTIAL_KINDS)}")
+            Diagnostic("MG0204", f"unknown partial kind '{kind}'", hint=f"use one of {', '.join(PARTIAL_KINDS)}")
             for _, kind in self.partial
             if kind not in PARTIAL_KINDS
         ]
@@ -145,16 +145,14 @@ class Sharding:
     def _halo_and_offset_faults(self, shape: Sequence[int | None], mesh: Mesh) -> list[Diagnostic]:
         found: list[Diagnostic] = []
         if self.halo and any(self.offsets):
-            found.append(Diagnostic("MG0204", "a sharding has either halo sizes or offsets, not both"))
+            found.append(Diagnostic("MG0204", "halo sizes and offsets exclude each other"))
         for dim, (before, after) in enumerate(self.halo):
             if (before or after) and not self.dims[dim]:
                 found.append(Diagnostic("MG0204", f"dim {dim} has a halo of ({before}, {after}) but is not split"))
             if before < 0 or after < 0:
                 found.append(Diagnostic("MG0204", f"dim {dim} has a negative halo ({before}, {after})"))
             if max(before, after) > _MOST_ROWS:
-                message = (
-                    f"dim {dim} has a halo of ({before}, {after}) rows, but a value has {_MOST_ROWS} elements at most"
-                )
+                message = f"dim {dim} has a halo of ({before}, {after}) rows; the limit is {_MOST_ROWS}"
                 found.append(Diagnostic("MG0204", message))
         for dim, offsets in enumerate(self.offsets):
             if not offsets:
@@ -172,7 +170,7 @@ class Sharding:
                     )
                 )
             elif any(a > b for a, b in itertools.pairwise(offsets)) or offsets[0] != 0:
-                found.append(Diagnostic("MG0204", f"the offsets {list(offsets)} of dim {dim} do not rise from 0"))
+                found.append(Diagnostic("MG0204", f"the offsets {list(offsets)} of dim {dim} must ascend from 0"))
             elif shape[dim] is not None and offsets[-1] != shape[dim]:
                 found.append(
                     Diagnostic(
@@ -239,7 +237,7 @@ def P(*dims: AxisEntry, partial: str | Mapping[str, str] | Sequence[str] | None 
     Trailing dims may be left out; `Sharding.rank` is then short and `fit` fills it up. `partial="tp"` is a
     partial sum over `tp`; `partial={"tp": "max"}` names the kind. `mesh` is for programs on several meshes.
 
-    Raises ShardingError MG0204 for an entry that is no axis name, sequence of names or None.
+    Raises ShardingError MG0204 for an entry that is not an axis name, a sequence of names or None.
     """
     entries = tuple(axes_of_dim(d, dims) for d in dims)
     if bad := [axis for axes in entries for axis in axes if not isinstance(axis, str)]:
@@ -262,11 +260,11 @@ def axes_of_dim(entry: Any, dims: Any) -> tuple[Any, ...]:
 
 
 def no_sharding(part: object, whole: object) -> ShardingError:
-    """The error of what is no mesh axis in what is given for a sharding."""
+    """The error for an entry of a sharding that is not a mesh axis."""
     return ShardingError(
         Diagnostic(
             "MG0204",
-            f"{part!r} in {whole!r} is no mesh axis",
+            f"expected a mesh axis, got {part!r} in {whole!r}",
             hint='write mg.P("dp", None, ("a", "b")), the text "dp,_,a+b", or axis numbers per dim: [[0], [], [1, 2]]',
         )
     )
@@ -280,7 +278,7 @@ def from_indices(dims: Sequence[Sequence[int]], mesh: Mesh, rank: int) -> Shardi
         raise ShardingError(
             Diagnostic(
                 "MG0202",
-                f"{[list(d) for d in dims]} names an axis number that {mesh} does not have",
+                f"{[list(d) for d in dims]} has an axis number out of range for {mesh}",
                 hint=f"axes are numbered 0 to {len(mesh.axes) - 1}",
             )
         ) from error
@@ -297,7 +295,7 @@ def _reject(index: int) -> bool:
 
 
 def fit(sharding: Sharding, rank: int) -> Sharding:
-    """The sharding with trailing dims that were left out filled up as not split."""
+    """The sharding at a tensor's rank: omitted trailing dims are not split."""
     return replace(sharding, dims=sharding.dims + ((),) * (rank - sharding.rank))
 
 
@@ -338,7 +336,7 @@ def parse_sharding(text: str) -> Sharding:
             partial.append((rest.strip(), kind))
         else:
             hint = f"after a slash write KIND:AXIS with KIND one of {', '.join(PARTIAL_KINDS)}, halo:DIM:BEFORE:AFTER or offsets:DIM:0:...:SIZE"
-            raise ShardingError(Diagnostic("MG0204", f"'{tail}' in '{text}' is no part of a sharding", hint=hint))
+            raise ShardingError(Diagnostic("MG0204", f"cannot parse '{tail}' in sharding '{text}'", hint=hint))
     rows = range(len(dims))
     return Sharding(
         dims,

@@ -114,11 +114,11 @@ def test_meshes_by_name() -> None:
         ("dp=2,dp=2", "axis 'dp' is given twice"),
         ("dp", "is not NAME=SIZE"),
         ("dp=-1", "size -1"),
-        ("dp=1024,tp=1025", "1,049,600 devices; it can have 1,048,576"),
+        ("dp=1024,tp=1025", "1,049,600 devices; the limit is 1,048,576"),
         ("", "is not NAME=SIZE"),
         ("first:", "is not NAME=SIZE"),
-        (":dp=2", "'' is no name"),
-        ("a b:dp=2", "'a b' is no name"),
+        (":dp=2", "'' is not a valid name"),
+        ("a b:dp=2", "'a b' is not a valid name"),
     ],
 )
 def test_bad_meshes_are_refused(text: str, message: str) -> None:

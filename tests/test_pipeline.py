@@ -42,9 +42,9 @@ def _twice(graph: Graph) -> Graph:
 
 
 BREAKS: dict[str, tuple[Break, str]] = {
-    "dropped": (_without_first, "which nothing makes"),
-    "backwards": (_backwards, "which nothing makes before it"),
-    "twice": (_twice, "is made a second time"),
+    "dropped": (_without_first, "which is not defined before it"),
+    "backwards": (_backwards, "which is not defined before it"),
+    "twice": (_twice, "is defined twice"),
 }
 
 

@@ -1,4 +1,4 @@
-"""Proof that the lowered steps of all ranks fit together: NCCL waits for ever, or worse, where they do not."""
+"""Proof that the lowered steps of all ranks match: otherwise NCCL hangs, or corrupts data."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ Sizes = dict[tuple[int, int], list[tuple[str, int]]]  # of sender and receiver: 
 
 
 def check_lowered(lowered: Sequence[Lowered], mesh: Mesh, first_rank: int = 0) -> list[str]:
-    """What is wrong with the steps of one collective on all ranks of a mesh, by rank; empty where nothing is.
+    """The faults in the steps of one collective on all ranks of a mesh, by rank; empty if there are none.
 
-    Shown are that all ranks have the same scratch; that the communicating steps are of one kind in one order; that calls of
-    NCCL say the same on all members of a communicator, over contiguous memory of the right length; that what one rank sends to
+    Proves that all ranks have the same scratch; that the communicating steps are of one kind in one order; that calls of
+    NCCL agree on all members of a communicator, over contiguous memory of the right length; that what one rank sends to
     another is what that one expects, in order, within a group of the communicator; and that scratch is large enough.
     """
     sequences = [[s for s in each.steps if isinstance(s, (Group, Messages))] for each in lowered]
@@ -31,7 +31,7 @@ def check_lowered(lowered: Sequence[Lowered], mesh: Mesh, first_rank: int = 0) -
 
 
 def check_between(senders: Sequence[Lowered], receivers: Sequence[Lowered], first: tuple[int, int]) -> list[str]:
-    """What is wrong with the two sides of a transfer between meshes, whose first devices have these world ranks."""
+    """The faults in the two sides of a transfer between meshes, whose first devices have these world ranks."""
     sides: list[tuple[Sizes, Sizes]] = []
     for lowered, start in zip((senders, receivers), first, strict=True):
         steps = {start + rank: step for rank, each in enumerate(lowered) for step in _messages(each.steps)}
@@ -53,12 +53,12 @@ def _call_faults(calls: Sequence[Group], mesh: Mesh) -> Iterator[str]:
     first = calls[0]
     members = mesh.group_size(first.axes)
     if not 0 <= first.root < members:
-        yield f"root {first.root} is none of {members} members"
+        yield f"root {first.root} is outside a group of {members} members"
     for rank, call in enumerate(calls):
         if not (call.source.is_contiguous and call.target.is_contiguous):
-            yield f"rank {rank} gives NCCL memory that is not contiguous"
+            yield f"rank {rank} passes non-contiguous memory to NCCL"
         if (call.source.nbytes, call.target.nbytes) != _call_bytes(call, members):
-            yield f"rank {rank} gives {call.kind} of {call.count} {call.dtype} {call.source} and {call.target}"
+            yield f"rank {rank} passes {call.source} and {call.target} to {call.kind} of {call.count} {call.dtype}"
 
 
 def _call_bytes(call: Group, members: int) -> tuple[int, int]:
@@ -81,11 +81,11 @@ def _pair_faults(steps: Sequence[Messages], mesh: Mesh, first_rank: int) -> Iter
     group = {first_rank + r: number for number, ranks in enumerate(mesh.groups(steps[0].axes)) for r in ranks}
     for sender, receiver in sent:
         if sender == receiver or group.get(sender) != group.get(receiver):
-            yield f"rank {sender} sends to rank {receiver}, which is not another one of its communicator"
+            yield f"rank {sender} sends to rank {receiver}, which is not another rank of its communicator"
 
 
 def _by_pair(steps: Mapping[int, Messages]) -> tuple[Sizes, Sizes]:
-    """What is sent and what is expected, for each sender and receiver."""
+    """The sent and the expected messages, for each sender and receiver."""
     sent: Sizes = defaultdict(list)
     received: Sizes = defaultdict(list)
     for rank, step in steps.items():
@@ -103,7 +103,7 @@ def _unequal(sent: Sizes, received: Sizes) -> Iterator[str]:
 
 
 def _memory_faults(rank: int, lowered: Lowered) -> Iterator[str]:
-    """Boxes that lie outside of scratch, copies between boxes that differ, operands that are written."""
+    """Boxes outside of scratch, copies between boxes of different shapes, writes to operands."""
     for step in lowered.steps:
         read, written = read_and_written(step)
         for box in (*read, *written):
@@ -112,6 +112,6 @@ def _memory_faults(rank: int, lowered: Lowered) -> Iterator[str]:
         if any(box.buffer.kind == "operand" for box in written):
             yield f"rank {rank} writes its operand"
         if isinstance(step, Messages) and not all(box.is_contiguous for box in (*read, *written)):
-            yield f"rank {rank} sends or receives memory that is not contiguous"
+            yield f"rank {rank} sends or receives non-contiguous memory"
         if isinstance(step, (Copy, Reduce)) and any(box.shape != step.target.shape for box in read):
             yield f"rank {rank} copies or reduces boxes of different shapes"

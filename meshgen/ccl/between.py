@@ -1,7 +1,7 @@
-"""Moving a tensor from a sharding on one mesh to a sharding on another, whose devices are other ones.
+"""Moving a tensor from a sharding on one mesh to a sharding on another mesh with disjoint devices.
 
 Every receiving device gets each row that it needs once; devices of the sending mesh that hold the same rows share
-the work. Both sides read the same messages off the two shardings, so nothing but these is agreed on.
+the work. Both sides derive the same messages from the two shardings, so no negotiation is needed.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from meshgen.spec import Sharding
 
 @dataclass(frozen=True)
 class Ends:
-    """A tensor of global `shape`, and how it lies on either side."""
+    """A tensor of global `shape`, and its shardings on both sides."""
 
     shape: tuple[int, ...]
     source: Sharding
@@ -40,7 +40,7 @@ class Ends:
         return Ends(tuple(attrs["shape"]), attrs["source"], meshes[0], attrs["target"], meshes[1])
 
     def faults(self) -> list[str]:
-        """All that is wrong with the two shardings."""
+        """The faults of the two shardings."""
         sides = ((self.source, self.sender), (self.target, self.receiver))
         found = [f"@{mesh.name}: {d.message}" for each, mesh in sides for d in each.faults(self.shape, mesh)]
         if self.source.partial or self.target.partial:
@@ -78,7 +78,7 @@ def seconds_of_bytes(moved: int) -> float:
 
 @lru_cache(maxsize=256)
 def messages(ends: Ends) -> tuple[Message, ...]:
-    """Who sends which part of the tensor to whom; devices are numbered within their own mesh."""
+    """The messages: source, target and part of the tensor; devices are numbered within their own mesh."""
     source = replace(ends.source, halo=())
     holders: dict[tuple[int, ...], list[int]] = {}
     for rank in range(ends.sender.size):
@@ -104,7 +104,7 @@ def deliver(ends: Ends, sent: Sequence[Array], dtype: str) -> list[Array]:
 
 
 class Post:
-    """Values on their way between meshes, by the number of their channel: whole ones, or in messages of ranks.
+    """Values in flight between meshes, by channel: whole ones, or in messages of ranks.
 
     Attributes:
         wires: the messages.
@@ -129,7 +129,7 @@ class Post:
         self._sent.add(channel)
 
     def send(self, node: Node, shards: Sequence[Array], ranks: int) -> list[Array]:
-        """Put a value on its way; the result says that it is sent."""
+        """Send a value; the result is the token of the send."""
         self._letters[node.attrs["channel"]] = [np.array(shard) for shard in shards]
         return [np.zeros((), np.bool_)] * ranks
 

@@ -1,4 +1,4 @@
-"""What carries frames of bytes between the processes of a program: `sockets.py` or `mpi.py`."""
+"""The transport of byte frames between the processes of a program: `sockets.py` or `mpi.py`."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ Frame: TypeAlias = bytes | bytearray
 
 
 class Channel(Protocol):
-    """One process's end. What it sends to another one arrives in that order.
+    """One process's end. Frames to another process arrive in the order of sending.
 
     Attributes:
         rank, size: of this process, and how many there are.
-        lost: peers that nothing can be sent to or comes from any more, and why.
+        lost: disconnected peers, each with the reason.
     """
 
     rank: int
@@ -25,13 +25,13 @@ class Channel(Protocol):
         ...
 
     def poll(self, seconds: float) -> Sequence[tuple[int, Frame]]:
-        """Frames that have arrived and who sent them; waits for something to happen, but no longer than that."""
+        """Frames that have arrived, with their senders; waits at most this long for one."""
         ...
 
     def unsent(self) -> list[int]:
-        """Peers for whom frames have not left yet."""
+        """Peers with unsent frames."""
         ...
 
     def close(self, *, is_clean: bool) -> None:
-        """Give everything up. `is_clean`: all processes are alive and do so, with nothing under way."""
+        """Close the connections. `is_clean`: all processes are alive and close too, with nothing in flight."""
         ...

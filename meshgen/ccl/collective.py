@@ -1,4 +1,4 @@
-"""A collective as the devices of a mesh run it: op, attributes and local types, and what is read off them again and again."""
+"""A collective as the devices of a mesh run it: op, attributes and local types, with cached derived properties."""
 
 from __future__ import annotations
 
@@ -94,7 +94,7 @@ class Collective:
 
 
 def group_of(mesh: Mesh, rank: int, axes: Sequence[str]) -> list[int]:
-    """The devices that differ from `rank` along `axes` only, in the order that these induce."""
+    """The devices that differ from `rank` along `axes` only, in the order induced by the axes."""
     found = [rank - sum(mesh.coordinate(rank, axis) * stride_of(mesh, axis) for axis in axes)]
     for axis in axes:
         step = stride_of(mesh, axis)
@@ -103,7 +103,7 @@ def group_of(mesh: Mesh, rank: int, axes: Sequence[str]) -> list[int]:
 
 
 def stride_of(mesh: Mesh, ref: str) -> int:
-    """How far the numbers of devices are apart that are neighbours along an axis or a part of one."""
+    """The distance between the numbers of adjacent devices along an axis or a part of one."""
     axis = mesh.axis(ref)
     below = math.prod(mesh.sizes[mesh.axes.index(axis) + 1 :])
     _, outer, size = split_ref(ref)
@@ -111,5 +111,5 @@ def stride_of(mesh: Mesh, ref: str) -> int:
 
 
 def leading(shape: Sequence[int], dim: int) -> int:
-    """How many runs of elements the rows of a dim consist of: the product of the sizes before it."""
+    """The number of contiguous runs that the rows of a dim consist of: the product of the sizes before it."""
     return math.prod(shape[:dim])

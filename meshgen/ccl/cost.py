@@ -1,9 +1,9 @@
-"""What a collective costs: bytes per device on a ring, and seconds from the links of its mesh axes.
+"""The cost of a collective: bytes per device on a ring, and seconds from the links of its mesh axes.
 
 all_reduce moves 2 (n-1)/n times its bytes, all_gather and reduce_scatter (n-1)/n of the full value, all_to_all
 (n-1)/n of the local one; permute, retile and halo exchange the larger of the bytes sent and received, either side of a transfer between
-meshes what it sends or receives. Tiles
-that are padded travel padded, so "full" is n times the tile.
+meshes the bytes that it sends or receives. Tiles
+are sent with their padding, so "full" is n times the tile.
 """
 
 from __future__ import annotations
@@ -138,12 +138,12 @@ def _link(mesh: Mesh, axes: tuple[str, ...]) -> tuple[float, float]:
 def _transfer_links(
     source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh
 ) -> tuple[tuple[str, ...], int]:
-    """Axes along which a transfer moves data, and how many tiles a device takes from, its own included."""
+    """Axes along which a transfer moves data, and the number of source tiles of a device, its own included."""
     return moving_axes(source, target, shape, mesh), exchange(source, target, shape, mesh).peers
 
 
 def transfer_of(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> Exchange:
-    """What a permute, retile or halo exchange moves."""
+    """The data that a permute, retile or halo exchange moves."""
     source, target = transfer_ends(op, attrs)
     return exchange(source, target, tuple(attrs["shape"]), mesh)
 
@@ -171,7 +171,7 @@ def link_axes(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> tuple[str, ...]:
 
 
 def moving_axes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> tuple[str, ...]:
-    """Axes along which a transfer moves data: those that split a dim alike, major-most, stay out of it."""
+    """Axes along which a transfer moves data: all but the major-most ones that split a dim alike on both sides."""
     source, target, shape = with_summand_dim(source, target, shape, mesh)
     moved: list[str] = []
     for dim, size in enumerate(shape):
@@ -179,18 +179,18 @@ def moving_axes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh
         same = _kept_prefix(left, right, size, mesh)
         if _is_plain(source, dim) and _is_plain(target, dim):
             left, right = left[same:], right[same:]
-        elif _rows(source, dim) == _rows(target, dim) and left == right:
+        elif _halo_and_offsets(source, dim) == _halo_and_offsets(target, dim) and left == right:
             continue
         moved += [*left, *right]
     return tuple(sorted(dict.fromkeys(moved), key=mesh.order))
 
 
 def _is_plain(sharding: Sharding, dim: int) -> bool:
-    before, offsets = _rows(sharding, dim)
+    before, offsets = _halo_and_offsets(sharding, dim)
     return not any(before) and not offsets
 
 
-def _rows(sharding: Sharding, dim: int) -> tuple[tuple[int, int], tuple[int, ...]]:
+def _halo_and_offsets(sharding: Sharding, dim: int) -> tuple[tuple[int, int], tuple[int, ...]]:
     """Halo and offsets of a dim."""
     return (sharding.halo or ((0, 0),) * sharding.rank)[dim], (sharding.offsets or ((),) * sharding.rank)[dim]
 

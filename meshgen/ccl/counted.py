@@ -1,7 +1,7 @@
-"""Rows and elements of a message that depend on which device holds what: counted for given sizes, and said in closed form.
+"""Rows and elements of messages that depend on the ownership of rows: counted for given sizes, and in closed form.
 
-A closed form is used as text only where it is what is counted on the mesh of the plan, and on the small meshes (of two
-devices and more along each axis) over which the sizes split evenly. Elsewhere the text names what is counted.
+A closed form is used as text only where it equals the count on the mesh of the plan, and on the small meshes (of two
+devices and more along each axis) over which the sizes split evenly. Elsewhere the text names the counted quantity.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from meshgen.spec import Sharding
 
 Names = Mapping[str, int]  # numbers of devices, open sizes and trips, by name
 ONE = Expr.of(1)
-_TRIED = (2, 3, 4, 8)  # numbers of devices on which a closed form is compared with what is counted
+_TRIED = (2, 3, 4, 8)  # numbers of devices on which a closed form is compared with the count
 _TRIED_AXES = 3  # of more, only the mesh of the plan is: four numbers for each would be too many meshes
 
 
@@ -47,7 +47,7 @@ def meshes_to_try(names: Names, axes: Sequence[str]) -> Iterator[Names]:
 
 @dataclass(frozen=True)
 class Fetched:
-    """Rows that the busiest device of a group sends or receives, of which device i wants some from i step + base on."""
+    """Rows that the busiest device of a group sends or receives, where device i needs rows from i step + base on."""
 
     group: Expr
     # Of each fetch in the message: tile, base, step, rows and limit. Tiles that were written for one mesh are numbers.
@@ -57,7 +57,7 @@ class Fetched:
 
     @staticmethod
     def of(attrs: Mapping[str, Any], tile: int, rows: int, count: int) -> Fetched:
-        """What a `fetch_rows` fetches. Args: rows of the dim in operand and result, devices of a group."""
+        """The count of a `fetch_rows`. Args: rows of the dim in operand and result, devices of a group."""
         fetches = [part.fetch for part in parts_of(attrs, tile, rows, count)]
         numbers = tuple(tuple(map(Expr.of, (f.tile, f.base, f.step, f.rows, f.limit))) for f in fetches)
         return Fetched(devices(attrs["axes"]), numbers, fetches[0].wrap, fetches[0].divisor)
@@ -73,7 +73,7 @@ class Fetched:
         return rows_moved(fetches)
 
     def form(self, names: Names) -> str:
-        """A closed form where it is what is counted, else what is counted."""
+        """A closed form if it equals the count, else the name of the count."""
         closed = self._closed(names)
         if closed is not None and all(
             closed.at(self.group.at(tried)) == self.at(tried) for tried in self._tried(names)
@@ -108,7 +108,7 @@ class Fetched:
 
 @dataclass(frozen=True)
 class _Ends:
-    """So many rows from the tile before, so many from the one behind: of two devices each has one neighbour."""
+    """Rows from the tile before and from the one after: of two devices each has one neighbour."""
 
     before: int
     after: int
@@ -148,7 +148,7 @@ class Moved:
         return exchange(self.source, self.target, tuple(size.at(names) for size in self.shape), mesh).elements
 
     def form(self, names: Names) -> Expr | str:
-        """A closed form where one is what is counted, else what is counted."""
+        """A closed form if one equals the count, else the name of the count."""
         for form in self._forms():
             if all(form.at(tried) == self.at(tried) for tried in self._tried(names)):
                 return form
@@ -167,7 +167,7 @@ class Moved:
                 yield other
 
     def _forms(self) -> Iterator[Expr]:
-        """What may be moved: a tile of either side, without what both have in common."""
+        """Candidate closed forms: a tile of either side, without the overlap of both."""
         ends = (self.source, self.target)
         if any(end.halo or any(end.offsets) for end in ends) or any(":" in a for e in ends for a in e.split_axes):
             return

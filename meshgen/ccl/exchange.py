@@ -1,9 +1,9 @@
-"""What devices must send and receive to go from one sharding of a tensor to another.
+"""The elements that devices must send and receive to go from one sharding of a tensor to another.
 
-Every device fetches what it misses under the target from the holders under the source; devices that hold the
+Every device fetches the elements that it lacks under the target from the holders under the source; devices that hold the
 same part share the load. One row of NumPy arrays per device of the sub-mesh whose axes split the value under
-either sharding, so the cost does not depend on the rest of the mesh. Dims are independent of each other, and what
-is known of one is kept: a search asks for the same dims again and again.
+either sharding, so the cost does not depend on the rest of the mesh. Dims are independent of each other, and
+results are cached per dim: a search needs the same dims repeatedly.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Halo, Sharding
 
 Numbers = NDArray[np.int64]
-Rows = tuple[Numbers, Numbers]  # first row and the one behind the last, of every tile or on every device
+Rows = tuple[Numbers, Numbers]  # [start, stop) of every tile or on every device
 _NO_HALO = (0, 0)
 
 
 @dataclass(frozen=True)
 class Exchange:
-    """The most that one device receives and sends, in elements, and from how many others it receives."""
+    """The maximum over devices of elements received and sent, and of the number of sources."""
 
     received: int
     sent: int
@@ -39,7 +39,7 @@ class Exchange:
 
 
 class Split(NamedTuple):
-    """How one dim of a tensor is split."""
+    """The split of one dim of a tensor."""
 
     size: int
     axes: tuple[str, ...]
@@ -52,7 +52,7 @@ class Split(NamedTuple):
 
 
 def splits_of(sharding: Sharding, shape: Sequence[int]) -> list[Split]:
-    """How each dim is split."""
+    """The split of each dim."""
     if not sharding.halo and not sharding.offsets:
         return [Split(size, axes) for size, axes in zip(shape, sharding.dims, strict=True)]
     halo = sharding.halo or (_NO_HALO,) * sharding.rank
@@ -63,7 +63,7 @@ def splits_of(sharding: Sharding, shape: Sequence[int]) -> list[Split]:
 def summand_axes(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[tuple[str, ...], tuple[str, ...]] | None:
     """The partial axes of both ends between which a transfer moves the summands, one to one; those of both come first.
 
-    None where it cannot: summands of several kinds stay where they are, and their number stays the same. Axes of one device
+    None if it cannot: summands of several kinds stay in place, and their number must not change. Axes of one device
     have nothing to move.
     """
     if source.partial == target.partial:
@@ -112,7 +112,7 @@ def exchange(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: M
 
 
 def received_elements(grid: Grid, held: Sequence[Split], wanted: Sequence[Split]) -> int:
-    """The most that one device misses: `Exchange.received`, over a grid that has all axes of both shardings."""
+    """The most elements that one device lacks: `Exchange.received`, over a grid of all axes of both shardings."""
     return int((grid.volume(wanted) - grid.overlap(wanted, held)).max())
 
 
@@ -123,7 +123,7 @@ def grid_of(mesh: Mesh, refs: Sequence[str]) -> Grid:
     return (_small_grid if is_small else _large_grid)(mesh, used)
 
 
-# What is kept of grids: of so many, of each so many tables, with so many numbers in all.
+# Bounds of the cache: grids, tables per grid, numbers in all.
 _KEPT, _KEPT_NUMBERS = 4096, 1 << 22
 _SMALL, _SMALL_GRIDS, _LARGE_GRIDS = 1 << 14, 64, 4
 
@@ -175,7 +175,7 @@ class Grid:
         return found
 
     def _digits(self, refs: tuple[str, ...]) -> list[list[int]]:
-        """What the coordinates along `refs` are of a device's number: distances and sizes; neighbouring digits are one."""
+        """The mixed-radix digits of a device's number for `refs`: strides and sizes; adjacent digits are merged."""
         found: list[list[int]] = []
         for ref in refs:
             name, pre, size = split_ref(ref)
@@ -211,7 +211,7 @@ class Grid:
         return found
 
     def common(self, wanted: Split, held: Split) -> Numbers:
-        """How many rows each device has of those that it wants."""
+        """Rows that each device both holds and needs."""
         found = self._tables.get((wanted, held))
         if found is None:
             (start, stop), (first, last) = self.rows(wanted), self.rows(held)
@@ -220,7 +220,7 @@ class Grid:
         return found
 
     def overlap(self, wanted: Sequence[Split], held: Sequence[Split]) -> Numbers:
-        """How many elements each device has of those that it wants."""
+        """Elements that each device both holds and needs."""
         total: Numbers = _ONE
         for dim in zip(wanted, held, strict=True):
             total = total * self.common(*dim)
@@ -242,7 +242,7 @@ class Grid:
         return found
 
     def coverage(self, wanted: Split, held: Split) -> Numbers:
-        """Per tile held of a dim: the rows that wanted tiles have in common with it, summed over wanted tiles."""
+        """Per source tile of a dim: its overlap with each target tile, in rows, summed over target tiles."""
         starts, stops = self.tiles(held)
         if wanted.halo == _NO_HALO:
             return stops - starts
@@ -256,10 +256,10 @@ class Grid:
         )
 
     def demand(self, wanted: Sequence[Split], held: Sequence[Split]) -> Numbers:
-        """Per tile held: its elements, times how often the wanted tiles hold them."""
+        """Per source tile: its elements, times the number of target tiles that contain them."""
         halo = tuple(
             split if split.halo != _NO_HALO else None for split in wanted
-        )  # without one no more than the size matters
+        )  # without a split only the size matters
         key = (halo, tuple(held))
         found = self._tables.get(key)
         if found is None:
@@ -274,10 +274,10 @@ _ONE: Numbers = np.ones(1, np.int64)
 
 
 def _sent(grid: Grid, held: Sequence[Split], wanted: Sequence[Split], source: Sharding, own: Numbers) -> int:
-    """The most that a holder sends when the holders of a tile share what the others miss of it.
+    """The most that a holder sends when the holders of a tile share the requests of the others.
 
     Args:
-        own: per device the elements that it wants of its own tile.
+        own: per device the elements that it needs of its own tile.
     """
     mesh = grid.mesh
     # Partial axes of which another part splits: their coordinates vary within the grid.

@@ -1,6 +1,6 @@
-"""Which rows devices fetch from each other when a tile of a result needs other rows than the tile of its operand has.
+"""Rows that devices fetch from each other when a tile of a result needs other rows than the tile of its operand has.
 
-Device i of a group holds rows [i tile, (i + 1) tile) of a dim and wants `rows` of them from (i step + base) / divisor,
+Device i of a group holds rows [i tile, (i + 1) tile) of a dim and needs `rows` of them from (i step + base) / divisor,
 rounded up, on; rows below 0 or from `limit` on do not exist and are padding, or with `wrap` are counted modulo `limit`.
 Halo exchange of a convolution, shifted and cut slices, padding and joining along a split dim are all of this form.
 Several such fetches may share one message.
@@ -17,7 +17,7 @@ import numpy as np
 from meshgen.ccl.exchange import Numbers, below_bounds
 from meshgen.ir.graph import FETCH_NUMBERS
 
-_FAR = 2.0**62  # rows: further away than any tensor is long
+_FAR = 2.0**62  # rows: beyond the end of any tensor
 
 
 @dataclass(frozen=True)
@@ -34,17 +34,17 @@ class RowFetch:
     divisor: int = 1
 
     def start(self, index: int) -> int:
-        """The first row that a device wants, also where it does not exist."""
+        """The first row that a device needs, also where it does not exist."""
         return -(-(index * self.step + self.base) // self.divisor)
 
     def reduced(self) -> RowFetch:
-        """The same without a divisor, where every device begins at a row."""
+        """The same without a divisor, if the start of every device is divisible."""
         if self.step % self.divisor:
             return self
         return replace(self, base=self.start(0), step=self.step // self.divisor, divisor=1)
 
     def wanted(self, index: int) -> list[tuple[int, int]]:
-        """The existing rows that a device wants, as ranges [start, stop)."""
+        """The existing rows that a device needs, as ranges [start, stop)."""
         start = self.start(index)
         if not self.wrap:
             return [(max(0, start), min(self.limit, start + self.rows))]
@@ -54,7 +54,7 @@ class RowFetch:
         return [(first, first + head), (0, rows - head)]
 
     def ranges(self) -> tuple[Numbers, Numbers]:
-        """What `wanted` says of all devices: starts and stops, `[device, range]`."""
+        """`wanted` of all devices: starts and stops, `[device, range]`."""
         index = np.arange(self.count, dtype=np.int64)
         if not self.wrap:
             is_far = np.abs(index * float(self.step) + self.base) > _FAR
@@ -77,7 +77,7 @@ class RowFetch:
         return index * self.tile, (index + 1) * self.tile
 
     def is_identity(self) -> bool:
-        """Whether every device wants the rows that it holds."""
+        """Whether every device needs exactly the rows that it holds."""
         return (
             self.rows == self.tile
             and not self.wrap
@@ -85,11 +85,11 @@ class RowFetch:
         )
 
     def has_padding(self) -> bool:
-        """Whether some device wants rows that do not exist."""
+        """Whether some device needs rows that do not exist."""
         return any(sum(stop - start for start, stop in self.wanted(i)) < self.rows for i in range(self.count))
 
     def kept(self) -> Numbers:
-        """Rows that each device wants and has itself."""
+        """Rows that each device needs and holds itself."""
         starts, stops = self.ranges()
         tiles = np.arange(self.count + 1, dtype=np.int64) * self.tile
         own = np.minimum(stops, tiles[1:, None]) - np.maximum(starts, tiles[:-1, None])
@@ -107,7 +107,7 @@ class RowFetch:
         return (stops - starts).sum(axis=1) - own, np.diff(below) - own
 
     def most_sent(self) -> int:
-        """A bound on the rows that a device sends: no row is wanted by more devices than begin within the rows of one."""
+        """A bound on the rows that a device sends: a row is needed by no more devices than start within the rows of one."""
         wanted_by = self.count if not self.step else min(self.count, self.rows * self.divisor // abs(self.step) + 3)
         return self.tile * wanted_by
 
@@ -130,7 +130,7 @@ def most_rows(fetches: Sequence[RowFetch]) -> tuple[int, int]:
 
 
 def most_kept(fetches: Sequence[RowFetch]) -> int:
-    """The most rows that a device of the group wants of itself in all the fetches."""
+    """The most rows of its own that a device of the group needs in all the fetches."""
     return int(np.max(sum(fetch.kept() for fetch in fetches))) if fetches else 0
 
 
@@ -148,7 +148,7 @@ class Part:
 
 
 def parts_of(attrs: Mapping[str, Any], tile: int, rows: int, count: int) -> list[Part]:
-    """What a `fetch_rows` fetches, in the order of the result's rows.
+    """The fetches of a `fetch_rows`, in the order of the result's rows.
 
     Args:
         tile, rows: of the dim in the operand and in the result.

@@ -1,4 +1,4 @@
-"""The buffers of a collective on one rank as bytes on the host, and the steps that a device does in them with NumPy."""
+"""The buffers of a collective on one rank as bytes on the host, and its local steps in NumPy."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Bytes = np.ndarray[Any, np.dtype[np.uint8]]  # one dim, contiguous
 
 
 class HostBuffers:
-    """Operands, results and scratch of one collective. A step that leaves its buffer is refused by NumPy."""
+    """Operands, results and scratch of one collective. NumPy refuses accesses outside of a buffer."""
 
     def __init__(self, buffers: Mapping[BufferRef, Bytes]) -> None:
         self._buffers = buffers
@@ -28,7 +28,7 @@ class HostBuffers:
 
     def bytes_of(self, box: Box) -> Bytes:
         """The bytes of a contiguous box, as a view."""
-        assert box.is_contiguous, "networks move contiguous memory"
+        assert box.is_contiguous, "transports move contiguous memory only"
         return np.ndarray((box.nbytes,), np.uint8, self._buffers[box.buffer], box.byte_offset)
 
     def copy(self, step: Copy) -> None:

@@ -17,7 +17,7 @@ from meshgen.mesh import Mesh
 
 @dataclass(frozen=True)
 class Pending:
-    """What a rank is about to do on the network, in the buffers of one of its collectives; `label` is for messages."""
+    """The next communication of a rank, in the buffers of one of its collectives; `label` is for messages."""
 
     launch: Launch
     memory: HostBuffers
@@ -32,7 +32,7 @@ def run_lowered(
     Args:
         first_rank: world rank of the mesh's first device.
     Raises:
-        RuntimeFailure: MG0604, ranks wait for each other for ever.
+        RuntimeFailure: MG0604, ranks deadlock.
     """
     running = [launches(each, memory) for each, memory in zip(lowered, buffers, strict=True)]
     while any(now := [next(each, None) for each in running]):
@@ -41,7 +41,7 @@ def run_lowered(
 
 
 def communicate(now: Sequence[Pending | None], mesh: Mesh, wires: Wires, first_rank: int = 0) -> None:
-    """What all ranks of a mesh are about to do, by rank; None: nothing. As `run_lowered`."""
+    """Run the next communication of all ranks of a mesh, by rank; None: nothing. As `run_lowered`."""
     planned, buffers = [each and each.launch for each in now], [each.memory for each in now if each]
     messages = [launch for launch in planned if isinstance(launch, Messages)]
     if len(messages) == len(now):
@@ -53,7 +53,7 @@ def communicate(now: Sequence[Pending | None], mesh: Mesh, wires: Wires, first_r
 
 
 def _agreed(now: Sequence[Launch | None]) -> list[tuple[Group, ...]]:
-    """The calls of NCCL at which all ranks are. Raises RuntimeFailure MG0604 where they are at different ones and would wait for ever."""
+    """The NCCL calls at which all ranks are. Raises RuntimeFailure MG0604 if they differ, which would deadlock."""
     calls = [launch for launch in now if isinstance(launch, tuple)]
     said = {tuple((c.kind, c.reduction, c.dtype, c.count, c.axes, c.root) for c in each) for each in calls}
     if len(calls) < len(now) or len(said) > 1:
@@ -62,7 +62,7 @@ def _agreed(now: Sequence[Launch | None]) -> list[tuple[Group, ...]]:
 
 
 def _run_group(steps: Sequence[Group], buffers: Sequence[HostBuffers]) -> None:
-    """One call on the members of a group; what each gets is known before anything is written."""
+    """One call on the members of a group; all results are computed before any is written."""
     parts = [memory.bytes_of(step.source) for step, memory in zip(steps, buffers, strict=True)]
     found = group_results(steps[0], parts)
     for step, memory, content in zip(steps, buffers, found, strict=True):
@@ -71,7 +71,7 @@ def _run_group(steps: Sequence[Group], buffers: Sequence[HostBuffers]) -> None:
 
 
 def group_results(step: Group, parts: Sequence[Bytes]) -> list[Bytes | None]:
-    """The bytes that each member of a group gets, from the operands of all; None where it gets nothing."""
+    """The result bytes of each member of a group, from the operands of all; None if it has no result."""
     count = len(parts)
     match step.kind:
         case "broadcast":

@@ -1,12 +1,12 @@
-"""Collectives lowered to what one rank does: calls of NCCL and messages over contiguous memory, and copies around them.
+"""Lowering of collectives to the steps of one rank: NCCL calls and messages over contiguous memory, and copies around them.
 
     reduce_scatter of f32[2,4] along dim 1 over two devices
         Copy(operand[:, 0:2], operand[:, 2:4] -> scratch[2,2,2]), Group(reduce_scatter, scratch -> result)
 
-A call of NCCL goes straight from operand to result where both are contiguous in it. Else messages are compared with a call and
+An NCCL call goes directly from operand to result where both are contiguous in it. Else messages are compared with a call and
 copies by the local bytes: an all_to_all sends each block by itself, an all_gather of tiles that are not one after the other is
-unpacked from scratch. What each operand of a group call is lowered to follows one after the other: calls of NCCL that so become
-neighbours are one launch.
+unpacked from scratch. The steps of the operands of a group call are concatenated: adjacent NCCL calls
+are one launch.
 """
 
 from __future__ import annotations
@@ -41,13 +41,13 @@ _LOWERINGS: dict[str, Callable[[Collective, int], list[Step]]] = {
 
 
 def lower(collective: Collective, rank: int) -> Lowered:
-    """What the device `rank` of the collective's mesh does.
+    """The steps of device `rank` of the collective's mesh.
 
-    The collective must be a sound one (`structure_faults`). The result of a device for which it defines nothing is not
+    The collective must be sound (`structure_faults`). An undefined result of a device is not
     written; padding in others may be.
     """
     found: list[Step] = []
-    start = 0  # in scratch: what is launched together must not share any
+    start = 0  # in scratch: steps launched together must not share any
     for number, call in enumerate(collective.calls):
         found += [moved(step, number, start) for step in _LOWERINGS[call.op](call, rank)]
         start += aligned(packing(call).scratch_bytes)
@@ -59,7 +59,7 @@ def lower(collective: Collective, rank: int) -> Lowered:
 
 
 def _does_something(step: Step) -> bool:
-    """Whether it has elements; messages stay, because other ranks may have some there."""
+    """Whether a step has elements; messages stay, because other ranks may have some there."""
     match step:
         case Group():
             return step.count > 0

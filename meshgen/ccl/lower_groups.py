@@ -1,6 +1,6 @@
 """Lowering of collectives that NCCL has: reductions, all_gather, reduce_scatter and broadcast.
 
-What NCCL cannot reduce (`native_reduction`) is reduced by the devices themselves: each gets all summands of its part, in
+Reductions that NCCL lacks (`native_reduction`) are done by the devices themselves: each gets all summands of its part, in
 one exchange of messages, which moves the bytes that a ring would.
 """
 
@@ -20,7 +20,7 @@ _OF_BOOLEANS = {"sum": "max", "or": "max", "max": "max", "product": "min", "and"
 MOST_CALLS = (
     8  # of NCCL in one launch rather than a copy: our choice, each costs its ring's latency but none its own launch
 )
-BYTES = "ui8"  # as what elements travel that are not computed with
+BYTES = "ui8"  # the type of elements that are moved only
 
 
 class Native(NamedTuple):
@@ -32,7 +32,7 @@ class Native(NamedTuple):
 
 
 def native_reduction(kind: str, source: str, target: str) -> Native | None:
-    """How NCCL reduces elements of type `source` to `target`; None where it cannot, or would do it otherwise than it is meant."""
+    """NCCL's reduction of elements of type `source` to `target`; None if it has none with the same semantics."""
     if source != target:
         return None
     if source == "i1" and kind in _OF_BOOLEANS:  # a byte that is 0 or 1
@@ -45,7 +45,7 @@ def native_reduction(kind: str, source: str, target: str) -> Native | None:
 
 
 def native_of(collective: Collective) -> Native | None:
-    """How NCCL reduces the operand of a reduction to its result."""
+    """NCCL's reduction of the operand of a reduction to its result."""
     return native_reduction(collective.attrs["kind"], collective.operands[0].dtype, collective.results[0].dtype)
 
 
@@ -58,7 +58,7 @@ def all_reduce(collective: Collective, rank: int) -> list[Step]:
 
 
 def reduce_to(collective: Collective, rank: int) -> list[Step]:
-    """Only the root's result is written. What NCCL cannot reduce goes to the root, which reduces it."""
+    """Only the root's result is written. Reductions that NCCL lacks are done by the root."""
     root = collective.place("root")
     if collective.group_size == 1:
         return converted(collective, collective.operand, collective.result)
@@ -82,14 +82,14 @@ def _call(collective: Collective, native: Native, kind: GroupKind, root: int) ->
 
 
 def converted(collective: Collective, source: Box, target: Box) -> list[Step]:
-    """What the only device of a group has, in the result's element type."""
+    """The operand of the only device of a group, in the result's element type."""
     if source.dtype == target.dtype:
         return [Copy(source, target)]
     return [Reduce((source,), target, collective.attrs["kind"])]
 
 
 def _reduced_in_parts(collective: Collective, rank: int) -> list[Step]:
-    """Device i of the group reduces the i-th part of all operands, which then go to all of it."""
+    """Device i of the group reduces the i-th part of all operands, which are then gathered."""
     members, own = collective.members(rank), collective.index(rank)
     source, target = _flat(collective.operand), _flat(collective.result)
     length = -(-source.size // len(members))
@@ -115,23 +115,23 @@ def _flat(box: Box) -> Box:
 
 
 def is_plain_gather(collective: Collective, tiles: Box, joined: Box) -> bool:
-    """Whether the devices' tiles one after the other are the joined tensor, or each of a few parts of it."""
+    """Whether the concatenated bytes of the tiles are the gathered tensor, or each of a few parts of it."""
     dim = collective.attrs["dim"]
     is_whole = joined.shape[dim] == collective.group_size * tiles.shape[dim]
     return is_whole and leading(joined.shape, dim) <= MOST_CALLS
 
 
 def runs(box: Box, dim: int) -> list[Box]:
-    """The parts of a contiguous box in which the rows of a dim lie one after the other."""
+    """The parts of a contiguous box in which the rows of a dim are contiguous."""
     count = leading(box.shape, dim)
     length = box.size // count if count else 0
     return [box.flat(i * length, (i + 1) * length) for i in range(count)]
 
 
 def blocks(box: Box, dim: int, rows: int) -> list[tuple[int, Box]]:
-    """The box cut into blocks of so many rows of a dim, as boxes with the number of the block as one more dim in front.
+    """The box split into blocks of so many rows of a dim, as boxes with the block number as a new leading dim.
 
-    There are two boxes at most, each with the number of its first block: the whole blocks, and what is left.
+    At most two boxes, each with the number of its first block: the whole blocks, and the remainder.
     """
     count, rest = divmod(box.shape[dim], rows) if rows else (0, 0)
     found: list[tuple[int, Box]] = []
@@ -150,7 +150,7 @@ def block_copies(box: Box, dim: int, dense_blocks: Box) -> list[tuple[Box, Box]]
 
 
 def all_gather(collective: Collective, rank: int) -> list[Step]:
-    """Straight into the result where that is the tiles one after the other, or these but for the end; else by scratch."""
+    """Directly into the result where that is the concatenation of the tiles, possibly cut off at the end; else by scratch."""
     source, target, dim = collective.operand, collective.result, collective.attrs["dim"]
     count, rows = collective.group_size, source.shape[dim]
     if count == 1:
@@ -182,7 +182,7 @@ def _gathered_by_messages(collective: Collective, rank: int) -> list[Step]:
 
 
 def rows_of(index: int, tile: int, joined: Box, dim: int) -> Box:
-    """The rows of the tile of number `index` in the joined tensor; those behind its end are left out."""
+    """The rows of tile `index` in the gathered tensor, without those past its end."""
     return joined.rows(dim, *tile_rows(index, tile, joined.shape[dim]))
 
 
@@ -227,10 +227,10 @@ def _scattered_in_parts(collective: Collective, rank: int) -> list[Step]:
     if not tiles[own].size:
         return steps
     done = target.rows(dim, 0, tiles[own].shape[dim])
-    return [*steps, Reduce(_in_order(summands), done, collective.attrs["kind"])]
+    return [*steps, Reduce(_in_rank_order(summands), done, collective.attrs["kind"])]
 
 
-def _in_order(boxes: dict[int, Box]) -> tuple[Box, ...]:
+def _in_rank_order(boxes: dict[int, Box]) -> tuple[Box, ...]:
     return tuple(boxes[number] for number in sorted(boxes))
 
 

@@ -17,7 +17,7 @@ from meshgen.ccl.steps import Box, Fill, Group, Step
 
 @dataclass(frozen=True)
 class Blocks:
-    """What the devices of a group exchange in an all_to_all: rows of one dim (`split`), which are joined along another.
+    """The blocks of an all_to_all: rows of one dim (`split`), which are concatenated along another.
 
     Attributes:
         rows: of the split dim in a block; the last blocks may be short or empty.
@@ -44,18 +44,18 @@ class Blocks:
 
     @property
     def are_plain(self) -> bool:
-        """Whether all blocks are whole and lie one after the other in operand and result."""
+        """Whether all blocks are whole and contiguous in operand and result."""
         wholes = (self.operand.shape[self.split], self.result.shape[self.concat])
         leads = (leading(self.operand.shape, self.split), leading(self.result.shape, self.concat))
         return wholes == (self.count * self.rows, self.count * self.width) and leads == (1, 1)
 
     def sent(self, sender: int, receiver: int) -> Box:
-        """Where the block lies in the sender's operand."""
+        """The block in the sender's operand."""
         box = rows_of(receiver, self.rows, self.operand, self.split)
         return box.rows(self.concat, 0, min(self._kept(sender), box.shape[self.concat]))
 
     def received(self, sender: int, receiver: int) -> Box:
-        """Where the block lies in the receiver's result."""
+        """The block in the receiver's result."""
         start, stop = tile_rows(receiver, self.rows, self.operand.shape[self.split])
         box = rows_of(sender, self.width, self.result, self.concat)
         return box.rows(self.split, 0, min(stop - start, box.shape[self.split]))
@@ -82,7 +82,7 @@ def all_to_all(collective: Collective, rank: int) -> list[Step]:
 
 
 class FetchedRows(NamedTuple):
-    """Rows that a device gets from a holder: where they lie in the holder's operand, and in the result."""
+    """Rows that a device gets from a holder: their position in the holder's operand, and in the result."""
 
     receiver: int
     holder: int
@@ -107,7 +107,7 @@ def fetched_by(parts: Sequence[Part], index: int) -> Iterator[FetchedRows]:
 
 @lru_cache(maxsize=64)
 def _fetched(parts: tuple[Part, ...], count: int) -> tuple[list[list[FetchedRows]], list[list[FetchedRows]]]:
-    """What each device of a group gives, and what each gets."""
+    """The rows that each device of a group sends, and that each gets."""
     given: list[list[FetchedRows]] = [[] for _ in range(count)]
     got = [list(fetched_by(parts, index)) for index in range(count)]
     for rows in itertools.chain.from_iterable(got):
@@ -136,7 +136,7 @@ def fetch_rows(collective: Collective, rank: int) -> list[Step]:
 
 
 def gather_to(collective: Collective, rank: int) -> list[Step]:
-    """The root gets what all_gather gives."""
+    """The root gets the result of an all_gather."""
     operand, result, dim = collective.operand, collective.result, collective.attrs["dim"]
     members, own, root = collective.members(rank), collective.index(rank), collective.place("root")
     places = [rows_of(i, operand.shape[dim], result, dim) for i in range(len(members))]
@@ -151,7 +151,7 @@ def gather_to(collective: Collective, rank: int) -> list[Step]:
 
 
 def scatter_from(collective: Collective, rank: int) -> list[Step]:
-    """Every device gets its tile of what the root has."""
+    """Every device gets its tile of the root's operand."""
     operand, result, dim = collective.operand, collective.result, collective.attrs["dim"]
     members, own, root = collective.members(rank), collective.index(rank), collective.place("root")
     tiles = [rows_of(i, result.shape[dim], operand, dim) for i in range(len(members))]
@@ -179,7 +179,7 @@ def shift(collective: Collective, rank: int) -> list[Step]:
 
 
 def permute_pairs(collective: Collective, rank: int) -> list[Step]:
-    """From each source to its target; who is no target gets zeros."""
+    """From each source to its target; devices that are not a target get zeros."""
     me = collective.members(rank, ())[0]
     first = me - rank
     pairs = [(first + source, first + target) for source, target in collective.attrs["pairs"]]
@@ -190,7 +190,7 @@ def permute_pairs(collective: Collective, rank: int) -> list[Step]:
 def _sent_whole(
     collective: Collective, me: int, pairs: list[tuple[int, int]], axes: tuple[str, ...] | None = None
 ) -> PointToPoint:
-    """The operand as it is from source to target, for pairs of world ranks."""
+    """The whole operand from source to target, for pairs of world ranks."""
     operand, result = collective.operand, collective.result
     return PointToPoint(
         collective.axes if axes is None else axes,
@@ -201,12 +201,12 @@ def _sent_whole(
 
 
 def send(collective: Collective, rank: int) -> list[Step]:
-    """The value as it is: it goes when it is received, so that neither side waits for the other within other collectives."""
+    """The operand unchanged: it is sent when it is received, so that neither side waits inside of other collectives."""
     return copies([(collective.operand, collective.result)]) if collective.results else []
 
 
 def recv(collective: Collective, rank: int) -> list[Step]:
-    """From the sender's operand, which is what was sent, to the one receiver."""
+    """From the sender's operand, the sent value, to the one receiver."""
     members, own = collective.members(rank), collective.index(rank)
     source, destination = collective.place("source", 0), collective.place("destination")
     return _sent_whole(collective, members[own], [(members[source], members[destination])]).steps()

@@ -37,7 +37,7 @@ def transfer(collective: Collective, rank: int) -> list[Step]:
 
 
 def transfer_send(collective: Collective, rank: int) -> list[Step]:
-    """The sending side of a transfer to another mesh, and the turn of the next one."""
+    """The sending side of a transfer to another mesh, and its order token."""
     ends = between.Ends.of(collective.op, collective.attrs, collective.mesh)
     buffer = _Buffer(collective.operand, ends.source, ends.shape, ends.sender, rank)
     first = collective.first_rank.get(ends.receiver.name, 0)
@@ -49,7 +49,7 @@ def transfer_send(collective: Collective, rank: int) -> list[Step]:
 
 
 def transfer_recv(collective: Collective, rank: int) -> list[Step]:
-    """The receiving side of a transfer from another mesh, and the turn of the next one."""
+    """The receiving side of a transfer from another mesh, and its order token."""
     ends = between.Ends.of(collective.op, collective.attrs, collective.mesh)
     buffer = _Buffer(collective.result, ends.target, ends.shape, ends.receiver, rank)
     first = collective.first_rank.get(ends.sender.name, 0)
@@ -65,7 +65,7 @@ class _Buffer:
         self._box, self._lies = box, (sharding, shape, mesh, rank)
 
     def part(self, box: routes.Box) -> Box:
-        """Where a part of the tensor lies in it."""
+        """The box of a part of the tensor in it."""
         return self._box.part([(place.start, place.stop) for place in place_of(box, *self._lies)])
 
 

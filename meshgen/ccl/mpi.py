@@ -1,6 +1,6 @@
 """Frames between processes as messages of MPI.
 
-MPI does not say that a process is gone: who waits for it finds out when its time is over, unless the launcher ends all before.
+MPI does not report that a process is gone: a rank that waits for it times out, unless the launcher ends all before.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ _FIRST_PAUSE, _LONGEST_PAUSE = 20e-6, 1e-3  # seconds between two looks: lets ot
 
 
 def processes() -> MPI.Intracomm:
-    """All processes that the launcher has started. Raises MissingError MG0602 without mpi4py or an MPI library.
+    """All processes of the launcher. Raises MissingError MG0602 without mpi4py or an MPI library.
 
-    MPI is ended by `Mpi.close`, not by the interpreter: that would wait for ever for processes that are gone.
+    MPI is ended by `Mpi.close`, not by the interpreter: which would hang on processes that are gone.
     """
     try:
         import mpi4py
@@ -44,7 +44,7 @@ class Mpi:
         from mpi4py import MPI
 
         self._mpi: Any = MPI
-        self._own = communicator.Dup()  # other messages of the program do not meet these
+        self._own = communicator.Dup()  # separate from other messages of the program
         self.rank, self.size = communicator.rank, communicator.size
         self.lost: dict[int, str] = {}
         self._outgoing: list[tuple[int, Any, Frame]] = []  # peer, request, and the memory that it reads
@@ -75,7 +75,7 @@ class Mpi:
     def _received(self) -> list[tuple[int, Frame]]:
         found: list[tuple[int, Frame]] = []
         status = self._mpi.Status()
-        with contextlib.suppress(self._mpi.Exception):  # of a peer that is gone: nothing more comes from it
+        with contextlib.suppress(self._mpi.Exception):  # of peers that are gone
             while message := self._own.Improbe(status=status):
                 frame = bytearray(status.Get_count(self._mpi.BYTE))
                 message.Recv([frame, self._mpi.BYTE])

@@ -1,6 +1,6 @@
-"""What lowered collectives need of a device's own memory, without lowering them: scratch, and bytes copied.
+"""Device memory and local traffic of lowered collectives, without lowering them: scratch, and bytes copied.
 
-All devices of a mesh must have one plan, so these are the most that any of them needs; of moves between shardings that
+All devices of a mesh have one plan, so these are maxima over devices; of moves between shardings that
 several devices share the work of, a bound. Work does not grow with the devices along axes that do not take part.
 """
 
@@ -30,19 +30,23 @@ class Packing(NamedTuple):
 
 
 _NOTHING = Packing(0, 0)
-COUNTED_DEVICES = 1 << 16  # in larger groups what a device sends is bounded: a plan is checked in a moment on any mesh
+COUNTED_DEVICES = (
+    1 << 16
+)  # in larger groups sends are bounded, not counted, so that plans are checked quickly on any mesh
 
 
-SCRATCH_ALIGNMENT = 16  # bytes, of what an operand of a group call has of scratch: a multiple of all element types
+SCRATCH_ALIGNMENT = (
+    16  # bytes: alignment of the scratch of each operand of a group call, a multiple of all element sizes
+)
 
 
 def aligned(nbytes: int) -> int:
-    """Bytes of scratch that an operand of a group call takes."""
+    """Aligned bytes of scratch of an operand of a group call."""
     return -(-nbytes // SCRATCH_ALIGNMENT) * SCRATCH_ALIGNMENT
 
 
 def packing(collective: Collective) -> Packing:
-    """What the lowered collective needs on every device: of a group call, for each operand its own."""
+    """The needs of the lowered collective on every device: those of a group call are the sum over its operands."""
     calls = collective.calls
     if len(calls) == 1:
         return _PACKINGS[collective.op](collective)
@@ -105,7 +109,7 @@ def _broadcast(collective: Collective) -> Packing:
 
 
 def _all_to_all(collective: Collective) -> Packing:
-    """Of the blocks of which some are short, whether one is not contiguous in the operand or in the result."""
+    """Whether a block, some of which may be short, is not contiguous in the operand or in the result."""
     blocks, count = Blocks.of(collective), collective.group_size
     if count > 1 and blocks.are_plain:
         return _NOTHING
@@ -118,7 +122,7 @@ def _all_to_all(collective: Collective) -> Packing:
 
 
 def _kinds_of_tiles(size: int, rows: int, count: int) -> set[int]:
-    """Numbers of tiles among which are a whole one, a short one and an empty one, where there are such."""
+    """Numbers of tiles that cover the cases whole, short and empty, as far as they occur."""
     whole = size // rows if rows else 0
     return {number for number in (0, whole - 1, whole, whole + 1, count - 1) if 0 <= number < count}
 
@@ -175,7 +179,7 @@ def _transfer(collective: Collective) -> Packing:
     packed = 0 if moved.holders == 1 and sender.is_contiguous(receiver, shape) else sent
     unpacked = 0 if moved.holders == 1 and receiver.is_contiguous(sender, shape) else moved.received
     stays = collective.op == "update_halo" and operand == result
-    own = math.prod(map(min, zip(operand.sizes, result.sizes, strict=True)))  # of what is in both tiles
+    own = math.prod(map(min, zip(operand.sizes, result.sizes, strict=True)))  # of the overlap of both tiles
     copied = packed + (result.size if unpacked else own) + (unpacked if stays else 0)
     return Packing((packed + unpacked) * result.numpy_dtype.itemsize, 2 * copied * result.numpy_dtype.itemsize)
 
@@ -195,12 +199,12 @@ class _Moved(NamedTuple):
         stays = (
             source.dims == target.dims and source.partial == target.partial and not any(source.offsets + target.offsets)
         )
-        asked = received = own = 1  # of the elements of a tile, by all who want some of them
+        asked = received = own = 1  # of the elements of a tile, by all receivers
         for dim, size in enumerate(shape):
             held, wanted = (side.tile(dim, size, mesh) for side in (source, target))
             before, after = target.halo[dim] if target.halo else (0, 0)
             rows, empty = wanted + before + after, target.parts(dim, mesh) - -(-size // max(wanted, 1))
-            # Empty tiles lie at the end of the dim, and want the rows before it.
+            # Empty tiles are at the end of the dim, and need the rows before it.
             asked *= rows + before * empty if stays else held * (-(-rows // max(wanted, 1)) + (empty if before else 0))
             received *= rows
             own *= held if stays else 0
@@ -217,19 +221,19 @@ def _most_sent(shared: int, piece: int, holders: int) -> int:
 
 
 class _Side(NamedTuple):
-    """How a tensor lies in the buffers, of these sizes, of one side of a move."""
+    """The layout of a tensor in the buffers of one side of a move."""
 
     sharding: Sharding
     mesh: Mesh
     sizes: tuple[int, ...]
 
     def is_contiguous(self, other: _Side, shape: Sequence[int]) -> bool:
-        """Whether what a tile here has in common with one on the other side is contiguous in the buffer here."""
+        """Whether the overlap of a tile with one on the other side is contiguous in this side's buffer."""
         first = next((dim for dim, size in enumerate(self.sizes) if size > 1), len(self.sizes))
         return all(self._is_within(other, dim, shape[dim]) for dim in range(first + 1, len(self.sizes)))
 
     def _is_within(self, other: _Side, dim: int, size: int) -> bool:
-        """Whether every tile of a dim here has no padding and lies within one tile there."""
+        """Whether every tile of a dim on this side has no padding and is within one tile of the other."""
         if any(side.sharding.halo or (side.sharding.offsets and side.sharding.offsets[dim]) for side in (self, other)):
             return self.sizes[dim] == 1
         tiles = [side.sharding.tile(dim, size, side.mesh) for side in (self, other)]
@@ -237,7 +241,7 @@ class _Side(NamedTuple):
 
 
 def _between(collective: Collective) -> Packing:
-    """One side of a transfer to another mesh, and the turn of the next one, a byte."""
+    """One side of a transfer to another mesh, and its order token, a byte."""
     ends = Ends.of(collective.op, collective.attrs, collective.mesh)
     sides = [
         _Side(sharding, mesh, sharding.local_shape(ends.shape, mesh))

@@ -1,4 +1,4 @@
-"""Boxes that go to other ranks and come from them, as steps: packed where they are not contiguous, and unpacked."""
+"""Sends and receives of boxes as steps, packed and unpacked where they are not contiguous."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from meshgen.ccl.steps import SCRATCH, Box, Copy, Message, Messages, Step, dense
 
 @dataclass
 class Scratch:
-    """Elements of one type in scratch, given out one after the other."""
+    """A bump allocator of elements of one type in scratch."""
 
     used: int = 0
 
     def take(self, dtype: str, shape: Sequence[int]) -> Box:
-        """A contiguous box behind all that were given out before."""
+        """The next free contiguous box."""
         box = dense(SCRATCH, dtype, shape, self.used)
         self.used += box.size
         return box
@@ -23,13 +23,13 @@ class Scratch:
 
 @dataclass
 class PointToPoint:
-    """What a rank sends and receives at once, and the parts that it has itself.
+    """The concurrent sends and receives of a rank, and the parts that it holds itself.
 
-    What a rank sends to another and what that one expects have the same order. Boxes without elements are left out.
+    Sends to a rank and its receives have the same order. Empty boxes are skipped.
 
     Attributes:
         axes: of the communicator; empty between meshes.
-        sends, receives: world rank of the other side, and where the box is in the operand or lands in the result.
+        sends, receives: world rank of the peer, and the box in the operand or in the result.
         own: from the operand to the result; these copies come first.
     """
 
@@ -39,7 +39,7 @@ class PointToPoint:
     own: list[tuple[Box, Box]] = field(default_factory=list[tuple[Box, Box]])
 
     def steps(self, scratch: Scratch | None = None) -> list[Step]:
-        """Own copies, packing, messages, unpacking. The messages are there on every rank, also where it has none."""
+        """Own copies, packing, messages, unpacking. The step of messages is on every rank, even if empty."""
         scratch = scratch or Scratch()
         packed = _staged((box for _, box in self.sends), scratch)
         sends = [Message(peer, packed.get(box, box)) for peer, box in self.sends if box.size]
@@ -54,7 +54,7 @@ class PointToPoint:
 
 
 def _staged(boxes: Iterable[Box], scratch: Scratch) -> dict[Box, Box]:
-    """A place in scratch for each box that is not contiguous."""
+    """A box in scratch for each box that is not contiguous."""
     return {box: scratch.take(box.dtype, box.shape) for box in dict.fromkeys(boxes) if not box.is_contiguous}
 
 
@@ -66,14 +66,14 @@ def copies(pairs: Iterable[tuple[Box, Box]]) -> list[Step]:
         if not pair[0].size:
             continue
         if row and not _continues(row, pair):
-            found.append(_joined(row))
+            found.append(_merged_copy(row))
             row = []
         row.append(pair)
-    return [*found, _joined(row)] if row else found
+    return [*found, _merged_copy(row)] if row else found
 
 
 def _continues(row: Sequence[tuple[Box, Box]], pair: tuple[Box, Box]) -> bool:
-    """Whether both boxes are like those of the row, and as far from its last as these are from each other."""
+    """Whether both boxes extend the row: the same shapes, at the row's stride from its last."""
     for number, box in enumerate(pair):
         last = row[-1][number]
         if (last.buffer, last.shape, last.strides) != (box.buffer, box.shape, box.strides):
@@ -83,8 +83,8 @@ def _continues(row: Sequence[tuple[Box, Box]], pair: tuple[Box, Box]) -> bool:
     return True
 
 
-def _joined(row: Sequence[tuple[Box, Box]]) -> Copy:
-    """One copy of boxes with the number of the box as one more dim in front."""
+def _merged_copy(row: Sequence[tuple[Box, Box]]) -> Copy:
+    """One copy of all boxes, with the box number as a new leading dim."""
     if len(row) == 1:
         return Copy(*row[0])
     boxes: list[Box] = []

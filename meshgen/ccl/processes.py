@@ -1,7 +1,7 @@
-"""Lowered steps of one rank in a process of its own, in the memory of the host: what others hold comes as messages.
+"""Lowered steps of one rank in a process of its own, in host memory; data of others arrives in messages.
 
 Elements travel as bytes, so every element type does; what is reduced is gathered and reduced in group order, so the bits are those
-of ranks that are simulated in one process. It is meant for correctness: an all_reduce moves what an all_gather does.
+of ranks that are simulated in one process. It is for correctness only: an all_reduce moves as many bytes as an all_gather.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ _SAID_BYTES = 256  # before the elements of a call: what is called, filled up wi
 
 
 class Processes:
-    """A `Transport` of the rank that this process is.
+    """The `Transport` of this process's rank.
 
     Attributes:
-        mesh, rank: the one that the process belongs to, and its number in it.
+        mesh, rank: the mesh of the process, and its number in it.
     """
 
     def __init__(self, world: World, meshes: Sequence[Mesh]) -> None:
@@ -36,7 +36,7 @@ class Processes:
         for mesh in meshes:
             self.first_rank[mesh.name] = total
             total += mesh.size
-        assert total == world.size, "processes are counted when a module is loaded"
+        assert total == world.size, "the number of processes is checked when a module is loaded"
         self.mesh = next(m for m in reversed(meshes) if self.first_rank[m.name] <= world.rank)
         self.rank = world.rank - self.first_rank[self.mesh.name]
 
@@ -68,12 +68,12 @@ class Processes:
             target[...] = np.frombuffer(content, np.uint8)
 
     def choices(self, number: int) -> list[int]:
-        """What each rank of the mesh has chosen; `number` is this one's choice."""
+        """The choices of all ranks of the mesh; `number` is this one's."""
         found = self.world.all_gather(f"choice/{self.mesh.name}", str(number).encode(), self.ranks)
         return [int(each) for each in found]
 
     def _gathered(self, call: Group, members: Sequence[int], source: Bytes) -> list[Bytes]:
-        """The operands of all members. Raises RuntimeFailure MG0604 where they call something else."""
+        """The operands of all members. Raises RuntimeFailure MG0604 if their calls differ."""
         said = f"{call.kind} {call.reduction} {call.count} {call.dtype} {call.root}".encode().ljust(_SAID_BYTES)
         name = f"group/{self.mesh.name}/{','.join(call.axes)}"
         found = self.world.all_gather(name, said + source.tobytes(), members)

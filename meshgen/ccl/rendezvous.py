@@ -1,6 +1,6 @@
-"""How processes that know no more than an address find each other: each listens somewhere, and tells all others where.
+"""Rendezvous of processes at one address: each listens on a port of its own, and the ports are exchanged.
 
-exchange     who listens where: through rank 0, which listens at the address, or a store of torch that serves there
+exchange     the ports: through rank 0, which listens at the address, or a store of torch that serves there
 connect      a connection for each pair, of the later rank to the earlier one
 """
 
@@ -20,13 +20,13 @@ from meshgen.ccl.world import ranks_text
 from meshgen.errors import Diagnostic, RuntimeFailure, UsageError
 
 Address = tuple[str, int]  # host and port
-Record = dict[str, Any]  # what a process tells the others of itself
+Record = dict[str, Any]  # a process's record for the others
 Exchange = Callable[[int, int, Record, float], Mapping[int, Record]]  # rank, size, own record, time-out in seconds
 
-_PROTOCOL = "meshgen-1"  # what a process says first: others than ours may knock at a port
+_PROTOCOL = "meshgen-1"  # the first bytes of a connection: other programs may connect to a port
 _SIZE = struct.Struct("<I")
 _MOST_BYTES = 1 << 24  # of a record or table
-_KNOCK_SECONDS = 5.0  # how long a process that has connected may take to say who it is
+_KNOCK_SECONDS = 5.0  # seconds that a connected process may take to identify itself
 _RETRY_SECONDS = 0.1
 _Gone = (OSError, ValueError)
 
@@ -35,8 +35,8 @@ def connect(rank: int, size: int, address: Address, exchange: Exchange, time_out
     """Connections to all other processes.
 
     Raises:
-        UsageError: MG0611, the address is of no use.
-        RuntimeFailure: MG0609, not all processes come in time, or they do not belong together.
+        UsageError: MG0611, the address is unusable.
+        RuntimeFailure: MG0609, not all processes connect in time, or they do not belong together.
     """
     token = secrets.token_hex(16)
     with _listening((own_host(address), 0), size) as listener:
@@ -54,7 +54,7 @@ def connect(rank: int, size: int, address: Address, exchange: Exchange, time_out
 
 
 def own_host(address: Address) -> str:
-    """The address of this machine that the other processes reach it by: of the interface that leads to `address`."""
+    """This machine's address for the other processes: that of the interface that routes to `address`."""
     try:
         family, kind, protocol, _, resolved = socket.getaddrinfo(*address, type=socket.SOCK_DGRAM)[0]
         with socket.socket(family, kind, protocol) as probe:
@@ -68,7 +68,7 @@ def own_host(address: Address) -> str:
 
 
 def through_rank_0(address: Address) -> Exchange:
-    """Rank 0 listens at the address, collects the records and gives all of them to everybody."""
+    """Rank 0 listens at the address, collects the records and sends all of them to every rank."""
 
     def exchange(rank: int, size: int, record: Record, time_out: float) -> Mapping[int, Record]:
         if rank == 0:
@@ -92,7 +92,7 @@ def _collect(address: Address, size: int, record: Record, time_out: float) -> Ma
         except RuntimeFailure as failure:
             refusal = failure.diagnostics[0].message
         for connection in connections:
-            with connection, contextlib.suppress(OSError):  # who is gone by now is missed later
+            with connection, contextlib.suppress(OSError):  # a rank that is gone by now is noticed later
                 _say(connection, {"refusal": refusal} if refusal else {str(n): each for n, each in records.items()})
     if refusal:
         raise RuntimeFailure(Diagnostic("MG0609", refusal, hint="start all ranks together, with the same variables"))
@@ -100,11 +100,11 @@ def _collect(address: Address, size: int, record: Record, time_out: float) -> Ma
 
 
 def _contradiction(said: Record, size: int, records: Mapping[int, Record]) -> str:
-    """What is wrong with who knocks; empty: nothing, or it is none of us."""
+    """Why a connection is refused; empty if it is accepted, or not from a rank."""
     if not said:
         return ""
     if said["size"] != size:
-        return f"rank {said['rank']} takes part in {said['size']} processes, but rank 0 in {size}"
+        return f"rank {said['rank']} was started with {said['size']} processes, but rank 0 with {size}"
     return f"two processes are rank {said['rank']}" if said["rank"] in records else ""
 
 
@@ -116,10 +116,10 @@ def _tell(address: Address, rank: int, record: Record, time_out: float) -> Mappi
         try:
             table = _heard(connection)
         except _Gone as error:
-            text = f"rank {rank} has found rank 0, but not been told of the other ranks: {error}"
+            text = f"rank {rank} reached rank 0, but did not receive the table of ranks: {error}"
             raise RuntimeFailure(Diagnostic("MG0609", text)) from error
     if "refusal" in table:
-        raise RuntimeFailure(Diagnostic("MG0609", f"rank {rank} is refused by rank 0: {table['refusal']}"))
+        raise RuntimeFailure(Diagnostic("MG0609", f"rank 0 refused rank {rank}: {table['refusal']}"))
     return {int(number): each for number, each in table.items()}
 
 
@@ -131,9 +131,9 @@ def _reached(address: Address, rank: int, end: float) -> socket.socket:
         except OSError as error:
             if time.monotonic() > end:
                 where = f"MASTER_ADDR={address[0]}, MASTER_PORT={address[1]}"
-                text = f"rank {rank} does not find rank 0 ({where}): {error.strerror or error}"
+                text = f"rank {rank} cannot reach rank 0 ({where}): {error.strerror or error}"
                 raise RuntimeFailure(
-                    Diagnostic("MG0609", text, hint="is rank 0 started, and the port open?")
+                    Diagnostic("MG0609", text, hint="check that rank 0 runs and that its port is open")
                 ) from error
             time.sleep(_RETRY_SECONDS)
 
@@ -161,12 +161,12 @@ def _listening(address: Address, most: int) -> socket.socket:
 
 
 def _knock(listener: socket.socket, end: float, missing: list[int], rank: int) -> tuple[socket.socket, Record]:
-    """The next that connects, and what it says of itself: nothing, if it is none of us. Raises RuntimeFailure MG0609."""
+    """The next connection and its record; none, if it is not from a rank. Raises RuntimeFailure MG0609."""
     listener.settimeout(max(end - time.monotonic(), 0.001))
     try:
         connection, _ = listener.accept()
     except TimeoutError as error:
-        text = f"rank {rank} waits for {ranks_text(missing)} to start: no sign of life in time"
+        text = f"rank {rank} timed out waiting for {ranks_text(missing)} to start"
         raise RuntimeFailure(Diagnostic("MG0609", text)) from error
     connection.settimeout(_KNOCK_SECONDS)
     try:
@@ -185,7 +185,7 @@ def _say(connection: socket.socket, value: Mapping[str, Any]) -> None:
 
 
 def _heard(connection: socket.socket) -> Record:
-    """Raises OSError or ValueError for what is no record."""
+    """Read a record. Raises OSError or ValueError if it is malformed."""
     size: int = _SIZE.unpack(_exactly(connection, _SIZE.size))[0]
     if size > _MOST_BYTES:
         raise ValueError(f"a record of {size} bytes")

@@ -1,7 +1,7 @@
-"""The messages of a transfer between two shardings: who sends which part of the tensor to whom.
+"""The messages of a transfer between two shardings: source, target and part of the tensor.
 
-A device sends nothing to itself. Devices that hold the same tile share what is asked of them: whole requests as
-far as they can be dealt out evenly, to the nearest holder first; the rest is cut into a piece for each holder. So no device
+A device sends nothing to itself. Devices that hold the same tile share the requests for it: whole requests as
+far as they divide evenly, to the nearest holder first; the rest is split into a piece for each holder. So no device
 sends more than `exchange` predicts, up to the rounding of these cuts.
 """
 
@@ -37,7 +37,7 @@ class Message:
 
 @lru_cache(maxsize=256)
 def routes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> tuple[Message, ...]:
-    """The messages by which every rank gets what it misses under the target, of its own summand."""
+    """The messages that bring every rank the elements that it lacks under the target, of its own summand."""
     dims = len(shape)
     source, target, shape = with_summand_dim(source, target, shape, mesh)
     requests: dict[tuple[int, ...], list[tuple[int, Box]]] = {}
@@ -73,12 +73,12 @@ class Tiles:
     mesh: Mesh
 
     def meeting(self, box: Box, summand: int) -> Iterator[tuple[tuple[int, ...], Box]]:
-        """Tiles that have elements in common with a box, with these."""
-        rows = [self._rows(dim, *ends) for dim, ends in enumerate(box)]
+        """Tiles that overlap a box, with the overlap."""
+        rows = [self._tile_rows(dim, *ends) for dim, ends in enumerate(box)]
         for picked in itertools.product(*rows):
             yield (*(number for number, _ in picked), summand), tuple(common for _, common in picked)
 
-    def _rows(self, dim: int, start: int, stop: int) -> list[tuple[int, tuple[int, int]]]:
+    def _tile_rows(self, dim: int, start: int, stop: int) -> list[tuple[int, tuple[int, int]]]:
         source, size = replace(self.source, halo=()), self.shape[dim]
         if source.offsets and source.offsets[dim]:
             bounds = list(source.offsets[dim])
@@ -90,7 +90,7 @@ class Tiles:
 
 
 def _difference(box: Box, held: Box) -> Iterator[Box]:
-    """Parts of a box outside of another one: along each dim what lies before and behind."""
+    """Parts of a box outside of another one: along each dim the parts before and after."""
     if any(max(a, c) >= min(b, d) for (a, b), (c, d) in zip(box, held, strict=True)):
         yield box
         return
@@ -103,10 +103,10 @@ def _difference(box: Box, held: Box) -> Iterator[Box]:
 
 
 def dealt(asked: list[tuple[int, Box]], holders: list[int], distance: Distance) -> Iterator[Message]:
-    """Requests for one tile dealt out to its holders in rounds, the largest first, each to the nearest that is left; what
-    would go to some of them only is cut into equal pieces, each for who has the least to send.
+    """Requests for one tile assigned to its holders in rounds, the largest first, each to the nearest free one; the rest,
+    which would occupy some of them only, is split into equal pieces, each for the least loaded.
 
-    So nobody sends more than its share of all and one request more.
+    So no holder sends more than its share of all plus one request.
     """
     ordered = sorted(asked, key=lambda request: (-volume(request[1]), request))
     whole = len(ordered) // len(holders) * len(holders)
@@ -142,7 +142,7 @@ def volume(box: Box) -> int:
 
 
 def kept(source: Sharding, target: Sharding, shape: Sequence[int], mesh: Mesh, rank: int) -> Box:
-    """What a rank has already of what it gets under the target, of its own summand; without elements where that is nothing."""
+    """The part that a rank already holds of its target tile, of its own summand; empty if there is none."""
     dims = len(shape)
     source, target, shape = with_summand_dim(source, target, tuple(shape), mesh)
     pairs = zip(source.ranges(shape, mesh, rank), target.ranges(shape, mesh, rank), strict=True)
@@ -151,7 +151,7 @@ def kept(source: Sharding, target: Sharding, shape: Sequence[int], mesh: Mesh, r
 
 
 def place_of(box: Box, sharding: Sharding, shape: Sequence[int], mesh: Mesh, rank: int) -> tuple[slice, ...]:
-    """Where a part of the tensor lies in a rank's buffer, which begins with the halo before its tile."""
+    """The position of a part of the tensor in a rank's buffer, which begins with the halo before its tile."""
     found: list[slice] = []
     for dim, (start, stop) in enumerate(box):
         before = sharding.halo[dim][0] if sharding.halo else 0

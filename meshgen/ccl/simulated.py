@@ -1,7 +1,7 @@
-"""Every collective over a list of arrays, one per rank: what the network does, in one process.
+"""The semantics of every collective over a list of arrays, one per rank.
 
-Tiles may be uneven: sizes come from the result's type. What a collective leaves undefined is poison (NaN, or
-a bit pattern for integers), so that reading it is seen. Ranks that must hold the same thing get the same
+Tiles may be uneven: sizes come from the result's type. Undefined elements are poison (NaN, or
+a bit pattern for integers), so that reading them is detected. Ranks that must hold equal values get the same
 array object: the arrays are never written to.
 
 Source: `shard` dialect, "Collective Communication Operations".
@@ -172,7 +172,7 @@ def _scatter_from(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 
 def _shift(node: Node, mesh: Mesh, shards: Shards) -> Shards:
-    """The device at coordinate c + offset of the shift axis gets what the one at c has."""
+    """The device at coordinate c + offset of the shift axis gets the operand of the one at c."""
     axis, offset = node.attrs["shift_axis"], node.attrs["offset"]
     nothing = poisoned(node.result.type.sizes, node.result.type.dtype)
     results = [nothing] * mesh.size
@@ -187,7 +187,7 @@ def _shift(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 
 def _permute_pairs(node: Node, mesh: Mesh, shards: Shards) -> Shards:
-    """Targets get what their sources have; the others zeros."""
+    """Targets get the operands of their sources; the others zeros."""
     results = [np.zeros(node.result.type.sizes, node.result.type.numpy_dtype)] * mesh.size
     for source, target in node.attrs["pairs"]:
         results[target] = shards[source]
@@ -200,11 +200,11 @@ def _send(node: Node, mesh: Mesh, shards: Shards, mailbox: Mailbox) -> Shards:
 
 
 def _recv(node: Node, mesh: Mesh, shards: Shards, mailbox: Mailbox) -> Shards:
-    """The oldest letter over the same axes, from `source` to the device it was sent to; nothing elsewhere."""
+    """The oldest message over the same axes, from `source` to the device it was sent to; nothing elsewhere."""
     axes = tuple(node.attrs["axes"])
     letter = next((entry for entry in mailbox.letters if entry[0] == axes), None)
     if letter is None:
-        raise RuntimeFailure(Diagnostic("MG0604", f"recv over {axes} waits for a send that never comes", node.loc))
+        raise RuntimeFailure(Diagnostic("MG0604", f"recv over {axes} has no matching send", node.loc))
     mailbox.letters.remove(letter)
     _, destination, sent = letter
     source = _root(node, mesh, "source") if node.attrs.get("source") is not None else 0
@@ -221,10 +221,10 @@ def _retile(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 
 def _update_halo(node: Node, mesh: Mesh, shards: Shards) -> Shards:
-    """Fetch halo rows from their owners. Rows outside the tensor stay as they were, where the operand has them."""
+    """Fetch halo rows from their owners. Rows outside the tensor are unchanged, where the operand has them."""
     sharding, shape = node.attrs["sharding"], tuple(node.attrs["shape"])
     if shards[0].shape == node.result.type.sizes:
-        return transfer(shards, replace(sharding, halo=()), sharding, shape, mesh, shards, lies=sharding)
+        return transfer(shards, replace(sharding, halo=()), sharding, shape, mesh, shards, layout=sharding)
     empty = poisoned(node.result.type.sizes, node.result.type.dtype)
     return transfer(shards, replace(sharding, halo=()), sharding, shape, mesh, [empty] * mesh.size)
 
@@ -245,20 +245,20 @@ def _fetch_rows(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 
 def _fetched(group: Shards, part: Part, dim: int) -> Shards:
-    """What each device of a group gets of one part."""
+    """The rows that each device of a group gets of one part."""
     fetch = part.fetch
     tiles = [cut(shard, dim, part.start, part.start + fetch.tile) for shard in group]
     whole = cut(np.concatenate(tiles, dim), dim, 0, fetch.limit)
     if fetch.wrap:
-        row = np.arange(min(len(group) * fetch.step, fetch.limit)) + fetch.base  # what lies behind the limit is padding
+        row = np.arange(min(len(group) * fetch.step, fetch.limit)) + fetch.base  # rows from the limit on are padding
         whole = np.take(whole, row % max(fetch.limit, 1), dim)
         return [cut(whole, dim, index * fetch.step, index * fetch.step + fetch.rows) for index in range(len(group))]
     starts = [fetch.start(index) for index in range(len(group))]
-    return [_rows(whole, dim, start, start + fetch.rows) for start in starts]
+    return [_padded_rows(whole, dim, start, start + fetch.rows) for start in starts]
 
 
-def _rows(whole: Array, dim: int, start: int, stop: int) -> Array:
-    """Rows of which some may lie before or behind the array."""
+def _padded_rows(whole: Array, dim: int, start: int, stop: int) -> Array:
+    """Rows of which some may be before or after the array."""
     before = min(max(0, -start), stop - start)
     shape = list(whole.shape)
     shape[dim] = before
@@ -294,9 +294,9 @@ def run_collective(node: Node, mesh: Mesh, shards: Shards, mailbox: Mailbox | No
     """Results of a collective, one per rank, from the operands of all ranks.
 
     Args:
-        node: its op, attributes and result type (the local one) say what happens.
+        node: its op, attributes and (local) result type define the collective.
         shards: the operand on each rank, by rank number.
-        mailbox: where `send` puts and `recv` takes letters; both need it.
+        mailbox: the messages of `send` and `recv`; both need it.
     Raises:
         RuntimeFailure: a recv without a send.
     """

@@ -15,7 +15,7 @@ _MOST_BYTES = 1 << 20  # that one call of the system reads
 
 
 class _Peer:
-    """A connection, what still has to go out, and the start of a frame that has not arrived as a whole."""
+    """A connection, its unsent bytes, and the start of an incomplete frame."""
 
     def __init__(self, connection: socket.socket) -> None:
         self.connection = connection
@@ -54,14 +54,14 @@ class Sockets:
     def send(self, peer: int, frame: Frame) -> None:
         if peer in self._peers:
             self._peers[peer].outgoing += (memoryview(_LENGTH.pack(len(frame))), memoryview(frame))
-            self._write(peer)
+            self._send_pending(peer)
 
     def poll(self, seconds: float) -> list[tuple[int, Frame]]:
         found: list[tuple[int, Frame]] = []
         for key, events in self._selector.select(seconds):
             number: int = key.data
             if events & selectors.EVENT_WRITE:
-                self._write(number)
+                self._send_pending(number)
             if events & selectors.EVENT_READ and number in self._peers:
                 found += [(number, frame) for frame in self._read(number)]
         return found
@@ -70,13 +70,13 @@ class Sockets:
         return [number for number, peer in self._peers.items() if peer.outgoing]
 
     def close(self, *, is_clean: bool) -> None:
-        """What is still to go out is given up."""
+        """Close the connections; unsent bytes are dropped."""
         for number in list(self._peers):
             self._drop(number, "this process has closed the connection")
         self._selector.close()
 
     def _read(self, number: int) -> list[Frame]:
-        """The frames that are complete now."""
+        """Read; returns the complete frames."""
         peer, reason = self._peers[number], ""
         try:
             while content := peer.connection.recv(_MOST_BYTES):
@@ -85,14 +85,14 @@ class Sockets:
         except BlockingIOError:
             pass
         except OSError as error:
-            reason = f"its connection fails: {error.strerror or error}"
+            reason = f"its connection failed: {error.strerror or error}"
         found = peer.frames()
         if reason:
             self._drop(number, reason)
         return found
 
-    def _write(self, number: int) -> None:
-        """As much as the system takes now."""
+    def _send_pending(self, number: int) -> None:
+        """Send as much as the system accepts now."""
         peer = self._peers[number]
         try:
             while peer.outgoing:
@@ -102,7 +102,7 @@ class Sockets:
                     peer.outgoing.appendleft(rest)
         except BlockingIOError:
             pass
-        except OSError:  # what the peer has said before can still be read, and then its connection is seen to end
+        except OSError:  # earlier frames of the peer can still be read, before the end of its connection is seen
             peer.outgoing.clear()
         both = selectors.EVENT_READ | selectors.EVENT_WRITE
         self._selector.modify(peer.connection, both if peer.outgoing else selectors.EVENT_READ, number)

@@ -1,11 +1,11 @@
-"""What one rank does for one collective: steps that NCCL, MPI and a device's copy kernels can execute.
+"""The steps of one rank for one collective, which NCCL, MPI and a device's copy kernels can execute.
 
     all_gather of f32[2,4] along dim 1 over two devices becomes
     Group(all_gather, operand -> scratch), Copy(scratch[0:8] -> result[:, 0:4]), Copy(scratch[8:16] -> result[:, 4:8])
 
-Networks move contiguous memory only; boxes that are not contiguous are packed into scratch and unpacked from it. Steps run
-one after the other on one stream. All ranks of a mesh have the same communicating steps in the same order, each with what
-is this rank's part of it.
+Transports move contiguous memory only; boxes that are not contiguous are packed into scratch and unpacked from it. Steps run
+one after the other on one stream. All ranks of a mesh have the same communicating steps in the same order, each with
+its own part.
 """
 
 from __future__ import annotations
@@ -79,7 +79,7 @@ class Box:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether its elements lie one behind the other in row-major order."""
+        """Whether its elements are contiguous in row-major order."""
         expected = 1
         for count, stride in zip(reversed(self.shape), reversed(self.strides), strict=True):
             if count != 1 and stride != expected:
@@ -152,8 +152,8 @@ class Group:
 
     Attributes:
         reduction: `sum`, `product`, `max` or `min`; empty where nothing is reduced.
-        dtype: as what the elements are reduced, which may be another type than the boxes' (i1 as ui8, c64 as pairs of f32);
-            `ui8`, bytes, where they only move.
+        dtype: the type in which the elements are reduced, which may differ from the boxes' (i1 as ui8, c64 as pairs of f32);
+            `ui8`, bytes, where they are only moved.
         count: elements of `dtype` as NCCL counts: of a device's part in all_gather, reduce_scatter and all_to_all (there
             for each peer), of the whole operand elsewhere.
         axes: outer to inner; the rank's number in its group is `mesh.index(rank, axes)`.
@@ -184,9 +184,9 @@ class Message:
 
 @dataclass(frozen=True)
 class Messages:
-    """All that a rank sends and receives at once: sends and receives between one pair of `ncclGroupStart` and `ncclGroupEnd`.
+    """Concurrent sends and receives of a rank: those between one pair of `ncclGroupStart` and `ncclGroupEnd`.
 
-    What a rank sends to another arrives in the order in which the two list it.
+    Messages between two ranks are matched in the order of both lists.
 
     Attributes:
         axes: sender and receiver are in one group along these; empty: they are on different meshes.
@@ -202,7 +202,7 @@ Step: TypeAlias = Copy | Fill | Reduce | Communication
 
 
 def read_and_written(step: Step) -> tuple[tuple[Box, ...], tuple[Box, ...]]:
-    """What a step reads, and what it writes."""
+    """The boxes that a step reads, and those that it writes."""
     match step:
         case Fill():
             return (), (step.target,)
@@ -215,7 +215,7 @@ def read_and_written(step: Step) -> tuple[tuple[Box, ...], tuple[Box, ...]]:
 
 
 def moved(step: Step, operand: int, start: int) -> Step:
-    """The step of the only operand of a collective, as that of one of several, whose scratch begins at byte `start`."""
+    """The step of a one-operand collective, relocated to one of several operands, with scratch from byte `start` on."""
     if not operand:
         return step
 
@@ -237,7 +237,7 @@ def moved(step: Step, operand: int, start: int) -> Step:
 
 
 def boxes_of(step: Step) -> tuple[Box, ...]:
-    """All that a step reads and writes."""
+    """All boxes that a step reads and writes."""
     read, written = read_and_written(step)
     return (*read, *written)
 

@@ -13,28 +13,28 @@ from meshgen.spec import Sharding
 
 Shards = list[Array]  # one array per rank
 Place = tuple[slice, ...]  # of a part of the tensor in a buffer
-Piece = tuple[int, Place, Place]  # who has a part of the tensor, where it is there, and where the receiver puts it
+Piece = tuple[int, Place, Place]  # holder of a part of the tensor, its position there, and in the receiver's buffer
 
 
 def transfer(shards: Shards, source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh,
-             buffers: Shards, lies: Sharding | None = None) -> Shards:  # fmt: skip
+             buffers: Shards, layout: Sharding | None = None) -> Shards:  # fmt: skip
     """Fill each rank's range under `target`, halo included, in a copy of its buffer.
 
     Values partial over axes stay partial: every rank gets its own summand, which may be partial over other axes
     (`summand_axes`).
 
     Args:
-        source: what ranks hold that others may ask them for.
-        lies: how it stands in their buffers; default: as the source says.
+        source: the sharding that ranks hold, from which others fetch.
+        layout: the sharding of their buffers; default: the source.
     Raises:
         ProgramError: MG0207, the transfer would have to reduce.
     """
     if summand_axes(source, target, mesh) is None:
-        raise ProgramError(Diagnostic("MG0207", f"a transfer from {source} to {target} would have to reduce",
+        raise ProgramError(Diagnostic("MG0207", f"a transfer cannot reduce, as {source} to {target} requires",
                                       hint="reduce with all_reduce or reduce_scatter first"))  # fmt: skip
-    made: dict[tuple[Any, ...], Array] = {}  # ranks that get the same get the same object
+    made: dict[tuple[Any, ...], Array] = {}  # ranks with equal results share the object
     results: Shards = []
-    for buffer, parts in zip(buffers, pieces(source, target, shape, mesh, lies), strict=True):
+    for buffer, parts in zip(buffers, pieces(source, target, shape, mesh, layout), strict=True):
         key = (id(buffer), tuple((id(shards[sender]), _bounds(there), _bounds(here)) for sender, there, here in parts))
         if key not in made:
             made[key] = _filled(buffer, [(shards[sender][there], here) for sender, there, here in parts])
@@ -43,9 +43,9 @@ def transfer(shards: Shards, source: Sharding, target: Sharding, shape: tuple[in
 
 
 def pieces(
-    source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh, lies: Sharding | None = None
+    source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh, layout: Sharding | None = None
 ) -> list[list[Piece]]:
-    """What each rank gets, of its own tile too. `lies` says how what is held stands in buffers; default: as the source says."""
+    """The parts that each rank gets, its own included. `layout`: the sharding of the buffers; default: the source."""
     found: list[list[tuple[int, Box]]] = [[] for _ in range(mesh.size)]
     for rank, own in enumerate(found):
         if volume(box := kept(source, target, shape, mesh, rank)):
@@ -54,7 +54,7 @@ def pieces(
         found[message.receiver].append((message.sender, message.box))
     return [
         [
-            (sender, place_of(box, lies or source, shape, mesh, sender), place_of(box, target, shape, mesh, rank))
+            (sender, place_of(box, layout or source, shape, mesh, sender), place_of(box, target, shape, mesh, rank))
             for sender, box in parts
         ]
         for rank, parts in enumerate(found)

@@ -1,4 +1,4 @@
-"""What executes lowered steps on one rank: the memory of its device, and a network to the other ranks."""
+"""Execution of lowered steps on one rank: the memory of its device, and a transport to the other ranks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Protocol, TypeAlias, TypeVar
 
 from meshgen.ccl.steps import Copy, Fill, Group, Lowered, Messages, Reduce
 
-Launch: TypeAlias = tuple[Group, ...] | Messages  # what a network does at once
+Launch: TypeAlias = tuple[Group, ...] | Messages  # one concurrent operation of a transport
 
 
 class Device(Protocol):
@@ -25,19 +25,19 @@ Memory = TypeVar("Memory", bound=Device, contravariant=True)
 
 
 class Transport(Protocol[Memory]):
-    """Work that other ranks take part in, in buffers of a kind of device. Calls may return before it is done."""
+    """Communication with other ranks, in buffers of a kind of device. Calls may return before it is done."""
 
     def groups(self, calls: Sequence[Group], memory: Memory) -> None:
         """Independent calls in one communicator: one launch."""
         ...
 
     def messages(self, step: Messages, memory: Memory) -> None:
-        """All sends and receives of a step. Both methods raise RuntimeFailure MG0609: a peer is lost or does not answer."""
+        """All sends and receives of a step. Both methods raise RuntimeFailure MG0609: a peer is lost or does not respond."""
         ...
 
 
 def launches(lowered: Lowered, device: Device) -> Iterator[Launch]:
-    """Runs the steps in order on the device; yields what communicates when it is its turn, for who has the network."""
+    """Run the local steps in order on the device; yield the communicating ones, for the owner of the transport."""
     for are_calls, steps in groupby(lowered.steps, key=lambda step: isinstance(step, Group)):
         if are_calls:
             yield tuple(step for step in steps if isinstance(step, Group))
@@ -56,7 +56,7 @@ def launches(lowered: Lowered, device: Device) -> Iterator[Launch]:
 
 
 def axes_of(launch: Launch) -> tuple[str, ...]:
-    """The axes along which a network is used; empty between meshes."""
+    """The axes of a communicating step; empty between meshes."""
     return launch.axes if isinstance(launch, Messages) else launch[0].axes
 
 
@@ -67,7 +67,7 @@ def execute(lowered: Lowered, memory: Memory, transport: Transport[Memory]) -> N
 
 
 def perform(launch: Launch, memory: Memory, transport: Transport[Memory]) -> None:
-    """What a network does at once."""
+    """Run one communicating step."""
     if isinstance(launch, Messages):
         transport.messages(launch, memory)
     else:

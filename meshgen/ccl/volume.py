@@ -1,9 +1,9 @@
 """Bytes of collectives as formulas in device counts, open tensor sizes and trips of loops: `2*(n_tp-1)/n_tp * x_0 * 4`.
 
 `n_tp` is the number of devices along axis `tp` (`n_dp@stage1` along one of another mesh), `x_0` the size of dim 0 of
-input `x` where the program leaves it open, `trips_12` how often the loop on line 12 runs where that is not known;
+input `x` where it is open, `trips_12` the trip count of the loop on line 12 where it is unknown;
 `ceil` rounds up. A formula is a sum of products, holds for the program as it was planned (for other sizes another plan
-may be cheaper), and evaluates to what `ring_bytes` says.
+may be cheaper), and evaluates to `ring_bytes`.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ NONE: Names = {}
 
 @dataclass(frozen=True)
 class Term:
-    """`times * share of the group * counted rows * bytes`; the share is what a ring of the group moves of its bytes."""
+    """`times * share of the group * counted rows * bytes`; the share is the fraction of the bytes that a ring moves."""
 
     bytes: Expr
     group: Expr = ONE
@@ -78,13 +78,13 @@ def _bracketed(expr: Expr) -> str:
 
 @dataclass(frozen=True)
 class Formula:
-    """A sum of terms, and the sizes that the program has now, by name."""
+    """A sum of terms, and the current sizes of the program, by name."""
 
     terms: tuple[Term, ...] = ()
     now: Names = field(default_factory=dict[str, int], compare=False)
 
     def at(self, mesh: Mesh, sizes: Names = NONE) -> int:
-        """Bytes on a mesh, for open sizes and trips by name (those that are not given are what they are now)."""
+        """Bytes on a mesh, for open sizes and trips by name (default: the current ones)."""
         names = {**self.now, **numbers_of_devices(mesh), **sizes}
         return sum(term.at(names) for term in self.terms)
 
@@ -122,8 +122,8 @@ def formula_of(
     Values without a sharding have local types; where their sizes are named, the formula is in these names.
 
     Args:
-        mesh: as it is now.
-        sizes: those that are open, as they are now.
+        mesh: the current one.
+        sizes: the current values of open sizes.
     """
     if op in LOCAL_OPS:
         return Formula()

@@ -1,4 +1,4 @@
-"""What one rank sends is on its way until another takes it, so that meshes which send to each other need not run at the same time."""
+"""Buffered messages between ranks, so that meshes that send to each other need not run at the same time."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ class Wires:
         self._waiting.setdefault((sender, receiver), deque()).append(content.copy())
 
     def receive(self, sender: int, receiver: int) -> Array:
-        """Raises RuntimeFailure MG0604 where nothing is on its way."""
+        """Raises RuntimeFailure MG0604 without a pending message."""
         if not (letters := self._waiting.get((sender, receiver))):
-            text = f"rank {receiver} waits for a message from rank {sender} that never comes"
+            text = f"rank {receiver} waits for a message that rank {sender} never sends"
             raise RuntimeFailure(Diagnostic("MG0604", text))
         return letters.popleft()

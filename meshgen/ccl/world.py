@@ -1,7 +1,7 @@
-"""The processes of a program, one rank each: messages by name between them, and what becomes of it when one fails.
+"""The processes of a program, one rank each: named messages between them, and propagation of failures.
 
-Whoever waits for a message says what it does meanwhile (`doing`), so that a failure names the collective, its axes and the ranks
-that are missing. A process that fails tells all others why; these then fail too, each with what it was doing.
+A rank that waits for a message records its current operation (`doing`), so that a failure names the collective, its axes and the ranks
+that are missing. A process that fails sends the reason to all others; these then fail too, each with its own operation.
 """
 
 from __future__ import annotations
@@ -18,8 +18,8 @@ from meshgen.errors import Diagnostic, RuntimeFailure
 
 # PyTorch's default for NCCL (`torch.distributed.init_process_group`, parameter `timeout`): 10 minutes
 TIME_OUT_SECONDS = 600.0
-_PARTING_SECONDS = 1.0  # how long a process that fails waits for what the others say of themselves
-_LOOK_SECONDS = 0.05  # between two looks at the launcher and the time while nothing arrives
+_PARTING_SECONDS = 1.0  # seconds that a failing process waits for the reports of the others
+_LOOK_SECONDS = 0.05  # seconds between two checks of the launcher and the time-out while nothing arrives
 _MESSAGE, _FAILED, _LEAVES = range(3)  # kinds of frames
 _HEADER = struct.Struct("<BI")  # kind of a frame, and bytes of the message's name
 
@@ -31,33 +31,33 @@ class World:
 
     Attributes:
         rank, size: in all meshes of a program, one mesh after the other.
-        local_rank: number of this process on its machine, which is that of its GPU; None: the launcher does not say.
-        time_out: seconds after which a rank that is waited for is given up.
+        local_rank: number of this process on its machine, which is that of its GPU; None: the launcher does not set it.
+        time_out: seconds after which waiting for a rank fails.
     """
 
     def __init__(
         self, channel: Channel, *, local_rank: int | None = None, time_out: float = TIME_OUT_SECONDS,
         has_launcher: bool = False,
     ) -> None:  # fmt: skip
-        """`has_launcher`: the parent process is the launcher, or ends with it: this process is not to outlive it."""
+        """`has_launcher`: the parent process is the launcher, or ends with it: this process must not outlive it."""
         self.rank, self.size, self.local_rank, self.time_out = channel.rank, channel.size, local_rank, time_out
         self._channel = channel
         self._parent = os.getppid() if has_launcher else None
         self._arrived: dict[Wanted, deque[Frame]] = defaultdict(deque)
-        self._failed: dict[int, tuple[str, float]] = {}  # ranks that have given up, why, and when this was heard
-        self._left: set[int] = set()  # ranks that have come to their end
+        self._failed: dict[int, tuple[str, float]] = {}  # failed ranks, the reason, and when it was received
+        self._left: set[int] = set()  # ranks that reached the end
         self._doing: list[Callable[[], str]] = []
         self._is_over = False
 
     # --- messages --------------------------------------------------------------------------------------------------------
 
     def send(self, peer: int, name: str, content: Frame) -> None:
-        """Put a message on its way; it goes out while this process waits for others."""
+        """Queue a message; it is sent while this process waits for others."""
         title = name.encode()
         self._channel.send(peer, b"".join((_HEADER.pack(_MESSAGE, len(title)), title, content)))
 
     def take(self, peer: int, name: str) -> Frame | None:
-        """The next message of this name from a rank, in the order of sending; None: there is none yet."""
+        """The next message of this name from a rank, in the order of sending; None if none has arrived."""
         found = self._arrived.get((peer, name))
         if not found:
             return None
@@ -67,10 +67,10 @@ class World:
         return content
 
     def receive(self, wanted: Sequence[Wanted]) -> list[Frame]:
-        """The next message of each rank and name; returns when what this process has sent is on its way too.
+        """The next message of each rank and name; returns when the messages of this process have been sent too.
 
         Raises:
-            RuntimeFailure: MG0609, a rank has failed, is gone, or does not answer in time.
+            RuntimeFailure: MG0609, a rank has failed, is gone, or does not reply in time.
         """
         begin, found = time.monotonic(), dict[int, Frame]()
         while True:
@@ -84,27 +84,27 @@ class World:
             self.wait(missing, begin)
 
     def wait(self, missing: Iterable[int], begin: float) -> None:
-        """Let something arrive; of what has, nothing is what these ranks are waited for.
+        """Wait for arrivals while these ranks are missing.
 
         Raises as `receive`; the time-out counts from `begin`, a reading of `time.monotonic`.
         """
         ranks = sorted(missing)
         if gone := [rank for rank in ranks if rank in self._left]:
-            raise self.failure(f"{ranks_text(gone)} came to the end of the program", ranks)
+            raise self.failure(f"{ranks_text(gone)} reached the end of the program", ranks)
         self.look(ranks)
         self._deliver(_LOOK_SECONDS)
         if time.monotonic() - begin > self.time_out:
-            raise self.failure(f"no answer within {self.time_out:g} s", ranks)
+            raise self.failure(f"no reply within {self.time_out:g} s", ranks)
 
     def look(self, missing: Sequence[int] = ()) -> None:
-        """Raises RuntimeFailure MG0609: a rank has failed or is gone. `missing` are the ranks that are waited for.
+        """Raises RuntimeFailure MG0609: a rank has failed or is gone. `missing` are the ranks that this one waits for.
 
-        If another rank has failed they may still say what they are waited for, and find out by themselves: they are given time.
+        If another rank has failed, these may still reply or report their own failure: they are given time for it.
         """
         self.require_whole()
         for rank, (reason, when) in self._failed.items():
             if not missing or rank in missing or time.monotonic() - when > _PARTING_SECONDS:
-                raise self.failure(f"rank {rank} has given up: {reason}", missing)
+                raise self.failure(f"rank {rank} failed: {reason}", missing)
         for rank, reason in self._channel.lost.items():
             if rank not in self._left:
                 raise self.failure(f"rank {rank} is gone: {reason}", missing)
@@ -112,12 +112,12 @@ class World:
             raise self.failure("the launcher is gone", missing)
 
     def listen(self) -> None:
-        """Let arrive what is there."""
+        """Receive what has arrived, without waiting."""
         self.require_whole()
         self._deliver(0.0)
 
     def all_gather(self, name: str, content: Frame, ranks: Sequence[int] | None = None) -> list[Frame]:
-        """What each of the ranks (default: all) gives under this name, in their order. Raises as `receive`."""
+        """The contribution of each of the ranks (default: all) under this name, in their order. Raises as `receive`."""
         ranks = range(self.size) if ranks is None else ranks
         others = [rank for rank in ranks if rank != self.rank]
         for rank in others:
@@ -126,7 +126,7 @@ class World:
         return [found.get(rank, content) for rank in ranks]
 
     def finish(self) -> None:
-        """All ranks have come to the end: only then has any of them succeeded. Raises as `receive`."""
+        """Wait until all ranks reach the end: only then has any of them succeeded. Raises as `receive`."""
         with self.doing(lambda: "the end of the program"):
             self.all_gather("end", b"")
 
@@ -134,7 +134,7 @@ class World:
 
     @contextmanager
     def doing(self, text: Callable[[], str]) -> Generator[None]:
-        """What failures say that this rank does meanwhile: `all_reduce over x (block.mlir:12)`."""
+        """A context that sets the operation named by failures: `all_reduce over x (block.mlir:12)`."""
         self._doing.append(text)
         try:
             yield
@@ -142,7 +142,7 @@ class World:
             self._doing.pop()
 
     def fail(self, reason: str) -> None:
-        """Tell all ranks that this one gives up, and why; what they say of themselves is waited for shortly."""
+        """Send the failure of this rank to all others, and wait shortly for their reports."""
         if self._is_over:
             return
         for rank in self._others():
@@ -153,7 +153,7 @@ class World:
         self._end()
 
     def close(self) -> None:
-        """The end of the program on this rank. The others may go on, but get nothing more from it."""
+        """End the program on this rank. The others may go on, but get no more messages from it."""
         if self._is_over:
             return
         for rank in self._others():
@@ -168,7 +168,7 @@ class World:
     def require_whole(self) -> None:
         """Raises RuntimeFailure MG0609 after the end."""
         if self._is_over:
-            text = "the ranks have parted after a failure, or at the end of the program"
+            text = "the ranks have disconnected after a failure, or at the end of the program"
             raise RuntimeFailure(Diagnostic("MG0609", text, hint="start all of them again"))
 
     def _deliver(self, seconds: float) -> None:
@@ -183,7 +183,7 @@ class World:
                 self._left.add(peer)
 
     def failure(self, reason: str, missing: Sequence[int] = ()) -> RuntimeFailure:
-        """MG0609, with what this rank was doing, and which ranks it was waiting for."""
+        """MG0609, with the operation of this rank, and the ranks it was waiting for."""
         waits = f" waits for {ranks_text(missing)}" if missing else ""
         place = f" in {self._doing[-1]()}" if self._doing else ""
         verb = waits or (" is" if place else "")
@@ -193,7 +193,7 @@ class World:
         return [rank for rank in range(self.size) if rank != self.rank]
 
     def _silent(self) -> list[int]:
-        """Ranks that are there and have not said that they come to an end."""
+        """Connected ranks that have not reached the end."""
         return [rank for rank in self._others() if rank not in {*self._failed, *self._left, *self._channel.lost}]
 
     def _end(self) -> None:

@@ -1,4 +1,4 @@
-"""Control flow that communicates goes the same way on all devices, or is refused: they would wait for each other for ever."""
+"""Check that control flow around collectives is uniform over devices; otherwise they would deadlock."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from meshgen.ops.uniform import Varying
 
 
 def require_agreement(module: Module) -> None:
-    """Check a `partition`-stage module whose loops are written out as far as they can be.
+    """Check a `partition`-stage module whose loops are unrolled as far as possible.
 
     Raises:
         CodegenError: MG0401, for each loop or branch around collectives whose condition may differ between devices.
@@ -21,13 +21,13 @@ def require_agreement(module: Module) -> None:
         return
     varying = Varying(module)
     axes = [axis.name for axis in module.mesh.axes]
-    faults = [_fault(node, different) for node in flows if (different := varying.along(_choice(node), axes))]
+    faults = [_divergence(node, different) for node in flows if (different := varying.along(_choice(node), axes))]
     if faults:
         raise CodegenError(*faults)
 
 
 def _flows(graph: Graph) -> Iterator[Node]:
-    """Control flow that communicates, also where it stands in other such control flow."""
+    """Control flow that communicates, nested ones included."""
     for node in graph.nodes:
         if any(map(communicates, node.regions)):
             yield node
@@ -36,15 +36,15 @@ def _flows(graph: Graph) -> Iterator[Node]:
 
 
 def _choice(node: Node) -> Value:
-    """What decides how it goes on."""
+    """The values that decide the branch."""
     return node.regions[0].outputs[0] if node.op == "while" else node.operands[0]
 
 
-def _fault(node: Node, axes: list[str]) -> Diagnostic:
-    what = "the condition" if node.op == "while" else "what chooses the branch"
+def _divergence(node: Node, axes: list[str]) -> Diagnostic:
+    what = "the condition" if node.op == "while" else "the branch index"
     return Diagnostic(
         "MG0401",
-        f"'{node.op}' holds collectives, but {what} may differ between devices along {', '.join(axes)}: they would wait for each other",
+        f"'{node.op}' holds collectives, but {what} may differ between devices along {', '.join(axes)}: they would deadlock",
         node.loc,
         hint="reduce it over these axes first (all_reduce, psum), or move the collectives out",
     )

@@ -1,4 +1,4 @@
-"""An order of launches as a step: events where streams wait for each other, buffers in one arena, times."""
+"""Assembly of a step from an order of launches: events between streams, buffers in one arena, times."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from meshgen.runtime.plan import STREAMS, Item, Schedule
 
 
 class Tried:
-    """An order of the launches with its step; where its buffers lie is found out when somebody asks."""
+    """An order of the launches with its step; buffers are placed lazily."""
 
     def __init__(self, program: Program, order: Order) -> None:
         self.program, self.order = program, order
@@ -35,7 +35,7 @@ class Tried:
 
     @cached_property
     def places(self) -> Places:
-        """Where what the launches make lies."""
+        """The places of the launches' results."""
         return placed(self.program, self.order.numbers, self.waits)
 
 
@@ -62,7 +62,7 @@ def assemble(tried: Tried) -> Schedule:
 
 
 def _item(program: Program, number: int, buffers: Buffers) -> Item:
-    """A launch without its place in time."""
+    """A launch without its time."""
     node, task, name = program.nodes[number], program.tasks[number], program.names[number]
     flow = program.flows.get(number)
     is_collective = not name and flow is None

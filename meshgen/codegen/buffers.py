@@ -1,4 +1,4 @@
-"""The buffers of a step: of every value, and what collectives and control flow need for themselves; where they lie in the arena."""
+"""The buffers of a step: of every value, and scratch of collectives and control flow; their places in the arena."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ class Buffers:
 
 
 def placed(program: Program, order: Sequence[int], waits: Sequence[Sequence[int]]) -> Places:
-    """Where values and scratch lie when the launches are issued in an order.
+    """The places of values and scratch for an order of the launches.
 
     Args:
         waits: per place in `order`, the places it waits for.
@@ -70,7 +70,7 @@ def plan_buffers(program: Program, places: Places) -> Buffers:
 
 
 def fixed_bytes(program: Program) -> int:
-    """What is in place before the step."""
+    """Bytes that are in place before the step."""
     return sum(aligned(root.type.nbytes) for root, kind in _kinds(program).items() if kind in FIXED)
 
 
@@ -96,11 +96,9 @@ def _lifetimes(program: Program, order: Sequence[int], waits: Sequence[Sequence[
     last: dict[Value, list[int]] = {first: [0] * STREAMS for first in shared}
     for p, n in enumerate(order):
         node, stream = program.nodes[n], streams[p]
-        for value in node.results:  # of a join the parts may be made in any order
+        for value in node.results:  # the parts of a join may be written in any order
             first = program.place(value)
-            if (
-                first not in program.storages.made
-            ):  # an argument that a result takes the bytes of is there from the start
+            if first not in program.storages.made:  # a donated argument is live from the start
                 continue
             born[first] = tuple(map(min, born.get(first, starts[p]), starts[p]))
         for value in (*program.reads(n), *node.results):

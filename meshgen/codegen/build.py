@@ -76,7 +76,7 @@ class Request:
         return tuple(name for name, kind in self.signature if kind.startswith("*"))
 
     def content(self, arch: str) -> dict[str, Any]:
-        """All that decides the cubin."""
+        """The cache key: everything that decides the cubin."""
         return {
             "entry": self.entry,
             "signature": dict(self.signature),
@@ -122,7 +122,7 @@ def _parameters(text: str, entry: str) -> list[str]:
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef) and node.name == entry:
             return [argument.arg for argument in node.args.args]
-    raise AssertionError(f"the source has no function '{entry}'")
+    raise AssertionError(f"unknown function '{entry}' of the source")
 
 
 def build_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: Path | None = None, workers: int | None = None,
@@ -184,7 +184,7 @@ def _built(
         else:
             code, description = describe(reply, arch)
             kernel = built_kernel(code, description, request.entry, arch, cached=False)
-            assert kernel, f"'{request.name}': the compiler gave {description}"
+            assert kernel, f"'{request.name}': the compiler failed with {description}"
             cache.put(key, code, description)
             found[key] = kernel
         tell(key)
@@ -194,7 +194,7 @@ def _built(
 
 
 def _cached(cache: Cache, key: str, request: Request, arch: str) -> BuiltKernel | None:
-    """The kernel as the cache has it. An entry that does not describe one is forgotten."""
+    """The kernel as the cache has it. A malformed entry is deleted."""
     if (entry := cache.get(key)) is None:
         return None
     kernel = built_kernel(*entry, request.entry, arch)
@@ -204,7 +204,7 @@ def _cached(cache: Cache, key: str, request: Request, arch: str) -> BuiltKernel 
 
 
 def _check_archs(archs: Sequence[str], requests: Sequence[Request]) -> None:
-    """Triton's compiler would crash on what it does not know."""
+    """Refuse unknown architectures, on which Triton's compiler would crash."""
     if faults := [fault for arch in archs for fault in architecture_faults(arch)]:
         raise UsageError(*faults)
     if lacking := [
@@ -214,7 +214,7 @@ def _check_archs(archs: Sequence[str], requests: Sequence[Request]) -> None:
 
 
 def _lacking(request: Request, arch: str) -> list[str]:
-    """What the kernel does with 8-bit floats that came with sm_89: f8E4M3FN at all, rounding to f8E5M2."""
+    """Operations on 8-bit floats that need sm_89: f8E4M3FN, rounding to f8E5M2."""
     if int(arch.removeprefix("sm_")) >= 89:
         return []
     types = [kind for _, kind in request.signature]
@@ -228,9 +228,9 @@ def _lacks_type(request: Request, arch: str, lacks: str) -> Diagnostic:
 
 
 def _compile_fault(request: Request, arch: str, reply: Reply) -> Diagnostic:
-    """The compiler's words, short: its first and last line, and the first of its log that name an error.
+    """A fault with the compiler's message, shortened: its first and last line, and the first errors of its log.
 
-    The source and all that the compiler said are kept for a report.
+    The source and the complete log are kept for a report.
     """
     kept = keep_reproducer(
         {"kernel.py": request.text.encode(), "log.txt": f"{reply['error']}\n{reply['log']}".encode()}
@@ -241,7 +241,7 @@ def _compile_fault(request: Request, arch: str, reply: Reply) -> Diagnostic:
     return Diagnostic(
         "MG0302", f"kernel '{request.name}' does not compile for {arch}: {excerpt}",
         Location(str(kept / "kernel.py"), 0) if kept else None,
-        hint="this is a fault of meshgen; please report it with the file and the log beside it",
+        hint="this is a fault of meshgen; please report it with the file and its log",
     )  # fmt: skip
 
 

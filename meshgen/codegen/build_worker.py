@@ -2,7 +2,7 @@
 
 Triton and ptxas write to stdout and stderr below Python; here both go to a file, and the replies to a private
 copy of stdout. The source of a kernel comes with the request and is read from nowhere else. The process ends when its
-input does, and removes the directory that it works in: whoever started it may have been killed.
+input does, and removes its working directory, because the parent may have been killed.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def main() -> None:
 
 
 def _serve(request: dict[str, Any], log: IO[bytes]) -> dict[str, Any]:
-    """Compile one kernel; whatever goes wrong becomes a reply, because the caller must name the kernel."""
+    """Compile one kernel; any exception becomes a reply, because the caller must name the kernel."""
     log.seek(0)
     log.truncate()
     began = time.perf_counter()

@@ -1,4 +1,4 @@
-"""A built kernel: its cubin, its PTX and what it needs, as a compiler process replies it and as the cache keeps it."""
+"""A built kernel: its cubin, PTX and resources, as in the replies of compiler processes and in the cache."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ _COUNTS = ("regs", "stack_bytes", "spill_bytes")
 
 @dataclass(frozen=True)
 class BuiltKernel:
-    """A cubin and what it needs.
+    """A cubin and its resources.
 
     Attributes:
-        ptx: what the cubin was assembled from, as `ptx_text.portable_ptx` leaves it.
+        ptx: the source of the cubin, in the form of `ptx_text.portable_ptx`.
         regs: registers per thread.
         spill_bytes: bytes of spill stores and loads per thread that ptxas reports.
         stack_bytes: stack frame per thread.
@@ -44,7 +44,7 @@ class BuiltKernel:
 
 
 def describe(reply: dict[str, Any], arch: str) -> tuple[bytes, dict[str, Any]]:
-    """The code of a compiler process's reply, cubin and PTX in one, and all that is stored beside it."""
+    """The code of a compiler process's reply, cubin and PTX in one, and the description stored with it."""
     cubin, metadata = base64.b64decode(reply["cubin"]), reply["metadata"]
     resources = read_resources(cubin, metadata["name"])
     spills = reply["spill_bytes"]

@@ -1,9 +1,9 @@
 """A directory of built kernels, keyed by content: safe under concurrent processes, self-healing, private.
 
-An entry is one file: the SHA-256 of the rest, a JSON line that holds the key, the code (cubin and PTX). It is written beside its place
-and moved there, so a reader sees all of it or nothing; one that is not what was stored under its key is deleted and
-built again. What it holds runs on GPUs, so nothing is read that another user could have written. What nobody has used
-for long is deleted: kernels that changed, and entries of other versions, whose keys nobody asks for any more.
+An entry is one file: the SHA-256 of the rest, a JSON line that holds the key, the code (cubin and PTX). It is written to a temporary file
+and renamed, so a reader sees all of it or nothing; one that is not what was stored under its key is deleted and
+built again. Entries run on GPUs, so nothing is read that another user could have written. Entries that are unused
+for long are deleted: old kernels, and entries of other versions.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from meshgen.locks import replacing
 VARIABLE = "MESHGEN_CACHE_DIR"
 _FOLDER = "kernels"
 _DAY = 24 * 3600  # seconds
-_UNUSED = 30 * _DAY  # what was not read or written for as long is deleted
+_UNUSED = 30 * _DAY  # entries not read or written for this long are deleted
 _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
@@ -54,14 +54,14 @@ def key_of(**parts: Any) -> str:
 class Cache:
     """Entries below a directory, which is made. One that cannot be used costs the cache, not the build.
 
-    `warning` says why nothing is kept, or is None.
+    `warning` is the reason why nothing is cached, or None.
     """
 
     def __init__(self, directory: Path | None = None) -> None:
         self.directory = directory or default_directory()
         self.warning: Diagnostic | None = None
         if self.directory is None:
-            self._give_up("there is no home directory")
+            self._give_up("the home directory is unknown")
             return
         try:
             self.directory.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -76,14 +76,14 @@ class Cache:
     def _give_up(self, reason: str) -> None:
         where = f" '{self.directory}'" if self.directory else ""
         hint = f"name a directory that only you can write to with {VARIABLE}"
-        self.warning = Diagnostic("MG0004", f"built kernels are not kept: kernel cache{where}: {reason}", hint=hint)
+        self.warning = Diagnostic("MG0004", f"built kernels are not cached: kernel cache{where}: {reason}", hint=hint)
         self.directory = None
 
     def get(self, key: str) -> tuple[bytes, dict[str, Any]] | None:
-        """The code and its description, or None if there is no sound entry."""
+        """The code and its description, or None without a sound entry."""
         if self.directory is None:
             return None
-        place = _place(self.directory, key)
+        place = _entry_path(self.directory, key)
         try:
             content = _read_own(place)
         except OSError:
@@ -101,17 +101,19 @@ class Cache:
             return
         rest = json.dumps({"key": key, "description": description}, sort_keys=True).encode() + b"\n" + code
         try:
-            _write(_place(self.directory, key), hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest)
+            _write_atomically(
+                _entry_path(self.directory, key), hashlib.sha256(rest).hexdigest().encode() + b"\n" + rest
+            )
         except OSError as error:
             self._give_up(_reason(error))
         else:
             _delete_unused(self.directory / _FOLDER)
 
     def drop(self, key: str) -> None:
-        """Forget an entry."""
+        """Delete an entry."""
         if self.directory is not None:
             with contextlib.suppress(OSError):
-                _place(self.directory, key).unlink()
+                _entry_path(self.directory, key).unlink()
 
 
 def _reason(error: Exception) -> str:
@@ -120,19 +122,19 @@ def _reason(error: Exception) -> str:
     return getattr(error, "strerror", None) or str(error)
 
 
-def _place(directory: Path, key: str) -> Path:
+def _entry_path(directory: Path, key: str) -> Path:
     return directory / _FOLDER / key[:2] / f"{key}.bin"
 
 
 def _mark_used(place: Path) -> None:
-    """Note that a file is in use, once a day: its time of change says when it was used last."""
+    """Record the use of a file in its modification time, once a day."""
     with contextlib.suppress(OSError):
         if time.time() - place.stat().st_mtime > _DAY:
             os.utime(place)
 
 
 def _delete_unused(folder: Path) -> None:
-    """Delete the files that nobody has used for long; what cannot be deleted stays.
+    """Delete the files that are unused for long; failures are ignored.
 
     They are looked for once a day: the folder's time of change says when, or that a folder in it is new.
     """
@@ -147,7 +149,7 @@ def _delete_unused(folder: Path) -> None:
 
 
 def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
-    """Files in the folders of a folder; what links name is nobody's business."""
+    """Files in the folders of a folder; links are skipped."""
     with os.scandir(folder) as inner:
         for each in list(inner):
             if each.is_dir(follow_symlinks=False):
@@ -156,7 +158,7 @@ def _files(folder: Path) -> Iterator[os.DirEntry[str]]:
 
 
 def _distrust(directory: Path) -> str:
-    """Why a directory is not its user's alone: whose it is, who may write, who made a link on the way. Empty where it is."""
+    """Why a directory is not its user's alone: whose it is, who may write, who made a link on the way. Empty if it is private."""
     if sys.platform == "win32":  # a user's profile is private there
         return ""
     user = os.geteuid()
@@ -172,7 +174,7 @@ def _distrust(directory: Path) -> str:
 
 
 def _read_own(place: Path) -> bytes:
-    """The content of a plain file of this user's that nobody else may write to. Raises OSError for what is none."""
+    """The content of a regular file of this user that no other user may write to. Raises OSError for any other file."""
     if sys.platform == "win32":
         return place.read_bytes()
     with open(os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK), "rb") as file:
@@ -183,7 +185,7 @@ def _read_own(place: Path) -> bytes:
 
 
 def _decoded(key: str, content: bytes) -> tuple[bytes, dict[str, Any]] | None:
-    """What is stored in an entry's bytes, or None if it is damaged or was stored under another key."""
+    """The content of an entry, or None if it is damaged or has another key."""
     digest, _, rest = content.partition(b"\n")
     if digest != hashlib.sha256(rest).hexdigest().encode():
         return None
@@ -201,8 +203,8 @@ def _decoded(key: str, content: bytes) -> tuple[bytes, dict[str, Any]] | None:
     return code, cast("dict[str, Any]", description)
 
 
-def _write(place: Path, content: bytes) -> None:
-    """Write a file so that nobody ever sees a part of it. Raises OSError."""
+def _write_atomically(place: Path, content: bytes) -> None:
+    """Write a file atomically. Raises OSError."""
     place.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
     with replacing(place, ".", 0o600) as file:
         file.write(content)

@@ -1,4 +1,4 @@
-"""The launches of a fused module, what each needs, and what is written over what: in program order, before they are scheduled."""
+"""The launches of a fused module in program order, with their dependencies and in-place updates, before scheduling."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ Planned = Callable[[Module], Schedule]
 
 
 def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> Program:
-    """Launches of the module in program order; views and constants are no launches.
+    """Launches of the module in program order; views and constants are not launched.
 
     Args:
         inputs_are: the kind of buffer that inputs have.
-        planned: makes the schedule of a region, which is handed over as a module.
+        planned: schedules a region, given as a module.
     Raises:
         CodegenError: MG0301 for control flow around transfers to another mesh.
     """
@@ -56,7 +56,7 @@ def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> 
 
 
 def _scratch_bytes(nodes: Sequence[Node], flows: Mapping[int, Flow], mesh: Mesh) -> dict[int, int]:
-    """What the regions of control flow need, and what the steps do to which collectives are lowered."""
+    """Scratch bytes of the regions of control flow, and of lowered collectives."""
     found = {number: flow.scratch_bytes for number, flow in flows.items()}
     for number, node in enumerate(nodes):
         if node.op in COLLECTIVES:
@@ -80,12 +80,12 @@ def _flow(node: Node, module: Module, planned: Planned) -> Flow:
 
 
 def closed(region: Graph, outside: Sequence[Value]) -> Graph:
-    """The region as a function that takes what it uses from outside after its own arguments."""
+    """The region as a function whose captured values follow its own arguments."""
     return Graph(region.name, [*region.inputs, *outside], region.nodes, region.outputs)
 
 
 def _name(node: Node, kernels: dict[str, Graph]) -> str:
-    """The kernel of a node; one op that was not fused becomes a kernel. Empty for a collective."""
+    """The kernel of a node; an unfused op becomes a kernel. Empty for a collective."""
     if node.op in COLLECTIVES:
         return ""
     if node.op == "kernel":
@@ -99,7 +99,7 @@ def _name(node: Node, kernels: dict[str, Graph]) -> str:
 
 
 def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
-    """The launches as tasks. Control flow that communicates keeps its place among collectives: nothing else does while it runs."""
+    """The launches as tasks. Control flow that communicates keeps its place among collectives: nothing else communicates while it runs."""
     module, makers = program.module, program.storages.makers
     readers = _readers_of_overwritten(program)
     seconds = {name: costs.kernel(body) for name, body in program.kernels.items()}

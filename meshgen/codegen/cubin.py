@@ -1,4 +1,4 @@
-"""What a cubin needs and does, read from its ELF: registers, stack, and counts of telling instructions.
+"""Resources of a cubin, from its ELF: registers, stack, and counts of characteristic instructions.
 
 No CUDA tool is run (`nvdisasm` takes 0.3 s per kernel, longer than most compiles); the tests compare with
 `cuobjdump` and `nvdisasm`. Source: ELF-64; the layout of `.nv.info` and the opcodes (low 12 bits of each
@@ -25,7 +25,7 @@ _SIZED = 0x04  # attribute format: a 16-bit size, then that many bytes
 class Resources:
     """Registers per thread, bytes of stack frame per thread (spills included), instructions by mnemonic.
 
-    `instructions["total"]` counts all but the padding; only telling mnemonics are counted by name.
+    `instructions["total"]` counts all but the padding; only characteristic mnemonics are counted by name.
     """
 
     registers: int
@@ -39,12 +39,12 @@ def read_resources(cubin: bytes, entry: str) -> Resources:
         found = dict(sections(cubin))
         code, attributes = found[f".text.{entry}"], list(_attributes(found[".nv.info"]))
     except (struct.error, KeyError, IndexError, ValueError, OverflowError) as error:
-        raise ValueError(f"no cubin with a kernel '{entry}'") from error
+        raise ValueError(f"not a cubin with kernel '{entry}'") from error
     counts = Counter(_OPCODES.get(word & 0xFFF, "other") for word, _ in struct.iter_unpack("<QQ", code))
     padding = counts.pop("NOP", 0)
     named = {name: counts[name] for name in sorted(set(_OPCODES.values())) if counts[name]}
     named["total"] = len(code) // 16 - padding
-    # The attributes of device functions stand in the same table; the kernel's are at least as big.
+    # The attributes of device functions are in the same table; the kernel's are at least as big.
     return Resources(_largest(attributes, _REGISTER_COUNT), _largest(attributes, _FRAME_SIZE), named)
 
 

@@ -1,4 +1,4 @@
-"""Results that are written over donated inputs: the last read of the input comes first, the write last.
+"""Results that overwrite donated inputs: all reads of the input come before the write.
 
 %y = kernel @use(%w, %x)        reads w
 %v = kernel @update(%w, %g)     v is written where w is: after @use, and element by element
@@ -22,7 +22,7 @@ from meshgen.runtime.plan import IN_PLACE
 
 @dataclass(frozen=True)
 class Donated:
-    """What becomes of donated inputs.
+    """The reuse of donated inputs.
 
     Attributes:
         pairs: inputs with the output that is the next value of each, by number.
@@ -36,7 +36,7 @@ class Donated:
 
 
 def donated(module: Module) -> Donated:
-    """What a fused module writes over donated inputs: in its order every read comes before the write."""
+    """The donated inputs that a fused module overwrites: in its order every read comes before the write."""
     if not module.donations:
         return Donated({}, {}, {})
     graph, roots = module.graph, _roots(module.graph)
@@ -50,22 +50,22 @@ def donated(module: Module) -> Donated:
         own, result = graph.inputs[number], roots[graph.outputs[output]]
         maker = makers.get(result)
         if result is own:
-            continue  # it is given back as it came
+            continue  # it is returned unchanged
         if maker is None or maker.op in ("constant", "join") or result in over or result.type.nbytes != own.type.nbytes:
-            unused[number] = f"result {output} is not computed for it alone"
+            unused[number] = f"result {output} shares its value with another result"
         elif own in {roots[value] for value in graph.outputs}:
             unused[number] = "it is a result as well"
         elif late := [node for node in readers.get(own, ()) if place[node] > place[maker]]:
-            unused[number] = f"'{late[0].op}' reads it when result {output} is known already"
+            unused[number] = f"'{late[0].op}' reads it after result {output} is computed"
         elif maker in readers.get(own, ()) and not _may_overwrite(maker, own, result, roots, module):
-            unused[number] = f"'{maker.op}', which makes result {output}, reads it at other places than it writes"
+            unused[number] = f"'{maker.op}', which computes result {output}, reads it at other indices than it writes"
         else:
             over[result] = own
     return Donated(found.pairs, over, unused)
 
 
 def readers_first(module: Module) -> Module:
-    """The module with reads of donated inputs before what is to be written over them, wherever nothing stands against it."""
+    """The module with reads of donated inputs moved before their overwriting write, where dependencies allow it."""
     if not module.donations:
         return module
     graph, roots = module.graph, _roots(module.graph)
@@ -85,12 +85,12 @@ def readers_first(module: Module) -> Module:
         is_moved |= bool(late)
     if not is_moved:
         return module
-    ordered = Graph(graph.name, graph.inputs, _in_order(graph.nodes, before), graph.outputs)
+    ordered = Graph(graph.name, graph.inputs, _stable_order(graph.nodes, before), graph.outputs)
     return replace(module, graph=ordered)
 
 
 def _roots(graph: Graph) -> dict[Value, Value]:
-    """The value whose bytes each value's are."""
+    """The value whose bytes each value shares."""
     found = {value: value for value in graph.values()}
     for node in graph.nodes:
         if node.op in VIEWS:
@@ -134,8 +134,8 @@ def _needs(late: Sequence[Node], maker: Node, before: Mapping[Node, Sequence[Nod
     return False
 
 
-def _in_order(nodes: Sequence[Node], before: Mapping[Node, Sequence[Node]]) -> list[Node]:
-    """The nodes as they are, but each after those that come before it."""
+def _stable_order(nodes: Sequence[Node], before: Mapping[Node, Sequence[Node]]) -> list[Node]:
+    """The nodes in a stable topological order."""
     place = {node: number for number, node in enumerate(nodes)}
     missing = {node: len({*before[node]}) for node in nodes}
     after: dict[Node, list[Node]] = {}

@@ -1,10 +1,10 @@
-"""Fetches of rows of which a device has most itself: only the others are fetched, into a buffer of their own.
+"""Fetches of rows that a device mostly holds itself: only the missing rows are fetched, into a separate buffer.
 
     before   %1 = fetch_rows %0 base = -1                      f32[8,4] -> f32[9,4]     its own eight rows are copied
     after    %1 = fetch_rows %0 base = -1                      f32[8,4] -> f32[1,4]
              %2 = concatenate %1, %0 {dim = 0}                 f32[1,4], f32[8,4] -> f32[9,4]
 
-A stencil then reads its own tile where it lies and the edges beside it: the concatenation is part of the kernel. Where something
+A stencil then reads its own tile in place and the edges from their buffer: the concatenation is part of the kernel. Where something
 else reads the rows, they stay one tensor.
 """
 
@@ -29,19 +29,19 @@ class _Piece:
 
 
 def edge_buffers(graph: Graph, mesh: Mesh) -> Graph:
-    """The graph with less fetched where only kernels read it; the values that others use stay the same ones."""
+    """The graph with smaller fetches where only kernels read them; values with other uses keep their identity."""
     near, found = Neighbours(graph), Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     for node in graph.nodes:
         pieces = _pieces(node, mesh) if node.op == "fetch_rows" and near.is_read_in_parts(node.result) else []
         if any(piece.fetched is None for piece in pieces):
-            _write(found, node, pieces)
+            _emit_fetch(found, node, pieces)
         else:
             found.nodes.append(node)
     return found
 
 
 def _pieces(node: Node, mesh: Mesh) -> list[_Piece]:
-    """What the result consists of, in order."""
+    """The pieces of the result, in order."""
     dim, count = node.attrs["dim"], mesh.group_size(node.attrs["axes"])
     tile, rows = (value.type.sizes[dim] for value in (node.operands[0], node.result))
     parts = parts_of(node.attrs, tile, rows, count)
@@ -49,7 +49,7 @@ def _pieces(node: Node, mesh: Mesh) -> list[_Piece]:
 
 
 def _pieces_of(part: Part) -> list[_Piece]:
-    """The rows of one fetch: before the device's own, its own, behind them. Only where all devices have the same of each."""
+    """The rows of one fetch: before the device's own, its own, after them; if their numbers are equal on all devices."""
     fetch = _near_zero(part.fetch)
     first, stop = max(fetch.base, 0), min(fetch.base + fetch.rows, fetch.tile)
     if fetch.divisor != 1 or fetch.step != fetch.tile or first >= stop or (fetch.wrap and not _is_even(fetch)):
@@ -76,18 +76,18 @@ def _near_zero(fetch: RowFetch) -> RowFetch:
     return replace(fetch, base=base - fetch.limit if 2 * base > fetch.limit else base)
 
 
-def _write(graph: Graph, node: Node, pieces: Sequence[_Piece]) -> None:
-    """One fetch of all that others have, and the concatenation of the pieces, which makes the node's result."""
+def _emit_fetch(graph: Graph, node: Node, pieces: Sequence[_Piece]) -> None:
+    """One fetch of all remote rows, and the concatenation of the pieces, which replaces the node's result."""
     dim, (operand,) = node.attrs["dim"], node.operands
     parts = [piece.fetched for piece in pieces if piece.fetched]
     fetched = _fetch(graph, node, parts) if parts else operand
     done, rows = 0, list[Value]()
     for piece in pieces:
         if piece.fetched:
-            rows.append(_rows(graph, fetched, dim, done, piece.rows))
+            rows.append(_row_slice(graph, fetched, dim, done, piece.rows))
             done += piece.rows
         else:
-            rows.append(_rows(graph, operand, dim, piece.start, piece.rows))
+            rows.append(_row_slice(graph, operand, dim, piece.start, piece.rows))
     graph.nodes.append(Node("concatenate", rows, node.results, {"dim": dim}, node.loc))
 
 
@@ -105,7 +105,7 @@ def _fetch(graph: Graph, node: Node, parts: Sequence[Part]) -> Value:
     return result
 
 
-def _rows(graph: Graph, value: Value, dim: int, start: int, rows: int) -> Value:
+def _row_slice(graph: Graph, value: Value, dim: int, start: int, rows: int) -> Value:
     sizes = value.type.sizes
     if rows == sizes[dim]:
         return value

@@ -135,7 +135,7 @@ def add(left: Expr, right: Expr) -> Expr:
 
 
 def _join(total: Expr) -> Expr:
-    """Replace `k*c*(e // c) + k*(e % c)` by `k*e` until there is no such pair; the remainder may be written of another e that has the same."""
+    """Replace `k*c*(e // c) + k*(e % c)` by `k*e` until no such pair is left; the remainder may be that of another e with the same remainder."""
     for atom, factor in total.terms:
         if not isinstance(atom, Remainder):
             continue

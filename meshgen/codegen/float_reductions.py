@@ -1,4 +1,4 @@
-"""Reductions of floats over devices that NCCL does not do as they are meant, as others that it does.
+"""Rewrites of float reductions over devices whose semantics NCCL lacks to reductions that it has.
 
     before   %1 = all_reduce %0 {kind = max}                                       f32[64]
     after    %2 = select (%0 != %0), 2147483647, (%0 as an ordered integer)        i32[64]
@@ -30,29 +30,29 @@ _INTEGERS = {"f32": "i32", "f64": "i64"}  # of as many bits
 
 
 def float_reductions(graph: Graph, mesh: Mesh) -> Graph:
-    """The graph with such reductions rewritten; what they make stays the same values."""
+    """The graph with such reductions rewritten; their results keep their identity."""
     found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     for node in graph.nodes:
         if _is_other(node) and mesh.group_size(node.attrs["axes"]) > 1:
-            _write(found, node)
+            _emit_reduction(found, node)
         else:
             found.nodes.append(node)
     return found
 
 
 def _is_other(node: Node) -> bool:
-    """Whether NCCL would reduce otherwise than it is meant, or not at all."""
+    """Whether NCCL lacks the reduction, or has other semantics."""
     if node.op not in REDUCING or len(node.operands) > 1 or not node.result.type.size:
         return False
     types = {node.operands[0].type.dtype, node.result.type.dtype}
     (dtype, *others) = types
     kind = node.attrs["kind"]
     if others or not is_float(dtype) or (kind in _EXTREMES and node.op == "reduce_to"):
-        return False  # what others than the root hold has no meaning, which integers of their bits would give it
+        return False  # results off the root are undefined, and must not be interpreted as ordered integers
     return kind in _EXTREMES or (kind in ("sum", "product") and dtype not in NCCL_TYPES)
 
 
-def _write(graph: Graph, node: Node) -> None:
+def _emit_reduction(graph: Graph, node: Node) -> None:
     emit = _Emitter(graph, node)
     wide = "f64" if node.result.type.dtype == "f64" else "f32"
     value = emit.converted(node.operands[0], wide)

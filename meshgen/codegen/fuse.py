@@ -43,7 +43,7 @@ def fuse(module: Module) -> Module:
 def fuse_graph(graph: Graph, kernels: Kernels, mesh: Mesh, outside: Mapping[Value, Node] | None = None) -> Graph:
     """One function, or one region of a control flow op; values that outlive kernels keep their identity.
 
-    `outside` is what makes the values around a region.
+    `outside` has the producers of captured values.
     """
     graph = window_slices(simplify(float_reductions(graph, mesh)))
     graph = split_reductions(outermost_collectives(edge_buffers(graph, mesh), mesh))
@@ -51,7 +51,7 @@ def fuse_graph(graph: Graph, kernels: Kernels, mesh: Mesh, outside: Mapping[Valu
     if (called := group_calls(grouping, whole)) is not graph:
         graph = called
         grouping, whole = _grouped(graph, is_region=outside is not None)
-    return _Writer(graph, grouping, whole, kernels, mesh, {**(outside or {}), **graph.producers()}).write()
+    return _FusedGraphWriter(graph, grouping, whole, kernels, mesh, {**(outside or {}), **graph.producers()}).write()
 
 
 def _grouped(graph: Graph, *, is_region: bool) -> tuple[Grouping, set[Group]]:
@@ -61,7 +61,7 @@ def _grouped(graph: Graph, *, is_region: bool) -> tuple[Grouping, set[Group]]:
     return grouping, set[Group]() if is_region else joins(grouping)
 
 
-class _Writer:
+class _FusedGraphWriter:
     """Writes the fused graph: one node per group, in program order as far as dependences allow."""
 
     def __init__(
@@ -84,7 +84,7 @@ class _Writer:
 
     def write(self) -> Graph:
         self._constants()
-        for group in _in_order(self._grouping):
+        for group in _ordered_groups(self._grouping):
             self._group(group)
         for value in self._graph.outputs:
             self._view(value)
@@ -119,7 +119,7 @@ class _Writer:
         if first.op in COLLECTIVES or first.op in CONTROL:
             for value in (*first.operands, *captured(first)):
                 self._view(value)
-            regions = tuple(self._region(region) for region in first.regions)
+            regions = tuple(self._fused_region(region) for region in first.regions)
             self._out.nodes.append(replace(first, regions=regions, notes=self._noted(first)))
             self._present.update(first.results)
             return
@@ -143,18 +143,18 @@ class _Writer:
         self._present.update(outputs)
 
     def _noted(self, node: Node) -> Notes:
-        """With how often a loop runs, where that can be read off: what it counts with is in kernels from here on."""
+        """With the trip count of a loop, if known; its counter is in kernels from here on."""
         trips = trip_count(node, self._producers) if node.op == "while" else None
         return node.notes if trips is None else replace(node.notes, trips=max(1, trips))
 
-    def _region(self, region: Graph) -> Graph:
-        """A region with kernels; its constants are data of the module, and stand outside."""
+    def _fused_region(self, region: Graph) -> Graph:
+        """A region with kernels; its constants are data of the module, outside of the region."""
         fused = fuse_graph(region, self._kernels, self._mesh, self._producers)
         self._out.nodes += [node for node in fused.nodes if node.op == "constant"]
         return Graph(fused.name, fused.inputs, [n for n in fused.nodes if n.op != "constant"], fused.outputs)
 
     def _copied(self, node: Node, group: Group) -> bool:
-        """Whether the kernel of a group computes a node of nobody's or of another group again."""
+        """Whether the kernel of a group recomputes a free node or one of another group."""
         if node in group.extra:
             return True
         return (
@@ -165,10 +165,10 @@ class _Writer:
         return value in self._grouping.must or any(g is not group for g in self._users.get(value, ()))
 
 
-def _in_order(grouping: Grouping) -> list[Group]:
+def _ordered_groups(grouping: Grouping) -> list[Group]:
     """Groups, each after those it needs; among the ready ones the one that ends first in the program."""
     place = {g: max(grouping.position[n] for n in g.members) for g in grouping.groups}
-    made_in = {g: map(grouping.memory_root, g.reads) for g in grouping.groups}  # of a view what it is a view of
+    made_in = {g: map(grouping.memory_root, g.reads) for g in grouping.groups}  # of a view its operand
     makers = {g: dict.fromkeys(grouping.owner[v] for v in made_in[g] if v in grouping.owner) for g in grouping.groups}
     for earlier, later in itertools.pairwise(grouping.messages):
         makers[later][earlier] = None

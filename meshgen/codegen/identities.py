@@ -1,4 +1,4 @@
-"""What the result of an op can be instead, by algebra: an operand, a number, or an op on what the operand is made from."""
+"""Algebraic identities: replacements of an op's result by an operand, a number, or an op on the operand's operands."""
 
 from __future__ import annotations
 

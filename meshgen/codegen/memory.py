@@ -1,4 +1,4 @@
-"""Where every buffer lies: a static plan that lets buffers share bytes when streams cannot make them race.
+"""The static memory plan: buffers share bytes where stream order excludes a race.
 
 Two buffers may share bytes if every access of one happens before the write of the other: before in the
 partial order that streams and events give, not in the list. That order is kept as one clock per task: for
@@ -25,7 +25,7 @@ Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 @dataclass(frozen=True)
 class Lifetime:
-    """When the bytes of one storage are in use.
+    """The live range of one storage.
 
     Attributes:
         nbytes: size, without alignment.
@@ -57,7 +57,7 @@ def clocks(streams: Sequence[int], waits: Sequence[Sequence[int]]) -> tuple[list
 
 
 def join(many: Sequence[Clock]) -> Clock:
-    """What is surely done when all of `many` are."""
+    """The join of vector clocks."""
     return tuple(max(counts) for counts in zip(*many, strict=True))
 
 
@@ -69,7 +69,7 @@ def place(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
     Work: for n storages, c pairs of which are alive together, O(n log n + c).
     """
     if (total := sum(aligned(life.nbytes) for life in lifetimes)) > MOST_BYTES:
-        message = f"the buffers of a device have {total:.3g} bytes, more than there are addresses"
+        message = f"the buffers of a device have {total:.3g} bytes, more than the address space"
         raise CodegenError(Diagnostic("MG0303", message, hint="split the tensors over more devices"))
     sizes = np.array([aligned(life.nbytes) for life in lifetimes], np.int64)
     fixed = [n for n, life in enumerate(lifetimes) if life.born is None and life.nbytes]
@@ -112,7 +112,7 @@ def _after(ends: Sequence[tuple[float, int]], begin: int) -> list[int]:
 def _place_in_order(
     fixed: Numbers, sizes: Numbers, base: int, order: Sequence[int], clashing: Mapping[int, Numbers]
 ) -> tuple[list[int], int]:
-    """Offsets and arena with the storages of `order` placed one after the other behind the first `base` bytes."""
+    """Offsets and arena with the storages of `order` placed consecutively after the first `base` bytes."""
     offsets = fixed.copy()
     ends = np.full_like(offsets, base)  # of what is placed; before that it takes no room
     offsets[order] = base

@@ -1,10 +1,10 @@
-"""Every `recv` gets the value that is sent to it: a receive is the whole message, and a `send` moves nothing.
+"""Matching of `send` and `recv`: the `recv` becomes the whole message, and the `send` moves nothing.
 
     before   %s = send %a {axes, destination = 2}      %r = recv %b {axes, source = 0}
     after    %s = send %a {axes, destination = 2}      %r = recv %s {axes, source = 0, destination = 2}
 
-On a stream a send of NCCL waits for its receive. Between the two stand other collectives, in which the receiver would wait for
-the sender; so both sides stand where the receive is.
+On a stream an NCCL send waits for its receive. Between the two are other collectives, in which the receiver would wait for
+the sender; so both sides are issued at the receive.
 """
 
 from __future__ import annotations
@@ -38,5 +38,5 @@ def with_senders(nodes: Sequence[Node]) -> list[Node]:
 
 
 def _alone(node: Node, axes: tuple[str, ...]) -> Diagnostic:
-    text = f"no send over {', '.join(axes)} of {node.result.type} stands before this recv, in the same body"
-    return Diagnostic("MG0301", text, node.loc, hint="send it there first; messages are matched first in, first out")
+    text = f"this recv has no matching send over {', '.join(axes)} of {node.result.type} before it in its body"
+    return Diagnostic("MG0301", text, node.loc, hint="add the send; messages are matched first in, first out")

@@ -1,4 +1,4 @@
-"""What makes and what reads a value, as far as passes before fusion must know which accesses kernels will take."""
+"""Producers and readers of values, for passes before fusion that depend on which kernels absorb an access."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _ANY_MAP = POINTWISE | LOOKUPS | LOOPS  # ops of kernels whose loads and stores 
 
 
 class Neighbours:
-    """What makes and what reads the values of a graph."""
+    """Producers and readers of the values of a graph."""
 
     def __init__(self, graph: Graph) -> None:
         self._producer, self._uses = graph.producers(), graph.uses()

@@ -166,10 +166,10 @@ class _ListScheduler:
 
 
 class _Memory:
-    """What is alive, as far as a task can know: dead is what only tasks use that surely end before it starts.
+    """Live storages, conservatively: one is dead for a task if all its users end before the task starts.
 
-    A task that is issued before its turn in the program makes its results early: they are alive while all that stands before it
-    runs. So there must be room for them in the program's own course too (`_course`: bytes alive at each task of it).
+    A task that is issued before its program order creates its results early: they are alive while all tasks before it
+    run. So there must be room for them in program order too (`_course`: bytes alive at each task of it).
     """
 
     def __init__(self, tasks: Sequence[Task], budget: Budget) -> None:

@@ -6,7 +6,7 @@
 
 Networks move contiguous memory, so a collective along an inner dim copies to scratch or from it. As a transpose in the graph that
 is an index map of the kernel that makes the operand, or of those that read the result, and costs nothing. Where no kernel would take
-it, the collective stays as it is, unless the copy is then made where the operand was: the result may lie over its bytes.
+it, the collective stays as it is, unless the copy can overwrite the operand's bytes.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class _Rewriter:
             self.graph.nodes.append(node)
 
     def _unpacks(self, node: Node) -> bool:
-        """Whether the result may come in another layout: for kernels, or for a copy that can lie where the operand was."""
+        """Whether the result may have another layout: for kernels, or for a copy that can overwrite the operand."""
         return self._near.is_read_by_kernels(node.result) or self._near.is_written_for(node.operands[0])
 
     def _all_gather(self, node: Node) -> bool:
@@ -78,7 +78,7 @@ class _Rewriter:
             return False
         if not self._near.is_written_for(operand):
             return False
-        scattered = self._move(node, self._cut(operand, dim, count), (1, *result.type.sizes), dim=0)
+        scattered = self._move(node, self._split_dim(operand, dim, count), (1, *result.type.sizes), dim=0)
         self._reshaped(scattered, result.type.sizes, result)
         return True
 
@@ -98,7 +98,7 @@ class _Rewriter:
             return False
         block = (*sizes[:split], sizes[split] // count, *sizes[split + 1 :])
         if packs or leading(sizes, split) == 1:
-            sent, split_dim = self._cut(operand, split, count), 0
+            sent, split_dim = self._split_dim(operand, split, count), 0
         else:
             sent, split_dim = self._reshaped(operand, (1, *sizes)), split + 1
         if unpacks or leading(result.type.sizes, concat) == 1:
@@ -148,7 +148,7 @@ class _Rewriter:
         self.graph.nodes.append(replace(node, operands=[operand], results=[result], attrs={**node.attrs, **attrs}))
         return result
 
-    def _cut(self, value: Value, dim: int, count: int) -> Value:
+    def _split_dim(self, value: Value, dim: int, count: int) -> Value:
         """`[.., count n, ..]` as `[count, .., n, ..]`."""
         sizes = value.type.sizes
         cut = (*sizes[:dim], count, sizes[dim] // count, *sizes[dim + 1 :])

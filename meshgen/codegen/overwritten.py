@@ -1,4 +1,4 @@
-"""Which results are written over an operand of their launch: one that is made here, and that nothing reads later.
+"""Results that overwrite an operand of their launch: a value of the step without later reads.
 
 %1 = all_reduce %0           %1 has the bytes of %0
 %3 = join %1, %2             %1 is made in the bytes of %3, so %0 is made there already
@@ -19,7 +19,7 @@ from meshgen.runtime.plan import IN_PLACE
 
 @dataclass(frozen=True)
 class Overwritten:
-    """Storages by their roots: which one another is written over, and which lie inside of a join from which byte on."""
+    """Storages by their roots: the one that each overwrites, and the join and byte offset of each that is inside one."""
 
     replaced: dict[Value, Value] = field(default_factory=dict[Value, Value])
     inside: dict[Value, tuple[Value, int]] = field(default_factory=dict[Value, tuple[Value, int]])
@@ -66,7 +66,7 @@ def _candidates(program: Program) -> Iterator[tuple[int, Value, Value]]:
 
 
 def _lies_inside(program: Program, found: Overwritten, operand: Value, part: Value) -> bool:
-    """Put what a part of a join is written over into the join, unless other bytes are its already, or an argument's."""
+    """Place the storage that a part of a join overwrites into the join, unless it has other bytes already, or is an argument."""
     join, start = program.storages.root[part], program.storages.first_byte.get(part, 0)
     first, at = place_of(operand, found.replaced, found.inside)
     if at or first in found.inside or first not in program.storages.made or join in program.replaced:

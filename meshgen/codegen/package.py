@@ -178,7 +178,7 @@ def _param(kind: str, what: Any) -> Param:
 
 
 def signature_names(word: str, values: Sequence[Value]) -> list[str]:
-    """What callers call arguments or results; values without a name, or with one that is taken, are numbered."""
+    """The names of arguments or results; values without a name, or with a duplicate one, are numbered."""
     taken = {value.name for value in values}
     found: dict[str, None] = {}
     for number, value in enumerate(values):
@@ -193,7 +193,7 @@ def _names(module: Module) -> Names:
 
 
 def part_names(module: Module) -> list[Names]:
-    """What callers call the arguments and results of each part: names and numbers are those of the whole program."""
+    """The names of the arguments and results of each part: names and numbers are those of the whole program."""
     ins, outs = _names(module)
     return [([ins[n] for n in inputs], [outs[n] for n in outputs]) for _, inputs, outputs in parts_of(module)]
 
@@ -209,10 +209,12 @@ def _bindings(names: Sequence[str], values: Sequence[Value], types: Sequence[Ten
 
 
 def weights_of(given: Any) -> dict[str, Array]:
-    """The weights that a caller gives, as arrays by name. Raises ArgumentError MG0601 for what are none."""
+    """A caller's weights as arrays by name. Raises ArgumentError MG0601 for anything else."""
     if not isinstance(given, Mapping | None):
         hint = 'write for example weights={"w": array}'
-        raise ArgumentError(Diagnostic("MG0601", f"{type(given).__name__} are no weights by name", hint=hint))
+        raise ArgumentError(
+            Diagnostic("MG0601", f"weights must be a dict by name, got {type(given).__name__}", hint=hint)
+        )
     found = {str(name): array_of(str(name), value) for name, value in (given or {}).items()}
     if faults := [Diagnostic("MG0601", fault) for _, fault in found.values() if fault]:
         raise ArgumentError(*faults)
@@ -220,12 +222,12 @@ def weights_of(given: Any) -> dict[str, Array]:
 
 
 def _check_weights(inputs: Sequence[Binding], weights: Mapping[str, Array]) -> None:
-    """Raise ArgumentError MG0601 with every weight that is no input, or not of its type."""
+    """Raise ArgumentError MG0601 with every weight of an unknown input or another type."""
     types = {b.name: b.type for b in inputs}
-    texts = [f"there is no input '{name}' to store a weight for" for name in weights if name not in types]
+    texts = [f"weight for an unknown input '{name}'" for name in weights if name not in types]
     for name, array in weights.items():
         if name in types and (array.shape, array.dtype) != (types[name].sizes, types[name].numpy_dtype):
             have = f"{array.dtype}{list(array.shape)}"
-            texts.append(f"weight '{name}' is {have}, but the program takes {types[name]}")
+            texts.append(f"weight '{name}' has type {have}, but the program takes {types[name]}")
     if texts:
         raise ArgumentError(*(Diagnostic("MG0601", text, hint=f"the inputs are {', '.join(types)}") for text in texts))

@@ -21,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 def open_members(program: OpenProgram, text: str, held: Mapping[Sizes, Mapping[str, bytes]],
                  weights: Mapping[str, Array]) -> dict[str, bytes]:  # fmt: skip
-    """The members of the file; `held` are those of each specialisation. Equal ones stand in it once. Raises ModuleError MG0504."""
+    """The members of the file; `held` are those of each specialisation. Equal ones are stored once. Raises ModuleError MG0504."""
     for fault in name_faults([program.name, *program.axes, *(each.name for _, each in program.signature)]):
         raise beyond(program.name, fault)
     members = code_members({}, {program.stage: text})

@@ -1,4 +1,4 @@
-"""Schedules of local programs, asked for by who compares programs: the programs are fused for it, once each, and scheduled once."""
+"""Cached fusion and scheduling of local programs, for passes that compare alternatives."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ _PLANS: WeakKeyDictionary[Module, dict[tuple[str, int | None], Schedule]] = Weak
 
 
 def flat(module: Module) -> Module:
-    """A program of stage partition with its control flow that communicates written out; itself if there is none."""
+    """A program of stage partition with control flow that communicates unrolled; itself if there is none."""
     if module not in _FLAT:
         found = unroll(module)
         if found is module:
@@ -36,7 +36,7 @@ def flat(module: Module) -> Module:
 
 
 def fused(module: Module) -> Module:
-    """A program of stage partition with kernels, its control flow that communicates written out."""
+    """A program of stage partition with kernels, control flow that communicates unrolled."""
     module = flat(module)
     if module not in _FUSED:
         require_defined(module, "unroll")

@@ -1,4 +1,4 @@
-"""What is to be scheduled: the launches of a fused module, what each needs, and the storage behind every value."""
+"""The input of scheduling: the launches of a fused module, their dependencies, and the storage of every value."""
 
 from __future__ import annotations
 
@@ -36,16 +36,16 @@ class Flow:
 
     @property
     def scratch_bytes(self) -> int:
-        """What the regions need for themselves; one of them runs at a time."""
+        """Scratch bytes of the regions, of which one runs at a time."""
         return max(region.arena_bytes for region in self.regions)
 
 
 @dataclass(frozen=True)
 class Program:
-    """Launches with their tasks, and the storage behind every value.
+    """Launches with their tasks, and the storage of every value.
 
     `replaced[v]` is the value that a result v is written over, as nothing reads it later; both have bytes of their own. What a part of
-    a join is written over lies in the join: `inside[v]` is the join, and the byte from which on it has v. `donated` are inputs of the
+    a join overwrites is in the join: `inside[v]` is the join, and the byte offset of v in it. `donated` are inputs of the
     module, by number, with the output that is the next value of each. `inputs_are` is the kind of buffer that inputs have:
     `input`, or `given` where the module is a region.
     """
@@ -70,17 +70,17 @@ class Program:
         return self._places[self.storages.root[value]][0]
 
     def first_byte(self, value: Value) -> int:
-        """From which byte of its place on a value lies."""
+        """The byte offset of a value in its place."""
         return self._places[self.storages.root[value]][1] + self.storages.first_byte.get(value, 0)
 
     @cached_property
     def _places(self) -> Mapping[Value, tuple[Value, int]]:
-        """Of each root its place, and from which byte of that on it lies."""
+        """The place of each root, and its byte offset there."""
         roots = dict.fromkeys(self.storages.root.values())
         return {root: place_of(root, self.replaced, self.inside) for root in roots}
 
     def reads(self, number: int) -> Sequence[Value]:
-        """What a launch reads; a kernel made from a single op takes a repeated operand once."""
+        """The values that a launch reads; a kernel of a single op takes a repeated operand once."""
         node = self.nodes[number]
         if number in self.flows:
             return [*node.operands, *self.flows[number].outside]

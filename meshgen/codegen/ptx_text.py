@@ -1,4 +1,4 @@
-"""PTX as a module keeps it: the code and the lines of its Triton source, nothing of the machine that made it.
+"""PTX as stored in a module: the code and the lines of its Triton source, independent of the build machine.
 
 The compiler writes names of files, debug sections and comments into it. What is left gives the same machine code; lines of
 functions that were inlined become those in the kernel that called them.
@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import re
 
-SOURCE = "kernel.py"  # what the kernel's own source is called, whatever the kernel's name: equal code is equal text
+SOURCE = (
+    "kernel.py"  # the file name of the kernel's own source, independent of the kernel's name: equal code is equal text
+)
 _COMMENT = re.compile(r"[ \t]*//[^\n]*")
 _FILE = re.compile(r'^\s*\.file\s+(\d+)\s+"([^"]*)"[^\n]*\n', re.M)
 _SECTION = re.compile(r"^\s*\.section\s+\.debug_\w+\s*\{[^{}]*\}[^\n]*\n", re.M)
@@ -26,7 +28,7 @@ def portable_ptx(text: str) -> str:
     text = _COMMENT.sub("", text)
     own = next((int(number) for number, name in _FILE.findall(text) if "meshgen_kernel" in name), None)
     if own is None:
-        raise ValueError("the PTX does not say from which lines of the kernel it comes")
+        raise ValueError("the PTX has no line table of the kernel")
     text = _SECTION.sub("", _FILE.sub("", text))
     text = _lines_of(own, _LABEL.sub("", text))
     text = re.sub(r"\n\s*\n+", "\n", text).strip() + "\n"

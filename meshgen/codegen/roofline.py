@@ -1,4 +1,4 @@
-"""What a device can do, and how long a kernel takes at best: the larger of compute and memory time.
+"""Roofline model: the time of a kernel is the larger of compute and memory time.
 
 Peaks, and the part of them that kernels reach, are those of the cost model (`meshgen/cost_model/kernels.py`).
 """

@@ -39,7 +39,7 @@ def schedule(module: Module, target: str = "cuda:sm_90", *, costs: Costs | None 
         memory_limit: bytes of arena to stay within where some order allows it.
     Raises:
         CodegenError: MG0303 when even the smallest order needs more than `memory_limit`; MG0301 for control
-            flow around transfers between meshes that cannot be written out.
+            flow around transfers between meshes that cannot be unrolled.
     """
     return Steps(module, costs or default_costs(target)).plan(memory_limit)
 
@@ -68,7 +68,7 @@ class Steps:
 
     @property
     def least_seconds(self) -> float:
-        """What the launches of the busier stream take: no order is shorter."""
+        """The seconds of the busier stream, a lower bound for all orders."""
         tasks = self.program.tasks
         return max(sum(task.seconds for task in tasks if task.stream == stream) for stream in range(STREAMS))
 
@@ -127,13 +127,13 @@ def best_within(tried: Sequence[Tried], cap: int) -> Tried | None:
 def _too_big(needed: int, limit: int) -> Diagnostic:
     return Diagnostic(
         "MG0303",
-        f"the step needs {needed} bytes of device memory, but the limit is {limit} ({needed - limit} too many)",
+        f"the step needs {needed} bytes of device memory, {needed - limit} more than the limit of {limit}",
         hint="shard more values, or raise the limit",
     )
 
 
 def priorities(tasks: Sequence[Task], perturbed: int = 0) -> list[Priority]:
-    """What is urgent: the longest path to the end, or what the program has first.
+    """Priorities: the longest path to the end, or program order.
 
     Chunks of one chain have equal paths and keep step, so that all of them communicate at once: paths that are `perturbed` at random,
     so many of them, let some go ahead.
@@ -159,7 +159,7 @@ def capped_orders(program: Program, nbytes: int, ways: Sequence[Priority]) -> It
 
 
 def storages_of(program: Program) -> tuple[Storage, ...]:
-    """What the launches make: one for each place of values, and one for what a launch needs for itself."""
+    """The storages of the launches: one for each place of values, and one for the scratch of each launch."""
     maker: dict[Value, int] = {}
     for root, made in program.storages.made.items():
         if (place := program.place(root)) in program.storages.made:  # else it is in place before the step

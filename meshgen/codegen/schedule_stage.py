@@ -16,7 +16,7 @@ from meshgen.runtime.plan import Schedule
 def scheduled(module: Module, plan: Schedule) -> Module:
     """A `fuse`-stage module in the order of `plan`, which was made from it.
 
-    Views stand where they are first needed and constants first, because neither is launched.
+    Views are placed at their first use and constants first, because neither is launched.
     """
     graph = module.graph
     launched = [node for node in graph.nodes if node.op not in UNLAUNCHED]

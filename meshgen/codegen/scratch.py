@@ -1,4 +1,4 @@
-"""Private temporary directories of which nothing stays, however a process ends."""
+"""Private temporary directories that are removed, however a process ends."""
 
 from __future__ import annotations
 
@@ -29,5 +29,5 @@ def remove_abandoned() -> None:
             if (lock := lock_of(place)) is not None:
                 shutil.rmtree(place, ignore_errors=True)
                 os.close(lock)
-    except OSError:  # there is no place for temporary files, or it cannot be listed
+    except OSError:  # the folder of temporary files is missing or cannot be listed
         return

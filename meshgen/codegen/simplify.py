@@ -49,7 +49,7 @@ class _Simplifier:
         return Graph(written.name, list(written.inputs), live_nodes(written), list(written.outputs))
 
     def _replace(self, node: Node, operands: list[Value]) -> Value | None:
-        """What the only result can be instead, or None."""
+        """The replacement of the only result, or None."""
         if len(node.results) != 1 or node.op in IMPURE or node.regions:
             return None
         kind = node.result.type

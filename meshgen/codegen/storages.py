@@ -1,4 +1,4 @@
-"""The bytes behind every value of a fused graph: its own, some of another one's, or those that other values make together.
+"""The bytes of every value of a fused graph: its own, a part of another value's, or a union of other values'.
 
 view, subview    have bytes of their operand
 join             a concatenation that nothing copies: what makes its operands writes them into its bytes
@@ -70,10 +70,10 @@ def storages_of(graph: Graph, launches: Sequence[Node]) -> Storages:
             starts = itertools.accumulate((v.type.nbytes for v in node.operands), initial=0)
             for operand, start in zip(node.operands, starts, strict=False):
                 give(root[operand], node.result, start)
-    return Storages(root, first_byte, _made(launches, root, first_byte))
+    return Storages(root, first_byte, _writers_of(launches, root, first_byte))
 
 
-def _made(
+def _writers_of(
     launches: Sequence[Node], root: dict[Value, Value], first_byte: dict[Value, int]
 ) -> dict[Value, tuple[Made, ...]]:
     found: dict[Value, list[Made]] = {}

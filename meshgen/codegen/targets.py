@@ -1,4 +1,4 @@
-"""What a program can be compiled for: `cpu`, or `cuda:` and GPU architectures, such as `cuda:sm_90,sm_80`."""
+"""Targets of compilation: `cpu`, or `cuda:` and GPU architectures, such as `cuda:sm_90,sm_80`."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ _HINT = f"write cpu, cuda:sm_90 or cuda:sm_90,sm_80; the architectures are {', '
 
 
 def target_faults(target: Any) -> list[Diagnostic]:
-    """What is wrong with a target as a user gives it."""
+    """The faults of a user's target."""
     if not isinstance(target, str) or not (target == "cpu" or target.startswith("cuda:")):
         near = difflib.get_close_matches(str(target).lower(), ["cpu", *(f"cuda:{a}" for a in ARCHITECTURES)], 1)
-        return [_fault(f"unknown target {target!r:.80}", near)]
+        return [_target_fault(f"unknown target {target!r:.80}", near)]
     if target == "cpu":
         return []
     names = architectures_of(target)
@@ -27,7 +27,9 @@ def target_faults(target: Any) -> list[Diagnostic]:
         fault for name in dict.fromkeys(names) for fault in architecture_faults(name, f" in target {target!r:.80}")
     ]
     repeated = [name for name in ARCHITECTURES if names.count(name) > 1]
-    return faults + [_fault(f"architecture '{name}' is named twice in target {target!r:.80}", []) for name in repeated]
+    return faults + [
+        _target_fault(f"architecture '{name}' is named twice in target {target!r:.80}", []) for name in repeated
+    ]
 
 
 def architectures_of(target: str) -> tuple[str, ...]:
@@ -37,14 +39,18 @@ def architectures_of(target: str) -> tuple[str, ...]:
 
 
 def architecture_faults(name: str, where: str = "") -> list[Diagnostic]:
-    """What is wrong with the name of a GPU architecture."""
+    """The faults of the name of a GPU architecture."""
     if name in ARCHITECTURES:
         return []
     if not name:
-        return [_fault(f"an architecture is missing{where}", [])]
-    return [_fault(f"unknown GPU architecture {name!r:.80}{where}", difflib.get_close_matches(name, ARCHITECTURES, 1))]
+        return [_target_fault(f"an architecture is missing{where}", [])]
+    return [
+        _target_fault(
+            f"unknown GPU architecture {name!r:.80}{where}", difflib.get_close_matches(name, ARCHITECTURES, 1)
+        )
+    ]
 
 
-def _fault(text: str, near: list[str]) -> Diagnostic:
+def _target_fault(text: str, near: list[str]) -> Diagnostic:
     meant = f"did you mean '{near[0]}'? " if near else ""
     return Diagnostic("MG0001", text, hint=meant + _HINT)

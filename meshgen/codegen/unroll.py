@@ -1,8 +1,8 @@
-"""Control flow that communicates, written out: a static schedule needs every collective by itself.
+"""Unrolling of control flow that communicates: a static schedule needs every collective separately.
 
 Loops whose trips are known become copies of their body: the same kernels, so they are generated and compiled once.
 Of branches all are computed, and one is selected. What holds no collectives stays as it is, but for short loops of element-wise
-work (the rounds of a random generator): written out, they are one kernel with what stands around them, and nothing they carry is in memory.
+work (the rounds of a random generator): unrolled, they fuse with the surrounding operations, and their carried values stay in registers.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from meshgen.runtime.plan import COLLECTIVES
 
 Wanted = Callable[[Node], bool]
 _ELEMENTWISE = POINTWISE | LAYOUT | MADE
-MOST_NODES = 100_000  # of one loop written out; beyond it the loop stays and scheduling refuses it
+MOST_NODES = 100_000  # of one unrolled loop; beyond it the loop stays and scheduling refuses it
 
 
 def unroll(module: Module, wanted: Wanted | None = None) -> Module:
-    """The module with control flow written out that communicates or is short, or that is `wanted`; itself if there is none."""
+    """The module with control flow unrolled that communicates, is short, or is `wanted`; itself if there is none."""
     producers = module.graph.producers()
     wanted = wanted or (lambda node: _communicates(node) or _is_short(node, producers))
     if not any(wanted(node) for node in module.graph.nodes):
@@ -62,7 +62,7 @@ def _is_short(node: Node, producers: Mapping[Value, Node]) -> bool:
 
 
 def _trips(node: Node, producers: Mapping[Value, Node], wanted: Wanted) -> int | None:
-    """How often a loop is to be written out; None: it stays."""
+    """The number of copies of an unrolled loop's body; None: the loop stays."""
     if node.op != "while" or not wanted(node) or communicates(node.regions[0]):
         return None
     trips = trip_count(node, producers)
@@ -95,7 +95,7 @@ def _emit_body(body: Graph, inputs: list[Value], env: Mapping[Value, Value], int
 
 
 def _ends(body: Graph, producers: Mapping[Value, Node]) -> bool:
-    """Whether a branch may be computed where it is not taken: a loop in it could go on for ever."""
+    """Whether a branch may be computed where it is not taken: a loop in it might not end."""
     known = {**producers, **body.producers()}
     loops_end = all(node.op != "while" or trip_count(node, known) is not None for node in body.nodes)
     return loops_end and all(_ends(region, known) for node in body.nodes for region in node.regions)

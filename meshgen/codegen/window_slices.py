@@ -3,7 +3,7 @@
     before   %1 = reduce_window maximum %0, %init {window = (2,), strides = (2,)}     f32[8] -> f32[4]
     after    %1 = maximum (slice %0 [0:7:2]), (slice %0 [1:8:2])
 
-A kernel loads each element of a window where it lies, padding and halo included; nothing is written for the windows' sake. Narrow
+A kernel loads each element of a window directly, padding and halo included; no window is materialised. Narrow
 floats add up and multiply in f32 and are rounded once, as a window of its own would do it.
 """
 
@@ -22,7 +22,7 @@ _WIDE = ("f32", "f64")
 
 
 def window_slices(graph: Graph) -> Graph:
-    """The graph with its small plain windows written as element-wise operations; what they make stays the same values."""
+    """The graph with its small plain windows written as element-wise operations; their results keep their identity."""
     found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     producers = graph.producers()
     for node in graph.nodes:
@@ -30,7 +30,7 @@ def window_slices(graph: Graph) -> Graph:
         if kind is None:
             found.nodes.append(node)
         else:
-            _write(found, node, kind, _is_neutral(producers.get(node.operands[1]), kind))
+            _emit_fold(found, node, kind, _is_neutral(producers.get(node.operands[1]), kind))
     return found
 
 
@@ -46,7 +46,7 @@ def _is_neutral(init: Node | None, kind: str) -> bool:
     return init is not None and init.op == "constant" and init.attrs["value"] == neutral(kind, init.result.type.dtype)
 
 
-def _write(graph: Graph, node: Node, kind: str, is_neutral: bool) -> None:
+def _emit_fold(graph: Graph, node: Node, kind: str, is_neutral: bool) -> None:
     """The fold of all places of the window, then of the initial value, which is what padding holds, too."""
     wide = "f32" if kind in _ROUNDED and _is_narrow(node.operands[0].type.dtype) else node.operands[0].type.dtype
     parts = [_converted(graph, part, wide, node) for part in _slices(graph, node)]

@@ -18,7 +18,7 @@ from typing import Any
 
 from meshgen.codegen.scratch import Scratch
 
-SECONDS_PER_KERNEL = 600.0  # no kernel takes nearly so long: a compiler that hangs is stopped
+SECONDS_PER_KERNEL = 600.0  # far longer than any compile: a compiler that hangs is stopped
 # A user's own settings of Triton and LLVM (dumps, overrides, debug, plugins) must not change what is built.
 _COMPILERS_OWN = ("TRITON_", "LLVM_", "MLIR_", "NVPTX_", "PTXAS_", "DISABLE_", "ALLOW_", "USE_IR_")
 _KEPT_VARIABLES = ("TRITON_PTXAS_PATH", "TRITON_PTXAS_BLACKWELL_PATH")
@@ -64,7 +64,7 @@ class Worker:
         if line.endswith(b"\n"):
             return json.loads(line)
         code = self._process.wait()
-        return {"error": f"the compiler process ended with status {code}", "log": ""}
+        return {"error": f"the compiler process exited with status {code}", "log": ""}
 
     @property
     def is_alive(self) -> bool:

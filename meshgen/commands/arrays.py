@@ -1,4 +1,4 @@
-"""Arrays that a user gives in files. What a file claims to hold is compared with what is there, and with the memory that is free."""
+"""Arrays in files. The size that a header claims is checked against the size of the file and the free memory."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ _ZIP, _NPY = b"PK", b"\x93NUMPY"
 
 
 def load_arrays(path: str, *, mapped: bool = False) -> dict[str, Array]:
-    """The arrays of a `.npz`, or the one of a `.npy` under an empty name; `mapped`: of this what is used is read when it is.
+    """The arrays of a `.npz`, or the one of a `.npy` under an empty name; `mapped`: this one is memory-mapped.
 
-    Raises UsageError MG0002 for what is no such file, for one that claims more than it holds, and for arrays that take
+    Raises UsageError MG0002 for another kind of file, for one that claims more than it holds, and for arrays that take
     more memory than is free.
     """
     with _reading(path):
@@ -46,13 +46,13 @@ def load_arrays(path: str, *, mapped: bool = False) -> dict[str, Array]:
 
 
 def is_raw(array: Array) -> bool:
-    """Whether a file holds no more than bytes per element, as those of NumPy do of bf16 and 8-bit floats."""
+    """Whether a file has raw bytes as elements, as NumPy writes bf16 and 8-bit floats."""
     return array.dtype.kind == "V" and array.dtype.names is None and array.dtype.subdtype is None
 
 
 @contextmanager
 def _reading(path: str) -> Generator[None]:
-    """Turns what reading raises into what the user is told."""
+    """Convert exceptions of reading to UsageError."""
     try:
         yield
     except (OSError, ValueError, EOFError, MemoryError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:
@@ -62,7 +62,7 @@ def _reading(path: str) -> Generator[None]:
 
 
 def _members(path: str, file: IO[bytes]) -> dict[str, Array]:
-    """The arrays of a zip; none is unpacked before the sizes of all are known."""
+    """The arrays of a zip; the sizes of all are checked before any is unpacked."""
     with zipfile.ZipFile(file) as archive:
         entries, total = archive.infolist(), 0
         for entry in entries:

@@ -1,7 +1,7 @@
 """`meshgen check IN`: law 1 on a program: unpartitioned against all ranks simulated, and run from a module's file.
 
 Mesh axes and tensor dims whose size is unknown are tried with several sizes; the program passes if it does with all.
-With `--random` it checks meshgen itself, on programs that it makes up.
+With `--random` it checks meshgen itself, on generated programs.
 """
 
 from __future__ import annotations
@@ -58,11 +58,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_target(parser)
     parser.add_argument("--random", type=positive, metavar="N", help="instead of IN: N random programs, from --seed on")
     parser.add_argument(
-        "--keep", metavar="DIR", help="with --random: where small programs of failures are written (default: .)"
+        "--keep", metavar="DIR", help="with --random: folder for the reduced programs of failures (default: .)"
     )
-    parser.add_argument("--seed", type=natural, default=0, help="of the random arguments (default: %(default)s)")
+    parser.add_argument("--seed", type=natural, default=0, help="seed of the random arguments (default: %(default)s)")
     parser.add_argument(
-        "--memory", metavar="SIZE", help="what the check may take, such as 64GB (default: what is free)"
+        "--memory", metavar="SIZE", help="memory that the check may use, such as 64GB (default: what is free)"
     )
 
 
@@ -73,7 +73,9 @@ def run(options: argparse.Namespace, output: Output) -> int:
         text = "--random makes programs up and takes no IN" if options.random else "--keep is for --random"
         raise UsageError(Diagnostic("MG0001", text, hint="leave out one of the two"))
     if options.program is None:
-        raise UsageError(Diagnostic("MG0001", "which program?", hint="name one, or check random ones with --random N"))
+        raise UsageError(
+            Diagnostic("MG0001", "a program is missing", hint="name one, or check random ones with --random N")
+        )
     trials = _trials(options, output)
     if len(trials) > 1:
         output.note(f"note: sizes are open: tried {len(trials)} combinations; --mesh and --shape name others")
@@ -114,7 +116,7 @@ def _trials(options: argparse.Namespace, output: Output) -> Sequence[Trial]:
                 if sizes in named or len(guessed) == 1:
                     raise
                 refused.append(error)
-                output.note(f"note: {sizes} is left out: {error.diagnostics[0].message}")
+                output.note(f"note: {sizes} is skipped: {error.diagnostics[0].message}")
                 continue
             refuse_too_big(tried, executable, limit)
             fused = executable.fused
@@ -129,7 +131,7 @@ def _trials(options: argparse.Namespace, output: Output) -> Sequence[Trial]:
 
 
 def _at_trial_sizes(module: Module) -> dict[str, Module]:
-    """The program for sizes to try, by what these are; those that it contradicts are left out, unless all are.
+    """The program for trial sizes, by their text; sizes that contradict it are skipped, unless all do.
 
     Every mesh is tried with one shape of the inputs, and the first with several.
     """

@@ -1,4 +1,4 @@
-"""What commands share: options that describe a program, and reading it."""
+"""Shared by commands: options that describe a program, and reading it."""
 
 from __future__ import annotations
 
@@ -35,14 +35,14 @@ def add_program(parser: argparse.ArgumentParser, *, needed: bool = True) -> None
         action="append",
         default=[],
         help="the devices, such as dp=2,tp=4; else the mesh that the file declares; of several meshes each by name: "
-        "--mesh first:dp=2 --mesh second:x=4; dp=? leaves a size open, dp=2|4 names those to try or compile for",
+        "--mesh first:dp=2 --mesh second:x=4; dp=? leaves a size open, dp=2|4 lists those to try or compile for",
     )
     parser.add_argument(
         "--entry",
         metavar="NAME",
         action="append",
         default=[],
-        help="the function to take, where IN has several; compile takes several, and all where none is @main",
+        help="the entry function, where IN has several; compile accepts several, and takes all where none is @main",
     )
     parser.add_argument(
         "--arg",
@@ -56,13 +56,13 @@ def add_program(parser: argparse.ArgumentParser, *, needed: bool = True) -> None
         metavar="NAME=SIZES",
         action="append",
         default=[],
-        help="shape of an input whose sizes the program leaves open, such as x=8x64 (? is what the program says); x=8x?|16x? names several",
+        help="shape of an input with open sizes, such as x=8x64 (? keeps the program's size); x=8x?|16x? lists several",
     )
-    _add_wishes(parser)
+    _add_annotations(parser)
 
 
-def _add_wishes(parser: argparse.ArgumentParser) -> None:
-    """What is asked of arguments and results."""
+def _add_annotations(parser: argparse.ArgumentParser) -> None:
+    """Add the options for annotations and donation of arguments and results."""
     parser.add_argument(
         "--spec",
         metavar="NAME=SPEC",
@@ -82,7 +82,7 @@ def _add_wishes(parser: argparse.ArgumentParser) -> None:
         metavar="NAME[=RESULT]",
         action="append",
         default=[],
-        help="an argument whose memory a result takes: any that fits, or the one that is named (params=result.0)",
+        help="an argument whose memory a result reuses: any that fits, or the named one (params=result.0)",
     )
     parser.add_argument(
         "--arguments",
@@ -94,26 +94,24 @@ def _add_wishes(parser: argparse.ArgumentParser) -> None:
 
 def add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--target", default="cuda:sm_90", help="cuda:sm_90[,sm_80] or cpu (default: %(default)s)")
-    text = "refuse values that are gathered though no annotation asks for them whole"
+    text = "refuse values that are gathered though no annotation replicates them"
     parser.add_argument("--strict", action="store_true", help=text)
     parser.add_argument(
         "--strict-at", metavar="VALUE|LINE", action="append", default=[], help="the same, of one value or line only"
     )
-    limit = (
-        "memory of a device, such as 80GB, that a step may use to hide communication (default: what it takes without)"
-    )
+    limit = "device memory, such as 80GB, that a step may use to hide communication (default: what it needs without)"
     parser.add_argument("--memory-limit", metavar="SIZE", help=limit)
-    text = "a pass to leave out, such as chunks (meshgen opt --list-passes)"
+    text = "a pass to skip, such as chunks (meshgen opt --list-passes)"
     parser.add_argument("--skip", metavar="NAME", action="append", default=[], help=text)
 
 
 def strict_option(options: argparse.Namespace) -> bool | tuple[str | int, ...]:
-    """What `Options.strict` takes."""
+    """The value of `Options.strict`."""
     return options.strict or tuple(line_or_name(each) for each in options.strict_at)
 
 
 def program_options(options: argparse.Namespace) -> dict[str, Any]:
-    """What `api.compile` takes, from the command line. Raises UsageError, ShardingError."""
+    """The keyword arguments of `api.compile`. Raises UsageError, ShardingError."""
     return {
         "graph": read_program(options.program),
         "mesh": meshes_option(options.mesh),
@@ -132,13 +130,13 @@ def _entry_option(names: Sequence[str]) -> str | Sequence[str]:
 
 
 def donate_option(texts: Sequence[str]) -> dict[str, str | None]:
-    """What is donated, by name; None: to any result that fits."""
+    """Donated arguments by name, each with its result; None: any that fits."""
     pairs = (text.partition("=") for text in texts)
     return {name: result or None for name, _, result in pairs}
 
 
 def planned(options: argparse.Namespace, output: Output) -> Executable:
-    """The program as scheduled, without binaries. Open sizes get the first that are named; mesh axes else a nominal one.
+    """The scheduled program, without binaries. Open sizes get the first ones given; mesh axes a nominal one by default.
 
     A note says so.
     """
@@ -152,14 +150,14 @@ def planned(options: argparse.Namespace, output: Output) -> Executable:
         module = with_shapes(module, {}) if has_open_results(module) else module
         verify_program(module)
         output.note(
-            f"note: the size of mesh axis {', '.join(unknown)} is unknown: planned for {module.mesh}; --mesh gives another"
+            f"note: the size of mesh axis {', '.join(unknown)} is unknown: planned for {module.mesh}; --mesh sets another"
         )
     with output.progress() as progress:
         return api.plan_module(module, choice, timing, progress=progress)
 
 
 def program(options: argparse.Namespace) -> tuple[Module, Options, Timing]:
-    """The program as it was entered, and what was chosen for its way."""
+    """The program as read, and the options for its stages."""
     chosen, timing = program_options(options), Timing()
     limit = bytes_of(options.memory_limit, "--memory-limit") if options.memory_limit else None
     choice = Options(options.target, chosen.pop("arguments"), strict_option(options), limit, tuple(options.skip))
@@ -168,7 +166,7 @@ def program(options: argparse.Namespace) -> tuple[Module, Options, Timing]:
 
 
 def read_program(name: str) -> Any:
-    """The program that IN names. Raises UsageError MG0002 where there is none."""
+    """The program that IN names. Raises UsageError MG0002 if it cannot be read."""
     if name == "-":
         return name
     path = Path(name)
@@ -217,34 +215,34 @@ def line_or_name(text: str) -> int | str:
 
 
 def natural(text: str) -> int:
-    """The number of an option that takes none below 0."""
+    """A non-negative integer option."""
     number = whole_number(text)
     if number is None:
-        raise argparse.ArgumentTypeError(f"'{text:.40}' is not a whole number from 0 on")
+        raise argparse.ArgumentTypeError(f"expected a non-negative integer, got '{text:.40}'")
     return number
 
 
 def not_negative(text: str) -> float:
-    """The number of an option that takes any from 0 on."""
+    """A non-negative number option."""
     try:
         value = float(text)
     except ValueError:
         value = math.nan
     if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"'{text:.40}' is no number from 0 on, such as 0.05")
+        raise argparse.ArgumentTypeError(f"expected a non-negative number, such as 0.05, got '{text:.40}'")
     return value
 
 
 def positive(text: str) -> int:
-    """The number of an option that takes none below 1."""
+    """A positive integer option."""
     number = whole_number(text)
     if not number:
-        raise argparse.ArgumentTypeError(f"'{text:.40}' is not a whole number from 1 on")
+        raise argparse.ArgumentTypeError(f"expected a positive integer, got '{text:.40}'")
     return number
 
 
 def bytes_of(text: str, option: str) -> int:
-    """Bytes of a size such as `64GB`, a number of bytes without a unit. Raises UsageError MG0001 for what is no size."""
+    """Bytes of a size such as `64GB`; without a unit the number is in bytes. Raises UsageError MG0001."""
     size = re.fullmatch(r"([0-9]{1,18}(?:\.[0-9]{1,18})?)\s*([kMGT]?B)?", text)
     if not size:
         raise UsageError(Diagnostic("MG0001", f"'{text:.40}' is not a size", hint=f"write for example {option} 64GB"))

@@ -1,4 +1,4 @@
-"""Results against expected ones."""
+"""Comparison of results with expected ones."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from meshgen.ir.graph import TensorType, dtype_name
 
 @dataclass(frozen=True)
 class Expected:
-    """Expected results by name or number, and per result how far rounding may take each element, where it is known."""
+    """Expected results by name or number, and per result the error bound of each element, where it is known."""
 
     arrays: Mapping[str, Array]
     bounds: Sequence[Array] | None = None
@@ -31,7 +31,7 @@ def compare(
     expected = expectation.arrays
     if len(expected) != len(results):
         raise ArgumentError(
-            Diagnostic("MG0601", f"{len(expected)} results are expected, but the program has {len(results)}")
+            Diagnostic("MG0601", f"expected {len(expected)} results, but the program has {len(results)}")
         )
     rows: list[dict[str, Any]] = []
     keys = names if set(names) == set(expected) else expected
@@ -48,17 +48,15 @@ def compare(
 
 
 def _fitting(name: str, got: Array, want: Array) -> Array:
-    """The expected values of a result, as numbers. Raises ArgumentError for another shape, and for what are no numbers."""
+    """The expected values of a result, as numbers. Raises ArgumentError for another shape or elements that are not numbers."""
     if want.shape != got.shape:
-        message = f"result '{name}' has shape {list(got.shape)}, expected is {list(want.shape)}"
+        message = f"result '{name}' has shape {list(got.shape)}, expected {list(want.shape)}"
         raise ArgumentError(Diagnostic("MG0601", message))
     if want.dtype.kind in "biufc" or want.dtype == got.dtype:
         return want
     if is_raw(want) and want.dtype.itemsize == got.dtype.itemsize:
         return want.view(got.dtype)
-    raise ArgumentError(
-        Diagnostic("MG0601", f"result '{name}' is {got.dtype}, expected are elements of type {want.dtype}")
-    )
+    raise ArgumentError(Diagnostic("MG0601", f"result '{name}' has element type {got.dtype}, expected {want.dtype}"))
 
 
 def _within(got: Array, want: Array, bound: Array) -> dict[str, Any]:
@@ -73,7 +71,7 @@ def relative_error(got: Array, want: Array) -> float:
     """Largest difference over the largest expected value; infinite where one is not finite and they differ."""
     wide = np.complex128 if np.iscomplexobj(got) or np.iscomplexobj(want) else np.float64
     left, right = np.asarray(got, wide), np.asarray(want, wide)
-    whole = got.dtype.kind in "iu" and want.dtype.kind in "iu"  # float64 does not tell big ones apart
+    whole = got.dtype.kind in "iu" and want.dtype.kind in "iu"  # float64 cannot represent large ones exactly
     same = got == want if whole else (left == right) | (np.isnan(left) & np.isnan(right))
     with np.errstate(invalid="ignore"):
         distance = np.where(same, 0.0, np.maximum(np.abs(left - right), float(whole)))

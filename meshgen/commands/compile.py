@@ -35,13 +35,13 @@ from meshgen.runtime.module_file.files import write_text
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_program(parser)
     add_target(parser)
-    parser.add_argument("-o", "--output", metavar="OUT.mgx", required=True, help="where the module is written")
+    parser.add_argument("-o", "--output", metavar="OUT.mgx", required=True, help="path of the module")
     parser.add_argument(
         "--dump",
         metavar="DIR",
-        help="write every stage's text, every kernel's source and every decision (decisions.json) here",
+        help="write every stage's text, every kernel's source and every decision (decisions.json) to this folder",
     )
-    parser.add_argument("--report", metavar="HTML", help="write the HTML report here")
+    parser.add_argument("--report", metavar="HTML", help="write an HTML report to this path")
     parser.add_argument(
         "--timing", action="store_true", help="also say what each pass did: fired, kept, rejected, costs, seconds"
     )
@@ -85,11 +85,11 @@ def _tell_warnings(executable: Executable, output: Output) -> None:
 
 
 def _tell(executable: Executable, output: Output) -> Mapping[str, Any]:
-    """The tables of a program without open sizes, but for the last; returns what the document is to have, if one is asked for."""
+    """Print the tables of a program without open sizes, except the last; returns the JSON document, if there is to be one."""
     if found := [gather for part in executable.parts for gather in gathers(part)]:
         moved = bytes_text(sum(gather.ring_bytes for gather in found))
         output.note(
-            f"note: {len(found)} gather{'s' if len(found) > 1 else ''} that no annotation asks for, {moved} per device: explain lists them"
+            f"note: {len(found)} gather{'s' if len(found) > 1 else ''} that no annotation requires, {moved} per device: explain lists them"
         )
     kernels = kernel_records(executable)
     output.tables(
@@ -110,7 +110,7 @@ def _tell_end(executable: Executable, record: Mapping[str, Any], path: str, outp
 
 
 def _tell_entries(executable: EntriesExecutable, path: str, output: Output) -> None:
-    """A line for each entry function."""
+    """Print a line for each entry function."""
     size = Path(path).stat().st_size
     for name, each in executable.entries.items():
         output.text(f"{name} for {each.place}, {each.target}")
@@ -119,14 +119,14 @@ def _tell_entries(executable: EntriesExecutable, path: str, output: Output) -> N
 
 
 def _tell_open(executable: OpenExecutable, path: str, output: Output) -> None:
-    """What is open, and what was made ahead of time."""
+    """Print the open sizes and the specialisations."""
     records = {sizes: each.record() for sizes, each in executable.specialisations.items()}
     size = Path(path).stat().st_size
     output.tables(specialisations_table(records), seconds_table(executable.seconds))
     output.text(f"{executable.name} for {executable.place}, {executable.target}: {path}, {size} bytes")
     output.text(f"open until load: {executable.program.what_is_open()}")
     if not records:
-        output.note("note: the module has no specialisation: whoever loads it needs the compiler")
+        output.note("note: the module has no specialisation: loading it needs the compiler")
     head = {"name": executable.name, "mesh": executable.mesh.by_name, "open": open_record(executable.program)}
     output.document(head | {"specialisations": list(records.values()), "output": path, "bytes": size})
 
@@ -157,5 +157,5 @@ def dump(executable: Executable, place: Path) -> None:
 
 
 def _file_name(text: str) -> str:
-    """A name from a program as that of a file, which leads nowhere else."""
+    """A program's name as a file name, without path separators."""
     return re.sub(r"[^\w.=-]+", "_", text).lstrip(".") or "_"

@@ -68,7 +68,7 @@ def _totals(module: LoadedModule) -> dict[str, Any]:
 
 
 def _pair(before: dict[str, Any], after: dict[str, Any], name: str, lacking: Any = None) -> tuple[Any, Any]:
-    """The figure of both; collectives that a module does not have are none, another figure is `lacking`."""
+    """The figure of both modules; missing collectives count as 0, another missing figure is `lacking`."""
     other = 0 if "collectives: " in name else lacking
     return before.get(name, other), after.get(name, other)
 

@@ -1,4 +1,4 @@
-"""`meshgen doctor`: what of the environment is there, and how to get the rest."""
+"""`meshgen doctor`: which parts of the environment are installed, and how to install the rest."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _state(name: str, required: bool) -> dict[str, Any]:
 
 
 def _cache_directory() -> str:
-    """Where built kernels are kept, or why they are not."""
+    """The directory of the kernel cache, or why there is none."""
     from meshgen.codegen.cache import Cache
 
     cache = Cache()

@@ -1,4 +1,4 @@
-"""`meshgen explain IN [VALUE|LINE]`: why each collective and sharding is as it is, what the step costs, and what if."""
+"""`meshgen explain IN [VALUE|LINE]`: the reason of each collective and sharding, the cost of the step, and what-if plans."""
 
 from __future__ import annotations
 
@@ -49,10 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--advise",
         action="store_true",
-        help="plan the program without each annotation behind its collectives (or --collective N) and tell what moves less",
+        help="plan the program without each annotation behind its collectives (or --collective N) and report which move fewer bytes",
     )
-    parser.add_argument("--tree", action="store_true", help="the collectives under the operations that need them")
-    parser.add_argument("--show", action="store_true", help="with VALUE or LINE: draw how it lies on the mesh")
+    parser.add_argument("--tree", action="store_true", help="list collectives under the operations that need them")
+    parser.add_argument("--show", action="store_true", help="with VALUE or LINE: draw its sharding on the mesh")
     parser.add_argument("what", nargs="?", metavar="VALUE|LINE", help="a value's name, or a line of the program")
 
 
@@ -95,7 +95,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
 
 
 def _refuse_conflicts(options: argparse.Namespace) -> None:
-    """One question at a time: what would be ignored is refused. Raises UsageError."""
+    """Refuse options that would be ignored. Raises UsageError."""
     asked = {
         "VALUE|LINE": options.what is not None,
         "--what-if": bool(options.what_if),
@@ -104,16 +104,14 @@ def _refuse_conflicts(options: argparse.Namespace) -> None:
         "--advise": options.advise and options.collective is None,
     }
     if len(named := [name for name, is_asked in asked.items() if is_asked]) > 1:
-        text = f"{' and '.join(named)} are different questions"
-        raise UsageError(Diagnostic("MG0001", text, hint="ask one at a time; --advise goes with --collective"))
+        text = f"{' and '.join(named)} exclude each other"
+        raise UsageError(Diagnostic("MG0001", text, hint="give one at a time; --advise combines with --collective"))
     if options.show and options.what is None:
-        raise UsageError(
-            Diagnostic("MG0001", "--show draws a value or line: which?", hint="name it: explain IN h --show")
-        )
+        raise UsageError(Diagnostic("MG0001", "--show needs a value or line", hint="name it: explain IN h --show"))
 
 
 def _advice(executable: Executable, numbers: Sequence[int] | None, output: Output) -> dict[str, Any]:
-    """Tell which annotations to change; for `--json` the same as records."""
+    """Print which annotations to change; returns the records for `--json`."""
     found = advise(executable, api.plan_module, numbers)
     output.tables(advice_table(executable, found))
     return {"advice": [advice.record() for advice in found]}
@@ -121,17 +119,17 @@ def _advice(executable: Executable, numbers: Sequence[int] | None, output: Outpu
 
 def what_if(before: Executable, texts: list[str], output: Output) -> int:
     """Plan the program with the annotations too, and show both."""
-    wishes = specs_option(texts)
-    module = annotated_with(next(iter(before.stages.values())), wishes)
+    specs = specs_option(texts)
+    module = annotated_with(next(iter(before.stages.values())), specs)
     after = api.plan_module(module, before.options, Timing())
     rows = comparison(before, after)
-    output.tables(comparison_table(rows, wishes))
+    output.tables(comparison_table(rows, specs))
     output.text("\n".join(changes_text(*changed_collectives(before, after))) or "the same collectives")
     output.tables(comms_table(after.comms))
     changes = {figure: {"before": old, "after": new} for figure, old, new in rows}
     output.document(
         after.record()
-        | {"what_if": {name: str(spec) for name, spec in wishes.items()}, "changes": changes}
+        | {"what_if": {name: str(spec) for name, spec in specs.items()}, "changes": changes}
         | changed_record(before, after)
     )
     return 0

@@ -59,7 +59,7 @@ def _shown(module: LoadedModule, options: argparse.Namespace, output: Output) ->
 
 
 def _show_open(module: OpenModule, stage: str | None, output: Output) -> dict[str, Any]:
-    """What is open, and the specialisations; all of them are checked."""
+    """Show the open sizes and the specialisations; all of them are checked."""
     program, reports = module.program, {sizes: module.held(sizes).report for sizes in module.specialisations}
     if stage:
         output.text(_chosen("stage", stage, module.stages))
@@ -88,12 +88,12 @@ def _show_open(module: OpenModule, stage: str | None, output: Output) -> dict[st
 
 def _chosen(word: str, name: str, texts: dict[str, str]) -> str:
     if name not in texts:
-        raise UsageError(Diagnostic("MG0001", f"the module has no {word} '{name}'", hint=f"it has {', '.join(texts)}"))
+        raise UsageError(Diagnostic("MG0001", f"unknown {word} '{name}'", hint=f"known {word}s are {', '.join(texts)}"))
     return texts[name]
 
 
 def first_numbers(module: LoadedModule) -> list[int]:
-    """Per mesh the number of its first collective: they are numbered through the program, as `explain` does it."""
+    """Per mesh the number of its first collective: numbers run through all meshes, as in `explain`."""
     counts = [len(comms_of(part.schedule, part.mesh)) for part in module.parts]
     return [sum(counts[:place]) for place in range(len(counts))]
 
@@ -120,7 +120,7 @@ def show(module: LoadedModule, output: Output, schedule: bool, first: int = 0) -
 
 
 def _next_value(binding: Binding, results: Sequence[str]) -> str:
-    """The result that an argument is donated to; empty: it is not."""
+    """The result that an argument is donated to; empty if it is not donated."""
     return "" if binding.donated_to is None else results[binding.donated_to]
 
 
@@ -128,11 +128,11 @@ def schedule_table(module: LoadedModule) -> Any:
     """Items in the order of issue; those of the regions of item 3 are numbered 3.0.0, 3.0.1, 3.1.0."""
     columns = ("#", "launch", "stream", "start", "takes", "waits", "records", "reads", "writes")
     return table_of(
-        "Schedule of every rank", columns, list(_rows(module.schedule, "")), left=("launch", "reads", "writes")
+        "Schedule of every rank", columns, list(_schedule_rows(module.schedule, "")), left=("launch", "reads", "writes")
     )
 
 
-def _rows(plan: Schedule, before: str) -> Iterator[tuple[Any, ...]]:
+def _schedule_rows(plan: Schedule, before: str) -> Iterator[tuple[Any, ...]]:
     names = [b.name for b in plan.buffers]
     for n, item in enumerate(plan.items):
         yield (
@@ -141,11 +141,11 @@ def _rows(plan: Schedule, before: str) -> Iterator[tuple[Any, ...]]:
             " ".join(names[b] for b in item.inputs), " ".join(names[b] for b in item.writes),
         )  # fmt: skip
         for number, region in enumerate(item.regions):
-            yield from _rows(region, f"{before}{n}.{number}.")
+            yield from _schedule_rows(region, f"{before}{n}.{number}.")
 
 
 def kernels(module: LoadedModule) -> list[dict[str, Any]]:
-    """Per kernel what `compile` shows."""
+    """The table of kernels, as `compile` shows it."""
     launches = module.schedule.launch_counts()
     return [
         {
@@ -162,7 +162,7 @@ def kernels(module: LoadedModule) -> list[dict[str, Any]]:
 
 
 def program_record(module: LoadedModule) -> dict[str, Any]:
-    """What `inspect --json` prints: the record of the module, or those of all meshes."""
+    """The document of `inspect --json`: the record of the module, or those of all meshes."""
     if len(module.parts) == 1:
         return record(module)
     return {
@@ -176,7 +176,7 @@ def program_record(module: LoadedModule) -> dict[str, Any]:
 
 
 def record(module: LoadedModule, first: int = 0) -> dict[str, Any]:
-    """What `inspect --json` prints."""
+    """The record of a module, for `inspect --json`."""
     plan, manifest = module.schedule, module.manifest
     rows = collective_records(comms_of(plan, module.mesh))
     return {

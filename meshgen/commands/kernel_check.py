@@ -21,8 +21,8 @@ from meshgen.runtime.simulate import rank_handlers
 def check_kernels(module: LoadedModule, seed: int, emulation: Emulation | None = None) -> list[dict[str, Any]]:
     """A record per kernel, and with `emulation` per architecture, all if it names none.
 
-    It says the largest error, what is allowed there, whether all elements are within it, and what took how long; `fault` is
-    what the emulated GPU says of a kernel. Kernels run as the last rank does, which is the one with padding.
+    It has the largest error, the bound there, whether all elements are within theirs, and times; `fault` is
+    the emulated GPU's report. Kernels run as on the last rank, which is the one with padding.
     """
     if len(module.parts) > 1:
         return [
@@ -39,12 +39,14 @@ def _ways(module: LoadedModule, emulation: Emulation | None) -> dict[str, Launch
     if emulation is None:
         return {"": interpreted(module.manifest, {name: module.source(name) for name in module.manifest.kernels})}
     found = dict.fromkeys(arch for kernel in module.manifest.kernels.values() for arch in kernel.binaries)
-    archs = [emulation.arch] if emulation.arch else list(found) or [""]  # without any, the module says what is missing
+    archs = (
+        [emulation.arch] if emulation.arch else list(found) or [""]
+    )  # without any, the module raises what is missing
     return {a: emulated(module.manifest, module.emulated_kernels(a), races=emulation.races) for a in archs}
 
 
 def _checked(module: LoadedModule, number: int, ways: Mapping[str, Launch], seed: int) -> list[dict[str, Any]]:
-    """One kernel in all ways on the same random operands, and as its body."""
+    """One kernel on every engine, compared with its body on the same random operands."""
     name, body = list(module.schedule.kernels.items())[number]
     rank = module.mesh.size - 1
     operands = [random_array(value.type, [seed, number, i]) for i, value in enumerate(body.inputs)]

@@ -1,4 +1,4 @@
-"""Whether a check fits into memory: said before it starts, because a system that runs out of it ends processes silently."""
+"""Whether a check fits into memory: refused before it starts, because an out-of-memory kill leaves no message."""
 
 from __future__ import annotations
 
@@ -16,30 +16,30 @@ _DEVICE_BYTES = 5000  # of a simulated device without its arena: 5.5 kB between 
 
 
 def memory_limit(text: str | None) -> int | None:
-    """Bytes that `--memory` allows; without it what the machine has free; None: as many as there are.
+    """Bytes that `--memory` allows; by default the free memory of the machine; None: unlimited.
 
-    Raises UsageError MG0001 for what is no size.
+    Raises UsageError MG0001 for a malformed size.
     """
     return free_bytes() if text is None else bytes_of(text, "--memory")
 
 
 def refuse_too_big(module: Module, executable: Executable, limit: int | None) -> None:
-    """Raises RuntimeFailure MG0606 if checking the program takes more than `limit` bytes, whatever else it takes."""
+    """Raise RuntimeFailure MG0606 if checking the program takes at least `limit` bytes."""
     needed, what, where = max(_on_one_device(module), _on_all_ranks(executable), key=lambda need: need[0])
     if limit is not None and needed > limit:
         raise RuntimeFailure(
             Diagnostic(
                 "MG0606",
-                f"{what} take at least {bytes_text(needed)}, more than the {bytes_text(limit)} that are free or allowed",
+                f"{what} need at least {bytes_text(needed)}, more than the {bytes_text(limit)} that are free or allowed",
                 where,
-                hint=f"check it with smaller sizes, or allow as much: --memory {bytes_text(1.5 * needed).replace(' ', '')}",
+                hint=f"check it with smaller sizes, or allow more: --memory {bytes_text(1.5 * needed).replace(' ', '')}",
             )
         )
 
 
 def _on_one_device(module: Module) -> tuple[int, str, Location | None]:
-    """Bytes of the reference with the bounds of its errors, and where the most is held."""
-    if module.stage == "partition":  # it is what all ranks do
+    """Peak bytes of the reference with its error bounds, and the location of the peak."""
+    if module.stage == "partition":  # all ranks do the same
         return 0, "", None
     most = most_bytes(on_one_device(whole(module), module.mesh, *module.meshes))
     at = f" at '{most.at.op}'" if most.at else ""

@@ -1,4 +1,4 @@
-"""`meshgen native OUT.mgx`: give a module its launch table, so that programs without Python can run it."""
+"""`meshgen native OUT.mgx`: add a launch table to a module, so that programs without Python can run it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from meshgen.runtime.native.export import SOURCES, write_native
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("module", metavar="OUT.mgx", nargs="?", help="a module for GPUs, of fixed sizes")
+    parser.add_argument("module", metavar="OUT.mgx", nargs="?", help="a module for GPUs with static sizes")
     add_time_limit(parser)
-    parser.add_argument("-o", "--output", metavar="FILE.mgx", help="where it is written (default: the module itself)")
+    parser.add_argument("-o", "--output", metavar="FILE.mgx", help="output path (default: the module itself)")
     parser.add_argument(
-        "--sources", action="store_true", help="print where the loader's C sources are: make -C builds them"
+        "--sources", action="store_true", help="print the folder of the loader's C sources: make -C builds them"
     )
 
 
@@ -25,7 +25,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         output.document({"sources": str(SOURCES)})
         return 0
     if not options.module:
-        raise UsageError(Diagnostic("MG0001", "which module?", hint="meshgen native OUT.mgx"))
+        raise UsageError(Diagnostic("MG0001", "a module is missing", hint="meshgen native OUT.mgx"))
     place = options.output or options.module
     with time_limit(options.time_limit):
         members = {name: len(content) for name, content in write_native(options.module, place).items()}

@@ -25,7 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--passes",
         default="",
         metavar="A,B,...",
-        help=f"stages ({stages}) or single passes (--list-passes), in the order in which they run; none prints the program as it is",
+        help=f"stages ({stages}) or single passes (--list-passes), in the order in which they run; without any the program is printed unchanged",
     )
     parser.add_argument("--skip", metavar="NAME", action="append", default=[], help="a pass that the stages leave out")
     parser.add_argument(

@@ -1,4 +1,4 @@
-"""Where a command's output goes: text or one document, notes, progress."""
+"""The output of a command: text or one document, notes, progress."""
 
 from __future__ import annotations
 
@@ -22,22 +22,22 @@ if TYPE_CHECKING:  # `meshgen doctor` runs where packages are missing
 
 
 class Output:
-    """Where a command writes: text and tables, or with `--json` one document; progress only on a terminal.
+    """The output streams of a command: text and tables, or with `--json` one document; progress only on a terminal.
 
-    Names and texts of a program or module may come from anybody: what a terminal would obey is escaped.
+    Names and texts of a program or module are untrusted: control characters are escaped.
     """
 
     def __init__(self, as_json: bool, *, is_silent: bool = False) -> None:
-        """`is_silent`: nothing is written; another process of the program speaks for this one."""
+        """`is_silent`: write nothing, because another process of the program reports for this one."""
         self.as_json, self.is_silent = as_json, is_silent
 
     def text(self, text: str) -> None:
-        """Write text to stdout, unless a document is asked for."""
+        """Write text to stdout, unless with `--json`."""
         if not (self.as_json or self.is_silent):
             write_out(printable(text if text.endswith("\n") else text + "\n"))
 
     def tables(self, *tables: Table) -> None:
-        """Write tables to stdout with an empty line after each, unless a document is asked for."""
+        """Write tables to stdout with an empty line after each, unless with `--json`."""
         if self.as_json or self.is_silent:
             return
         from meshgen.reports.tables import WIDTH, render
@@ -48,7 +48,7 @@ class Output:
             self.text(render(table, width=width) + "\n\n")
 
     def document(self, value: Mapping[str, Any]) -> None:
-        """Write the document to stdout if one is asked for."""
+        """With `--json`, write the document to stdout."""
         if self.as_json and not self.is_silent:
             write_out(document_text(value) + "\n")
 
@@ -58,7 +58,7 @@ class Output:
             write_err(printable(text + "\n"))
 
     def warnings(self, found: Sequence[Diagnostic]) -> None:
-        """Write warnings to stderr, each with its place."""
+        """Write warnings to stderr, each with its location."""
         for each in found:
             self.note(each.text("warning"))
 
@@ -78,7 +78,7 @@ class Output:
 
 
 def document_text(value: Mapping[str, Any]) -> str:
-    """The document as JSON, which has no number that is not finite: `null` stands for those."""
+    """The document as JSON; numbers that are not finite become `null`."""
     try:
         return json.dumps(value, indent=1, default=plain, allow_nan=False)
     except ValueError:
@@ -99,4 +99,4 @@ def plain(value: Any) -> Any:
 
     if isinstance(value, np.generic):
         return value.item()
-    raise TypeError(f"{type(value).__name__} is no JSON value")
+    raise TypeError(f"{type(value).__name__} has no JSON form")

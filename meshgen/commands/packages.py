@@ -1,8 +1,8 @@
-"""The packages that meshgen uses: what needs each of them, and the line that installs it."""
+"""The packages that meshgen uses: what each is needed for, and the command that installs it."""
 
 from __future__ import annotations
 
-# package -> what needs it, and the line that installs it
+# package -> what it is needed for, and the command that installs it
 NEEDS = {
     "numpy": ("everything", "pip install numpy"),
     "ml_dtypes": ("everything", "pip install ml_dtypes"),
@@ -24,6 +24,6 @@ _IMPORTED_AS = {"cupy": "cupy-cuda12x"}
 
 
 def install_line(module: str) -> str:
-    """How to get what provides a Python module."""
+    """The command that installs a Python module."""
     package = _IMPORTED_AS.get(module, module)
     return {**NEEDS, **EXTRAS}.get(package, ("", f"pip install {module}"))[1]

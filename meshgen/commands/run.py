@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--devices",
         type=positive,
         metavar="N",
-        help="devices to run on: the one mesh axis that is open follows, else the module's mesh must have as many",
+        help="devices to run on: they fix the one open mesh axis; without one they must match the module's mesh",
     )
     parser.add_argument(
         "--input",
@@ -56,39 +56,41 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kernels",
         action="store_true",
-        help="run each distinct kernel against NumPy instead: in Triton's interpreter, or with --device emulate as PTX",
+        help="compare each distinct kernel with NumPy instead: in Triton's interpreter, or with --device emulate as PTX",
     )
-    parser.add_argument("--output", metavar="FILE.npz", help="write the results here, by name")
+    parser.add_argument("--output", metavar="FILE.npz", help="write the results to this path, by name")
     parser.add_argument(
         "--expect", metavar="REF", help="compare with a .npz of results, or with an unpartitioned .mlir program"
     )
     parser.add_argument(
         "--tolerance",
         type=not_negative,
-        help="largest error relative to the largest expected value (default: what rounding explains, for a program; half "
+        help="largest error relative to the largest expected value (default: the rounding bound for a program; half "
         "of the digits of the type, for a file)",
     )
-    parser.add_argument("--seed", type=natural, default=0, help="of the random inputs (default: %(default)s)")
+    parser.add_argument("--seed", type=natural, default=0, help="seed of the random inputs (default: %(default)s)")
     add_time_limit(parser)
     parser.add_argument(
         "--time-out",
         type=seconds,
         metavar="SECONDS",
-        help="where a launcher has started a process for each rank: how long a rank waits for others before it gives them up "
+        help="where a launcher has started a process for each rank: how long a rank waits for others before it fails "
         f"(default: the variable {TIME_OUT}, else {TIME_OUT_SECONDS:g})",
     )
 
 
 def _add_engine(parser: argparse.ArgumentParser) -> None:
-    """On what it runs."""
+    """Add the options of the engine."""
     parser.add_argument(
         "--device",
         choices=DEVICES,
         default="reference",
-        help="NumPy, the module's Triton kernels on the CPU, what ships on emulated GPUs, or GPUs (default: %(default)s)",
+        help="NumPy, the module's Triton kernels on the CPU, its PTX on emulated GPUs, or GPUs (default: %(default)s)",
     )
     parser.add_argument(
-        "--arch", metavar="sm_NN", help="of the emulated GPU (default: the first, with --kernels all, of the module)"
+        "--arch",
+        metavar="sm_NN",
+        help="architecture of the emulated GPU (default: the first of the module; with --kernels all of them)",
     )
     parser.add_argument(
         "--races",
@@ -100,12 +102,12 @@ def _add_engine(parser: argparse.ArgumentParser) -> None:
         type=natural,
         default=0,
         metavar="SEED",
-        help="of the random order, among those that streams and events allow, in which emulated GPUs work (default: %(default)s)",
+        help="seed of the order in which emulated GPUs run, among those that streams and events allow (default: %(default)s)",
     )
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    """In a process for each rank where a launcher has started some: the first one speaks for all, unless another fails."""
+    """Run a module; under a launcher in a process per rank, of which the first reports unless another fails."""
     world = bootstrap.world(options.time_out)
     with told(world):
         code = _run(options, Output(output.as_json, is_silent=world is not None and world.rank > 0))
@@ -122,10 +124,12 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     module = module.at(args=closing(options) | {name: array.shape for name, array in given.items() if name})
     made = module.report.get("specialised", {})
     if made.get("made") == AT_LOAD:
-        output.note(f"note: compiled now: {options.module} was not compiled ahead of time for {sizes_text(made)}")
+        output.note(f"note: compiled at load: {options.module} has no specialisation for {sizes_text(made)}")
     if (options.arch or options.races or options.order) and options.device != "emulate":
         option = "--arch" if options.arch else "--races" if options.races else "--order"
-        raise UsageError(Diagnostic("MG0001", f"{option} is for the emulated GPU", hint="add --device emulate"))
+        raise UsageError(
+            Diagnostic("MG0001", f"{option} applies to the emulated GPU only", hint="add --device emulate")
+        )
     with time_limit(options.time_limit):
         if options.kernels:
             return run_kernels(module, options, output)
@@ -133,7 +137,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
 
 
 def run_kernels(module: LoadedModule, options: argparse.Namespace, output: Output) -> int:
-    """Each distinct kernel by itself. Raises RuntimeFailure MG0608 with all that the emulated GPU refuses."""
+    """Check each distinct kernel by itself. Raises RuntimeFailure MG0608 with all faults of the emulated GPU."""
     from meshgen.commands.kernel_check import check_kernels
 
     module.require_sizes()
@@ -204,7 +208,7 @@ def run_step(module: LoadedModule, given: Mapping[str, Array], options: argparse
 
 
 def expectation(module: LoadedModule, source: str, args: Mapping[str, Array]) -> Expected:
-    """Expected results: the arrays of a file, or what an unpartitioned program makes of the same arguments."""
+    """Expected results: the arrays of a file, or the results of an unpartitioned program for the same arguments."""
     if not source.endswith(".mlir"):
         return Expected(load_arrays(source))
     from meshgen.frontend.mlir import read_mlir
@@ -246,15 +250,15 @@ def _one_of(arrays: Mapping[str, Array], name: str, file: str) -> Array:
     if name in arrays:
         return arrays[name]
     hint = f"it has {', '.join(arrays) or 'none'}"
-    raise UsageError(Diagnostic("MG0002", f"'{file}' has {len(arrays)} arrays, and none is called '{name}'", hint=hint))
+    raise UsageError(Diagnostic("MG0002", f"'{file}' has no array '{name}'", hint=hint))
 
 
 def arguments(module: LoadedModule, given: Mapping[str, Array], seed: int) -> dict[str, Array]:
-    """Arrays for every input: those that are given, the others random. Raises ArgumentError."""
+    """Arrays for every input: the given ones, random ones for the others. Raises ArgumentError."""
     names = [b.name for b in module.inputs]
     if unknown := [name for name in given if name not in names]:
         hint = f"the inputs are {', '.join(names)}"
-        raise ArgumentError(*(Diagnostic("MG0601", f"there is no input '{name}'", hint=hint) for name in unknown))
+        raise ArgumentError(*(Diagnostic("MG0601", f"unknown input '{name}'", hint=hint) for name in unknown))
     found = {b.name: _reinterpreted(given[b.name], b.type) for b in module.inputs if b.name in given}
     return {b.name: random_array(b.type, [seed, i]) for i, b in enumerate(module.inputs)} | found
 
@@ -278,7 +282,7 @@ def _described(name: str, array: Array) -> dict[str, Any]:
 
 
 def _save(path: Path, arrays: Mapping[str, Array]) -> None:
-    """As NumPy's `savez`, which takes no array called `file` and puts `.npz` behind other names."""
+    """As NumPy's `savez`, which rejects an array called `file` and appends `.npz` to other names."""
 
     def content(file: BinaryIO) -> None:
         with zipfile.ZipFile(file, "w") as archive:

@@ -13,7 +13,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--key", metavar="PEM", required=True, help="the private key: openssl genpkey -algorithm ed25519 makes one"
     )
-    parser.add_argument("-o", "--output", metavar="FILE.mgx", help="where it is written (default: the module itself)")
+    parser.add_argument("-o", "--output", metavar="FILE.mgx", help="output path (default: the module itself)")
 
 
 def run(options: argparse.Namespace, output: Output) -> int:

@@ -34,11 +34,16 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"{', '.join(MACHINES)}, or a profile.json of your own (default: %(default)s)",
     )
     parser.add_argument(
-        "--calibrate", metavar="FILE", help="fit the innermost links to what `python -m bench collectives` printed"
+        "--calibrate", metavar="FILE", help="fit the innermost links to the output of `python -m bench collectives`"
     )
     for name, what in (("slow-device", "the kernels of this rank"), ("slow-link", "the collectives of this rank")):
         parser.add_argument(
-            f"--{name}", metavar="RANK=FACTOR", action="append", default=[], type=_factor, help=f"{what} take longer"
+            f"--{name}",
+            metavar="RANK=FACTOR",
+            action="append",
+            default=[],
+            type=_factor,
+            help=f"{what} take this much longer",
         )
     parser.add_argument(
         "--jitter",
@@ -46,7 +51,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=0.0,
         help="spread of a kernel's time over devices, such as 0.05 (default: none)",
     )
-    parser.add_argument("--seed", type=natural, default=0, help="of the jitter (default: %(default)s)")
+    parser.add_argument("--seed", type=natural, default=0, help="seed of the jitter (default: %(default)s)")
     parser.add_argument(
         "--rank",
         metavar="RANK",
@@ -114,7 +119,7 @@ def _left_out(count: int) -> str:
 
 
 def collective_rows(part: PartTimes) -> list[dict[str, Any]]:
-    """Each collective on the first watched rank: how often it was played, bytes per device, mean seconds, and mean wait for others."""
+    """Each collective on the first watched rank: its count, bytes per device, mean seconds, and mean wait for others."""
     spans: dict[int, list[Span]] = {}
     for span in part.spans:
         if span.item.is_collective:
@@ -135,7 +140,7 @@ def _collective_row(part: PartTimes, spans: Sequence[Span]) -> dict[str, Any]:
 
 
 def simulation_record(found: Simulation) -> dict[str, Any]:
-    """What `--json` prints."""
+    """The document of `--json`."""
     return {
         "machine": machine_record(found.machine),
         "step_seconds": found.step_seconds,

@@ -1,4 +1,4 @@
-"""Open sizes on the command line: `--mesh dp=2|4` and `--shape x=16x?|32x?` name those to compile for ahead of time."""
+"""Open sizes on the command line: `--mesh dp=2|4` and `--shape x=16x?|32x?` list those to compile for ahead of time."""
 
 from __future__ import annotations
 
@@ -44,23 +44,23 @@ class Combination:
 
 
 def add_sizes(parser: argparse.ArgumentParser) -> None:
-    """The options that say what of a module is meant: its entry function, and what it leaves open."""
+    """Add the options that choose an entry function of a module and its open sizes."""
     parser.add_argument(
-        "--entry", metavar="NAME", default="", help="the entry function, of a module that has several (default: main)"
+        "--entry", metavar="NAME", default="", help="the entry function of a module with several (default: main)"
     )
     parser.add_argument(
         "--mesh",
         metavar="[NAME:]AXES",
         action="append",
         default=[],
-        help="sizes of mesh axes that the module leaves open, such as dp=4",
+        help="sizes of mesh axes that are open in the module, such as dp=4",
     )
     parser.add_argument(
         "--shape",
         metavar="NAME=SIZES",
         action="append",
         default=[],
-        help="shape of an input whose sizes the module leaves open, such as x=8x64",
+        help="shape of an input with sizes that are open in the module, such as x=8x64",
     )
 
 
@@ -68,7 +68,7 @@ def meshes_option(texts: Sequence[str]) -> tuple[Mesh, ...] | None:
     """The meshes by name, or the only one; None if none is given. Raises UsageError for names that are missing or repeated."""
     try:
         meshes = tuple(map(parse_mesh, texts))
-    except ShardingError as error:  # what is wrong is how meshgen was called, not a program
+    except ShardingError as error:  # a fault of the call, not of a program
         raise UsageError(*error.diagnostics) from error
     names = [mesh.name for mesh in meshes]
     faults = [
@@ -84,7 +84,7 @@ def meshes_option(texts: Sequence[str]) -> tuple[Mesh, ...] | None:
 
 
 def shapes_option(texts: Sequence[str]) -> dict[str, tuple[Shape, ...]]:
-    """The shapes of `--shape`, by input; `?` is what the program says. Raises UsageError with all that is malformed."""
+    """The shapes of `--shape`, by input; `?` keeps the program's size. Raises UsageError with all faults."""
     found: dict[str, tuple[Shape, ...]] = {}
     faults: list[Diagnostic] = []
     for text in texts:
@@ -104,11 +104,11 @@ def closing(options: argparse.Namespace) -> dict[str, Shape]:
     """The shapes with which a module is run. Raises UsageError for several of one input."""
     if several := [name for name, shapes in shapes_option(options.shape).items() if len(shapes) > 1]:
         text = f"--shape gives several shapes of {', '.join(several)}"
-        raise UsageError(Diagnostic("MG0001", text, hint="a module runs with one; compile takes several"))
+        raise UsageError(Diagnostic("MG0001", text, hint="a module runs with one; compile accepts several"))
     for text in options.mesh:
         if choices := parse_mesh_choices(text)[1]:
             fault = f"--mesh gives several sizes of {', '.join(choices)}"
-            raise UsageError(Diagnostic("MG0001", fault, hint="a module runs with one; compile takes several"))
+            raise UsageError(Diagnostic("MG0001", fault, hint="a module runs with one; compile accepts several"))
     return fixed_shapes(options)
 
 
@@ -118,7 +118,7 @@ def fixed_shapes(options: argparse.Namespace) -> dict[str, Shape]:
 
 
 def combinations(options: argparse.Namespace) -> list[Combination]:
-    """Every combination of the sizes of which there are several; none where there are none."""
+    """Every combination of the sizes with several choices; empty without any."""
     meshes = [parse_mesh_choices(text) for text in options.mesh]
     axes = {(mesh.name, axis): sizes for mesh, choices in meshes for axis, sizes in choices.items()}
     shapes = {name: each for name, each in shapes_option(options.shape).items() if len(each) > 1}
@@ -131,7 +131,7 @@ def combinations(options: argparse.Namespace) -> list[Combination]:
 def at_combinations(
     module: Module, choice: Options, options: argparse.Namespace, output: Output
 ) -> dict[Sizes, Module]:
-    """The program for each combination of sizes that it allows; none where no sizes are named."""
+    """The program for each combination of sizes that it allows; empty where no sizes are given."""
     if not (wanted := combinations(options)):
         return {}
     program = open_program(module, fixed_shapes(options), choice)
@@ -147,14 +147,14 @@ def specialise(executable: Executable, options: argparse.Namespace, output: Outp
             executable.specialise_for(sizes)
     elif wanted:
         output.note(
-            "note: the program does not depend on the sizes of which several are given: one module holds for all"
+            "note: the program does not depend on the sizes that are given several times: one module covers all"
         )
 
 
 def _fitting(
     module: Module, program: OpenProgram, wanted: Sequence[Combination], output: Output
 ) -> dict[Sizes, Module]:
-    """The program for combinations that fit it. Raises what is wrong with a size that fits in none."""
+    """The program for the combinations that fit it. Raises the fault of a size that fits in none."""
     found: dict[Sizes, Module] = {}
     refused: list[tuple[Combination, MeshgenError]] = []
     used: set[tuple[object, object]] = set()
@@ -169,12 +169,12 @@ def _fitting(
         if not each.choices <= used:
             raise error
     if refused:
-        output.note(f"note: {len(refused)} of {len(wanted)} combinations of sizes contradict the program: left out")
+        output.note(f"note: {len(refused)} of {len(wanted)} combinations of sizes contradict the program: skipped")
     return found
 
 
 def open_record(program: OpenProgram) -> dict[str, Any]:
-    """What is open, for `--json`."""
+    """The open sizes, for `--json`."""
     kinds = {each.name: str(each.type) for each in program.inputs}
     return {"axes": list(program.axes), "inputs": {name: kinds[name] for name in program.shapes}}
 

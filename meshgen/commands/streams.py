@@ -1,8 +1,8 @@
 """The process's standard streams, whatever the caller made of them: closed, full, or read by somebody who left.
 
-A command that cannot say its result fails (MG0003). A reader that has enough is no fault: the command goes on in
-silence, and its exit code is what it would have been. Where stdout is to hold one document and nothing else, what the
-program that is read prints goes to stderr.
+A command that cannot write its result fails (MG0003). A reader that closes the pipe is not a fault: the command goes on in
+silence, with the exit code that it would have had. Where stdout must hold one document only, what the
+Python program prints goes to stderr.
 """
 
 from __future__ import annotations
@@ -15,11 +15,11 @@ from typing import TextIO
 
 from meshgen.errors import Diagnostic, UsageError
 
-_documents: TextIO | None = None  # where documents go while stdout leads to stderr
+_documents: TextIO | None = None  # receives documents while stdout is redirected to stderr
 
 
 def open_missing() -> None:
-    """Give closed streams a file, so that no other file takes their number: stdin and stdout one that fails, stderr one
+    """Open files for closed streams, so that no other file gets their descriptor: stdin and stdout one that fails, stderr one
     that swallows.
     """
     for name, mode, flags in (("stdin", "r", os.O_WRONLY), ("stdout", "w", os.O_RDONLY), ("stderr", "w", os.O_WRONLY)):
@@ -30,7 +30,7 @@ def open_missing() -> None:
 
 @contextlib.contextmanager
 def only_documents() -> Generator[None]:
-    """While it is open, only `write_out` writes to stdout: what others print, child processes as well, goes to stderr."""
+    """A context in which only `write_out` writes to stdout: other output, also of child processes, goes to stderr."""
     global _documents
     stream = sys.stdout
     own = _led_to_stderr(stream)
@@ -46,7 +46,7 @@ def only_documents() -> Generator[None]:
 
 
 def _led_to_stderr(stream: TextIO) -> TextIO | None:
-    """Give a stream's descriptor the file of stderr; returns a stream that leads where it led. None for one without descriptor."""
+    """Redirect a stream's descriptor to stderr; returns a stream to its old target, None for one without descriptor."""
     try:
         number, errors = stream.fileno(), sys.stderr.fileno()
         stream.flush()
@@ -58,7 +58,7 @@ def _led_to_stderr(stream: TextIO) -> TextIO | None:
 
 
 def _lead_back(stream: TextIO, own: TextIO) -> None:
-    """Undo `_led_to_stderr`; where the program has closed stdout, there is one again."""
+    """Undo `_led_to_stderr`; reopens stdout where the program has closed it."""
     if stream.closed:
         sys.stdout = own
         return
@@ -81,13 +81,13 @@ def write_out(text: str = "") -> None:
 
 
 def write_err(text: str) -> None:
-    """Write to stderr. Where that is impossible there is nobody to tell."""
+    """Write to stderr; ignored where that is impossible."""
     with contextlib.suppress(OSError, ValueError):
         _put(sys.stderr, text)
 
 
 def _put(stream: TextIO, text: str) -> None:
-    """Write to a stream, at once; what its encoding lacks is escaped."""
+    """Write to a stream and flush; characters that its encoding lacks are escaped."""
     try:
         stream.write(text)
     except UnicodeEncodeError as error:
@@ -96,11 +96,11 @@ def _put(stream: TextIO, text: str) -> None:
 
 
 def _silence(stream: TextIO) -> None:
-    """What is still to be written to stdout goes nowhere, also what Python does at its end."""
+    """Discard buffered and further output to stdout, including Python's flush at exit."""
     sink = os.open(os.devnull, os.O_WRONLY)
     try:
         os.dup2(sink, stream.fileno())
-    except (OSError, ValueError):  # it is no file, or closed
+    except (OSError, ValueError):  # not a file, or closed
         sys.stdout = open(sink, "w", encoding="utf-8")  # noqa: SIM115  # for good
     else:
         os.close(sink)

@@ -1,4 +1,4 @@
-"""A limit on the time of what a module does: a loop in it may never end."""
+"""A time limit for the step of a module: a loop in it may never end."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from meshgen.errors import Diagnostic, RuntimeFailure
 
 
 def add_time_limit(parser: argparse.ArgumentParser) -> None:
-    text = "end with a run-time failure when the step takes longer (default: no limit; Ctrl-C ends it as well)"
+    text = "fail when the step takes longer (default: no limit; Ctrl-C ends it as well)"
     parser.add_argument("--time-limit", type=seconds, metavar="SECONDS", help=text)
 
 
@@ -24,19 +24,19 @@ def seconds(text: str) -> float:
     except ValueError:
         value = math.nan
     if not 0 < value < 1e9:
-        raise argparse.ArgumentTypeError(f"'{text}' is no number of seconds, such as 60")
+        raise argparse.ArgumentTypeError(f"expected a number of seconds, such as 60, got '{text}'")
     return value
 
 
 @contextmanager
 def time_limit(limit: float | None) -> Generator[None]:
-    """Raises RuntimeFailure MG0604 inside when the time is over. For the main thread of a process."""
+    """A context that raises RuntimeFailure MG0604 when the time is over. For the main thread of a process."""
     if limit is None:
         yield
         return
 
     def over(*_: Any) -> None:
-        raise RuntimeFailure(Diagnostic("MG0604", f"it takes more than {limit:g} s", hint="--time-limit gives it more"))
+        raise RuntimeFailure(Diagnostic("MG0604", f"the step takes more than {limit:g} s", hint="raise --time-limit"))
 
     before = signal.signal(signal.SIGALRM, over)
     signal.setitimer(signal.ITIMER_REAL, limit)

@@ -1,1 +1,1 @@
-"""What a compiled program is to its user: one step, one per mesh, or one per combination of sizes."""
+"""Compiled programs: one step, one per mesh, or one per combination of sizes."""

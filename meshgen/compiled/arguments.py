@@ -1,4 +1,4 @@
-"""What a program is called with, as the arrays that its inputs are."""
+"""Arguments of a call as the arrays of the program's inputs."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Array = np.ndarray[Any, Any]
 
 
 def bound_arrays(signature: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Array]:
-    """The arrays of the arguments by the names of the inputs that they are. Raises ArgumentError with all misfits."""
+    """The arrays of the arguments by input name. Raises ArgumentError with all misfits."""
     found = signature.bind(args, kwargs)
     faults = [Diagnostic("MG0601", text, hint=f"the arguments are {signature}") for text in found.faults]
     arrays: dict[str, Array] = {}
@@ -33,7 +33,7 @@ def weight_arrays(signature: Signature, weights: Any) -> dict[str, Array]:
     if weights is None:
         return {}
     if not isinstance(weights, Mapping):
-        text = f"weights are a dict from names of inputs to arrays, not a {type(weights).__name__}"
+        text = f"weights must be a dict from names of inputs to arrays, got a {type(weights).__name__}"
         raise ArgumentError(Diagnostic("MG0601", text, hint=f"the arguments are {signature}"))
     texts: list[str] = []
     named = signature.named(weights, texts)
@@ -54,11 +54,11 @@ def _add(arrays: dict[str, Array], what: str, name: str, given: Any, faults: lis
 
 
 def fitting(arrays: Mapping[str, Array], names: Sequence[str], types: Sequence[TensorType]) -> list[Array]:
-    """The arrays in the order of the inputs. Raises ArgumentError for all that are not of their types."""
+    """The arrays in the order of the inputs. Raises ArgumentError for all of other types."""
     faults = [
         Diagnostic(
             "MG0601",
-            f"argument '{name}' is {arrays[name].dtype}{list(arrays[name].shape)}, but the program takes {kind}",
+            f"argument '{name}' has type {arrays[name].dtype}{list(arrays[name].shape)}, but the program takes {kind}",
         )
         for name, kind in zip(names, types, strict=True)
         if arrays[name].shape != kind.sizes or arrays[name].dtype != kind.numpy_dtype

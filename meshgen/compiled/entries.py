@@ -17,9 +17,9 @@ from meshgen.runtime.plan import Schedule
 
 
 class EntriesExecutable(Executable):
-    """A program with several entry functions. Made by `compile`; `executable["decode"]` is that of one of them.
+    """A program with several entry functions. Made by `compile`; `executable["decode"]` is one of them.
 
-    What depends on a function (`plan`, `comms`, ...) is asked of one of them.
+    Attributes that depend on a function (`plan`, `comms`, ...) are those of one of them.
     """
 
     def __init__(self, entries: Mapping[str, Executable], name: str) -> None:
@@ -27,10 +27,14 @@ class EntriesExecutable(Executable):
         self._name, self._signature = name, None
 
     def __getitem__(self, name: str) -> Executable:
-        """Raises UsageError MG0001 where there is no such function."""
+        """Raises UsageError MG0001 for an unknown function."""
         if name not in self.entries:
             raise UsageError(
-                Diagnostic("MG0001", f"there is no entry '{name}'", hint=f"it has {listed([*self.entries])}")
+                Diagnostic(
+                    "MG0001",
+                    f"unknown entry function '{name}'",
+                    hint=f"known entry functions are {listed([*self.entries])}",
+                )
             )
         return self.entries[name]
 
@@ -39,7 +43,7 @@ class EntriesExecutable(Executable):
 
     @property
     def plan(self) -> Schedule:
-        """Raises UsageError MG0001: which function is meant is not known."""
+        """Raises UsageError MG0001: the function must be chosen first."""
         raise self._unchosen()
 
     @property
@@ -64,7 +68,7 @@ class EntriesExecutable(Executable):
     def _unchosen(self) -> UsageError:
         first = next(iter(self.entries))
         text = f"the program has {len(self.entries)} entry functions: {listed([*self.entries])}"
-        return UsageError(Diagnostic("MG0001", text, hint=f"ask one of them: executable['{first}']"))
+        return UsageError(Diagnostic("MG0001", text, hint=f"choose one: executable['{first}']"))
 
     @property
     def warnings(self) -> list[Diagnostic]:
@@ -87,12 +91,12 @@ class EntriesExecutable(Executable):
             executable.build(progress)
 
     def record(self) -> dict[str, Any]:
-        """What `compile --json` prints: the record of each function."""
+        """The document of `compile --json`: the record of each function."""
         return {"name": self.name, "entries": {name: each.record() for name, each in self.entries.items()}}
 
     @at_callers_line
     def save(self, path: str | Path, weights: Mapping[str, Any] | None = None) -> None:
-        """Write one module with all functions. What they have in common is in it once.
+        """Write one module with all functions; members that they share are stored once.
 
         Args:
             weights: as of `Executable.save`; each goes to all functions that have an input of its name.
@@ -106,7 +110,7 @@ class EntriesExecutable(Executable):
         taken = {name: self._weights_of(each, weights) for name, each in self.entries.items()}
         used = {key for own in taken.values() for key in own}
         if unknown := [key for key in weights or {} if key not in used]:
-            texts = [f"no entry function has an input '{name}' to store a weight for" for name in unknown]
+            texts = [f"weight for an unknown input '{name}'" for name in unknown]
             raise ArgumentError(*(Diagnostic("MG0601", text) for text in texts))
         held = {name: each.members(weight_arrays(each.signature, taken[name])) for name, each in self.entries.items()}
         container.write(container.path_of(path), entries_members(self.name, held))
@@ -121,9 +125,9 @@ class EntriesExecutable(Executable):
 
     @staticmethod
     def _weights_of(executable: Executable, weights: Any) -> dict[str, Any]:
-        """Those of the weights that a function takes."""
+        """The weights of a function's inputs."""
         if not isinstance(weights, Mapping | None):
-            weight_arrays(executable.signature, weights)  # says what is wrong
+            weight_arrays(executable.signature, weights)  # raises the fault
         given = cast("Mapping[str, Any]", weights or {})
         return {key: value for key, value in given.items() if executable.signature.node(str(key)) is not None}
 

@@ -1,4 +1,4 @@
-"""A compiled program: every stage, its schedule and binaries, what it costs, and how to run, save and explain it."""
+"""A compiled program: its stages, schedule, binaries and cost; running, saving and explaining it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Executable:
-    """A program that went all the way to a schedule. Made by `compile`.
+    """A program at stage schedule. Made by `compile`.
 
     Calling it runs one step on all ranks, simulated with NumPy: global arrays in, global arrays out.
     """
@@ -49,7 +49,7 @@ class Executable:
         self._signature = signature
         self.built: dict[tuple[str, str], Any] = {}
         self._build_warnings: list[Diagnostic] = []
-        self.specialised: dict[str, Any] = {}  # for which sizes, and when, if the program leaves sizes open
+        self.specialised: dict[str, Any] = {}  # which sizes, and when compiled, if the program leaves sizes open
 
     @property
     def plan(self) -> Schedule:
@@ -71,7 +71,7 @@ class Executable:
 
     @property
     def place(self) -> str:
-        """Where it runs, for people."""
+        """The mesh, for display."""
         return str(self.mesh)
 
     @property
@@ -85,7 +85,7 @@ class Executable:
 
     @cached_property
     def signature(self) -> Signature:
-        """What callers pass and get."""
+        """The arguments and results as callers see them."""
         return self._signature or signature_of(input_names(self.fused.graph))
 
     def ordered(self, arrays: Mapping[str, Array]) -> list[Array]:
@@ -131,7 +131,7 @@ class Executable:
 
     @property
     def _gpu(self) -> str:
-        """What kernels are tuned for: the first architecture of the target."""
+        """The architecture that kernels are tuned for: the first of the target."""
         return f"cuda:{self.options.architectures[0]}" if self.options.architectures else "cuda:sm_90"
 
     def build(self, progress: Progress | None = None) -> None:
@@ -153,7 +153,7 @@ class Executable:
         return [item.start for item in self.plan.items]
 
     def busy_seconds(self, number: int) -> float:
-        """How long the devices of a part work or communicate in the step of all meshes; the rest they wait for others."""
+        """Seconds in which the devices of a part compute or communicate in the step of all meshes; else they wait."""
         starts, items = self.started(number), self.parts[number].plan.items
         busy, end = 0.0, 0.0
         for start, seconds in sorted((start, item.seconds) for start, item in zip(starts, items, strict=True)):
@@ -184,7 +184,7 @@ class Executable:
 
     @cached_property
     def analysis(self) -> Analysis | None:
-        """What the program does before it is partitioned: the work of each op. None where it was entered later."""
+        """The work of each op before partition; None where the program was entered later."""
         from meshgen.sharding.analyze import analyze
 
         module = self.stages.get("optimize") or self.stages.get("materialize")
@@ -192,14 +192,14 @@ class Executable:
 
     @cached_property
     def volume(self) -> Volume | None:
-        """What the program that runs moves, as formulas in the numbers of devices, open sizes and trips."""
+        """The bytes that the final program moves, as formulas in the numbers of devices, open sizes and trips."""
         from meshgen.codegen.simplify import simplify
         from meshgen.sharding.local_volume import local_volume
 
         return local_volume(self.stages, simplify)
 
     def record(self) -> dict[str, Any]:
-        """What `explain --json` prints."""
+        """The document of `explain --json`."""
         return program_record(self)
 
     @at_callers_line
@@ -209,7 +209,7 @@ class Executable:
 
         if not isinstance(cast("Any", stage), str) or stage not in (*self.stages, "schedule"):
             hint = f"the stages are {', '.join(self.stages)}, schedule"
-            raise UsageError(Diagnostic("MG0001", f"there is no stage '{stage}'", hint=hint))
+            raise UsageError(Diagnostic("MG0001", f"unknown stage '{stage}'", hint=hint))
         return print_text(self.scheduled() if stage == "schedule" else self.stages[stage])
 
     def scheduled(self) -> Module:
@@ -226,20 +226,20 @@ class Executable:
 
     @at_callers_line
     def explain(self, what: str | int | None = None) -> str:
-        """Why collectives and shardings are as they are: all, those of a value, or those of a source line."""
+        """The reasons of collectives and shardings: all, those of a value, or those of a source line."""
         from meshgen.reports.explain import explain
 
         return explain(self, self._question(what))
 
     @at_callers_line
     def show(self, what: str | int) -> str:
-        """Pictures of how a value, or those of a source line, lie on the mesh. `mg.show` draws any sharding."""
+        """Pictures of the shardings of a value, or of those of a source line. `mg.show` draws any sharding."""
         from meshgen.reports.explain import pictures
 
         return "\n\n".join(map(str, pictures(self, self._question(what))))
 
     def _question(self, what: Any) -> Any:
-        """What is asked about; an input by its name in the program. Raises UsageError for what cannot be asked."""
+        """A value or line as `explain` names it; an input by its name in the program. Raises UsageError for anything else."""
         if what is not None and not isinstance(what, (str, int)):
             hint = "give the name of a value, or the number of a line"
             raise UsageError(Diagnostic("MG0001", f"{what!r:.60} is neither a value nor a line", hint=hint))
@@ -253,21 +253,21 @@ class Executable:
         return tree_text(comms_tree(self), self.comms)
 
     def gathers(self) -> list[Gather]:
-        """The values that are gathered though no annotation asks for them whole, those that move most first."""
+        """The values that are gathered though no annotation replicates them, those that move most first."""
         from meshgen.reports.gathers import gathers
 
         return [gather for part in self.parts for gather in gathers(part)]
 
     @property
     def warnings(self) -> list[Diagnostic]:
-        """What the program's author should know though nothing is wrong, as numbered diagnostics."""
+        """Warnings about the program, as numbered diagnostics."""
         from meshgen.reports.warnings import warnings_of
 
         return [*(self._signature.warnings if self._signature else ()), *warnings_of(self)]
 
     @property
     def build_warnings(self) -> list[Diagnostic]:
-        """What is wrong where the program was built, such as a kernel cache that cannot be used. No part of the module."""
+        """Warnings about the build environment, such as an unusable kernel cache. Not part of the module."""
         return list(dict.fromkeys(warning for part in self.parts for warning in part._build_warnings))
 
     @at_callers_line
@@ -300,7 +300,7 @@ class Executable:
         return module_members(self.fused, self.plan, **self.contents(), weights=weights)[0]
 
     def contents(self) -> dict[str, Any]:
-        """What a module file keeps besides the plan: sources, binaries, stages and the report."""
+        """The content of a module file besides the plan: sources, binaries, stages and the report."""
         report = {key: value for key, value in self.record().items() if key != "seconds"}  # the same bytes every time
         report |= {"kernels_without_code": self.without_code} if self.without_code else {}
         return {"sources": self.sources, "built": self.built, "stages": self.texts(), "report": report}
@@ -315,9 +315,9 @@ class Executable:
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run one step on all simulated ranks.
 
-        Args are global arrays in the structure of the function's parameters, by position or name; what is in dicts is
+        Args are global arrays in the structure of the function's parameters, by position or name; leaves of dicts are
         bound by key. Returns the structure that the function returned, else one array or a tuple of them. Raises
-        ArgumentError MG0601 for what does not fit.
+        ArgumentError MG0601 for arguments that do not fit.
         """
         from meshgen.runtime.simulate import simulate
 

@@ -1,4 +1,4 @@
-"""What is said of the kernels of an executable."""
+"""Records of the kernels of an executable."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A compiled program on several meshes: an executable per mesh, and what they cost and say together."""
+"""A compiled program on several meshes: an executable per mesh, and their joint cost and reports."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Array = np.ndarray[Any, Any]
 
 
 class PartsExecutable(Executable):
-    """A program on several meshes that went all the way to schedules. Made by `compile`.
+    """A program on several meshes at stage schedule. Made by `compile`.
 
     Figures per device are those of the mesh where they are largest; the step is that of all meshes together. `mesh`
     and `plan` are those of the first mesh; `parts` has an executable for each.
@@ -68,7 +68,7 @@ class PartsExecutable(Executable):
 
     @cached_property
     def comms(self) -> Comms:
-        """The collectives of all meshes, one mesh after the other; a transfer stands there twice, sent and received."""
+        """The collectives of all meshes, one mesh after the other; a transfer is listed twice, sent and received."""
         return Comms(tuple(replace(row, mesh=part.mesh.name) for part in self.parts for row in part.comms))
 
     @cached_property
@@ -78,7 +78,7 @@ class PartsExecutable(Executable):
 
     @cached_property
     def cost(self) -> Cost:
-        """Per figure the most that a device of some mesh has; the step is that of all together."""
+        """Per figure the maximum over the devices of all meshes; the step is that of all together."""
         costs = [part.cost for part in self.parts]
         figures = {field.name: [getattr(cost, field.name) for cost in costs] for field in fields(Cost)}
         most: dict[str, Any] = {
@@ -117,7 +117,7 @@ class PartsExecutable(Executable):
         return None
 
     def record(self) -> dict[str, Any]:
-        """What `explain --json` prints: as for one mesh, and the record of every part."""
+        """The document of `explain --json`: as for one mesh, and the record of every part."""
         meshes = {part.mesh.name: part.mesh.by_name for part in self.parts}
         parts = [
             {k: v for k, v in part.record().items() if k != "seconds"} | {"busy_seconds": self.busy_seconds(number)}
@@ -129,13 +129,13 @@ class PartsExecutable(Executable):
         return joined(self.fused, [part.scheduled() for part in self.parts])
 
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
-        """A weight goes to the part that takes it. Raises ArgumentError for one that none takes."""
+        """A weight goes to the part that takes it. Raises ArgumentError for one of an unknown input."""
         from meshgen.codegen.package import module_members, part_names, parts_members
 
         weights, names = weights or {}, part_names(self.fused)
         taken = {name for ins, _ in names for name in ins}
         if unknown := [name for name in weights if name not in taken]:
-            texts = [f"there is no input '{name}' to store a weight for" for name in unknown]
+            texts = [f"weight for an unknown input '{name}'" for name in unknown]
             raise ArgumentError(*(Diagnostic("MG0601", text) for text in texts))
         members: list[Mapping[str, bytes]] = []
         for part, (ins, outs) in zip(self.parts, names, strict=True):

@@ -1,4 +1,4 @@
-"""A program with open sizes: it is compiled for each combination of sizes that is asked for."""
+"""A program with open sizes: it is compiled for each requested combination of sizes."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ AHEAD, AT_LOAD = "ahead of time", "at load"
 
 
 def open_program(module: Module, shapes: Mapping[str, Sequence[int | None]], options: Options) -> OpenProgram:
-    """What a program leaves open once these shapes of inputs are given (None: as the program says).
+    """The sizes that stay open once these shapes of inputs are given (None: as the program has it).
 
     Raises UsageError MG0001 for shapes that do not fit, ProgramError MG0208 for open tiles in a program of local tensors.
     """
@@ -67,7 +67,7 @@ def _arguments(names: Sequence[str], types: Sequence[TensorType]) -> tuple[Argum
 
 
 def closed(module: Module, program: OpenProgram, sizes: Sizes) -> Module:
-    """The program for these sizes. Raises ProgramError where they contradict what it says, or do not give all others."""
+    """The program for these sizes. Raises ProgramError where they contradict it, or do not determine all others."""
     module = at_meshes(module, with_sizes(program.meshes, dict(sizes.axes)))
     given = dict(sizes.shapes)
     if any(None in value.type.shape for value in module.graph.inputs) or has_open_results(module):
@@ -81,8 +81,8 @@ def closed(module: Module, program: OpenProgram, sizes: Sizes) -> Module:
 class OpenExecutable(Executable):
     """A program with open sizes. Made by `compile`.
 
-    `specialisations` are compiled; `at` gives the executable for other sizes. What depends on sizes (`comms`, `plan`,
-    ...) is asked of one of them.
+    `specialisations` are compiled; `at` gives the executable for other sizes. Attributes that depend on sizes (`comms`, `plan`,
+    ...) are those of one of them.
     """
 
     def __init__(self, module: Module, program: OpenProgram, options: Options, timing: Timing, signature: Signature,
@@ -134,12 +134,12 @@ class OpenExecutable(Executable):
 
     @property
     def place(self) -> str:
-        """Where it runs, for people."""
+        """The mesh, for display."""
         meshes = self.program.meshes
         return " and ".join(f"@{mesh.name} {mesh}" if len(meshes) > 1 else str(mesh) for mesh in meshes)
 
     def sizes(self, mesh: Given = None, args: Shapes = None) -> Sizes:
-        """The sizes that are meant. Raises what `at` raises but ProgramError."""
+        """The sizes that the arguments determine. Raises as `at`, except ProgramError."""
         return self.program.sizes(bound(self.program.meshes, mesh), shapes_of(args, self.signature))
 
     @at_callers_line
@@ -165,7 +165,7 @@ class OpenExecutable(Executable):
 
     @at_callers_line
     def specialise(self, mesh: Given = None, args: Shapes = None) -> Executable:
-        """As `at`; the module will hold it."""
+        """As `at`; the specialisation becomes part of the module."""
         return self.specialise_for(self.sizes(mesh, args))
 
     def specialise_for(self, sizes: Sizes) -> Executable:
@@ -197,7 +197,7 @@ class OpenExecutable(Executable):
         container.write(path_of(path), self.members(weight_arrays(self.signature, weights)))
 
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
-        """The members of the module's file; of an ordinary module, where the weights say all sizes. Raises as `save`."""
+        """The members of the module's file; of an ordinary module, where the weights determine all sizes. Raises as `save`."""
         from meshgen.codegen.package_open import open_members
 
         weights = weights or {}
@@ -222,17 +222,17 @@ class OpenExecutable(Executable):
         write_reports(self.name, list(self.specialisations.values()), path_of(path))
 
     def _with_weights(self, weights: Mapping[str, Array]) -> OpenProgram:
-        """The program with what the weights say of its inputs."""
+        """The program with the sizes of the weights."""
         program = self.program
         table = {each.name: each for each in program.inputs}
-        texts = [f"there is no input '{name}' to store a weight for" for name in weights if name not in table]
+        texts = [f"weight for an unknown input '{name}'" for name in weights if name not in table]
         inputs: list[Argument] = []
         for each in program.inputs:
             if each.name in weights:
                 array = weights[each.name]
                 if array.dtype != each.type.numpy_dtype or not each.takes(array.shape):
                     have = f"{array.dtype}{list(array.shape)}"
-                    texts.append(f"weight '{each.name}' is {have}, but the program takes {each.type}")
+                    texts.append(f"weight '{each.name}' has type {have}, but the program takes {each.type}")
                 each = replace(each, type=each.type.with_shape(array.shape), stored=True)
             inputs.append(each)
         if texts:

@@ -27,7 +27,7 @@ class Search:
     frames: int = chosen(2, "rounds", "in which a program is seen in frames, and what comes out again", matters=False)
     nearest_moves: int = chosen(60, "moves", "of a reshard priced from the ways nearest to the end", matters=False)
     cheapest_moves: int = chosen(
-        600, "moves", "of a reshard priced until the cheapest ways are no longer preferred", matters=False
+        600, "moves", "of a reshard priced before the search hurries to any end", matters=False
     )
     all_moves: int = chosen(900, "moves", "of a reshard priced at all", matters=False)
     looked_moves: int = chosen(6000, "moves", "of a reshard looked at", matters=False)

@@ -1,4 +1,4 @@
-"""What is under way in a wave: copies, products of matrix units, and the phases of mbarriers."""
+"""Pending asynchronous operations of a wave: copies, products of matrix units, and the phases of mbarriers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`bar.sync` and its kin: threads of a block that wait for each other at one of 16 barriers.
+"""`bar.sync` and related instructions: threads of a block that wait for each other at one of 16 barriers.
 
 Source: PTX ISA 8.7, "Parallel Synchronization and Communication Instructions: bar, barrier".
 """
@@ -40,7 +40,7 @@ def barrier_step(instruction: Instruction) -> BarrierStep:
 
 
 class Barriers:
-    """Who waits at the barriers of all blocks of a wave."""
+    """The waiting threads at the barriers of all blocks of a wave."""
 
     def __init__(self, wave: Wave) -> None:
         self._wave = wave
@@ -66,7 +66,7 @@ class Barriers:
     def _arrive_at(self, number: int, step: BarrierStep, place: int, lanes: Array) -> Iterator[tuple[int, Mask]]:
         wave = self._wave
         if number >= BARRIERS:
-            raise DeviceFault("barrier", f"there is no barrier {number}: a block has {BARRIERS}")
+            raise DeviceFault("barrier", f"unknown barrier {number}: a block has {BARRIERS}")
         if number not in self._arrived:
             self._arrived[number] = np.zeros(wave.shape, np.bool_)
             self._waiting[number] = np.full(wave.shape, -1, np.int64)
@@ -77,11 +77,11 @@ class Barriers:
         count = np.zeros(1, np.int64) if step.count is None else wave.full(step.count(wave)).astype(np.int64).max(1)
         if (count % WARP).any():
             raise DeviceFault(
-                "barrier", f"barrier {number} is for {int(count.max())} threads, which are no whole warps"
+                "barrier", f"barrier {number} is for {int(count.max())} threads, which are not whole warps"
             )
         here = lanes.any(1)
         if ((expected != count) & arrived.any(1) & here).any():
-            raise DeviceFault("barrier", f"threads differ in how many must arrive at barrier {number}")
+            raise DeviceFault("barrier", f"threads disagree about how many must arrive at barrier {number}")
         expected[:] = np.where(here, count, expected)
         arrived |= lanes
         if step.waits:
@@ -96,7 +96,7 @@ class Barriers:
             yield from self._release(number)
 
     def _release(self, number: int) -> Iterator[tuple[int, Mask]]:
-        """Let go whom enough others have met."""
+        """Release the threads of complete barriers."""
         wave = self._wave
         arrived, expected, waiting = self._arrived[number], self._expected[number], self._waiting[number]
         whole = np.where(expected == 0, wave.lanes(None).sum(1), expected)
@@ -128,12 +128,12 @@ class Barriers:
             raise DeviceFault("barrier", "not all threads of a warp are at the barrier")
 
     def stuck(self) -> tuple[int, str] | None:
-        """Where threads wait that nobody can free any more, and how many; None if none does."""
+        """A barrier that can no longer complete, and its number of waiting threads; None if there is none."""
         for number, waiting in self._waiting.items():
             block = int(np.argmax((waiting >= 0).any(1)))
             have, live = int(self._arrived[number][block].sum()), int(self._wave.lanes(None)[block].sum())
             expected = int(self._expected[number][block]) or live
             name = f"block {int(self._wave.numbers[block])}"
-            reason = f"{have} threads of {name} wait at barrier {number} for ever: {expected} must arrive"
+            reason = f"{have} threads of {name} deadlock at barrier {number}: {expected} must arrive"
             return int(waiting[block].max()) - 1, reason
         return None

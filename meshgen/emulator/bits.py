@@ -150,7 +150,7 @@ def _funnel_shift(instruction: Instruction) -> Action:
 
 @opcode("bfe")
 def _bit_field_extract(instruction: Instruction) -> Action:
-    """Bits from a place on; what lies behind the top is the sign of the field (0 for unsigned)."""
+    """Bits from a place on; bits beyond the top are the sign of the field (0 for unsigned)."""
     words(instruction)
     kind = type_of(instruction)
     bits = 8 * kind.itemsize

@@ -15,7 +15,7 @@ NOBODY, MANY = 0, -1  # besides a block, as its number and 1
 
 
 class BlockRaces:
-    """Who of the blocks of one launch has accessed which word of the ranges that it may touch."""
+    """The accesses of each block of a launch to the words of the ranges that it may touch."""
 
     def __init__(self, starts: Array, stops: Array, grain: int) -> None:
         """`starts`, `stops`: addresses of the ranges, ascending and apart; `grain`: bytes of a word, the smallest access."""

@@ -1,7 +1,7 @@
 """Copies of boxes of tensors between global and shared memory, and the tensor maps that describe them.
 
-A copy to shared memory is made when its mbarrier is asked for; until then nobody may touch its destination. A copy to global
-memory is made at once; until its thread has waited for it, nobody may write to its source.
+A copy to shared memory is done when its mbarrier is waited for; until then no thread may touch its destination. A copy to global
+memory is done at once; until its thread has waited for it, no thread may write to its source.
 Source: PTX ISA 8.7, "cp.async.bulk.tensor", "cp.reduce.async.bulk.tensor", "tensormap.replace", "tensormap.cp_fenceproxy".
 """
 
@@ -164,7 +164,7 @@ def _boxes(instruction: Instruction, operand: object, place: Reader) -> Boxes:
             offsets = swizzled(first[mine][:, None] + offsets, SPANS[described.swizzle])
             if (first[mine] % 128).any():
                 raise DeviceFault(
-                    "alignment", "a box begins at an address of shared memory that 128 bytes do not divide"
+                    "alignment", "a box begins at an address of shared memory that is not a multiple of 128 bytes"
                 )
             places = wave.shared.places(offsets, (threads[mine] // wave.threads)[:, None], described.item_bytes)
             yield threads[mine], places, addresses, inside, described
@@ -180,7 +180,7 @@ def _map_at(wave: Wave, address: int) -> TensorMap:
     else:
         content = bytes(wave.memory.bytes_at(address, NBYTES))
     if address % tensor_map.ALIGNMENT or len(content) < NBYTES:
-        raise DeviceFault("alignment", f"there is no tensor map at {address:#x}")
+        raise DeviceFault("alignment", f"{address:#x} is not the address of a tensor map")
     return tensor_map.decode(content)
 
 

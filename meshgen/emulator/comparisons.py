@@ -36,7 +36,7 @@ COMBINED: dict[str, np.ufunc] = {"and": np.logical_and, "or": np.logical_or, "xo
 
 
 def _compare(instruction: Instruction, kind: DType) -> Comparison:
-    """What `setp` compares, of the element type."""
+    """The comparison of `setp`, of the element type."""
     name, *rest = instruction.modifiers
     table = ORDERED | FLOATING if kind in FLOATS else ORDERED
     if name not in table or not set(rest[:-1]) <= {"ftz", *COMBINED}:

@@ -144,7 +144,7 @@ def saturated(value: Array, target: DType) -> Array:
 
 
 def _tf32(instruction: Instruction, found: list[str]) -> Action:
-    """f32 with 10 bits behind the point: ties away from zero (`rna`), or to even."""
+    """f32 with a mantissa of 10 bits: ties away from zero (`rna`), or to even."""
     if found not in (["rna"], ["rn"], ["rna", "satfinite"], ["rn", "satfinite"]):
         raise unknown(instruction)
     read, put = (reader(instruction.operands[1], _U32, instruction), writer(instruction.operands[0], _U32, instruction))

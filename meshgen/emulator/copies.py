@@ -1,7 +1,7 @@
 """`cp.async`: copies from global to shared memory that are over when their thread has waited for them.
 
-A copy is made as late as it may be: when it is waited for. Until then nobody may touch its destination. Matrix units may read
-what was copied without a proxy fence, as Triton's and CUTLASS's pipelines do, though the PTX ISA asks for one.
+A copy is done as late as possible: when it is waited for. Until then no thread may touch its destination. Matrix units may read
+copied data without a proxy fence, as Triton's and CUTLASS's pipelines do, though the PTX ISA requires one.
 """
 
 from __future__ import annotations

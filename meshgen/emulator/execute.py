@@ -1,7 +1,7 @@
-"""Runs the threads of a wave: those that stand first in the program go first, so that ways which parted meet again.
+"""Runs the threads of a wave: those earliest in the program run first, so that diverged paths reconverge.
 
-Threads that wait (at a barrier, or for a copy) stand aside until what they wait for has come; if nobody else can go on, they
-wait for ever, and that is a fault.
+Threads that wait (at a barrier, or for a copy) are parked until it completes; if no other thread can run, they
+are deadlocked, which is a fault.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _known(instruction: Instruction, entry: Entry) -> Step:
     reads |= {r.name for r in registers_of(instruction.guard)}
     match instruction.opcode:
         case "bra":
-            return Step(instruction, None, guard, reads, (_place(instruction.operands[0], entry),))
+            return Step(instruction, None, guard, reads, (_label_target(instruction.operands[0], entry),))
         case "brx":
             index, table = instruction.operands
             assert isinstance(table, Symbol)
@@ -94,7 +94,7 @@ def _known(instruction: Instruction, entry: Entry) -> Step:
             raise unknown(instruction)
 
 
-def _place(target: object, entry: Entry) -> int:
+def _label_target(target: object, entry: Entry) -> int:
     assert isinstance(target, Symbol)
     return entry.labels[target.name]
 
@@ -136,7 +136,7 @@ class Execution:
         """Run instructions from `place` on for one group of threads, up to the next that parts or joins groups.
 
         Returns:
-            Where the whole group goes on; -1 where it was handed to `ready`, or stands aside.
+            Where the whole group goes on; -1 where it was handed to `ready`, or is parked.
         """
         wave, steps = self.wave, self.steps
         while True:
@@ -147,7 +147,7 @@ class Execution:
             self.at = place
             wave.issued += 1
             if wave.issued > self.limit:
-                raise DeviceFault("time", f"{self.limit} instructions were issued and no end is in sight")
+                raise DeviceFault("time", f"the kernel did not end within {self.limit} instructions")
             if wave.pending and not step.asynchronous and not step.reads.isdisjoint(wave.pending):
                 raise DeviceFault(
                     "async copy", "a register is read before the matrix unit that writes it was waited for"
@@ -194,7 +194,7 @@ class Execution:
 
     def _switch(self, index: Array, targets: tuple[int, ...], lanes: Array) -> None:
         if (self.wave.full(index)[lanes] >= len(targets)).any():
-            raise DeviceFault("address", f"a jump is asked for beyond the {len(targets)} places of its table")
+            raise DeviceFault("address", f"a jump goes beyond the {len(targets)} targets of its table")
         for number, target in enumerate(targets):
             if (chosen := lanes & (index == number)).any():
                 self._put(target, chosen)
@@ -227,7 +227,7 @@ class Execution:
             self._put(number, lanes)
 
     def _awaited(self, step: Step, place: int, now: Mask, mask: Mask) -> bool:
-        """Whether all threads have what they asked for; else they are parted, and the others sleep."""
+        """Whether the waits of all threads are over; else the group is split, and the waiting ones sleep."""
         lanes = self._lanes(now)
         waiting = lanes & ~self.wave.registers[step.waits]
         if not waiting.any():
@@ -240,11 +240,11 @@ class Execution:
     _seen: int = -1  # instructions issued when threads last woke
 
     def _wake(self) -> bool:
-        """Nobody is ready: those asleep ask again if anything has happened since they last did. False at the end."""
+        """No thread is ready: retry the sleeping ones if anything has happened since. False at the end."""
         if self.asleep:
             if self.wave.issued - self._seen <= len(self.asleep):
                 raise DeviceFault(
-                    "barrier", "threads wait for ever: nothing that is under way completes their mbarrier"
+                    "barrier", "deadlock: no pending operation completes the mbarrier that threads wait for"
                 )
             self._seen = self.wave.issued
             for place, lanes in self.asleep.items():

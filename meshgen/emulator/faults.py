@@ -1,4 +1,4 @@
-"""What an emulated GPU refuses: a kernel that does what a GPU would punish, hide or leave undefined."""
+"""Faults of emulated GPUs: operations that a GPU would punish, hide or leave undefined."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ def _fence(instruction: Instruction) -> Action:
 
 
 def _fence_async(wave: Wave, mask: Mask) -> None:
-    """What the warps wrote is visible to units that read shared memory beside them."""
+    """Writes of the warps become visible to asynchronous units."""
     if wave.shared.races:
         wave.shared.races.fence(wave.warps_of(wave.lanes(mask)))
 

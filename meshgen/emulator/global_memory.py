@@ -1,4 +1,4 @@
-"""Global memory as a launch sees it: every access must lie inside what the launch may touch."""
+"""Global memory of a launch: every access must be inside the ranges that the launch may touch."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ class GlobalMemory:
             raise DeviceFault("address", f"{many} {nbytes} bytes at {first:#x}, {self._around(first, nbytes, write)}")
 
     def _around(self, address: int, nbytes: int, write: bool) -> str:
-        """Where an address lies that was refused."""
+        """A description of a refused address."""
         if write and self._inside(self._readable, address, nbytes):
             label = self._memory.label_of(address)
             return "which is only read" if not label else f"in '{label}', which is only read"
@@ -108,7 +108,7 @@ class GlobalMemory:
         label = self._memory.label_of(address)
         where = f" in '{label}'" if label and holder else ""
         near = [int(stop) for stop in self._readable[1] if stop <= address]
-        behind = f", {address - near[-1]} bytes behind the nearest" if near else ""
+        behind = f", {address - near[-1]} bytes past the nearest" if near else ""
         return f"outside of all {self._what}{behind}{where}"
 
     @staticmethod

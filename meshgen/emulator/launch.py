@@ -35,7 +35,7 @@ Shape = tuple[int, int, int]
 
 @dataclass(frozen=True)
 class Checks:
-    """What is checked beyond what a GPU itself refuses.
+    """Checks beyond those of a GPU.
 
     Attributes:
         races: accesses to shared memory that no barrier orders, and to global memory by several blocks.
@@ -100,7 +100,7 @@ def _check_shape(entry: Entry, grid: Shape, block: Shape, parameters: bytes) -> 
         word = "exactly" if entry.exact_threads else "at most"
         raise DeviceFault("opcode", f"a block has {threads} threads, not {word} {entry.max_threads}", kernel=entry.name)
     if len(parameters) < entry.parameter_bytes:
-        reason = f"{len(parameters)} bytes of parameters were given, but it takes {entry.parameter_bytes}"
+        reason = f"{len(parameters)} bytes of parameters were given, but the kernel takes {entry.parameter_bytes}"
         raise DeviceFault("opcode", reason, kernel=entry.name)
 
 

@@ -60,19 +60,19 @@ def _ld(instruction: Instruction) -> Action:
         addresses = address(wave)
         space = space_named(name, addresses)
         if wave.is_all(mask) and wave.alive is None:
-            values = _parts(space.load(wave, addresses, None, size), kind)
+            values = _vector_parts(space.load(wave, addresses, None, size), kind)
         else:
             lanes = wave.lanes(mask)
             values = np.zeros((*wave.shape, len(puts)), kind)
             if lanes.any():
-                values[lanes] = _parts(space.load(wave, wave.full(addresses)[lanes], lanes, size), kind)
+                values[lanes] = _vector_parts(space.load(wave, wave.full(addresses)[lanes], lanes, size), kind)
         for number, put in enumerate(puts):
             put(wave, values[..., number], mask)
 
     return run
 
 
-def _parts(raw: Array, kind: DType) -> Array:
+def _vector_parts(raw: Array, kind: DType) -> Array:
     """Loaded words as [.., parts] elements of a type."""
     return np.ascontiguousarray(raw)[..., None].view(kind)
 
@@ -104,17 +104,17 @@ def _st(instruction: Instruction) -> Action:
         space = space_named(name, addresses)
         values = [source(wave) for source in sources]
         if wave.is_all(mask) and wave.alive is None:
-            space.store(wave, addresses, None, _joined(values, size))
+            space.store(wave, addresses, None, _joined_vector(values, size))
             return
         lanes = wave.lanes(mask)
         if lanes.any():
             chosen = [wave.full(value)[lanes] for value in values]
-            space.store(wave, wave.full(addresses)[lanes], lanes, _joined(chosen, size))
+            space.store(wave, wave.full(addresses)[lanes], lanes, _joined_vector(chosen, size))
 
     return run
 
 
-def _joined(values: list[Array], size: int) -> Array:
+def _joined_vector(values: list[Array], size: int) -> Array:
     """Parts of a vector as one number of `size` bytes each."""
     if len(values) == 1:
         return values[0]

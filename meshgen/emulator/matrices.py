@@ -43,7 +43,7 @@ def whole_warps(wave: Wave, mask: Mask) -> Warps:
     lanes = wave.lanes_by_warp(mask)
     some = lanes.any(2)
     if (some & ~lanes.all(2)).any():
-        raise DeviceFault("barrier", "not all threads of a warp take part in what the whole warp does")
+        raise DeviceFault("barrier", "not all threads of a warp take part in a warp-wide operation")
     blocks, warps = np.nonzero(some)
     return Warps(blocks, warps, False)
 
@@ -55,7 +55,7 @@ def of_warps(wave: Wave, value: Array, chosen: Warps) -> Array:
 
 
 def to_threads(wave: Wave, value: Array, chosen: Warps) -> Array:
-    """What warps [warps, 32] have, as [blocks, threads]; zeros for the others."""
+    """Values of warps [warps, 32] as [blocks, threads]; zeros for the others."""
     if chosen.all:
         return value.reshape(wave.shape)
     whole = np.zeros((wave.blocks, wave.warps, WARP), value.dtype)
@@ -217,7 +217,7 @@ def _read_product(instruction: Instruction) -> Product:
 
 
 def elements(wave: Wave, registers: Sequence[Reader], chosen: Warps, kind: str) -> Array:
-    """What threads hold in registers, as f64 [warps, 32 * elements]."""
+    """Registers of threads as f64 [warps, 32 * elements]."""
     bits = np.stack([of_warps(wave, read(wave), chosen) for read in registers], -1)
     return as_numbers(bits, kind).reshape(len(bits), -1)
 

@@ -42,7 +42,7 @@ def _mbarrier(instruction: Instruction) -> Action:
 
 
 def _by_address(wave: Wave, addresses: Array, lanes: Array) -> Iterator[tuple[int, Array]]:
-    """The addresses that threads name, and who names each. Raises DeviceFault where there is no place for an mbarrier."""
+    """The addresses that threads name, and who names each. Raises DeviceFault for an address that cannot hold an mbarrier."""
     whole = wave.full(addresses)
     for each in np.unique(whole[lanes]):
         wave.shared.places(np.array([each], np.uint64), np.zeros(1, np.int64), NBYTES)
@@ -53,7 +53,7 @@ def mbarrier_at(wave: Wave, address: int, lanes: Array) -> Mbarrier:
     """The mbarriers of all blocks at an address. Raises DeviceFault "barrier" where a thread's block has none there."""
     found = wave.under_way.mbarriers.get(address)
     if found is None or (lanes.any(1) & (found.expected == 0)).any():
-        raise DeviceFault("barrier", f"there is no mbarrier at {address:#x}")
+        raise DeviceFault("barrier", f"{address:#x} is not the address of an mbarrier")
     return found
 
 

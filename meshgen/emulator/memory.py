@@ -17,7 +17,7 @@ from meshgen.emulator.faults import DeviceFault
 Array = np.ndarray[Any, Any]
 BASE = GLOBAL  # the first address; like a real one, it needs more than 32 bits
 ALIGNMENT = 512  # bytes, of every allocation: as cuMemAlloc gives them
-GUARD = 512  # bytes in front of and behind each allocation at least
+GUARD = 512  # least bytes before and after each allocation
 POISON = 0xFF  # as every byte: NaN in any float type
 CAPACITY = 80 << 30  # bytes: of an H100
 
@@ -26,7 +26,7 @@ class Memory:
     """The memory of one device."""
 
     def __init__(self, capacity: int = CAPACITY) -> None:
-        """`capacity`: bytes of all allocations together, guard bands not counted. Pages that nobody touches cost nothing."""
+        """`capacity`: bytes of all allocations together, guard bands not counted. Untouched pages cost nothing."""
         self.capacity = capacity
         self.used = 0
         self._data = _reserved(2 * capacity + (1 << 30))
@@ -99,13 +99,13 @@ class Memory:
         return place if place >= 0 and (address < self._stops[place] or address == self._starts[place]) else None
 
     def _whereabouts(self, address: int, nbytes: int) -> str:
-        """Where a range lies that is in no allocation: behind which, or near none."""
+        """A description of a range outside of all allocations: past which, or near none."""
         place = bisect.bisect_right(self._starts, address) - 1
         if place < 0:
             return "are in no allocation"
         start, stop = self._starts[place], self._stops[place]
         label = f" of '{self._labels[start]}'" if self._labels[start] else ""
-        return f"end {address + nbytes - stop} bytes behind the {stop - start} bytes{label}"
+        return f"end {address + nbytes - stop} bytes past the {stop - start} bytes{label}"
 
     def _bytes(self, address: int, nbytes: int) -> Array:
         return self._data[address - BASE : address - BASE + nbytes]

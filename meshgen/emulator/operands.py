@@ -72,7 +72,7 @@ def _address(text: str, names: Names, instruction: str) -> Address:
 def _register(text: str, names: Names, instruction: str) -> Register:
     found = names(text)
     if not isinstance(found, Register):
-        raise DeviceFault("opcode", f"'{text}' is no register in {instruction!r}")
+        raise DeviceFault("opcode", f"'{text}' is not a register in {instruction!r}")
     return found
 
 

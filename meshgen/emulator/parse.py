@@ -38,7 +38,7 @@ _VARIABLE = re.compile(
 )
 _FUNCTION = re.compile(r"\.func\s+(?:\(([^)]*)\))?\s*([\w$]+)\s*\(([^)]*)\)[^{;]*\{")
 _CALL = re.compile(r"call(?:\.uni)?\s*(?:\(([^)]*)\)\s*,)?\s*([\w$]+)\s*(?:,\s*\(([^)]*)\))?$")
-_DEEPEST = 16  # calls inside each other; code is written out where it is called, so none can call itself
+_DEEPEST = 16  # calls inside each other; code is inlined, so recursion is impossible
 _PARAMETER = re.compile(r"\.([busf]\d+|pred)\b")
 _STATEMENT = re.compile(
     r"\s*(?:(?P<brace>[{}])|(?P<loc>\.loc\s[^\n]*)|(?P<label>[$%\w]+)\s*:(?!:)|(?P<statement>(?:[^;{}]|\{[^{}]*\})*);)"
@@ -53,13 +53,13 @@ Place = tuple[int, int, int]  # file, line, column
 
 
 def parse(text: str) -> Program:
-    """The program. Raises DeviceFault of kind "opcode" for text that is no PTX that is understood here."""
+    """Parse a program. Raises DeviceFault of kind "opcode" for unsupported or malformed PTX."""
     files = {int(number): name for number, name in _FILE.findall(text)}
     text = _COMMENT.sub(" ", text)
     text = text.split("\n\t.section")[0]
     target = _TARGET.search(text)
     if target is None:
-        raise DeviceFault("opcode", "the text has no .target: it is no PTX")
+        raise DeviceFault("opcode", "the text is not PTX: it has no .target")
     functions = {head[2]: _function(head, _body(text, head.end())) for head in _FUNCTION.finditer(text)}
     entries = {
         head[1]: _entry(head, _body(text, head.end()), files, text[: head.start()], functions)
@@ -134,7 +134,7 @@ def _parameters(text: str) -> Iterator[Parameter]:
 
 @dataclass
 class _Reader:
-    """What was read of an entry so far."""
+    """State of parsing an entry."""
 
     files: dict[int, str]
     functions: dict[str, _Function]
@@ -176,7 +176,7 @@ class _Reader:
 
     def close(self) -> None:
         if len(self.scopes) < 2:
-            raise DeviceFault("opcode", "a brace closes that none opened", self.source)
+            raise DeviceFault("opcode", "unmatched closing brace", self.source)
         self.scopes.pop()
         self.numbers.pop()
 
@@ -185,7 +185,7 @@ class _Reader:
         return found if isinstance(found, str) else name
 
     def register(self, name: str) -> Register | str | None:
-        """What a name stands for in the innermost scope that has it."""
+        """The register of a name in the innermost scope that declares it."""
         return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
 
     def locate(self, text: str) -> None:
@@ -254,17 +254,19 @@ class _Reader:
         self.declare(found[1], found[2])
 
     def call(self, text: str) -> None:
-        """The code of a function is written out where it is called."""
+        """Inline the code of a function."""
         guarded = re.match(r"@(!?)(%?[\w$]+)\s+(.*)$", text)
         found = _CALL.match(guarded[3] if guarded else text)
         function = self.functions.get(found[2]) if found else None
         if found is None or function is None or len(self.ends) >= _DEEPEST:
-            raise DeviceFault("opcode", f"the emulated GPU cannot call what {text!r} calls", self.source)
+            raise DeviceFault(
+                "opcode", f"the emulated GPU does not support the function called by {text!r}", self.source
+            )
         given = [part.strip() for group in (found[1], found[3]) for part in (group or "").split(",") if part.strip()]
         names = [*function.results, *function.parameters]
         passed = [self.register(name) for name in given]
         if len(names) != len(given) or not all(isinstance(each, Register) for each in passed):
-            raise DeviceFault("opcode", f"{text!r} passes what the function does not take", self.source)
+            raise DeviceFault("opcode", f"the arguments of {text!r} do not match the function", self.source)
         self.opened += 1
         end = f"return@{self.opened}"
         if guarded:
@@ -299,7 +301,7 @@ class _Reader:
     def guard(self, name: str, negated: bool, text: str) -> Register | Negated:
         register = self.register(name)
         if not isinstance(register, Register):
-            raise DeviceFault("opcode", f"'{name}' is no register in {text!r}", self.source)
+            raise DeviceFault("opcode", f"'{name}' is not a register in {text!r}", self.source)
         return Negated(register) if negated else register
 
 

@@ -42,7 +42,7 @@ class Immediate:
 
 @dataclass(frozen=True)
 class Symbol:
-    """A variable, parameter or label, and bytes behind it."""
+    """A variable, parameter or label, plus an offset in bytes."""
 
     name: str
     offset: int = 0
@@ -105,10 +105,10 @@ class Instruction:
 
     Attributes:
         opcode: the first word, `add`.
-        modifiers: the words behind it, `("s32",)`.
+        modifiers: the words after it, `("s32",)`.
         guard: the predicate under which it runs; None for always.
-        text: as it stands in the program, on one line.
-        source: where its Triton source stands; None without `.loc`.
+        text: as in the program, on one line.
+        source: the location in its Triton source; None without `.loc`.
     """
 
     opcode: str

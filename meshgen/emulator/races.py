@@ -39,7 +39,7 @@ class Races:
         unknown = self._read[words] > self.clocks[block, warps]
         if unknown.any():
             place, reader = (int(each[0]) for each in np.nonzero(unknown))
-            self._fault(int(warps[place]), "writes", int(words[place]), reader, "reads")
+            self._raise_race(int(warps[place]), "writes", int(words[place]), reader, "reads")
 
     def write(self, words: Array, warps: Array, *, generic: bool = True) -> None:
         """Warps write words; `generic` writes need a proxy fence before asynchronous units read them."""
@@ -63,7 +63,7 @@ class Races:
         self._unfenced[words[mine]] = False
 
     def read_by_unit(self, words: Array) -> None:
-        """An asynchronous unit reads words. Raises DeviceFault "race" where nobody fenced what was written."""
+        """An asynchronous unit reads words. Raises DeviceFault "race" for writes without a fence."""
         if self._unfenced[words].any():
             raise DeviceFault("race", "an asynchronous unit reads what was written without fence.proxy.async since")
 
@@ -83,8 +83,8 @@ class Races:
         unknown = (writer >= 0) & (self._written[words] > self.clocks[block, warps, writer])
         if unknown.any():
             place = int(np.argmax(unknown))
-            self._fault(int(warps[place]), what, int(words[place]), int(writer[place]), "writes")
+            self._raise_race(int(warps[place]), what, int(words[place]), int(writer[place]), "writes")
 
-    def _fault(self, warp: int, what: str, word: int, other: int, earlier: str) -> None:
+    def _raise_race(self, warp: int, what: str, word: int, other: int, earlier: str) -> None:
         where = f"word {word % self._words} of shared memory"
         raise DeviceFault("race", f"warp {warp} {what} {where}, which warp {other} {earlier} with no barrier between")

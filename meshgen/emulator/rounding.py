@@ -30,7 +30,7 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
     total = product + c
     result = total.astype(np.float32)
     bits = total.view(np.uint64)
-    # Rounded twice, a result differs where the f64 sum lies in the middle of two f32, which for small results is elsewhere.
+    # Rounded twice, a result differs where the f64 sum is halfway between two f32, which for small results is elsewhere.
     unclear = (bits & _TIE_MASK) == _TIE
     small = (result.view(np.uint32) << np.uint32(1)) - np.uint32(1) < np.uint32(0x00FFFFFF)
     if small.any() or unclear.any():
@@ -39,7 +39,7 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
 
 
 def lost(a: Array, b: Array, total: Array) -> Array:
-    """What f64 `total` = a + b lost, exactly. Source: Knuth's TwoSum."""
+    """The exact rounding error of f64 `total` = a + b. Source: Knuth's TwoSum."""
     c = np.asarray(b, np.float64)
     part = total - a
     return (a - (total - part)) + (c - part)

@@ -37,7 +37,7 @@ class SharedMemory:
         self._busy = np.zeros(64, np.bool_)  # by operation: whether it is under way
 
     def places(self, addresses: Array, blocks: Array | None, size: int, alignment: int | None = None) -> Array:
-        """Where addresses lie. Raises DeviceFault "shared memory" or "alignment".
+        """Addresses as places. Raises DeviceFault "shared memory" or "alignment".
 
         Args:
             addresses: [blocks, threads], or a list of them with the block of each.
@@ -49,9 +49,7 @@ class SharedMemory:
             raise DeviceFault("shared memory", f"{bad.size} of {offsets.size} threads access {reason}")
         alignment = alignment or size
         if offsets.size and int(np.bitwise_or.reduce(offsets, axis=None)) % alignment:
-            raise DeviceFault(
-                "alignment", f"{size} bytes of shared memory are accessed at an offset that they do not divide"
-            )
+            raise DeviceFault("alignment", f"{size} bytes of shared memory are accessed at a misaligned offset")
         return offsets + (self.first if blocks is None else blocks * self.stride)
 
     def load(self, places: Array, size: int, warps: Array) -> Array:
@@ -77,7 +75,7 @@ class SharedMemory:
         return self._bytes.view(kind)
 
     def words(self, places: Array, size: int, *others: Array) -> tuple[Array, ...]:
-        """The words that `size` bytes at each place cover, flat, and what is said of each place beside them."""
+        """The words that `size` bytes at each place cover, flat, with the given property of each place."""
         many = max(1, size // self.grain)
         words = (places[..., None] // self.grain + np.arange(many)).ravel()
         return words, *(np.repeat(np.broadcast_to(each, places.shape).ravel(), many) for each in others)
@@ -107,7 +105,7 @@ class SharedMemory:
             raise DeviceFault("async copy", "shared memory is written while a matrix unit may still read it")
 
     def begin_copy(self, words: Array, warps: Array) -> None:
-        """Words are the destination of an asynchronous copy from now on: nobody may touch them before it has been waited for."""
+        """Words are the destination of an asynchronous copy from now on: no thread may touch them before it has been waited for."""
         self.refuse_overwriting(words)
         if self.races:
             self.races.may_write(words, warps)
@@ -115,7 +113,7 @@ class SharedMemory:
         self.copying += 1
 
     def end_copy(self, places: Array, values: Array, warps: Array, *, generic: bool = True) -> None:
-        """What was copied arrives; `generic` as of `Races.write`."""
+        """A copy completes; `generic` as of `Races.write`."""
         size = values.dtype.itemsize
         words, by = self.words(places, size, warps)
         self.incoming[words] = False
@@ -136,7 +134,7 @@ class SharedMemory:
         self.reading -= 1
 
     def unit_reads(self, places: Array, size: int, warps: Array, operation: int) -> Array:
-        """What a matrix unit reads; until operation number `operation` is over nobody may write there."""
+        """Record the reads of a matrix unit; until operation number `operation` is over no thread may write there."""
         words, by = self.words(places, size, warps)
         if self.copying and self.incoming[words].any():
             raise DeviceFault("async copy", "a matrix unit reads shared memory to which a copy has not been waited for")

@@ -87,9 +87,7 @@ class _Local:
         if ((offsets < 0) | (offsets + size > stride)).any():
             raise DeviceFault("address", f"{size} bytes are accessed outside of the {stride} bytes of local memory")
         if (offsets % size).any():
-            raise DeviceFault(
-                "alignment", f"{size} bytes of local memory are accessed at an offset that they do not divide"
-            )
+            raise DeviceFault("alignment", f"{size} bytes of local memory are accessed at a misaligned offset")
         return (np.flatnonzero(lanes) * stride + offsets) // size
 
     def elements(self, wave: Wave, kind: DType) -> Array:
@@ -107,7 +105,7 @@ def space_named(name: str, addresses: Array) -> Space:
     first = int(addresses.flat[0]) if addresses.size else GLOBAL
     found = next((each for start, stop, each in _WINDOWS if start <= first < stop), None)
     if found is None:
-        raise DeviceFault("address", f"{first:#x} is in no state space")
+        raise DeviceFault("address", f"{first:#x} is outside every state space")
     return SPACES[found]
 
 

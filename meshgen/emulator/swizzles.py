@@ -1,4 +1,4 @@
-"""How rows of a matrix are mixed in shared memory, so that columns lie in different banks."""
+"""How rows of a matrix are mixed in shared memory, so that columns are in different banks."""
 
 from __future__ import annotations
 

@@ -82,7 +82,7 @@ def _symbol_reader(name: str, offset: int, kind: DType, instruction: Instruction
 
     def read(wave: Wave) -> Array:
         if name not in wave.specials:
-            raise DeviceFault("opcode", f"there is no variable '{name}'")
+            raise DeviceFault("opcode", f"unknown variable '{name}'")
         return (wave.specials[name] + behind).astype(BITS[kind.itemsize]).view(kind)
 
     return read
@@ -98,7 +98,7 @@ def _special_reader(name: str, kind: DType, instruction: Instruction) -> Reader:
 
 
 def writer(operand: Operand, kind: DType, instruction: Instruction) -> Writer:
-    """What writes values of a type to a register: as they are, or widened as their type says."""
+    """A function that writes values of a type to a register, widened if needed."""
     if isinstance(operand, Sink):
         return lambda wave, value, mask: None
     if not isinstance(operand, Register):

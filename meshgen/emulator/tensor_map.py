@@ -1,4 +1,4 @@
-"""Tensor maps: 128 bytes that say where a tensor lies and which boxes of it are copied.
+"""Tensor maps: 128 bytes that describe a tensor in global memory and the boxes to copy.
 
 A GPU's encoding is not published; this one is the emulator's own. `tensormap.replace` and the emulated driver write it.
 """
@@ -68,7 +68,7 @@ def decode(content: bytes) -> TensorMap:
     if not is_known or set(steps[:rank]) != {1}:
         raise DeviceFault("opcode", "a tensor map is malformed, or of a kind that the emulated GPU does not have")
     if address % 16 or any(stride % 16 for stride in strides[: rank - 1]):
-        raise DeviceFault("alignment", "the address or a stride of a tensor map is no multiple of 16 bytes")
+        raise DeviceFault("alignment", "the address or a stride of a tensor map is not a multiple of 16 bytes")
     if not all(0 < each <= 256 for each in box[:rank]) or box[0] * ITEM_BYTES[element] % 16:
         raise DeviceFault(
             "opcode", f"a tensor map has boxes of {box[:rank]} elements: 1 to 256, and rows of whole 16 bytes"

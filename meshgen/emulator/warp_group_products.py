@@ -1,4 +1,4 @@
-"""`wgmma`: products of the four warps of a warp group, by units that read shared memory beside the threads.
+"""`wgmma`: products of the four warps of a warp group, by asynchronous units that read shared memory.
 
 Sums are those of `matrices.py`. fp8 products are summed like all others: a GPU keeps about 14 bits of their sums.
 Source: PTX ISA 8.7, "Asynchronous Warpgroup Level Matrix Instructions", with the layouts of fragments and of descriptors.
@@ -45,7 +45,7 @@ def warp_groups(wave: Wave, mask: Mask) -> Warps:
     first = chosen.warps[::WARPS]
     complete = wave.warps % WARPS == 0 and len(chosen.warps) % WARPS == 0 and not (first % WARPS).any()
     if not complete or not np.array_equal(chosen.warps, np.repeat(first, WARPS) + np.arange(len(chosen.warps)) % WARPS):
-        raise DeviceFault("barrier", "not all threads of a warp group take part in what the whole group does")
+        raise DeviceFault("barrier", "not all threads of a warp group take part in a group-wide operation")
     return chosen
 
 

@@ -1,4 +1,4 @@
-"""What the threads of a warp do together: shuffles, votes, matching, election; and hints that change nothing here."""
+"""Warp-wide operations: shuffles, votes, matching, election; and hints without effect here."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def members(wave: Wave, mask: Mask, given: Array) -> Array | None:
     named = (wave.by_warp(given) >> _LANE.astype(np.uint32) & np.uint32(1)).astype(np.bool_)
     live = wave.lanes_by_warp(None)
     if (here.any(2, keepdims=True) & named & live & ~here).any():
-        raise DeviceFault("barrier", "threads of a warp that are named as members do not take part")
+        raise DeviceFault("barrier", "threads named in the member mask do not take part")
     if (here & ~named).any():
-        raise DeviceFault("barrier", "a thread takes part that is not named as a member")
+        raise DeviceFault("barrier", "a thread takes part that is not in the member mask")
     return here
 
 
@@ -52,7 +52,7 @@ def _shfl(instruction: Instruction) -> Action:
         distance, limits = (wave.by_warp(read(wave)).astype(np.int64) for read in (by, clamp))
         source, valid = _source(mode, distance & 31, limits)
         if here is not None and (here & ~_taken(here, source)).any():
-            raise DeviceFault("barrier", "a thread takes the value of one that does not take part")
+            raise DeviceFault("barrier", "a thread reads the value of one that does not take part")
         put(wave, wave.from_warps(_taken(wave.by_warp(value(wave)), source)), mask)
         put_valid(wave, wave.from_warps(valid), mask)
 

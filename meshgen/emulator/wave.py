@@ -88,7 +88,7 @@ class Wave:
         return np.asarray(lanes.reshape(self.blocks, self.warps, WARP).any(2))
 
     def from_warps(self, value: Array) -> Array:
-        """What `by_warp` was given; `value` broadcasts to [blocks, warps, 32]."""
+        """The inverse of `by_warp`; `value` broadcasts to [blocks, warps, 32]."""
         whole = np.broadcast_to(value, (len(value), self.warps, WARP))
         return whole.reshape(len(value), self.threads)
 
@@ -112,7 +112,7 @@ class Wave:
 
 
 def initial_registers(code: Sequence[Instruction]) -> dict[str, Array]:
-    """All registers of a program, with every bit set: what nobody wrote is NaN."""
+    """All registers of a program, with every bit set: unwritten registers are NaN."""
     found = {r for i in code for operand in (*i.operands, i.guard) for r in registers_of(operand)}
     carry = {CARRY: np.zeros((1, 1), np.bool_)}
     return carry | {

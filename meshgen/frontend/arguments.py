@@ -1,4 +1,4 @@
-"""What a user gives beside a program: meshes, and shapes of inputs. Shardings are in `specs.py`."""
+"""Meshes and shapes of inputs that a user gives with a program. Shardings are in `specs.py`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Shape: TypeAlias = Sequence[int | None]
 
 
 def placed_on(module: Module, given: Sequence[Mesh]) -> Module:
-    """The module on the meshes that the user gives: sizes of its own by name, or others in place of them."""
+    """The module on the user's meshes: they give sizes of its own meshes by name, or replace them."""
     if not given:
         return module
     if len(given) == 1 and len(module.meshes) < 2 and given[0].name in (DEFAULT_NAME, module.mesh.name):
@@ -30,7 +30,7 @@ def placed_on(module: Module, given: Sequence[Mesh]) -> Module:
 
 
 def _naming_faults(module: Module, named: Mapping[str, Mesh]) -> Iterator[Diagnostic]:
-    """Meshes that are given, but not among the program's; and other sizes than those that its parts are made for."""
+    """Faults of meshes that the program does not have, or whose sizes differ from those of its parts."""
     own = {mesh.name: mesh for mesh in module.meshes or (module.mesh,)}
     for name, mesh in named.items():
         if name == DEFAULT_NAME and len(own) > 1 and name not in own:
@@ -42,24 +42,24 @@ def _naming_faults(module: Module, named: Mapping[str, Mesh]) -> Iterator[Diagno
             yield Diagnostic("MG0001", text, hint=hint)
         elif name not in own:
             known = ", ".join(f"@{each}" for each, mesh in own.items() if mesh.axes) or "none"
-            yield Diagnostic("MG0001", f"the program has no mesh @{name}", hint=f"its meshes are {known}")
+            yield Diagnostic("MG0001", f"unknown mesh '@{name}'", hint=f"known meshes are {known}")
         elif module.parts and own[name].completed(mesh).axes != own[name].axes:
             text = f"@{name} is {own[name]} in the program's parts, not {mesh}"
             yield Diagnostic("MG0001", text, hint="enter the program as it was before propagation")
 
 
 def shapes_of(args: Args, signature: Signature) -> dict[str, Shape]:
-    """Shapes of inputs by name, from types, arrays or shapes; None leaves one, or a size of it, as it is.
+    """Shapes of inputs by name, from types, arrays or shapes; None keeps a shape, or a size of it.
 
-    Given in order, by name, or in the structure of the arguments. Raises UsageError MG0001 for what fits none.
+    Given in order, by name, or in the structure of the arguments. Raises UsageError MG0001 for anything else.
     """
     if args is None:
         return {}
     if not isinstance(cast("Any", args), (Mapping, list, tuple)):
         hint = "give a list in the order of the inputs, or a dict by name"
-        raise UsageError(Diagnostic("MG0001", f"{args!r:.60} are no args", hint=hint))
+        raise UsageError(Diagnostic("MG0001", f"args must be a list or a dict of types, got {args!r:.60}", hint=hint))
     faults: list[str] = []
-    pairs = _by_name(args, signature, faults) if isinstance(args, Mapping) else _in_order(args, signature, faults)
+    pairs = _by_name(args, signature, faults) if isinstance(args, Mapping) else _pairs_in_order(args, signature, faults)
     if faults:
         raise UsageError(*(Diagnostic("MG0001", text) for text in faults))
     return {name: given if _is_shape(given) else spec(given).shape for name, given in pairs if given is not None}
@@ -69,7 +69,7 @@ def _by_name(args: Mapping[str, Any], signature: Signature, faults: list[str]) -
     return list(signature.named(args, faults).items())
 
 
-def _in_order(args: Sequence[Any], signature: Signature, faults: list[str]) -> list[tuple[str, Any]]:
+def _pairs_in_order(args: Sequence[Any], signature: Signature, faults: list[str]) -> list[tuple[str, Any]]:
     """Pairs of input and what is given: for each parameter in its structure, else for each leaf."""
     rows = list(args)
     is_by_parameter = len(rows) == len(signature.nodes) < len(signature.slots)
@@ -87,8 +87,12 @@ def combinations(sizes: Any) -> list[tuple[Any, Any]]:
     rows: list[Any] = list(sizes) if isinstance(sizes, (list, tuple)) else [sizes]
     for row in rows:
         if not isinstance(row, Mapping) or not {*cast("Mapping[Any, Any]", row)} <= {"mesh", "args"}:
-            hint = 'sizes is a list of such as {"mesh": {"dp": 2}, "args": {"x": (8, 64)}}'
-            raise UsageError(Diagnostic("MG0001", f"{row!r} are no sizes to compile for", hint=hint))
+            hint = 'write for example [{"mesh": {"dp": 2}, "args": {"x": (8, 64)}}]'
+            raise UsageError(
+                Diagnostic(
+                    "MG0001", f"sizes to compile for must be a dict with 'mesh' or 'args', got {row!r}", hint=hint
+                )
+            )
     return [(row.get("mesh"), row.get("args")) for row in rows]
 
 

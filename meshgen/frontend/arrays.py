@@ -1,4 +1,4 @@
-"""Whatever a user gives for an array, as a NumPy array that means the same; what would mean something else is refused."""
+"""Array-like arguments as NumPy arrays with the same meaning; those whose meaning NumPy would change are refused."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ Array = np.ndarray[Any, Any]
 
 
 class NoArrayError(Exception):
-    """What was given is no array of numbers. Holds what it is, and the way out."""
+    """The argument is not an array of numbers. Holds what it is, and a hint."""
 
     def __init__(self, what: str, hint: str = "") -> None:
         super().__init__(what)
@@ -19,11 +19,11 @@ class NoArrayError(Exception):
 
 
 def plain_array(given: Any) -> Array:
-    """The array of numbers that was given.
+    """The argument as an array of numbers.
 
-    A list of numbers, a scalar, and what NumPy reads as an array (pandas, JAX, torch on the CPU) are taken. Raises
+    Lists of numbers, scalars, and what NumPy reads as an array (pandas, JAX, torch on the CPU) are accepted. Raises
     NoArrayError for arrays whose meaning NumPy would drop (a mask, a matrix, the zeros of a sparse one), for elements that
-    are no numbers, and for ragged lists.
+    are not numbers, and for ragged lists.
     """
     _refuse_other_meaning(given)
     try:
@@ -31,17 +31,18 @@ def plain_array(given: Any) -> Array:
     except Exception as error:  # ragged lists, tensors on a device: whatever the conversion does
         reason = " ".join(str(error).split())
         raise NoArrayError(
-            f"a {type(given).__name__} that is no array ({reason})", "lists hold rows of one length"
+            f"a {type(given).__name__} that cannot be converted to an array ({reason})",
+            "nested lists must have rows of equal length",
         ) from error
     if array.dtype.names or array.dtype.kind in "OSUMmT":
         kind = "structured elements" if array.dtype.names else f"elements of {array.dtype}"
         what = "an array" if hasattr(given, "dtype") else f"a {type(given).__name__}"
-        raise NoArrayError(f"{what} with {kind}, which are no numbers", "convert it with astype")
+        raise NoArrayError(f"{what} with {kind}, which are not numbers", "convert it with astype")
     return array
 
 
 def _refuse_other_meaning(given: Any) -> None:
-    """Raise NoArrayError for an array, or lists with one in them, that means something else than its numbers."""
+    """Raise NoArrayError for an array, or lists with one in them, with more meaning than its numbers."""
     if isinstance(given, np.ma.MaskedArray):
         raise NoArrayError("a masked array", "pass .filled(...), and the mask as an array of its own")
     if isinstance(given, np.matrix):

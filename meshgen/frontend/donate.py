@@ -1,4 +1,4 @@
-"""Arguments that callers give away, as they say it in Python: by name, by number, or in the structure of the arguments.
+"""Donated arguments in the Python interface: by name, by number, or in the structure of the arguments.
 
 donate=["params", "opt"]                  each array is overwritten by some result of its type and sharding, in order
 donate={"params": 0, "opt": "result.1"}   those of `params` by what the function returns first, those of `opt` by the second
@@ -19,14 +19,14 @@ Donate: TypeAlias = str | int | Sequence[str | int] | Mapping[str | int, str | i
 
 
 def donating(module: Module, donate: Donate, signature: Signature) -> Module:
-    """The module with these arguments donated, besides those that the program itself donates.
+    """The module with these arguments donated, in addition to those that the program itself donates.
 
-    Raises UsageError MG0001 for names of no argument or result, and for structures that do not fit each other.
+    Raises UsageError MG0001 for unknown arguments and results, and for structures that do not match.
     """
     if donate is None:
         return module
     found = dict(module.donations)
-    for argument, result in _wishes(donate).items():
+    for argument, result in _donations(donate).items():
         inputs = _numbers("argument", signature, _name(argument, "arg"))
         outputs = [None] * len(inputs) if result is None else _results(module, signature, result)
         if len(inputs) != len(outputs):
@@ -37,16 +37,16 @@ def donating(module: Module, donate: Donate, signature: Signature) -> Module:
 
 
 def with_next_shardings(module: Module) -> Module:
-    """The module where results that nobody has annotated are to lie as the arguments whose memory they take: as hints."""
-    wishes = list(module.out_annotations)
+    """The module with hints: results without annotation get the sharding of the argument whose memory they reuse."""
+    annotations = list(module.out_annotations)
     for number, output in module.donations.items():
         own = module.in_annotations[number]
-        if output is not None and own is not None and wishes[output] is None:
-            wishes[output] = Annotation(own.sharding, False, own.open_dims, own.loc)
-    return replace(module, out_annotations=wishes) if module.stage == "import" else module
+        if output is not None and own is not None and annotations[output] is None:
+            annotations[output] = Annotation(own.sharding, False, own.open_dims, own.loc)
+    return replace(module, out_annotations=annotations) if module.stage == "import" else module
 
 
-def _wishes(donate: Any) -> dict[Any, Any]:
+def _donations(donate: Any) -> dict[Any, Any]:
     """Arguments with the result that each is donated to; None: any that fits."""
     if isinstance(donate, Mapping):
         found = dict(cast("Mapping[Any, Any]", donate))
@@ -56,12 +56,12 @@ def _wishes(donate: Any) -> dict[Any, Any]:
     words = [*found, *(result for result in found.values() if result is not None)]
     if not all(isinstance(word, str | int) and not isinstance(word, bool) for word in words):
         hint = 'give names or numbers of arguments, or a dict from them to results: donate={"params": 0}'
-        raise UsageError(Diagnostic("MG0001", f"donate={donate!r:.60} are no arguments", hint=hint))
+        raise UsageError(Diagnostic("MG0001", f"donate must name arguments, got {donate!r:.60}", hint=hint))
     return found
 
 
 def _results(module: Module, signature: Signature, result: str | int) -> list[int]:
-    """The outputs that a result is: by name, or by its number among those that the function returns."""
+    """The outputs of a result: by name, or by its number among those that the function returns."""
     known = signature.result
     if isinstance(result, int) and isinstance(known, dict) and (node := known.get(str(result))) is not None:
         return [slot.number for slot in slots_of(node) if slot.number is not None]
@@ -74,5 +74,5 @@ def _name(word: str | int, before: str) -> str:
 
 
 def _numbers(word: str, signature: Signature, name: str) -> list[int]:
-    """The inputs or outputs of a structure in order; arguments that the program does not use are none."""
+    """The inputs or outputs of a structure in order; arguments that the program does not use have none."""
     return [slot.number for slot, _ in matched(word, signature, {name: True}) if slot.number is not None]

@@ -1,4 +1,4 @@
-"""Programs that a user gives together: the entry functions of one module."""
+"""Several programs as the entry functions of one module."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from meshgen.errors import Diagnostic, UsageError
 
 
 def programs_of(graph: Any, entry: Any) -> dict[str, tuple[Any, str]] | None:
-    """Per entry function its program, and the function to take of that; None where one program is given.
+    """Per entry function its program, and the name of the function in it; None where one program is given.
 
-    Raises UsageError MG0001 for names that are none.
+    Raises UsageError MG0001 for malformed names.
     """
     if isinstance(graph, Mapping):
         programs = cast("Mapping[Any, Any]", graph)
@@ -22,14 +22,18 @@ def programs_of(graph: Any, entry: Any) -> dict[str, tuple[Any, str]] | None:
         return None
     if not found or not all(isinstance(name, str) and name for name in found):
         hint = 'write for example {"prefill": f, "decode": g}, or entry=["prefill", "decode"]'
-        raise UsageError(Diagnostic("MG0001", f"{[*found]!r:.60} are no names of entry functions", hint=hint))
+        raise UsageError(
+            Diagnostic("MG0001", f"names of entry functions must be identifiers, got {[*found]!r:.60}", hint=hint)
+        )
     return found
 
 
-def wishes_of(name: str, programs: Mapping[str, Any], wishes: Mapping[str, Any]) -> dict[str, Any]:
-    """What is wished of one entry function: dicts by their names say it of each, all else is wished of all."""
+def options_of(name: str, programs: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The options of one entry function: a dict by their names has one for each, anything else applies to all."""
     found: dict[str, Any] = {}
-    for what, wish in wishes.items():
-        is_by_entry = isinstance(wish, Mapping) and bool(wish) and {*cast("Mapping[Any, Any]", wish)} <= {*programs}
-        found[what] = cast("Mapping[Any, Any]", wish).get(name) if is_by_entry else wish
+    for what, option in options.items():
+        is_by_entry = (
+            isinstance(option, Mapping) and bool(option) and {*cast("Mapping[Any, Any]", option)} <= {*programs}
+        )
+        found[what] = cast("Mapping[Any, Any]", option).get(name) if is_by_entry else option
     return found

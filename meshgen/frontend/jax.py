@@ -1,8 +1,8 @@
-"""JAX programs: what `jax.jit(f).lower(...)`, `.trace(...)` or `jax.export` gives, read as StableHLO text.
+"""JAX programs: the result of `jax.jit(f).lower(...)`, `.trace(...)` or `jax.export`, read as StableHLO text.
 
 Operations are where the user wrote them, and inputs have JAX's names of the arguments (`params['w1']`), shown as
 `params.w1`: both come with the text as locations. JAX leaves out arguments that a program does not use: callers pass them
-all the same. JAX is imported only where one of its programs is given.
+nevertheless. JAX is imported only where one of its programs is given.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from meshgen.ir.graph import Module
 
 
 def is_jax(program: Any) -> bool:
-    """Whether this is a `jax.stages.Lowered` or `Traced`, or a `jax.export.Exported`, by what it can do."""
+    """Whether this is a `jax.stages.Lowered` or `Traced`, or a `jax.export.Exported`, by its methods."""
     return (
         (hasattr(program, "compiler_ir") and hasattr(program, "as_text"))
         or hasattr(program, "mlir_module")
@@ -47,7 +47,7 @@ class _Leaf:
 
 
 def _signature(module: Module, program: Any) -> Signature | None:
-    """What callers pass, from the trees that JAX keeps; None where they do not fit the text. Gives the inputs their names."""
+    """The signature, from JAX's trees; None where they do not fit the text. Sets the names of the inputs."""
     tree: Any = getattr(program, "in_tree", None)
     if tree is None:
         return None
@@ -94,7 +94,7 @@ def _key(key: Any) -> str:
 
 
 def _kept(program: Any, leaves: int, inputs: int) -> dict[int, int] | None:
-    """The input that each used leaf is, by number; None where that is not known."""
+    """The input of each used leaf, by number; None where that is not known."""
     kept: Iterable[int] | None = getattr(program, "module_kept_var_idx", None)  # of what is exported
     if kept is None:
         lowering: Any = getattr(program, "_lowering", None)
@@ -104,7 +104,7 @@ def _kept(program: Any, leaves: int, inputs: int) -> dict[int, int] | None:
 
 
 def _parameters(tree: Any) -> list[int | str]:
-    """The parameters of JAX's arguments, also those that hold nothing: numbers by position, then keywords."""
+    """The parameters of JAX's arguments, empty ones included: numbers by position, then keywords."""
     from jax import tree_util
 
     args, kwargs = tree_util.tree_unflatten(tree, range(tree.num_leaves))
@@ -112,7 +112,7 @@ def _parameters(tree: Any) -> list[int | str]:
 
 
 def _roots(parameters: Sequence[int | str], leaves: Sequence[_Leaf], names: Mapping[int, str]) -> dict[int | str, str]:
-    """What each parameter is called: as in the function, where an input has its name, else by its number."""
+    """The name of each parameter: the function's, where an input has it, else its number."""
     numbered = {key: key if isinstance(key, str) else f"arg{key}" for key in parameters}
     found = dict(numbered)
     for number, leaf in enumerate(leaves):
@@ -149,7 +149,7 @@ def _flattened(tree: Any, positional: Sequence[str]) -> Callable[[Sequence[Any],
 
 
 def _opened(given: Any) -> dict[str, Any] | None:
-    """What an object of a class that is registered with JAX holds, by key; None for any other."""
+    """The children, by key, of an object whose class is registered with JAX; None for any other."""
     from jax import tree_util
 
     pairs, _ = tree_util.tree_flatten_with_path(given, is_leaf=lambda part: part is not given)
@@ -159,7 +159,7 @@ def _opened(given: Any) -> dict[str, Any] | None:
 
 
 def _results(program: Any, outputs: int) -> dict[str, Any]:
-    """What the program returns, where its tree fits the text: how to rebuild it, and which output each leaf is."""
+    """The returned structure, where its tree fits the text: how to rebuild it, and the output of each leaf."""
     from jax import tree_util
 
     tree: Any = getattr(program, "out_tree", None)

@@ -13,7 +13,7 @@ from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.mlir.text import parse_text
 
-MAX_TEXT = 1 << 29  # bytes: operations would take hours to read; what is long are constants
+MAX_TEXT = 1 << 29  # bytes: operations would take hours to read; large programs are large by their constants
 _PIECE = 1 << 20  # bytes that are read at once
 
 
@@ -35,12 +35,12 @@ def read_mlir(source: str | Path, meshes: Sequence[Mesh] = (), entry: str = "") 
 
 
 def read_generated(text: str) -> Module:
-    """The module of a text that a compiler printed and no user has seen: its places are those that it names."""
+    """The module of a text that a compiler printed: its locations are those that it names, not its own lines."""
     return parse_text(text, "<text>", is_written=False, called=canonical)
 
 
 def _read(name: str, stream: IO[Any] | None = None) -> str:
-    """The text of a stream or a file, without the mark that some editors put first. Raises as `read_mlir`."""
+    """The text of a stream or a file, without byte-order mark. Raises as `read_mlir`."""
     try:
         if stream is not None:
             return _text(name, stream)
@@ -57,7 +57,7 @@ def _read(name: str, stream: IO[Any] | None = None) -> str:
 
 
 def _text(name: str, stream: IO[Any]) -> str:
-    """What a stream of bytes or of characters holds, lines ended by line feeds; devices and pipes may never end."""
+    """The content of a stream of bytes or characters, with line feeds, up to the limit: devices and pipes may never end."""
     parts: list[Any] = []
     read = 0
     while part := stream.read(_PIECE):
@@ -65,6 +65,6 @@ def _text(name: str, stream: IO[Any]) -> str:
         read += len(part)
         if read > MAX_TEXT:
             hint = "give large constants as arguments, or as weights of the module"
-            raise UsageError(Diagnostic("MG0002", f"{name}: a program is no longer than {MAX_TEXT:,} bytes", hint=hint))
+            raise UsageError(Diagnostic("MG0002", f"{name}: a program may have {MAX_TEXT:,} bytes at most", hint=hint))
     text = "".join(parts) if parts and isinstance(parts[0], str) else b"".join(parts).decode()
     return text.replace("\r\n", "\n").replace("\r", "\n").removeprefix("\ufeff")

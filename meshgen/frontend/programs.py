@@ -1,4 +1,4 @@
-"""Whatever a program may be given as, read into a module."""
+"""Reading a program of any supported kind into a module."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from meshgen.mesh import Mesh
 
 
 def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str = "") -> tuple[Module, Signature | None]:
-    """The program as it was written, and what its callers pass and get; None: what the names of its inputs say.
+    """The program as it was written, and its signature; None: the one that the names of its inputs imply.
 
     Args:
         graph: as `meshgen.compile` takes it.
@@ -27,7 +27,7 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str =
         args: the types of a Python function's parameters.
         entry: the function of MLIR text to take, if not @main or the only public one.
     Raises:
-        UsageError: what is given is no program, cannot be found, or is a function without args.
+        UsageError: `graph` is not a program, cannot be found, or is a function without args.
         ProgramError: the program is refused by its reader.
     """
     from meshgen.frontend.jax import from_jax, is_jax
@@ -45,7 +45,7 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str =
         return from_jax(graph)
     if not callable(graph):
         raise UsageError(
-            Diagnostic("MG0001", f"{graph!r:.60} is no program", hint="pass a function, MLIR text or a path")
+            Diagnostic("MG0001", f"expected a program, got {graph!r:.60}", hint="pass a function, MLIR text or a path")
         )
     if args is None:
         raise UsageError(
@@ -75,11 +75,11 @@ def _read_mlir(source: str | Path, meshes: Sequence[Mesh], entry: str) -> Module
 
 
 def _function(reference: str) -> Any:
-    """What `pkg.mod:function` names, looked up from the working directory too. Raises UsageError."""
+    """The object that `pkg.mod:function` names, looked up from the working directory too. Raises UsageError."""
     module_name, _, name = reference.partition(":")
     plain = module_name.removesuffix(".py").replace("/", ".")
     meant = (
-        f"'{plain}:{name}': a module by its name, not by its file"
+        f"'{plain}:{name}' names the module by its file"
         if plain != module_name
         else "pkg.mod:function or the path of a .mlir file"
     )

@@ -1,4 +1,4 @@
-"""Whatever a user writes for a sharding: `mg.P`, its text, names or numbers of axes per dim."""
+"""Shardings as users write them: `mg.P`, its text, names or numbers of axes per dim."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ SpecLike = Sharding | str | Sequence[str | Sequence[str | int] | None]
 
 
 def axes_by_dim(given: Any) -> Sharding | list[tuple[str | int, ...]]:
-    """Whatever a user writes for a sharding: one, its text, or per dim axis names, axis numbers or None.
+    """A user's sharding: a `Sharding`, its text, or per dim axis names, axis numbers or None.
 
-    Names and numbers are left as they are: what the numbers mean only a mesh says. Raises ShardingError MG0204.
+    Names and numbers are kept, because numbers need a mesh to be resolved. Raises ShardingError MG0204.
     """
     if isinstance(given, Sharding):
         return given
@@ -29,7 +29,7 @@ def axes_by_dim(given: Any) -> Sharding | list[tuple[str | int, ...]]:
 
 
 def sharding_of(given: SpecLike, rank: int, mesh: Mesh) -> Sharding:
-    """What a user writes for a sharding, at a tensor's rank, with axes by name. Raises ShardingError MG0202, MG0204."""
+    """A user's sharding at a tensor's rank, with axes by name. Raises ShardingError MG0202, MG0204."""
     written = axes_by_dim(given)
     if isinstance(written, Sharding):
         return fit(written, rank)

@@ -1,8 +1,8 @@
-"""What callers of a program pass, and which of its inputs each array of that is.
+"""The signature of a program: the structures that callers pass, and the input of each array in them.
 
     f(x, params), params = {"b": ..., "w": ...}     {"x": Slot(0), "params": {"b": Slot(1), "w": Slot(2)}}
 
-Arguments are bound by position or name, what is in them by key: never by the order of a dict.
+Arguments are bound by position or name, their leaves by key: never by the order of a dict.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ Node: TypeAlias = "Slot | dict[str, Node]"
 
 @dataclass
 class Found:
-    """What was given for each input, by number (None: unused), and what does not fit."""
+    """The arguments of a call: per input number (None: unused) its array, and what does not fit."""
 
     pairs: list[tuple[Slot, Any]] = field(default_factory=list[tuple[Slot, Any]])
     faults: list[str] = field(default_factory=list[str])
@@ -82,7 +82,7 @@ class Signature:
     def by_name(self) -> dict[str, Node]:
         """Every node by its name, and by that of a number (`arg1.w`)."""
         roots = self._numbered | dict(self.nodes)
-        names = {name: node for root, branch in roots.items() for name, node in _named(branch, root)}
+        names = {name: node for root, branch in roots.items() for name, node in _nodes_by_name(branch, root)}
         return names | {slot.name: slot for slot in self.slots}
 
     @cached_property
@@ -92,11 +92,11 @@ class Signature:
         return {f"arg{number}": node for number, node in enumerate(nodes)}
 
     def node(self, name: str) -> Node | None:
-        """What is called so, in any spelling (`params.w1`, `params['w1']`, `arg1.w1`)."""
+        """The node of this name, in any spelling (`params.w1`, `params['w1']`, `arg1.w1`)."""
         return self.by_name.get(name, self.by_name.get(canonical(name)))
 
     def named(self, given: Mapping[str, Any], faults: list[str]) -> dict[str, Any]:
-        """What is given by name in any spelling, or in structures, as a table by the names of inputs; unknown names stay."""
+        """A dict with names in any spelling, or with structures, as a dict by the names of inputs; unknown names stay."""
         table: dict[str, Any] = {}
         for name, value in given.items():
             node = self.node(name) if isinstance(cast("Any", name), str) else None
@@ -116,7 +116,7 @@ class Signature:
         return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Found:
-        """What a call gives for each input."""
+        """Bind the arguments of a call to the inputs."""
         if self.exact and (flat := self.exact(args, kwargs)) is not None:
             return Found(list(zip(self.slots, flat, strict=True)))
         if not kwargs and len(args) == len(self.slots) and self._is_flat(args):
@@ -128,7 +128,7 @@ class Signature:
         return found
 
     def _is_flat(self, args: Sequence[Any]) -> bool:
-        """Whether arguments are arrays in the order of the inputs, which no order of keys can turn."""
+        """Whether arguments are arrays in the order of the inputs, which the order of keys cannot change."""
         if any(children(each) is not None for each in args):
             return False
         return self.in_order or not any(map(_has_keys, self.nodes.values()))
@@ -156,12 +156,12 @@ class Signature:
         return given | {self.extra: extra} if self.extra else given
 
     def _parameter(self, name: str) -> str:
-        """The parameter that a keyword means, which may be its number."""
+        """The parameter of a keyword, which may be its number."""
         node = None if name in self.nodes else self._numbered.get(name)
         return next((root for root, each in self.nodes.items() if each is node), name)
 
     def assign(self, node: Node, given: Any, found: Found, path: Path = (), partial: bool = False) -> None:
-        """Walk a structure along what is expected there; `partial`: leaves may be missing."""
+        """Walk a structure along the expected one; `partial`: leaves may be missing."""
         if isinstance(node, Slot):
             if node.number is not None and (isinstance(given, Mapping) or (given is None and not partial)):
                 found.faults.append(f"argument '{node.name}' is {_kind(given)}, but the program takes an array there")
@@ -170,7 +170,7 @@ class Signature:
             return
         held = children(given)
         if held is None and self.opened and (held := self.opened(given)) is not None:
-            found.objects.append(f"'{dotted(path)}' is {_kind(given)} that the program was not made for")
+            found.objects.append(f"'{dotted(path)}' is {_kind(given)}, which the program was not traced with")
         if held is None:
             text = (
                 f"argument '{dotted(path)}' is {_kind(given)}, but the program takes a structure with {_listed(node)}"
@@ -189,7 +189,7 @@ class Signature:
 
 
 def signature_of(names: Sequence[str]) -> Signature:
-    """That of a program of which only the names of its inputs are known: `params.w` is what `params` holds at `w`."""
+    """The signature of a program by the names of its inputs alone: `params.w` is the leaf `w` of `params`."""
     slots = [Slot(name, number) for number, name in enumerate(names)]
     nodes = tree_of((tuple(canonical(slot.name).split(".")), slot) for slot in slots)
     if nodes is None:
@@ -198,7 +198,7 @@ def signature_of(names: Sequence[str]) -> Signature:
 
 
 def tree_of(pairs: Iterable[tuple[Path, Slot]]) -> dict[str, Node] | None:
-    """The slots in a structure; None where their paths are in each other's way."""
+    """The slots in a structure; None where one path is a prefix of another."""
     tree: dict[str, Node] = {}
     for (*lead, last), slot in pairs:
         at: Node = tree
@@ -218,14 +218,14 @@ def slots_of(node: Node) -> Iterator[Slot]:
         yield from slots_of(branch)
 
 
-def _named(node: Node, name: str) -> Iterator[tuple[str, Node]]:
+def _nodes_by_name(node: Node, name: str) -> Iterator[tuple[str, Node]]:
     yield name, node
     for key, branch in {} if isinstance(node, Slot) else node.items():
-        yield from _named(branch, f"{name}.{key}")
+        yield from _nodes_by_name(branch, f"{name}.{key}")
 
 
 def _has_keys(node: Node) -> bool:
-    """Whether there is a structure in which several things are told apart by name, not by number."""
+    """Whether there is a structure with several named children."""
     if isinstance(node, Slot):
         return False
     return (len(node) > 1 and not all(map(str.isdecimal, node))) or any(map(_has_keys, node.values()))
@@ -234,11 +234,11 @@ def _has_keys(node: Node) -> bool:
 def _unknown(key: str, node: Mapping[str, Any], path: Path) -> str:
     near = get_close_matches(key, node, 1)
     meant = f"; did you mean '{dotted((*path, *near))}'?" if near else ""
-    return f"there is no argument '{dotted((*path, key))}'{meant}"
+    return f"unknown argument '{dotted((*path, key))}'{meant}"
 
 
 def _kind(given: Any) -> str:
-    """What was given, for people."""
+    """The kind of an argument, for messages."""
     if given is None:
         return "None"
     if isinstance(given, Mapping):

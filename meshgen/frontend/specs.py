@@ -1,4 +1,4 @@
-"""Shardings and types that a user gives for inputs and outputs: by name, by pattern, one for each, or in their structure."""
+"""Specs, shardings and types of inputs and outputs: by name, by pattern, one for each, or in their structure."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Pairs: TypeAlias = list[tuple[Slot, Any]]
 
 
 def annotated(module: Module, in_specs: Specs, out_specs: Specs, signature: Signature | None = None) -> Module:
-    """The module with required annotations on its inputs and outputs; those that `specs` leave open stay as they are.
+    """The module with required annotations on its inputs and outputs; those without a spec are unchanged.
 
     Raises UsageError MG0001 for names that match no input or output, or specs that do not have their structure.
     """
@@ -31,9 +31,9 @@ def annotated(module: Module, in_specs: Specs, out_specs: Specs, signature: Sign
         names = output_names(module.graph)
         values = {value.name: name for value, name in zip(outputs[::-1], names[::-1], strict=True) if value.name}
         out_specs = {_output(key, outs, values): spec for key, spec in cast("Mapping[Any, Any]", out_specs).items()}
-    wishes = _annotations(matched("input", ins, in_specs), inputs, module, module.in_annotations)
+    annotations = _annotations(matched("input", ins, in_specs), inputs, module, module.in_annotations)
     wanted = _annotations(matched("output", outs, out_specs), outputs, module, module.out_annotations)
-    return replace(module, in_annotations=wishes, out_annotations=wanted)
+    return replace(module, in_annotations=annotations, out_annotations=wanted)
 
 
 def results_of(module: Module, signature: Signature | None) -> Signature:
@@ -44,7 +44,7 @@ def results_of(module: Module, signature: Signature | None) -> Signature:
 
 
 def _output(key: Any, outs: Signature, values: Mapping[str, str]) -> Any:
-    """An output's name, which may also be its key in what is returned, or the name that its value has in the program."""
+    """The name of an output, which may also be its key in the returned structure, or the name of its value."""
     if not isinstance(key, str) or outs.node(key) is not None:
         return key
     return f"result.{key}" if outs.node(f"result.{key}") is not None else values.get(key, key)
@@ -53,15 +53,15 @@ def _output(key: Any, outs: Signature, values: Mapping[str, str]) -> Any:
 def _annotations(
     pairs: Pairs, values: Sequence[Value], module: Module, old: Sequence[Annotation | None]
 ) -> list[Annotation | None]:
-    """The annotations of inputs or outputs: those of the specs, else what the program said."""
+    """The annotations of inputs or outputs: those of the specs, else the program's."""
     found = [*old, *[None] * (len(values) - len(old))]
     faults: list[Diagnostic] = []
-    for slot, wish in pairs:
+    for slot, spec in pairs:
         if slot.number is None:
-            faults += sharding_of(wish, len(slot.shape), module.mesh).faults(slot.shape, module.mesh)
+            faults += sharding_of(spec, len(slot.shape), module.mesh).faults(slot.shape, module.mesh)
             continue
         value = values[slot.number]
-        sharding = sharding_of(wish, value.type.rank, module.mesh)
+        sharding = sharding_of(spec, value.type.rank, module.mesh)
         found[slot.number] = Annotation(sharding, True, (False,) * sharding.rank, value.loc)
     if faults:
         raise ShardingError(*faults)
@@ -69,71 +69,69 @@ def _annotations(
 
 
 def matched(word: str, signature: Signature, specs: Any) -> Pairs:
-    """What `specs` say for inputs or outputs. Raises UsageError MG0001 for what fits none."""
+    """The specs of inputs or outputs. Raises UsageError MG0001 for those that fit none."""
     faults: list[str] = []
     if specs is None:
         return []
     if isinstance(specs, Mapping):
         pairs = [
             pair
-            for name, wish in cast("Mapping[Any, Any]", specs).items()
-            for pair in _named(word, signature, name, wish, faults)
+            for name, spec in cast("Mapping[Any, Any]", specs).items()
+            for pair in _matching_specs(word, signature, name, spec, faults)
         ]
     else:
-        pairs = list(_in_order(word, signature, specs, faults))
+        pairs = list(_specs_in_order(word, signature, specs, faults))
     if faults:
         hint = f"the {word}s are {shortened(', '.join(slot.name for slot in signature.slots))}"
         raise UsageError(*(Diagnostic("MG0001", text, hint=hint) for text in faults))
-    return [(slot, wish) for slot, wish in pairs if wish is not None]
+    return [(slot, spec) for slot, spec in pairs if spec is not None]
 
 
-def _named(word: str, signature: Signature, name: Any, wish: Any, faults: list[str]) -> Pairs:
-    """What is called so, else all leaves whose names fit the pattern."""
+def _matching_specs(word: str, signature: Signature, name: Any, spec: Any, faults: list[str]) -> Pairs:
+    """The node of this name, else all leaves whose names match the pattern."""
     if not isinstance(name, str):
-        faults.append(f"{name!r} is not the name of an {word}")
+        faults.append(f"unknown {word} {name!r}")
         return []
     node = signature.node(name)
     if node is not None:
-        return list(_spread(node, wish, name, faults))
+        return list(_spread(node, spec, name, faults))
     hits = {
         id(slot): slot for key, slot in signature.by_name.items() if isinstance(slot, Slot) and fnmatchcase(key, name)
     }
     if not hits:
         near = get_close_matches(name, signature.by_name, 1)
-        faults.append(f"there is no {word} '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
-    return [pair for slot in hits.values() for pair in _spread(slot, wish, slot.name, faults)]
+        faults.append(f"unknown {word} '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+    return [pair for slot in hits.values() for pair in _spread(slot, spec, slot.name, faults)]
 
 
-def _spread(node: Node, wish: Any, name: str, faults: list[str]) -> Iterator[tuple[Slot, Any]]:
-    """A spec for a leaf; for a structure one of its own structure, or one that holds for all leaves."""
+def _spread(node: Node, spec: Any, name: str, faults: list[str]) -> Iterator[tuple[Slot, Any]]:
+    """A spec for a leaf; for a structure one of the same structure, or one that applies to all leaves."""
     if isinstance(node, Slot):
-        if isinstance(wish, Mapping):
-            faults.append(f"'{name}' is one array: {wish!r:.60} is not a sharding of it")
+        if isinstance(spec, Mapping):
+            faults.append(f"'{name}' is one array: expected a sharding, got {spec!r:.60}")
         else:
-            yield node, wish
+            yield node, spec
         return
-    held = None if isinstance(wish, Sharding) else children(wish)
+    held = None if isinstance(spec, Sharding) else children(spec)
     if held is None:
-        yield from ((slot, wish) for slot in slots_of(node))
+        yield from ((slot, spec) for slot in slots_of(node))
         return
-    faults += [
-        f"there is no '{name}.{key}', for which {each!r:.60} is given" for key, each in held.items() if key not in node
-    ]
+    faults += [f"unknown name '{name}.{key}', given {each!r:.60}" for key, each in held.items() if key not in node]
     for key, each in held.items():
         if key in node:
             yield from _spread(node[key], each, f"{name}.{key}", faults)
 
 
-def _in_order(word: str, signature: Signature, specs: Any, faults: list[str]) -> Iterator[tuple[Slot, Any]]:
+def _specs_in_order(word: str, signature: Signature, specs: Any, faults: list[str]) -> Iterator[tuple[Slot, Any]]:
     """A spec for each argument, in its structure, or for each leaf."""
-    rows: list[Any] | None = [specs] if isinstance(specs, (Sharding, str)) else _rows(specs)
+    rows: list[Any] | None = [specs] if isinstance(specs, (Sharding, str)) else _spec_list(specs)
     if rows is None:
-        faults.append(f"{specs!r:.60} are not specs of {word}s: give a dict by name, or a list with one for each")
+        faults.append(f"specs of {word}s must be a dict by name, or a list with one for each, got {specs!r:.60}")
         return
     nodes, slots = list(signature.nodes.values()), signature.slots
     if word == "output" and isinstance(nodes[0], dict):  # what is returned, not something in it
         nodes = list(nodes[0].values())
-    is_by_parameter = len(rows) == len(nodes) and all(map(_fits, nodes, rows))
+    is_by_parameter = len(rows) == len(nodes) and all(map(_is_whole_spec, nodes, rows))
     if is_by_parameter or len(rows) == len(slots):
         for node, row in zip(nodes if is_by_parameter else slots, rows, strict=True):
             yield from _spread(node, row, _name(node, signature), faults)
@@ -144,12 +142,12 @@ def _in_order(word: str, signature: Signature, specs: Any, faults: list[str]) ->
         )
 
 
-def _rows(specs: Any) -> list[Any] | None:
+def _spec_list(specs: Any) -> list[Any] | None:
     return list(cast("Sequence[Any]", specs)) if isinstance(specs, (list, tuple)) else None
 
 
-def _fits(node: Node, row: Any) -> bool:
-    """Whether a row can be what is said of a whole argument: one without leaves has no sharding."""
+def _is_whole_spec(node: Node, row: Any) -> bool:
+    """Whether a row can be the spec of a whole argument: one without leaves has no sharding."""
     return isinstance(node, Slot) or bool(node) or row is None or children(row) == {}
 
 

@@ -22,7 +22,7 @@ _BRACKET = re.compile(r"\[(?:<flat index (\d+)>|'([^']*)'|\"([^\"]*)\"|([^\[\]'\
 
 
 def children(tree: Any, written: bool = False) -> dict[str, Any] | None:
-    """What a structure holds, by key; None for a leaf. Raises UsageError MG0001 for two keys that are spelled alike."""
+    """The children of a structure by key; None for a leaf. Raises UsageError MG0001 for two keys with one spelling."""
     if tree is None:
         return {}
     if not isinstance(tree, (Mapping, list, tuple)):
@@ -38,7 +38,7 @@ def children(tree: Any, written: bool = False) -> dict[str, Any] | None:
 
 
 def _items(tree: Any, written: bool) -> list[tuple[Any, Any]]:
-    """Keys and branches in order; that of an OrderedDict is part of it."""
+    """Keys and children in order; an OrderedDict keeps its own."""
     if not isinstance(tree, Mapping):
         return list(zip(getattr(tree, "_fields", range(len(tree))), tree, strict=True))
     items = list(cast("Mapping[Any, Any]", tree).items())

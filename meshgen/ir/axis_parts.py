@@ -1,4 +1,4 @@
-"""Parts of mesh axes that do not overlap: what propagation and checks work on, and how parts are joined again."""
+"""Disjoint sub-axes of mesh axes, which propagation and checks work on, and merging them again."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
 MAX_REF = 1024  # characters of a reference to an axis
-NO_DIVISION = "an axis would have to be cut in two ways at once, as 6 devices in 2 x 3 and in 3 x 2"
+NO_DIVISION = "an axis would have to be factored in two ways at once, as 6 devices into 2 x 3 and 3 x 2"
 
 
 @dataclass(frozen=True)
 class AxisParts:
-    """The finest parts of the mesh's axes that some references name, so that no two overlap.
+    """The finest sub-axes of the mesh's axes that some references name, so that no two overlap.
 
-    Not all references have such parts: an axis of 6 is 2 x 3 or 3 x 2. `fits` tells those that do.
+    Not all references have such parts: an axis of 6 is 2 x 3 or 3 x 2. `fits` tells whether they do.
     """
 
     mesh: Mesh
@@ -25,7 +25,7 @@ class AxisParts:
 
     @staticmethod
     def of(mesh: Mesh, refs: Sequence[str]) -> AxisParts:
-        """The parts that references name; one that does not nest in those before it is left out."""
+        """The parts that references name; one that does not nest in those before it is skipped."""
         chains = {axis.name: [1, axis.size] for axis in mesh.axes if axis.size is not None}
         for name, pre, size in map(split_ref, refs):
             if size is None or size == 1 or name not in chains:
@@ -40,10 +40,10 @@ class AxisParts:
         return AxisParts(mesh, table)
 
     def fits(self, *refs: str) -> bool:
-        """Whether all these references are made up of the parts."""
-        return all(map(self._fits, refs))
+        """Whether all these references are products of the parts."""
+        return all(map(self._ref_fits, refs))
 
-    def _fits(self, ref: str) -> bool:
+    def _ref_fits(self, ref: str) -> bool:
         name, pre, size = split_ref(ref)
         whole = self.mesh.axis(name).size
         if size is None or size == 1 or whole is None:
@@ -67,7 +67,7 @@ class AxisParts:
         return tuple(found)
 
     def cover(self, refs: Sequence[str]) -> tuple[str, ...]:
-        """The parts that tell where a device is along these references: of one that does not fit all parts of its axis."""
+        """The parts that determine a device's coordinate along these references: all parts of the axis for one that does not fit."""
         return tuple(
             dict.fromkeys(
                 part
@@ -79,7 +79,7 @@ class AxisParts:
     def normal(self, sharding: Sharding) -> Sharding:
         """The sharding in terms of the parts, so that equal ones are written alike (`x` and its two halves).
 
-        What `merged` makes of it must fit.
+        Its `merged` form must fit.
         """
         sharding = merged(sharding, self.mesh)
         kinds = tuple((part, kind) for axis, kind in sharding.partial for part in self.refine((axis,)))
@@ -121,7 +121,7 @@ def merge(refs: Sequence[str], mesh: Mesh) -> tuple[str, ...]:
 def merged(sharding: Sharding, mesh: Mesh) -> Sharding:
     """The sharding with neighbouring parts of an axis as one, so that equal ones are written alike.
 
-    Unlike `AxisParts.normal` this asks for no parts that two shardings have in common.
+    Unlike `AxisParts.normal` this needs no common parts of two shardings.
     """
     plain = sharding.canonical(mesh)
     runs = itertools.groupby(plain.partial, lambda pair: pair[1])

@@ -1,7 +1,7 @@
-"""An order of a graph's nodes that depends on what the program computes, and not on how it was written down.
+"""An order of a graph's nodes that depends on the computation only, not on the order of the text.
 
-Walked from the outputs, operands first and in their order: makers stand before users, as a tracer would emit them.
-Ops that no output needs follow, in order of their texts; only between equal ones of these the program's order decides.
+Walked from the outputs, operands first and in their order: producers before users, as a tracer would emit them.
+Ops that no output needs follow, ordered by their texts; ties keep the program's order.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from meshgen.ir.spread import stored_bytes
 
 
 def canonical_order(graph: Graph) -> list[Node]:
-    """All nodes of a graph (those of regions not), makers before users."""
+    """All nodes of a graph (not those of regions), producers before users."""
     return _ordered(graph, {})
 
 
 def _ordered(graph: Graph, known: dict[Node, list[Value]]) -> list[Node]:
-    """The same; `known` keeps what nodes read, which is asked for at every level around them."""
+    """As `canonical_order`; `known` caches the values that nodes read, needed at every enclosing level."""
     makers = graph.producers()
     done: dict[Node, None] = {}
     _visit(graph.outputs, makers, done, known)
@@ -36,7 +36,7 @@ def _ordered(graph: Graph, known: dict[Node, list[Value]]) -> list[Node]:
 
 
 def _reads(node: Node, known: dict[Node, list[Value]]) -> list[Value]:
-    """Operands, then what the node's regions use from around them."""
+    """Operands, then the values that the node's regions capture."""
     if not node.regions:
         return node.operands
     if node not in known:
@@ -45,14 +45,14 @@ def _reads(node: Node, known: dict[Node, list[Value]]) -> list[Value]:
 
 
 def _captured(region: Graph, known: dict[Node, list[Value]]) -> list[Value]:
-    """What a region uses from around it."""
+    """The values that a region captures."""
     own = {*region.inputs, *region.producers()}
     inner = [*(v for each in _ordered(region, known) for v in _reads(each, known)), *region.outputs]
     return [value for value in dict.fromkeys(inner) if value not in own]
 
 
 def _visit(values: Iterable[Value], makers: Mapping[Value, Node], done: dict[Node, None], known: dict[Node, list[Value]]) -> None:  # fmt: skip
-    """Add the makers of values, after the makers of what they read. Programs are deep: no recursion."""
+    """Add the producers of values, after those of their operands. Not recursive, because programs are deep."""
     stack: list[tuple[Node, bool]] = [(makers[v], False) for v in reversed(list(values)) if v in makers]
     open_nodes: set[Node] = set()
     while stack:
@@ -66,7 +66,7 @@ def _visit(values: Iterable[Value], makers: Mapping[Value, Node], done: dict[Nod
 
 
 class _Digests:
-    """Texts that are equal for nodes that compute the same of the same inputs."""
+    """Digests that are equal for nodes that compute the same from the same inputs."""
 
     def __init__(self, graph: Graph) -> None:
         self._known: dict[Value, str] = {value: f"input {number}" for number, value in enumerate(graph.inputs)}
@@ -80,7 +80,7 @@ class _Digests:
         return self._nodes[node]
 
     def of_value(self, value: Value) -> str:
-        """Values from around a region are told apart by their types only."""
+        """The digest of a value; captured values are distinguished by their types only."""
         return self._known.get(value, str(value.type))
 
     def _text(self, node: Node, name: Callable[[Value], str]) -> str:
@@ -94,7 +94,7 @@ class _Digests:
 
 
 def _plain(value: Any) -> Any:
-    """What an attribute says, arrays in full."""
+    """The text of an attribute, arrays in full."""
     if isinstance(value, np.ndarray):
         array = cast("np.ndarray[Any, Any]", value)
         return (array.shape, str(array.dtype), hashlib.sha256(stored_bytes(array)).hexdigest())

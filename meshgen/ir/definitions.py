@@ -1,6 +1,6 @@
-"""Where values are made: each exactly once, before it is read, in the graph of the reader or in one around it.
+"""SSA dominance: each value is defined exactly once, before its uses, in the graph of the user or an enclosing one.
 
-What every pass must keep. One walk over the nodes, those of regions included.
+Every pass must keep this. One walk over the nodes, those of regions included.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 
 
 def definition_faults(graph: Graph) -> list[Diagnostic]:
-    """Values that are read before or without being made, or made twice, and outputs that nothing makes."""
+    """Uses before or without a definition, values defined twice, and outputs without a definition."""
     faults: list[Diagnostic] = []
     _walk(graph, set(), faults)
     return faults
@@ -26,13 +26,13 @@ def undefined_in(module: Module) -> list[Diagnostic]:
 
 
 def require_defined(module: Module, made_by: str) -> None:
-    """Raises AssertionError with the pass that made the program, the value, and where it stands: it is our fault."""
+    """Raise AssertionError with the pass that made the program, the value and its location: a bug of meshgen."""
     faults = undefined_in(module)
     assert not faults, f"{made_by} made a malformed program: {faults[0]}"
 
 
 def _walk(graph: Graph, made: set[Value], faults: list[Diagnostic]) -> None:
-    """`made` are the values around the graph; it is left as it was, for nothing outside reads what is made inside."""
+    """`made` are the values of enclosing graphs; it is unchanged on return, because values of a region do not escape."""
     own = set[Value]()
     _make(graph.inputs, f"an input of '{graph.name}'", None, made, own, faults)
     for node in graph.nodes:
@@ -43,7 +43,7 @@ def _walk(graph: Graph, made: set[Value], faults: list[Diagnostic]) -> None:
         _make(node.results, f"a result of '{node.op}'", node.loc, made, own, faults)
     for number, value in enumerate(graph.outputs):
         if value not in made:
-            message = f"output {number} of '{graph.name}' is {_name(value)}, which nothing makes"
+            message = f"output {number} of '{graph.name}' is {_name(value)}, which has no definition"
             faults.append(Diagnostic("MG0104", message, value.loc))
     made -= own
 
@@ -52,14 +52,14 @@ def _make(values: Sequence[Value], what: str, loc: Location | None, made: set[Va
           faults: list[Diagnostic]) -> None:  # fmt: skip
     for value in values:
         if value in made:
-            faults.append(Diagnostic("MG0104", f"{_name(value)}, {what}, is made a second time", loc or value.loc))
+            faults.append(Diagnostic("MG0104", f"{_name(value)}, {what}, is defined twice", loc or value.loc))
         else:
             made.add(value)
             own.add(value)
 
 
 def _unmade(node: Node, number: int) -> Diagnostic:
-    message = f"'{node.op}' reads {_name(node.operands[number])} (operand {number}), which nothing makes before it"
+    message = f"'{node.op}' reads {_name(node.operands[number])} (operand {number}), which is not defined before it"
     return Diagnostic("MG0104", message, node.loc)
 
 

@@ -1,8 +1,8 @@
-"""Donated arguments: callers give their memory away, and a result of the same type and sharding is written there.
+"""Donated arguments: their memory is reused for a result of the same type and sharding.
 
     func.func @main(%w: tensor<8xf32> {tf.aliasing_output = 0 : i32}, %g: tensor<8xf32> {jax.buffer_donor = true})
 
-`Module.donations` has the output of each donated input, None for any that fits. Which ones fit is known when shardings are.
+`Module.donations` has the output of each donated input, None for any that fits, which the shardings decide.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from meshgen.ir.graph import Module, TensorType
 
 @dataclass(frozen=True)
 class Settled:
-    """Donated inputs by number: the output that each one's memory is for, and why others have none."""
+    """Donated inputs by number: the output that reuses the memory of each, and why others have none."""
 
     pairs: dict[int, int]
     unused: dict[int, str]
 
 
 def donation_faults(module: Module) -> list[Diagnostic]:
-    """Contradictions in what is donated: MG0110."""
+    """Contradictory donations: MG0110."""
     return [
         Diagnostic("MG0110", text, module.graph.inputs[number].loc if number < len(module.graph.inputs) else None)
         for number, text in _faults(module)
@@ -48,9 +48,9 @@ def _faults(module: Module) -> Iterator[tuple[int, str]]:
 
 
 def settled(module: Module) -> Settled:
-    """Which output is written over which donated input, for a module whose shardings are decided.
+    """The output that reuses each donated input, for a module whose shardings are decided.
 
-    An input without an output of its own gets the first one of its type and sharding that no other has.
+    An input without a given output gets the first unused one of its type and sharding.
     """
     pairs: dict[int, int] = {}
     unused: dict[int, str] = {}
@@ -64,7 +64,7 @@ def settled(module: Module) -> Settled:
         found = next((output for output in free if not _misfit(module, number, output)), None)
         if found is None:
             kind, sharding = _in_type(module, number), module.in_shardings[number]
-            unused[number] = f"no result that is left is {kind} with sharding {sharding}"
+            unused[number] = f"no remaining result is {kind} with sharding {sharding}"
         else:
             free.remove(found)
             pairs[number] = found
@@ -72,12 +72,12 @@ def settled(module: Module) -> Settled:
 
 
 def _misfit(module: Module, number: int, output: int) -> str:
-    """Why the memory of an input does not hold an output; empty: it does."""
+    """Why the memory of an input does not fit an output; empty if it does."""
     have, want = _in_type(module, number), _out_type(module, output)
     if have != want:
         return f"it is {have}, but result {output} is {want}"
     if module.arguments == "global" and not module.in_shardings[number].is_replicated:
-        return "each device is given the whole of it"
+        return "it is given as a whole array on each device"
     if module.in_shardings[number] != module.out_shardings[output]:
         return f"its sharding is {module.in_shardings[number]}, but that of result {output} is {module.out_shardings[output]}"
     return ""

@@ -1,4 +1,4 @@
-"""Graphs as JSON values, and back, exactly; a malformed document raises ModuleError MG0502 with the place in it."""
+"""Graphs as JSON values, and back, exactly; a malformed document raises ModuleError MG0502 with its path."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def graph_to_json(graph: Graph) -> Json:
 
 def _write_graph(graph: Graph, numbers: dict[Value, int], counter: Iterator[int]) -> Json:
     def declare(value: Value) -> Json:
-        numbers[value] = next(counter)  # a region that stands twice in the program is written twice
+        numbers[value] = next(counter)  # a shared region is written twice
         entry: dict[str, Json] = {"type": type_to_json(value.type)}
         if value.name:
             entry["name"] = value.name

@@ -1,8 +1,8 @@
 """Types, shardings, meshes, arrays and attributes as JSON values, and back, exactly.
 
-Used by the module file, which anybody may have written: a document that is not what it should be raises
-ModuleError MG0502 with the place in the document. Nothing is executed, and no size is trusted before it is
-compared with the bytes that are there.
+Used by the module file, which is untrusted: a malformed document raises
+ModuleError MG0502 with the path in the document. Nothing is executed, and no size is trusted before it is
+compared with the bytes present.
 """
 
 from __future__ import annotations
@@ -26,19 +26,19 @@ from meshgen.spec import Sharding
 
 Json = Any  # None, bool, int, float, str, list or dict of these
 T = TypeVar("T")
-MAX_SIZE = MAX_BYTES  # of a dim, and of the sharding of one: a forged file cannot make the reader compute for ever
+MAX_SIZE = MAX_BYTES  # of a dim, and of its sharding: bounds the work for a forged file
 MAX_DEPTH = 64  # of nested attributes
 _SPECIAL = {"nan": math.nan, "inf": math.inf, "-inf": -math.inf}
 
 
 def damaged(place: str, message: str) -> ModuleError:
-    """The error for a document that cannot be one of ours."""
+    """The error for a malformed document."""
     return ModuleError(
         Diagnostic("MG0502", f"{place}: {message}", hint="write the module again with 'meshgen compile'")
     )
 
 
-# What a JSON value must be ------------------------------------------------------------------------------------
+# Reading of JSON values ------------------------------------------------------------------------------------
 
 
 def as_int(value: Json, place: str, low: int = -(1 << 63), high: int = 1 << 63) -> int:
@@ -69,7 +69,7 @@ def as_dict(value: Json, place: str) -> dict[str, Json]:
 
 
 def member(value: Json, key: str, place: str) -> Json:
-    """An entry that must be there."""
+    """A required entry."""
     table = as_dict(value, place)
     if key not in table:
         raise damaged(place, f"has no '{key}'")
@@ -85,7 +85,7 @@ def as_tuple(value: Json, place: str, item: Callable[[Json, str], T]) -> tuple[T
 
 
 def _checked(place: str, make: Callable[[], T]) -> T:
-    """`make()`, with a refusal of the thing itself reported as damage of the document."""
+    """`make()`, with its diagnostics reported as damage of the document."""
     try:
         return make()
     except ModuleError:
@@ -114,7 +114,7 @@ def type_from_json(value: Json, place: str = "type") -> TensorType:
 def _dtype(value: Json, place: str) -> str:
     name = as_str(value, place)
     if name not in DTYPES:
-        raise damaged(place, f"'{_shown(name)}' is no element type")
+        raise damaged(place, f"unknown element type '{_shown(name)}'")
     return name
 
 
@@ -129,8 +129,8 @@ def mesh_from_json(value: Json, place: str = "mesh") -> Mesh:
         return Axis(
             as_str(member(entry, "name", at), f"{at}.name"),
             None if size is None else as_int(size, f"{at}.size", 1, 1 << 32),
-            _number(member(entry, "bandwidth", at), f"{at}.bandwidth"),
-            _number(member(entry, "latency", at), f"{at}.latency"),
+            _read_number(member(entry, "bandwidth", at), f"{at}.bandwidth"),
+            _read_number(member(entry, "latency", at), f"{at}.latency"),
         )
 
     axes = as_tuple(member(value, "axes", place), f"{place}.axes", axis)
@@ -138,9 +138,9 @@ def mesh_from_json(value: Json, place: str = "mesh") -> Mesh:
     return _checked(place, lambda: Mesh(axes, name))
 
 
-def _number(value: Json, place: str) -> float:
+def _read_number(value: Json, place: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise damaged(place, f"expected a number that is not negative, found {_shown(value)}")
+        raise damaged(place, f"expected a non-negative number, found {_shown(value)}")
     return value
 
 
@@ -169,7 +169,7 @@ def as_axis(value: Json, place: str) -> str:
     """An axis of a mesh, or a part of one."""
     name = as_str(value, place)
     if not is_ref(name):
-        raise damaged(place, f"{_shown(name)} is no mesh axis or part of one")
+        raise damaged(place, f"{_shown(name)} is not a mesh axis or part of one")
     return name
 
 
@@ -200,7 +200,7 @@ def array_to_json(array: np.ndarray[Any, Any]) -> Json:
 
 
 def array_from_json(value: Json, place: str = "array") -> np.ndarray[Any, Any]:
-    """The array, read-only. A splat is broadcast, not written out."""
+    """The array, read-only. A splat is a broadcast view."""
     type_ = type_from_json([member(value, "dtype", place), member(value, "shape", place)], place)
     key = "splat" if "splat" in as_dict(value, place) else "base64"
     text = as_str(member(value, key, place), f"{place}.{key}")
@@ -266,7 +266,7 @@ def value_from_json(value: Json, place: str = "attribute", depth: int = 0) -> An
     for _, name, _, read in _TAGS:
         if tag == name:
             return read(body, place)
-    raise damaged(place, f"'{_shown(tag)}' is no kind of attribute")
+    raise damaged(place, f"unknown attribute kind '{_shown(tag)}'")
 
 
 def _map(body: Json, place: str, inner: Callable[[Json, str], Any]) -> dict[Any, Any]:

@@ -1,4 +1,4 @@
-"""What a node is, apart from its names, places and notes: a model's layers repeat the same few."""
+"""Nodes up to names, locations and notes: the layers of a model repeat a few forms."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from meshgen.ir.graph import Node, TensorType
 
 
 class Form(NamedTuple):
-    """An op with its attributes and types. What is true of a node by these alone is true of all nodes of the form."""
+    """An op with its attributes and types: a cache key for properties that depend on these alone."""
 
     op: str
     attrs: tuple[tuple[str, Any], ...]

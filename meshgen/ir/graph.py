@@ -37,12 +37,12 @@ COMPLEX_PARTS = {"c64": "f32", "c128": "f64"}  # the element type of the real an
 _NAMES: dict[np.dtype[Any], str] = {dtype: name for name, dtype in DTYPES.items()}
 
 
-TOKEN = ((0,), "i1")  # what an order of side effects is at the ends of a program: nothing
+TOKEN = ((0,), "i1")  # the value of an order of side effects at the ends of a program: empty
 FETCH_NUMBERS = 6  # that describe one of the `parts` of a `fetch_rows`: start, tile, base, step, rows, limit
 
 
 def dtype_name(dtype: Any) -> str:
-    """The element type's name in the IR (`f32`, `bf16`, `i1`, ...). Raises KeyError if there is none."""
+    """The element type's name in the IR (`f32`, `bf16`, `i1`, ...). Raises KeyError for an unknown one."""
     return _NAMES[np.dtype(dtype)]
 
 
@@ -67,7 +67,7 @@ def real_dtype(dtype: str) -> str:
 
 
 class OpenSizeError(ValueError):
-    """The sizes of a tensor were asked for, and one is unknown until load."""
+    """A size of a tensor was needed that is unknown until load."""
 
 
 @dataclass(frozen=True)
@@ -126,8 +126,8 @@ class Value:
 
     `sharding` is set from the `materialize` stage on (there `type` is global) and dropped by `partition`
     (there `type` is the local one). `name` is the user's or the text's name, without `%`. `granted` numbers the annotations
-    (`annotations_of` the program at stage `propagate`) whose value this is, lying as they ask: what is left of them behind `materialize`. Where one of them was required for its
-    users, `is_bound`: the operations that read it go on to read it so.
+    (`annotations_of` the program at stage `propagate`) whose value this is, with the annotated sharding: their trace after `materialize`. Where one of them was required for its
+    users, `is_bound`: its users must keep reading it with this sharding.
     """
 
     type: TensorType
@@ -138,17 +138,17 @@ class Value:
     is_bound: bool = False
 
     def stands_for(self, other: Value) -> None:
-        """Note that this is what `other` was, laid out in the same way."""
+        """Record that this replaces `other`, with the same sharding."""
         self.granted += tuple(number for number in other.granted if number not in self.granted)
         self.is_bound |= other.is_bound
 
 
 @dataclass(frozen=True)
 class NodeSharding:
-    """What propagation decided for one node: shardings of its operands and results, and its option.
+    """The decision of propagation for one node: shardings of its operands and results, and its option.
 
     `option` holds the mesh axes of each loop (factor) of the op's rule, major to minor; `why` one line
-    per axis that the op uses: who put it there (annotation, value, source line), and what lost.
+    per axis that the op uses: its provenance (annotation, value, source line), and what was rejected.
     """
 
     operands: tuple[Sharding, ...]
@@ -226,9 +226,9 @@ class Graph:
 
 @dataclass(frozen=True)
 class Annotation:
-    """A user's wish for an input or output of the graph.
+    """A user's annotation of an input or output of the graph.
 
-    `open_dims[d]` allows further axes on dim d. A required annotation is kept exactly, a hint may lose.
+    `open_dims[d]` allows further axes on dim d. A required annotation is kept exactly, a hint may be dropped.
     """
 
     sharding: Sharding
@@ -242,16 +242,16 @@ STAGES = ("import", "propagate", "materialize", "optimize", "partition", "fuse",
 
 @dataclass(eq=False)
 class Module:
-    """A program at one stage of its way, over one mesh or over several.
+    """A program at one stage, over one mesh or several.
 
-    A program on several meshes has them in `meshes`; shardings at stage `import` say which one they are over. From
+    A program on several meshes has them in `meshes`; shardings at stage `import` name theirs. From
     `propagate` on it is in `parts`: a module per mesh, between them pairs of `transfer_send` and `transfer_recv`;
     the module around them has no nodes, and its inputs and outputs are those of the whole program.
 
-    `in_annotations` / `out_annotations` belong to the inputs / outputs of `graph` (None: the user said
-    nothing). From `partition` on, `in_shardings` / `out_shardings` and `in_types` / `out_types` keep the
+    `in_annotations` / `out_annotations` belong to the inputs / outputs of `graph` (None: not
+    annotated). From `partition` on, `in_shardings` / `out_shardings` and `in_types` / `out_types` keep the
     global signature. `kernels` are the bodies that `kernel` nodes name, from `fuse` on. `donations` are the inputs, by number, that
-    callers give away, and the output that each is to be overwritten by (None: any that fits; see `ir/donation.py`).
+    callers donate, and the output that reuses each (None: any that fits; see `ir/donation.py`).
     """
 
     mesh: Mesh

@@ -1,8 +1,8 @@
 """Collectives of several operands: one call of a group, as between `ncclGroupStart` and `ncclGroupEnd`.
 
-    %a, %b = all_reduce %x, %y {axes, kind}      each result is what its operand alone would give
+    %a, %b = all_reduce %x, %y {axes, kind}      each result equals that of its operand alone
 
-`fuse` makes them of messages that would have to be packed; the stages before it know collectives of one operand only.
+`fuse` creates them from messages that would have to be packed; earlier stages have collectives of one operand only.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Inlining of private functions: `call` nodes become copies of what they call, also inside regions."""
+"""Inlining of private functions: `call` nodes become copies of their callees, also inside regions."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.limits import MAX_NESTING, too_deep
 from meshgen.ir.regions import all_nodes, nodes_with_depth
 
-MAX_NODES = 200_000  # a program of as many operations takes gigabytes and minutes
+MAX_NODES = 200_000  # operations; a program of this size takes gigabytes and minutes
 
 
 def inline_calls(graph: Graph, functions: Mapping[str, Graph]) -> Graph:
     """`graph` without `call` nodes. Inlined values keep their names, but not numbers, and their locations.
 
     Raises ProgramError for unknown functions, wrong arguments and recursion, all at once, and for a program that has
-    more than `MAX_NODES` operations when its calls are written out.
+    more than `MAX_NODES` operations after inlining.
     """
     order, faults = _callees_first(graph, functions)
     if faults:
@@ -31,9 +31,9 @@ def inline_calls(graph: Graph, functions: Mapping[str, Graph]) -> Graph:
 
 
 def _callees_first(graph: Graph, functions: Mapping[str, Graph]) -> tuple[list[str], list[Diagnostic]]:
-    """The functions that a graph needs, each behind those that it calls, and what is wrong with calls.
+    """The functions that a graph needs, each after those that it calls, and the faults of calls.
 
-    A walk without recursion: functions may call each other in a chain of any length.
+    Not recursive: call chains may have any length.
     """
     order: dict[str, None] = {}
     faults: list[Diagnostic] = []
@@ -55,7 +55,7 @@ def _calls(graph: Graph) -> Iterator[Node]:
 
 
 def _refuse_too_many(graph: Graph, functions: Mapping[str, Graph], order: list[str]) -> None:
-    """Functions that call each other twice double the program at each level: it is counted before it is written out."""
+    """Refuse programs that are too large: functions that call each other twice double it at each level, so count first."""
     counts: dict[str, int] = {}
     for name in order:
         counts[name] = _count(functions[name], counts)
@@ -63,25 +63,25 @@ def _refuse_too_many(graph: Graph, functions: Mapping[str, Graph], order: list[s
         return
     most = max(_calls(graph), key=lambda node: counts[node.attrs["callee"]])
     name = most.attrs["callee"]
-    message = f"the program has {about(total)} operations when its calls are written out, {about(counts[name])} of them in each @{name}"
-    hint = f"{MAX_NODES} can be; write repeated calls as stablehlo.while"
+    message = f"the program has {about(total)} operations after inlining its calls, {about(counts[name])} of them in each @{name}"
+    hint = f"the limit is {MAX_NODES}; write repeated calls as stablehlo.while"
     raise ProgramError(Diagnostic("MG0108", message, most.loc, hint=hint))
 
 
 def _refuse_too_deep(graph: Graph, functions: Mapping[str, Graph], order: list[str]) -> None:
-    """Regions that call functions with regions are nested in each other when the calls are written out."""
+    """Refuse regions that are nested too deeply after inlining of functions with regions."""
     heights: dict[str, int] = {}
     for name in order:
         heights[name] = max((height for _, height in _heights(functions[name], heights)), default=0)
     node, height = max(_heights(graph, heights), key=lambda row: row[1], default=(None, 0))
     if node is not None and height > MAX_NESTING:
-        written = " when it is written out" if node.op == "call" else ""
+        written = " after inlining" if node.op == "call" else ""
         message = f"'{node.op}': regions are nested {height} deep{written}"
         raise ProgramError(too_deep(message, node.loc))
 
 
 def _heights(graph: Graph, heights: Mapping[str, int]) -> Iterator[tuple[Node, int]]:
-    """Nodes with how many regions hold each other around and in each."""
+    """Nodes with the nesting depth of regions around and inside each."""
     for node, depth in nodes_with_depth(graph):
         yield node, depth + (heights[node.attrs["callee"]] if node.op == "call" else bool(node.regions))
 
@@ -91,7 +91,7 @@ def _count(graph: Graph, counts: Mapping[str, int]) -> int:
 
 
 def _inlined(graph: Graph, done: Mapping[str, Graph]) -> Graph:
-    """The graph with its calls replaced by copies of what `done` has for them."""
+    """The graph with its calls replaced by copies of the callees in `done`."""
     result = Graph(graph.name, list(graph.inputs))
     replaced: dict[Value, Value] = {}
     for node in graph.nodes:
@@ -113,7 +113,7 @@ def _call_fault(node: Node, functions: Mapping[str, Graph], active: tuple[str, .
     name = node.attrs["callee"]
     if name not in functions:
         known = listed([f"@{each}" for each in functions])
-        message = f"@{name} is called, but not defined as a private function"
+        message = f"unknown private function '@{name}' in a call"
         return Diagnostic("MG0104", message, node.loc, hint=f"private functions: {known}")
     if name in active:
         chain = " -> ".join(f"@{each}" for each in (*active[active.index(name) :], name))
@@ -128,12 +128,12 @@ def _call_fault(node: Node, functions: Mapping[str, Graph], active: tuple[str, .
 
 
 def copy_nodes(body: Graph, arguments: list[Value], target: Graph) -> list[Value]:
-    """Append a copy of a body over other arguments to `target`; returns what stands for its outputs."""
+    """Append a copy of a body over other arguments to `target`; returns the values of its outputs."""
     return _copied(body, arguments, target, {})
 
 
 def _copied(body: Graph, arguments: list[Value], target: Graph, values: dict[Value, Value]) -> list[Value]:
-    """As `copy_nodes`; `values` has what took the place of values around the body, and gets that of its own."""
+    """As `copy_nodes`; `values` maps captured values to their replacements, and gets those of the body."""
     values.update(zip(body.inputs, arguments, strict=True))
     for node in body.nodes:
         target.nodes.append(_copy_node(node, values))

@@ -1,6 +1,6 @@
-"""How large a program may be, and a module: what is beyond is refused before memory is spent on it.
+"""Limits on the size of programs and modules; larger ones are refused before memory is spent on them.
 
-The limits of programs are such that what is compiled fits into those of modules.
+Programs within their limits compile to modules within theirs.
 """
 
 from __future__ import annotations
@@ -12,18 +12,18 @@ from meshgen.errors import Diagnostic, Location
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType
 from meshgen.ir.regions import all_nodes, nodes_with_depth
 
-MAX_RANK = 32  # of a program's tensors: a tile takes two dims where a dim of it is held apart
-MAX_LOCAL_RANK = 60  # of a module's: NumPy has 64 dims, of which operations take some for themselves
+MAX_RANK = 32  # of a program's tensors: partition may split a dim of a tile in two
+MAX_LOCAL_RANK = 60  # of a module's: NumPy has 64 dims, of which operations need some
 _ROOM = 4  # dims that passes on local tensors add
-MAX_BYTES = 1 << 53  # 8 PiB: to where costs, which are floats, count single bytes
-MAX_NESTING = 64  # regions in regions: a walk takes a few of the 1,000 frames of Python's stack at each level
+MAX_BYTES = 1 << 53  # 8 PiB: up to here costs, which are floats, are exact in bytes
+MAX_NESTING = 64  # levels of regions: a walk takes a few of the 1,000 frames of Python's stack at each level
 
 
 @lru_cache(maxsize=4096)
 def size_fault(kind: TensorType, most_dims: int = MAX_RANK) -> str:
-    """What is too large about a tensor; empty where nothing is. Dims that are open or empty count as 1."""
+    """The limit that a tensor exceeds; empty if none. Dims that are open or empty count as 1."""
     if kind.rank > most_dims:
-        return f"a tensor of rank {kind.rank} is too large: there are {most_dims} dims at most"
+        return f"rank {kind.rank} is too large: a tensor may have {most_dims} dims at most"
     count = math.prod(size or 1 for size in kind.shape)
     width = DTYPES[kind.dtype].itemsize if kind.dtype in DTYPES else 1
     if count * width > MAX_BYTES:
@@ -33,7 +33,7 @@ def size_fault(kind: TensorType, most_dims: int = MAX_RANK) -> str:
 
 
 def program_faults(module: Module) -> list[Diagnostic]:
-    """Everything about a program as it was entered that is too large; nothing else of it has to be looked at then."""
+    """All limits that a program exceeds; if any, no other check is needed."""
     most = MAX_RANK if module.stage == "import" else MAX_LOCAL_RANK - _ROOM
     graphs = (module.graph, *module.kernels.values())
     return [fault for graph in graphs for fault in _nesting_faults(graph) or _graph_faults(graph, most)]

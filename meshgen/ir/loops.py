@@ -1,4 +1,4 @@
-"""How often a loop runs, read off its condition."""
+"""The trip count of a loop, from its condition."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def _counted(node: Node, producers: Mapping[Value, Node]) -> _Counted | None:
 
 
 def without_unchanged(loop: Node) -> tuple[Node, dict[Value, Value]]:
-    """A `while` that uses from outside what it would carry unchanged, and what stands for the results that it has no more.
+    """A `while` that captures the values that it would carry unchanged, and the replacements of its dropped results.
 
     A loop that carries nothing else stays as it is.
     """
@@ -70,7 +70,7 @@ def without_unchanged(loop: Node) -> tuple[Node, dict[Value, Value]]:
 
 
 def with_outside(region: Graph, outside: Mapping[Value, Value]) -> Graph:
-    """A region that uses values from outside in place of some of its arguments."""
+    """A region that captures values in place of some of its arguments."""
     found = rewired_graph(region, outside)
     return replace(found, inputs=[value for value in region.inputs if value not in outside])
 

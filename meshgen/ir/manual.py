@@ -1,4 +1,4 @@
-"""Bodies of `manual` nodes made flat: manual computations in them written out, shardings that say nothing dropped."""
+"""Flattening of the bodies of `manual` nodes: nested manual computations are inlined, trivial shardings dropped."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class _Computation(Protocol):
 
 
 def is_open(node: _Computation) -> bool:
-    """Whether a manual computation lets its free axes split what it takes, gives or computes."""
+    """Whether a manual computation lets its free axes split its operands, results or body."""
     return node.op == "manual" and ("in_free" in node.attrs or has_annotations(node.regions[0]))
 
 
@@ -37,7 +37,7 @@ def has_annotations(graph: Graph) -> bool:
 
 
 def meshes_of(node: Node, meshes: Sequence[Mesh]) -> Sequence[Mesh]:
-    """The meshes with that first which a node's regions are on: the one that a manual computation names."""
+    """The meshes, starting with that of a node's regions: the one that a manual computation names."""
     if node.op != "manual":
         return meshes
     names = {sharding.mesh for key in ("in_shardings", "out_shardings") for sharding in node.attrs[key]}
@@ -47,9 +47,9 @@ def meshes_of(node: Node, meshes: Sequence[Mesh]) -> Sequence[Mesh]:
 def settle_manual(graph: Graph, *meshes: Mesh, keep_open: bool = True) -> Graph:
     """The graph with flat bodies of its `manual` nodes, those in regions too; of open ones only without `keep_open`.
 
-    What names no mesh is on the first.
+    Shardings that name no mesh are on the first.
 
-    A manual computation inside another cuts its operands, which all devices of its axes hold whole, and gathers its results.
+    A nested manual computation slices its operands, which are replicated over its axes, and gathers its results.
     Raises ProgramError: MG0103 with every annotation in a body that names manual axes, MG0203 with every computation that does.
     """
     faults: list[Diagnostic] = []
@@ -69,7 +69,7 @@ def _settled(
 ) -> Graph:
     """The graph with its nodes settled; `manual` are the axes that are manual around it.
 
-    With `inside` it is part of a body in which other manual computations are written out.
+    With `inside` it is part of a body in which other manual computations are inlined.
     """
     result, mesh = Graph(graph.name, graph.inputs), meshes[0]
     put: dict[Value, Value] = {}
@@ -82,7 +82,7 @@ def _settled(
         regions = tuple(_settled(region, around, inner, faults, keeps, writes) for region in node.regions)
         if (
             node.op == "manual" and not writes and not is_open(replace(node, regions=regions))
-        ):  # it said nothing of free axes
+        ):  # it does not name free axes
             writes = True
             regions = tuple(_settled(region, around, inner, faults, keeps, writes) for region in regions)
         if node.op == "manual" and not inside:
@@ -109,7 +109,7 @@ def _settled(
 
 
 def _bound_twice(node: Node, manual: Sequence[str]) -> list[Diagnostic]:
-    """The axes of a manual computation, own ones and others that its ends name, that are manual around it already."""
+    """The axes of a manual computation, own and those of its operands and results, that are manual around it already."""
     if node.op != "manual" or not manual:
         return []
     named = [
@@ -118,12 +118,12 @@ def _bound_twice(node: Node, manual: Sequence[str]) -> list[Diagnostic]:
     ]
     twice = list(dict.fromkeys(axis for axis in named if split_ref(axis)[0] in manual))
     message = f"a manual computation names {twice}, but {list(manual)} are manual already in the one around it"
-    hint = "what it is given are tiles of these axes: name others"
+    hint = "its operands are tiles along these axes: name others"
     return [Diagnostic("MG0203", message, node.loc, hint=hint)] if twice else []
 
 
 def _all_axes(node: Node) -> tuple[str, ...]:
-    """The manual axes of a node and of what is in it."""
+    """The manual axes of a node and of its regions."""
     inner = [node, *(each for region in node.regions for each in all_nodes(region))]
     return tuple(dict.fromkeys(axis for each in inner if each.op == "manual" for axis in each.attrs["axes"]))
 
@@ -131,20 +131,20 @@ def _all_axes(node: Node) -> tuple[str, ...]:
 def _annotated(node: Node, manual: Sequence[str]) -> Diagnostic:
     message = f"a sharding {node.attrs['sharding']} inside a manual computation over {list(manual)} names its axes"
     return Diagnostic(
-        "MG0103", message, node.loc, hint="split what it takes and gives over them; name other axes inside"
+        "MG0103", message, node.loc, hint="split its operands and results over them; name other axes inside"
     )
 
 
 def _written_out(node: Node, mesh: Mesh, into: Graph) -> list[Value]:
-    """What stands for the results of a manual computation whose operands are whole on every device."""
+    """The inlined results of a manual computation whose operands are replicated."""
     ends = zip(node.operands, node.attrs["in_shardings"], strict=True)
-    arguments = [_cut(node, value, sharding, mesh, into) for value, sharding in ends]
+    arguments = [_sliced_tile(node, value, sharding, mesh, into) for value, sharding in ends]
     made = copy_nodes(node.regions[0], arguments, into)
     outs = zip(made, node.attrs["out_shardings"], strict=True)
     return [_whole(node, value, sharding, mesh, into) for value, sharding in outs]
 
 
-def _cut(node: Node, value: Value, sharding: Sharding, mesh: Mesh, into: Graph) -> Value:
+def _sliced_tile(node: Node, value: Value, sharding: Sharding, mesh: Mesh, into: Graph) -> Value:
     for axis, kind in sharding.partial:
         value = into.add("to_partial", [value], [value.type], {"axes": (axis,), "kind": kind}, loc=node.loc).result
     for dim, axes in enumerate(sharding.dims):

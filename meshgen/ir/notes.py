@@ -25,7 +25,7 @@ class Slot:
 
 @dataclass(frozen=True)
 class Place:
-    """Where a value lies: number of its buffer, kind, the buffer whose bytes it shares, byte offset; and where it comes from."""
+    """The place of a value: number of its buffer, kind, the buffer whose bytes it shares, byte offset, and source location."""
 
     number: int
     name: str

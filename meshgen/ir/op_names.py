@@ -1,9 +1,9 @@
-"""Groups of ops by name, as far as walks over graphs need them. What each op is stands in `meshgen/ops`."""
+"""Groups of ops by name, as far as walks over graphs need them. The records of ops are in `meshgen/ops`."""
 
 from __future__ import annotations
 
 ANNOTATIONS = ("annotate", "sharding_group", "propagation_barrier")
-"""Nodes that give their operand as it is and tell propagation how it is to be sharded; `materialize` leaves none."""
+"""Identities that tell propagation the sharding of their operand; `materialize` removes them."""
 BRANCHES = ("if", "case")
 CONTROL = ("while", *BRANCHES)
 """Control flow. Their regions are parts of the program, and so is the region of `manual`."""

@@ -1,4 +1,4 @@
-"""Which element types a value can have that is partial with a kind: bits of whole numbers, order of all but complex ones."""
+"""Element types that a partial value of each kind can have: and/or/xor need integers, max/min an order."""
 
 from __future__ import annotations
 
@@ -25,4 +25,4 @@ def kind_faults(sharding: Sharding, dtype: str) -> list[Diagnostic]:
     ]
 
 
-_HINT = "sum and product go with all numbers, max and min with all but complex ones (f8E8M0FNU has no zero, so no sum), and, or, xor with integers and i1"
+_HINT = "sum and product need numbers, max and min numbers that are not complex (f8E8M0FNU has no zero, so no sum), and, or, xor integers and i1"

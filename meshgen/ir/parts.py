@@ -1,6 +1,6 @@
-"""Programs on several meshes: a module per mesh, and what holds them together.
+"""Programs on several meshes: a module per mesh, and the transfers between them.
 
-`Module.attrs["inputs"]` and `["outputs"]` of a part say which of the whole program's inputs and outputs its own are.
+`Module.attrs["inputs"]` and `["outputs"]` of a part hold the numbers of its inputs and outputs in the whole program.
 A `transfer_send` and the `transfer_recv` of the same channel are one value that crosses.
 """
 
@@ -21,7 +21,7 @@ _TABLES = ("in_types", "out_types", "in_shardings", "out_shardings")
 
 
 def parts_of(module: Module) -> list[tuple[Module, Sequence[int], Sequence[int]]]:
-    """The module of every mesh, and which of the program's inputs and outputs its own are."""
+    """The module of every mesh, and the numbers of its inputs and outputs in the whole program."""
     if module.parts:
         return [(part, part.attrs["inputs"], part.attrs["outputs"]) for part in module.parts]
     return [(module, range(len(module.graph.inputs)), range(len(module.graph.outputs)))]
@@ -46,7 +46,7 @@ def joined(module: Module, parts: Sequence[Module]) -> Module:
 
 
 def read_parts(module: Module, parts: Sequence[Module]) -> Module:
-    """The module of parts that were read. Raises ProgramError with everything in which they do not fit together."""
+    """The module of parts that were read. Raises ProgramError with all contradictions between them."""
     parts = [_numbered(part, parts[:number]) for number, part in enumerate(parts)]
     faults = [*_part_faults(parts), *_signature_faults(parts)]
     faults = faults or list(_transfer_faults(parts))
@@ -87,24 +87,24 @@ def _signature_faults(parts: Sequence[Module]) -> Iterator[Diagnostic]:
         found = [number for part in parts for number in part.attrs[side]]
         sizes = [(len(part.attrs[side]), len(getattr(part.graph, side))) for part in parts]
         if sorted(found) != list(range(len(found))) or any(a != b for a, b in sizes):
-            yield Diagnostic("MG0104", f"the numbers of the {side} of the parts are {found}; each is there once")
+            yield Diagnostic("MG0104", f"the numbers of the {side} of the parts are {found}; each must occur once")
 
 
 def _transfer_faults(parts: Sequence[Module]) -> Iterator[Diagnostic]:
-    """Transfers without their other side, and sides that do not say the same."""
+    """Transfers without their other side, and sides that differ."""
     table: dict[int, dict[str, tuple[Node, Mesh]]] = {}
     for part in parts:
         for node in part.graph.nodes:
             if node.op in BETWEEN_MESHES:
                 sides = table.setdefault(node.attrs["channel"], {})
                 if node.op in sides:
-                    yield Diagnostic("MG0104", f"channel {node.attrs['channel']} has two of '{node.op}'", node.loc)
+                    yield Diagnostic("MG0104", f"channel {node.attrs['channel']} has two '{node.op}'", node.loc)
                 sides[node.op] = node, part.mesh
     for channel, sides in sorted(table.items()):
         if len(sides) == 1:
             ((op, (node, _)),) = sides.items()
             other = BETWEEN_MESHES[BETWEEN_MESHES.index(op) - 1]
-            yield Diagnostic("MG0104", f"'{op}' of channel {channel} has no '{other}'", node.loc)
+            yield Diagnostic("MG0104", f"'{op}' on channel {channel} has no matching '{other}'", node.loc)
         else:
             yield from _pair_faults(channel, *sides["transfer_send"], *sides["transfer_recv"])
 
@@ -122,7 +122,7 @@ def _pair_faults(channel: int, sent: Node, sender: Mesh, got: Node, receiver: Me
 
 
 def whole_graph(module: Module) -> Graph:
-    """One graph for the nodes of all parts, before `partition`: what is sent is what is received."""
+    """One graph of the nodes of all parts, before `partition`: received values are the sent ones."""
     made: dict[int, Value] = {}
     graph = Graph(module.graph.name, list(module.graph.inputs))
     ends: dict[int, Value] = {}
@@ -143,7 +143,7 @@ def whole_graph(module: Module) -> Graph:
 
 
 def _interleaved(parts: Sequence[Module]) -> Iterator[Node]:
-    """The nodes of all parts in an order in which every receive comes after its send. Raises ProgramError if there is none."""
+    """The nodes of all parts in an order in which every receive comes after its send. Raises ProgramError for a cycle."""
     rows = [list(part.graph.nodes) for part in parts]
     sent: set[int] = set()
     while any(rows):
@@ -156,33 +156,33 @@ def _interleaved(parts: Sequence[Module]) -> Iterator[Node]:
                 yield node
         if sum(map(len, rows)) == count:
             waiting = [row[0] for row in rows if row]
-            text = "meshes wait for each other: " + ", ".join(f"channel {node.attrs['channel']}" for node in waiting)
+            text = "meshes deadlock: " + ", ".join(f"channel {node.attrs['channel']}" for node in waiting)
             raise ProgramError(Diagnostic("MG0401", text, waiting[0].loc))
 
 
 def mesh_of_option(node: Node, meshes: Sequence[Mesh]) -> str:
-    """The name of the one mesh that has the axes of a node's sharding option; empty where none or several have them."""
+    """The name of the one mesh that has the axes of a node's sharding option; empty if none or several do."""
     option = {split_ref(axis)[0] for axes in node.option or () for axis in axes if meshes}
     owners = [mesh.name for mesh in meshes if option and option <= set(mesh.names)]
     return owners[0] if len(owners) == 1 else ""
 
 
 def without_meshes(graph: Graph, mesh: Mesh) -> Graph:
-    """The graph as the program of a mesh has it: its shardings name no mesh, numbers of axes are those of the mesh."""
+    """The graph as part of the program of a mesh: shardings do not name it, axis numbers are those of the mesh."""
     return Graph(graph.name, graph.inputs, [on_mesh(node, mesh) for node in graph.nodes], graph.outputs)
 
 
 def on_mesh(node: Node, mesh: Mesh) -> Node:
-    """The node as the program of a mesh has it."""
+    """The node as part of the program of a mesh."""
     attrs = {name: _on_mesh(value) for name, value in node.attrs.items()}
     option = node.option and tuple(tuple(_axis(axis, mesh) for axis in axes) for axes in node.option)
-    lies = node.sharding and replace(
+    sharding = node.sharding and replace(
         node.sharding,
         operands=tuple(replace(each, mesh="") for each in node.sharding.operands),
         results=tuple(replace(each, mesh="") for each in node.sharding.results),
     )
     regions = tuple(without_meshes(region, mesh) for region in node.regions)
-    return replace(node, sharding=lies, attrs=attrs, regions=regions, option=option)
+    return replace(node, sharding=sharding, attrs=attrs, regions=regions, option=option)
 
 
 def _on_mesh(value: Any) -> Any:

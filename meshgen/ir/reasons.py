@@ -1,4 +1,4 @@
-"""Why a collective is there, as text: what a pass noted, or that the user wrote it."""
+"""The reason of a collective as text: the record of a pass, or that the user wrote it."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from meshgen.ir.op_names import TEXT_NAMES
 
 
 def reason_of(node: Node) -> str:
-    """The reason that a collective carries; one that carries none stands in the program."""
+    """The reason of a collective; one without is explicit in the program."""
     if node.notes.why:
         return node.notes.why
     where = bracketed(place_text(node.loc))
-    return f"the program says {TEXT_NAMES.get(node.op, node.op)} here{where}"
+    return f"the program has an explicit {TEXT_NAMES.get(node.op, node.op)} here{where}"

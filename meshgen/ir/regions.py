@@ -1,4 +1,4 @@
-"""Walks through a program with its regions: what stands in them, what they use, the same with other values."""
+"""Walks through a program with its regions: nodes, uses, captured values, replacement of values."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def all_nodes(graph: Graph) -> Iterator[Node]:
 
 
 def nodes_with_depth(graph: Graph) -> Iterator[tuple[Node, int]]:
-    """All nodes with how many regions stand around each; regions may be nested to any depth."""
+    """All nodes with the nesting depth of each; regions may be nested to any depth."""
     stack = [(graph, 0)]
     while stack:
         inner, depth = stack.pop()
@@ -53,7 +53,7 @@ def used_values(graph: Graph) -> Iterator[Value]:
 
 
 def used_by(node: Node) -> Iterator[Value]:
-    """Operands, and every use in the node's regions, of values that they make themselves as well."""
+    """Operands, and every use in the node's regions, of their own values as well."""
     yield from node.operands
     for region in node.regions:
         yield from used_values(region)
@@ -71,19 +71,19 @@ def captured(node: Node) -> list[Value]:
 
 
 def rewired(node: Node, now: Mapping[Value, Value]) -> Node:
-    """The node that uses what values have become, in its regions too."""
+    """The node with replaced values, in its regions too."""
     operands = [now.get(v, v) for v in node.operands]
     return replace(node, operands=operands, regions=tuple(rewired_graph(region, now) for region in node.regions))
 
 
 def rewired_graph(graph: Graph, now: Mapping[Value, Value]) -> Graph:
-    """The graph that uses what values have become, outputs and regions included."""
+    """The graph with replaced values, outputs and regions included."""
     nodes = [rewired(node, now) for node in graph.nodes]
     return Graph(graph.name, list(graph.inputs), nodes, [now.get(v, v) for v in graph.outputs])
 
 
 def needed_nodes(nodes: Sequence[Node], outputs: Iterable[Value], stays: Callable[[Node], bool]) -> list[Node]:
-    """Those of `nodes`, in order, that stay whoever uses them, and what they and the outputs need."""
+    """The live ones of `nodes`, in order: those with side effects, and all that they and the outputs need."""
     used = set(outputs)
     kept: list[Node] = []
     for node in reversed(nodes):

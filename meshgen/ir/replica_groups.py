@@ -1,4 +1,4 @@
-"""Groups of devices and pairs of devices, as StableHLO lists them, as axes of a mesh."""
+"""StableHLO's replica groups and source-target pairs as axes of a mesh."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ def are_uneven(groups: Groups, mesh: Mesh) -> bool:
 
 
 def group_faults(groups: Groups, mesh: Mesh) -> str:
-    """What is wrong with replica groups on this mesh; empty if every device is in one group of equal size."""
+    """Faults of replica groups on this mesh; empty if every device is in one group of equal size."""
     members = [device for group in groups for device in group]
     sizes = sorted({len(group) for group in groups})
     if len(sizes) > 1:
         return f"replica groups have different sizes, {' and '.join(map(str, sizes))}"
     if sorted(members) != list(range(mesh.size)):
-        return f"replica groups name {len(members)} devices {members[:16]}, but {mesh} has the devices 0 to {mesh.size - 1}, each once"
+        return f"replica groups name {len(members)} devices {members[:16]}, but {mesh} has devices 0 to {mesh.size - 1}, each to be named once"
     return ""
 
 
 def device_groups(groups: Groups, replicas: int, partitions: int, numbers: str) -> list[tuple[int, ...]]:
-    """Groups of devices from groups of what StableHLO numbers: `replicas` (of each partition), `partitions` (of each
+    """Groups of devices from groups of StableHLO's ids: `replicas` (of each partition), `partitions` (of each
     replica), replicas with all their partitions (`both`, by partition and then by replica, as StableHLO orders them), or
     `devices`. Device r * partitions + p is partition p of replica r."""
     if numbers == "replicas":
@@ -42,7 +42,7 @@ def device_groups(groups: Groups, replicas: int, partitions: int, numbers: str) 
 
 
 def find_axes(groups: Groups, mesh: Mesh) -> tuple[str, ...] | None:
-    """The axes, outer to inner, whose groups are these (in any order, but each in its own); None where none are.
+    """The axes, outer to inner, whose groups are these (in any order of groups); None if there are none.
 
     Args: groups: every device of the mesh is in one of them, and they have one size.
     """
@@ -89,7 +89,7 @@ def axes_along(count: int, stride: int, mesh: Mesh) -> list[str] | None:
 
 
 def axes_of_size(count: int, mesh: Mesh) -> tuple[str, ...]:
-    """Axes, or parts of axes, over which groups have `count` devices, which divides all; minor-most ones where these do."""
+    """Axes, or parts of axes, with groups of `count` devices, a divisor of the mesh size; the minor-most ones if possible."""
     found: list[str] = []
     for axis, size in zip(reversed(mesh.names), reversed(mesh.sizes), strict=True):
         part = math.gcd(count, size)
@@ -100,7 +100,7 @@ def axes_of_size(count: int, mesh: Mesh) -> tuple[str, ...]:
 
 
 def find_shift(pairs: Pairs, mesh: Mesh) -> tuple[str, int] | None:
-    """The axis and offset by which every device sends to the one further along, around the end; None if there is none."""
+    """The axis and offset by which every device sends to the one further along, around the end; None if it is not a shift."""
     table = dict(pairs)
     if len(table) != mesh.size:
         return None
@@ -120,9 +120,9 @@ def moving_axes(pairs: Pairs, mesh: Mesh) -> tuple[str, ...]:
 
 
 def pair_faults(pairs: object, devices: int | None = None) -> str:
-    """What is wrong with (source, target) pairs: each device sends at most once and receives at most once."""
+    """Faults of (source, target) pairs: each device may send at most once and receive at most once."""
     if not isinstance(pairs, tuple) or not all(_is_pair(pair) for pair in pairs):
-        return f"pairs {pairs!r} are no pairs of devices"
+        return f"expected pairs of devices, got {pairs!r}"
     for side, name in ((0, "source"), (1, "target")):
         numbers = [pair[side] for pair in pairs]
         if len(set(numbers)) < len(numbers):

@@ -1,8 +1,8 @@
-"""Meshes over the same devices under other axes (`<["x"=8]>` and `<["a"=2, "b"=4]>`): one mesh, whose axes or parts of them all name.
+"""Meshes over the same devices under other axes (`<["x"=8]>` and `<["a"=2, "b"=4]>`): one mesh, whose axes or sub-axes all of them use.
 
-Meshes have the same devices where their `device_ids` are, in whichever order; where nothing is said of them, as many as the
-program has partitions (`mhlo.num_partitions`, as JAX writes it); or where two of Shardy's are equally large, whose rule it is
-that all meshes of a program are over the same devices. All others have devices of their own.
+Meshes have the same devices where their `device_ids` are, in whichever order; without them, if they have as many devices as the
+program has partitions (`mhlo.num_partitions`, as JAX writes it); or where two of Shardy's are equally large, which requires
+that all meshes of a program have the same devices. All others have disjoint devices.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def axes_over(host: Mesh, guest: Mesh, places: Sequence[int] = ()) -> dict[str, 
 def _by_stride(
     guest: Mesh, places: Sequence[int], factors: Callable[[int], list[int]]
 ) -> list[tuple[str, Axis]] | None:
-    """The factors of the axes in the order in which they number the places, with their axes; None: they do not."""
+    """The factors of the axes in the order in which they number the places, with their axes; None if they do not."""
     found: list[tuple[int, str, Axis]] = []
     below = guest.size
     for name in guest.names:
@@ -97,14 +97,14 @@ def _axes_in_order(host: Mesh, guest: Mesh) -> dict[str, Refs] | None:
 
 
 def refs_over(host: Mesh, guest: Mesh, refs: Iterable[str], places: Sequence[int] = ()) -> Refs:
-    """Axes of `guest`, or parts of them, as those of `host`; neighbouring parts of an axis as one. The axes are known to go over."""
+    """Axes of `guest`, or parts of them, as those of `host`; neighbouring parts of an axis as one. The axes must be expressible."""
     return _all_joined((each for ref in refs for each in _one_over(host, guest, ref, places)), host)
 
 
 def _all_joined(refs: Iterable[str], host: Mesh) -> Refs:
     joined: list[str] = []
     for ref in refs:
-        if joined and (whole := _joined(joined[-1], ref, host)):
+        if joined and (whole := _adjacent_parts(joined[-1], ref, host)):
             joined[-1] = whole
         else:
             joined.append(ref)
@@ -121,8 +121,8 @@ def _one_over(host: Mesh, guest: Mesh, ref: str, places: Sequence[int]) -> Refs:
     return (axes_over(host, Mesh(tuple(itertools.chain(*cut)), guest.name), places) or {}).get("#part", (ref,))
 
 
-def _joined(first: str, second: str, mesh: Mesh) -> str:
-    """Two parts of an axis that follow each other as one; empty: they do not."""
+def _adjacent_parts(first: str, second: str, mesh: Mesh) -> str:
+    """Two adjacent parts of an axis as one; empty if they are not adjacent."""
     (name, pre, size), (other, other_pre, other_size) = split_ref(first), split_ref(second)
     if name != other or size is None or other_size is None or other_pre != pre * size:
         return ""
@@ -133,10 +133,10 @@ def _joined(first: str, second: str, mesh: Mesh) -> str:
 def shared_devices(
     meshes: Mapping[str, Mesh], devices: Mapping[str, Sequence[int]], named: Collection[str] = ()
 ) -> tuple[dict[str, str], dict[str, Diagnostic]]:
-    """Which meshes are another one under other axes, and those that share devices in ways that cannot be told so.
+    """Which meshes are another one under other axes, and faults of those that share devices in other ways.
 
     `devices` has the devices of meshes that say them. Of a group that one is kept of which the others name the most whole axes;
-    one that is `named` by shardings, where some are, so that a mesh which is only declared is in nobody's way.
+    one that is `named` by shardings, where some are, so that a mesh which is only declared has no effect.
     """
     hosts: dict[str, str] = {}
     refused: dict[str, Diagnostic] = {}
@@ -147,7 +147,9 @@ def shared_devices(
             }
             for host in group
         }
-        host = min(group, key=lambda symbol: (symbol not in named, _parts(ways[symbol].values()), group.index(symbol)))
+        host = min(
+            group, key=lambda symbol: (symbol not in named, _axes_distance(ways[symbol].values()), group.index(symbol))
+        )
         for each in (each for each in group if each != host):
             if ways[host][each] is None:
                 refused[each] = _not_shared(each, host, meshes, devices)
@@ -157,7 +159,7 @@ def shared_devices(
 
 
 def _not_shared(symbol: str, host: str, meshes: Mapping[str, Mesh], devices: Mapping[str, Sequence[int]]) -> Diagnostic:
-    """Why what is on a mesh cannot be told in axes of the host, though both have the same devices."""
+    """The fault of a mesh whose axes cannot be expressed in axes of the host, though both have the same devices."""
     both = f"@{symbol} {meshes[symbol]} and @{host} {meshes[host]}"
     own, other = list(devices[symbol]), list(devices[host])
     if own == other:
@@ -198,7 +200,7 @@ def places_in(host: Sequence[int], guest: Sequence[int]) -> Sequence[int]:
     return [places[device] for device in guest]
 
 
-def _parts(ways: Iterable[Mapping[str, Refs] | None]) -> int:
+def _axes_distance(ways: Iterable[Mapping[str, Refs] | None]) -> int:
     """How far a mesh is from having the axes of the others: parts of axes cost, and axes that cannot be named more."""
     counts = (1000 if way is None else sum(":" in ref for refs in way.values() for ref in refs) for way in ways)
     return sum(counts)
@@ -217,7 +219,7 @@ def _groups(
                 break
             if {*other} & {*devices[symbol]}:
                 text = f"@{symbol} is over devices of @{group[0]} and others: {list(devices[symbol])} and {list(other)}"
-                hint = "meshes are over the same devices, or over different ones"
+                hint = "two meshes must have the same devices, or disjoint ones"
                 refused[symbol] = Diagnostic("MG0209", text, hint=hint)
                 break
         else:

@@ -1,6 +1,6 @@
-"""Sizes that remember how they were made: an int that is known now, and the expression that gives it for other sizes.
+"""Symbolic sizes: an int, and the expression that computes it from open sizes.
 
-A tensor dim that the program leaves open gets a name; what is computed from it (sums, products, quotients) carries the
+An open tensor dim gets a name; values computed from it (sums, products, quotients) carry the
 expression along, so that passes work on numbers and an analysis can still say `2*x_0 + 8`.
 """
 

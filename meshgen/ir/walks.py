@@ -1,4 +1,4 @@
-"""Walks along what needs what, of any length: programs are longer than Python's stack is deep."""
+"""Dependency walks without recursion: programs are deeper than Python's stack."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ T = TypeVar("T")
 
 
 def operands_first(wanted: Iterable[T], needs: Callable[[T], Iterable[T]]) -> Iterator[T]:
-    """All that is wanted and what that needs, each once, behind what it needs: as a recursion would come to it.
+    """The given items and their dependencies, each once, after its dependencies: the post-order of a recursion.
 
-    `needs` is asked when the walk comes to something, so it may depend on what was done with what came before.
+    `needs` is called when the walk reaches an item, so it may depend on effects of earlier ones.
     """
     done: set[T] = set()
     for root in wanted:

@@ -38,7 +38,7 @@ class Lines:
         self.like: dict[Operation, Operation] = {}  # of what was read again: what it is like
 
     def at(self, start: int, place: Sequence[str]) -> Line | None:
-        """The line that begins there; None where what stands there is no such line.
+        """The line that begins there; None where there is none.
 
         Args:
             place: the dialects around it, which say what a name without dialect means.

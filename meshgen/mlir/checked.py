@@ -40,7 +40,7 @@ class Checked:
         return self.operation.properties.get(name)
 
     def region(self, number: int, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> bool:
-        """Whether a region takes and gives these types."""
+        """Whether a region has arguments and yields of these types."""
         block: Block = self.operation.regions[number].block
         ends = block.last_op.operands if block.last_op is not None else ()
         sound = True

@@ -1,4 +1,4 @@
-"""What values of a program are where it computes them of constants alone."""
+"""Values of a program that are computed from constants alone."""
 
 from __future__ import annotations
 

@@ -78,9 +78,9 @@ class Importer:
         return [self.value(each) for each in ssa]
 
     def bind(self, ssa: SSAValue, value: Value) -> None:
-        """Let an SSA value mean `value`, which takes its name and its sharding if it has none; a fault if its type is another."""
+        """Bind an SSA value to `value`, which gets its name, and its sharding if it has none; a fault if the types differ."""
         if not types_agree(declared := self.type(ssa), value.type):
-            message = f"the type is {declared}, but should be {value.type}"
+            message = f"expected type {value.type}, got {declared}"
             owner = ssa.owner if isinstance(ssa.owner, Operation) else None
             self.reading.fault("MG0104", f"{owner.name}: {message}" if owner else message, ssa)
         self._values[ssa] = value
@@ -129,7 +129,7 @@ class Importer:
             self.bind(argument, value)
             self.graph.inputs.append(value)
         if block.last_op is None or not block.last_op.has_trait(IsTerminator):
-            self.reading.fault("MG0104", "the body does not end with a return", block.last_op or block.parent_op())
+            self.reading.fault("MG0104", "the body must end with a return", block.last_op or block.parent_op())
             return
         self.graph.outputs = self.values(self.operations(block))
 
@@ -151,13 +151,13 @@ class Importer:
         return terminator.operands
 
     def _bind_refused(self, operation: Operation) -> None:
-        """Let the results of a refused operation be read, so that using them is no further fault."""
+        """Bind the results of a refused operation, so that their uses are not further faults."""
         for result in operation.results:
             if result not in self._values and isinstance(result.type, _OF_VALUES):
                 self._values[result] = Value(self.type(result))
 
     def put_behind(self, ssa: SSAValue, op: str, attrs: Mapping[str, Any], source: Operation) -> None:
-        """A node that gives a value on, where the value is made: whatever uses it uses the node's result from now on."""
+        """Insert an identity node after a value's producer; later uses of the value use its result."""
         value, nodes = self.value(ssa), self.graph.nodes
         self.emit(op, [value], [value.type], attrs, source)
         node = nodes.pop()

@@ -67,7 +67,7 @@ class DenseElements(BuiltinAttribute, Data[DenseData]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> DenseData:
         """Builtin attributes are read by the parser itself."""
-        return parser.raise_error("a constant is written dense<...> : tensor<...>")
+        return parser.raise_error("write a constant as dense<...> : tensor<...>")
 
     def print_parameter(self, printer: Printer) -> None:
         self.print_builtin(printer)
@@ -92,7 +92,7 @@ def read_dense(body: str, type: builtin.TensorType[Any]) -> DenseElements:
         return DenseElements(DenseData(type, dtype, _from_hex(body, dtype, math.prod(shape))))
     words, count = _ELEMENT.findall(body), math.prod(shape)
     if len(words) != count and body.startswith("["):
-        raise ValueError(f"{len(words)} elements for a type of {count}")
+        raise ValueError(f"expected {count} elements, got {len(words)}")
     if body.startswith("["):
         _check_nesting(body, shape)
     elif len(words) != (1 if body else 0) or (not body and math.prod(shape)):
@@ -104,7 +104,7 @@ def _read_complex(body: str, type: builtin.TensorType[Any], dtype: str) -> Dense
     """A constant whose elements are pairs `(real, imaginary)`."""
     pairs = _PAIR.findall(body)
     if len(pairs) != math.prod(type.get_shape()) and body.startswith("["):
-        raise ValueError(f"{len(pairs)} elements for a type of {math.prod(type.get_shape())}")
+        raise ValueError(f"expected {math.prod(type.get_shape())} elements, got {len(pairs)}")
     if body.startswith("["):
         _check_nesting(_PAIR.sub("0", body), type.get_shape())
     elif len(pairs) != (1 if body else 0):
@@ -128,14 +128,14 @@ def _elements(words: Sequence[str], dtype: str) -> np.ndarray:
     bits = np.dtype(f"u{kind.itemsize}")
     if dtype == "i1":
         if wrong := [word for word in words if word not in _BOOLEANS]:
-            raise ValueError(f"'{wrong[0]}' is no boolean")
+            raise ValueError(f"expected a boolean, got '{wrong[0]}'")
         return np.array([_BOOLEANS[word] for word in words], kind)
     if not is_float(dtype):
         low, high = int(ml_dtypes.iinfo(kind).min), int(ml_dtypes.iinfo(kind).max)
         span = high - low + 1
         numbers = [int(word, 0) for word in words]
         if wrong := [number for number in numbers if not low <= number < span]:
-            raise ValueError(f"{wrong[0]} is not in the range {low} to {high} of {dtype}")
+            raise ValueError(f"{wrong[0]} is out of range for {dtype}, {low} to {high}")
         wrapped = [number - span if number > high else number for number in numbers]  # i8 has no sign: 255 is -1
         return np.array(wrapped, np.int64 if low < 0 else np.uint64).astype(kind)
     if not any(word.startswith("0x") for word in words):
@@ -152,7 +152,7 @@ def _from_hex(body: str, dtype: str, count: int) -> bytes:
         return _unpack_bits(raw, count)
     width = DTYPES[dtype].itemsize
     if len(raw) not in (width, width * count):
-        raise ValueError(f"the literal has {len(raw)} bytes, but {count} elements of {dtype} have {count * width}")
+        raise ValueError(f"the literal has {len(raw)} bytes, but {count} elements of {dtype} need {count * width}")
     return raw
 
 
@@ -163,7 +163,7 @@ def _unpack_bits(raw: bytes, count: int) -> bytes:
     if raw in (b"\x00", b"\xff") and count != 8:
         return b"\x01" if raw == b"\xff" else b"\x00"
     if len(raw) != -(-count // 8):
-        raise ValueError(f"the literal has {len(raw)} bytes, but {count} booleans have {-(-count // 8)}")
+        raise ValueError(f"the literal has {len(raw)} bytes, but {count} booleans need {-(-count // 8)}")
     return np.unpackbits(np.frombuffer(raw, np.uint8), bitorder="little")[:count].tobytes()
 
 

@@ -17,18 +17,18 @@ ALIAS, DONOR = "tf.aliasing_output", "jax.buffer_donor"
 
 def _read_alias(reading: Reading, attribute: Attribute, slot: Slot) -> None:
     if not isinstance(attribute, builtin.IntegerAttr):
-        _refuse(reading, slot, f"{ALIAS} is the number of a result, not {attribute}")
+        _refuse(reading, slot, f"{ALIAS} must be the number of a result, got {attribute}")
     elif slot.index in reading.module.donations:
-        _refuse(reading, slot, f"an argument has {ALIAS} or {DONOR}, not both")
+        _refuse(reading, slot, f"{ALIAS} and {DONOR} exclude each other")
     else:
         reading.module.donations[slot.index] = attribute.value.data
 
 
 def _read_donor(reading: Reading, attribute: Attribute, slot: Slot) -> None:
     if not isinstance(attribute, builtin.IntegerAttr | builtin.UnitAttr):
-        _refuse(reading, slot, f"{DONOR} is true or false, not {attribute}")
+        _refuse(reading, slot, f"{DONOR} must be true or false, got {attribute}")
     elif slot.index in reading.module.donations:
-        _refuse(reading, slot, f"an argument has {ALIAS} or {DONOR}, not both")
+        _refuse(reading, slot, f"{ALIAS} and {DONOR} exclude each other")
     elif isinstance(attribute, builtin.UnitAttr) or attribute.value.data:
         reading.module.donations[slot.index] = None
 
@@ -43,12 +43,12 @@ def _only_on_arguments(name: str, read: registries.SlotReader) -> registries.Slo
         if slot.side == "in":
             read(reading, attribute, slot)
         else:
-            _refuse(reading, slot, f"{name} is about an argument")
+            _refuse(reading, slot, f"{name} applies to arguments only")
 
     return checked
 
 
-def _write(module: Module, slots: Sequence[Slot]) -> list[Mapping[str, Attribute]]:
+def _write_donations(module: Module, slots: Sequence[Slot]) -> list[Mapping[str, Attribute]]:
     return [_donation(module, slot) for slot in slots]
 
 
@@ -63,4 +63,4 @@ def _donation(module: Module, slot: Slot) -> Mapping[str, Attribute]:
 
 registries.ARG_ATTRS[ALIAS] = _only_on_arguments(ALIAS, _read_alias)
 registries.ARG_ATTRS[DONOR] = _only_on_arguments(DONOR, _read_donor)
-registries.ARG_ATTR_WRITERS.append(_write)
+registries.ARG_ATTR_WRITERS.append(_write_donations)

@@ -1,4 +1,4 @@
-"""Which function of a module is the program: the one that the user names, @main, or the only public one."""
+"""The entry function of a module: the one that the user names, @main, or the only public one."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KERNEL = "meshgen.kernel"  # on a private function: the body of a kernel
 def entry_of(functions: Sequence[func.FuncOp], reading: Reading, name: str) -> func.FuncOp:
     """The function to compile: the one of this name, else public `main`, or the only public one that no other function calls."""
     if name:
-        return _named(functions, name.removeprefix("@"))
+        return _function_named(functions, name.removeprefix("@"))
     public = [f for f in functions if f.sym_visibility is None or f.sym_visibility.data == "public"]
     public = [function for function in public if KERNEL not in function.attributes]
     if not public:
@@ -42,15 +42,13 @@ def entry_of(functions: Sequence[func.FuncOp], reading: Reading, name: str) -> f
     return (mains or public)[0]
 
 
-def _named(functions: Sequence[func.FuncOp], name: str) -> func.FuncOp:
-    """The function that the user has chosen. Raises UsageError MG0001 where there is none with a body."""
+def _function_named(functions: Sequence[func.FuncOp], name: str) -> func.FuncOp:
+    """The function that the user has chosen. Raises UsageError MG0001 for an unknown one, or one without a body."""
     whole = [each for each in functions if each.body.blocks and KERNEL not in each.attributes]
     found = next((each for each in whole if each.sym_name.data == name), None)
     if found is None:
         known = listed([f"@{each.sym_name.data}" for each in whole]) or "none"
-        raise UsageError(
-            Diagnostic("MG0001", f"the program has no function @{name}", hint=f"its functions are {known}")
-        )
+        raise UsageError(Diagnostic("MG0001", f"unknown function '@{name}'", hint=f"known functions are {known}"))
     return found
 
 

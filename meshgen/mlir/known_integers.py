@@ -65,7 +65,7 @@ def constant(value: SSAValue) -> int | None:
 
 
 def _mapped(op: Operation) -> int | None:
-    """What an affine map gives, where all of its operands are known."""
+    """The result of an affine map, if all of its operands are known."""
     map, known = op.properties["map"], [constant(operand) for operand in op.operands]
     numbers = [number for number in known if number is not None]
     if len(numbers) < len(known) or not isinstance(map, AffineMapAttr):

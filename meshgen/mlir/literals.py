@@ -10,7 +10,7 @@ def parse_text(parser: AttrParser) -> str:
     text = parser.parse_optional_str_literal()
     if text is not None:
         return text
-    content = parser.expect(parser.parse_optional_bytes_literal, "string literal expected")
+    content = parser.expect(parser.parse_optional_bytes_literal, "expected a string literal")
     try:
         return content.decode()
     except UnicodeDecodeError:

@@ -1,12 +1,12 @@
 """Whole modules between xDSL and graphs: mesh, functions, signature, stage.
 
-Besides functions and calls this file owns what printed modules say of themselves:
+Besides functions and calls this file defines the attributes of printed modules:
 
     meshgen.stage       the stage, on the module
     meshgen.arguments   "global" where the program takes global arrays
     meshgen.attrs       `Module.attrs` as JSON, where they are plain
     meshgen.kernel      on a private function: the body of a kernel; calls of it launch the kernel
-    meshgen.view        on a reshape that moves nothing, a slice that is read where it lies, or a concatenation that is made in parts
+    meshgen.view        on a reshape, slice or concatenation that shares memory with its operands
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def import_module(
 ) -> Module:
     """The module of an xDSL module: of the function `entry`, if it is named, into which calls are inlined. `given` have sizes that meshes leave open.
 
-    `is_part` says that it is the program of one mesh among several.
+    `is_part`: it is the program of one mesh among several.
 
     Raises ProgramError with all faults: first those of operations that are not supported, then malformed
     ones, then those found in the conversion.
@@ -80,7 +80,7 @@ def import_module(
 
 
 def _prefer_named_mesh(top: builtin.ModuleOp, reading: Reading) -> None:
-    """Of several meshes that a user's program declares, the only one that operations name is that of what names none."""
+    """If operations name only one of several declared meshes, it is the default mesh."""
     is_asked = reading.is_on_several and reading.module.stage == "import"
     grids = [op.properties.get("grid") for op in top.walk()] if is_asked else []
     named = {grid.string_value(): None for grid in grids if isinstance(grid, builtin.SymbolRefAttr)}
@@ -95,7 +95,10 @@ def import_parts(top: builtin.ModuleOp, parts: Sequence[builtin.ModuleOp], sourc
     others = [operation for operation in top.ops if operation not in parts]
     for operation in others:
         reading.fault(
-            "MG0104", f"{operation.name} stands beside modules of several meshes", operation, "put it into one"
+            "MG0104",
+            f"{operation.name} is not allowed beside modules of several meshes",
+            operation,
+            "move it into one of them",
         )
     if top.sym_name is not None:
         reading.module.name = top.sym_name.data
@@ -141,8 +144,8 @@ def _body(function: func.FuncOp, reading: Reading, graph: Graph) -> None:
     if len(function.body.blocks) != 1:
         name = function.sym_name.data
         reading.fault(
-            "MG0103", f"@{name} has {len(function.body.blocks)} blocks; a function has one", function,
-            "control flow is written with stablehlo.while, case or if",
+            "MG0103", f"@{name} has {len(function.body.blocks)} blocks; a function must have one", function,
+            "write control flow with stablehlo.while, case or if",
         )  # fmt: skip
         return
     cluster = function.attributes.get("mesh_cluster")
@@ -225,8 +228,8 @@ def _read_view(importer: Importer, node: Node, attribute: Attribute) -> None:
 def _read_stage(reading: Reading, attribute: Attribute) -> None:
     stage = attribute.data if isinstance(attribute, builtin.StringAttr) else str(attribute)
     if stage not in STAGES:
-        hint = f"stages are {', '.join(STAGES)}"
-        reading.faults.append(Diagnostic("MG0104", f"'{stage}' is no stage", hint=hint))
+        hint = f"the stages are {', '.join(STAGES)}"
+        reading.faults.append(Diagnostic("MG0104", f"unknown stage '{stage}'", hint=hint))
         return
     reading.module.stage = stage
 

@@ -29,7 +29,7 @@ def base_name(name: str) -> str:
 
 
 def name_at(name: str, text: str, position: int) -> str:
-    """The name of an operation whose operands stand at `position`: the RFC's `mesh` and the old `shard` share some names."""
+    """The name of an operation whose operands are at `position`: the RFC's `mesh` and the old `shard` share some names."""
     if name in _IN_BOTH and _ON_GRID.match(text, position):
         name = name.replace("mesh", "shard", 1)
     return base_name(name)

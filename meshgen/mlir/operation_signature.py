@@ -1,4 +1,4 @@
-"""What an operation is made of, in one line: its operands, results, regions and properties.
+"""The signature of an operation in one line: its operands, results, regions and properties.
 
     2 -> 1                                     two operands, one result
     1 float -> 1 integer                       the elements of all operands are floats, those of all results integers
@@ -130,7 +130,7 @@ class Count:
 
 @dataclass(frozen=True)
 class Body:
-    """A region of one block that takes and gives so many values; `repeat` is "", "?", "*", "+" or a letter."""
+    """A region of one block with its counts of arguments and yields; `repeat` is "", "?", "*", "+" or a letter."""
 
     takes: Count
     gives: Count | None
@@ -143,16 +143,16 @@ class Body:
 
     def faults(self, region: Region, number: int, letters: Letters) -> list[str]:
         if len(region.blocks) != 1:
-            return [] if self.repeat == "?" and not region.blocks else [f"region {number} has no single block"]
+            return [] if self.repeat == "?" and not region.blocks else [f"region {number} must have a single block"]
         arguments, last = len(region.block.args), region.block.last_op
         if not self.takes.accepts(arguments, letters):
-            return [f"region {number} takes {arguments} arguments instead of {self.takes.wanted(letters)}"]
+            return [f"region {number} has {arguments} arguments instead of {self.takes.wanted(letters)}"]
         if self.gives is None:
             return []
         if last is None or not last.has_trait(IsTerminator):
-            return [f"region {number} does not end with a terminator"]
+            return [f"region {number} must end with a terminator"]
         if not self.gives.accepts(count := len(last.operands), letters):
-            return [f"region {number} gives {count} values instead of {self.gives.wanted(letters)}"]
+            return [f"region {number} yields {count} values instead of {self.gives.wanted(letters)}"]
         return []
 
 
@@ -170,7 +170,7 @@ class Property:
             return [] if self.is_optional else [f"needs the property {self.name}"]
         if not any(is_kind(attribute, kind) for kind in self.kinds):
             wanted = " or ".join(KINDS[kind][0] if kind in KINDS else kind for kind in self.kinds)
-            return [f"{self.name} is {attribute}, not {wanted}"]
+            return [f"{self.name} must be {wanted}, got {attribute}"]
         if self.length is None:
             return []
         what, count = ("open entries", _open(attribute)) if "open" in self.kinds else ("entries", _length(attribute))
@@ -198,12 +198,12 @@ class Values:
             if not count.accepts(size, letters)
         ]
         wrong = next((value.type for value in values if not _ELEMENTS[self.element](_element(value.type))), None)
-        return found + ([f"{self.what} of {wrong}, not of {self.element}s"] if wrong is not None else [])
+        return found + ([f"{self.what} must be {self.element}s, got {wrong}"] if wrong is not None else [])
 
 
 @dataclass(frozen=True)
 class Signature:
-    """What an operation is made of."""
+    """The signature of an operation."""
 
     operands: Values
     results: Values
@@ -232,7 +232,7 @@ class Signature:
         )
 
     def faults(self, operation: Operation) -> list[str]:
-        """In what an operation differs; regions are looked at where the counts are right."""
+        """The faults of an operation; regions are checked if the counts are right."""
         letters: Letters = {}
         segments = integers(operation.properties.get("operandSegmentSizes"))
         found = self.results.faults(operation.results, (), letters)

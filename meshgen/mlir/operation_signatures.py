@@ -1,14 +1,16 @@
-"""What operations are made of, by dialect, where their definitions in xDSL leave it open; `operation_signature.py` has the notation.
+"""Signatures of operations, by dialect, where their definitions in xDSL leave them open; `operation_signature.py` has the notation.
 
-`operation.verify` checks what a definition says; `verifying.py` checks these lines behind it, before anything is converted.
-So importers may take operands, results, regions and properties as they stand here. Behind a signature are the operations that have it.
+`operation.verify` checks a definition; `verifying.py` then checks these lines, before anything is converted.
+So importers may rely on operands, results, regions and properties. Each signature is followed by its operations.
 """
 
 from __future__ import annotations
 
 from meshgen.mlir.operation_signature import Signature
 
-_FLAGS = "fastmath?: any, overflowFlags?: any, roundingmode?: string|integer"  # fast math and overflow say nothing that is used
+_FLAGS = (
+    "fastmath?: any, overflowFlags?: any, roundingmode?: string|integer"  # fast-math and overflow flags are ignored
+)
 _GROUPS = "replica_groups: any, channel_handle?: stablehlo.channel_handle"
 _ON_DEVICES = f"{_GROUPS}, use_global_device_ids?: unit"
 _CROSSING = "channel_handle: stablehlo.channel_handle, source_target_pairs?: any, is_host_transfer?: any"

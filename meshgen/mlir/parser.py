@@ -89,19 +89,19 @@ class TextParser(Parser):
         return Location(self._file, line, position - self._line_starts[line - 1] + 1)
 
     def locate(self, item: Operation | SSAValue) -> Location | None:
-        """Where an operation or argument stands: in the program its `loc` names, otherwise in this text."""
+        """The location of an operation or argument: that of its `loc`, otherwise in this text."""
         if (found := self.named_location(item)) is not None:
             return found
         position = self._positions.get(item)
         return None if position is None else self.location_at(position)
 
     def named_location(self, item: Operation | SSAValue) -> Location | None:
-        """Where the `loc` of an operation or argument says that it stands."""
+        """The location in the `loc` of an operation or argument."""
         location = item.location if isinstance(item, Operation | BlockArgument) else None
         return self._resolve(location.desc.data) if isinstance(location, NameLoc) else None
 
     def location_name(self, argument: BlockArgument) -> str:
-        """What the `loc` of an argument calls it, as `loc("x")`; empty where it says anything else."""
+        """The name in the `loc` of an argument, as `loc("x")`; empty for other locations."""
         text = argument.location.desc.data if isinstance(argument.location, NameLoc) else ""
         match = _LOCATION_NAME.fullmatch(self._location_aliases.get(text, text))
         return match[1].replace('\\"', '"') if match else ""
@@ -126,7 +126,7 @@ class TextParser(Parser):
         uses = (self._first_uses[name] for name in self.forward_ssa_references if name in self._first_uses)
         return min(uses, default=None)
 
-    # What follows replaces methods of xDSL's parser.
+    # Replacements of methods of xDSL's parser.
 
     def parse_operation(self) -> Operation:
         start = self._current_token.span.start
@@ -144,22 +144,22 @@ class TextParser(Parser):
 
     def _parse_block(self) -> Block:
         if self._current_token.kind is not MLIRTokenKind.CARET_IDENT:
-            self.fail("an operation, or '}' at the end of the region, is expected")
+            self.fail("expected an operation, or '}' at the end of the region")
         return super()._parse_block()
 
     def _parse_op_result_list(self) -> list[tuple[Span, int]]:
-        """One name may stand for all results of an operation whose documents write it so."""
+        """One name may denote all results of operations that are documented so."""
         found = super()._parse_op_result_list()
         if len(found) == 1 and found[0][1] == 1:
             return [(found[0][0], _PACKS.get(base_name(self._current_token.text), 1))]
         return found
 
     def parse_optional_location(self) -> LocationAttr | None:
-        """Keeps the text of `loc(...)`, which is resolved where it is asked for."""
+        """Keeps the text of `loc(...)`, which is resolved lazily."""
         token = self._current_token
         if token.kind is not MLIRTokenKind.BARE_IDENT or token.text != "loc":
             return None
-        self._parse_token(MLIRTokenKind.BARE_IDENT, "loc expected")
+        self._parse_token(MLIRTokenKind.BARE_IDENT, "expected loc")
         return NameLoc(StringAttr(self.parse_bracketed("(")), NoneAttr())
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
@@ -215,43 +215,43 @@ class TextParser(Parser):
 
     def parse_dense_int_or_fp_elements_attr(self, type: Any) -> Any:
         start = self._current_token.span.start
-        match = self.scan(_DENSE, "dense literal expected")
+        match = self.scan(_DENSE, "expected a dense literal")
         if type is None:
             self.parse_punctuation(":")
             type = self.parse_type()
         if isinstance(type, builtin.VectorType):  # lists of numbers in attributes: `strides = dense<2> : vector<2xi64>`
             type = builtin.TensorType(type.element_type, type.get_shape())
         if not isinstance(type, builtin.TensorType) or any(size < 0 for size in type.get_shape()):
-            self.raise_error("a dense literal has a tensor type of known shape", start)
+            self.raise_error("a dense literal needs a tensor type of static shape", start)
         try:
             return read_dense(match[1], type)
         except (ValueError, KeyError, OverflowError) as error:
             self.raise_error(str(error), start)
 
     def _parse_builtin_dense_resource_attr(self) -> Any:
-        """A constant whose bytes stand in the metadata at the end of the text, behind four that say their alignment."""
+        """A constant whose bytes are in the metadata at the end of the text, after four bytes of alignment."""
         start = self._current_token.span.start
-        name = self.scan(_RESOURCE_NAME, "name of a resource expected")[1]
+        name = self.scan(_RESOURCE_NAME, "expected the name of a resource")[1]
         self.parse_punctuation(":")
         type = self.parse_type()
         blob = next((m[2] for m in _RESOURCE.finditer(self.lexer.input.content) if m[1].strip('"') == name), None)
         if blob is None:
-            self.raise_error(f"the text has no resource '{name}'", start)
+            self.raise_error(f"unknown resource '{name}'", start)
         if not isinstance(type, builtin.TensorType) or any(size < 0 for size in type.get_shape()):
-            self.raise_error("a constant has a tensor type of known shape", start)
+            self.raise_error("a constant needs a tensor type of static shape", start)
         try:
             return read_dense(f'"0x{blob[8:]}"', type)
         except (ValueError, KeyError) as error:
             self.raise_error(str(error), start)
 
-    # What the dialects use beyond xDSL's parser.
+    # Extensions of xDSL's parser for the dialects.
 
     def at(self, pattern: re.Pattern[str]) -> bool:
         """Whether raw text matches at the current token."""
         return pattern.match(self.lexer.input.content, self._current_token.span.start) is not None
 
     def scan(self, pattern: re.Pattern[str], message: str) -> re.Match[str]:
-        """Match raw text at the current token and go on behind it."""
+        """Match raw text at the current token and skip it."""
         match = pattern.match(self.lexer.input.content, self._current_token.span.start)
         if match is None:
             self.raise_error(message)
@@ -259,7 +259,7 @@ class TextParser(Parser):
         return match
 
     def parse_bracketed(self, opening: str = "<") -> str:
-        """The text between the bracket at the current token and the one that closes it; goes on behind that."""
+        """The text between the bracket at the current token and the closing one, which is skipped."""
         if self._current_token.text != opening:
             self.fail(f"'{opening}' expected")
         start, open_brackets = self._current_token.span.end, [opening]
@@ -276,7 +276,7 @@ class TextParser(Parser):
 
     def parse_integers(self) -> tuple[int, ...]:
         """`[1, 2]`"""
-        body = self.scan(_INTEGERS, "list of integers expected")[1].strip()
+        body = self.scan(_INTEGERS, "expected a list of integers")[1].strip()
         return tuple(int(word) for word in body.split(",")) if body else ()
 
     def parse_clause(self, keyword: str) -> None:

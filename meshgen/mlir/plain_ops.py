@@ -1,4 +1,4 @@
-"""Operations of upstream MLIR by the form of their text; what each means stands with its importer.
+"""Operations of upstream MLIR by the form of their text; their semantics are in the importers.
 
 xDSL's own definitions lack many of these operations or reject tensors. They are read, never printed.
 """
@@ -32,7 +32,7 @@ ROUNDING = ("to_nearest_even", "downward", "upward", "toward_zero", "to_nearest_
 
 
 class Plain(IRDLOperation):
-    """Any operands and results; in text operands, attributes and, behind a colon, one type that all have."""
+    """Any operands and results; in text operands, attributes and, after a colon, one type that all have."""
 
     arguments = var_operand_def(AnyAttr())
     outputs = var_result_def(AnyAttr())
@@ -50,7 +50,7 @@ class Plain(IRDLOperation):
 
     @classmethod
     def _head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], dict[str, Attribute]]:
-        """Operands, and properties that stand among them."""
+        """Operands, and properties between them."""
         return parser.parse_values(), {}
 
     @classmethod
@@ -61,12 +61,12 @@ class Plain(IRDLOperation):
             if word in ROUNDING:
                 rounding["roundingmode"] = StringAttr(word)
             elif parser.at_angle():
-                parser.scan(_FLAGS, "flags in angle brackets expected")
+                parser.scan(_FLAGS, "expected flags in angle brackets")
         return rounding | parser.parse_optional_attr_dict()
 
     @classmethod
     def _types(cls, parser: TextParser, count: int) -> tuple[list[Attribute], list[Attribute]]:
-        """Types of operands and results, from what stands behind the colon."""
+        """Types of operands and results, from the text after the colon."""
         kind = parser.parse_type()
         return [kind] * count, [kind]
 
@@ -158,7 +158,7 @@ def define(base: type[IRDLOperation], dialect: str, names: str) -> list[type[Ope
 
 
 def entries(parser: TextParser, value: Callable[[str], Attribute | None]) -> dict[str, Attribute]:
-    """The dictionary that may stand here, as `{axis = 1 : i32, nan_mode = PROPAGATE, flag}`.
+    """An optional dictionary, as `{axis = 1 : i32, nan_mode = PROPAGATE, flag}`.
 
     `value` reads what stands for an attribute of that name where it is written otherwise than attributes are.
     """

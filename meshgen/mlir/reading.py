@@ -1,4 +1,4 @@
-"""The state of reading one module from xDSL: its meshes, its types, what is annotated, and all faults found."""
+"""The state of reading one module from xDSL: its meshes, types, annotations, and all faults found."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ NO_MESH = Mesh(())
 _TYPE_HINTS = {
     "tuple": "a tuple is read where stablehlo.get_tuple_element takes apart what stablehlo.tuple has made in the same region: "
     "give its elements one by one",
-    "stablehlo.future": "what is started is waited for, with stablehlo.async_done, in the same region",
+    "stablehlo.future": "stablehlo.async_start needs its stablehlo.async_done in the same region",
 }
 
 
@@ -78,8 +78,8 @@ class Reading:
     guests: frozenset[str] = frozenset()  # meshes over the devices of another one, under other axes
     refused: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])  # meshes that nothing may be on
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
-    replicas: int = 1  # how often the program says that it runs on as many partitions, each time on other devices
-    given: Sequence[Mesh] = ()  # what the user said of the meshes
+    replicas: int = 1  # the number of replicas of the program, each on its own partitions
+    given: Sequence[Mesh] = ()  # the user's meshes
     is_part: bool = False  # whether it is the program of one mesh among several
     _unreadable: set[Attribute] = field(default_factory=set[Attribute])
     _types: dict[Attribute, tuple[TensorType, Attribute | None]] = field(
@@ -142,7 +142,7 @@ class Reading:
         for host in dict.fromkeys(hosts.values()):
             parts = [ref for symbol, refs in wholes if hosts.get(symbol) == host for ref in self.axes(symbol, refs)]
             if any(split_ref(ref)[2] is not None for ref in parts):
-                self._cut(host, parts)
+                self._replace_by_parts(host, parts)
         if (mesh := self.whole(self.module.mesh.name)) is not None:
             self.module.mesh = mesh
 
@@ -159,9 +159,9 @@ class Reading:
             if self.module.mesh is self.meshes[whole]:
                 self.module.mesh = self.meshes[parts[0]]
 
-    def _cut(self, host: str, parts: Sequence[str]) -> None:
+    def _replace_by_parts(self, host: str, parts: Sequence[str]) -> None:
         """Put a mesh whose axes are these parts in the place of the one of which they are."""
-        symbol = f"{host}_cut"
+        symbol = f"{host}_replace_by_parts"
         while symbol in self.meshes:
             symbol += "_"
         if (mesh := refined(self.meshes[host], symbol, parts)) is None:
@@ -237,7 +237,7 @@ class Reading:
         return self._decoded(attribute, source)[0]
 
     def is_readable(self, attribute: Attribute) -> bool:
-        """Whether an xDSL type is that of a value here; what else is refused where it is defined."""
+        """Whether an xDSL type is supported for values; others are refused at their definition."""
         return attribute not in self._unreadable
 
     def sharding(self, attribute: Attribute, source: Operation | SSAValue | None = None) -> Sharding | None:

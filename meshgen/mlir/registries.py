@@ -1,6 +1,6 @@
-"""What dialect modules register when they are imported: how operations become nodes, and nodes operations.
+"""Registries that dialect modules fill on import: conversions of operations to nodes, and of nodes to operations.
 
-Further registries hold what stands beside the operations: declarations and attributes of the module, attributes of arguments,
+Further registries: declarations and attributes of the module, attributes of arguments,
 results and operations, encodings of tensor types.
 """
 
@@ -24,26 +24,26 @@ if TYPE_CHECKING:
     from meshgen.mlir.reading import Reading, Slot
 
 DIALECTS: list[Dialect] = []
-"""What the text may hold beside builtin and func; `families.py` imports the modules that add to it."""
+"""The dialects besides builtin and func; `families.py` imports the modules that add to it."""
 IMPORTERS: dict[str, Callable[[Importer, Operation], None]] = {}
 """By MLIR operation name: adds the nodes of an operation and binds its results."""
 VERIFIERS: dict[str, Callable[[Reading, Operation], None]] = {}
-"""By MLIR operation name: faults of an operation that its definition in xDSL and the types of its nodes do not tell."""
+"""By MLIR operation name: faults of an operation beyond its definition in xDSL and the types of its nodes."""
 EXPORTERS: dict[str, Callable[[Exporter, Node], Operation]] = {}
 """By `Node.op`: the operation of a node; its results are bound, named and decorated by the caller."""
 
 CALL_FAULTS: list[Callable[[str], tuple[str, str] | None]] = []
-"""Asked about the target of a custom call: what is wrong with it and the way out, or None."""
+"""Called with the target of a custom call: its fault and a hint, or None."""
 MODULE_OPS: dict[str, Callable[[Reading, Operation], None]] = {}
 """By MLIR operation name: reads a declaration at module level, for example of a mesh (`Reading.declare_mesh`)."""
 MESH_FINDERS: list[Callable[[Reading, Operation], None]] = []
-"""Called for a module that declares no mesh: declares the one that its shardings say."""
+"""Called for a module that declares no mesh: declares the one that its shardings imply."""
 DEVICE_FINDERS: list[Callable[[Reading, Operation], None]] = []
-"""Called for a module whose shardings say no mesh either: declares the devices that its operations speak of."""
+"""Called for a module whose shardings imply no mesh either: declares the devices that its operations refer to."""
 MESH_SETTLERS: list[Callable[[Reading, Operation], None]] = []
-"""Called when all meshes are declared: decides which of them are meshes of their own by what the program names."""
+"""Called when all meshes are declared: decides by the program's uses which of them have devices of their own."""
 WHOLE_AXES: dict[str, Callable[[Operation], tuple[str, Sequence[str]]]] = {}
-"""By MLIR operation name: the mesh that an operation names, and axes of it which are no mere parts of axes of the program's mesh."""
+"""By MLIR operation name: the mesh that an operation names, and those of its axes that are not sub-axes of the program's mesh."""
 MODULE_HEAD: list[Callable[[Module], Sequence[Operation]]] = []
 """The declarations to print before the function."""
 MODULE_ATTRS: dict[str, Callable[[Reading, Attribute], None]] = {}

@@ -40,7 +40,7 @@ _OPERATION_HINT = (
     "@mg.op_rule defines"
 )
 
-_HINTS = {"cf": "write scf.if, scf.for or scf.while: mlir-opt --lift-cf-to-scf makes these of branches between blocks"}
+_HINTS = {"cf": "use scf.if, scf.for or scf.while: mlir-opt --lift-cf-to-scf converts branches between blocks to them"}
 
 
 @rarely_collecting()
@@ -53,7 +53,7 @@ def parse_text(
     `called` makes the name of an input of what the `loc` of an argument `%arg0` calls it; without it that says nothing.
     Of a text that is not written by a user (`is_written`) only what has a `loc` has a place.
     `entry` names the function to take, if not @main or the only public one; what it calls is inlined. Raises UsageError
-    (MG0001) where there is no such function, ProgramError: MG0102 for an empty text,
+    (MG0001) for an unknown function, ProgramError: MG0102 for an empty text,
     MG0103 for operations that are not supported (all of them), MG0101 with line and caret where the text does
     not parse, MG0104 and MG02xx for what is malformed (all that was found).
     """
@@ -67,7 +67,7 @@ def parse_text(
     except ParseError as error:
         raise _located(error.msg, parser, parser.undefined_at() or error.span.start) from error
     except (VerifyException, ValueError, OverflowError, RuntimeError, struct.error) as error:
-        message = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+        message = "the program is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise _located(message, parser, parser.pos) from error
     source = Source(parser.locate if is_written else parser.named_location, parser.name_of, parser.lines.like.get)
     inner = [operation for operation in top.ops if isinstance(operation, builtin.ModuleOp)]
@@ -135,7 +135,7 @@ def _parser(context: Context, text: str, file: str) -> TextParser:
 
 
 def _refuse_unsupported(text: str, context: Context, parser: TextParser) -> None:
-    """A fault for each kind of operation that no dialect knows or nothing converts, where it first stands.
+    """A fault for each kind of unknown or unsupported operation, at its first location.
 
     Where there is one, calls without a known meaning are listed too: who mends a program needs the whole list.
     """
@@ -158,7 +158,7 @@ def _refuse_unsupported(text: str, context: Context, parser: TextParser) -> None
 
 
 def _call_faults(text: str) -> dict[int, tuple[str, str]]:
-    """What is wrong with the targets of custom calls, by where each first stands."""
+    """The faults of the targets of custom calls, by first location."""
     first: dict[str, int] = {}
     for match in _CALL.finditer(text):
         group = 1 if match[1] else 2
@@ -174,12 +174,14 @@ def _is_supported(name: str, context: Context) -> bool:
 
 def _located(message: str, parser: TextParser, position: int) -> ProgramError:
     content = parser.lexer.input.content
-    loc = parser.location_at(min(position, len(content.rstrip())))  # what is missing at the end belongs behind the text
+    loc = parser.location_at(
+        min(position, len(content.rstrip()))
+    )  # an error at the end is located after the last character
     return ProgramError(_diagnostic(message, content, loc))
 
 
 def _diagnostic(message: str, text: str, loc: Location) -> Diagnostic:
-    """A fault of the text. Where the file cannot be read again (stdin), the line stands in a note."""
+    """A fault of the text. If the file cannot be read again (stdin), the line is in a note."""
     message = " ".join(message.split())
     if Path(loc.file).is_file():
         return Diagnostic("MG0101", message, loc)

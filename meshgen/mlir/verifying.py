@@ -21,23 +21,23 @@ def raise_faults(reading: Reading) -> None:
 
 
 def refuse_unknown(top: Operation, reading: Reading) -> None:
-    """A fault for each kind of operation that nothing converts, where it first stands, and for undefined operands."""
+    """A fault for each kind of unsupported operation, at its first location, and for undefined operands."""
     first: dict[str, Operation] = {}
     for operation in top.walk():
         known = operation.name in IMPORTERS or operation.name in MODULE_OPS or operation.name in _STRUCTURE
         if not known and operation.name not in first:
             first[operation.name] = operation
         if any(isinstance(operand, ForwardDeclaredValue) for operand in operation.operands):
-            reading.fault("MG0104", f"{operation.name}: an operand is not defined where it is used", operation)
+            reading.fault("MG0104", f"{operation.name}: an operand is used where it is not defined", operation)
     for name, operation in first.items():
         reading.fault("MG0103", f"operation {name} is not supported", operation)
     raise_faults(reading)
 
 
 def verify_operations(top: Operation, reading: Reading) -> None:
-    """What the definitions of the operations say: counts of operands and results, properties, regions."""
+    """Verify the definitions of the operations: counts of operands and results, properties, regions."""
     if any(block.args for region in top.regions for block in region.blocks):
-        reading.fault("MG0104", "builtin.module: its region takes no arguments", top)
+        reading.fault("MG0104", "builtin.module: its region must have no arguments", top)
     _verify_inside(top, reading, set())
     raise_faults(reading)
 
@@ -68,17 +68,17 @@ def _verify_with_regions(parent: Operation, operation: Operation, reading: Readi
 
 
 def _verify_place(parent: Operation, operation: Operation, reading: Reading) -> None:
-    """A module holds functions and declarations, a function operations; some stand in both."""
+    """A module holds functions and declarations, a function operations; some operations are allowed in both."""
     if operation.name in MODULE_OPS and operation.name in IMPORTERS:
         return
     is_declaration = isinstance(operation, func.FuncOp | builtin.ModuleOp) or operation.name in MODULE_OPS
     if isinstance(parent, builtin.ModuleOp) != is_declaration:
         place = "a module" if isinstance(parent, builtin.ModuleOp) else "a function"
-        reading.fault("MG0104", f"{operation.name} does not stand in {place}", operation)
+        reading.fault("MG0104", f"{operation.name} is not allowed in {place}", operation)
 
 
 def _verify_one(operation: Operation, reading: Reading) -> None:
-    """What its definition says, and its signature where that leaves something open; once of those that are alike."""
+    """Verify the definition of an operation, and its signature; those that are alike once."""
     if (first := reading.source.like(operation)) is not None and first in reading.sound:
         return
     count = len(reading.faults)

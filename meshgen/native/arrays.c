@@ -146,13 +146,13 @@ static mgx_status wrong_size(const mgx_tensor *tensor, size_t nbytes) {
 }
 
 mgx_status mgx_upload(mgx_module *module, int input, const void *data, size_t nbytes) {
-  if (input < 0 || input >= module->input_count) return mgx_fail(MGX_USAGE, "MG0601: there is no input %d", input);
+  if (input < 0 || input >= module->input_count) return mgx_fail(MGX_USAGE, "MG0601: unknown input %d", input);
   const mgx_tensor *tensor = module->table.arguments + module->inputs[input];
   return nbytes == tensor->nbytes ? upload(module, tensor, data) : wrong_size(tensor, nbytes);
 }
 
 mgx_status mgx_download(mgx_module *module, int output, void *data, size_t nbytes) {
-  if (output < 0 || output >= mgx_outputs(module)) return mgx_fail(MGX_USAGE, "MG0601: there is no output %d", output);
+  if (output < 0 || output >= mgx_outputs(module)) return mgx_fail(MGX_USAGE, "MG0601: unknown output %d", output);
   const mgx_tensor *tensor = module->table.results + output;
   return nbytes == tensor->nbytes ? download(module, tensor, data) : wrong_size(tensor, nbytes);
 }

@@ -58,7 +58,7 @@ static mgx_status check_constants(const mgx_container *file, const mgx_table *ta
     if (row.count != CONSTANT_WORDS || at[CONSTANT_PART] >= table->part_count || at[CONSTANT_MEMBER] >= table->member_count ||
         !mgx_inside(at[CONSTANT_PLACE], at[CONSTANT_NBYTES], table->parts[at[CONSTANT_PART]].memory) ||
         !mgx_inside(at[CONSTANT_AT], at[CONSTANT_NBYTES], member_bytes(file, table, at[CONSTANT_MEMBER])))
-      return mgx_damaged(file, "a constant lies outside of its memory or its member");
+      return mgx_damaged(file, "a constant is outside of its memory or its member");
   }
   return MGX_OK;
 }
@@ -94,10 +94,10 @@ static mgx_status check_tensors(const mgx_container *file, const mgx_table *tabl
     if (good && tensor->stored)
       good = tensor->stored <= table->member_count &&
              mgx_inside(tensor->stored_at, tensor->nbytes, member_bytes(file, table, tensor->stored - 1));
-    if (!good) return mgx_damaged(file, "an argument lies outside of its memory or its member");
+    if (!good) return mgx_damaged(file, "an argument is outside of its memory or its member");
   }
   for (size_t i = 0; i < table->result_count; i++)
-    if (!is_tensor(table, table->results + i, RESULT_BOX)) return mgx_damaged(file, "a result lies outside of its memory");
+    if (!is_tensor(table, table->results + i, RESULT_BOX)) return mgx_damaged(file, "a result is outside of its memory");
   return MGX_OK;
 }
 

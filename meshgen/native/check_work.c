@@ -113,7 +113,7 @@ static mgx_status check_segments(const mgx_container *file, const mgx_table *tab
     for (size_t rank = 0; rank < segment.count; rank++) {
       uint64_t number = segment.words[rank];
       if (number >= part->programs.count || !has_sound_calls(table, part, part->first + rank, part->programs.items[number]))
-        return mgx_damaged(file, "a call of NCCL is malformed or lies outside of its memory");
+        return mgx_damaged(file, "a call of NCCL is malformed or is outside of its memory");
     }
   }
   return MGX_OK;
@@ -172,7 +172,7 @@ static mgx_status check_control(const mgx_container *file, const mgx_part *part)
 
 mgx_status mgx_work_check(const mgx_container *file, const mgx_table *table, const mgx_part *part) {
   for (size_t i = 0; i < part->operations.count; i++)
-    if (!is_operation(table, part, part->operations.items[i])) return mgx_damaged(file, "an operation is malformed or lies outside of its memory");
+    if (!is_operation(table, part, part->operations.items[i])) return mgx_damaged(file, "an operation is malformed or is outside of its memory");
   MGX_TRY(check_programs(file, part));
   MGX_TRY(check_segments(file, table, part));
   return check_control(file, part);

@@ -63,7 +63,7 @@ mgx_status mgx_comms_look(mgx_module *module) {
       if (!comm) continue;
       MGX_NCCL(ncclCommGetAsyncError, comm, &state);
       if (state && state != NCCL_IN_PROGRESS)
-        return mgx_fail(MGX_FAILED, "MG0604: NCCL has lost a peer: %s", mgx_gpu.ncclGetErrorString(state));
+        return mgx_fail(MGX_FAILED, "MG0604: NCCL lost a peer: %s", mgx_gpu.ncclGetErrorString(state));
     }
   return MGX_OK;
 }

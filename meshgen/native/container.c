@@ -56,7 +56,7 @@ static mgx_status find_directory(const mgx_container *file, directory *found) {
   if (found->entries == 0xffff || found->place == WIDE || found->nbytes == WIDE) {
     if (file->nbytes < END + LOCATOR + END64) return mgx_damaged(file, "its end is missing");
     const unsigned char *wide = end - LOCATOR - END64;
-    if (number(wide, 4) != END64_MAGIC) return mgx_damaged(file, "its end is damaged");
+    if (number(wide, 4) != END64_MAGIC) return mgx_damaged(file, "its end record is damaged");
     *found = (directory){number(wide + 48, 8), number(wide + 40, 8), number(wide + 32, 8)};
   }
   if (!mgx_inside(found->place, found->nbytes, file->nbytes) || found->entries > found->nbytes / CENTRAL)

@@ -27,7 +27,7 @@ static mgx_status require_driver(void) {
     return mgx_fail(MGX_MISSING, "MG0602: NVIDIA's driver does not work: %s", reason);
   }
   if (version < OLDEST_DRIVER)
-    return mgx_fail(MGX_MISSING, "MG0602: NVIDIA's driver is for CUDA %d.%d: too old", version / 1000, version % 1000 / 10);
+    return mgx_fail(MGX_MISSING, "MG0602: NVIDIA's driver is too old: it supports CUDA %d.%d", version / 1000, version % 1000 / 10);
   return MGX_OK;
 }
 
@@ -62,10 +62,10 @@ mgx_status mgx_cuda_status(CUresult result, const char *name) {
   const char *code = "unknown", *text = "unknown";
   mgx_gpu.cuGetErrorName(result, &code);
   mgx_gpu.cuGetErrorString(result, &text);
-  return mgx_fail(MGX_FAILED, "MG0604: %s fails with %d: %s, %s", name, result, code, text);
+  return mgx_fail(MGX_FAILED, "MG0604: %s failed with %d: %s, %s", name, result, code, text);
 }
 
 mgx_status mgx_nccl_status(int result, const char *name) {
   if (!result) return MGX_OK;
-  return mgx_fail(MGX_FAILED, "MG0604: %s fails with %d: %s", name, result, mgx_gpu.ncclGetErrorString(result));
+  return mgx_fail(MGX_FAILED, "MG0604: %s failed with %d: %s", name, result, mgx_gpu.ncclGetErrorString(result));
 }

@@ -76,7 +76,7 @@ static mgx_status load_kernel(const mgx_module *module, mgx_rank *rank, const mg
   return MGX_OK;
 }
 
-/* A launch passes as many parameters as its kernel takes, of the same sizes: the driver would read whatever lies behind them. */
+/* A launch passes as many parameters as its kernel takes, of the same sizes: the driver would read past them. */
 static mgx_status check_parameters(const mgx_module *module, const mgx_rank *rank, mgx_list op) {
   CUfunction function = rank->kernels[op.words[LAUNCH_FUNCTION]].function;
   size_t offset, nbytes, count = (size_t)op.words[LAUNCH_COUNT];

@@ -39,7 +39,7 @@ static bool take_string(text *in, const unsigned char **start, size_t *count) {
   return true;
 }
 
-/* Any value. Brackets are counted, not matched by kind: what lies between is of no use here. */
+/* Any value. Brackets are counted, not matched by kind: the text between them is skipped. */
 static bool skip_value(text *in) {
   int depth = 0;
   do {

@@ -22,10 +22,10 @@ extern "C" {
 /* What a call comes to: also the exit codes of mgx-run, and of `meshgen`. */
 typedef enum {
   MGX_OK = 0,
-  MGX_REFUSED = 1, /* the file is no module, is damaged, or has no launch table */
+  MGX_REFUSED = 1, /* the file is not a module, is damaged, or has no launch table */
   MGX_USAGE = 2,   /* the call is wrong: the file cannot be read, a number or size does not fit */
   MGX_FAILED = 4,  /* CUDA or NCCL failed, a peer is lost, or the time is up: the module can only be closed */
-  MGX_MISSING = 5  /* there is no driver, no NCCL, no device, or no code for the device */
+  MGX_MISSING = 5  /* the driver, NCCL, a device, or code for the device is missing */
 } mgx_status;
 
 typedef struct mgx_module mgx_module;
@@ -82,7 +82,7 @@ mgx_status mgx_upload(mgx_module *module, int input, const void *data, size_t nb
 /* A whole result to the host. With several processes only the shards of local ranks are written. */
 mgx_status mgx_download(mgx_module *module, int output, void *data, size_t nbytes);
 
-/* Where the shard of a local rank lies on its device, for kernels of the caller: dense, row-major, `nbytes` long.
+/* The shard of a local rank on its device, for kernels of the caller: dense, row-major, `nbytes` long.
    An argument may be written there instead of uploaded, a result read until the next step. Only between steps. */
 mgx_status mgx_input_shard(const mgx_module *module, int input, int rank, uint64_t *address, size_t *nbytes);
 mgx_status mgx_output_shard(const mgx_module *module, int output, int rank, uint64_t *address, size_t *nbytes);

@@ -40,7 +40,7 @@ static mgx_status read_number(const char *option, const char *text, double low, 
   char *end;
   *value = strtod(text, &end);
   if (end == text || *end || !(*value >= low && *value <= high))
-    return mgx_fail(MGX_USAGE, "MG0001: %s: '%s' is no number from %g to %g", option, text, low, high);
+    return mgx_fail(MGX_USAGE, "MG0001: %s: '%s' is not a number from %g to %g", option, text, low, high);
   return MGX_OK;
 }
 
@@ -86,7 +86,7 @@ static mgx_status read_arguments(int count, char **words, arguments *given) {
       given->module = words[i];
     }
   }
-  if (!given->module) return mgx_fail(MGX_USAGE, "MG0001: which module? see mgx-run --help");
+  if (!given->module) return mgx_fail(MGX_USAGE, "MG0001: a module is missing; see mgx-run --help");
   if (given->has_rank && !given->meet) return mgx_fail(MGX_USAGE, "MG0001: --rank needs --meet FILE");
   return MGX_OK;
 }
@@ -153,7 +153,7 @@ static mgx_status require_names(const arguments *given, const mgx_module *module
   for (int i = 0; i < given->count; i++) {
     const binding *each = given->bindings + i;
     if ((each->is_output ? mgx_find_output : mgx_find_input)(module, each->name) < 0)
-      return mgx_fail(MGX_USAGE, "MG0601: there is no %s '%s'; see --list", each->is_output ? "output" : "input", each->name);
+      return mgx_fail(MGX_USAGE, "MG0601: unknown %s '%s'; see --list", each->is_output ? "output" : "input", each->name);
   }
   return MGX_OK;
 }

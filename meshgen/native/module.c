@@ -121,12 +121,12 @@ static mgx_status tell(const mgx_tensor *tensor, mgx_tensor_info *info) {
 }
 
 mgx_status mgx_input(const mgx_module *module, int number, mgx_tensor_info *info) {
-  if (number < 0 || number >= module->input_count) return mgx_fail(MGX_USAGE, "MG0601: there is no input %d", number);
+  if (number < 0 || number >= module->input_count) return mgx_fail(MGX_USAGE, "MG0601: unknown input %d", number);
   return tell(module->table.arguments + module->inputs[number], info);
 }
 
 mgx_status mgx_output(const mgx_module *module, int number, mgx_tensor_info *info) {
-  if (number < 0 || number >= mgx_outputs(module)) return mgx_fail(MGX_USAGE, "MG0601: there is no output %d", number);
+  if (number < 0 || number >= mgx_outputs(module)) return mgx_fail(MGX_USAGE, "MG0601: unknown output %d", number);
   return tell(module->table.results + number, info);
 }
 
@@ -154,11 +154,11 @@ static mgx_status shard(const mgx_module *module, const mgx_tensor *tensor, int 
 }
 
 mgx_status mgx_input_shard(const mgx_module *module, int input, int rank, uint64_t *address, size_t *nbytes) {
-  if (input < 0 || input >= module->input_count) return mgx_fail(MGX_USAGE, "MG0601: there is no input %d", input);
+  if (input < 0 || input >= module->input_count) return mgx_fail(MGX_USAGE, "MG0601: unknown input %d", input);
   return shard(module, module->table.arguments + module->inputs[input], rank, address, nbytes);
 }
 
 mgx_status mgx_output_shard(const mgx_module *module, int output, int rank, uint64_t *address, size_t *nbytes) {
-  if (output < 0 || output >= mgx_outputs(module)) return mgx_fail(MGX_USAGE, "MG0601: there is no output %d", output);
+  if (output < 0 || output >= mgx_outputs(module)) return mgx_fail(MGX_USAGE, "MG0601: unknown output %d", output);
   return shard(module, module->table.results + output, rank, address, nbytes);
 }

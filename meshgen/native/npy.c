@@ -46,7 +46,7 @@ static bool is_shape(const char *at, const mgx_tensor_info *info) {
 
 static mgx_status read_header(FILE *file, const char *path, const mgx_tensor_info *info, char *header) {
   unsigned char start[12];
-  if (fread(start, 1, FIXED, file) != FIXED || memcmp(start, MAGIC, 6)) return bad(path, "it is no .npy file");
+  if (fread(start, 1, FIXED, file) != FIXED || memcmp(start, MAGIC, 6)) return bad(path, "it is not a .npy file");
   size_t count = start[8] | (size_t)start[9] << 8;
   if (start[6] > 1) {
     if (fread(start + FIXED, 1, 2, file) != 2) return bad(path, "it is cut off");

@@ -1,4 +1,4 @@
-"""What callers pass to a module, as arrays by name."""
+"""Arguments of a module's call, as arrays by name."""
 
 from __future__ import annotations
 
@@ -14,17 +14,19 @@ from meshgen.runtime.module_file.manifest import Binding
 
 Array = np.ndarray[Any, Any]
 Arguments: TypeAlias = Sequence[Any] | Mapping[str, Any]  # in the order of the inputs, or by name
-Shapes: TypeAlias = Mapping[str, Sequence[int | None]] | None  # of inputs, by name; None: as the program says
+Shapes: TypeAlias = Mapping[str, Sequence[int | None]] | None  # of inputs, by name; None: the program's
 
 
 def by_name(names: Sequence[str], args: Arguments, keywords: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The values that are given, by name. Raises ArgumentError MG0601 for too many, and for what are no arguments."""
+    """The given values by name. Raises ArgumentError MG0601 for too many, or anything but a list or dict."""
     given: Any = args
     if isinstance(given, Mapping):
         found = {str(name): value for name, value in given.items()}
     elif not isinstance(given, list | tuple):
         hint = f"pass a list in the order of the inputs ({', '.join(names)}), or a dict by their names"
-        raise ArgumentError(Diagnostic("MG0601", f"{type(given).__name__} is no list of arguments", hint=hint))
+        raise ArgumentError(
+            Diagnostic("MG0601", f"arguments must be a list or a dict, got {type(given).__name__}", hint=hint)
+        )
     elif len(given) > len(names):
         raise ArgumentError(
             Diagnostic("MG0601", f"{len(given)} arguments were given, but the program takes {len(names)}")
@@ -37,11 +39,11 @@ def by_name(names: Sequence[str], args: Arguments, keywords: Mapping[str, Any] |
 
 
 def arrays_of(inputs: Sequence[Binding], args: Arguments) -> dict[str, Array]:
-    """An array for each input. Raises ArgumentError MG0601 with all that is missing, unknown or does not fit."""
+    """An array for each input. Raises ArgumentError MG0601 with all missing, unknown and misfitting ones."""
     types = {binding.name: binding.type for binding in inputs}
     given = by_name(list(types), args)
     texts = [f"argument '{name}' is missing" for name in types if name not in given]
-    texts += [f"there is no argument '{name}'" for name in given if name not in types]
+    texts += [f"unknown argument '{name}'" for name in given if name not in types]
     arrays: dict[str, Array] = {}
     for name in types:
         if name in given:
@@ -56,37 +58,41 @@ def arrays_of(inputs: Sequence[Binding], args: Arguments) -> dict[str, Array]:
 
 
 def array_of(name: str, value: Any) -> tuple[Array, str]:
-    """What is given for an argument as an array, and what is wrong with it; empty: nothing."""
+    """The argument as an array, and its fault; empty if there is none."""
     if isinstance(value, np.ma.MaskedArray) and np.ma.is_masked(value):
-        return np.zeros(0), f"argument '{name}' has a mask, which would be lost: fill it first"
+        return np.zeros(0), f"argument '{name}' is a masked array: fill it first"
     try:
         return np.asarray(value), ""
     except (ValueError, TypeError) as error:
-        return np.zeros(0), f"argument '{name}' is no array ({str(error).splitlines()[0][:100]})"
+        return np.zeros(0), f"argument '{name}' cannot be converted to an array ({str(error).splitlines()[0][:100]})"
 
 
 def _misfit(name: str, kind: TensorType, array: Array) -> str:
-    """What is wrong with an argument; empty: nothing."""
+    """The fault of an argument; empty if there is none."""
     try:
         have = TensorType(array.shape, dtype_name(array.dtype))
     except KeyError:
-        return f"argument '{name}' has element type {array.dtype}, which no program takes"
-    return "" if have == kind else f"argument '{name}' is {have}, but the program takes {kind}"
+        return f"argument '{name}' has unsupported element type {array.dtype}"
+    return "" if have == kind else f"argument '{name}' has type {have}, but the program takes {kind}"
 
 
 def shapes_given(shapes: Shapes) -> dict[str, tuple[int | None, ...]]:
-    """Shapes as a caller gives them. Raises ArgumentError MG0601 for what are none."""
+    """A caller's shapes by input. Raises ArgumentError MG0601 for malformed ones."""
     given: Any = shapes or {}
-    hint = 'write for example args={"x": (8, 64)}; None is a size that the program says'
+    hint = 'write for example args={"x": (8, 64)}; None keeps the size of the program'
     if not isinstance(given, Mapping):
-        raise ArgumentError(Diagnostic("MG0601", f"{given!r} are no shapes of inputs by name", hint=hint))
+        raise ArgumentError(Diagnostic("MG0601", f"shapes must be a dict by name of input, got {given!r}", hint=hint))
     found: dict[str, tuple[int | None, ...]] = {}
     faults: list[Diagnostic] = []
     for name, shape in given.items():
         try:
             found[str(name)] = tuple(None if size is None else operator.index(size) for size in shape)
         except TypeError:
-            faults.append(Diagnostic("MG0601", f"the shape of argument '{name}' is {shape!r}", hint=hint))
+            faults.append(
+                Diagnostic(
+                    "MG0601", f"the shape of argument '{name}' must be a sequence of sizes, got {shape!r}", hint=hint
+                )
+            )
     if faults:
         raise ArgumentError(*faults)
     return found

@@ -1,4 +1,4 @@
-"""Control flow of a plan as jumps between work of devices: written here once, followed by every engine and by the C loader.
+"""Control flow of a plan lowered to jumps between device work, shared by all engines and the C loader.
 
     %r = while (%x) condition body      becomes
 
@@ -8,8 +8,8 @@
     3  Issue(items of condition)    8  Jump(2)
     4  Choose(its result: 9, 5)     9
 
-What an engine can issue without the host's decision stands together in one `Issue`. Where nothing is exchanged in control flow
-every rank follows it by itself.
+Items that an engine can issue without the host's decision form one `Issue`. Where control flow does not communicate,
+every rank follows it independently.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from meshgen.errors import Diagnostic, RuntimeFailure, bracketed
 from meshgen.ir.op_names import CONTROL
 from meshgen.runtime.plan import Item, Schedule
 
-Request = TypeVar("Request", covariant=True)  # what an engine waits for before it goes on
+Request = TypeVar("Request", covariant=True)  # the condition that an engine waits for before it goes on
 Own = TypeVar("Own", bound="Frame")
 F = TypeVar("F", bound="Frame")
 Numbers: TypeAlias = tuple[int, ...]  # of items or buffers of a plan
 
 
 class Frame(Protocol):
-    """A step, or one of a region, where its buffers lie on some ranks."""
+    """A step, or one of a region, with its buffers on some ranks."""
 
     @property
     def plan(self) -> Schedule: ...
@@ -45,7 +45,7 @@ class Frame(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class Enter(Generic[F]):
-    """A region begins; nothing is in its arena yet."""
+    """A region begins; its arena is undefined."""
 
     frame: F
 
@@ -60,7 +60,7 @@ class Issue(Generic[F]):
 
 @dataclass(frozen=True, eq=False)
 class Move(Generic[F]):
-    """Buffers of one step become those of another, all at once: what is carried, and what a region gives."""
+    """Parallel copies of buffers of one step to another: carried values, and yields of a region."""
 
     source: F
     sources: Numbers
@@ -85,7 +85,7 @@ class Jump:
 
 @dataclass(eq=False)
 class Only(Generic[F]):
-    """What follows, up to the target, concerns the ranks of a frame only."""
+    """The instructions up to the target are for the ranks of a frame only."""
 
     frame: F
     target: int = 0
@@ -95,7 +95,7 @@ Instruction: TypeAlias = Enter[F] | Issue[F] | Move[F] | Choose[F] | Jump | Only
 
 
 class Engine(Protocol[F, Request]):
-    """What control flow needs of the devices of some ranks. `place`: the number of the instruction."""
+    """The interface of control flow to the devices of some ranks. `place`: the number of the instruction."""
 
     def enter(self, frame: F) -> None: ...
     def issue(self, place: int, step: Issue[F]) -> Iterable[Request]: ...
@@ -106,7 +106,7 @@ class Engine(Protocol[F, Request]):
 
 
 def follow(code: Sequence[Instruction[F]], engine: Engine[F, Request]) -> Iterator[Request]:
-    """From the first instruction behind the last one; yields what the engine waits for."""
+    """Run the instructions from first to last; yields the conditions that the engine waits for."""
     place = 0
     while place < len(code):
         here, place = place, place + 1
@@ -127,9 +127,9 @@ def follow(code: Sequence[Instruction[F]], engine: Engine[F, Request]) -> Iterat
 
 
 def require_one_way(item: Item, choices: Sequence[int | None]) -> None:
-    """Raises RuntimeFailure MG0604 where ranks go different ways through control flow: they would wait for ever.
+    """Raise RuntimeFailure MG0604 where ranks take different branches around collectives: they would deadlock.
 
-    `choices`: of the ranks; None: it is not there.
+    `choices`: of the ranks; None: not on this process.
     """
     if len(set(choices)) > 1:
         text = f"'{item.op}' holds collectives, but the ranks choose differently: {[*choices]}; they would deadlock"
@@ -144,13 +144,13 @@ def code_of(
     Args:
         is_issued: whether an engine issues an item without the host's decision.
     """
-    writer = _Writer[F](is_issued)
+    writer = _InstructionWriter[F](is_issued)
     writer.put_items(frame, range(len(frame.plan.items)) if items is None else items)
     return writer.code
 
 
 def carried(frame: F, item: Item) -> Move[F]:
-    """The results of a loop hold what it carries: before its first trip, its operands."""
+    """The results of a loop hold its carried values: before its first trip, its operands."""
     return Move(frame, item.inputs[: len(item.outputs)], frame, item.outputs)
 
 
@@ -159,7 +159,7 @@ def given_back(frame: F, item: Item, region: F) -> Move[F]:
     return Move(region, region.plan.outputs, frame, item.outputs)
 
 
-class _Writer(Generic[F]):
+class _InstructionWriter(Generic[F]):
     def __init__(self, is_issued: Callable[[Item], bool]) -> None:
         self.code: list[Instruction[F]] = []
         self._is_issued = is_issued

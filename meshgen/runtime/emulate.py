@@ -1,4 +1,4 @@
-"""Run the PTX that ships in a module on the emulated GPU: kernels by themselves, each launch in memory of its own."""
+"""Run the PTX of a module on the emulated GPU: single kernels, each launch in memory of its own."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ WARP = 32
 
 @dataclass(frozen=True)
 class Emulation:
-    """How a module runs on emulated GPUs.
+    """Options of emulated GPUs.
 
     Attributes:
         arch: whose PTX, `sm_90`; empty: the first that the module was compiled for.
-        races: whether accesses are refused that nothing orders: to shared memory without a barrier between them, to global
+        races: whether to refuse unordered accesses: to shared memory without a barrier between them, to global
             memory without a stream, event or graph edge, or by several blocks of a launch; takes about twice the time.
         order: seed of the random order in which work runs that streams and events do not order.
     """
@@ -59,7 +59,7 @@ class EmulatedKernel:
     """One kernel of a module for one architecture."""
 
     def __init__(self, how: Kernel, arch: str, ptx: str, source: str = "") -> None:
-        """`source`: its Triton source, lines of which faults show. Raises DeviceFault MG0608 where the PTX is none."""
+        """`source`: its Triton source, lines of which faults show. Raises DeviceFault MG0608 for malformed PTX."""
         self._how, self._source = how, KernelSource(how, arch, source)
         self._binary: Binary = how.binaries[arch]
         self.arch = arch

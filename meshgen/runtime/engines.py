@@ -1,4 +1,4 @@
-"""What runs a loaded module, by the name that users give: an entry of `ENGINES` each."""
+"""The engines that run a loaded module, by device name in `ENGINES`."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ class LoadedPart(Protocol):
 
 
 class LoadedEntry(Protocol):
-    """What sessions need of a loaded module."""
+    """The interface of a loaded module to sessions."""
 
     @property
     def parts(self) -> Sequence[LoadedPart]: ...
@@ -69,10 +69,10 @@ class Run:
     """One step of a program.
 
     Attributes:
-        owner: what the program belongs to; an engine that keeps devices ready keeps them as long as that.
+        owner: the owner of the program; engines that cache devices keep them for its lifetime.
         parts, args: of each mesh its module, and the arguments of its plan.
-        emulation: how GPUs are emulated.
-        world: the ranks, one of which this process runs; None: it runs all of them.
+        emulation: options of emulated GPUs.
+        world: the ranks, one of which is this process's; None: all are.
     """
 
     owner: object
@@ -98,7 +98,7 @@ def on_host(launch_of: Callable[[Loaded], Launch], run: Run) -> Results:
 
 
 def _one_on_host(launch_of: Callable[[Loaded], Launch], run: Run, world: World) -> Results:
-    """The rank that this process is."""
+    """This process's rank."""
     network = Processes(world, [part.manifest.mesh for part in run.parts])
     number = [part.manifest.mesh.name for part in run.parts].index(network.mesh.name)
     part = run.parts[number]
@@ -114,13 +114,13 @@ def _evaluated(part: Loaded) -> Launch:
 
 
 def _interpreted(part: Loaded) -> Launch:
-    """Only here, where the user asks for it by name, is code of the module executed as Python."""
+    """The only engine that executes code of the module as Python, if the user chooses it by name."""
     kernels = part.manifest.kernels.items()
     return interpreted(part.manifest, {n: part.member(k.source).decode() if k.source else "" for n, k in kernels})
 
 
 def on_emulated_gpus(run: Run) -> Results:
-    """What runs on GPUs, on emulated ones that are new for each step. Raises RuntimeFailure MG0608 for what they refuse."""
+    """The CUDA executor on emulated GPUs, new for each step. Raises RuntimeFailure MG0608 for their faults."""
     how = run.emulation
     arch = how.arch or next(filter(None, (first_arch(part.manifest.kernels) for part in run.parts)), DEFAULT_ARCH)
     gpus = api.emulated(1 if run.world else _ranks(run), arch, seed=how.order, races=how.races, world=run.world)
@@ -134,14 +134,14 @@ _EXECUTORS: weakref.WeakKeyDictionary[object, tuple[Executor, weakref.finalize[.
 
 
 def on_gpus(run: Run) -> Results:
-    """GPUs of this machine, which the first step makes ready; they are given back with the owner."""
+    """GPUs of this machine, prepared by the first step and freed with the owner."""
     if run.owner not in _EXECUTORS:
         executor = _executor(run, api.real_of(run.world) if run.world else api.real(_ranks(run)))
         _EXECUTORS[run.owner] = executor, weakref.finalize(run.owner, executor.close)
     executor, release = _EXECUTORS[run.owner]
     try:
         return executor.run(run.args)
-    except BaseException:  # after a failure or an interrupt a device is of no use: the next step makes it ready again
+    except BaseException:  # after a failure or an interrupt a device is unusable: the next step prepares it again
         release.detach()
         del _EXECUTORS[run.owner]
         executor.abort()

@@ -18,7 +18,7 @@ Digests = Mapping[str, str]  # SHA-256 by name of member
 
 @dataclass(frozen=True)
 class Entries:
-    """What the manifest says: per entry function the members of its module, by digest."""
+    """The manifest's content: per entry function the members of its module, by digest."""
 
     name: str
     held: Mapping[str, Digests]
@@ -31,19 +31,19 @@ def encode_entries(entries: Entries, files: Digests) -> Json:
 
 
 def decode_entries(value: Json) -> Entries:
-    """What `encode_entries` was given. Raises ValueError for anything else."""
+    """The inverse of `encode_entries`. Raises ValueError for malformed values."""
     rows = get(value, "entries", lambda each: each_of(each, _entry))
     files = get(value, "files", lambda table: table_of(table, read_text))
     found = Entries(get(value, "name", read_name), dict(rows))
     if len(found.held) != len(rows) or not rows:
-        raise ValueError("two entry functions have one name, or there is none")
+        raise ValueError("entry functions must have distinct names, and there must be at least one")
     digests = {*files.values()}
     used = {digest for members in found.held.values() for digest in members.values()}
     for name, members in found.held.items():
         if not digests.issuperset(members.values()):
             raise ValueError(f"a member of entry {shown(name)} is not in the file")
     if used != digests or len(digests) != len(files):
-        raise ValueError("its members are not those that its entries have")
+        raise ValueError("its members do not match its entries")
     return found
 
 

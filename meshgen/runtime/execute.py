@@ -1,7 +1,7 @@
 """One rank's part of a step on the host: kernels, lowered collectives and control flow in the rank's arena.
 
-The rank runs until it communicates, and says so to who has the network: all ranks in one process (`reference.py`), or processes. What a
-collective leaves undefined is poison, as is its scratch.
+The rank runs until it communicates, and yields that to the owner of the transport: all ranks in one process (`reference.py`), or processes. Undefined
+results of collectives are poison, as is their scratch.
 """
 
 from __future__ import annotations
@@ -31,18 +31,18 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Choice:
-    """Which way control flow goes that communicates: all ranks must take the same, or wait for each other for ever."""
+    """The branch of control flow that communicates: all ranks must take the same, or they deadlock."""
 
     item: Item
     number: int
 
 
-Request: TypeAlias = Pending | Choice  # what a rank needs others for
+Request: TypeAlias = Pending | Choice  # requests of a rank that involve others
 
 
 @dataclass(frozen=True)
 class Frame:
-    """A step, or one of a region: its arena, and the arrays of what is given to it, by buffer."""
+    """A step, or one of a region: its arena, and the arrays of its given buffers."""
 
     plan: Schedule
     arena: Array
@@ -68,7 +68,7 @@ class Frame:
         return [self.view(number).copy() for number in numbers]
 
     def inside(self, number: int) -> list[Frame]:
-        """The regions of an item: their arena is its scratch, and what is given to them lies where the item has it."""
+        """The frames of an item's regions: their arena is its scratch, and given buffers are the item's."""
         item = self.plan.items[number]
         arena = np.empty(0, np.uint8) if item.scratch is None else self.view(item.scratch)
         given = [self.view(n) for n in item.given]
@@ -91,12 +91,12 @@ def run_alone(rank: Rank, network: Processes) -> None:
 
 
 def _is_issued(item: Item) -> bool:
-    """The host decides about all control flow."""
+    """The host decides all control flow."""
     return item.op not in CONTROL
 
 
 def _operands(frame: Frame, item: Item) -> list[Array]:
-    """What a kernel reads: as it was, where it writes a result over it."""
+    """A kernel's operands; copies of those that it overwrites."""
     plan = frame.plan
     is_overwritten = any(n in plan.replaced for n in item.outputs)
     return frame.copies(item.inputs) if is_overwritten else [frame.view(n) for n in item.inputs]
@@ -106,7 +106,7 @@ class Rank:
     """A device of the mesh.
 
     Attributes:
-        frame: its step; the arena is poison until inputs and constants are put in their places.
+        frame: its step; the arena is poison until inputs and constants are placed.
     """
 
     def __init__(

@@ -1,7 +1,7 @@
 """The memory that the reference device needs for a step, estimated before any of it is taken.
 
-Systems promise memory that they do not have and end whoever uses it, so a step that cannot fit is refused instead. What
-is counted of a kernel are the arrays that NumPy makes: values that are alive, and the working memory of each operation.
+Systems overcommit memory and kill processes that use it, so a step that cannot fit is refused instead. The memory
+of a kernel is that of NumPy's arrays: live values, and the working memory of each operation.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _COMPUTED_BYTES = 4  # at least, of an element: narrow types are computed in f32
 
 
 def require_memory(manifests: Iterable[Manifest], *, alone: bool = False) -> None:
-    """Raises RuntimeFailure MG0604 where a step of these modules, run together, does not fit into the memory that is free.
+    """Raise RuntimeFailure MG0604 if a step of these modules, run together, does not fit into free memory.
 
     `alone`: this process runs one rank only, of any of them.
     """
@@ -48,23 +48,23 @@ def require_memory(manifests: Iterable[Manifest], *, alone: bool = False) -> Non
 
 @contextmanager
 def out_of_memory() -> Generator[None]:
-    """Turns a refusal of the system to give memory into RuntimeFailure MG0604."""
+    """Convert MemoryError to RuntimeFailure MG0604."""
     try:
         yield
     except MemoryError as error:
-        text = f"this machine's memory does not suffice: {error}".rstrip(": ")
+        text = f"not enough memory on this machine: {error}".rstrip(": ")
         raise RuntimeFailure(Diagnostic("MG0604", text)) from error
 
 
 def step_bytes(manifest: Manifest, ranks: int) -> int:
-    """What a step takes: the arenas of so many ranks, global arguments and results, and the kernel that needs most."""
+    """Bytes of a step: the arenas of all ranks, global arguments and results, and the kernel that needs most."""
     ends = sum(binding.type.nbytes for binding in (*manifest.inputs, *manifest.outputs))
     kernel = max((body_bytes(body) for body in manifest.plan.kernels.values()), default=0)
     return ranks * (manifest.plan.arena_bytes + _RANK_BYTES) + ends + kernel
 
 
 def body_bytes(graph: Graph) -> int:
-    """The most that is alive at once while a graph is evaluated, but its inputs."""
+    """Peak live bytes while a graph is evaluated, without its inputs."""
     held: dict[Value, int] = {}
     last, live, most = last_uses(graph), 0, 0
     for number, node in enumerate(graph.nodes):
@@ -77,7 +77,7 @@ def body_bytes(graph: Graph) -> int:
 
 
 def _working_bytes(node: Node) -> int:
-    """What an operation takes besides its results."""
+    """Bytes of an operation besides its results."""
     types = [value.type for value in (*node.operands, *node.results)]
     if node.op == "iota":
         return 8 * node.result.type.sizes[node.attrs["dim"]]

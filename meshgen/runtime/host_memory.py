@@ -1,4 +1,4 @@
-"""Memory of the machine that simulates: what is free, and a word in time where something cannot fit."""
+"""Free memory of the simulating machine."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ _GROUPS = (
 
 
 def free_bytes(root: Path = Path("/")) -> int | None:
-    """Bytes that this process may still take, swap included; None where the system does not tell.
+    """Bytes that this process may still allocate, swap included; None if unknown.
 
     Args:
-        root: where `proc` and `sys` are.
+        root: the folder of `proc` and `sys`.
     """
     machine = _of_machine(root / "proc/meminfo")
     group = [
         limit - used + _copies(root / folder / "memory.stat", copies)
         for folder, *files, copies in _GROUPS
-        for limit, used in [[_number(root / folder / name) for name in files]]
+        for limit, used in [[_number_in_file(root / folder / name) for name in files]]
         if limit is not None and used is not None
     ]
     known = [*([] if machine is None else [machine]), *group]
@@ -42,7 +42,7 @@ def _of_machine(path: Path) -> int | None:
 
 
 def _copies(path: Path, name: str) -> int:
-    """A number of a file with lines such as `inactive_file 4096`; 0 where it is not there."""
+    """A number of a file with lines such as `inactive_file 4096`; 0 if it is missing."""
     try:
         fields = dict(line.split(" ", 1) for line in path.read_text().splitlines() if " " in line)
     except OSError:
@@ -51,8 +51,8 @@ def _copies(path: Path, name: str) -> int:
     return int(text) if text.isdecimal() else 0
 
 
-def _number(path: Path) -> int | None:
-    """The number that a file holds; `max` and what cannot be read are none."""
+def _number_in_file(path: Path) -> int | None:
+    """The number that a file holds; None for `max` and unreadable files."""
     try:
         text = path.read_text().strip()
     except OSError:

@@ -1,11 +1,11 @@
-"""Which results of a kernel may lie over an operand: those whose elements need it only where they are written.
+"""Results of a kernel that may overwrite an operand: those whose elements need it only at their own index.
 
     before   %2 = add (dot %0, %1), %x        every program loads the tile of %x that it stores
     after    the result has the bytes of %x, if nothing reads %x later
 
-A program of a kernel computes its elements of a result and stores them when it has loaded what they are made of; no other program reads
-an operand there. Where several results need an operand it is loaded once for all of them, if each needs it as it is: the first and
-the last of them may lie over it then.
+A program of a kernel stores its elements of a result after it has loaded their operands; no other program reads
+an operand there. Where several results need an operand at the same index it is loaded once for all of them: the first and
+the last of them may overwrite it then.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SAME_ELEMENT = _SAME_INDEX | {"mask_padding", "reshape", "dynamic_update_slice"
 
 @dataclass(frozen=True)
 class _Need:
-    """The first and the last result that need a value at the same places only, and whether all have one load of it in common."""
+    """The first and the last result that need a value at their own index only, and whether all share one load of it."""
 
     first: int
     last: int
@@ -42,13 +42,13 @@ class _Need:
 
 
 def overwrites(body: Graph) -> dict[int, tuple[int, ...]]:
-    """Numbers of operands with those of results that may lie over each, in time in proportion to the body.
+    """Numbers of operands with those of results that may overwrite each, in linear time.
 
     Such operands have as many elements as the result, of the same size in bytes. Where a launch is given the same memory for
-    several operands, all of them must be such.
+    several operands, this must hold for all of them.
     """
     needed: dict[Value, _Need] = {}
-    elsewhere: set[Value] = set()  # what is needed for elements at other places
+    elsewhere: set[Value] = set()  # values that are needed at other indices
     for number, value in enumerate(body.outputs):
         needed[value] = _Need(number, number).both(needed.get(value))
     for node in reversed(body.nodes):
@@ -62,26 +62,26 @@ def overwrites(body: Graph) -> dict[int, tuple[int, ...]]:
     found = {
         n: needed[value].results for n, value in enumerate(body.inputs) if value in needed and value not in elsewhere
     }
-    fitting = {n: tuple(r for r in results if _fits(body, n, r)) for n, results in found.items()}
+    fitting = {n: tuple(r for r in results if _sizes_match(body, n, r)) for n, results in found.items()}
     return {number: results for number, results in fitting.items() if results}
 
 
 def _keeps_place(node: Node, operand: Value) -> bool:
-    """Whether each element of the node's result needs the operand's element at the same place only."""
+    """Whether each element of the node's result needs the operand's element at the same index only."""
     if node.op not in _SAME_ELEMENT or len(node.results) != 1 or node.regions:
         return False
     types = operand.type, node.result.type
-    if node.op == "dynamic_update_slice":  # what is not updated stays where it was
+    if node.op == "dynamic_update_slice":  # elements that are not updated stay in place
         return operand is node.operands[0] and node.operands.count(operand) == 1
     return types[0].size == types[1].size if node.op == "reshape" else types[0].shape == types[1].shape
 
 
 def _is_at_its_index(node: Node) -> bool:
-    """Whether the operands are loaded at the index of the result, under no further condition, wherever the result is computed."""
-    if node.op == "dynamic_update_slice":  # what is updated as a whole is not loaded at all
+    """Whether the operands are loaded at the index of the result, unconditionally."""
+    if node.op == "dynamic_update_slice":  # a fully updated operand is not loaded at all
         return node.operands[1].type.shape != node.result.type.shape
     return node.op in _SAME_INDEX
 
 
-def _fits(body: Graph, number: int, place: int) -> bool:
+def _sizes_match(body: Graph, number: int, place: int) -> bool:
     return body.inputs[number].type.nbytes == body.outputs[place].type.nbytes

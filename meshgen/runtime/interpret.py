@@ -1,8 +1,8 @@
 """Run the Triton kernels of a module on NumPy arrays with Triton's interpreter: no GPU, no torch.
 
 The interpreter replaces parts of `triton.language` while it runs, so a process interprets or compiles one
-kernel at a time: `INTERPRETER_LOCK` must be held by whoever compiles in the same process. Everything replaced is
-put back. The source text of a kernel is executed as Python: only for a user who asks for the interpreter.
+kernel at a time: a compiler in the same process must hold `INTERPRETER_LOCK`. Everything replaced is
+restored. The source text of a kernel is executed as Python: only if the user chooses the interpreter.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class InterpretedKernel:
             except Exception as error:
                 raise RuntimeFailure(
                     Diagnostic(
-                        "MG0604", f"kernel '{entry}': its source does not load ({type(error).__name__}: {error})"
+                        "MG0604", f"the source of kernel '{entry}' cannot be loaded ({type(error).__name__}: {error})"
                     )
                 ) from error
 

@@ -143,7 +143,7 @@ def _extern(self: Any, library: str, path: str, symbol: str, args: list[Handle],
         if candidate in _LIBDEVICE:
             wide = [a.data.astype(np.float64) if a.data.dtype.kind == "f" else _wide(a.data) for a in args]
             return _rounded(np.asarray(_LIBDEVICE[candidate](*wide)), kind)
-    raise RuntimeFailure(Diagnostic("MG0604", f"the interpreter has no '{symbol}'"))
+    raise RuntimeFailure(Diagnostic("MG0604", f"the interpreter does not support '{symbol}'"))
 
 
 # Memory ---------------------------------------------------------------------------------------------------------
@@ -165,7 +165,7 @@ class _Memory:
         return getattr(self._module, name)
 
     def pointer(self, name: str) -> int:
-        """What a kernel gets as the address of an argument."""
+        """The address of an argument for a kernel."""
         return (self._names.index(name) + 1) << _APART
 
     def load(self, ptrs: Array, mask: Array, other: Array, dtype: np.dtype[Any]) -> Array:
@@ -178,7 +178,7 @@ class _Memory:
         self._module.store(places, np.ascontiguousarray(value).view(_raw_dtype(value.dtype)), mask)
 
     def _places_of(self, ptrs: Array, mask: Array, size: int, verb: str) -> Array:
-        """Where the elements are in the arrays; elements that the mask leaves out may be anywhere."""
+        """The indices of the elements in the arrays; masked-out elements may be anywhere."""
         seen = ptrs.astype(np.int64)
         number = ((seen + (1 << (_APART - 1))) >> _APART) - 1
         offset = seen - ((number + 1) << _APART)

@@ -1,4 +1,4 @@
-"""Ways to run one kernel on the CPU: its body on NumPy, its Triton source in the interpreter, its PTX on the emulated GPU."""
+"""Launchers of one kernel on the CPU: its body on NumPy, its Triton source in the interpreter, its PTX on the emulated GPU."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Launch = Callable[[str, int, Sequence[Array], Sequence[TensorType]], Sequence[Ar
 
 
 def evaluated(manifest: Manifest) -> Launch:
-    """Kernels as what they mean: their bodies, op by op."""
+    """Launcher that evaluates the bodies of kernels, op by op."""
     mesh, bodies = manifest.mesh, manifest.plan.kernels
     evaluators = [Evaluator(rank_handlers(mesh, rank)) for rank in range(mesh.size)]
 
@@ -32,7 +32,7 @@ def evaluated(manifest: Manifest) -> Launch:
 
 
 def interpreted(manifest: Manifest, sources: Mapping[str, str]) -> Launch:
-    """Kernels as they were generated: their Triton source, launched as on a GPU. This executes the text.
+    """Launcher of generated Triton source, as on a GPU. This executes the text.
 
     A kernel without a source runs as its body, as it does on any device. Raises MissingError without Triton.
     """
@@ -53,7 +53,7 @@ def interpreted(manifest: Manifest, sources: Mapping[str, str]) -> Launch:
 
 
 def emulated(manifest: Manifest, codes: Mapping[str, EmulatedKernel], *, races: bool = False) -> Launch:
-    """Kernels as the machine code that ships: their PTX, on the emulated GPU. A kernel without code runs as its body."""
+    """Launcher of PTX on the emulated GPU. A kernel without code runs as its body."""
     by_body = evaluated(manifest)
 
     def launch(name: str, rank: int, operands: Sequence[Array], types: Sequence[TensorType]) -> Sequence[Array]:
@@ -75,5 +75,5 @@ def arguments(kernel: Kernel, mesh: Mesh, rank: int, operands: Sequence[Any], re
 
 
 def poisoned(kind: TensorType) -> Array:
-    """An array that shows what nobody wrote."""
+    """An array of poison, which reveals unwritten elements."""
     return np.full(kind.nbytes, POISON, np.uint8).view(kind.numpy_dtype).reshape(kind.sizes)

@@ -1,4 +1,4 @@
-"""How a tensor lies on the devices of a mesh: between global arrays and what each rank holds."""
+"""The layout of a tensor on the devices of a mesh: conversion between global arrays and shards."""
 
 from __future__ import annotations
 
@@ -41,21 +41,21 @@ class Layout:
 
     @property
     def ranks(self) -> range:
-        """The ranks, in the world, that hold something of it."""
+        """The ranks, in the world, that hold a shard of it."""
         return range(self.first, self.first + self.mesh.size)
 
     @property
     def local_type(self) -> TensorType:
-        """Of what a rank holds."""
+        """The type of a shard."""
         sizes = self.type.sizes
         return self.type if self.is_whole else self.type.with_shape(self.sharding.local_shape(sizes, self.mesh))
 
     def shard(self, array: Array, rank: int) -> Array:
-        """What a rank holds of a global array: of a mapped file no more than that is read."""
+        """The shard of a rank; of a mapped file only this slice is read."""
         return array if self.is_whole else shard_array(array, self.sharding, self.mesh, rank - self.first)
 
     def assembled(self, shards: Sequence[Array]) -> Array:
-        """The global array of what all ranks hold. Raises NumbersDiffer MG0605 where replicas differ."""
+        """The global array of all shards. Raises NumbersDiffer MG0605 where replicas differ."""
         if self.is_whole:
             return shards[0]
         return assemble(shards, self.sharding, self.type.sizes, self.mesh)

@@ -23,28 +23,28 @@ def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int 
          specialise: Specialise | None = None, runs: bool = True, verify_key: str | Path | None = None) -> LoadedModule:  # fmt: skip
     """Read a module file once and check all of it; of a program on several meshes a `LoadedProgram`, with a part for each.
 
-    What happens to the file afterwards changes nothing, unless its weights are mapped.
+    Later changes of the file have no effect, unless its weights are mapped.
 
-    A module with open sizes is an `OpenModule` until all are known; what of it is used is checked then.
+    A module with open sizes is an `OpenModule` until all are known; its specialisations are checked on first use.
 
-    Of a module with several entry functions it is the one of that name, else `main`; where there is no `main` it must be chosen
-    before anything runs (`entries` has them all).
+    Of a module with several entry functions it is the one of that name, else `main`; without `main` it must be chosen
+    before anything runs (see `entries`).
 
     Args:
-        mesh: sizes of mesh axes that the module leaves open; others must be as compiled.
+        mesh: sizes of open mesh axes; others must be as compiled.
         entry: the entry function, of a module that has several.
-        devices: how many there are, which gives the size of the one axis that is open still; default: the processes
-            that a launcher (torchrun, mpiexec, srun) has started.
-        mmap: map the weights instead of reading them, so that processes share their memory. Who then writes into the
-            file changes results, and who shortens it ends the process: only for files that are replaced, never changed.
-        specialise: compiles an open module for sizes for which it was not compiled ahead of time.
-        runs: whether it is to run here; who only looks at a module may do so from any process of a launcher.
+        devices: their number, which determines the last open axis; default: the processes
+            of a launcher (torchrun, mpiexec, srun).
+        mmap: map the weights instead of reading them, so that processes share their memory. Writing into the
+            file then changes results, and truncating it kills the process: only for files that are replaced, never changed.
+        specialise: compiles an open module for sizes without a specialisation.
+        runs: whether it will run here; a module can be inspected from any process of a launcher.
         verify_key: a PEM file with an ed25519 public key, by which the module must be signed.
     Raises:
-        UsageError: MG0002, the file is missing or cannot be read; MG0001, it has no such entry function.
+        UsageError: MG0002, the file is missing or cannot be read; MG0001, unknown entry function.
         ShardingError: MG0201, MG0202, the mesh is not the module's.
         MissingError: MG0603, the devices do not fill the mesh; MG0602, an open module was not compiled for this mesh.
-        ModuleError: MG0501, it is no module; MG0502, it is damaged; MG0503, it is of a newer or older meshgen; MG0506, it is
+        ModuleError: MG0501, it is not a module; MG0502, it is damaged; MG0503, it is of a newer or older meshgen; MG0506, it is
             not signed, or not by this key.
         ScheduleError: its schedule has a race or can deadlock.
     """
@@ -75,10 +75,10 @@ def _module(members: Members, value: Json, specialise: Specialise | None) -> Loa
 
 
 def _chosen(modules: Mapping[str, LoadedModule], entry: str, path: Path) -> LoadedModule:
-    """The entry function of this name, else `main` or the only one, else the first, which is not chosen."""
+    """The entry function of this name, else `main` or the only one, else the first, marked as not chosen."""
     if entry and entry not in modules:
-        text = f"'{path}' has no entry function '{entry}'"
-        raise UsageError(Diagnostic("MG0001", text, hint=f"it has {listed([*modules])}"))
+        text = f"unknown entry function '{entry}' of '{path}'"
+        raise UsageError(Diagnostic("MG0001", text, hint=f"known entry functions are {listed([*modules])}"))
     for name, module in modules.items():
         module.among(modules, len(modules) == 1 or name == (entry or "main"))
     return modules[entry or ("main" if "main" in modules else next(iter(modules)))]

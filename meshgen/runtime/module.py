@@ -1,4 +1,4 @@
-"""A module that is loaded, as the program that it holds: what callers ask of it, and how it runs."""
+"""A loaded module: the program's interface, and running it."""
 
 from __future__ import annotations
 
@@ -50,11 +50,11 @@ class LoadedModule:
         return self._entries or {self.name: self}
 
     def among(self, entries: Mapping[str, LoadedModule], is_chosen: bool) -> None:
-        """Note the entry functions of its file; and whether it is the one that is meant where none is named."""
+        """Record the entry functions of its file, and whether it is the default one."""
         self._entries, self._is_chosen = entries, is_chosen
 
     def require_entry(self) -> None:
-        """Raises UsageError MG0001 where the module has several entry functions, and none was chosen."""
+        """Raise UsageError MG0001 if the module has several entry functions, and none was chosen."""
         if not self._is_chosen:
             names = [*self.entries]
             hint = f"choose one: --entry {names[0]}, in Python load(path, entry={names[0]!r})"
@@ -67,7 +67,7 @@ class LoadedModule:
 
     @property
     def members(self) -> Members:
-        """What it was read from: the members of its file."""
+        """The members of its file."""
         return self._container
 
     @property
@@ -99,13 +99,13 @@ class LoadedModule:
 
     @property
     def place(self) -> str:
-        """Where it runs, for people."""
+        """The mesh and ranks, for display."""
         ranks = self.mesh.size if self.mesh.is_static else "?"
         return f"{ranks} rank{'' if ranks == 1 else 's'} of {self.mesh}"
 
     @property
     def report(self) -> Mapping[str, Any]:
-        """What was said of the program when it was compiled."""
+        """The compiler's report."""
         return self.manifest.report
 
     @property
@@ -115,7 +115,7 @@ class LoadedModule:
 
     @property
     def inputs(self) -> tuple[Binding, ...]:
-        """What callers pass: every argument whose value the module does not hold."""
+        """The arguments that callers pass: those whose values the module does not store."""
         return tuple(b for b in self.bindings if not b.stored)
 
     @property
@@ -138,7 +138,7 @@ class LoadedModule:
         return {n[len("stages/00_") : -len(".mlir")]: bytes(self._container[n]).decode() for n in names}
 
     def source(self, kernel: str) -> str:
-        """Triton source of a kernel; empty if it has none. Raises UsageError MG0001 if there is no such kernel."""
+        """Triton source of a kernel; empty if it has none. Raises UsageError MG0001 for an unknown kernel."""
         file = self._kernel(kernel).source
         return bytes(self._container[file]).decode() if file else ""
 
@@ -147,7 +147,7 @@ class LoadedModule:
         return bytes(self._container[self._binary(kernel, arch).file])
 
     def ptx(self, kernel: str, arch: str) -> str:
-        """What the binary of a kernel was assembled from. Raises as `cubin`."""
+        """The PTX of a kernel, of which the binary was assembled. Raises as `cubin`."""
         if not (file := self._binary(kernel, arch).ptx):
             text = f"the module has no PTX of kernel '{kernel}'"
             raise MissingError(Diagnostic("MG0602", text, hint="compile it again: older modules have cubins only"))
@@ -182,17 +182,17 @@ class LoadedModule:
         return self
 
     def at(self, mesh: Given = None, args: Shapes = None) -> LoadedModule:
-        """This module, with sizes for mesh axes that are open still; it has no open dims.
+        """This module, with sizes for its open mesh axes; it has no open dims.
 
-        Raises what `load` raises for the mesh, and ArgumentError MG0601 for shapes that are not those of its inputs.
+        Raises as `load` for the mesh, and ArgumentError MG0601 for shapes that differ from those of its inputs.
         """
         kinds, shapes = {binding.name: binding.type for binding in self.bindings}, shapes_given(args)
         faults = [
-            Diagnostic("MG0601", f"argument '{name}' is {kinds[name]}, not {kinds[name].with_shape(shape)}")
+            Diagnostic("MG0601", f"argument '{name}' has type {kinds[name]}, not {kinds[name].with_shape(shape)}")
             for name, shape in shapes.items()
             if name in kinds and not Argument(name, kinds[name]).takes(shape)
         ]
-        faults += [Diagnostic("MG0601", f"there is no argument '{name}'") for name in shapes if name not in kinds]
+        faults += [Diagnostic("MG0601", f"unknown argument '{name}'") for name in shapes if name not in kinds]
         if faults:
             raise ArgumentError(*faults)
         return self.on(mesh)
@@ -216,12 +216,12 @@ class LoadedModule:
         Args:
             args: global arrays in the order of `inputs`, or by name.
             device: `reference` evaluates kernels with NumPy; `interpret` runs their Triton source, which is
-                code from the module, on the CPU; `emulate`, or an `Emulation`, runs what ships on emulated GPUs; `cuda` on GPUs.
+                code from the module, on the CPU; `emulate`, or an `Emulation`, runs the PTX on emulated GPUs; `cuda` on GPUs.
         Raises:
             ArgumentError: MG0601, with everything that does not fit.
-            MissingError: MG0602, the device is not there.
+            MissingError: MG0602, the device is missing.
             ShardingError: MG0201, the size of a mesh axis is unknown.
-            RuntimeFailure: MG0604, it does not fit into memory; MG0608, a kernel is at fault; MG0609, a rank is lost;
+            RuntimeFailure: MG0604, it does not fit into memory; MG0608, a kernel faults; MG0609, a rank is lost;
                 MG0610, other processes run another module.
         """
         self.require_entry()
@@ -246,7 +246,7 @@ class LoadedModule:
         Args:
             device: as of `run`.
             weights: arguments that are not passed: global arrays by name, or the path of a safetensors file, of several or of a
-                folder of them, of which each rank reads what it holds.
+                folder of them, of which each rank reads its shards.
         Raises:
             UsageError: MG0001, MG0002; ArgumentError: MG0601, weights that do not fit; and as `run`.
         """
@@ -258,7 +258,7 @@ class LoadedModule:
         return Session(modules, chosen, devices_of(modules, device), weights)
 
     def weight(self, name: str) -> Array:
-        """The global array of an argument that the module stores. Raises KeyError where it stores none of that name."""
+        """The global array of an argument that the module stores. Raises KeyError for an unknown name."""
         for part in self.parts:
             if name in part._weights:
                 return part._weights[name]
@@ -266,7 +266,7 @@ class LoadedModule:
 
     @property
     def loaded(self) -> Loaded:
-        """What engines run, of a module of one mesh."""
+        """The part of a module of one mesh that engines need."""
         container = self._container  # not the module: engines may keep this as long as that lives
         return Loaded(self.manifest, self._constants, lambda name: bytes(container[name]))
 
@@ -286,7 +286,7 @@ class LoadedModule:
         """Raises ShardingError MG0201 while the number of devices along an axis is unknown."""
         unknown = [axis.name for axis in self.mesh.axes if axis.size is None]
         if unknown:
-            hint = f"load(path, mesh={{'{unknown[0]}': 2}}) or meshgen run --mesh {unknown[0]}=2 gives it"
+            hint = f"load(path, mesh={{'{unknown[0]}': 2}}) or meshgen run --mesh {unknown[0]}=2 sets it"
             raise ShardingError(
                 *(
                     Diagnostic("MG0201", f"the size of mesh axis '{name}' is unknown until load", hint=hint)
@@ -303,6 +303,6 @@ class LoadedModule:
 
 
 def no_kernel(name: str, names: Sequence[str]) -> UsageError:
-    """The error where a module has no kernel of that name."""
-    hint = f"its kernels are {', '.join(names) or 'none'}"
-    return UsageError(Diagnostic("MG0001", f"the module has no kernel '{name}'", hint=hint))
+    """The error for an unknown kernel."""
+    hint = f"known kernels are {', '.join(names) or 'none'}"
+    return UsageError(Diagnostic("MG0001", f"unknown kernel '{name}'", hint=hint))

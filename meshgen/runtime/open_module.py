@@ -1,4 +1,4 @@
-"""A loaded module with open sizes: it picks the specialisation whose sizes fit, or has one made."""
+"""A loaded module with open sizes: it selects the specialisation for given sizes, or compiles one."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ from meshgen.runtime.sizes import Given, Sizes, axis_sizes, bound, refuse_other_
 from meshgen.runtime.validation.checked import reading
 
 Array = np.ndarray[Any, Any]
-# Makes the members of a specialisation: the program on these meshes, with these shapes of inputs.
+# Compiles the members of a specialisation: the program on these meshes, with these shapes of inputs.
 Specialise = Callable[["OpenModule", Sizes], Mapping[str, bytes]]
 
 
 class OpenModule(LoadedModule):
-    """A module with open sizes, made by `load`. Calling it takes those of tensor dims from the arguments.
+    """A module with open sizes, made by `load`. A call takes the sizes of tensor dims from the arguments.
 
-    What depends on sizes (`manifest`, `schedule`, ...) is asked of a specialisation: `at` gives one.
+    Attributes that depend on sizes (`manifest`, `schedule`, ...) are those of a specialisation: see `at`.
     """
 
     def __init__(self, container: Members, program: OpenProgram, members: Mapping[str, str],
@@ -65,12 +65,12 @@ class OpenModule(LoadedModule):
 
     @property
     def place(self) -> str:
-        """Where it runs, for people."""
+        """The mesh, for display."""
         return " and ".join(f"@{mesh.name} {mesh}" if len(self.meshes) > 1 else str(mesh) for mesh in self.meshes)
 
     @property
     def report(self) -> Mapping[str, Any]:
-        """Nothing: specialisations have one each."""
+        """Empty: specialisations have one each."""
         return {}
 
     @property
@@ -100,7 +100,7 @@ class OpenModule(LoadedModule):
         return [each.name for each in self.program.inputs if not each.stored]
 
     def run(self, args: Arguments, device: str | Emulation = "reference") -> list[Array]:
-        """As `LoadedModule.run`, on the specialisation for these arguments; raises what `at` raises too."""
+        """As `LoadedModule.run`, on the specialisation for these arguments; raises as `at` too."""
         self.require_entry()
         given = {name: array_of(name, value) for name, value in by_name(self.input_names, args).items()}
         if faults := [Diagnostic("MG0601", fault) for _, fault in given.values() if fault]:
@@ -109,21 +109,21 @@ class OpenModule(LoadedModule):
         return self.at(args={name: array.shape for name, array in arrays.items()}).run(arrays, device)
 
     def at(self, mesh: Given = None, args: Shapes = None) -> LoadedModule:
-        """The module for these sizes: made ahead of time, else made now. It is checked as every module is.
+        """The module for these sizes: compiled ahead of time, else now. It is checked like every module.
 
         Args:
-            mesh: sizes of mesh axes that are open still.
+            mesh: sizes of open mesh axes.
             args: shapes of inputs, by name; those of inputs without open dims are ignored.
         Raises:
             ShardingError: MG0201, MG0202, a size of a mesh axis is missing or contradicts the module.
             ArgumentError: MG0601, a shape is missing or contradicts the module.
-            MissingError: MG0602, the module has no such specialisation, and there is no compiler to make it.
+            MissingError: MG0602, the module has no such specialisation, and the compiler is missing.
             ProgramError: the program is refused for these sizes.
         """
         meshes = bound(self.meshes, mesh)
         sizes = self.program.sizes(meshes, args)
         if (meshes, sizes) not in self._loaded:
-            module = self.held(sizes) if sizes in self.program.held else self._made(sizes)
+            module = self.held(sizes) if sizes in self.program.held else self._compiled_now(sizes)
             self._loaded[meshes, sizes] = module.at(mesh=meshes[0]) if len(meshes) == 1 else module
         return self._loaded[meshes, sizes]
 
@@ -141,7 +141,7 @@ class OpenModule(LoadedModule):
         files = self.program.held[sizes]
         return self._checked({name: self._container[self._members[files[name]]] for name in files}, sizes)
 
-    def _made(self, sizes: Sizes) -> LoadedModule:
+    def _compiled_now(self, sizes: Sizes) -> LoadedModule:
         if self.specialise is None:
             raise self.program.lacking(sizes)
         return self._checked(self.specialise(self, sizes), sizes)
@@ -157,12 +157,12 @@ class OpenModule(LoadedModule):
             for each, b in zip(self.program.inputs, module.bindings, strict=True)
         )
         if not fits or any(axes.get(name) != size for name, size in sizes.axes):
-            raise damaged(path, f"the specialisation for {sizes} is of another program")
+            raise damaged(path, f"the specialisation for {sizes} belongs to another program")
         return module
 
 
 def load_open(container: Members, value: Json, specialise: Specialise | None) -> OpenModule:
-    """The open module of a file's checked manifest. Its specialisations are checked when they are asked for."""
+    """The open module of a file's checked manifest. Its specialisations are checked on first use."""
     path = container.path
     with reading(path):
         program = decode_open(value)

@@ -1,4 +1,4 @@
-"""A program with open sizes: its signature, what is open, and for which sizes there are specialisations."""
+"""A program with open sizes: its signature, its open sizes, and its specialisations."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ Digests = Mapping[str, str]  # of a module's members, by name
 
 @dataclass(frozen=True)
 class Argument:
-    """An input or output; sizes that are open are None. `stored`: the module holds its value."""
+    """An input or output; sizes that are open are None. `stored`: the module stores its value."""
 
     name: str
     type: TensorType
     stored: bool = False
 
     def takes(self, shape: Sequence[int | None]) -> bool:
-        """Whether a shape is one of those that the type allows, once None is what the type says."""
+        """Whether a shape matches the type; None stands for the type's size."""
         have = self.type.shape
         return len(have) == len(shape) and all(
             b is None or (a in (None, b) and b >= 0) for a, b in zip(have, shape, strict=True)
@@ -43,7 +43,7 @@ class OpenProgram:
     Attributes:
         axes: the mesh axes that specialisations have a size for. Another axis of unknown size has no influence.
         shapes: the inputs that they have a shape for; what else is open follows.
-        stage: what the text in the file is at; `arguments` and `target` are as in `Options`.
+        stage: the stage of the text in the file; `arguments` and `target` are as in `Options`.
         held: per specialisation its sizes, and the digests of its members.
     """
 
@@ -73,17 +73,17 @@ class OpenProgram:
         return bool(self.axes or self.shapes)
 
     def what_is_open(self) -> str:
-        """For people."""
+        """A text for display."""
         kinds = {each.name: each.type for each in self.inputs}
         axes = [f"mesh axis {name}" for name in self.axes]
         return ", ".join([*axes, *(f"{name}: {kinds[name]}" for name in self.shapes)])
 
     def what_is_held(self) -> str:
-        """For people."""
+        """A text for display."""
         return f"it has specialisations for {'; '.join(map(str, self.held)) or 'no sizes'}"
 
     def sizes(self, meshes: Sequence[Mesh], given: Shapes) -> Sizes:
-        """The sizes by which specialisations are told apart, from bound meshes and shapes of inputs by name.
+        """The key of a specialisation, from bound meshes and shapes of inputs by name.
 
         None stands for the size that the program has.
 
@@ -95,7 +95,7 @@ class OpenProgram:
         if missing := self.missing_axes(meshes):
             raise ShardingError(*missing)
         table = {each.name: each for each in self.inputs}
-        texts = [f"there is no argument '{name}'" for name in shapes if name not in table]
+        texts = [f"unknown argument '{name}'" for name in shapes if name not in table]
         texts += [f"the shape of argument '{name}' is missing" for name in self.shapes if name not in shapes]
         texts += [
             f"argument '{name}' is {table[name].type}, not {table[name].type.with_shape(shape)}"
@@ -104,7 +104,7 @@ class OpenProgram:
         ]
         full = {name: table[name].filled(shapes[name]) for name in self.shapes if not texts}
         texts += [
-            f"a size of argument '{name}': {table[name].type.with_shape(shapes[name])} is missing"
+            f"argument '{name}': {table[name].type.with_shape(shapes[name])} lacks a size"
             for name, shape in full.items()
             if len(shape) < len(shapes[name])
         ]
@@ -134,8 +134,8 @@ class OpenProgram:
         ]
 
     def lacking(self, sizes: Sizes, reason: str = "") -> MissingError:
-        """The error where there is no specialisation for these sizes and nothing to make it with."""
+        """The error for sizes without a specialisation and without a compiler."""
         message = f"{self.name} has no specialisation for {sizes}: {self.what_is_held()}"
-        hint = "compile the program for these sizes too, or install the compiler: then it specialises when it loads"
+        hint = "compile the program for these sizes too, or install the compiler, which specialises it at load"
         notes = ((reason, None),) if reason else ()
         return MissingError(Diagnostic("MG0602", message, None, notes, hint))

@@ -1,4 +1,4 @@
-"""What every rank runs in one step: items in one total order on streams, over buffers in one arena of bytes.
+"""The step of every rank: items in one total order on streams, over buffers in one arena of bytes.
 
 Plain frozen values without the compiler: `codegen/schedule.py` makes them, `runtime/validation/checker.py` proves them,
 the module file stores them and the engines execute them. The same plan holds for all ranks.
@@ -50,10 +50,10 @@ class Buffer:
     Attributes:
         type: local shape and element type.
         kind: inputs and constants are in place before a step and stay for the next; outputs stay until it ends.
-            What is given to a region lies in the buffers of its item, and takes no bytes of the region's arena.
+            Buffers given to a region are those of its item, and take no bytes of the region's arena.
         storage: number of the buffer whose bytes these are, or some of these: its own number, or for a view the viewed one's.
         offset: byte offset in the arena, a multiple of `ALIGNMENT`.
-        source: file and line of the program that it comes from; empty where that is not known.
+        source: file and line of the program; empty if unknown.
     """
 
     name: str
@@ -82,9 +82,9 @@ class Item:
         scratch: the buffer that is the arena of the region that runs, or in which a collective packs what it moves; None: it
             needs none.
         waits: events that the stream waits for first.
-        records: event that is recorded on the stream when the item is done; None: nobody waits for it.
+        records: event that is recorded on the stream when the item is done; None: nothing waits for it.
         seconds, start: predicted duration, and start since the beginning of the step.
-        source: file and line of the program that it comes from; empty where that is not known.
+        source: file and line of the program; empty if unknown.
         edges: numbers of the edges of stage `materialize` that a collective serves.
     """
 
@@ -119,7 +119,7 @@ class Item:
 
     @property
     def given(self) -> tuple[int, ...]:
-        """What regions are given: a loop's results and the operands that stay, or all operands of a branch but the first."""
+        """The arguments of regions: a loop's results and invariant operands, or all operands of a branch but the first."""
         return (*self.outputs, *self.inputs[len(self.outputs) :]) if self.op == "while" else self.inputs[1:]
 
     @property
@@ -129,19 +129,19 @@ class Item:
 
     @property
     def times(self) -> int:
-        """How often each region runs in a step; 1 where that is not known."""
+        """How often each region runs in a step; 1 if unknown."""
         return self.attrs.get("trips", 1)
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """Its name in messages."""
         if "peer" in self.attrs:
             return f"{self.op} {'to' if self.op == 'transfer_send' else 'from'} @{self.attrs['peer'].name}"
         axes = self.attrs.get("axes")
         return self.kernel or (f"{self.op} over {', '.join(axes) or 'no axis'}" if isinstance(axes, tuple) else self.op)
 
     def located(self, axes: Sequence[str] = ()) -> str:
-        """The same with its place in the program: `all_reduce over x, y (block.mlir:12)`.
+        """The same with its location in the program: `all_reduce over x, y (block.mlir:12)`.
 
         `axes`: along which it communicates, of one that does not list them.
         """
@@ -151,7 +151,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Exposure:
-    """How much of a collective's predicted time hides behind kernels: `hidden + exposed` is its duration."""
+    """Overlap of a collective with kernels, in predicted seconds: `hidden + exposed` is its duration."""
 
     item: int
     hidden: float
@@ -163,7 +163,7 @@ class Schedule:
     """A whole step. `kernels` are the bodies that items name; `inputs` / `outputs` are buffer numbers.
 
     `donated` are inputs that the step may overwrite, each with the output that is its next value, by number of their buffers.
-    Where both lie in the same bytes, the step does so; else whoever keeps arguments between steps copies.
+    Where both share bytes, the step updates in place; else the keeper of arguments between steps copies.
     """
 
     items: tuple[Item, ...]
@@ -212,7 +212,7 @@ class Schedule:
         return found
 
     def _is_in_arena(self, storage: int) -> bool:
-        """Whether a storage has bytes there; what is given to a region lies elsewhere."""
+        """Whether a storage has bytes in the arena; those given to a region do not."""
         buffer = self.buffers[storage]
         return buffer.kind != "given" and buffer.type.nbytes > 0
 
@@ -235,16 +235,16 @@ class Schedule:
 
     @cached_property
     def _overwrites(self) -> dict[str, dict[int, tuple[int, ...]]]:
-        """Of the kernels that were asked about, which results may lie over which operands."""
+        """Cached per kernel: which results may overwrite which operands."""
         return {}
 
     def collective(self, item: Item, mesh: Mesh, first_rank: Mapping[str, int] | None = None) -> Collective:
-        """What a collective of the step is on this mesh; `first_rank` as in `Collective`."""
+        """The `Collective` of an item on this mesh; `first_rank` as in `Collective`."""
         operands, results = (tuple(self.buffers[n].type for n in numbers) for numbers in (item.inputs, item.outputs))
         return Collective(item.op, item.attrs, operands, results, mesh, first_rank or {})
 
     def launches(self) -> Iterator[Launched]:
-        """Kernels and collectives in the order of issue, those of regions where their item stands."""
+        """Kernels and collectives in the order of issue, those of regions at their item."""
         exposure = {e.item: e for e in self.exposures}
         for number, item in enumerate(self.items):
             if item.op not in CONTROL:

@@ -40,7 +40,7 @@ class LoadedProgram(LoadedModule):
 
     @property
     def report(self) -> Mapping[str, Any]:
-        """What was said of the program when it was compiled."""
+        """The compiler's report."""
         return self.described.report
 
     @property
@@ -62,7 +62,7 @@ class LoadedProgram(LoadedModule):
 
     @property
     def place(self) -> str:
-        """Where it runs, for people."""
+        """The meshes, for display."""
         return " and ".join(f"{part.place} (@{part.mesh.name})" for part in self.parts)
 
     def on(self, mesh: Given, devices: int | None = None) -> LoadedModule:
@@ -87,7 +87,7 @@ class LoadedProgram(LoadedModule):
         return part.cubin(name, arch)
 
     def _owner(self, kernel: str) -> tuple[LoadedModule, str]:
-        """The part that has a kernel, and what it calls it. Raises UsageError MG0001."""
+        """The part that has a kernel, and its name there. Raises UsageError MG0001."""
         for part in self.parts:
             name = kernel.removeprefix(f"{part.mesh.name}/")
             if name != kernel and name in part.manifest.kernels:
@@ -111,7 +111,7 @@ def _in_program(binding: Binding, outputs: Sequence[int]) -> Binding:
 
 
 def load_parts(container: Members, value: dict[str, Any]) -> LoadedProgram:
-    """The program of a file's checked manifest; every part is checked as a module is, and then all together."""
+    """The program of a file's checked manifest; every part is checked like a module, and then all together."""
     path = container.path
     with reading(path):
         described = parts_from_json(value)
@@ -125,9 +125,9 @@ def load_parts(container: Members, value: dict[str, Any]) -> LoadedProgram:
     for (name, ins, outs), part in zip(described.parts, parts, strict=True):
         counts = (len(ins), len(outs)) == (len(part.manifest.inputs), len(part.manifest.outputs))
         if name != part.mesh.name or not counts or not part.mesh.is_static:
-            raise damaged(path, f"the part of @{name} is not what the manifest says")
+            raise damaged(path, f"the part of @{name} does not match the manifest")
     if len({binding.name for binding in (*program.inputs,)}) != len(program.inputs):
-        raise damaged(path, "two inputs have one name")
+        raise damaged(path, "names of inputs must be distinct")
     check_parts([part.schedule for part in parts], [part.mesh for part in parts])
     return program
 

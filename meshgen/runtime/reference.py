@@ -1,7 +1,7 @@
 """Runs a plan on all ranks in one process, on NumPy: the check that schedule, buffer plan and lowered collectives are right.
 
-Every rank has an arena of bytes in which buffers lie where the plan puts them, poisoned at the start (NaN in
-any float type), so a plan that overwrites what is still needed gives wrong numbers here too.
+Every rank has an arena of bytes with buffers at the offsets of the plan, poisoned at the start (NaN in
+any float type), so a plan that overwrites a live buffer gives wrong numbers here too.
 """
 
 from __future__ import annotations

@@ -1,6 +1,6 @@
-"""Global arrays to the buffers of all ranks, and back.
+"""Conversion between global arrays and the buffers of all ranks.
 
-Padding is poison (NaN, or a bit pattern for integers): whoever reads it gets a wrong result and is seen.
+Padding is poison (NaN, or a bit pattern for integers), so that reading it gives a detectably wrong result.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def shard_array(array: Array, sharding: Sharding, mesh: Mesh, rank: int) -> Arra
 def _held(array: Array, sharding: Sharding, mesh: Mesh, rank: int) -> Array:
     """The array, or the neutral element for a rank that is not first along a partial axis.
 
-    Where kinds differ the innermost such axis, the last, decides: what lies along it is reduced first, to what its
+    Where kinds differ the innermost such axis, the last, decides: the values along it are reduced first, to the one that its
     first rank holds.
     """
     for axis, kind in reversed(sharding.partial):
@@ -68,7 +68,7 @@ def shard_all(array: Array, sharding: Sharding, mesh: Mesh) -> Shards:
 
 def assemble(shards: Sequence[Array], sharding: Sharding, shape: Sequence[int], mesh: Mesh, *,
              tolerance: float | Array | None = 0.0, name: str = "value") -> Array:  # fmt: skip
-    """The global array from all ranks' buffers: partial values are reduced, halos and padding are left out.
+    """The global array from all ranks' buffers: partial values are reduced, halos and padding are dropped.
 
     Args:
         tolerance: how much replicas may differ, a number or an array of `shape`; None: they are not compared.
@@ -92,7 +92,7 @@ def assemble(shards: Sequence[Array], sharding: Sharding, shape: Sequence[int], 
 
 
 def _own_rows(sharding: Sharding, shape: Sequence[int], mesh: Mesh, rank: int) -> tuple[slice, ...]:
-    """Where the rows that a rank owns stand in its buffer."""
+    """The range in a rank's buffer of the rows that it owns."""
     found: list[slice] = []
     for dim, size in enumerate(shape):
         start, stop = sharding.core(dim, size, mesh, rank)

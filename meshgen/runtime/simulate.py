@@ -1,8 +1,8 @@
 """Run a partitioned program on all ranks at once, in one process, with NumPy: the oracle of law 1.
 
 Ranks go in lock-step. Work is shared between ranks only where they hold the very same array objects and the op
-does not ask for the rank, so sharing changes nothing. Padding is poison (NaN, or a bit pattern for integers):
-a program that reads it gives a wrong result and is seen.
+does not depend on the rank, so sharing changes nothing. Padding is poison (NaN, or a bit pattern for integers):
+a program that reads it gives a detectably wrong result.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ T = TypeVar("T")
 _RANK_OPS = ("process_index", "mask_padding", *LOCAL_OPS)
 
 
-# The ops that ask for the rank --------------------------------------------------------------------------------
+# Rank-dependent ops --------------------------------------------------------------------------------
 
 
 def mask_padding(node: Node, x: Array, mesh: Mesh, rank: int) -> Array:
@@ -48,7 +48,7 @@ def mask_padding(node: Node, x: Array, mesh: Mesh, rank: int) -> Array:
 
 
 def rank_handlers(mesh: Mesh, rank: int) -> dict[str, Handler]:
-    """The meaning on one rank of the ops that ask for the rank."""
+    """Evaluators of the rank-dependent ops for one rank."""
 
     def index(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
         return [np.array(mesh.index(rank, node.attrs["axes"]), np.int32)]
@@ -76,7 +76,7 @@ def _mentions(graph: Graph, ops: Sequence[str]) -> bool:
 
 
 def _branch(node: Node, choice: Array) -> int:
-    """Which region an `if` or `case` takes."""
+    """The region that an `if` or `case` takes."""
     return int(not choice) if node.op == "if" else case_branch(choice, len(node.regions))
 
 
@@ -86,7 +86,7 @@ def _branch(node: Node, choice: Array) -> int:
 class Simulation:
     """All ranks of a module at stage `partition` or `fuse`, in lock-step.
 
-    `post` is what carries values from and to the other modules of a program on several meshes.
+    `post` carries values between the modules of a program on several meshes.
     """
 
     def __init__(self, module: Module, post: Post | None = None) -> None:
@@ -100,7 +100,7 @@ class Simulation:
         self._rank_free = {name: not _mentions(body, _RANK_OPS) for name, body in module.kernels.items()}
 
     def run(self, graph: Graph, inputs: Sequence[Shards], outer: Mapping[Value, Shards] | None = None) -> list[Shards]:
-        """Outputs of a graph, per output the shards of all ranks. Raises RuntimeFailure where it waits for another mesh."""
+        """Outputs of a graph, per output the shards of all ranks. Raises RuntimeFailure if it waits for another mesh."""
         return together([self.steps(graph, inputs, outer)], self._post)[0]
 
     def steps(
@@ -120,7 +120,7 @@ class Simulation:
         return [values[v] for v in graph.outputs]
 
     def _kernel(self, node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-        """A launch on one rank: what the kernel's body gives."""
+        """A launch on one rank: the results of the kernel's body."""
         return run(self.module.kernels[node.attrs["kernel"]], args)
 
     def _node(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
@@ -134,13 +134,13 @@ class Simulation:
         return self._each_rank(node, operands, values)
 
     def _between(self, node: Node, operands: list[Shards]) -> list[Shards]:
-        """Hand a value to another mesh, or take one; the turn of the next transfer is the last result."""
+        """Send a value to another mesh, or receive one; the last result is the order token of the next transfer."""
         if node.op == "transfer_send":
             return [self._post.send(node, operands[0], self.mesh.size)]
         return [self._post.receive(node, self.mesh), [np.zeros((), np.bool_)] * self.mesh.size]
 
     def _each_rank(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
-        """Run on every rank, once for ranks whose operands are the same objects where the rank plays no part."""
+        """Run on every rank; once for ranks with identical operand objects if the op does not depend on the rank."""
         is_kernel = node.op == "kernel"
         share = self._rank_free[node.attrs["kernel"]] if is_kernel else node.op not in _RANK_OPS and not node.regions
         made: dict[tuple[int, ...], list[Array]] = {}
@@ -158,7 +158,7 @@ class Simulation:
         return self._evaluators[rank].node(node, args, outer)
 
     def _control(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
-        """Control flow around collectives: loops run as often on all ranks; of branches each rank has the results of its own."""
+        """Control flow around collectives: loops have equal trip counts on all ranks; each rank takes the results of its own branch."""
         if node.op == "while":
             condition, body = node.regions
             state = operands
@@ -168,7 +168,7 @@ class Simulation:
         taken = [_branch(node, choice) for choice in operands[0]]
         if len(set(taken)) > 1 and not all(
             map(always_ends, node.regions)
-        ):  # a loop might go on for ever where it is not taken
+        ):  # a loop in a branch that is not taken might not end
             self._agreed(node, operands[0])
         ways = {branch: self.run(node.regions[branch], operands[1:], values) for branch in dict.fromkeys(taken)}
         return [
@@ -189,7 +189,7 @@ class Simulation:
 
 
 def together(programs: Sequence[Generator[Node, None, T]], post: Post) -> list[T]:
-    """Run programs until each waits or ends, in turn. Raises RuntimeFailure MG0604 when all that are left wait."""
+    """Run programs in turn until each waits or ends. Raises RuntimeFailure MG0604 when all remaining ones wait."""
     results: dict[int, T] = {}
     waiting: dict[int, Node | None] = dict.fromkeys(range(len(programs)))
     while waiting:
@@ -206,7 +206,7 @@ def together(programs: Sequence[Generator[Node, None, T]], post: Post) -> list[T
         if not moved:
             nodes = [node for node in waiting.values() if node is not None]
             text = ", ".join(f"transfer {node.attrs['channel']} from @{node.attrs['peer'].name}" for node in nodes)
-            raise RuntimeFailure(Diagnostic("MG0604", f"{text} is waited for, but nobody sends it", nodes[0].loc))
+            raise RuntimeFailure(Diagnostic("MG0604", f"{text} has no matching send", nodes[0].loc))
     return [results[number] for number in range(len(programs))]
 
 

@@ -1,4 +1,4 @@
-"""Sizes of what a module leaves open until load: numbers of devices along mesh axes, and shapes of inputs."""
+"""Open sizes of a module at load: numbers of devices along mesh axes, and shapes of inputs."""
 
 from __future__ import annotations
 
@@ -39,24 +39,24 @@ class Sizes:
 
 
 def sizes_text(record: Mapping[str, Any]) -> str:
-    """What `Sizes.record` says, for people."""
+    """The text of `Sizes.record`, for display."""
     shapes = {name: tuple(shape) for name, shape in record["args"].items()}
     return str(Sizes(tuple(record["mesh"].items()), tuple(shapes.items())))
 
 
 def axis_names(meshes: Sequence[Mesh]) -> dict[str, tuple[Mesh, str]]:
-    """What each axis of a program is called, and where it is."""
+    """The name of each axis of a program, with its mesh and position."""
     several = len(meshes) > 1
     return {f"{mesh.name}:{axis}" if several else axis: (mesh, axis) for mesh in meshes for axis in mesh.names}
 
 
 def axis_sizes(meshes: Sequence[Mesh]) -> dict[str, int | None]:
-    """The size of each axis of a program, by what it is called."""
+    """The size of each axis of a program, by its name."""
     return {name: mesh.axis(axis).size for name, (mesh, axis) in axis_names(meshes).items()}
 
 
 def with_sizes(meshes: Sequence[Mesh], sizes: Mapping[str, int]) -> tuple[Mesh, ...]:
-    """The meshes with these sizes of axes, by what they are called."""
+    """The meshes with these sizes of axes, by their names."""
     own = {id(mesh): dict[str, int]() for mesh in meshes}
     for name, (mesh, axis) in axis_names(meshes).items():
         if name in sizes:
@@ -86,8 +86,8 @@ def bound(meshes: Sequence[Mesh], given: Given, devices: int | None = None) -> t
     return tuple(_filled(mesh, count) for mesh in meshes)
 
 
-def refuse_other_count(meshes: Sequence[Mesh], count: int, of: str = "are asked for") -> None:
-    """Raises MissingError MG0603 where `count` devices are not those of a program without open axes."""
+def refuse_other_count(meshes: Sequence[Mesh], count: int, of: str = "are requested") -> None:
+    """Raise MissingError MG0603 if `count` differs from the devices of a program without open axes."""
     if not all(mesh.is_static for mesh in meshes):
         return
     wanted = sum(mesh.size for mesh in meshes)
@@ -99,21 +99,23 @@ def refuse_other_count(meshes: Sequence[Mesh], count: int, of: str = "are asked 
 
 
 def refuse_launched(meshes: Sequence[Mesh]) -> None:
-    """The same where a launcher has started another number of processes; one alone may simulate all devices."""
+    """The same for the number of processes of a launcher; a single one may simulate all devices."""
     count = launched_processes()
     if count is not None and count > 1:
         refuse_other_count(meshes, count, "processes were started by a launcher")
 
 
 def whole_count(devices: Any) -> int:
-    """A number of devices that a caller gives. Raises UsageError MG0001 for what is no whole number."""
+    """A caller's number of devices. Raises UsageError MG0001 for anything but a positive integer."""
     try:
         if isinstance(devices, bool):
             raise TypeError
         return operator.index(devices)
     except TypeError as error:
-        hint = "give a whole number, such as devices=8"
-        raise UsageError(Diagnostic("MG0001", f"{devices!r} is no number of devices", hint=hint)) from error
+        hint = "write for example devices=8"
+        raise UsageError(
+            Diagnostic("MG0001", f"devices must be a positive integer, got {devices!r}", hint=hint)
+        ) from error
 
 
 def _filled(mesh: Mesh, count: int) -> Mesh:
@@ -123,21 +125,21 @@ def _filled(mesh: Mesh, count: int) -> Mesh:
         return mesh
     others = math.prod(size for size in mesh.shape if size is not None)
     if count < 1 or count % others:
-        message = f"{count} devices do not fill {mesh}: the axes of known size take {others}, and {count} % {others} = {count % others}"
+        message = f"{count} devices do not fill {mesh}: its static axes take {others}, and {count} % {others} = {count % others}"
         hint = f"start a multiple of {others}"
         raise MissingError(Diagnostic("MG0603", message, hint=hint))
     return mesh.with_sizes({still[0]: count // others})
 
 
 def _by_mesh(meshes: Sequence[Mesh], given: Given) -> tuple[dict[str, dict[str, int]], list[Diagnostic]]:
-    """The sizes that are given, by mesh and axis, and a fault for each mesh that there is not."""
+    """The given sizes by mesh and axis, and a fault for each unknown mesh."""
     listed = [replace(given, name=DEFAULT_NAME)] if isinstance(given, Mesh) else meshes_of(given)
     found = {mesh.name: _sizes(mesh) for mesh in listed}
     if DEFAULT_NAME in found and len(meshes) == 1:
         found = {meshes[0].name: found.pop(DEFAULT_NAME)} | found
     names = [mesh.name for mesh in meshes]
-    hint = f"its meshes are {', '.join('@' + name for name in names)}"
-    return found, [Diagnostic("MG0202", f"the module has no mesh @{n}", hint=hint) for n in found if n not in names]
+    hint = f"known meshes are {', '.join('@' + name for name in names)}"
+    return found, [Diagnostic("MG0202", f"unknown mesh '@{n}'", hint=hint) for n in found if n not in names]
 
 
 def _sizes(mesh: Mesh) -> dict[str, int]:
@@ -161,6 +163,6 @@ def _contradictions(mesh: Mesh, wanted: Mapping[str, int]) -> list[Diagnostic]:
 
 
 def launched_processes() -> int | None:
-    """How many processes a launcher has started, of which this is one; None where none has."""
+    """The number of processes of the launcher of this one; None without a launcher."""
     found = (os.environ.get(name, "") for name in LAUNCHERS)
     return next((number for text in found if (number := whole_number(text)) is not None), None)

@@ -1,4 +1,4 @@
-"""Who writes which bytes of a storage: one item all of them, or several items each a part."""
+"""Writers of the bytes of a storage: one item all of them, or several items a part each."""
 
 from __future__ import annotations
 
@@ -35,27 +35,27 @@ def writes_of(plan: Schedule) -> Writes:
 
 
 def write_faults(plan: Schedule, writes: Writes) -> Iterator[Diagnostic]:
-    """Writes of what is in place before the step, of bytes that another item writes too, and of too many parts."""
+    """Faults: writes of buffers that are in place before the step, overlapping writes, and too many parts."""
     for storage, found in writes.items():
         for write in found:
             item, buffer = plan.items[write.item], plan.buffers[write.buffer]
             if buffer.kind in UNWRITTEN:
-                yield _fault(
+                yield _write_fault(
                     f"item {write.item} '{item.label}' overwrites {buffer.kind} {write.buffer} '{buffer.name}'"
                 )
         for first, second in itertools.pairwise(found):
             if second.start < first.stop or second.start == first.start:
                 label, name = plan.items[second.item].label, plan.buffers[second.buffer].name
-                yield _fault(
+                yield _write_fault(
                     f"items {first.item} and {second.item} '{label}' both write buffer {second.buffer} '{name}'"
                 )
         if len(found) > MOST_PARTS:
             name = plan.buffers[storage].name
-            yield _fault(f"buffer {storage} '{name}' is written in {len(found)} parts; it can have {MOST_PARTS}")
+            yield _write_fault(f"buffer {storage} '{name}' is written in {len(found)} parts; the limit is {MOST_PARTS}")
 
 
 def makers(buffer: Buffer, writes: Writes) -> tuple[list[int], int]:
-    """The items that write bytes of a buffer, and how many of its bytes none writes."""
+    """The items that write bytes of a buffer, and the number of unwritten bytes."""
     found = writes.get(buffer.storage, ())[:MOST_PARTS]
     if len(found) == 1 and found[0].start <= buffer.offset and buffer.end <= found[0].stop:
         return [found[0].item], 0
@@ -64,5 +64,5 @@ def makers(buffer: Buffer, writes: Writes) -> tuple[list[int], int]:
     return [item for _, item in there], max(0, buffer.type.nbytes - sum(nbytes for nbytes, _ in there))
 
 
-def _fault(text: str) -> Diagnostic:
+def _write_fault(text: str) -> Diagnostic:
     return Diagnostic("MG0402", text)

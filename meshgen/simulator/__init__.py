@@ -1,1 +1,1 @@
-"""When every rank of a module does what, predicted for a machine: hosts, links, slow devices."""
+"""Predicted timeline of every rank of a module on a machine: hosts, links, slow devices."""

@@ -46,7 +46,7 @@ def read_records(path: str | Path) -> list[Measured]:
         try:
             record: Any = json.loads(line) if line.strip() else {}
         except (ValueError, RecursionError) as error:
-            raise UsageError(Diagnostic("MG0001", f"{path}:{number}: no JSON: {error}")) from error
+            raise UsageError(Diagnostic("MG0001", f"{path}:{number}: not JSON: {error}")) from error
         if (measured := _measured(record)) is not None:
             found.append(measured)
     if len({measured.moved for measured in found}) < 2:

@@ -1,4 +1,4 @@
-"""The replica groups of all ranks at once, and how they lie in the domains of a machine."""
+"""The replica groups of all ranks at once, and the domains of a machine that they span."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class Groups:
         return times[self.members].max(axis=1)[self.group]
 
     def domains(self, devices: int) -> tuple[Array, Array]:
-        """Per group, how many domains of so many devices it touches, and the fewest of its members in one of them."""
+        """Per group, how many domains of so many devices it spans, and the fewest of its members in one of them."""
         domain = np.sort(self.members // devices, axis=1)
         starts = np.ones(domain.shape, np.bool_)
         starts[:, 1:] = domain[:, 1:] != domain[:, :-1]

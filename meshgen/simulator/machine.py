@@ -17,7 +17,7 @@ from typing import Any, cast
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Diagnostic, UsageError
 
-MOST_FILE_BYTES = 1 << 20  # a profile has some lines
+MOST_FILE_BYTES = 1 << 20  # bytes: a profile has a few lines
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Link:
     """The links of one level.
 
     Attributes:
-        devices: how many devices these links join into one domain; None: all there are.
+        devices: how many devices these links join into one domain; None: all.
         bytes_per_second: what a device can send, in one direction, when all of its domain send at once.
         latency_seconds: of the innermost level, from launch to finish of the smallest collective; further out, what each
             doubling of the number of domains adds.
@@ -82,13 +82,13 @@ DEFAULT_MACHINE = "dgx-h100"
 def machine_of(given: str | Path | Machine) -> Machine:
     """A profile, one of `MACHINES` by name, or the profile in a JSON file.
 
-    Raises UsageError: MG0001 for what is neither or is malformed, MG0002 where the file cannot be read.
+    Raises UsageError: MG0001 for anything else or a malformed profile, MG0002 where the file cannot be read.
     """
     if isinstance(given, Machine):
         return given
     if not isinstance(cast("Any", given), str | Path):
         hint = f"use one of {', '.join(MACHINES)}, or the path of a profile.json"
-        raise UsageError(Diagnostic("MG0001", f"{given!r:.60} is no machine", hint=hint))
+        raise UsageError(Diagnostic("MG0001", f"expected a machine profile or its name, got {given!r:.60}", hint=hint))
     if str(given) in MACHINES:
         return MACHINES[str(given)]
     path = Path(given)
@@ -108,37 +108,39 @@ def _from_json(path: Path) -> Machine:
         with path.open("rb") as file:
             text = file.read(MOST_FILE_BYTES + 1)
         if len(text) > MOST_FILE_BYTES:
-            raise UsageError(Diagnostic("MG0001", f"{path} has more than {MOST_FILE_BYTES} bytes: it is no profile"))
+            raise UsageError(
+                Diagnostic("MG0001", f"{path} is not a machine profile: it has more than {MOST_FILE_BYTES} bytes")
+            )
         value: Any = json.loads(text)
     except OSError as error:
         raise UsageError(Diagnostic("MG0002", f"cannot read {path}: {error.strerror}")) from error
     except (ValueError, RecursionError) as error:
-        raise UsageError(Diagnostic("MG0001", f"{path} is no JSON: {error}")) from error
-    if fault := _fault(value):
+        raise UsageError(Diagnostic("MG0001", f"{path} is not JSON: {error}")) from error
+    if fault := _profile_fault(value):
         hint = f"write what `meshgen simulate M.mgx --machine {DEFAULT_MACHINE} --json` shows under 'machine'"
         raise UsageError(Diagnostic("MG0001", f"{path}: {fault}", hint=hint))
     links = tuple(Link(**link) for link in value["links"])
     return Machine(value["name"], links, **{k: value[k] for k in ("overlap_slowdown",) if k in value})
 
 
-def _fault(value: Any) -> str:
-    """What is wrong with a profile's JSON; empty: nothing."""
+def _profile_fault(value: Any) -> str:
+    """The fault of a profile's JSON; empty if there is none."""
     if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
-        return "a profile is an object with a name"
+        return "a profile must be an object with a name"
     profile = cast("Mapping[str, Any]", value)
     if unknown := sorted(profile.keys() - {field.name for field in fields(Machine)}):
         return f"unknown field '{unknown[0]}'"
     if not _is_number(profile.get("overlap_slowdown", 0.0), least=0):
-        return "overlap_slowdown is a number from 0 on"
+        return "overlap_slowdown must be a non-negative number"
     links = profile.get("links")
     if not isinstance(links, list) or not links:
-        return "links is a list of at least one level"
+        return "links must be a list of at least one level"
     for number, link in enumerate(cast("list[Any]", links)):
         if fault := _link_fault(link):
             return f"links[{number}]: {fault}"
     sizes = [link["devices"] for link in cast("list[Any]", links)]
     if sizes[-1] is not None or None in sizes[:-1]:
-        return "the last level joins all devices (devices: null), and no other does"
+        return "the last level, and no other, must join all devices (devices: null)"
     if any(outer % inner for inner, outer in itertools.pairwise(sizes[:-1])):
         return f"the domains of each level must hold whole domains of the one before, not {sizes[:-1]} devices"
     return ""
@@ -148,15 +150,15 @@ def _link_fault(link: Any) -> str:
     names = {field.name for field in fields(Link)}
     found = cast("Mapping[str, Any]", link if isinstance(link, Mapping) else {})
     if set(found) != names:
-        return f"a level has the fields {', '.join(sorted(names))}"
+        return f"a level must have the fields {', '.join(sorted(names))}"
     devices = found["devices"]
     if not isinstance(found["name"], str):
-        return "name is a text"
+        return "name must be a string"
     if devices is not None and (type(devices) is not int or devices < 1):
-        return "devices is a whole number from 1 on, or null"
+        return "devices must be a positive integer or null"
     if not _is_number(found["bytes_per_second"], least=1):
-        return "bytes_per_second is a number from 1 on"
-    return "" if _is_number(found["latency_seconds"], least=0) else "latency_seconds is a number from 0 on"
+        return "bytes_per_second must be a number of at least 1"
+    return "" if _is_number(found["latency_seconds"], least=0) else "latency_seconds must be a non-negative number"
 
 
 def _is_number(value: Any, least: float) -> bool:

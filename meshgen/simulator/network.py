@@ -39,7 +39,7 @@ def moved_bytes(item: Item, plan: Schedule, mesh: Mesh) -> int:
 
 
 def packing_seconds(item: Item, plan: Schedule, mesh: Mesh) -> float:
-    """What the schedule predicts for a collective beside its links: the copies that pack and unpack messages on each device."""
+    """Predicted seconds of a collective in addition to its links: copies that pack and unpack messages on each device."""
     return max(0.0, item.seconds - plan.collective(item, mesh).link_seconds)
 
 

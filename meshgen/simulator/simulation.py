@@ -22,7 +22,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Scheduled:
-    """What the ranks of one mesh run."""
+    """The schedule that the ranks of one mesh run."""
 
     mesh: Mesh
     schedule: Schedule
@@ -33,7 +33,7 @@ class PartTimes:
     """One mesh's ranks in a step.
 
     Attributes:
-        watched: ranks of which `spans` tell.
+        watched: the ranks of `spans`.
         end: when each rank is done [ranks], seconds.
         computing: seconds in which kernels run on it [ranks]; the rest of its time it communicates or waits.
     """
@@ -73,7 +73,7 @@ def simulate(parts: Sequence[Scheduled], machine: str | Path | Machine = DEFAULT
         conditions: slow devices and links, by rank through all meshes, in the order of the parts.
         watch: ranks, counted so, of which every launch is kept; default: the first of each part.
     Raises:
-        UsageError: MG0001, a rank that is not there, or what `machine_of` raises.
+        UsageError: MG0001, an unknown rank, or what `machine_of` raises.
     """
     profile, conditions = machine_of(machine), conditions or Conditions()
     if faults := conditions.faults():
@@ -101,10 +101,10 @@ def _times(timeline: Timeline) -> PartTimes:
 def _refuse_unknown_ranks(parts: Sequence[Scheduled], conditions: Conditions, watch: Sequence[int]) -> None:
     count = sum(part.mesh.size for part in parts)
     if not isinstance(cast("Any", watch), Sequence) or not all(is_rank(rank) for rank in watch):
-        raise UsageError(Diagnostic("MG0001", f"watch={watch!r:.60}: ranks are whole numbers from 0 on"))
+        raise UsageError(Diagnostic("MG0001", f"watch must list ranks, non-negative integers, got {watch!r:.60}"))
     named = {*conditions.slow_devices, *conditions.slow_links, *watch}
     if unknown := sorted(rank for rank in named if not 0 <= rank < count):
-        raise UsageError(Diagnostic("MG0001", f"there is no rank {unknown[0]}: the ranks are 0 to {count - 1}"))
+        raise UsageError(Diagnostic("MG0001", f"unknown rank {unknown[0]}: the ranks are 0 to {count - 1}"))
 
 
 def _own(conditions: Conditions, ranks: range) -> Conditions:
@@ -119,7 +119,7 @@ def _own(conditions: Conditions, ranks: range) -> Conditions:
 def _play(timelines: Sequence[Timeline], machine: Machine) -> None:
     """Run all items: a mesh goes on until it waits for another at a transfer, which both sides run at once.
 
-    The checker has proven that the meshes do not wait for each other in a circle.
+    The checker has proven that the meshes do not deadlock.
     """
     queues = [iter(timeline.plan.items) for timeline in timelines]
     waiting: dict[int, tuple[Timeline, Item]] = {}  # by channel

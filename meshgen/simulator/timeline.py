@@ -24,7 +24,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class Conditions:
-    """What is not ideal.
+    """Deviations from the ideal machine.
 
     Attributes:
         slow_devices: by which factor the kernels of a rank take longer.
@@ -39,18 +39,18 @@ class Conditions:
     seed: int = 0
 
     def faults(self) -> list[str]:
-        """What is no condition."""
+        """Malformed conditions, one text each."""
         found: list[str] = []
         for name, given in (("slow_devices", self.slow_devices), ("slow_links", self.slow_links)):
             if not all(is_rank(rank) and _is_number(factor) and factor > 0 for rank, factor in given.items()):
-                found.append(f"{name}={given!r:.60}: ranks have factors above 0")
+                found.append(f"{name} must map ranks to positive factors, got {given!r:.60}")
         if not _is_number(self.jitter) or self.jitter < 0:
-            found.append(f"jitter={self.jitter!r:.60} is no number from 0 on")
+            found.append(f"jitter must be a non-negative number, got {self.jitter!r:.60}")
         return found
 
 
 def is_rank(value: Any) -> bool:
-    """Whether it is a whole number; whether there is such a rank depends on the mesh."""
+    """Whether it is a non-negative integer; whether the rank exists depends on the mesh."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool)
 
 
@@ -152,12 +152,12 @@ class Timeline:
     def _control(self, item: Item, ready: Array) -> Array:
         if item.op != "while":
             longest = max(item.regions, key=lambda region: region.step_seconds)
-            return self._region(longest, ready)
+            return self._play_region(longest, ready)
         condition, body = item.regions
-        now, before = self._region(condition, ready), None
+        now, before = self._play_region(condition, ready), None
         for trip in range(item.times):
             computed = self.computing.copy()
-            after = self._region(condition, self._region(body, now))
+            after = self._play_region(condition, self._play_region(body, now))
             rest = item.times - trip - 1
             if before is not None and self._is_steady(item, before, after - now):
                 self.computing += rest * (self.computing - computed)
@@ -166,11 +166,11 @@ class Timeline:
         return now
 
     def _is_steady(self, item: Item, before: Array, trip: Array) -> bool:
-        """Whether all further trips take as long as this one: ranks that wait for each other keep their distances."""
+        """Whether all further trips take as long as this one: the offsets between ranks are constant."""
         same = np.allclose(trip, trip[0] if item.communicates else before, rtol=1e-9, atol=0)
         return not self._jitter and bool(same and np.allclose(before, trip, rtol=1e-9, atol=0))
 
-    def _region(self, plan: Schedule, start: Array) -> Array:
+    def _play_region(self, plan: Schedule, start: Array) -> Array:
         """When each rank has run a region that it enters at `start`."""
         frame = _Frame(start)
         for item in plan.items:

@@ -1,7 +1,7 @@
-"""Tensor dims whose size is unknown: which there are, and the program for sizes that the user gives.
+"""Tensor dims of unknown size, and the program for given sizes.
 
 Programs are read with them, but every later stage computes shapes, so sizes must be given before propagation.
-Giving those of the inputs gives all others: types are inferred again, operation by operation.
+The sizes of the inputs determine all others: types are inferred again, operation by operation.
 """
 
 from __future__ import annotations
@@ -32,18 +32,18 @@ _COLLECTIVES = with_trait(Trait.COLLECTIVE)
 
 
 def input_names(graph: Graph) -> list[str]:
-    """What the user calls the inputs."""
+    """The user's names of the inputs."""
     return [value.name or f"arg{number}" for number, value in enumerate(graph.inputs)]
 
 
 def output_names(graph: Graph) -> list[str]:
-    """What the user calls the outputs."""
+    """The user's names of the outputs."""
     count = len(graph.outputs)
     return ["result"] if count == 1 else [f"result.{number}" for number in range(count)]
 
 
 def refuse_unknown_dims(module: Module) -> None:
-    """Raises ProgramError (MG0208) if tensor dims have unknown sizes: all those of the inputs, else of results."""
+    """Raise ProgramError (MG0208) if tensor dims have unknown sizes: those of the inputs, else of results."""
     faults = [
         _unknown(f"input '{name}'", value.type, value.loc, f"give it with --shape {name}={_example(value.type)}")
         for name, value in zip(input_names(module.graph), module.graph.inputs, strict=True)
@@ -62,7 +62,7 @@ def refuse_unknown_dims(module: Module) -> None:
         faults = [
             Diagnostic(
                 "MG0201",
-                f"the program asks for the size of mesh axis '{axis}', which is unknown",
+                f"the program queries the size of mesh axis '{axis}', which is unknown",
                 node.loc,
                 hint="give it with --mesh",
             )
@@ -72,9 +72,9 @@ def refuse_unknown_dims(module: Module) -> None:
             if module.mesh.axis(axis).size is None
         ]
     if not faults:
-        hint = "compile or lower the program, or give it shapes: both compute what follows from sizes"
+        hint = "compile or lower the program, or give it shapes: both fold sizes"
         faults = [
-            Diagnostic("MG0208", f"'{node.op}' takes sizes that are not computed yet", node.loc, hint=hint)
+            Diagnostic("MG0208", f"'{node.op}' has size operands that are not folded yet", node.loc, hint=hint)
             for node in all_nodes(module.graph)
             if node.op in SIZE_QUERIES
         ]
@@ -94,7 +94,7 @@ def _unknown(what: str, kind: TensorType, loc: Location | None, hint: str) -> Di
 
 
 def _collective_shape(node: Node, x: TensorType, mesh: Mesh) -> list[int]:
-    """The shape that a collective makes: of global types the same, of local ones dims grow or shrink by the group."""
+    """The result shape of a collective: unchanged for global types; local dims grow or shrink by the group size."""
     shape, count = list(x.sizes), mesh.group_size(node.attrs["axes"])
     if node.result.sharding is None:
         grows, shrinks = changed_dims(node)
@@ -116,7 +116,7 @@ def given_types(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> lis
     """
     names, kinds = input_names(graph), [value.type for value in graph.inputs]
     faults = [
-        Diagnostic("MG0001", f"there is no input '{name}'", hint=f"the inputs are {', '.join(names)}")
+        Diagnostic("MG0001", f"unknown input '{name}'", hint=f"the inputs are {', '.join(names)}")
         for name in shapes
         if name not in names
     ]
@@ -128,7 +128,7 @@ def given_types(graph: Graph, shapes: Mapping[str, Sequence[int | None]]) -> lis
             kinds[number] = have.with_shape(known(wanted.shape, have.shape))
         else:
             text = f"input '{name}' is {have}, not {wanted}"
-            hint = "a shape gives a program only sizes that it leaves open (?)"
+            hint = "a shape can only set sizes that are open (?) in the program"
             faults.append(Diagnostic("MG0001", text, graph.inputs[number].loc, hint=hint))
     if faults:
         raise UsageError(*faults)
@@ -140,7 +140,7 @@ def with_shapes(module: Module, shapes: Mapping[str, Sequence[int | None]]) -> M
 
     Raises:
         UsageError: MG0001 for names that no input has and shapes that do not fit.
-        ProgramError: MG0104 where a given size contradicts what the program says, MG0208 where it leaves one open.
+        ProgramError: MG0104 where a given size contradicts the program, MG0208 where one stays open.
     """
     graph = module.graph
     wanted = given_types(graph, shapes)
@@ -150,10 +150,10 @@ def with_shapes(module: Module, shapes: Mapping[str, Sequence[int | None]]) -> M
     ]
     ties = ties_of(graph)
     given = [Value(kind) for kind in kinds]
-    writer = _Writer(module.mesh, ties)
+    writer = _TypedGraphWriter(module.mesh, ties)
     result = writer.graph(graph, given, {})
-    if writer.faults:  # what was learnt behind a value may have said its size
-        writer = _Writer(module.mesh, ties)
+    if writer.faults:  # a later use of a value may determine its size
+        writer = _TypedGraphWriter(module.mesh, ties)
         result = writer.graph(graph, given, {})
     if faults := writer.known.refused or writer.faults:
         raise ProgramError(*faults)
@@ -172,7 +172,7 @@ def at_mesh(module: Module, mesh: Mesh) -> Module:
 
 
 def _with_axis_sizes(graph: Graph, mesh: Mesh) -> Graph:
-    """The graph with numbers for the sizes of mesh axes that it asks for."""
+    """The graph with constants for its queries of mesh axis sizes."""
 
     def written(node: Node) -> Node:
         if node.op != "axis_size":
@@ -191,7 +191,7 @@ def at_meshes(module: Module, meshes: Sequence[Mesh]) -> Module:
 
 
 def has_open_results(module: Module) -> bool:
-    """Whether results have unknown sizes, or ops ask for sizes, although all inputs' are known: they follow."""
+    """Whether results have unknown sizes, or ops query sizes, although those of all inputs are known."""
     if any(None in value.type.shape for value in module.graph.inputs):
         return False
     return any(None in v.type.shape for v in module.graph.values()) or any(
@@ -220,8 +220,8 @@ def _remembered(name: str, open_kind: TensorType, given: TensorType) -> TensorTy
 
 
 @dataclass
-class _Writer:
-    """Writes graphs anew with the types that follow from those of their inputs; collects what is wrong."""
+class _TypedGraphWriter:
+    """Rewrites graphs with the types inferred from those of their inputs; collects faults."""
 
     mesh: Mesh
     ties: Ties
@@ -253,7 +253,7 @@ class _Writer:
         return new
 
     def _node(self, old: Node, operands: list[Value], put: Mapping[Value, Value]) -> Node | None:
-        """The node anew, or the static form of one that takes sizes; nothing for an assertion that holds."""
+        """The rewritten node, or the static form of one with size operands; None for an assertion that holds."""
         node: Node | None = replace(old, operands=operands)
         if old.op in SIZE_QUERIES and (node := self.known.static(old, operands)) is None:
             return None
@@ -269,9 +269,9 @@ class _Writer:
         return self.known.folded(replace(node, results=results, regions=regions), old.op in SIZE_QUERIES)
 
     def _types(self, node: Node, operands: Sequence[TensorType], regions: tuple[Graph, ...]) -> list[TensorType]:
-        """Types of the results: inferred, else what the op leaves of the declared ones. Where that fails, these."""
+        """Types of the results: inferred, or declared where the op leaves them to the program or inference fails."""
         declared = [value.type for value in node.results]
-        if node.op in SIZE_QUERIES or any(None in kind.shape for kind in operands):  # a fault has been found for it
+        if node.op in SIZE_QUERIES or any(None in kind.shape for kind in operands):  # its fault is already reported
             return declared
         try:
             inferred = infer_types(node.op, node.attrs, operands, regions, node.loc)
@@ -284,26 +284,28 @@ class _Writer:
                 self.ties.completed(value, _completed(node, first, value.type, self.mesh)) for value in node.results
             ]
         found = [kind.with_shape(new.shape) for kind, new in zip(declared, inferred, strict=True)]
-        faults = [fault for pair in zip(declared, found, strict=True) if (fault := _fault(node, *pair))]
+        faults = [fault for pair in zip(declared, found, strict=True) if (fault := _type_fault(node, *pair))]
         self.faults.extend(faults)
         return declared if faults else found
 
 
 def _passes_on(node: Node, number: int) -> bool:
-    """Whether an input of a node's regions is always what the node takes there."""
+    """Whether an input of a node's regions always equals the operand of the node there."""
     if node.op != "while":
         return True
     body = node.regions[1]
     return body.outputs[number] is body.inputs[number]
 
 
-def _fault(node: Node, declared: TensorType, found: TensorType) -> Diagnostic | None:
-    """What is wrong with the type that a result has got."""
+def _type_fault(node: Node, declared: TensorType, found: TensorType) -> Diagnostic | None:
+    """The fault of an inferred result type, if any."""
     if None in found.shape:
         return _unknown(f"the result of '{node.op}'", found, node.loc, "write its size in the program")
     if not shapes_agree(declared.shape, found.shape):
         return Diagnostic(
-            "MG0104", f"'{node.op}' makes {found} of these sizes, but the program says {declared}", node.loc
+            "MG0104",
+            f"'{node.op}' has result type {found} for these sizes, but the program declares {declared}",
+            node.loc,
         )
     return None
 

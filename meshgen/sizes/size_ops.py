@@ -1,4 +1,4 @@
-"""What a program computes of its sizes: numbers once those are given, and the ops that ask for sizes or take them.
+"""Constant folding of sizes once they are given, and the static forms of ops that query sizes or take them as operands.
 
 JAX's exported functions with symbolic shapes compute shapes by small integer ops, and make tensors of these shapes.
 """
@@ -29,7 +29,7 @@ FOLDED = with_trait(Trait.BROADCASTS) | {
     "iota",
     "transpose",
 }
-LARGEST = 256  # elements: numbers about sizes are few, tables of the program are not looked through
+LARGEST = 256  # elements: lists of sizes are short; larger constants are not examined
 _PLACES = re.compile(r"\{(\d+)\}")
 # By op: the static one, and what the last operands become: attributes, or the shape.
 SHAPE = ("shape",)  # of the result; its type says it
@@ -49,7 +49,7 @@ STATIC: dict[str, tuple[str, tuple[str, ...]]] = {
 
 
 def attributes_of(names: Sequence[str], lists: Sequence[tuple[int, ...]]) -> dict[str, tuple[int, ...]]:
-    """The attributes that lists of numbers say: `padding` has a pair for each dim."""
+    """The attributes given by lists of numbers: `padding` has a pair for each dim."""
     found = dict(zip(names, lists, strict=True))
     if (pairs := found.pop("padding", None)) is not None:
         found |= {"low": pairs[::2], "high": pairs[1::2]}
@@ -62,26 +62,26 @@ def _is_small(kind: TensorType) -> bool:
 
 @dataclass
 class KnownSizes:
-    """The integers that are known of one program's values, and which of them depend on its sizes."""
+    """The known integer values of one program, and which of them depend on its sizes."""
 
     numbers: dict[Value, Array] = field(default_factory=dict[Value, Array])
     of_sizes: set[Value] = field(default_factory=set[Value])
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
     refused: list[Diagnostic] = field(
         default_factory=list[Diagnostic]
-    )  # assertions that do not hold: why all else fails
+    )  # assertions that do not hold: the cause of all other faults
 
     def same(self, old: Value, new: Value) -> None:
-        """Note that `new` is what `old` is, of which something may be known."""
+        """Record that `new` equals `old`, which may be known."""
         if old in self.numbers:
             self.numbers[new] = self.numbers[old]
         if old in self.of_sizes:
             self.of_sizes.add(new)
 
     def folded(self, node: Node, is_size: bool = False) -> Node:
-        """The node, as a constant where it is computed from sizes alone; the number that it makes is noted.
+        """The node, as a constant where it is computed from sizes alone; its value is recorded.
 
-        `is_size`: it stands for an op that asks for a size.
+        `is_size`: it replaces an op that queries a size.
         """
         if len(node.results) != 1 or not _is_small(node.result.type):
             return node
@@ -103,12 +103,12 @@ class KnownSizes:
         return replace(node, op="constant", operands=[], attrs={"value": array})
 
     def static(self, node: Node, operands: Sequence[Value]) -> Node | None:
-        """What a size query over these operands means once sizes are known: a constant, its static form, or nothing.
+        """The form of a size op over these operands once sizes are known: a constant, its static form, or None.
 
-        The node itself, with a fault noted, where that cannot be said.
+        The node itself, with a fault recorded, where a size is unknown.
         """
         node = replace(node, operands=list(operands))
-        if any(None in value.type.shape for value in operands):  # a fault has been found for what makes it
+        if any(None in value.type.shape for value in operands):  # the fault of its producer is already reported
             return node
         if faults := verify_node(node):
             self.faults += faults
@@ -126,7 +126,7 @@ class KnownSizes:
         op, names = STATIC[node.op]
         given = node.operands[-len(names) :]
         if any(value not in self.numbers for value in given):
-            self._fault("MG0103", node, f"'{node.op}' of sizes that are known at run time only")
+            self._record_fault("MG0103", node, f"'{node.op}' of sizes that are known at run time only")
             return node
         lists = [tuple(int(n) for n in self.numbers[value].reshape(-1)) for value in given]
         static = replace(node, op=op, operands=node.operands[: -len(names)])
@@ -134,15 +134,17 @@ class KnownSizes:
             return replace(static, attrs=node.attrs | attributes_of(names, lists))
         declared, (shape,) = node.result.type, lists
         if min(shape, default=0) < 0 or not shapes_agree(shape, declared.shape):
-            self._fault("MG0104", node, f"'{node.op}' of sizes {list(shape)}, but the program says {declared}")
+            self._record_fault(
+                "MG0104", node, f"'{node.op}' has sizes {list(shape)}, but the program declares {declared}"
+            )
             return node
         return replace(static, results=[replace(node.result, type=declared.with_shape(shape))])
 
     def _checked(self, node: Node) -> Node | None:
-        """Nothing where the assertion holds."""
+        """None where the assertion holds."""
         found = [self.numbers.get(value) for value in node.operands]
         if found[0] is None:
-            self._fault("MG0103", node, "the condition of a shape assertion is known at run time only")
+            self._record_fault("MG0103", node, "the condition of a shape assertion is known at run time only")
             return node
         if found[0].all():
             return None
@@ -154,5 +156,5 @@ class KnownSizes:
         self.refused.append(Diagnostic("MG0104", text, node.loc))
         return None
 
-    def _fault(self, code: str, node: Node, message: str) -> None:
+    def _record_fault(self, code: str, node: Node, message: str) -> None:
         self.faults.append(Diagnostic(code, message, node.loc))

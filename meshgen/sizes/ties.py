@@ -1,6 +1,6 @@
-"""Tensor dims of one program that must be equally long, and the sizes that are known of them.
+"""Tensor dims of one program that must have equal sizes, and their known sizes.
 
-A value whose size no operand says (a constant spread over an unknown dim) has that of what it is combined with.
+A value whose size no operand determines (a constant broadcast over an unknown dim) has that of what it is combined with.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ class Ties:
     sizes: dict[Place, int] = field(default_factory=dict[Place, int])
 
     def first(self, place: Place) -> Place:
-        """The dim that stands for the class of a dim."""
+        """The representative of a dim's class."""
         while (above := self.parents.get(place, place)) != place:
             place = above
         return place
 
     def learn(self, value: Value, kind: TensorType) -> None:
-        """Note the sizes that are known of a value of the program."""
+        """Record the known sizes of a value."""
         for dim, size in enumerate(kind.shape):
             if size is not None:
                 self.sizes.setdefault(self.first((value, dim)), size)
@@ -77,7 +77,7 @@ def _same(left: Value, right: Value) -> Iterator[tuple[Place, Place]]:
 
 
 def _control_pairs(node: Node) -> Iterator[tuple[Place, Place]]:
-    """What goes in is what regions take, what they give is what comes out; a loop's condition gives neither."""
+    """Pairs of operands and region arguments, and of yielded values and results; a loop's condition yields neither."""
     is_loop = node.op == "while"
     given: Sequence[Value] = node.operands if is_loop else node.operands[1:]
     for region in node.regions:

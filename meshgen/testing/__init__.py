@@ -1,1 +1,1 @@
-"""What meshgen is tested with, and `meshgen check`: the oracle, random programs, shrinking."""
+"""Testing of meshgen, and `meshgen check`: the oracle, random programs, shrinking."""

@@ -3,7 +3,7 @@
 Before:  %y = manual %x {%t: tile; %g = all_gather %t; ...}
 After:   %t0 = slice %x, %t1 = slice %x, ..., %g = concatenate %t0, %t1, ...
 
-This is what a manual computation means, in terms of plain operations: the reference that law 1 compares with.
+This defines the semantics of a manual computation by plain operations: the reference of law 1.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _written_out(graph: Graph, meshes: Sequence[Mesh], made: dict[Value, Value])
         operands = [made.get(value, value) for value in node.operands]
         if node.op == "manual":
             mesh = meshes_of(node, meshes)[0]
-            results = _Writer(mesh, result, tuple(range(mesh.size))).manual(node, operands)
+            results = _LockstepWriter(mesh, result, tuple(range(mesh.size))).manual(node, operands)
             made.update(zip(node.results, results, strict=True))
         else:
             regions = tuple(_written_out(region, meshes, made) for region in node.regions)
@@ -54,7 +54,7 @@ def _communicates(graph: Graph) -> bool:
 
 
 @dataclass
-class _Writer(Rows):
+class _LockstepWriter(Rows):
     """Writes bodies; `makers` has the nodes of those that were written, `known` the values of regions and around them."""
 
     makers: dict[Value, Node] = field(default_factory=dict[Value, Node])
@@ -67,7 +67,7 @@ class _Writer(Rows):
             self.body(node.regions[0], [self._shards(*each) for each in ins]), node.attrs["out_shardings"], strict=True
         )
         ends = zip(outs, node.results, strict=True)
-        return [self._joined(*each, result.type) for each, result in ends]
+        return [self._assembled(*each, result.type) for each, result in ends]
 
     def body(self, body: Graph, inputs: Sequence[Row]) -> list[Row]:
         """The outputs of a body on every device."""
@@ -97,7 +97,7 @@ class _Writer(Rows):
                 value = self.rows(value, dim, start, start + tile)
         return value
 
-    def _joined(self, row: Row, sharding: Sharding, kind: TensorType) -> Value:
+    def _assembled(self, row: Row, sharding: Sharding, kind: TensorType) -> Value:
         """The whole value without padding; of equal tiles the one on the first device counts."""
         tiles: dict[tuple[int, ...], Value] = {}
         for rank in self.ranks:
@@ -139,7 +139,7 @@ class _Writer(Rows):
         if key not in self.seen:
             place = self.ranks.index(rank)
             around = {value: [self.known[value][place]] for value in captured(node)}
-            regions = tuple(self._region(region, (rank,), around) for region in node.regions)
+            regions = tuple(self._lockstep_region(region, (rank,), around) for region in node.regions)
             results = [Value(value.type, "", None, value.loc) for value in node.results]
             self.graph.nodes.append(replace(node, operands=operands, results=results, regions=regions))
             self.seen[key] = results
@@ -155,7 +155,7 @@ class _Writer(Rows):
         ways: dict[Value, list[Row]] = {}
         for choice in operands[0]:
             if choice not in ways:
-                regions = tuple(self._region(region, self.ranks, self.known) for region in node.regions)
+                regions = tuple(self._lockstep_region(region, self.ranks, self.known) for region in node.regions)
                 ways[choice] = self._gone(node, [choice], operands[1:], regions)
         picked = [[row[i] for row in ways[choice]] for i, choice in enumerate(operands[0])]
         return [list(row) for row in zip(*picked, strict=True)]
@@ -163,13 +163,13 @@ class _Writer(Rows):
     def _looped(self, node: Node, inputs: list[Row]) -> list[Row]:
         """A loop that runs until no device goes on; one that has stopped keeps what it has."""
         condition, body = node.regions
-        tested, inside = (self._region(region, self.ranks, self.known) for region in (condition, body))
+        tested, inside = (self._lockstep_region(region, self.ranks, self.known) for region in (condition, body))
         if trip_count(node, self.makers) is not None:  # as often on all devices
             tested.outputs = tested.outputs[:1]
             return self._gone(node, [], inputs, (tested, inside))
-        writer = _Writer(self.mesh, tested, self.ranks)
+        writer = _LockstepWriter(self.mesh, tested, self.ranks)
         tested.outputs = [writer.reduced(list(dict.fromkeys(tested.outputs)), "or", node)]
-        count, writer = len(self.ranks), _Writer(self.mesh, inside, self.ranks, known={**self.known})
+        count, writer = len(self.ranks), _LockstepWriter(self.mesh, inside, self.ranks, known={**self.known})
         rows = [inside.inputs[i : i + count] for i in range(0, len(inside.inputs), count)]
         flags = writer.body(condition, rows)[0] * len(rows)
         ends = zip(flags, inside.outputs, inside.inputs, strict=True)
@@ -184,10 +184,10 @@ class _Writer(Rows):
         count = len(self.ranks)
         return [results[i : i + count] for i in range(0, len(results), count)]
 
-    def _region(self, region: Graph, ranks: tuple[int, ...], around: Mapping[Value, Row]) -> Graph:
+    def _lockstep_region(self, region: Graph, ranks: tuple[int, ...], around: Mapping[Value, Row]) -> Graph:
         """A region with an input for each of its inputs on each device, in this order; outputs alike."""
         rows = [[Value(value.type, "", None, value.loc) for _ in ranks] for value in region.inputs]
         inner = Graph(region.name, [value for row in rows for value in row])
-        outputs = _Writer(self.mesh, inner, ranks, known={**around}).body(region, rows)
+        outputs = _LockstepWriter(self.mesh, inner, ranks, known={**around}).body(region, rows)
         inner.outputs = [value for row in outputs for value in row]
         return inner

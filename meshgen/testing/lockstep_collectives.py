@@ -2,7 +2,7 @@
 
 Before:  %g = all_gather %t on x          After:   %g = concatenate %t0, %t1      on both devices
 
-What a device does not own of a tile is padding. As in `ccl/simulated.py` it is poison, so that reading it is seen.
+The rows of a tile that a device does not own are padding. As in `ccl/simulated.py` it is poison, so that reading it is detected.
 """
 
 from __future__ import annotations
@@ -53,7 +53,7 @@ class Rows:
         return self.constant(poisoned((), kind.dtype), kind)
 
     def rows(self, value: Value, dim: int, start: int, stop: int, like: Node | None = None) -> Value:
-        """Rows [start, stop) of a dim; those before or behind the value are padding."""
+        """Rows [start, stop) of a dim; those before or after the value are padding."""
         sizes = [*value.type.sizes]
         first, last = (min(max(row, 0), sizes[dim]) for row in (start, stop))
         before, behind = max(min(stop, 0) - start, 0), max(stop - max(start, sizes[dim]), 0)
@@ -166,7 +166,7 @@ def _transfer(to: Rows, node: Node, row: Row) -> Row:
     source, target = transfer_ends(node.op, node.attrs)
     is_wide = node.op == "update_halo" and row[0].type == node.result.type
     buffers = row if is_wide else [to.padding(node.result.type)] * len(row)
-    found = pieces(source, target, tuple(node.attrs["shape"]), to.mesh, lies=target if is_wide else source)
+    found = pieces(source, target, tuple(node.attrs["shape"]), to.mesh, layout=target if is_wide else source)
     return [_put(to, buffer, each, row, node) for buffer, each in zip(buffers, found, strict=True)]
 
 
@@ -194,7 +194,7 @@ def _fetch_rows(to: Rows, node: Node, row: Row) -> Row:
 
 
 def _fetched(to: Rows, group: list[Value], part: Part, dim: int, node: Node) -> Iterator[Value]:
-    """What each device of a group gets of one part; rows that wrap around are those of the joined tensor again and again."""
+    """The rows of one part that each device of a group gets; wrapped rows repeat the joined tensor."""
     fetch = part.fetch
     tiles = [to.rows(tile, dim, part.start, part.start + fetch.tile, node) for tile in group]
     whole = to.rows(to.concatenated(tiles, dim, node), dim, 0, fetch.limit, node)

@@ -89,11 +89,11 @@ class CheckResult:
 
 def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = None, seed: int = 0,
           runs: Sequence[Run] = ()) -> CheckResult:  # fmt: skip
-    """Compare a program with what `pipeline` makes of it (stage partition or fuse).
+    """Compare a program with the output of `pipeline` (stage partition or fuse).
 
     Args:
         module: the program as it was entered, at any stage up to partition. Up to optimize it means what it computes
-            on one device (collectives only move values); at stage partition what all ranks do as it stands.
+            on one device (collectives only move values); at stage partition its own results on all ranks.
         pipeline: the passes under test, from that stage to partition or fuse.
         args: global arguments; without them, seeded random ones without zeros.
         runs: further ways to run what the pipeline made, held to the same results.
@@ -117,7 +117,7 @@ def check(module: Module, *, pipeline: Pipeline, args: Sequence[Array] | None = 
     results = [found, *(run(local, args) for run in runs)]
     compared = [[compare(*each) for each in zip(types, wanted, got, bounds, strict=True)] for got in results]
     outputs = [max(ways, key=lambda each: (not each.ok, _excess(each))) for ways in zip(*compared, strict=True)]
-    faults += [_fault(number, output) for number, output in enumerate(outputs) if not output.ok]
+    faults += [_output_fault(number, output) for number, output in enumerate(outputs) if not output.ok]
     worst = max(outputs, key=_excess, default=OutputCheck(TensorType((), "f32"), True, 0.0, 0.0))
     return CheckResult(not faults, worst.max_abs_error, worst.tolerance, outputs, tuple(faults))
 
@@ -149,7 +149,7 @@ def _without_collectives(graph: Graph, put: dict[Value, Value]) -> Graph:
 
 
 def _local_meaning(module: Module, args: Sequence[Array]) -> tuple[list[Array], list[Array]]:
-    """Outputs of all ranks as the program stands.
+    """Outputs of all ranks of the unoptimised program.
 
     Passes may only change where and in which order devices' values are summed: where nothing is, results are the
     same bits. Else every op and device may round once more, by a unit roundoff of the largest value that is summed
@@ -208,7 +208,9 @@ def _excess(output: OutputCheck) -> float:
     return output.max_abs_error / output.tolerance if output.tolerance else float("inf")
 
 
-def _fault(number: int, output: OutputCheck) -> Diagnostic:
+def _output_fault(number: int, output: OutputCheck) -> Diagnostic:
     where = f" at {list(output.place)}" if output.place else ""
-    text = f"output {number} ({output.type}) is off by {output.max_abs_error:.3g}{where}, allowed is {output.tolerance:.3g}"
+    text = (
+        f"output {number} ({output.type}) differs by {output.max_abs_error:.3g}{where}, allowed {output.tolerance:.3g}"
+    )
     return Diagnostic("MG0605", text)

@@ -14,7 +14,7 @@ from meshgen.testing.generators.parameters import Nested, names_of, random_param
 
 
 def calls_agree(seed: int, *, in_any_order: bool = True) -> str:
-    """What differs when the seed's function is called, in memory and from a file; empty where nothing does.
+    """The differences between calls of the seed's function in memory and from a file; empty if there are none.
 
     Args:
         in_any_order: the keys of dicts come in another order than when the function was traced.

@@ -1,4 +1,4 @@
-"""Random programs for the oracle: small graphs over odd sizes, odd meshes, and annotations that get in each other's way.
+"""Random programs for the oracle: small graphs over odd sizes, odd meshes, and conflicting annotations.
 
 The same seed gives the same program. Sizes are 1 to 13, so that tiles are uneven or empty and dims of one
 row are split; meshes have one to four axes (`ODD` ones to six), of size 1 too.
@@ -16,7 +16,7 @@ from meshgen.testing.generators import ODD, ODD_OPS, OPEN, OPS, USUAL, Variety, 
 from meshgen.testing.generators.collectives import local_program
 from meshgen.testing.generators.open_sizes import OpenProgram, opened
 from meshgen.testing.generators.several_meshes import on_two_meshes
-from meshgen.testing.generators.shardings import annotate_inside, random_mesh, random_wish
+from meshgen.testing.generators.shardings import annotate_inside, random_annotation, random_mesh
 
 
 def random_program(seed: int, variety: Variety = USUAL) -> Module:
@@ -36,9 +36,9 @@ def _grown(writer: Writer) -> Module:
     while writer.chance(0.3):
         graph.outputs.append(writer.one_of(writer.values))
     annotate_inside(writer, mesh)
-    wishes = [random_wish(writer, mesh, v) if writer.chance(0.6) else None for v in graph.inputs]
-    results = [random_wish(writer, mesh, v) if writer.chance(0.5) else None for v in graph.outputs]
-    return Module(mesh, graph, in_annotations=wishes, out_annotations=results)
+    annotations = [random_annotation(writer, mesh, v) if writer.chance(0.6) else None for v in graph.inputs]
+    results = [random_annotation(writer, mesh, v) if writer.chance(0.5) else None for v in graph.outputs]
+    return Module(mesh, graph, in_annotations=annotations, out_annotations=results)
 
 
 def random_open_program(seed: int) -> OpenProgram:

@@ -124,7 +124,7 @@ def _fault_of(error: Exception) -> Fault:
 
 
 def _write_sources(plan: Schedule, mesh: Mesh) -> None:
-    """Generate every kernel; one that cannot be is refused, which is no fault."""
+    """Generate every kernel; an unsupported one is refused, which is not a fault."""
     from meshgen.codegen.triton_source import kernel_source
 
     for name, body in plan.kernels.items():
@@ -180,7 +180,7 @@ def closings(seed: int, options: Options) -> list[Module]:
 
 def _unmade(seed: int, fault: Fault, folder: Path) -> Failure:
     """A seed whose program is not even made for its sizes; written with them open where it has such."""
-    path = _place(folder, seed)
+    path = _program_path(folder, seed)
     text = print_text(random_open_program(seed).module) if is_open(seed) else ""
     said = fault.text.replace("\n", "\n// ")
     write_text(path, f"// {fault.kind}: meshgen check --random 1 --seed {seed}\n// {said}\n{text}")
@@ -201,7 +201,7 @@ def _failure(module: Module, options: Options, seed: int, fault: Fault, folder: 
     def fails_as_text(candidate: Module) -> bool:
         return fails(parse_text(print_text(candidate)))
 
-    path = _place(folder, seed)
+    path = _program_path(folder, seed)
     try:
         is_told = fails_as_text(module)
     except MeshgenError:
@@ -212,7 +212,7 @@ def _failure(module: Module, options: Options, seed: int, fault: Fault, folder: 
     return Failure(seed, fault, path)
 
 
-def _place(folder: Path, seed: int) -> Path:
+def _program_path(folder: Path, seed: int) -> Path:
     """Where the program of a seed is written. Raises UsageError MG0003 where there can be no such folder."""
     try:
         folder.mkdir(parents=True, exist_ok=True)

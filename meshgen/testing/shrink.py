@@ -145,10 +145,10 @@ def _smaller_bodies(body: Graph) -> Iterator[Graph]:
 
 def _fewer_annotations(module: Module) -> Iterator[Module]:
     for field in ("in_annotations", "out_annotations"):
-        wishes: list[Annotation | None] = getattr(module, field)
-        for number, wish in enumerate(wishes):
-            if wish:
-                yield replace(module, **{field: [*wishes[:number], None, *wishes[number + 1 :]]})
+        annotations: list[Annotation | None] = getattr(module, field)
+        for number, annotation in enumerate(annotations):
+            if annotation:
+                yield replace(module, **{field: [*annotations[:number], None, *annotations[number + 1 :]]})
 
 
 def _fewer_options(module: Module) -> Iterator[Module]:
@@ -229,21 +229,21 @@ def _pruned(module: Module, put: Mapping[Value, Value], outputs: Sequence[int] |
         nodes.append(rewired(node, put))
         needed.update(used_by(nodes[-1]))
     known = {*graph.inputs, *(v for node in graph.nodes for v in node.results)}
-    wishes = dict(zip(graph.inputs, module.in_annotations, strict=False))
+    annotations = dict(zip(graph.inputs, module.in_annotations, strict=False))
     inputs = [v for v in graph.inputs if v in needed] + [v for v in put.values() if v not in known and v in needed]
     results = [module.out_annotations[n] if n < len(module.out_annotations) else None for n in numbers]
     return replace(
         module,
         graph=Graph(graph.name, inputs, nodes[::-1], ends),
-        in_annotations=[wishes.get(v) for v in inputs],
+        in_annotations=[annotations.get(v) for v in inputs],
         out_annotations=results,
     )
 
 
 def _shardings(module: Module) -> list[Sharding]:
     """All annotated shardings: inputs, outputs, `annotate` nodes."""
-    wishes = [w.sharding for w in (*module.in_annotations, *module.out_annotations) if w]
-    return wishes + [node.attrs["sharding"] for node in module.graph.nodes if node.op == "annotate"]
+    annotations = [w.sharding for w in (*module.in_annotations, *module.out_annotations) if w]
+    return annotations + [node.attrs["sharding"] for node in module.graph.nodes if node.op == "annotate"]
 
 
 def _resharded(module: Module, keep: Callable[[str], bool], only: int | None = None, mesh: str = "") -> Module:
@@ -268,10 +268,12 @@ def _with_shardings(module: Module, change: Callable[[Sharding], Sharding], only
     def changed(sharding: Sharding) -> Sharding:
         return change(sharding) if only is None or next(count) == only else sharding
 
-    def changed_wish(wish: Annotation | None) -> Annotation | None:
-        return wish and replace(wish, sharding=changed(wish.sharding))
+    def changed_annotation(annotation: Annotation | None) -> Annotation | None:
+        return annotation and replace(annotation, sharding=changed(annotation.sharding))
 
-    inputs, outputs = ([changed_wish(w) for w in side] for side in (module.in_annotations, module.out_annotations))
+    inputs, outputs = (
+        [changed_annotation(w) for w in side] for side in (module.in_annotations, module.out_annotations)
+    )
     nodes = [
         replace(n, attrs={**n.attrs, "sharding": changed(n.attrs["sharding"])}) if n.op == "annotate" else n
         for n in module.graph.nodes

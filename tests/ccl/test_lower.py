@@ -208,7 +208,7 @@ def test_ranks_that_would_wait_for_ever_are_refused() -> None:
     box = dense(RESULT, "f32", (4,))
     lone = Messages((), (Message(1, box),), ("x",))
     memory = [HostBuffers({OPERAND: np.zeros(16, np.uint8), RESULT: np.zeros(16, np.uint8)}) for _ in range(4)]
-    with pytest.raises(RuntimeFailure, match="never comes"):
+    with pytest.raises(RuntimeFailure, match="never sends"):
         run_lowered([Lowered((lone,), 0)] * 4, memory, LINE, Wires())
     call = Group("all_reduce", "sum", "f32", 4, dense(OPERAND, "f32", (4,)), box, ("x",))
     other = [Lowered((replace(call, count=rank),), 0) for rank in range(4)]

@@ -42,4 +42,4 @@ def test_random_collectives_do_what_they_mean(ranks: int) -> None:
 def test_a_peer_that_never_comes_is_given_up() -> None:
     done = run(2, "--alone")
     assert done.returncode != 0
-    assert "MG0609: rank 0 waits for rank 1 in all_gather along x: no answer within 0.3 s" in done.stderr
+    assert "MG0609: rank 0 waits for rank 1 in all_gather along x: no reply within 0.3 s" in done.stderr

@@ -47,7 +47,11 @@ def test_a_user_without_a_home_directory_has_no_cache(monkeypatch: pytest.Monkey
     cache = Cache()
     cache.put(KEY, *CONTENT)
     assert cache.get(KEY) is None
-    assert cache.warning and "no home directory" in str(cache.warning) and "MESHGEN_CACHE_DIR" in cache.warning.hint
+    assert (
+        cache.warning
+        and "the home directory is unknown" in str(cache.warning)
+        and "MESHGEN_CACHE_DIR" in cache.warning.hint
+    )
 
 
 def test_what_is_stored_is_found_and_private(tmp_path: Path) -> None:

@@ -264,7 +264,7 @@ def test_random_programs(seed: int) -> None:
     module = agrees(random_program(seed))
     seen = set(module.graph.inputs)
     for node in module.graph.nodes:
-        assert all(v in seen for v in node.operands), "a value is read before it is made"
+        assert all(v in seen for v in node.operands), "a value is read before its definition"
         seen.update(node.results)
         assert node.op in ("kernel", "view", "constant", "all_reduce")
 

@@ -148,8 +148,16 @@ def test_the_text_tells_what_is_sent_together(op: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "fault"),
     [
-        ('meshgen.stage = "fuse"', 'meshgen.stage = "partition"', "MG0103.*shard.grouped stands from stage 'fuse' on"),
-        ('"all_reduce"', '"all_to_all"', "MG0104.*'all_to_all' is none of all_reduce, all_gather, reduce_scatter"),
+        (
+            'meshgen.stage = "fuse"',
+            'meshgen.stage = "partition"',
+            "MG0103.*shard.grouped is not allowed before stage 'fuse'",
+        ),
+        (
+            '"all_reduce"',
+            '"all_to_all"',
+            "MG0104.*'all_to_all'; expected one of all_reduce, all_gather, reduce_scatter",
+        ),
         (" reduction = sum", "", "MG0104.*'all_reduce': has no attribute 'kind'"),
         ("grid_axes = [0]", "grid_axes = [4]", "MG0202.*mesh axis '4' is not in"),
     ],

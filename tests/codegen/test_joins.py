@@ -177,7 +177,7 @@ def test_a_missing_part_is_found() -> None:
     number = len(plan.buffers)
     other = replace(lost, storage=number, offset=plan.arena_bytes)
     wider = replace(plan, buffers=(*plan.buffers, other), arena_bytes=plan.arena_bytes + 512)
-    with pytest.raises(ScheduleError, match=f"MG0402.*of which nobody writes {lost.type.nbytes} bytes"):
+    with pytest.raises(ScheduleError, match=f"MG0402.*of which no item writes {lost.type.nbytes} bytes"):
         check(forged(wider, 1, outputs=(number,)), MESH)
 
 
@@ -206,5 +206,5 @@ def test_a_buffer_in_very_many_parts_is_refused(monkeypatch: pytest.MonkeyPatch)
     """The checker looks at all parts for each read."""
     plan = plan_of(message())
     monkeypatch.setattr(writes, "MOST_PARTS", 2)
-    with pytest.raises(ScheduleError, match=r"MG0402.*is written in 3 parts; it can have 2"):
+    with pytest.raises(ScheduleError, match=r"MG0402.*is written in 3 parts; the limit is 2"):
         check(plan, MESH)

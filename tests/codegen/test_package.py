@@ -148,8 +148,8 @@ def test_weights_that_do_not_fit_are_refused_together(tmp_path):
     with pytest.raises(ArgumentError) as caught:
         write(tmp_path / "m.mgx", weights={"a": np.zeros((3, 4), np.float32), "b": np.zeros(2)})
     assert [d.message for d in caught.value.diagnostics] == [
-        "there is no input 'b' to store a weight for",
-        "weight 'a' is float32[3, 4], but the program takes f32[4,3]",
+        "weight for an unknown input 'b'",
+        "weight 'a' has type float32[3, 4], but the program takes f32[4,3]",
     ]
 
 

@@ -101,7 +101,7 @@ def test_same_input_same_schedule():
 
 def test_memory_limit_prefers_smaller_orders_and_refuses_with_the_numbers():
     plan = plan_of(layers(6))
-    with pytest.raises(CodegenError, match=r"MG0303.*limit is 100"):
+    with pytest.raises(CodegenError, match=r"MG0303.*limit of 100"):
         plan_of(layers(6), memory_limit=100)
     assert plan_of(layers(6), memory_limit=plan.arena_bytes).arena_bytes <= plan.arena_bytes
 
@@ -270,7 +270,7 @@ def test_a_step_takes_no_more_memory_than_one_without_overlap_unless_it_may():
     allowed = mg.compile(GRADIENTS, target="cpu", memory_limit=shorter.memory_bytes)
     assert allowed.cost.step_seconds <= shorter.step_seconds  # in chunks it may be shorter still
     assert allowed.memory.peak_bytes <= shorter.memory_bytes
-    with pytest.raises(CodegenError, match=r"MG0303.*but the limit is 1000"):
+    with pytest.raises(CodegenError, match=r"MG0303.*the limit of 1000"):
         mg.compile(GRADIENTS, target="cpu", memory_limit=1000)
 
 

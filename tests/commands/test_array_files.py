@@ -58,7 +58,7 @@ def test_of_several_arrays_the_one_of_the_name_is_taken(place: Path, capsys: pyt
     assert ran(place, *two, "--output", str(place / "sum.npz")) == 0
     assert np.array_equal(np.load(place / "sum.npz")["file"], A)
     assert ran(place, "--input", f"arg0=@{place / 'two.npz'}") == 2
-    assert "2 arrays, and none is called 'arg0'" in capsys.readouterr().err
+    assert "has no array 'arg0'" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("fault", ["junk", "cut", "changed", "text", "empty", "unpackable", "huge"])

@@ -86,7 +86,7 @@ func.func @main(%x: tensor<64x64xf32>) -> tensor<64x64xf32> {
 }
 """)
     assert main(["check", str(path), "--memory", "1kB"]) == RuntimeFailure.exit_code
-    assert "MG0606: 4 simulated devices take at least" in capsys.readouterr().err
+    assert "MG0606: 4 simulated devices need at least" in capsys.readouterr().err
 
 
 def test_the_estimate_grows_with_the_program_and_names_the_op() -> None:
@@ -101,7 +101,7 @@ def test_what_cannot_fit_is_refused_where_it_is_before_it_runs(tmp_path: Path, c
     assert main(["check", str(path)]) == RuntimeFailure.exit_code
     error = capsys.readouterr().err
     assert f"{path}:4: error MG0606" in error
-    assert "'dot_general' take at least" in error
+    assert "'dot_general' need at least" in error
     assert "--memory" in error
 
 
@@ -118,7 +118,7 @@ def test_simulated_devices_are_counted_together(tmp_path: Path, capsys: pytest.C
     path = tmp_path / "p.mlir"
     path.write_text(program(512).replace('["x"=2, "y"=2]', '["x"=2, "y"=512]'))
     assert main(["check", str(path), "--memory", "100MB"]) == RuntimeFailure.exit_code
-    assert "MG0606: 1024 simulated devices take at least" in capsys.readouterr().err
+    assert "MG0606: 1024 simulated devices need at least" in capsys.readouterr().err
 
 
 def test_a_size_that_is_none_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -324,7 +324,7 @@ def test_a_cache_that_cannot_be_used_is_told_once_and_changes_no_module(
         (tmp_path / "cache").chmod(mode)
         assert main([*words, str(tmp_path / f"{mode}.mgx")]) == 0
         err = capsys.readouterr().err
-        assert err.count("warning MG0004: built kernels are not kept") == warned, err
+        assert err.count("warning MG0004: built kernels are not cached") == warned, err
         assert main(["doctor"]) == 0
         assert ("others may write to it" in capsys.readouterr().out) == warned
     assert (tmp_path / f"{0o700}.mgx").read_bytes() == (tmp_path / f"{0o777}.mgx").read_bytes()

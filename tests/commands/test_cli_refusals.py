@@ -28,7 +28,7 @@ PROGRAMS: list[tuple[str, str, int, str, str]] = [
     ("axis used twice", mlp(x=("x", "x")), 1, "MG0203", r"'x'"),
     ("annotation of the wrong rank", mlp(x=("x",)), 1, "MG0204", r"1 dims.*rank 2"),
     ("two faults", mlp(x=("q", ""), w1=("", "y", "")), 1, "MG0204", r"(?s)MG0202|MG0204"),
-    ("conflicting required annotations", CONFLICT, 1, "MG0205", r"\[\{1\}, \{\}\], but also \[\{0\}, \{\}\]"),
+    ("conflicting required annotations", CONFLICT, 1, "MG0205", r"\[\{1\}, \{\}\], but also with \[\{0\}, \{\}\]"),
     ("empty", "", 1, "MG0102", "empty"),
     ("only a comment", "// nothing\n", 1, "MG0102", "empty"),
     ("no MLIR", "this is { not MLIR", 1, "MG0101", ""),
@@ -65,7 +65,7 @@ def test_a_refusal_points_at_the_line(tmp_path: Path, capsys: pytest.CaptureFixt
 
 
 USAGE: list[tuple[str, list[str], int, str, str]] = [
-    ("no command", [], 2, "MG0001", "which command"),
+    ("no command", [], 2, "MG0001", "a command is missing"),
     ("unknown command", ["frobnicate"], 2, "MG0001", "frobnicate"),
     ("unknown option", ["check", "GOOD", "--frobnicate"], 2, "MG0001", "frobnicate"),
     ("no output", ["compile", "GOOD"], 2, "MG0001", "-o"),
@@ -79,19 +79,19 @@ USAGE: list[tuple[str, list[str], int, str, str]] = [
     ("mesh that is none", ["check", "GOOD", "--mesh", "dp"], 2, "MG0201", "NAME=SIZE"),
     ("mesh with a zero", ["check", "GOOD", "--mesh", "x=0,y=2"], 2, "MG0201", "size 0"),
     ("--random and a program", ["check", "GOOD", "--random", "2"], 2, "MG0001", "takes no IN"),
-    ("no random programs", ["check", "--random", "0"], 2, "MG0001", "whole number from 1"),
+    ("no random programs", ["check", "--random", "0"], 2, "MG0001", "positive integer"),
     ("--keep without --random", ["check", "GOOD", "--keep", "d"], 2, "MG0001", "--random"),
-    ("a seed below zero", ["check", "GOOD", "--seed", "-1"], 2, "MG0001", "whole number from 0"),
-    ("a seed below zero for a module", ["run", "MODULE", "--seed", "-1"], 2, "MG0001", "whole number from 0"),
-    ("no devices", ["run", "MODULE", "--devices", "0"], 2, "MG0001", "whole number from 1"),
-    ("a tolerance that is no number", ["run", "MODULE", "--tolerance", "nan"], 2, "MG0001", "no number from 0"),
+    ("a seed below zero", ["check", "GOOD", "--seed", "-1"], 2, "MG0001", "non-negative integer"),
+    ("a seed below zero for a module", ["run", "MODULE", "--seed", "-1"], 2, "MG0001", "non-negative integer"),
+    ("no devices", ["run", "MODULE", "--devices", "0"], 2, "MG0001", "positive integer"),
+    ("a tolerance that is no number", ["run", "MODULE", "--tolerance", "nan"], 2, "MG0001", "non-negative number"),
     ("results into a directory", ["run", "MODULE", "--output", "."], 2, "MG0003", "directory"),
     ("several shapes to run with", ["run", "MODULE", "--shape", "q=2|3"], 2, "MG0001", "several shapes"),
     ("a shape of an input that there is not", ["run", "MODULE", "--shape", "q=2x3"], 1, "MG0601", "'q'"),
     ("module into a directory", ["compile", "GOOD", "-o", "."], 2, "MG0003", "directory"),
     ("a Python file", ["check", "f.py"], 2, "MG0002", "f:FUNCTION"),
-    ("two questions", ["explain", "GOOD", "a", "--tree"], 2, "MG0001", "different questions"),
-    ("a picture of nothing", ["explain", "GOOD", "--show"], 2, "MG0001", "which"),
+    ("two questions", ["explain", "GOOD", "a", "--tree"], 2, "MG0001", "exclude each other"),
+    ("a picture of nothing", ["explain", "GOOD", "--show"], 2, "MG0001", "needs a value or line"),
     ("strict at a typo", ["explain", "GOOD", "--strict-at", "typo"], 2, "MG0001", "'typo'"),
     ("mesh without the program's axes", ["check", "GOOD", "--mesh", "z=2"], 1, "MG0202", "'x'"),
     ("spec that is none", ["check", "GOOD", "--spec", "x"], 2, "MG0001", "NAME=SPEC"),
@@ -201,9 +201,9 @@ def test_an_internal_error_leaves_a_reproducer(
 
 MISTAKES: dict[str, tuple[list[str], str]] = {
     "no such file": (["check", "none.mlir"], r"MG0002: none.mlir(?s:.*)a program is a .mlir file, or pkg.mod:function"),
-    "a function by its file": (["check", "model.py:f", "--mesh", "x=2"], r"write 'model:f': a module by its name"),
+    "a function by its file": (["check", "model.py:f", "--mesh", "x=2"], r"write 'model:f'"),
     "a function without types": (["check", "model:f", "--mesh", "x=2"], r"--arg 'f32\[8,16\]' for each"),
-    "a shape of another rank": (["check", "p.mlir", "--shape", "x=8"], r"p.mlir:\d+: error MG0001: input 'x' is(?s:.*)only sizes that it leaves open"),
+    "a shape of another rank": (["check", "p.mlir", "--shape", "x=8"], r"p.mlir:\d+: error MG0001: input 'x' is(?s:.*)only set sizes that are open"),
 }  # fmt: skip
 
 
@@ -279,7 +279,7 @@ FAILURES = {
     "system": (
         OSError(28, "No space left on device", "/tmp/x"),
         4,
-        "MG0604: the system refuses: '/tmp/x': No space left on device",
+        "MG0604: the operating system refuses: '/tmp/x': No space left on device",
     ),
 }
 

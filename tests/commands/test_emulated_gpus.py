@@ -39,9 +39,9 @@ def test_orders_give_the_same_file(module: Path, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("options, code, number, said", [
-    (["--order", "3"], 2, "MG0001", "--order is for the emulated GPU"),
-    (["--races"], 2, "MG0001", "--races is for the emulated GPU"),
-    (["--device", "emulate", "--arch", "sm_75"], 5, "MG0602", "no GPU of architecture sm_75 is emulated"),
+    (["--order", "3"], 2, "MG0001", "--order applies to the emulated GPU only"),
+    (["--races"], 2, "MG0001", "--races applies to the emulated GPU only"),
+    (["--device", "emulate", "--arch", "sm_75"], 5, "MG0602", "unknown architecture 'sm_75' of an emulated GPU"),
     (["--device", "emulate", "--order", "-1"], 2, "MG0001", "-1"),
 ])  # fmt: skip
 def test_what_is_refused(options: list[str], code: int, number: str, said: str, module: Path,

@@ -70,7 +70,7 @@ def test_a_loop_that_never_ends_is_ended_by_the_time_limit(tmp_path: Path, capsy
     path = str(tmp_path / "p.mgx")
     assert main(["compile", str(tmp_path / "p.mlir"), "--mesh", "a=2", "--target", "cpu", "-o", path]) == 0
     assert main(["run", path, "--time-limit", "0.2"]) == 4
-    assert "MG0604: it takes more than 0.2 s" in capsys.readouterr().err
+    assert "MG0604: the step takes more than 0.2 s" in capsys.readouterr().err
     assert main(["run", path, "--time-limit", "never"]) == 2
 
 

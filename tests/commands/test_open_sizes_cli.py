@@ -51,7 +51,7 @@ def test_commands_on_open_sizes(place: Path, capsys: pytest.CaptureFixture[str])
     ran, notes = said(capsys, "run", "p.mgx", "--mesh", "0=3", "--shape", "x=5x?", "--expect", "p.mlir")
     assert ran["ranks"] == 6 and ran["specialised"]["made"] == AHEAD and notes == ""
     ran, notes = said(capsys, "run", "p.mgx", "--devices", "8", "--shape", "x=7x12", "--expect", "p.mlir")
-    assert ran["ranks"] == 8 and ran["specialised"]["made"] == AT_LOAD and "compiled now" in notes
+    assert ran["ranks"] == 8 and ran["specialised"]["made"] == AT_LOAD and "compiled at load" in notes
     np.save("x.npy", rows(9))
     ran, _ = said(capsys, "run", "p.mgx", "--mesh", "0=1", "--input", "x=@x.npy", "--expect", "p.mlir")
     assert ran["outputs"][1]["type"] == "f32[9,12]"
@@ -63,7 +63,7 @@ def test_commands_on_open_sizes(place: Path, capsys: pytest.CaptureFixture[str])
 
 def test_commands_on_a_module_that_is_only_open(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     document, notes = said(capsys, *COMPILE)
-    assert document["specialisations"] == [] and "whoever loads it needs the compiler" in notes
+    assert document["specialisations"] == [] and "loading it needs the compiler" in notes
     refused, _ = said(capsys, "run", "p.mgx", code=1)
     assert refused["diagnostics"][0]["code"] == "MG0201"
     assert said(capsys, "run", "p.mgx", "--mesh", "0=2", code=1)[0]["diagnostics"][0]["code"] == "MG0601"

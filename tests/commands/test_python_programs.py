@@ -106,7 +106,7 @@ def test_names_of_no_module_are_refused(program: str, capsys: pytest.CaptureFixt
     assert "MG0002" in capsys.readouterr().err
 
 
-@pytest.mark.parametrize("start, code", [(b"\xef\xbb\xbf", 0), (b"\xff\xfe", 1)], ids=["mark", "no UTF-8"])
+@pytest.mark.parametrize("start, code", [(b"\xef\xbb\xbf", 0), (b"\xff\xfe", 1)], ids=["mark", "not UTF-8"])
 def test_a_mark_of_the_encoding_is_read_over(
     start: bytes, code: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -63,7 +63,7 @@ def test_which_one_is_meant_must_be_said(path: Path) -> None:
     module = mg.load(path)
     with pytest.raises(UsageError, match=r"MG0001.*2 entry functions: prefill, decode"):
         module.run({"w": ARGS["w"], "x": ARGS["x"]})
-    with pytest.raises(UsageError, match=r"MG0001.*no entry function 'decide'"):
+    with pytest.raises(UsageError, match=r"MG0001.*unknown entry function 'decide'"):
         mg.load(path, entry="decide")
     executable = plan(TWO, target="cpu")
     assert executable["decode"].comms is not None  # type: ignore[index]
@@ -92,7 +92,7 @@ def test_functions_of_python_have_arguments_and_wishes_of_their_own(tmp_path: Pa
         assert np.allclose(run(tmp_path / "two.mgx", name), wanted, rtol=1e-5, atol=1e-5)
     held = [name for name in Container(tmp_path / "two.mgx") if name.endswith("weights.safetensors")]
     assert held == ["entries/00/weights.safetensors"], "both have the same weights: they are in the file once"
-    with pytest.raises(ArgumentError, match=r"MG0601.*no entry function has an input 'v'"):
+    with pytest.raises(ArgumentError, match=r"MG0601.*weight for an unknown input 'v'"):
         executable.save(tmp_path / "two.mgx", weights={"v": ARGS["w"]})
 
 
@@ -104,7 +104,7 @@ def test_equal_kernels_are_stored_once(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("wrong", [{}, {"": TWO}, {3: TWO}])
 def test_what_names_no_functions_is_refused(wrong: Any) -> None:
-    with pytest.raises(UsageError, match=r"MG0001.*no names of entry functions"):
+    with pytest.raises(UsageError, match=r"MG0001.*names of entry functions must be identifiers"):
         plan(wrong, target="cpu")
 
 

@@ -60,7 +60,7 @@ def test_a_copy_past_the_end_is_an_illegal_address_and_stays_one() -> None:
     address = rig.room()
     outcome = rig.driver.cuMemcpyHtoD(address + 4, VALUES.ctypes.data, NBYTES)
     assert outcome == (CUresult.CUDA_ERROR_ILLEGAL_ADDRESS,)
-    assert "4 bytes behind" in str(rig.machine.fault)
+    assert "4 bytes past" in str(rig.machine.fault)
     assert rig.driver.cuMemAlloc(16)[0] == CUresult.CUDA_ERROR_ILLEGAL_ADDRESS  # the context is of no use any more
 
 

@@ -107,10 +107,10 @@ def test_functions_are_written_out_where_they_are_called() -> None:
 
 @pytest.mark.parametrize(
     ("before", "after", "text"),
-    [("call.uni (retval0), twice", "call.uni (retval0), thrice", "cannot call"),
-     ("add.s64 %rd2, %rd1, %rd1;", "call.uni (func_retval0), twice, (twice_param_0);", "cannot call"),
-     ("call.uni (retval0), twice, (param0)", "call.uni (retval0), twice", "does not take"),
-     (".target sm_80", "", "no PTX"), ("\tret;\n}\n.func", "\tret;\n\n.func", "no end"),
+    [("call.uni (retval0), twice", "call.uni (retval0), thrice", "does not support the function called by"),
+     ("add.s64 %rd2, %rd1, %rd1;", "call.uni (func_retval0), twice, (twice_param_0);", "does not support the function called by"),
+     ("call.uni (retval0), twice, (param0)", "call.uni (retval0), twice", "do not match the function"),
+     (".target sm_80", "", "not PTX"), ("\tret;\n}\n.func", "\tret;\n\n.func", "no end"),
      ("%rd<9>", "%rd<99999999>", "declared at once"), ("[%rd1], %rd2", "[%rd1 * 4], %rd2", "cannot read")],
 )  # fmt: skip
 def test_what_is_no_ptx_is_refused(before: str, after: str, text: str) -> None:

@@ -39,7 +39,7 @@ REFUSED: dict[str, tuple[Any, str]] = {
     "spans": (np.ones(4, "m8[s]"), "timedelta64"),
     "structured": (np.ones(4, [("a", "f4")]), "structured"),
     "texts": (["a", "b"], "<U1"),
-    "ragged": ([[1.0], [1.0, 2.0]], "no array"),
+    "ragged": ([[1.0], [1.0, 2.0]], "cannot be converted to an array"),
 }
 
 

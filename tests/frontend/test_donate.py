@@ -52,12 +52,12 @@ def test_what_takes_an_argument_s_memory_lies_as_it() -> None:
 @pytest.mark.parametrize(
     "donate, message",
     [
-        ("parms", "there is no argument 'parms'; did you mean 'params'"),
-        ({"params": 7}, "there is no result 'result.7'"),
+        ("parms", "unknown argument 'parms'; did you mean 'params'"),
+        ({"params": 7}, "unknown result 'result.7'"),
         ({"params": 0}, "'params' is 2 arrays, but '0' is 1"),
-        (1.5, "are no arguments"),
-        ([True], "are no arguments"),
-        (7, "there is no argument 'arg7'"),
+        (1.5, "donate must name arguments"),
+        ([True], "donate must name arguments"),
+        (7, "unknown argument 'arg7'"),
     ],
 )
 def test_what_is_no_argument_is_refused(donate: Any, message: str) -> None:

@@ -154,21 +154,21 @@ FAULTS = [
     (manual("%r = stablehlo.tanh %t : tensor<3x6xf32>", "3x6", "3x6"), "MG0204", "has tiles f32[2,6], but the body has f32[3,6]"),
     (manual("%r = stablehlo.tanh %t : tensor<2x6xf32>", given="7x6"), "MG0204", "7 % 4 = 3"),
     (manual("%r = stablehlo.tanh %t : tensor<2x6xf32>", axes='"z"'), "MG0202", "manual axis 'z'"),
-    (manual("%r = stablehlo.tanh %t : tensor<2x6xf32>", ins='{"x", "y"}, {}'), "MG0204", "stand before manual ones"),
+    (manual("%r = stablehlo.tanh %t : tensor<2x6xf32>", ins='{"x", "y"}, {}'), "MG0204", "must come before the others"),
     (manual("%r = stablehlo.tanh %t : tensor<2x6xf32>").replace('[<@mesh, [{"y"}, {}]>] out', "[] out"), "MG0104", "0 shardings for 1 values"),
     (manual('%r = sdy.sharding_constraint %t <@mesh, [{}, {"y"}]> : tensor<2x6xf32>'), "MG0103", "inside a manual computation over ['y']"),
-    (manual(REDUCED.replace("4x6", "2x6").replace(ROWS, ALONG_X)), "MG0104", "'all_reduce' in it is over ['x'], but manual are ['y']"),
+    (manual(REDUCED.replace("4x6", "2x6").replace(ROWS, ALONG_X)), "MG0104", "'all_reduce' in it is over ['x'], but the manual axes are ['y']"),
     (manual("%r = stablehlo.tanh %t : tensor<2x6xf32>", axes='"y", "y"'), "MG0203", "manual axis 'y' is named more than once"),
     (manual("%r = stablehlo.tanh %t : tensor<2x?xf32>", "2x?", "2x?", given="8x?", whole="8x?"), "MG0204", "has sizes that are unknown"),
     (manual(within('{"y"}, {}', '"y"', "1x6"), "4x6", "4x6", given="16x6", whole="16x6"), "MG0203", "names ['y'], but ['y'] are manual already"),
     (manual(within('{}, {"y"}', '"x"', "4x6"), "4x6", "4x6", given="16x6", whole="16x6"), "MG0203", "names ['y'], but ['y'] are manual already"),
     (manual(FETCHED.replace("LIMIT", "9")), "MG0104", "limit 9 is not one of 0 to 8"),
     (local(FETCHED.replace("LIMIT", "0 wrap").replace("2x6", "4x6")), "MG0104", "limit 0: there are no rows"),
-    (local(REDUCED.replace("4, 5, 6, 7", "4, 5, 6, 6")), "MG0104", "each once"),
+    (local(REDUCED.replace("4, 5, 6, 7", "4, 5, 6, 6")), "MG0104", "each to be named once"),
     (local(COLLECTIVES[3][0].replace("split_count = 2", "split_count = 3"), result="tensor<8x3xf32>"), "MG0104", "split_count is 3"),
     (local(COLLECTIVES[7][0].replace("[0, 1]]", "[1, 2]]")), "MG0104", "the source of more than one pair"),
     (local(COLLECTIVES[7][0].replace("[0, 1]]", "[0, 8]]")), "MG0104", "device 8"),
-    (local(REDUCED).replace("xf32>) ->", 'xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) ->', 1), "MG0104", "has collectives already"),
+    (local(REDUCED).replace("xf32>) ->", 'xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) ->', 1), "MG0104", "both annotations and explicit collectives"),
 ]  # fmt: skip
 
 
@@ -234,4 +234,4 @@ def test_pairs() -> None:
     assert find_shift([(device, device) for device in range(8)], XY) is None
     assert pair_faults(((0, 1), (1, 0)), 2) == ""
     assert "target of more than one" in pair_faults(((0, 1), (2, 1)))
-    assert "no pairs" in pair_faults(((0, 1, 2),))
+    assert "expected pairs" in pair_faults(((0, 1, 2),))

@@ -102,9 +102,9 @@ def test_a_choice_is_asked_for_and_its_names_are_listed() -> None:
         read_mlir(SEVERAL)
     (fault,) = caught.value.diagnostics
     assert fault.code == "MG0104" and "2 public functions (@f, @h)" in fault.message and "--entry f" in fault.hint
-    with pytest.raises(UsageError, match="has no function @k") as refused:
+    with pytest.raises(UsageError, match="unknown function '@k'") as refused:
         read_mlir(SEVERAL, entry="k")
-    assert refused.value.diagnostics[0].hint == "its functions are @f, @g, @h"
+    assert refused.value.diagnostics[0].hint == "known functions are @f, @g, @h"
 
 
 def test_the_interfaces_take_the_choice(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

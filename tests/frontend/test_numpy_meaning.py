@@ -174,7 +174,7 @@ def test_f64_arrays_widen_with_a_warning_at_the_line() -> None:
 
 @pytest.mark.parametrize("function", [mg.negative, mg.sign, lambda v: v - v], ids=["negative", "sign", "subtract"])
 def test_truth_values_are_no_numbers(function: Any) -> None:
-    with pytest.raises(ProgramError, match=r"MG0104: '.*' of truth values"):
+    with pytest.raises(ProgramError, match=r"MG0104: '.*' is not defined for booleans"):
         mg.trace(function, ["i1[2]"])
 
 

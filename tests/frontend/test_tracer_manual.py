@@ -105,15 +105,15 @@ def same(t: mg.Tensor) -> mg.Tensor:
 
 
 REFUSED: dict[str, tuple[Callable[[mg.Tensor], Any], str]] = {
-    "an uneven tile": (lambda x: mg.manual(same, P("y"), P("y"))(x), r"MG0204.*6 rows, which 4 devices do not share evenly"),
+    "an uneven tile": (lambda x: mg.manual(same, P("y"), P("y"))(x), r"MG0204.*6 rows, which do not divide among 4 devices"),
     "an unknown axis": (lambda x: mg.manual(same, P("q"), P())(x), "MG0202.*'q' is not in"),
-    "an axis that is not manual": (lambda x: mg.manual(same, P("x"), P(), axes="y")(x), "MG0204.*names x, over which the function is not written"),
+    "an axis that is not manual": (lambda x: mg.manual(same, P("x"), P(), axes="y")(x), "MG0204.*names x, which are not manual axes"),
     "too few shardings": (lambda x: mg.manual(lambda t, u: t, P("x"), P("x"))(x, x), "1 shardings of its arguments, but there are 2"),
-    "another axis": (lambda x: mg.manual(lambda t: mg.all_reduce(t, "y"), P("x"), P("x"), axes="x")(x), "MG0204.*written over x, not over y"),
+    "another axis": (lambda x: mg.manual(lambda t: mg.all_reduce(t, "y"), P("x"), P("x"), axes="x")(x), "MG0204.*manual axes are x, not y"),
     "a collective outside": (lambda x: mg.all_reduce(x, "x"), "collectives are written inside mg.manual"),
     "an unknown kind": (lambda x: mg.manual(lambda t: mg.all_reduce(t, "x", "mean"), P(), P())(x), "cannot be reduced with 'mean'"),
-    "the same axis twice": (lambda x: mg.manual(lambda t: mg.manual(same, P(), P(), axes="x")(t), P(), P())(x), "inside of one over the same axes"),
-    "rows that are not shared evenly": (lambda x: mg.manual(lambda t: mg.reduce_scatter(t, "y"), P(), P())(x), "MG0204.*axis 0 of .*6 rows, which 4 devices"),
+    "the same axis twice": (lambda x: mg.manual(lambda t: mg.manual(same, P(), P(), axes="x")(t), P(), P())(x), "nested in one over the same axes"),
+    "rows that are not shared evenly": (lambda x: mg.manual(lambda t: mg.reduce_scatter(t, "y"), P(), P())(x), "MG0204.*axis 0 of .*6 rows, which do not divide among 4 devices"),
 }  # fmt: skip
 
 

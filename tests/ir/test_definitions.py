@@ -45,7 +45,7 @@ def test_a_region_may_stand_twice() -> None:
 def test_what_is_read_is_made_before() -> None:
     graph = chain()
     graph.nodes[0], graph.nodes[1] = graph.nodes[1], graph.nodes[0]
-    assert messages(graph) == ["'tanh' reads %a : f32[2] (operand 0), which nothing makes before it"]
+    assert messages(graph) == ["'tanh' reads %a : f32[2] (operand 0), which is not defined before it"]
     del graph.nodes[1]  # the loop's body reads it, too
     assert [(f.loc and f.loc.line, "%a" in f.message) for f in definition_faults(graph)] == [(3, True), (5, True)]
 
@@ -53,28 +53,26 @@ def test_what_is_read_is_made_before() -> None:
 def test_nothing_outside_reads_what_a_region_makes() -> None:
     graph = chain()
     graph.add("abs", [graph.nodes[2].regions[1].outputs[0]], [KIND], name="d")
-    assert messages(graph) == ["'abs' reads %v : f32[2] (operand 0), which nothing makes before it"]
+    assert messages(graph) == ["'abs' reads %v : f32[2] (operand 0), which is not defined before it"]
 
 
 def test_nothing_is_made_twice() -> None:
     graph = chain()
     graph.nodes.insert(2, Node("abs", [graph.inputs[0]], graph.nodes[1].results, {}, Location("p.mlir", 9)))
     (fault,) = definition_faults(graph)
-    assert (
-        fault.message == "%b : f32[2], a result of 'abs', is made a second time" and fault.loc and fault.loc.line == 9
-    )
+    assert fault.message == "%b : f32[2], a result of 'abs', is defined twice" and fault.loc and fault.loc.line == 9
     again = chain()
     again.nodes[2].regions[1].inputs.append(again.inputs[0])
-    assert messages(again) == ["%x : f32[2], an input of 'body', is made a second time"]
+    assert messages(again) == ["%x : f32[2], an input of 'body', is defined twice"]
 
 
 def test_outputs_are_made() -> None:
     graph = chain()
     del graph.nodes[2]
-    assert messages(graph) == ["output 0 of 'main' is %c : f32[2], which nothing makes"]
+    assert messages(graph) == ["output 0 of 'main' is %c : f32[2], which has no definition"]
     within = chain()
     within.nodes[2].regions[1].nodes.clear()
-    assert messages(within) == ["output 0 of 'body' is %v : f32[2], which nothing makes"]
+    assert messages(within) == ["output 0 of 'body' is %v : f32[2], which has no definition"]
 
 
 def test_kernels_and_parts_are_looked_at() -> None:

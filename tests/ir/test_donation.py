@@ -36,10 +36,10 @@ FAULTS = {
     "two arguments, one result": (("tf.aliasing_output = 1 : i32",) * 2, "and so is another argument"),
     "no such result": (("tf.aliasing_output = 2 : i32", ""), "result 2, but there are 2"),
     "a negative number": (("tf.aliasing_output = -1 : i32", ""), "result -1, but there are 2"),
-    "both": (("tf.aliasing_output = 1 : i32, jax.buffer_donor = true", ""), "not both"),
-    "no number": (('tf.aliasing_output = "x"', ""), "is the number of a result"),
-    "no truth": (('jax.buffer_donor = "x"', ""), "is true or false"),
-    "on a result": (("", "", f"{T} {{jax.buffer_donor = true}}, {T}"), "is about an argument"),
+    "both": (("tf.aliasing_output = 1 : i32, jax.buffer_donor = true", ""), "exclude each other"),
+    "no number": (('tf.aliasing_output = "x"', ""), "must be the number of a result"),
+    "no truth": (('jax.buffer_donor = "x"', ""), "must be true or false"),
+    "on a result": (("", "", f"{T} {{jax.buffer_donor = true}}, {T}"), "applies to arguments only"),
 }
 
 
@@ -66,9 +66,7 @@ def test_a_donor_takes_the_first_result_that_fits_and_is_left() -> None:
     module.in_shardings, module.out_shardings = [split, whole, split], [whole, split, split]
     module.donations = {0: None, 1: 2, 2: None}
     found = settled(module)
-    assert (
-        found.pairs == {0: 1} and "its sharding is" in found.unused[1] and "no result that is left" in found.unused[2]
-    )
+    assert found.pairs == {0: 1} and "its sharding is" in found.unused[1] and "no remaining result" in found.unused[2]
 
 
 def body(*nodes: tuple[str, tuple[int, ...], TensorType], inputs: int = 2, outputs: tuple[int, ...] = (-1,)) -> Graph:

@@ -76,7 +76,7 @@ def test_groups_along_axes_of_a_mesh(groups: str, head: str, of: tuple[tuple[int
     [
         (by_axes(PLAIN, '#stablehlo.axis_ref<name = "z">'), "MG0202", "'z' is not in Mesh"),
         (by_axes(PLAIN, X, X), "MG0203", "more than once"),
-        (by_axes("mesh = @other", X), "MG0201", "there is no mesh @other"),
+        (by_axes("mesh = @other", X), "MG0201", "unknown mesh '@other'"),
         (by_axes("mesh = " + IN_PLACE.format(ids=", device_ids = dense<0> : tensor<8xi64>"), X), "MG0201", "device_ids"),
     ],
 )  # fmt: skip

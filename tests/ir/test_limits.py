@@ -58,7 +58,7 @@ def test_constants_beyond_the_limits_are_refused() -> None:
 
 def test_buffers_that_have_no_addresses_are_refused() -> None:
     lives = [Lifetime(1 << 60, (0, n), (0, n + 1), True) for n in range(9)]
-    with pytest.raises(CodegenError, match=r"MG0303.*more than there are addresses"):
+    with pytest.raises(CodegenError, match=r"MG0303.*more than the address space"):
         place(lives)
 
 
@@ -135,7 +135,7 @@ def test_simulated_devices_are_counted_before_they_are_made(tmp_path: Path, caps
     file = tmp_path / "m.mlir"
     file.write_text(tanh(T))
     assert main(["check", str(file), "--mesh", "a=1048576", "--memory", "4GB"]) == 4
-    assert "1048576 simulated devices take at least" in capsys.readouterr().err
+    assert "1048576 simulated devices need at least" in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("kind", [f"tensor<{'9' * 400}xf32>", f"tensor<{2**60}x{2**60}xi8>"])

@@ -88,10 +88,13 @@ def test_halo_rows_are_those_of_the_neighbours() -> None:
 @pytest.mark.parametrize(
     ("steps", "message"),
     [
-        ((ROWS, COLUMNS), "made [{}, {0}], but also [{0}, {}]"),
-        ((WIDE, ROWS), "made [{0}, {}], but also [{0}, {}] halo [[1, 2], [0, 0]]"),
-        ((COLUMNS, WIDE), "made [{0}, {}] halo [[1, 2], [0, 0]], but also [{}, {0}]"),
-        ((f"{ROWS} for users", COLUMNS), "made [{}, {0}], but a user reads it as [{0}, {}] before"),
+        ((ROWS, COLUMNS), "for its producer with [{}, {0}], but also with [{0}, {}]"),
+        ((WIDE, ROWS), "for its producer with [{0}, {}], but also with [{0}, {}] halo [[1, 2], [0, 0]]"),
+        ((COLUMNS, WIDE), "for its producer with [{0}, {}] halo [[1, 2], [0, 0]], but also with [{}, {0}]"),
+        (
+            (f"{ROWS} for users", COLUMNS),
+            "for its producer with [{}, {0}], but an annotation for users, [{0}, {}], comes first",
+        ),
     ],
 )
 def test_what_the_documents_leave_undefined_is_refused(steps: tuple[str, ...], message: str) -> None:

@@ -109,11 +109,11 @@ def test_inputs_results_and_what_is_carried_may_differ(text: str) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("dimension = 0", "dimension = 2", "has no dim 2 of one size"),
-        ("tensor<5x3xi32>", "tensor<6x3xi32>", "has no dim 0 of one size"),
+        ("dimension = 0", "dimension = 2", "have no dim 2 of equal size"),
+        ("tensor<5x3xi32>", "tensor<6x3xi32>", "have no dim 0 of equal size"),
         ("%x: tensor<2xf32>, %y: tensor<3xi32>", "%y: tensor<3xi32>, %x: tensor<2xf32>", "a step takes"),
         ("tensor<5xi32>", "tensor<5xf32>", "a step gives"),
-        ("%2, %1, %3 : tensor<2xf32>, tensor<i32>, ", "%2, %3 : tensor<2xf32>, ", "region 0 gives 2 values"),
+        ("%2, %1, %3 : tensor<2xf32>, tensor<i32>, ", "%2, %3 : tensor<2xf32>, ", "region 0 yields 2 values"),
     ],
 )
 def test_a_step_that_does_not_fit_is_refused(old: str, new: str, message: str) -> None:

@@ -10,7 +10,7 @@ from tests.sharding.multi_mesh.meshes_programs import assert_reads_back, assert_
 
 CLUSTER = "mesh.cluster @m(rank = 2, dim_sizes = [2, 3])\n"
 FAULTS = [
-    ("mesh.sub_cluster @row(@n, axes = [1])", "MG0201", "there is no cluster @n before @row"),
+    ("mesh.sub_cluster @row(@n, axes = [1])", "MG0201", "unknown cluster '@n' before @row"),
     ("mesh.sub_cluster @row(@m, axes = [2])", "MG0202", "@row: axis 2 is not in Mesh(0=2, 1=3)"),
     ("mesh.sub_cluster @row(@m, axes = [1], index = [0, 0])", "MG0201", "the index has 2 coordinates, but Mesh(0=2, 1=3) has 1 other axes"),
     ("mesh.sub_cluster @row(@m, axes = [1], index = [2])", "MG0201", "coordinate 2 is outside axis '0' of size 2"),
@@ -20,7 +20,7 @@ FAULTS = [
 PERMUTES = [
     ("mesh_axis = [0, 1]", "[[0]]", "[[0]]", "along 2 axes from"),
     ("mesh_axis = 0", "[[0]]", "[[1]]", "along 1 axes from [{0}] to [{1}]"),
-    ("mesh_axis = 1", "[[1]]", "[[1]]", "are not equal"),
+    ("mesh_axis = 1", "[[1]]", "[[1]]", "unequal shapes"),
 ]
 
 

@@ -47,5 +47,5 @@ def test_without_a_mesh_they_are_of_a_program_of_each_device() -> None:
 def test_other_groups_in_an_annotated_program_are_refused() -> None:
     wish = ' {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {}]>}'
     text = program(SUM.replace("dense<[[0], [1]]> : tensor<2x1xi64>", "dense<[[0, 1]]> : tensor<1x2xi64>"), wish=wish)
-    with pytest.raises(ProgramError, match="has collectives already"):
+    with pytest.raises(ProgramError, match="both annotations and explicit collectives"):
         parse_text(text)

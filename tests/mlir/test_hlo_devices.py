@@ -166,7 +166,7 @@ CROSSING = {
   %1 = "stablehlo.send"(%x, %0) <{{{CHANNEL}, is_host_transfer = false, source_target_pairs = {PAIRS}}}> : (tensor<2x3xf32>, !stablehlo.token) -> !stablehlo.token
   %r, %2 = "stablehlo.recv"(%1) <{{{CHANNEL}, is_host_transfer = false}}> : (!stablehlo.token) -> (tensor<2x3xf32>, !stablehlo.token)
   %3 = stablehlo.after_all %2, %token : !stablehlo.token""",
-    "started and waited for": f"""%f = "stablehlo.async_start"(%x) ({{
+    "in the same region": f"""%f = "stablehlo.async_start"(%x) ({{
   ^bb0(%a: tensor<2x3xf32>):
     %p = "stablehlo.collective_permute"(%a) <{{source_target_pairs = {PAIRS}, {CHANNEL}}}> : (tensor<2x3xf32>) -> tensor<2x3xf32>
     stablehlo.return %p : tensor<2x3xf32>
@@ -196,10 +196,10 @@ def test_what_is_sent_arrives_and_tokens_are_nothing(name: str) -> None:
 
 REFUSED = [
     (CROSSING["sent and received"].replace("is_host_transfer = false", "is_host_transfer = true"), "to the host"),
-    (CROSSING["sent and received"].replace("handle = 1", "handle = 2", 1), "no send on its channel"),
-    (CROSSING["sent and received"].replace(f", source_target_pairs = {PAIRS}", ""), "does not say source_target_pairs"),
+    (CROSSING["sent and received"].replace("handle = 1", "handle = 2", 1), "no matching send on its channel"),
+    (CROSSING["sent and received"].replace(f", source_target_pairs = {PAIRS}", ""), "needs source_target_pairs"),
     (CROSSING["sent and received"].replace("[0, 1]", "[0, 2]"), "the target of more than one pair"),
-    (CROSSING["started and waited for"].replace('"(%f)', '"(%x)').replace("(!stablehlo.future<tensor<2x3xf32>>)", "(tensor<2x3xf32>)"), "no async_start gives"),
+    (CROSSING["in the same region"].replace('"(%f)', '"(%x)').replace("(!stablehlo.future<tensor<2x3xf32>>)", "(tensor<2x3xf32>)"), "no matching stablehlo.async_start"),
 ]  # fmt: skip
 
 

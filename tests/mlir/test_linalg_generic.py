@@ -118,9 +118,9 @@ def split(what: Sequence[str], loops: str, writes: str, body: str, kinds: str = 
 
 REFUSED = {
     "writes_at_a_sum": (split(["i, j"], "i, j", "i + j", ADD), "writes at"),
-    "reads_outside": (split(["i + 1, j", "i, j"], "i, j", "i", ADD).replace("ins(%x", "ins(%x, %x").replace("ins(%x, %x : ", "ins(%x, %x : tensor<6x8xf32>, ").replace("%o: f32", "%b: f32, %o: f32"), "reads (d0 + 1) from 1 to 6 of a dim of 6"),
+    "reads_outside": (split(["i + 1, j", "i, j"], "i, j", "i", ADD).replace("ins(%x", "ins(%x, %x").replace("ins(%x, %x : ", "ins(%x, %x : tensor<6x8xf32>, ").replace("%o: f32", "%b: f32, %o: f32"), "reads (d0 + 1) from 1 to 6 in a dim of size 6"),
     "sizes_differ": (split(["j, i"], "i, j", "i", ADD), "loop 0 has the sizes 8 and 6"),
-    "unknown_loop": (split(["i, j + k"], "i, j, k", "i", ADD, "prr"), "no operand says how often loop 1 runs"),
+    "unknown_loop": (split(["i, j + k"], "i, j, k", "i", ADD, "prr"), "no operand determines the trip count of loop 1"),
     "unknown_operation": (split(["i, j"], "i, j", "i", "%c = func.call @g(%a) : (f32) -> f32\n %v = arith.addf %o, %c : f32"), "func.call"),
 }  # fmt: skip
 

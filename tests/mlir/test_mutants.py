@@ -16,17 +16,17 @@ from tests.mutator import mutant
 
 X = "func.func @main(%x: tensor<4x6xf32>) -> tensor<4x6xf32> {"
 MUTANTS = {
-    "a declaration in a function": (f"{X}\nshard.grid @g(shape = 4)\nreturn %x : tensor<4x6xf32>\n}}", "MG0104", "does not stand in a function"),
-    "an operation in a module": (f"{X}\nreturn %x : tensor<4x6xf32>\n}}\n%c = stablehlo.constant dense<1.0> : tensor<f32>", "MG0104", "does not stand in a module"),
-    "fewer elements than the type has": (f"{X}\n%c = stablehlo.constant dense<[1, 2, ]> : tensor<3xi32>\nreturn %x : tensor<4x6xf32>\n}}", "MG0101", "2 elements for a type of 3"),
+    "a declaration in a function": (f"{X}\nshard.grid @g(shape = 4)\nreturn %x : tensor<4x6xf32>\n}}", "MG0104", "is not allowed in a function"),
+    "an operation in a module": (f"{X}\nreturn %x : tensor<4x6xf32>\n}}\n%c = stablehlo.constant dense<1.0> : tensor<f32>", "MG0104", "is not allowed in a module"),
+    "fewer elements than the type has": (f"{X}\n%c = stablehlo.constant dense<[1, 2, ]> : tensor<3xi32>\nreturn %x : tensor<4x6xf32>\n}}", "MG0101", "expected 3 elements, got 2"),
     "an array of a type that there is not": (f"{X}\n%0 = stablehlo.negate %x {{n = array<i100: 2>}} : tensor<4x6xf32>\nreturn %0 : tensor<4x6xf32>\n}}", "MG0101", "i100"),
     "a branch without a value": (
         f"{X}\n%t = arith.constant true\n%0 = scf.if %t -> (tensor<4x6xf32>) {{\n%1 = math.exp %x : tensor<4x6xf32>\n}} else {{\nscf.yield %x : tensor<4x6xf32>\n}}\nreturn %0 : tensor<4x6xf32>\n}}",
-        "MG0104", "region 0 gives 0 values instead of 1",
+        "MG0104", "region 0 yields 0 values instead of 1",
     ),
     "a step that the loop defines": (
         f"{X}\n%a = arith.constant 0 : index\n%b = arith.constant 4 : index\n%0 = scf.for %c = %a to %b step %c iter_args(%t = %x) -> (tensor<4x6xf32>) {{\nscf.yield %t : tensor<4x6xf32>\n}}\nreturn %0 : tensor<4x6xf32>\n}}",
-        "MG0104", "not defined where it is used",
+        "MG0104", "used where it is not defined",
     ),
     "an axis that is no number": (
         'mesh.cluster @mesh0(rank = 2, dim_sizes = [2, 2])\nfunc.func @main(%x: tensor<4x6xf32>) -> tensor<8x6xf32> {\n'

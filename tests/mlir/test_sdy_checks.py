@@ -30,10 +30,10 @@ SHARDINGS = {
     '[{?}, {}], replicated={"y"}, unreduced={"y"}': ("MG0203", "'y' is used more than once"),
     '[{?}, {}], replicated={"y", "y"}': ("MG0203", "'y' is used more than once"),
     '[{"y":(1)2}, {}], replicated={"y"}': ("MG0203", "'y' is used more than once"),
-    '[{"x":(1)2}, {}]': ("MG0201", "no part of mesh axis 'x' of 2"),
-    '[{"y":(1)1}, {}]': ("MG0201", "no part of mesh axis 'y' of 4"),
-    '[{"y":(2)0}, {}]': ("MG0201", "no part of mesh axis 'y' of 4"),
-    '[{"y":(0)2}, {}]': ("MG0201", "no part of mesh axis 'y' of 4"),
+    '[{"x":(1)2}, {}]': ("MG0201", "not a sub-axis of 'x' of size 2"),
+    '[{"y":(1)1}, {}]': ("MG0201", "not a sub-axis of 'y' of size 4"),
+    '[{"y":(2)0}, {}]': ("MG0201", "not a sub-axis of 'y' of size 4"),
+    '[{"y":(0)2}, {}]': ("MG0201", "not a sub-axis of 'y' of size 4"),
 }
 
 
@@ -63,16 +63,16 @@ COLLECTIVES: dict[str, tuple[str, str, str]] = {
     "exchanges another axis": ('{"x"}, {}', 'all_to_all [{"y"}: 0->1] %a out_sharding=<@m, [{}, {"x"}]>', "of the operand"),
     "exchanges with a dim that is not there": ('{"x"}, {}', 'all_to_all [{"x"}: 0->2] %a out_sharding=<@m, [{}, {"x"}]>', "names dim 2"),
     "exchanges a dim with itself": ('{"x"}, {}', 'all_to_all [{"x"}: 0->0] %a out_sharding=<@m, [{"x"}, {}]>', "names a dim twice"),
-    "exchanges nothing": ('{"x"}, {}', 'all_to_all [{}: 0->1] %a out_sharding=<@m, [{"x"}, {}]>', "lists no axes"),
+    "exchanges nothing": ('{"x"}, {}', 'all_to_all [{}: 0->1] %a out_sharding=<@m, [{"x"}, {}]>', "has no axes"),
     "permutes to other sizes": ('{"x"}, {}', 'collective_permute %a out_sharding=<@m, [{"y"}, {}]>', "dim 0 has 2 shards, but out_sharding has 4"),
     "reduces over what splits": ('{"x"}, {}', 'all_reduce {"x"} %a out_sharding=<@m, [{"x"}, {}]>', "reduces over 'x'"),
     "reduces and moves": ('{"x"}, {}', 'all_reduce {"y"} %a out_sharding=<@m, [{}, {"x"}]>', "dim 0 of the operand"),
     "scatters to another dim": ('{}, {}', 'reduce_scatter [{"x"}, {}] %a out_sharding=<@m, [{}, {"x"}]>', "of the operand"),
-    "a part that is all": ('{"x"}, {}', 'all_gather [{"x":(1)2}, {}] %a out_sharding=<@m, [{}, {}]>', "no part of mesh axis 'x'"),
+    "a part that is all": ('{"x"}, {}', 'all_gather [{"x":(1)2}, {}] %a out_sharding=<@m, [{}, {}]>', "not a sub-axis of 'x'"),
     "an operand of which nothing is said": ("", 'all_gather [{"y"}, {}] %a out_sharding=<@m, [{}, {}]>', "its operand has no sharding"),
     "a permutation of what is whole": ("", "collective_permute %a out_sharding=<@m, [{}, {}]>", "its operand has no sharding"),
     "a reduction of what is whole": ("", 'all_reduce {"y"} %a out_sharding=<@m, [{"x"}, {}]>', "out_sharding cannot be"),
-    "a list of something else": ('{"x"}, {}', 'all_gather [{?}, {}] %a out_sharding=<@m, [{}, {}]>', "lists no axes"),
+    "a list of something else": ('{"x"}, {}', 'all_gather [{?}, {}] %a out_sharding=<@m, [{}, {}]>', "cannot parse the axes"),
 }  # fmt: skip
 
 
@@ -142,7 +142,7 @@ RULES = {
     "([i, k])->([i, j]) {i=4, j=6, k=8}": "has 1 operands, but the operation 2",
     "([i, k], [k, j])->() {i=4, j=6, k=8}": "has 0 results, but the operation 1",
     "([i, k], [k])->([i, j]) {i=4, j=6, k=8}": r"operand 1 has 1 dims, but the tensor is f32[8,6]",
-    "([i, k], [k, j])->([i, l]) {i=4, j=6, k=8}": "names factor l, but gives no size",
+    "([i, k], [k, j])->([i, l]) {i=4, j=6, k=8}": "names factor l without giving its size",
     "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8, l=2}": "factor l a size, but no dim has it",
     "([i, i], [k, j])->([i, j]) {i=4, j=6, k=8}": "operand 0 has factor i twice",
     "([i, ], [k, j])->([i, j]) {i=4, j=6, k=8}": "operand 0 has a dim without a factor",
@@ -150,7 +150,7 @@ RULES = {
     "([i, k], [k, j])->([i, j]) {i=4, j=6, k=0}": "factor k has size 0",
     "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8} reduction={m}": "reduction has factor m",
     "([i, k], [k, j])->([i, j]) {i=4, j=6, k=8} reduction={k} permutation={k}": "factor k is in reduction and in permutation",
-    "nothing": "is not written",
+    "nothing": "must have the form",
 }  # fmt: skip
 
 

@@ -62,16 +62,16 @@ def test_a_mesh_has_axes_and_an_order_of_devices() -> None:
     ("text", "message"),
     [
         ('@mesh, [{"x"}', "'\\]' expected|',' expected"),
-        ('@mesh, [{"x",}]', "a name in quotes expected"),
-        ('@mesh, [{"x":(1)}]', "a number expected"),
+        ('@mesh, [{"x",}]', "expected a name in quotes"),
+        ('@mesh, [{"x":(1)}]', "expected a number"),
         ('@mesh, [{?, "x"}]', "'}' expected"),
         ('@mesh, [{"x"}p01]', "',' expected"),
-        ('@mesh, [{}], unreduced={"x"}, unreduced={"y"}', "'unreduced' is said twice"),
+        ('@mesh, [{}], unreduced={"x"}, unreduced={"y"}', "'unreduced' is given twice"),
         ('@mesh, [{}], unreduced=mean{"x"}', "'{' expected"),
-        ('@mesh, [{}], reduced={"x"}', "'reduced' is not known"),
+        ('@mesh, [{}], reduced={"x"}', "unknown field 'reduced'"),
         ("mesh, [{}]", "'<' expected"),
         ('"mesh", [{}]', "the name of a mesh"),
-        ("@mesh, [{}]; []", "';' is not expected"),
+        ("@mesh, [{}]; []", "unexpected ';'"),
     ],
 )
 def test_what_is_no_sharding_says_where_it_ends(text: str, message: str) -> None:

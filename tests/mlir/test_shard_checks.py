@@ -13,7 +13,7 @@ FAULTS = [
     ('{axis_names = ["a", "a"]}', "2x3", "%x", "MG0201", "declared twice"),
 ]
 SHARDINGS = [
-    ("@h split_axes = [[0]]", "MG0201", "there is no grid @h"),
+    ("@h split_axes = [[0]]", "MG0201", "unknown grid '@h'"),
     ("@g split_axes = [[2]]", "MG0202", "mesh axis '2' is not in Mesh(0=2, 1=3)"),
     ("@g split_axes = [[0], [0]]", "MG0203", "mesh axis '0' is used more than once"),
     ("@g split_axes = [[0]] partial = sum[0]", "MG0203", "mesh axis '0' is used more than once"),
@@ -22,12 +22,12 @@ SHARDINGS = [
     ("@g split_axes = [[0]] halo_sizes = [1, 1, 1, 1]", "MG0204", "1 split dims need 2 halo sizes"),
     ("@g split_axes = [[0]] halo_sizes = [1, 1] sharded_dims_offsets = [0, 2, 4]", "MG0204", "exclude each other"),
     ("@g split_axes = [[0]] sharded_dims_offsets = [0, 4]", "MG0204", "need 3 offsets (one more than shards), but there are 2"),
-    ("@g split_axes = [[0]] sharded_dims_offsets = [0, 3, 2]", "MG0204", "[0, 3, 2] of dim 0 do not rise"),
+    ("@g split_axes = [[0]] sharded_dims_offsets = [0, 3, 2]", "MG0204", "[0, 3, 2] of dim 0 must ascend from 0"),
     ("@g split_axes = [[0]] sharded_dims_offsets = [0, 1, 3]", "MG0204", "end at 3, but the dim has size 4"),
     ("@g split_axes = [[0]] halo_sizes = [1, %n]", "MG0103", "halo size is not known"),
 ]  # fmt: skip
 COLLECTIVES = [
-    ("shard.all_gather %x on @h grid_axes = [1] gather_axis = 1 : tensor<4x6xf32> -> tensor<4x18xf32>", "MG0201", "no grid @h"),
+    ("shard.all_gather %x on @h grid_axes = [1] gather_axis = 1 : tensor<4x6xf32> -> tensor<4x18xf32>", "MG0201", "unknown grid '@h'"),
     ("shard.all_gather %x on @g grid_axes = [2] gather_axis = 1 : tensor<4x6xf32> -> tensor<4x18xf32>", "MG0202", "axis '2'"),
     ("shard.all_gather %x on @g grid_axes = [1, 1] gather_axis = 1 : tensor<4x6xf32> -> tensor<4x54xf32>", "MG0203", "more than once"),
     ("shard.all_gather %x on @g grid_axes = [1] gather_axis = 2 : tensor<4x6xf32> -> tensor<4x18xf32>", "MG0104", "dim 2 (dim) is outside a tensor of rank 2"),
@@ -135,7 +135,7 @@ def test_conflicting_annotations_of_one_value() -> None:
         "%t = shard.sharding @g split_axes = [[], [0]] : !shard.sharding",
         "%z = shard.shard %x to %t : tensor<4x6xf32>",
     )
-    assert_fault(sharded("@g split_axes = [[0]]", *more), "MG0205", "annotated as made")
+    assert_fault(sharded("@g split_axes = [[0]]", *more), "MG0205", "annotated for its producer")
 
 
 def test_all_faults_are_reported_at_once_with_their_lines() -> None:
@@ -150,7 +150,7 @@ def test_all_faults_are_reported_at_once_with_their_lines() -> None:
 
 def test_annotations_and_collectives_do_not_mix() -> None:
     gather = "%z = shard.all_gather %y on @g grid_axes = [1] gather_axis = 1 : tensor<4x6xf32> -> tensor<4x18xf32>"
-    assert_fault(sharded("@g split_axes = [[0]]", gather), "MG0104", "has collectives already")
+    assert_fault(sharded("@g split_axes = [[0]]", gather), "MG0104", "both annotations and explicit collectives")
 
 
 def test_partial_axes_are_compared_in_any_order() -> None:

@@ -70,9 +70,9 @@ func.func @f() -> (index, index, index) {
 
 QUESTIONS = [
     ("%r:2 = shard.neighbors_linear_indices on @g[%c] split_axes = [0] : index, index", "MG0104", "the device has 1 coordinates"),
-    ("%r:2 = shard.neighbors_linear_indices on @g[%c, %c] split_axes = [] : index, index", "MG0104", "split_axes names no axis"),
+    ("%r:2 = shard.neighbors_linear_indices on @g[%c, %c] split_axes = [] : index, index", "MG0104", "split_axes must name an axis"),
     ("%r:2 = shard.neighbors_linear_indices on @g[%c, %c] split_axes = [2] : index, index", "MG0202", "axis 2 is not in Mesh(0=2, 1=3)"),
-    ("%r = shard.process_multi_index on @g : index", "MG0104", "gives 2 indices, but 1 are declared"),
+    ("%r = shard.process_multi_index on @g : index", "MG0104", "has 2 indices, but 1 results"),
     ("%r = shard.shard_shape dims = [8] sharding = %s device = [0] : index", "MG0104", "the device has 1 coordinates, but"),
     ("%r = shard.shard_shape dims = [7] sharding = %o device = [0, 0] : index", "MG0204", "end at 8, but the dim has size 7"),
 ]  # fmt: skip
@@ -145,7 +145,7 @@ func.func @f(%x: tensor<4xf32>) -> index {
   %r = shard.grid_shape @g : index
   return %r : index
 }"""
-    with pytest.raises(ProgramError, match="asks for the size of mesh axis '0', which is unknown") as caught:
+    with pytest.raises(ProgramError, match="queries the size of mesh axis '0', which is unknown") as caught:
         mg.lower(text, stage="fuse")
     (fault,) = caught.value.diagnostics
     assert fault.code == "MG0201" and fault.loc is not None and fault.loc.line == 3

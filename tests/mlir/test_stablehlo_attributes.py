@@ -27,10 +27,10 @@ def test_raw_dimension_numbers_are_those_in_brackets() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "message"),
     [
-        ("input_spatial_dimensions = [1, 2]", "input_spatial_dimensions = [1, 3]", "dims of the input are not numbered"),
-        ("kernel_spatial_dimensions = [0, 1]", "kernel_spatial_dimensions = [0, 4]", "dims of the kernel are not numbered"),
-        ("output_batch_dimension", "output_dimension", "has no field 'output_dimension'"),
-        ("= 0, input_feature", "= 0 input_feature", "is no list of fields"),
+        ("input_spatial_dimensions = [1, 2]", "input_spatial_dimensions = [1, 3]", "dims of the input must be numbered"),
+        ("kernel_spatial_dimensions = [0, 1]", "kernel_spatial_dimensions = [0, 4]", "dims of the kernel must be numbered"),
+        ("output_batch_dimension", "output_dimension", "unknown field 'output_dimension'"),
+        ("= 0, input_feature", "= 0 input_feature", "expected a list of fields"),
     ],
 )  # fmt: skip
 def test_raw_dimension_numbers_that_number_no_dims(old: str, new: str, message: str) -> None:

@@ -207,7 +207,7 @@ def test_a_users_operation_is_called_by_name() -> None:
 @pytest.mark.parametrize(
     ("operation", "code", "text"),
     [
-        (f"%0 = stablehlo.custom_call @mine(%x) : ({F}) -> {F}", "MG0103", "custom_call @mine has no known meaning"),
+        (f"%0 = stablehlo.custom_call @mine(%x) : ({F}) -> {F}", "MG0103", "unknown custom_call target '@mine'"),
         (f"%0 = stablehlo.custom_call @hipsolver_geqrf_ffi(%x) : ({F}) -> {F}", "MG0103", "factorisation by a library"),
         (f"%0 = stablehlo.custom_call @my.gated(%x, %x) : ({F}, {F}) -> {F}", "MG0104", "contracted sizes differ"),
         (

@@ -183,7 +183,7 @@ def test_an_unknown_distribution() -> None:
 @pytest.mark.parametrize("literal", ["1.0", "[1.0, 2.0]", '"0x0000803F"', ""])
 def test_constants_of_unknown_size(literal: str) -> None:
     text = f"func.func @main() -> tensor<?xf32> {{\n  %0 = stablehlo.constant dense<{literal}> : tensor<?xf32>\n  return %0 : tensor<?xf32>\n}}"
-    with pytest.raises(ProgramError, match=r":2: error MG0101.*a tensor type of known shape"):
+    with pytest.raises(ProgramError, match=r":2: error MG0101.*a tensor type of static shape"):
         parse_text(text)
 
 

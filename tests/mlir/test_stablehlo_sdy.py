@@ -109,7 +109,7 @@ def test_a_mesh_that_is_written_in_place(is_declared: bool) -> None:
 
 def test_a_mesh_in_place_is_refused_as_a_declared_one_is() -> None:
     for mesh, code, message in (
-        ("mesh<>", "MG0204", "is no sharding"),
+        ("mesh<>", "MG0204", "expected a sharding"),
         ("mesh<[]>", "MG0204", "has no axes"),
         ('mesh<["x"=2], device_ids=[1, 1]>', "MG0201", "has 2 devices, but device_ids"),
     ):
@@ -226,7 +226,7 @@ def test_a_mesh_that_is_written_in_place_is_declared_beside_others() -> None:
      '@mesh, [{"a"}, {}], replicated={b}'],
 )  # fmt: skip
 def test_what_would_not_be_read_of_a_sharding_is_refused(sharding: str) -> None:
-    with pytest.raises(ProgramError, match="is no sharding"):
+    with pytest.raises(ProgramError, match="expected a sharding"):
         parse_text(with_argument(sharding))
 
 
@@ -238,7 +238,7 @@ def test_a_sharding_needs_no_spaces() -> None:
 
 @pytest.mark.parametrize("mesh", ['<["a"=2, b=4]>', '<["a"=2, "b"=x]>', '<["a"=2], devices=[1, 0]>'])
 def test_what_would_not_be_read_of_a_mesh_is_refused(mesh: str) -> None:
-    with pytest.raises(ProgramError, match="is no mesh"):
+    with pytest.raises(ProgramError, match="expected a mesh"):
         parse_text(with_argument('@mesh, [{"a"}, {}]', mesh=f"sdy.mesh @mesh = {mesh}\n"))
 
 
@@ -249,5 +249,5 @@ def test_what_would_not_be_read_of_a_mesh_is_refused(mesh: str) -> None:
 def test_results_are_annotated_each(attribute: str) -> None:
     kind = "tensor<8xf32>"
     text = f"{MESH}func.func @main(%x: {kind}) -> {kind} {{\n  %r = stablehlo.negate %x {{sdy.sharding = {attribute}}} : {kind}\n  return %r : {kind}\n}}\n"
-    with pytest.raises(ProgramError, match="one for each result"):
+    with pytest.raises(ProgramError, match="one sharding for each result"):
         parse_text(text)

@@ -211,13 +211,13 @@ def test_windows_of_sizes_that_are_given_later() -> None:
 
 A, B = "tensor<4x3xf32>", "tensor<3xf32>"
 REFUSED: list[tuple[str, str]] = [
-    (f'%0 = "stablehlo.batch_norm_inference"(%x, %y, %y, %y, %y) <{{epsilon = 1.0e-3 : f32, feature_index = 0 : i64}}> : ({A}, {B}, {B}, {B}, {B}) -> {A}', "are not 5 operands with 0 the features"),
+    (f'%0 = "stablehlo.batch_norm_inference"(%x, %y, %y, %y, %y) <{{epsilon = 1.0e-3 : f32, feature_index = 0 : i64}}> : ({A}, {B}, {B}, {B}, {B}) -> {A}', "expected 5 operands with feature dim 0"),
     (f'%0 = stablehlo.einsum %x, %y, config = "ab,c" : ({A}, {B}) -> {A}', "does not fit"),
     (f'%0 = stablehlo.einsum %x, %y, config = "abc,c->ab" : ({A}, {B}) -> {A}', "does not fit"),
     (f'%0 = "stablehlo.torch_index_select"(%x, %y) <{{dim = 5 : i64, batch_dims = 0 : i64}}> : ({A}, {B}) -> {A}', "dim 5"),
-    (f"%0 = stablehlo.set_dimension_size %x, %y, dim = 0 : ({A}, {B}) -> {A}", "the size is f32"),
-    (f"%n = stablehlo.constant dense<3> : tensor<i32>\n%0 = stablehlo.set_dimension_size %x, %n, dim = 0 : ({A}, tensor<i32>) -> {A}", "should be f32.3,3"),
-    (f"%0 = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%x, %y) : ({A}, {B}) -> {A}", "names no function"),
+    (f"%0 = stablehlo.set_dimension_size %x, %y, dim = 0 : ({A}, {B}) -> {A}", "the size must be i32.., got f32"),
+    (f"%n = stablehlo.constant dense<3> : tensor<i32>\n%0 = stablehlo.set_dimension_size %x, %n, dim = 0 : ({A}, tensor<i32>) -> {A}", "expected result type f32.3,3"),
+    (f"%0 = stablehlo.custom_call @stablehlo.dynamic_reduce_window(%x, %y) : ({A}, {B}) -> {A}", "must name a function"),
 ]  # fmt: skip
 
 

@@ -110,7 +110,7 @@ def test_a_signature_with_gaps_is_refused(stage: str, name: str) -> None:
         (
             "shard.global = tensor<5x8xf32>",
             "shard.global = tensor<5x9xf32>",
-            r"MG0104: f32\[5,9\] as .* has tiles f32\[1,9\]",
+            r"MG0104: f32\[5,9\] with sharding .* has tiles f32\[1,9\]",
         ),
         ("shard.global = tensor<5x8xf32>", "shard.global = tensor<5x8x1xf32>", "MG0204: the sharding has 2 dims"),
     ],

@@ -71,14 +71,14 @@ def test_sharded(name: str, splits: dict[str, str]) -> None:
 
 
 FAULTS = {
-    "gather_dims": (f"  %i = arith.constant dense<0> : tensor<3x1xindex>\n  %r = tensor.gather %x[%i] gather_dims([2]) : ({T}, tensor<3x1xindex>) -> {T}", "the dims [2] are not some of those of f32[6,8]"),
-    "gather_shape": (f"  %i = arith.constant dense<0> : tensor<3x1xindex>\n  %r = tensor.gather %x[%i] gather_dims([0]) : ({T}, tensor<3x1xindex>) -> {T}", "the slices are f32[3,1,8] or f32[3,8], not f32[6,8]"),
-    "scatter_unique": (f"  %i = arith.constant dense<0> : tensor<6x1xindex>\n  %r = tensor.scatter %x into %x[%i] scatter_dims([0]) : ({T}, {T}, tensor<6x1xindex>) -> {T}", "places that may be equal have no defined result"),
-    "forall_open": ("  %k = tensor.extract %n[] : tensor<index>\n" + tiles("(%i, %j) in (%k, 1)", "", "1, 8", "tensor<1x8xf32>"), "scf.forall: how often it runs is not known at compile time"),
-    "forall_elsewhere": (tiles("(%i, %j) in (1, 1)", "", "6, 8", T).replace("into %o[", "into %x["), "tensor.parallel_insert_slice does not write into what scf.forall shares"),
-    "parallel_results": (constants(a=0, b=1) + "  %r = scf.parallel (%i) = (%a) to (%b) step (%b) init (%x) -> " + T + " {\n    scf.reduce\n  }", "scf.parallel: region 0 gives 0 values instead of 1"),
-    "assert_false": ('  %c = arith.constant false\n  cf.assert %c, "never"\n  %r = arith.negf %x : ' + T, "cf.assert: what it asserts is false"),
-    "affine_operands": ("  %k = arith.constant 1 : index\n  %l = affine.apply affine_map<(d0, d1) -> (d0)>(%k)\n  %r = arith.negf %x : " + T, "an affine map and as many indices as it has dims and symbols are expected"),
+    "gather_dims": (f"  %i = arith.constant dense<0> : tensor<3x1xindex>\n  %r = tensor.gather %x[%i] gather_dims([2]) : ({T}, tensor<3x1xindex>) -> {T}", "[2] must be dims of f32[6,8]"),
+    "gather_shape": (f"  %i = arith.constant dense<0> : tensor<3x1xindex>\n  %r = tensor.gather %x[%i] gather_dims([0]) : ({T}, tensor<3x1xindex>) -> {T}", "expected slices f32[3,1,8] or f32[3,8], got f32[6,8]"),
+    "scatter_unique": (f"  %i = arith.constant dense<0> : tensor<6x1xindex>\n  %r = tensor.scatter %x into %x[%i] scatter_dims([0]) : ({T}, {T}, tensor<6x1xindex>) -> {T}", "indices that may be equal have no defined result"),
+    "forall_open": ("  %k = tensor.extract %n[] : tensor<index>\n" + tiles("(%i, %j) in (%k, 1)", "", "1, 8", "tensor<1x8xf32>"), "scf.forall: its trip count is not known at compile time"),
+    "forall_elsewhere": (tiles("(%i, %j) in (1, 1)", "", "6, 8", T).replace("into %o[", "into %x["), "tensor.parallel_insert_slice does not write into a shared output of scf.forall"),
+    "parallel_results": (constants(a=0, b=1) + "  %r = scf.parallel (%i) = (%a) to (%b) step (%b) init (%x) -> " + T + " {\n    scf.reduce\n  }", "scf.parallel: region 0 yields 0 values instead of 1"),
+    "assert_false": ('  %c = arith.constant false\n  cf.assert %c, "never"\n  %r = arith.negf %x : ' + T, "cf.assert: the asserted condition is false"),
+    "affine_operands": ("  %k = arith.constant 1 : index\n  %l = affine.apply affine_map<(d0, d1) -> (d0)>(%k)\n  %r = arith.negf %x : " + T, "expected an affine map, and an index for each of its dims and symbols"),
 }  # fmt: skip
 
 

@@ -195,5 +195,5 @@ def test_other_roundings_are_refused(operation: str) -> None:
     text = (
         f"func.func @main(%a: tensor<2xf32>) -> tensor<2xf16> {{\n  %r = {operation}\n  return %r : tensor<2xf16>\n}}"
     )
-    with pytest.raises(ProgramError, match="rounds toward_zero is not supported"):
+    with pytest.raises(ProgramError, match="with rounding mode toward_zero is not supported"):
         parse_text(text)

@@ -157,7 +157,7 @@ def test_constants_may_stand_behind_the_program() -> None:
     (found,) = evaluate(parse_text(BLOB).graph, [np.zeros((2, 2), "i4")])
     np.testing.assert_array_equal(found, [[1, 2], [3, 4]])
     for text, message in (
-        (BLOB.replace("<blob>", "<blub>"), "no resource 'blub'"),
+        (BLOB.replace("<blob>", "<blub>"), "unknown resource 'blub'"),
         (BLOB.replace('04000000"', '"'), "bytes"),
     ):
         with pytest.raises(ProgramError, match=message):

@@ -39,15 +39,15 @@ def test_tiles_are_axes_of_a_mesh(text: str, dims: tuple[tuple[str, ...], ...]) 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("{maximal device=0}", "is none of"),
-        ("{devices=[2,4]<=[8]} x", "is none of"),
-        ("{devices=[2,2]<=[8]}", "4 tiles are not one for each of 8 devices"),
-        ("{devices=[2,2]0,1,2,2}", "not one for each"),
+        ("{maximal device=0}", "expected {replicated}"),
+        ("{devices=[2,4]<=[8]} x", "expected {replicated}"),
+        ("{devices=[2,2]<=[8]}", "its 4 tiles must be one for each of 8 devices"),
+        ("{devices=[2,2]0,1,2,2}", "must be one for each"),
         ("{devices=[8]<=[8]}", "splits 1 dims of a tensor that has 2"),
         ("{devices=[2,2]<=[4]}", "over 4 devices, but the mesh is"),
-        ("{devices=[4,2]<=[2,2,2]T(1,1,0)}", "no order of 3 dims"),
-        ("{devices=[2,4]0,3,1,2,4,5,6,7}", "no tiles along axes"),
-        ("{devices=[2,1,4]<=[8] last_tile_dims={manual}}", "written per device"),
+        ("{devices=[4,2]<=[2,2,2]T(1,1,0)}", "not a permutation of 3 dims"),
+        ("{devices=[2,4]0,3,1,2,4,5,6,7}", "tiles do not follow axes"),
+        ("{devices=[2,1,4]<=[8] last_tile_dims={manual}}", "has manual axes"),
     ],
 )
 def test_what_is_no_such_sharding_is_said(text: str, message: str) -> None:

@@ -1,5 +1,5 @@
 /* libcuda.so.1 and libnccl.so.2 that compute nothing, but touch every byte that a real one would: in memory of the host, where
-   the address sanitizer sees what lies outside. Kernels read their parameters, and change a byte of the memory here and there.
+   the address sanitizer sees accesses outside. Kernels read their parameters, and change a byte of the memory here and there.
 
    MGX_CAPABILITY is the devices' compute capability, as 80; from 100 on kernels are PTX, whose parameters are looked up in the text.
    MGX_SEED is that of what memory holds at first. */

@@ -131,7 +131,7 @@ WORK: dict[str, tuple[words.Op, int, int]] = {
 def test_forged_work(name: str, campaign: Campaign, good: Path, tmp_path: Path) -> None:
     forged(good, tmp_path / "m.mgx", lambda table: operation(table, *WORK[name]) or pytest.fail("there is none"))
     code, message = refused(campaign, tmp_path / "m.mgx", "--list")
-    assert code == 1 and "an operation is malformed or lies outside of its memory" in message, message
+    assert code == 1 and "an operation is malformed or is outside of its memory" in message, message
 
 
 def test_the_header_keeps_its_promises(campaign: Campaign, good: Path, tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_the_command_gives_a_table(campaign: Campaign, tmp_path: Path, capsys: p
 
 
 @pytest.mark.parametrize("words_, code, said", [
-    ([], 2, "MG0001: which module"), (["--steps"], 2, "needs a value"), (["m.mgx", "--steps", "no"], 2, "'no' is no number"),
+    ([], 2, "MG0001: a module is missing"), (["--steps"], 2, "needs a value"), (["m.mgx", "--steps", "no"], 2, "'no' is not a number"),
     (["m.mgx", "n.mgx"], 2, "one module at a time"), (["m.mgx", "--input", "x"], 2, "not NAME=FILE"), (["--wrong", "1"], 2, "unknown option"),
     (["m.mgx", "--rank", "1"], 2, "--rank needs --meet"),
 ])  # fmt: skip

@@ -41,9 +41,9 @@ REGIONS = [
     ("reduce_region", ["f32[4]", "f32[]"], ["f32[]"], [region(["f32[]", "f32[]", "f32[]"], ["f32[]"])], {"dims": (0,)}, "region 0 takes"),
     ("reduce_region", ["f32[4]", "f32[]"], ["f32[]"], [region(["f32[2]", "f32[2]"], ["f32[2]"])], {"dims": (0,)}, "region 0 takes"),
     ("reduce_window", ["f32[4]", "f32[]"], ["f32[4]"], [region(["f32[]", "f32[]"], ["f32[]", "f32[]"])], WINDOW, "region 0 gives"),
-    ("reduce_window", ["f32[4]", "i32[]"], ["f32[4]"], [FOLD], WINDOW, "initial value i32"),
+    ("reduce_window", ["f32[4]", "i32[]"], ["f32[4]"], [FOLD], WINDOW, "must be a scalar of type f32, got i32"),
     ("reduce_window", ["f32[4]", "f32[5]", "f32[]", "f32[]"], ["f32[4]", "f32[4]"],
-     [region(["f32[]"] * 4, ["f32[]"] * 2)], WINDOW, "have other shapes"),
+     [region(["f32[]"] * 4, ["f32[]"] * 2)], WINDOW, "differ in shape"),
     ("select_and_scatter", ["f32[4]", "f32[4]", "f32[]"], ["f32[4]"], [FOLD, FOLD],
      {"window_dimensions": (1,), "window_strides": (1,), "low": (0,), "high": (0,)}, "region 0 gives"),
     ("sort", ["f32[4]"], ["f32[4]"], [FOLD], {"dim": 0}, "region 0 gives"),
@@ -51,7 +51,7 @@ REGIONS = [
     ("while", ["f32[]"], ["f32[]"], [region(["f32[]"], ["f32[]"]), region(["f32[]"], ["f32[]"])], {}, "region 0 gives"),
     ("if", ["i1[]", "f32[]"], ["f32[]"], [region(["f32[]"], ["f32[]"]), region(["f32[]"], [])], {}, "region 1 gives"),
     ("case", ["i32[]", "f32[]"], ["f32[]"], [region(["f32[]"], ["f32[]"]), region([], ["f32[]"])], {}, "region 1 takes"),
-    ("add", ["f32[]", "f32[]"], ["f32[]"], [FOLD], {}, "has 1 regions; it takes none"),
+    ("add", ["f32[]", "f32[]"], ["f32[]"], [FOLD], {}, "has 1 regions instead of none"),
 ]  # fmt: skip
 
 
@@ -80,7 +80,7 @@ FORGED = [
       "output_feature": 2, "output_spatial": (1,), "feature_group_count": 1, "batch_group_count": 1}, "f32 and c64"),
     ("mask_padding", ["f32[4]"], ["f32[4]"], {"dim": 0, "axes": ("x",), "size": 4, "fill": "x"}, "'fill' is 'x'"),
     ("mask_padding", ["f32[4]"], ["f32[4]"], {"dim": 0, "axes": ("x",), "size": -1, "fill": 0.0}, "size -1 is negative"),
-    ("mask_padding", ["f32[4]"], ["f32[4]"], {"dim": 0, "axes": ("x",), "size": 4, "fill": 1j}, "is no f32"),
+    ("mask_padding", ["f32[4]"], ["f32[4]"], {"dim": 0, "axes": ("x",), "size": 4, "fill": 1j}, "is not of type f32"),
     ("all_reduce", ["i32[4]"], ["f32[4]"], {"axes": ("x",), "kind": "and"}, "elements of f32 cannot be reduced"),
     ("all_reduce", ["i32[4]"], ["i32[4]"], {"axes": ("x:(0)2",), "kind": "sum"}, "'axes' is"),
     ("permute", ["f32[4]"], ["f32[4]"], {"source": 1, "target": P("x"), "shape": (8,)}, "it should be a sharding"),
@@ -97,11 +97,11 @@ FETCH = {"axes": ("x",), "dim": 0, "base": 0, "step": 4, "limit": 8}
 ON_MESH = [
     ("process_index", [], ["i32[]"], {"axes": ("z",)}, "'z' is not in"),
     ("all_reduce", ["f32[4]"], ["f32[4]"], {"axes": ("x", "x"), "kind": "sum"}, "listed more than once"),
-    ("all_reduce", ["f32[4]"], ["f32[4]"], {"axes": ("y:(1)2",), "kind": "sum"}, "is no part of axis"),
+    ("all_reduce", ["f32[4]"], ["f32[4]"], {"axes": ("y:(1)2",), "kind": "sum"}, "is not a sub-axis"),
     ("broadcast", ["f32[4]"], ["f32[4]"], {"axes": ("x",), "root": 2}, "root 2 is outside a group of 2"),
     ("broadcast", ["f32[4]"], ["f32[4]"], {"axes": ("x",), "root": (1, 1)}, "2 coordinates"),
     ("recv", ["f32[4]"], ["f32[4]"], {"axes": ("x",), "source": 9}, "source 9 is outside"),
-    ("broadcast", ["f32[4]"], ["f32[8]"], {"axes": ("x",), "root": 0, "dim": 0}, "does not take part changes size"),
+    ("broadcast", ["f32[4]"], ["f32[8]"], {"axes": ("x",), "root": 0, "dim": 0}, "another dim changes size"),
     ("fetch_rows", ["f32[4]"], ["f32[4]"], {**FETCH, "limit": 9}, "limit 9 is not one of 0 to 8"),
     ("fetch_rows", ["f32[4]"], ["f32[4]"], {**FETCH, "limit": -1}, "limit -1"),
     ("fetch_rows", ["f32[4]"], ["f32[4]"], {**FETCH, "wrap": True, "limit": 0}, "limit 0"),

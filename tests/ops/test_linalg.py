@@ -250,7 +250,7 @@ def test_strides_in_every_spelling(strides: str) -> None:
   return %r : tensor<1x2x1xf32>
 }}"""
     if strides == "2 : i64":
-        with pytest.raises(ProgramError, match="not a list of integers"):
+        with pytest.raises(ProgramError, match="must be a list of integers"):
             parse_text(text)
         return
     x, w = np.array([1, 2, 3, 4], np.float32).reshape(1, 4, 1), np.array([1, 10], np.float32).reshape(2, 1, 1)

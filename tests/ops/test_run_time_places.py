@@ -92,7 +92,7 @@ FAULTS = [
     ("shard.broadcast %x on @g grid_axes = [0, 1] root = [2, %k] : (tensor<4xf32>, index) -> tensor<4xf32>",
      "root [2, ?]: coordinate 2 is outside axis '0' of size 2"),
     ("shard.recv %x on @g grid_axes = [1] source = [%k] : (tensor<4xf32>, index) -> tensor<4xf32>",
-     "there is none over ['1'] before it in its block"),
+     "no matching send over ['1'] before it in its block"),
 ]  # fmt: skip
 
 

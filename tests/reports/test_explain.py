@@ -121,7 +121,10 @@ func.func @f(%a: tensor<3x4xf32>) -> tensor<3x4xf32> {
     found = document(capsys, "explain", place)
     assert found["counts"] == {"all_reduce": 1} and found["explanations"] == []
     (record,) = document(capsys, "explain", place, "--collective", 0)["explained"]
-    assert record["why"] == "the program says all_reduce here (local.mlir:3)" and record["source"] == "local.mlir:3"
+    assert (
+        record["why"] == "the program has an explicit all_reduce here (local.mlir:3)"
+        and record["source"] == "local.mlir:3"
+    )
     assert main(["explain", str(place), "%b", "--target", "cpu"]) == 2
     assert "after its shardings were chosen" in capsys.readouterr().err
 

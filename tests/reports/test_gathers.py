@@ -98,7 +98,7 @@ def test_strict_on_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixtur
     assert main([*words, "--strict"]) == 1 and not out.exists()
     assert "MG0210" in capsys.readouterr().err
     assert main([*words, "--strict-at", "a"]) == 0 and out.exists()
-    assert "1 gather that no annotation asks for, 1.02 kB per device" in capsys.readouterr().err
+    assert "1 gather that no annotation requires, 1.02 kB per device" in capsys.readouterr().err
     assert main(["explain", str(place), "--target", "cpu", "--json"]) == 0
     assert json.loads(capsys.readouterr().out)["gathers"][0]["value"] == "w"
 

@@ -63,7 +63,7 @@ def outcome(path: Path, kind: str, faults: list[str]) -> int:
         text = out.getvalue() + err.getvalue()
         if code not in ALLOWED:
             faults.append(f"{words[0]}: exit {code}: {err.getvalue()[:300]}")
-        if "memory does not suffice" in text:
+        if "not enough memory" in text:
             faults.append(f"{words[0]}: out of memory")
         if any(each in text for each in ("\x1b", "\ud800")):
             faults.append(f"{words[0]}: a control character")

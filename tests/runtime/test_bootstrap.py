@@ -49,7 +49,7 @@ def test_launchers_say_which_rank_a_process_is(variables: dict[str, str], place:
     ("variables", "message"),
     [
         ({"WORLD_SIZE": "2", **MEETING}, "WORLD_SIZE is 2, but RANK is not set"),
-        ({"WORLD_SIZE": "2", "RANK": "x", **MEETING}, "RANK is 'x', which is no number"),
+        ({"WORLD_SIZE": "2", "RANK": "x", **MEETING}, "RANK is 'x', not a number"),
         ({"WORLD_SIZE": "2", "RANK": "2", **MEETING}, r"RANK is 2, but there are 2 processes"),
         ({"WORLD_SIZE": "2", "RANK": "0"}, "MASTER_ADDR and MASTER_PORT are not set"),
         ({"WORLD_SIZE": "2", "RANK": "0", "MASTER_PORT": "1"}, "MASTER_ADDR is not set"),
@@ -112,22 +112,20 @@ def test_ranks_find_each_other_and_give_all_what_each_has() -> None:
 
 def test_a_rank_that_does_not_come_is_named() -> None:
     found = meet(places(2, size=4), time_out=0.5)
-    assert "MG0609: rank 0 waits for ranks 2, 3 to start" in str(found[0])
-    assert "MG0609: rank 1 is refused by rank 0: rank 0 waits for ranks 2, 3 to start" in str(found[1])
+    assert "MG0609: rank 0 timed out waiting for ranks 2, 3 to start" in str(found[0])
+    assert "MG0609: rank 0 refused rank 1: rank 0 timed out waiting for ranks 2, 3 to start" in str(found[1])
 
 
 def test_rank_0_that_does_not_come_is_named() -> None:
     (found,) = meet(places(2)[1:], time_out=0.5).values()
-    assert "MG0609: rank 1 does not find rank 0 (MASTER_ADDR=127.0.0.1" in str(found)
+    assert "MG0609: rank 1 cannot reach rank 0 (MASTER_ADDR=127.0.0.1" in str(found)
 
 
 def test_ranks_that_count_differently_are_told() -> None:
     first, second = places(2)
     found = meet([first, replace(second, size=3)])
-    text = "rank 1 takes part in 3 processes, but rank 0 in 2"
-    assert all(
-        f"MG0609: {start}{text}" in str(found[n]) for n, start in ((0, ""), (1, "rank 1 is refused by rank 0: "))
-    )
+    text = "rank 1 was started with 3 processes, but rank 0 with 2"
+    assert all(f"MG0609: {start}{text}" in str(found[n]) for n, start in ((0, ""), (1, "rank 0 refused rank 1: ")))
 
 
 def test_one_rank_twice_is_told() -> None:
@@ -177,5 +175,5 @@ def test_an_address_that_nobody_has_is_refused() -> None:
 def test_a_world_that_has_parted_is_of_no_use() -> None:
     found = [world for _, world in sorted(meet(places(2)).items())]
     closed(found)
-    with pytest.raises(RuntimeFailure, match="MG0609: the ranks have parted"):
+    with pytest.raises(RuntimeFailure, match="MG0609: the ranks have disconnected"):
         found[0].listen()

@@ -223,14 +223,14 @@ def test_a_wrong_region_is_found(compiled):
     for wrong, pattern in [
         (with_region(plan, 1, items=unsynchronised), r"in 'while': .*without waiting"),
         (with_region(plan, 1, arena_bytes=body.arena_bytes + 10**6), r"arena has|needs"),
-        (with_region(plan, 1, outputs=body.outputs[::-1]), "region 1 does not take and give"),
-        (with_region(plan, 0, inputs=condition.inputs[::-1]), "region 0 does not take and give"),
-        (with_region(plan, 0, outputs=condition.inputs[:1]), "region 0 does not take and give"),
+        (with_region(plan, 1, outputs=body.outputs[::-1]), "region 1 does not match its operands and results"),
+        (with_region(plan, 0, inputs=condition.inputs[::-1]), "region 0 does not match its operands and results"),
+        (with_region(plan, 0, outputs=condition.inputs[:1]), "region 0 does not match its operands and results"),
         (with_loop(plan, regions=(body,)), "it has 1 regions"),
         (with_loop(plan, scratch=None), "has 0 bytes for a region that needs"),
         (with_loop(plan, scratch=10**6), "uses a buffer that does not exist"),
         (with_loop(plan, scratch=item.outputs[0]), "no temporary one|bytes for a region"),
-        (with_loop(plan, inputs=item.inputs[::-1]), "what it carries is not what it gives"),
+        (with_loop(plan, inputs=item.inputs[::-1]), "its carried values do not match its results"),
         (with_loop(plan, attrs={"trips": -1}), "cannot run -1 times"),
     ]:
         with pytest.raises(ScheduleError, match=pattern):

@@ -88,7 +88,7 @@ def test_after_a_failure_gpus_are_made_ready_again(module: LoadedModule, monkeyp
     want = own.run(given, "cuda")
     driver = gpus.made[0].driver
     monkeypatch.setattr(driver, "cuGraphLaunch", lambda *args: (CUresult.CUDA_ERROR_LAUNCH_FAILED,))
-    with pytest.raises(RuntimeFailure, match="MG0604: cuGraphLaunch fails with 719: CUDA_ERROR_LAUNCH_FAILED"):
+    with pytest.raises(RuntimeFailure, match="MG0604: cuGraphLaunch failed with 719: CUDA_ERROR_LAUNCH_FAILED"):
         own.run(given, "cuda")
     assert_close(own.run(given, "cuda"), want)
     assert len(gpus.made) == 2
@@ -129,7 +129,7 @@ def test_a_peer_that_is_lost_is_told(module: LoadedModule, monkeypatch: pytest.M
         return outcome
 
     monkeypatch.setattr(made.driver, "cuGraphLaunch", lose)
-    with pytest.raises(RuntimeFailure, match="MG0609: NCCL has lost a peer: remote process exited"):
+    with pytest.raises(RuntimeFailure, match="MG0609: NCCL lost a peer: remote process exited"):
         own.run(given, "cuda")
 
 

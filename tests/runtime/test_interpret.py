@@ -145,7 +145,7 @@ def test_memory_outside_the_arguments_is_refused() -> None:
 
 
 def test_faults_are_diagnostics() -> None:
-    with pytest.raises(RuntimeFailure, match="does not load"):
+    with pytest.raises(RuntimeFailure, match="cannot be loaded"):
         InterpretedKernel("import triton\nraise ValueError('no')", "kernel")
     kernel = InterpretedKernel(ELEMENTWISE.replace("{expression}", "x.missing"), "kernel")
     a = normal(4)

@@ -168,13 +168,13 @@ def test_all_misfits_of_the_arguments_are_reported_at_once(tmp_path):
     with pytest.raises(ArgumentError) as caught:
         loaded(normal(3, 4), np.float64(1))
     assert [d.code for d in caught.value.diagnostics] == ["MG0601", "MG0601"]
-    assert "argument 'a' is f32[3,4], but the program takes f32[4,3]" in str(caught.value)
-    assert "argument 's' is f64[], but the program takes f32[]" in str(caught.value)
+    assert "argument 'a' has type f32[3,4], but the program takes f32[4,3]" in str(caught.value)
+    assert "argument 's' has type f64[], but the program takes f32[]" in str(caught.value)
     with pytest.raises(ArgumentError, match="argument 's' is missing"):
         loaded(normal(4, 3))
     with pytest.raises(ArgumentError, match="3 arguments were given, but the program takes 2"):
         loaded(1, 2, 3)
-    with pytest.raises(ArgumentError, match="there is no argument 'b'"):
+    with pytest.raises(ArgumentError, match="unknown argument 'b'"):
         loaded.run({"a": normal(4, 3), "s": np.float32(1), "b": 1})
     with pytest.raises(ArgumentError, match="element type"):
         loaded(np.array(["x"] * 12).reshape(4, 3), np.float32(1))

@@ -33,15 +33,18 @@ def test_arguments_may_be_given_by_name(path: Path) -> None:
 
 CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a name twice": (lambda m: m(X, X, w=X), "MG0601.*'w' is given twice"),
-    "an unknown name": (lambda m: m(X, X, v=X), "MG0601.*no argument 'v'"),
-    "rows of several lengths": (lambda m: m([[1], [1, 2]], X), "MG0601.*'x' is no array"),
-    "a mask": (lambda m: m(np.ma.masked_array(X, mask=[1, 0, 0, 0]), X), "MG0601.*'x' has a mask"),
-    "no arguments": (lambda m: m.run(5), "MG0601.*int is no list of arguments"),
+    "an unknown name": (lambda m: m(X, X, v=X), "MG0601.*unknown argument 'v'"),
+    "rows of several lengths": (lambda m: m([[1], [1, 2]], X), "MG0601.*'x' cannot be converted to an array"),
+    "a mask": (lambda m: m(np.ma.masked_array(X, mask=[1, 0, 0, 0]), X), "MG0601.*'x' is a masked array"),
+    "no arguments": (lambda m: m.run(5), "MG0601.*arguments must be a list or a dict, got int"),
     "too many arguments": (lambda m: m(X, X, X), "MG0601.*3 arguments were given"),
-    "an unknown kernel": (lambda m: m.source("nope"), "MG0001.*no kernel 'nope'"),
-    "the binary of an unknown kernel": (lambda m: m.cubin("nope", "sm_90"), "MG0001.*no kernel 'nope'"),
-    "a size for a shape": (lambda m: m.at(args={"x": 5}), "MG0601.*shape of argument 'x' is 5"),
-    "shapes without names": (lambda m: m.at(args=[(4,)]), "MG0601.*no shapes of inputs by name"),
+    "an unknown kernel": (lambda m: m.source("nope"), "MG0001.*unknown kernel 'nope'"),
+    "the binary of an unknown kernel": (lambda m: m.cubin("nope", "sm_90"), "MG0001.*unknown kernel 'nope'"),
+    "a size for a shape": (
+        lambda m: m.at(args={"x": 5}),
+        "MG0601.*shape of argument 'x' must be a sequence of sizes, got 5",
+    ),
+    "shapes without names": (lambda m: m.at(args=[(4,)]), "MG0601.*shapes must be a dict by name of input"),
 }
 
 
@@ -54,8 +57,8 @@ def test_bad_calls_are_refused_with_a_number(name: str, path: Path) -> None:
 
 @pytest.mark.parametrize(
     "devices, error, message",
-    [(3, MissingError, "MG0603.*for 2 devices.*3 are asked for"), (0, MissingError, "MG0603"), (-1, MissingError, "MG0603"),
-     ("2", UsageError, "MG0001.*'2' is no number"), (2.0, UsageError, "MG0001"), (True, UsageError, "MG0001")],
+    [(3, MissingError, "MG0603.*for 2 devices.*3 are requested"), (0, MissingError, "MG0603"), (-1, MissingError, "MG0603"),
+     ("2", UsageError, "MG0001.*devices must be a positive integer, got '2'"), (2.0, UsageError, "MG0001"), (True, UsageError, "MG0001")],
 )  # fmt: skip
 def test_other_devices_than_the_modules_are_refused(
     devices: Any, error: type[MeshgenError], message: str, path: Path

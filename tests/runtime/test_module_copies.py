@@ -63,7 +63,7 @@ def test_weights_alone_are_mapped_when_that_is_asked_for(path: Path) -> None:
 
 def test_what_is_no_plain_file_is_refused_at_once(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe.mgx")
-    with pytest.raises(UsageError, match=r"MG0002.*no regular file"):
+    with pytest.raises(UsageError, match=r"MG0002.*not a regular file"):
         mg.load(tmp_path / "pipe.mgx")
 
 

@@ -41,7 +41,7 @@ def test_a_rank_that_dies_or_hangs_ends_the_others(fault: str, device: str, when
     found, seconds = trial(fault, 2, when, paths[device], device, Hosts(), tmp_path)
     assert len(found) == RANKS - 1 and faults_of(found) == []
     assert seconds < TIME_OUT + MORE_SECONDS
-    reason = "rank 2 is gone" if fault == "kill" else "no answer within 2 s"
+    reason = "rank 2 is gone" if fault == "kill" else "no reply within 2 s"
     assert any(reason in each.err for each in found)
 
 
@@ -68,7 +68,7 @@ def test_over_mpi_all_end_in_time(fault: str, paths) -> None:
         found = re.findall(
             r"MG0609: rank \d waits for ranks? [1-3, ]+ in \w+ over [xy] \(program.mlir:\d+\)", done.stderr
         )
-        assert found and "no answer within 2 s" in done.stderr, done.stderr
+        assert found and "no reply within 2 s" in done.stderr, done.stderr
 
 
 def hanging(paths: dict[str, Path]) -> list[subprocess.Popen[str]]:
@@ -95,7 +95,7 @@ def test_an_interrupt_of_one_rank_ends_the_others(sign: signal.Signals, code: in
         processes[-1].kill()
     first, *others, _ = ended(processes, 10)
     assert first.code == code and [each.code for each in others] == [4, 4]
-    reason = "rank 0 has given up: it was interrupted" if sign == signal.SIGINT else "rank 0 is gone"
+    reason = "rank 0 failed: it was interrupted" if sign == signal.SIGINT else "rank 0 is gone"
     assert all(reason in each.err for each in others)
 
 
@@ -134,7 +134,7 @@ with Guard(world, "a step") as guard:
     for _ in range(8):
         time.sleep(0.1)
         guard.beat()
-with Guard(world, "the making of NCCL's communicators"):
+with Guard(world, "the initialisation of NCCL's communicators"):
     time.sleep(60)
 """
 
@@ -142,7 +142,7 @@ with Guard(world, "the making of NCCL's communicators"):
 def test_a_process_that_hangs_in_a_call_is_ended() -> None:
     done = subprocess.run([sys.executable, "-c", STUCK], capture_output=True, text=True, timeout=30, check=False)
     assert done.returncode == 4
-    text = "MG0609: rank 0 is in the making of NCCL's communicators: a call does not return within 0.4 s"
+    text = "MG0609: rank 0 is in the initialisation of NCCL's communicators: a call did not return within 0.4 s"
     assert text in done.stderr
 
 
@@ -157,5 +157,5 @@ def test_a_device_without_memory_is_told_by_all(tmp_path: Path) -> None:
     words = ("run", str(tmp_path / "m.mgx"), "--device", "emulate")
     found = ended(started(RANKS, *MESHGEN, *words, own={1: (sys.executable, "-c", full, *words)}))
     assert [each.code for each in found] == [4] * 4
-    assert "MG0604: GPU 0 gives no memory for the arena of rank 1" in found[1].err
-    assert all("rank 1 has given up: MG0604, GPU 0 gives no memory" in found[rank].err for rank in (0, 2, 3))
+    assert "MG0604: GPU 0 cannot allocate the arena of rank 1" in found[1].err
+    assert all("rank 1 failed: MG0604, GPU 0 cannot allocate" in found[rank].err for rank in (0, 2, 3))

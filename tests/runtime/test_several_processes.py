@@ -114,7 +114,7 @@ def test_a_fault_of_one_rank_is_told_by_the_others(tmp_path: Path) -> None:
     path = saved(tmp_path)
     found = ended(started(2, *MESHGEN, "run", str(path), own={1: (*MESHGEN, "run", str(tmp_path / "missing.mgx"))}))
     assert [each.code for each in found] == [4, 2]
-    assert "MG0609" in found[0].err and "rank 1 has given up: MG0002" in found[0].err
+    assert "MG0609" in found[0].err and "rank 1 failed: MG0002" in found[0].err
 
 
 @pytest.mark.parametrize("device", ["reference", "emulate"])

@@ -13,7 +13,7 @@ from meshgen.ir.regions import all_nodes
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.pipeline import Options, Timing, run_stages, verify_program
 from meshgen.testing.generators import OPS, Writer, collectives
-from meshgen.testing.generators.shardings import open_body, random_mesh, random_wish
+from meshgen.testing.generators.shardings import open_body, random_annotation, random_mesh
 from meshgen.testing.oracle import check
 from meshgen.testing.random_programs import find_fault
 
@@ -192,7 +192,7 @@ def test_what_a_user_may_not_write_in_an_open_body_is_refused() -> None:
     """Before free axes are written out a transfer of the whole program has no meaning in a body."""
     body = """%p = shard.permute %b on @mesh {source = #shard.split<@mesh, [["y"]]>, target = #shard.split<@mesh, [["z"]]>, shape = array<i64: 16>} : tensor<8xf32> -> tensor<8xf32>
     %r = stablehlo.abs %p : tensor<8xf32>"""
-    with pytest.raises(ProgramError, match="'permute' cannot stand in it"):
+    with pytest.raises(ProgramError, match="'permute' is not allowed in it"):
         verify_program(parse_text(computation(body, "16xf32", ('{"x", ?}', '{"x", ?}'), tile="8xf32")))
 
 
@@ -227,8 +227,8 @@ def random_partly_manual(seed: int) -> Module | None:
     for node in opened:
         open_body(Writer(rng, mesh, OPS, node.regions[0]), node)
     graph.outputs = [graph.nodes[-1].results[-1]]
-    wishes = [random_wish(writer, mesh, value) if writer.chance(0.6) else None for value in graph.inputs]
-    return Module(mesh, graph, in_annotations=wishes, out_annotations=[None])
+    annotations = [random_annotation(writer, mesh, value) if writer.chance(0.6) else None for value in graph.inputs]
+    return Module(mesh, graph, in_annotations=annotations, out_annotations=[None])
 
 
 def test_random_bodies_keep_law_one() -> None:

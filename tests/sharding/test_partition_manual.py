@@ -148,7 +148,7 @@ def test_encodings_that_differ_from_the_declared_shardings_are_refused() -> None
     stages = run_stages(parse_text(PROGRAMS["swapped"][0]), Options("cpu"), Timing(), "optimize")
     node = stages["optimize"].graph.nodes[-1]
     node.operands[0].sharding = P(None, None)
-    with pytest.raises(ShardingError, match="declared as"):
+    with pytest.raises(ShardingError, match="declared with"):
         partition(stages["optimize"])
 
 

@@ -1,4 +1,4 @@
-"""One axis cut in two ways by one program: 6 devices as 2 x 3 here and as 3 x 2 there. Numbers are right, or it is refused."""
+"""One axis factored in two ways by one program: 6 devices as 2 x 3 here and as 3 x 2 there. Numbers are right, or it is refused."""
 
 from __future__ import annotations
 
@@ -106,7 +106,7 @@ def test_options_that_do_not_nest_are_refused() -> None:
 
 
 def test_one_sharding_cannot_cut_an_axis_in_two_ways() -> None:
-    with pytest.raises(ShardingError, match=r"MG0203.*not parts of one division"):
+    with pytest.raises(ShardingError, match=r"MG0203.*not sub-axes of one factorisation"):
         mg.compile(lambda x: x, SIX, args=["i32[5,7]"], in_specs={"x": mg.P("y:(3)2", "y:(1)2")}, target="cpu")
 
 
@@ -120,14 +120,14 @@ def test_an_op_on_tiles_that_do_not_nest_is_refused() -> None:
         "rhs_contract": (0,),
         "precision": ("DEFAULT",) * 2,
     }
-    with pytest.raises(ShardingError, match=r"MG0206.*cut in two ways"):
+    with pytest.raises(ShardingError, match=r"MG0206.*factored in two ways"):
         p.local(p.add("dot_general", [a, b], "f32[6,6]", mg.P("y:(1)2"), **attrs))
 
 
 def test_a_gather_between_parts_that_do_not_nest_is_refused() -> None:
     p = Program(y=6)
     x = p.input("f32[6]", mg.P("y:(1)2"))
-    with pytest.raises(ShardingError, match=r"MG0206.*cut in two ways"):
+    with pytest.raises(ShardingError, match=r"MG0206.*factored in two ways"):
         p.local(p.add("all_gather", [x], "f32[6]", mg.P("y:(1)3"), axes=("y:(1)2",), dim=0))
 
 

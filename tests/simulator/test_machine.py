@@ -36,21 +36,21 @@ LAST = machine_record(H100)["links"][1]
 @pytest.mark.parametrize(
     ("value", "says"),
     [
-        ([], "a profile is an object with a name"),
-        ({"links": [LAST]}, "a profile is an object with a name"),
+        ([], "a profile must be an object with a name"),
+        ({"links": [LAST]}, "a profile must be an object with a name"),
         (changed(speed=1), "unknown field 'speed'"),
         (changed(overlap_slowdown=-1), "overlap_slowdown"),
         (changed(overlap_slowdown=True), "overlap_slowdown"),
-        (changed(links=[]), "links is a list"),
-        (changed(links=3), "links is a list"),
-        (changed(links=[3]), r"links\[0\]: a level has the fields"),
+        (changed(links=[]), "links must be a list"),
+        (changed(links=3), "links must be a list"),
+        (changed(links=[3]), r"links\[0\]: a level must have the fields"),
         (changed(links=[link(devices=0), LAST]), r"links\[0\]: devices"),
         (changed(links=[link(devices="8"), LAST]), r"links\[0\]: devices"),
         (changed(links=[link(name=8), LAST]), r"links\[0\]: name"),
         (changed(links=[link(bytes_per_second=0), LAST]), r"links\[0\]: bytes_per_second"),
         (changed(links=[LAST | {"latency_seconds": None}]), r"links\[0\]: latency_seconds"),
-        (changed(links=[link()]), "the last level joins all devices"),
-        (changed(links=[LAST, LAST]), "the last level joins all devices"),
+        (changed(links=[link()]), "the last level, and no other, must join all devices"),
+        (changed(links=[LAST, LAST]), "the last level, and no other, must join all devices"),
         (changed(links=[link(devices=8), link(devices=12), LAST]), "whole domains"),
     ],
 )
@@ -63,15 +63,15 @@ def test_malformed_profiles_are_refused(tmp_path: Path, value: Any, says: str) -
 def test_what_is_no_profile_is_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"MG0001.*unknown machine 'dgx'"):
         machine_of("dgx")
-    with pytest.raises(UsageError, match=r"MG0001.*3 is no machine"):
+    with pytest.raises(UsageError, match=r"MG0001: expected a machine profile or its name, got 3"):
         machine_of(3)  # type: ignore[arg-type]
     with pytest.raises(UsageError, match="MG0002"):
         machine_of(tmp_path / "none.json")
     (tmp_path / "own.json").write_text("[" * 100_000)
-    with pytest.raises(UsageError, match=r"MG0001.*no JSON"):
+    with pytest.raises(UsageError, match=r"MG0001.*not JSON"):
         machine_of(tmp_path / "own.json")
     os.truncate(tmp_path / "own.json", 1 << 24)
-    with pytest.raises(UsageError, match=r"MG0001.*no profile"):
+    with pytest.raises(UsageError, match=r"MG0001.*not a machine profile"):
         machine_of(tmp_path / "own.json")
 
 
@@ -106,7 +106,7 @@ def test_files_without_measurements_are_refused(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match=r"MG0001.*no collectives of two sizes between several ranks"):
         read_records(path)
     path.write_text("{}\nno json\n")
-    with pytest.raises(UsageError, match=r"MG0001.*r.jsonl:2: no JSON"):
+    with pytest.raises(UsageError, match=r"MG0001.*r.jsonl:2: not JSON"):
         read_records(path)
     with pytest.raises(UsageError, match="MG0002"):
         read_records(tmp_path / "none")

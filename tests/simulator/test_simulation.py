@@ -213,8 +213,8 @@ def test_ranks_that_are_not_there_are_refused(conditions: Conditions) -> None:
         with pytest.raises(UsageError, match="MG0001"):
             step(part(mlp()), conditions=malformed)
     for ranks in (["a"], 3, [True]):
-        with pytest.raises(UsageError, match="ranks are whole numbers"):
+        with pytest.raises(UsageError, match="watch must list ranks"):
             simulate([part(mlp())], IDEAL, watch=ranks)  # type: ignore[arg-type]
     watch: Sequence[int] = [9]
-    with pytest.raises(UsageError, match="there is no rank 9"):
+    with pytest.raises(UsageError, match="unknown rank 9"):
         simulate([part(mlp())], IDEAL, watch=watch)

@@ -1,4 +1,4 @@
-"""Whole numbers in registers: what operations of the source make of index expressions and ranges."""
+"""Integers in registers: abstract semantics of the source's operations on index expressions and ranges."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOTHING_HOLDS = Ranges()
 
 
 class Arithmetic:
-    """Makes variables, and remembers what they stand for.
+    """Creates variables, and records their definitions.
 
     Attributes:
         definitions: of variables that are names of expressions.
@@ -28,7 +28,7 @@ class Arithmetic:
     def __init__(self) -> None:
         self.definitions: dict[Var, Number] = {}
         self._same: set[Var] = set()  # have one value for all lanes of a program
-        self._loops: set[Var] = set()  # count turns of a loop, or stand for what does
+        self._loops: set[Var] = set()  # loop counters, or names of them
         self._doubtful: set[Var] = set()  # stand for expressions of which only lanes under a mask are computed right
         self._count = 0
 
@@ -39,7 +39,7 @@ class Arithmetic:
         return Var(f"{text}#{self._count}", low, high)
 
     def same_in_all_lanes(self, text: str, low: int, high: int, is_loop: bool = False) -> Expr:
-        """A number of the whole program: an argument, or a turn of a loop."""
+        """A uniform number: an argument, or a loop counter."""
         var = self._variable(text, low, high)
         self._same.add(var)
         if is_loop:
@@ -47,7 +47,7 @@ class Arithmetic:
         return ex.constant(low) if low == high else Expr(((var, 1),))
 
     def unknown(self, bits: int, low: int = -FAR, high: int = FAR) -> Number:
-        """Any number of a register, in each lane another one."""
+        """An unknown number, different in each lane."""
         ends = limits(bits)
         return Number(Expr(((self._variable("any", max(low, ends[0]), min(high, ends[1])), 1),)), bits)
 
@@ -60,7 +60,7 @@ class Arithmetic:
         return Number(self.same_in_all_lanes("program", int(exact.min()), int(exact.max())), bits, (), exact)
 
     def named(self, name: str, value: Known) -> Known:
-        """What is assigned to a name: a variable, unless the expression is one already."""
+        """The variable of an assignment, unless the expression is one already."""
         if not isinstance(value, Number) or value.expr.is_constant:
             return value
         (first, factor), *more = value.expr.terms
@@ -80,7 +80,7 @@ class Arithmetic:
         return Number(Expr(((var, 1),)), value.bits, (), value.exact)
 
     def choices(self) -> Sequence[Callable[[Var], bool]]:
-        """Which names to replace by what they stand for where ranges do not do: few before many."""
+        """Sets of names to expand where ranges do not suffice: few before many."""
         return (
             lambda v: v in self._doubtful,
             lambda v: v in self._doubtful or v in self._loops,
@@ -157,7 +157,7 @@ class Arithmetic:
         return ex.bounds(number.expr) if _holds(fits(number)) else limits(number.bits)
 
     def turned(self, value: Known, side: str) -> Known:
-        """`value[:, None]` or `value[None, :]`: lanes along one side of a tile have nothing to do with those along the other."""
+        """`value[:, None]` or `value[None, :]`: lanes along one side of a tile are independent of those along the other."""
         if isinstance(value, Number):
             return Number(
                 self._turn(value.expr, side),

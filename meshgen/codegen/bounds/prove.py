@@ -20,7 +20,7 @@ _DEPTH = 2  # parts of parts of a variable
 
 @dataclass(frozen=True)
 class Question:
-    """Is `0 <= offset < size` wherever the facts hold, and does the source compute that offset?"""
+    """The claim: `0 <= offset < size` wherever the facts hold, and the source computes that offset."""
 
     offset: Expr
     needs: tuple[Need, ...]
@@ -32,7 +32,7 @@ def prove(question: Question, definitions: Mapping[Var, Number], opened: Sequenc
     """Whether there is a proof.
 
     Ranges are tried first, with every name as a variable of its own and with names replaced by what they stand for; then
-    with variables in parts; at last all points are looked at, if they are few.
+    with split variables; at last all points are enumerated, if they are few.
 
     Args:
         definitions: what a variable stands for, where it is the name of an expression.
@@ -54,7 +54,7 @@ def _by_ranges(question: Question) -> bool:
 
 
 def _opened(question: Question, table: Mapping[Var, Number]) -> Question:
-    """The question with names replaced by what they stand for, through and through."""
+    """The question with names expanded, recursively."""
     needs = dict.fromkeys(question.needs)
 
     def replaced(expr: Expr, more: dict[Need, None]) -> Expr:
@@ -85,7 +85,7 @@ def _by_parts(question: Question, depth: int) -> bool:
 
 
 def _splits(question: Question) -> Iterator[Question]:
-    """The question with a variable in parts, for each quotient and remainder of it that a fact speaks of.
+    """The question with a variable split, for each quotient and remainder of it in a fact.
 
     `i % 128 < 64` says more of `i + 64` where i is `128 * block + rest`: that `rest + 64` is still of the same block.
     """
@@ -117,7 +117,7 @@ def _replaced(needs: Iterable[Need], table: Mapping[Var, Expr]) -> tuple[Need, .
 
 
 def _by_points(question: Question) -> bool:
-    """Look at every value of the variables, if they are few enough."""
+    """Enumerate all values of the variables, if they are few enough."""
     facts = question.facts
     exprs = [question.offset, *(n.expr for n in question.needs), *(f.expr for f in facts)]
     exprs += [need.expr for fact in facts for need in fact.needs]

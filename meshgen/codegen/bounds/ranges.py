@@ -8,11 +8,11 @@ from meshgen.codegen.bounds.values import Fact, Need
 from meshgen.codegen.expr import Atom, Expr, Quotient, Remainder, Var, atom_bounds
 
 _MOST_SUMS = 10  # facts of several terms that are kept: each way through them is tried
-_ROUNDS = 3  # of telling terms of a sum what is known of the others
+_ROUNDS = 3  # rounds of propagation between the terms of a sum
 
 
 class Ranges:
-    """Learns facts, then says between which numbers an expression is.
+    """Propagates facts, then bounds expressions.
 
     A fact of one term narrows the range of that atom, and of what it is a quotient of. A fact of several terms is
     also taken as a whole: `4*x + y <= 9` bounds `8*x + 2*y + z` by 18 and the range of z.

@@ -3,9 +3,9 @@
     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)         i: 0 .. 1023
     x = tl.load(x_ptr + i % 5 * 3 + i // 5, mask=i < 15)       0 <= i % 5 * 3 + i // 5 < 15 where i < 15
 
-What is read is the text that is compiled, so a fault of whatever wrote it is seen. Every name that is assigned
-becomes a variable with a range; what it stands for is looked at only where the ranges do not do. Unknown calls give
-unknown values; what is known of indices that are data comes from the clamp around them.
+The analysed text is the compiled one, so bugs of its generator are found. Every assigned name
+becomes a variable with a range; its definition is used only where the ranges do not suffice. Unknown calls give
+unknown values; bounds of data-dependent indices come from the clamp around them.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Given:
-    """What is known of a launch.
+    """The known facts of a launch.
 
     Attributes:
         sizes: elements that each pointer parameter points to.
@@ -57,7 +57,7 @@ def accesses(text: str, entry: str, given: Given) -> list[Access]:
 
 
 class _Reader:
-    """`env` holds what is known of each name at the place that is read."""
+    """`env` holds the abstract value of each name at the current statement."""
 
     def __init__(self, given: Given) -> None:
         self.given = given
@@ -87,7 +87,7 @@ class _Reader:
                 case ast.Pass():
                     pass
                 case _:
-                    raise AssertionError(f"kernels have no such statement: {ast.unparse(statement)}")
+                    raise AssertionError(f"unknown statement in a kernel: {ast.unparse(statement)}")
 
     def _branch(self, body: Sequence[ast.stmt]) -> None:
         """A body that may run or not."""
@@ -98,7 +98,7 @@ class _Reader:
 
     def _loop(self, name: str, ends: Sequence[ast.expr], body: Sequence[ast.stmt]) -> None:
         numbers = [self.value(end) for end in ends]
-        assert all(isinstance(n, Number) and n.expr.is_constant for n in numbers), "loops count between constants"
+        assert all(isinstance(n, Number) and n.expr.is_constant for n in numbers), "loop bounds must be constants"
         trips = range(*(n.expr.const for n in numbers if isinstance(n, Number)))
         if not trips:
             return
@@ -111,7 +111,7 @@ class _Reader:
         self.env |= dict.fromkeys((*changed, name))
 
     def _carried(self, name: str, count: Expr, body: Sequence[ast.stmt]) -> Known:
-        """What a name that the loop changes is at the start of a turn: known for a pointer that moves on by a constant."""
+        """The value of a loop-carried name at the start of an iteration: known for a pointer with a constant increment."""
         start = self.env[name]
         stores = [
             s for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and (n.id, type(n.ctx)) == (name, ast.Store)
@@ -200,7 +200,7 @@ class _Reader:
 
 
 def _either(left: Known, right: Known) -> Known:
-    """What is known of a value that is one or the other."""
+    """The join of two abstract values."""
     if left == right:
         return left
     if isinstance(left, Pointer) and isinstance(right, Pointer) and left.offset == right.offset:

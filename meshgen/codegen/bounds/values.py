@@ -1,8 +1,8 @@
-"""What the source of a kernel is known to compute: whole numbers as index expressions, conditions and addresses.
+"""Abstract values of a kernel's source: integers as index expressions, conditions and addresses.
 
-Registers have 32 or 64 bits and wrap, and `//` and `%` cut towards zero; an `Expr` has no width and rounds down.
-Sums and products agree modulo 2^32 whatever happens in between. Where the whole number is looked at (a dividend,
-a side of a comparison, an offset that is added to a pointer) the two agree if it is in a range: a `Need`.
+Registers have 32 or 64 bits and wrap, and `//` and `%` truncate towards zero; an `Expr` has no width and rounds down.
+Sums and products agree modulo 2^32. Where the value itself matters (a dividend,
+a side of a comparison, an offset added to a pointer) the two agree if it is in a range: a `Need`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FAR = 2**70  # no bound
 
 @dataclass(frozen=True)
 class Need:
-    """`low <= expr <= high`: without it the source computes something else than the expression that stands for it."""
+    """`low <= expr <= high`: without it the source's value differs from the expression's."""
 
     expr: Expr
     low: int
@@ -55,14 +55,14 @@ class Fact:
 
 @dataclass(frozen=True)
 class Condition:
-    """What holds in the lanes where a condition is true; nothing is said of the others."""
+    """Facts in the lanes where a condition is true; the others are unconstrained."""
 
     facts: tuple[Fact, ...] = ()
 
 
 @dataclass(frozen=True)
 class Pointer:
-    """An address: `offset` elements behind the first of one of the parameters in `names`."""
+    """An address: `offset` elements from the start of one of the parameters in `names`."""
 
     names: tuple[str, ...]
     offset: Expr
@@ -78,7 +78,7 @@ def limits(bits: int) -> tuple[int, int]:
 
 
 def fits(number: Number) -> tuple[Need, ...]:
-    """What must hold for the register to show the value of the expression: its needs, and that it did not wrap."""
+    """The conditions for the register to equal the expression: its needs, and that it did not wrap."""
     if not number.bits:
         return number.needs
     return tuple(dict.fromkeys((*number.needs, Need(number.expr, *limits(number.bits)))))

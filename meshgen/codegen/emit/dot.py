@@ -1,7 +1,7 @@
 """Matrix products: a tile of the result per program, a loop over the contracted dims, and an epilogue.
 
 Free, batch and contracted dims of any number are flattened; index maps of the operands (transpose, reshape,
-slice, padding masks, ...) are part of the loads. What cannot be a plain load is computed in registers.
+slice, padding masks, ...) are part of the loads. Other operands are computed in registers.
 """
 
 from __future__ import annotations
@@ -187,7 +187,7 @@ class _Dot:
         if value.dtype != self.node.result.type.dtype:
             evaluator.write(f"acc = acc.to({register_type(self.node.result.type.dtype)})")
             value = Code("acc", self.node.result.type.dtype)
-        evaluator.stands[self.node.result] = (where(self.space, self.node.result, self.table), value)
+        evaluator.placed[self.node.result] = (where(self.space, self.node.result, self.table), value)
 
     def _loop_by_products(self, kind: str) -> None:
         """acc += a[m] * b[n] for each k."""
@@ -278,7 +278,7 @@ class _Dot:
             return self._computed(number)
         if not pointer:
             return evaluator.load(load.value, load.index, load.guards, raw=True).text
-        evaluator.next_is_checked()  # it is not: pointers that move on are not made where anything is
+        evaluator.next_is_checked()  # advancing pointers are used only if no operand is computed
         _, mask = evaluator.address(load.value, load.index, load.guards)
         other = zero(load.value.type.dtype)
         return evaluator.assign(

@@ -1,7 +1,7 @@
-"""Working backwards from an index of a value to the source that computes it there.
+"""Demand-driven generation of source: from an index of a value backwards to the code that computes it there.
 
 Layout ops become index expressions and conditions of the loads; everything else becomes one line of source.
-A value that is asked for twice at the same index is computed once per scope; a loop opens a scope.
+A value that is needed twice at the same index is computed once per scope; a loop opens a scope.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ def needs_wide(body: Graph) -> bool:
 
 
 class Evaluator:
-    """Emits the source of one kernel body; `lines` grow as values are asked for."""
+    """Emits the source of one kernel body; `lines` grow on demand."""
 
     def __init__(self, body: Graph, mesh: Mesh, checked: frozenset[int] = frozenset()) -> None:
         """`checked` has the numbers of loads and stores that compare their offset with the size of what they touch."""
@@ -54,20 +54,20 @@ class Evaluator:
         self.tile = Tile()
         self.wide = (
             ".to(tl.int64)" if needs_wide(body) else ""
-        )  # what makes a position 64 bits wide, where they have to be
+        )  # the suffix that widens a position to 64 bits, where needed
         self._spans: dict[str, frozenset[str]] = {}
         self.producer = body.producers()
-        self.pointers = [self.names.pointer(self.wish(v, f"x{i}")) for i, v in enumerate(body.inputs)]
-        self.results = [self.names.pointer(f"{self.wish(v, 'x')}_out") for v in body.outputs]
+        self.pointers = [self.names.pointer(self.name_of(v, f"x{i}")) for i, v in enumerate(body.inputs)]
+        self.results = [self.names.pointer(f"{self.name_of(v, 'x')}_out") for v in body.outputs]
         self.targets = list(self.results)  # where stores go, if not through a result's own pointer
-        self.stands: dict[Value, tuple[Index, Code]] = {}
+        self.placed: dict[Value, tuple[Index, Code]] = {}
         self.pointer_of = dict(zip(body.inputs, self.pointers, strict=True))
         self.checked = checked
         self._accesses = 0
         self._scopes: list[dict[tuple[Value, Index, Guards], Code]] = [{}]
         self.data_over: dict[Var, tuple[Var, ...]] = {}
 
-    def wish(self, value: Value, otherwise: str) -> str:
+    def name_of(self, value: Value, otherwise: str) -> str:
         if name := value.name.lstrip("0123456789_"):
             return name
         node = self.producer.get(value)
@@ -78,8 +78,8 @@ class Evaluator:
     def write(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
 
-    def assign(self, wish: str, text: str) -> str:
-        name = self.names.fresh(wish)
+    def assign(self, preferred: str, text: str) -> str:
+        name = self.names.fresh(preferred)
         self.write(f"{name} = {text}")
         self._spans[name] = self.spans(text)
         return name
@@ -118,7 +118,7 @@ class Evaluator:
         """
         steps: list[Steps] = [self._steps(value, index, guards)]
         code: Code | None = None
-        while steps:  # rows of operations are longer than Python's stack is deep
+        while steps:  # chains of operations are longer than Python's stack
             try:
                 wanted = next(steps[-1]) if code is None else steps[-1].send(code)
             except StopIteration as done:
@@ -131,8 +131,8 @@ class Evaluator:
         return code
 
     def _steps(self, value: Value, index: Index, guards: Guards) -> Steps:
-        if value in self.stands:
-            place, code = self.stands[value]
+        if value in self.placed:
+            place, code = self.placed[value]
             if place != index:
                 raise CodegenError(unsupported(self.producer[value]))
             return code
@@ -194,7 +194,7 @@ class Evaluator:
         text = f"tl.load({pointer}, mask={mask}, other={other})" if mask else f"tl.load({pointer})"
         if value.type.dtype in NARROW and not raw:
             text += ".to(tl.float32)"
-        return Code(self.assign(self.wish(value, "x"), text), value.type.dtype)
+        return Code(self.assign(self.name_of(value, "x"), text), value.type.dtype)
 
     def _constant(self, node: Node, index: Index, guards: Guards) -> Code:
         array, dtype = node.attrs["value"], node.result.type.dtype
@@ -202,13 +202,13 @@ class Evaluator:
         return Code(literal(array.flat[0], dtype), dtype, None if dtype == "i1" else array.flat[0].item())
 
     def _iota(self, node: Node, index: Index, guards: Guards) -> Code:
-        return self._number(index[node.attrs["dim"]], node.result.type.dtype, "iota")
+        return self._index_value(index[node.attrs["dim"]], node.result.type.dtype, "iota")
 
-    def _number(self, number: Expr, dtype: str, wish: str) -> Code:
+    def _index_value(self, number: Expr, dtype: str, preferred: str) -> Code:
         """An index expression as a value."""
         if number.is_constant:
             return Code(literal(number.const, dtype), dtype)
-        return Code(self.assign(wish, f"({ex.render(number)}).to({register_type(dtype)})"), dtype)
+        return Code(self.assign(preferred, f"({ex.render(number)}).to({register_type(dtype)})"), dtype)
 
     def coordinate(self, axes: tuple[str, ...]) -> Expr:
         """Index of the device in its group over `axes`: an argument of the kernel, or 0."""
@@ -241,7 +241,7 @@ class Evaluator:
         for name in helpers:
             self.helper(name)
         dtype = node.result.type.dtype
-        return Code(text if text == args[0].text else self.assign(self.wish(node.result, node.op), text), dtype)
+        return Code(text if text == args[0].text else self.assign(self.name_of(node.result, node.op), text), dtype)
 
     def in_register(self, code: Code) -> Code:
         """Literals are Python numbers: they have no methods, and arithmetic on them is Python's."""

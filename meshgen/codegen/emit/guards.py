@@ -1,4 +1,4 @@
-"""Conditions under which a kernel asks for a value, and what is asked for on the way to one."""
+"""Conditions under which a kernel computes a value, and the requests of the evaluator."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from meshgen.ops.triton.registers import Code
 
 @dataclass(frozen=True)
 class Guard:
-    """A condition under which a value is asked for, and the tile variables that it varies with."""
+    """A condition under which a value is computed, and the tile variables that it depends on."""
 
     text: str
     over: tuple[Var, ...]
@@ -24,5 +24,5 @@ Guards: TypeAlias = tuple[Guard, ...]
 Asked: TypeAlias = tuple[Value, Index, Guards]  # for a value, where, and under which conditions
 Steps: TypeAlias = Generator[
     Asked, Code, Code
-]  # on the way to a value: asks for others, is given them, and returns its own
-NEVER = Guard("never", ())  # never holds: what it guards is not asked for at all
+]  # an evaluation: yields requests for other values, receives them, and returns its own
+NEVER = Guard("never", ())  # never holds: the guarded value is not computed

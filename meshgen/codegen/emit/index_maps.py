@@ -1,4 +1,4 @@
-"""Values that are other values seen elsewhere: layout ops become indices, conditions, and what stands where these do not hold."""
+"""Layout ops as index maps: an index, conditions, and the value where they do not hold."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Read:
-    """What a layout op reads: a value, at which index, under which conditions, and what stands elsewhere (None: anything)."""
+    """A read by a layout op: a value, its index, the conditions, and the value elsewhere (None: undefined)."""
 
     value: Value
     index: Index
@@ -45,7 +45,7 @@ def emit_layout(evaluator: Evaluator, node: Node, index: Index, guards: Guards) 
 
 
 def read_through(evaluator: Evaluator, node: Node, index: Index) -> Read:
-    """What a layout op reads for its result's `index`."""
+    """The read of a layout op for its result's `index`."""
     source = node.operands[0]
     if node.op == "pad":
         return _unpad(evaluator, node, index)

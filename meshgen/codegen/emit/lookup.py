@@ -1,4 +1,4 @@
-"""Values that are put together from several others, or read at indices that are data themselves."""
+"""Values assembled from several others, or read at data-dependent indices."""
 
 from __future__ import annotations
 

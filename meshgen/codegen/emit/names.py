@@ -8,25 +8,25 @@ import re
 
 from meshgen.kernels.functions import FUNCTIONS
 
-# What Python keeps for itself, and what sources call: none of it may be hidden by a name of the program's.
+# Reserved words of Python, and names that sources use: names of the program must not shadow them.
 _LANGUAGE = frozenset(
     [*keyword.kwlist, *keyword.softkwlist, *(n for n in dir(builtins) if n.islower()), "tl", "triton", *FUNCTIONS]
 )
-# What the templates of `meshgen/codegen/emit` call their own variables.
+# Variable names of the templates of `meshgen/codegen/emit`.
 _TEMPLATES = frozenset(
     ["tile", "acc", "m", "n", "k", "row", "col", "start", "batch", "i", "k_row", "k_col", "first", "height", "tile_m",
      "tile_n", "which"]
 )  # fmt: skip
 
 
-def identifier(wish: str, otherwise: str) -> str:
-    """An ASCII identifier that reads like the wish; it may still be a keyword."""
-    base = re.sub(r"\W+", "_", wish, flags=re.ASCII).strip("_") or otherwise
+def identifier(preferred: str, otherwise: str) -> str:
+    """An ASCII identifier close to the preferred name; it may still be a keyword."""
+    base = re.sub(r"\W+", "_", preferred, flags=re.ASCII).strip("_") or otherwise
     return f"{otherwise[0]}{base}" if base[0].isdigit() else base
 
 
 def entry_name(kernel: str) -> str:
-    """What the function of a kernel is called in its own source: the kernel's name wherever that is free."""
+    """The name of a kernel's function in its source: the kernel's name if that is free."""
     name = identifier(kernel, "kernel")
     return f"{name}_kernel" if name in _LANGUAGE else name
 
@@ -37,8 +37,8 @@ class Names:
     def __init__(self) -> None:
         self._taken: set[str] = set(_LANGUAGE | _TEMPLATES)
 
-    def fresh(self, wish: str) -> str:
-        base = identifier(wish, "value").lower()
+    def fresh(self, preferred: str) -> str:
+        base = identifier(preferred, "value").lower()
         name, count = base, 1
         while name in self._taken:
             count += 1
@@ -46,10 +46,10 @@ class Names:
         self._taken.add(name)
         return name
 
-    def pointer(self, wish: str) -> str:
+    def pointer(self, preferred: str) -> str:
         """A name that ends in `_ptr`."""
-        name, count = self.fresh(f"{wish}_ptr"), 1
+        name, count = self.fresh(f"{preferred}_ptr"), 1
         while not name.endswith("_ptr"):
             count += 1
-            name = self.fresh(f"{wish}_{count}_ptr")
+            name = self.fresh(f"{preferred}_{count}_ptr")
         return name

@@ -1,4 +1,4 @@
-"""Which family a kernel body belongs to, and where each of its values stands in the iteration space."""
+"""The template of a kernel body, and the index of each of its values in the iteration space."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Plan:
 
 
 def plan_body(body: Graph) -> Plan:
-    """Place all values of a body. Raises CodegenError (MG0301) if it is no kernel of a known family."""
+    """Place all values of a body. Raises CodegenError (MG0301) if no template fits."""
     heavy = [n for n in body.nodes if n.op in LOOPS]
     if not heavy:
         sizes = {v.type.size for v in body.outputs}
@@ -44,7 +44,7 @@ def _no_family(body: Graph) -> CodegenError:
     return CodegenError(
         Diagnostic(
             "MG0301",
-            f"kernel '{body.name}' ({ops}) fits no family of kernels",
+            f"no kernel template fits kernel '{body.name}' ({ops})",
             body.nodes[0].loc,
             hint="please report this program",
         )

@@ -209,18 +209,18 @@ class _Reduce:
         return f"tl.{kind}({left}, {right})"
 
     def _finish(self, node: Node, part: str) -> None:
-        """Join the lanes, take the initial value in, and let the result stand."""
+        """Reduce the lanes, combine with the initial value, and record the result."""
         dtype, kind = node.result.type.dtype, node.attrs["kind"]
         text = part if self.shape.reduced == 1 else self._join(node, part)
         if dtype == "i1":
             text = f"({text}) != 0"
-        name = self.evaluator.assign(self.evaluator.wish(node.result, kind), text)
+        name = self.evaluator.assign(self.evaluator.name_of(node.result, kind), text)
         init = self.evaluator.value(node.operands[1], ())
         if init.text != literal(self._neutral(node), dtype) and not _is_neutral(init, self._neutral(node)):
             sign = "&" if kind in ("and", "minimum", "multiply") else "^" if kind == "xor" else "|"
             text = f"{name} {sign} {init.text}" if dtype == "i1" else self._combine(node, name, init.text)
-            name = self.evaluator.assign(self.evaluator.wish(node.result, kind), text)
-        self.evaluator.stands[node.result] = (where(self.space, node.result, self.table), Code(name, dtype))
+            name = self.evaluator.assign(self.evaluator.name_of(node.result, kind), text)
+        self.evaluator.placed[node.result] = (where(self.space, node.result, self.table), Code(name, dtype))
 
     def _join(self, node: Node, part: str) -> str:
         """Reduce the tile along its reduced side."""

@@ -11,7 +11,7 @@ from meshgen.ir.regions import captured, rewired_graph
 from meshgen.ir.walks import operands_first
 from meshgen.ops.classes import GENERATED, LAYOUT, MADE
 
-# Telling words first; what is not listed is left out of names.
+# Most characteristic first; ops that are not listed are omitted from names.
 _TELLING = (
     "gather", "dynamic_update_slice", "dynamic_slice", "concatenate", "tanh", "erf", "logistic", "exponential", "log",
     "sine", "cosine", "rsqrt", "sqrt", "power", "select", "divide", "maximum", "minimum", "multiply", "subtract", "add",
@@ -35,7 +35,7 @@ class Cutter:
         inside, reads = set(members), list[Value]()
 
         def copied(value: Value) -> Node | None:
-            """The node that makes a value in the body; None for what the body reads or has already."""
+            """The producer to copy into the body; None for values that it reads or has already."""
             node = None if value in now else self._producer.get(value)
             return node if node is not None and (node in inside or self._copies(node)) else None
 
@@ -86,9 +86,9 @@ class Kernels:
     def name_of(self, body: Graph) -> str:
         key = _structure(body)
         if key not in self._names:
-            wish = _wish(body.nodes)
-            count = sum(1 for name in self.bodies if name == wish or name.rpartition("_")[0] == wish)
-            name = wish if not count else f"{wish}_{count + 1}"
+            preferred = _readable_name(body.nodes)
+            count = sum(1 for name in self.bodies if name == preferred or name.rpartition("_")[0] == preferred)
+            name = preferred if not count else f"{preferred}_{count + 1}"
             body.name = name
             self.bodies[name] = body
             self._names[key] = name
@@ -96,7 +96,7 @@ class Kernels:
 
 
 def _structure(body: Graph, outer: Mapping[Value, Any] | None = None) -> Any:
-    """What two bodies have in common that differ in names and places only; `outer` numbers values around a region."""
+    """A key that is equal for bodies that differ in names and locations only; `outer` numbers captured values."""
     depth = 0 if outer is None else 1 + max((level for level, _ in outer.values()), default=0)
     number: dict[Value, Any] = {**(outer or {}), **{value: (depth, n) for n, value in enumerate(body.values())}}
     nodes = tuple(
@@ -107,8 +107,8 @@ def _structure(body: Graph, outer: Mapping[Value, Any] | None = None) -> Any:
     return tuple(v.type for v in body.inputs), nodes, tuple(number[v] for v in body.outputs)
 
 
-def _wish(nodes: Sequence[Node]) -> str:
-    """A readable name: the heavy op, or what the pattern is called, and the most telling of the others."""
+def _readable_name(nodes: Sequence[Node]) -> str:
+    """A readable name: the heavy op, or the name of the pattern, and the most characteristic of the others."""
     ops = {n.op for n in nodes}
     kinds = {n.attrs["kind"] for n in nodes if n.op == "reduce"}
     if "maximum" in kinds and "add" in kinds and "exponential" in ops:

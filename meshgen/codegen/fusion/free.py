@@ -1,4 +1,4 @@
-"""Nodes that belong to no kernel: index maps, constants and what is made from them are computed again by every reader."""
+"""Nodes that belong to no kernel: every reader recomputes index maps, constants and values derived from them."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class FreeNodes:
     """The free nodes of a graph, and the values in memory that are read through them.
 
     `must` are values that have to be in memory: what makes them is not free, nor is what ends a very long row. `views` are slices
-    that are read where they lie.
+    that share memory with their operand.
     """
 
     def __init__(self, graph: Graph, must: Iterable[Value], views: AbstractSet[Node]) -> None:
@@ -25,7 +25,7 @@ class FreeNodes:
             self._see_through(node)
 
     def has(self, node: Node) -> bool:
-        """Whether the node is computed again by whoever needs it."""
+        """Whether every reader recomputes the node."""
         if node in self._views:
             return False
         if node.op == "constant":
@@ -42,7 +42,7 @@ class FreeNodes:
         return self._sources.get(value, (value,))
 
     def row_before(self, node: Node) -> int:
-        """How many free nodes stand before a node, each of which needs the one before."""
+        """The length of the longest chain of free nodes before a node."""
         return max((self._row.get(v, 0) for v in node.operands), default=0)
 
     def _see_through(self, node: Node) -> None:

@@ -1,4 +1,4 @@
-"""Messages that would have to be packed, as group calls: each tensor is sent from where it lies, in one launch of NCCL.
+"""Messages that would have to be packed, as group calls: each tensor is sent without copying it, in one launch of NCCL.
 
     before   %1 = concatenate %a, %b {dim = 1}     f32[1,96], f32[1,32] -> f32[1,128]      a kernel that only copies
              %2 = all_gather %1 {dim = 0}          f32[1,128] -> f32[4,128]
@@ -29,20 +29,20 @@ def group_calls(grouping: Grouping, joins: Collection[Group]) -> Graph:
         packed = grouping.producer.get(node.operands[0]) if node.op in VARIADIC and len(node.operands) == 1 else None
         if packed is None or not _is_only_packed(packed, grouping, joins) or len(uses[packed.result]) > 1:
             continue
-        if found := _parts(node, packed, [reader for reader, _ in uses[node.result]], graph):
+        if found := _message_rows(node, packed, [reader for reader, _ in uses[node.result]], graph):
             parts[node] = found
     return _written(grouping, parts) if parts else graph
 
 
 class _Part:
-    """A row of a message, and the slices that take its result out again."""
+    """A row of a message, and the slices that extract its result."""
 
     def __init__(self, row: Value, slices: list[Node], result: Value) -> None:
         self.row, self.slices, self.result = row, slices, result
 
 
 def _is_only_packed(node: Node, grouping: Grouping, joins: Collection[Group]) -> bool:
-    """Whether a kernel does nothing but copy tensors, which lie in memory, one behind the other."""
+    """Whether a kernel only concatenates tensors that are in memory."""
     group = grouping.owner.get(node.result) if node.op == "concatenate" else None
     if group is None or group in joins or group.members != [node]:
         return False
@@ -52,7 +52,7 @@ def _is_only_packed(node: Node, grouping: Grouping, joins: Collection[Group]) ->
 
 
 def _lies_in(value: Value, grouping: Grouping) -> Value:
-    """The value whose bytes a value's are: what it is a reshape of, or a broadcast that repeats nothing."""
+    """The value whose bytes a value shares: the operand of a reshape, or of a broadcast that repeats nothing."""
     while (node := grouping.producer.get(value)) is not None:
         is_broadcast = node.op == "broadcast_in_dim" and node.operands[0].type.size == value.type.size
         if not (node.op == "reshape" or (is_broadcast and list(node.attrs["dims"]) == sorted(node.attrs["dims"]))):
@@ -61,7 +61,7 @@ def _lies_in(value: Value, grouping: Grouping) -> Value:
     return value
 
 
-def _parts(node: Node, packed: Node, readers: list[Node], graph: Graph) -> list[_Part]:
+def _message_rows(node: Node, packed: Node, readers: list[Node], graph: Graph) -> list[_Part]:
     """The rows with their slices; none where the result is not just cut apart again."""
     dim = packed.attrs["dim"]
     if node.attrs.get("dim") == dim or node.result in graph.outputs:

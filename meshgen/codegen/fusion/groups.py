@@ -54,7 +54,7 @@ class Grouping:
     """The groups of one graph; `owner` says which group makes a value, `groups` lists them in order of creation."""
 
     def __init__(self, graph: Graph, views: AbstractSet[Node] = frozenset()) -> None:
-        """`views`: slices that are read where they lie (`subviews`)."""
+        """`views`: slices that share memory with their operand (`subviews`)."""
         self.graph, self.views = graph, views
         self.producer = graph.producers()
         self.position = {node: place for place, node in enumerate(graph.nodes)}
@@ -80,12 +80,12 @@ class Grouping:
         return node.op == "constant" and not self.free.has(node)
 
     def copied(self, value: Value) -> Node | None:
-        """The node that makes the value, where that is computed by whoever needs it."""
+        """The producer of the value, if every reader recomputes it."""
         node = self.producer.get(value)
         return None if value in self.owner or node in self.views else node
 
     def view_root(self, value: Value) -> Value:
-        """The value behind plain reshapes."""
+        """The value, seen through plain reshapes."""
         node = self.producer.get(value)
         while node is not None and node.op == "reshape":
             value = node.operands[0]
@@ -93,7 +93,7 @@ class Grouping:
         return value
 
     def memory_root(self, value: Value) -> Value:
-        """The value behind plain reshapes and views."""
+        """The value, seen through plain reshapes and views."""
         node = self.producer.get(value)
         while node is not None and (node.op == "reshape" or node in self.views):
             value = node.operands[0]
@@ -317,7 +317,7 @@ class Grouping:
 
 
 def _must_exist(graph: Graph) -> dict[Value, None]:
-    """Values that have to be in memory whoever makes them, in program order.
+    """Values that have to be in memory, whichever group computes them, in program order.
 
     Of a payload op that is a kernel of its own, what is made from nothing (the numbers that an argmax takes along) is part of its kernel.
     """

@@ -1,8 +1,8 @@
-"""Concatenations that nothing copies: their operands are made where they lie in the result.
+"""Concatenations without a copy: their operands are computed in place in the result.
 
     %3 = concatenate %a, %b      of f32[1,4096] that kernels make: %a at byte 0 and %b at byte 16384 of the bytes of %3
 
-That is what a message of several small tensors is made of, and what the chunks of a value become again.
+Messages of several small tensors are joins, and the chunks of a value are joined so.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ def joins(grouping: Grouping) -> set[Group]:
     found: set[Group] = set()
     parts: set[Value] = set()
     for group in grouping.groups:
-        operands = _parts(group, grouping)
+        operands = _join_operands(group, grouping)
         if operands and parts.isdisjoint(operands):
             found.add(group)
             parts.update(operands)
     return found
 
 
-def _parts(group: Group, grouping: Grouping) -> list[Value]:
-    """The values that would be made in the result of a group; none where it is no join."""
+def _join_operands(group: Group, grouping: Grouping) -> list[Value]:
+    """The values that would be made in the result of a group; empty if it is not a join."""
     if len(group.members) != 1 or group.members[0].op != "concatenate" or group.extra:
         return []
     (node,) = group.members

@@ -1,9 +1,9 @@
-"""Where the values of a kernel stand in its iteration space.
+"""The indices of a kernel's values in its iteration space.
 
 The first node of a kernel spans the space: one variable per dim of its result (of its operand where it is a
 reduce). Every further node is placed by walking forwards from a placed operand: element-wise ops keep the
 index, transpose and reshape permute it, a reduce drops components. A kernel can be generated exactly if each
-value that depends on a dot or reduce is read only at the index where it stands; all else can be computed
+value that depends on a dot or reduce is read only at the index where it is placed; all else can be computed
 again at any index. Fusion and code generation ask this one class.
 """
 
@@ -20,7 +20,7 @@ Index = tuple[Expr, ...]
 
 
 def forward(node: Node, index: Index, reduced: tuple[Var, ...]) -> Index | None:
-    """Index of the result of a layout op where its operand stands at `index`; None if it does not follow.
+    """Index of the result of a layout op for its operand at `index`; None if it does not follow.
 
     The dims that a broadcast adds are taken for the reduced ones where their sizes agree.
     """
@@ -82,8 +82,8 @@ class Space:
 
     Attributes:
         dims: the space's variables, in the order of the dims of the value that spans it.
-        index: where each placed value stands; values from outside are placed by their first use.
-        fixed: values that depend on a dot or a reduce of the kernel: readable only where they stand.
+        index: the index of each placed value; values from outside are placed by their first use.
+        fixed: values that depend on a dot or a reduce of the kernel: readable only at their index.
         reduced: variables that the kernel's reduces sum out; empty before the first.
         dot: the kernel's first dot_general, if any; `dots` all: they have the left operand in common.
     """
@@ -156,7 +156,7 @@ class Space:
         return True
 
     def locate(self, value: Value) -> Index | None:
-        """Where a value stands, seen through layout ops; None if nothing says."""
+        """The index of a value, seen through layout ops; None if undetermined."""
         through: list[Node] = []
         while value not in self.index:
             node = self._producer(value)
@@ -212,7 +212,7 @@ class Space:
         return True
 
     def _reads_for(self, value: Value, index: Index) -> list[tuple[Value, Index]] | None:
-        """What the kernel must be able to have, and where, to have the value at an index; None if it cannot."""
+        """The values and indices that the kernel needs to compute the value at an index; None if it cannot."""
         if value in self.fixed:
             return [] if self.index[value] == index else None
         node = self._producer(value)
@@ -229,7 +229,7 @@ class Space:
         return [(node.operands[0], backward(node, index))]
 
     def _reduce_index(self, node: Node) -> Index | None:
-        """Where the result of a reduce stands; None if it does not sum out the same variables as the others."""
+        """The index of the result of a reduce; None if it does not sum out the same variables as the others."""
         value = node.operands[0]
         index = self.locate(value)
         if self.dot is not None or index is None or value.type.size != self.size:

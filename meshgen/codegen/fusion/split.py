@@ -19,7 +19,7 @@ def split_reductions(graph: Graph) -> Graph:
     """The graph with its big reductions split; the same graph if there are none."""
     found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     for node in graph.nodes:
-        parts = _parts(node) if node.op == "reduce" else None
+        parts = _split_factor(node) if node.op == "reduce" else None
         if parts is None:
             found.nodes.append(node)
         else:
@@ -27,7 +27,7 @@ def split_reductions(graph: Graph) -> Graph:
     return found
 
 
-def _parts(node: Node) -> tuple[int, int] | None:
+def _split_factor(node: Node) -> tuple[int, int] | None:
     """(dim, number of parts) to split a reduce by, if it has too few programs."""
     shape, dims = node.operands[0].type.sizes, node.attrs["dims"]
     kept, limits = node.result.type.size, DEFAULT.fusion

@@ -1,4 +1,4 @@
-"""Slices of what is in memory that are contiguous: views at a byte offset, which nothing copies.
+"""Contiguous slices of values in memory: views at a byte offset, without a copy.
 
     %1 = slice %weights [2:3, 0:1024, 0:1024]     of an argument f32[12,1024,1024]: 4 MB from byte 8 MB on
 
@@ -33,7 +33,7 @@ def subviews(graph: Graph) -> set[Node]:
 
 
 def byte_range(node: Node) -> tuple[int, int] | None:
-    """First byte of a slice in its operand, and the one behind its last; None where it is no view."""
+    """The byte range [start, stop) of a slice in its operand; None if it is not a view."""
     sizes, attrs = node.operands[0].type.sizes, node.attrs
     counts = node.result.type.sizes
     outer = next((d for d, count in enumerate(counts) if count != 1), len(counts))
@@ -46,7 +46,7 @@ def byte_range(node: Node) -> tuple[int, int] | None:
 
 
 def _root(value: Value, producers: dict[Value, Node]) -> Value:
-    """The value behind plain reshapes."""
+    """The value, seen through plain reshapes."""
     node = producers.get(value)
     while node is not None and node.op == "reshape":
         value = node.operands[0]

@@ -1,4 +1,4 @@
-"""Second thoughts about groups: compute again what is dearer to write and read, and join what shares a tile.
+"""Refinement of groups: recompute values that cost more to write and read, and merge groups that share a tile.
 
 All of it lowers the bytes that kernels move, and none of it adds a kernel.
 """
@@ -187,7 +187,7 @@ class _Traffic:
             self._read(reader, [v for v in recipe.sources if self.of.owner.get(v) is not reader])
 
     def _prune(self, group: Group) -> None:
-        """Drop members that nobody needs any more."""
+        """Drop unused members."""
         needed = {source for node in group.extra for source in self.of.node_sources(node)}
         kept: list[Node] = []
         for node in sorted(group.members, key=self.of.position.__getitem__, reverse=True):
@@ -211,11 +211,11 @@ class _Traffic:
             makers = {self.of.owner[v]: None for v in group.reads if v in self.of.owner}
             dots = sorted((g for g in makers if g.kind == "dot"), key=lambda g: -g.number)
             for dot in dots:
-                if (space := self._joined(group, dot)) is not None:
+                if (space := self._space_with_epilogue(group, dot)) is not None:
                     self._join(group, dot, space)
                     break
 
-    def _joined(self, group: Group, dot: Group) -> Space | None:
+    def _space_with_epilogue(self, group: Group, dot: Group) -> Space | None:
         """The space of the dot with the group's members as further epilogue; None if they must stay apart."""
         written = [v for n in (*group.members, *dot.members) for v in n.results if self._is_written(v)]
         limits = DEFAULT.fusion

@@ -1,4 +1,4 @@
-"""What streams are given to do, and graphs of it: a capture notes it, a launch makes work of it each time.
+"""Operations of streams, and graphs of them: a capture records operations, a launch instantiates their work.
 
 A capture begins in one stream, its origin. Streams that wait for an event recorded in it take part (fork); before it ends,
 the origin must have waited for all of their work (join).
@@ -17,11 +17,11 @@ from meshgen.emulator.cuda.types import CallFailed, CUresult
 
 @dataclass(frozen=True)
 class Operation:
-    """Something that a stream does.
+    """An operation of a stream.
 
     Attributes:
         kind: `kernel`, `copy`, `set` or `collective`; a node of a graph keeps it when the graph is updated.
-        make: a piece of work that does it once.
+        make: creates the work of one execution.
     """
 
     kind: str
@@ -68,7 +68,7 @@ class Capture:
             raise CallFailed(CUresult.CUDA_ERROR_STREAM_CAPTURE_INVALIDATED)
 
     def spoil(self, result: CUresult) -> CallFailed:
-        """The error of an illegal call, after which the capture is of no use."""
+        """The error of an illegal call, which invalidates the capture."""
         self.is_invalid = True
         return CallFailed(result)
 
@@ -88,7 +88,7 @@ class Capture:
 
 @dataclass(eq=False)
 class Graph:
-    """What was captured."""
+    """A captured graph."""
 
     nodes: tuple[Node, ...]
 

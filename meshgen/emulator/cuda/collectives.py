@@ -119,7 +119,7 @@ class Communicator:
 
     def meeting(self, call: Call) -> Meeting:
         """Where the next call of this kind meets those of the other ranks."""
-        place, parties = self._place(call)
+        place, parties = self._meeting_key(call)
         side = (call.op == "recv", *place)  # a rank counts what it sends to itself and what it receives so apart
         number = self.numbers[side]
         self.numbers[side] += 1
@@ -128,7 +128,7 @@ class Communicator:
             self.clique.meetings[key] = Meeting(self.clique, key, number, parties)
         return self.clique.meetings[key]
 
-    def _place(self, call: Call) -> tuple[tuple[object, ...], tuple[int, ...]]:
+    def _meeting_key(self, call: Call) -> tuple[tuple[object, ...], tuple[int, ...]]:
         """Calls are counted by pair of sender and receiver, collectives all together; and who takes part."""
         if call.op == "send":
             return ("message", self.rank, call.peer), (self.rank, call.peer)

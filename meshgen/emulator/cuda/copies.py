@@ -103,7 +103,7 @@ class MemoryFunctions(Functions):
     @call()
     def cuMemcpy3DAsync(self, pCopy: Any, hStream: int) -> None:
         """Boxes of one device's memory."""
-        stream, rows = self.streams.find(hStream), list(_rows(pCopy))
+        stream, rows = self.streams.find(hStream), list(_row_addresses(pCopy))
         width = int(pCopy.WidthInBytes)
 
         def run(work: Work) -> None:
@@ -189,7 +189,7 @@ def _operation(kind: str, label: str, stream: Stream, run: Any) -> Operation:
     return Operation(kind, text, lambda: Work(text, run))
 
 
-def _rows(copy: Any) -> Iterator[tuple[int, int]]:
+def _row_addresses(copy: Any) -> Iterator[tuple[int, int]]:
     """Address of each row of a box in its source and its target. Raises CallFailed: it is malformed or not on the device."""
     kinds, device = (copy.srcMemoryType, copy.dstMemoryType), CUmemorytype.CU_MEMORYTYPE_DEVICE
     width, height, depth = int(copy.WidthInBytes), int(copy.Height), int(copy.Depth)

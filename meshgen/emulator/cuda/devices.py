@@ -10,7 +10,7 @@ CONTEXT = 0x100  # handles of primary contexts: this and the device's number
 
 
 def attributes_of(capability: tuple[int, int], multiprocessors: int, shared_bytes: int) -> dict[int, int]:
-    """What `cuDeviceGetAttribute` answers, by attribute."""
+    """The results of `cuDeviceGetAttribute`, by attribute."""
     name = CUdevice_attribute
     return {
         name.CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_BLOCK: THREADS_PER_BLOCK,

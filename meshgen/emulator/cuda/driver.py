@@ -15,7 +15,7 @@ from meshgen.emulator.cuda.streams import StreamFunctions, Streams
 
 
 class EmulatedDriver(DeviceFunctions, MemoryFunctions, ModuleFunctions, StreamFunctions, GraphFunctions):
-    """What stands in for the module `cuda.bindings.driver`."""
+    """Emulated replacement of the module `cuda.bindings.driver`."""
 
     CUresult = cuda_types.CUresult
     CUdevice_attribute = cuda_types.CUdevice_attribute

@@ -46,7 +46,7 @@ def merged(ranges: Ranges) -> Ranges:
 
 
 class Accesses:
-    """What a kernel reads and writes while it runs."""
+    """The reads and writes of a kernel while it runs."""
 
     def __init__(self) -> None:
         self._found: tuple[list[Ranges], list[Ranges]] = [], []
@@ -63,7 +63,7 @@ class Accesses:
 
 
 class History:
-    """Who read and wrote which bytes since the host last waited for everything; by allocation."""
+    """Accesses to bytes since the host last waited for everything, by allocation."""
 
     def __init__(self, name_of: Callable[[int, int], str]) -> None:
         self._name_of = name_of

@@ -23,7 +23,7 @@ Array = np.ndarray[Any, Any]
 
 @dataclass(frozen=True)
 class DeviceKind:
-    """What a program can ask of a GPU of one kind.
+    """The properties of a kind of GPU.
 
     Attributes:
         capability: major and minor number.
@@ -95,7 +95,7 @@ class Machine:
         return self._next_handle
 
     def find(self, handle: Any, kind: type[Found]) -> Found:
-        """What a handle stands for. Raises CallFailed: it is none, or one of something else."""
+        """The object of a handle. Raises CallFailed for an unknown handle, or one of another kind."""
         value = self.objects.get(int(handle))
         if not isinstance(value, kind):
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_HANDLE)
@@ -111,13 +111,13 @@ class Machine:
 
     @property
     def device(self) -> int:
-        """The current device. Raises CallFailed: there is no current context."""
+        """The current device. Raises CallFailed without a current context."""
         if self.current is None:
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_CONTEXT)
         return self.current
 
     def name(self, address: int, nbytes: int, text: str) -> None:
-        """What messages call bytes of an allocation."""
+        """Set the name of an allocation's bytes in messages."""
         bisect.insort(self._names, (address, address + nbytes, text))
 
     def forget_names(self, start: int, stop: int) -> None:
@@ -125,7 +125,7 @@ class Machine:
         self._names = [each for each in self._names if each[1] <= start or each[0] >= stop]
 
     def name_of(self, start: int, stop: int) -> str:
-        """Bytes for people: `bytes [16, 32) of 'arena of rank 0' ('weights', 'result')`."""
+        """Bytes for display: `bytes [16, 32) of 'arena of rank 0' ('weights', 'result')`."""
         holder = self.memory.range_of(start) or (start, start)
         names = [f"'{text}'" for first, last, text in self._names if first < stop and last > start]
         inner = f" ({', '.join(dict.fromkeys(names))})" if names else ""
@@ -161,7 +161,7 @@ class Machine:
         return found
 
     def touch(self, work: Work, device: int, kind: int, ranges: Ranges) -> None:
-        """Note accesses of work: each range lies in one allocation. Raises DeviceFault: of another device, or a race."""
+        """Record accesses of work, each range within one allocation. Raises DeviceFault for another device's memory, or a race."""
         starts = np.asarray(sorted(self.owners), np.int64)
         holders = starts[np.searchsorted(starts, ranges[:, 0], side="right") - 1]
         for holder in np.unique(holders).tolist():

@@ -210,7 +210,7 @@ def _require_resources(function: Function, block: Shape, shared_bytes: int) -> N
 
 
 def _parameters(entry: Entry, pointers: int) -> bytes:
-    """The parameter block: each value where the kernel expects it. Raises CallFailed: there are no values."""
+    """The parameter block: each value at the kernel's offset. Raises CallFailed without values."""
     if not entry.parameters:
         return b""
     if not pointers:

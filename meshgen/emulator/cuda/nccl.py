@@ -48,7 +48,7 @@ class _Arrival:
 
 @dataclass
 class _Group:
-    """What was called since the outermost `ncclGroupStart`."""
+    """The calls since the outermost `ncclGroupStart`."""
 
     depth: int = 0
     calls: list[tuple[Communicator, Stream, Call]] = field(default_factory=list)
@@ -169,7 +169,7 @@ class EmulatedNccl:
 
     @_call()
     def ncclCommAbort(self, comm: Handle) -> None:
-        """What this rank has still to do is over without an effect; its peers notice by `ncclCommGetAsyncError`."""
+        """Pending calls of this rank end without effect; its peers notice by `ncclCommGetAsyncError`."""
         own = self._find(comm)
         own.clique.aborted.add(own.rank)
         self.machine.timeline.wake_waiting(lambda work: isinstance(work, CollectiveWork) and work.communicator is own)
@@ -255,7 +255,7 @@ class EmulatedNccl:
             return
         missing = sorted(set(range(clique.ranks)) - {each.rank for each in members})
         if missing:
-            waits = f"it waits for ranks {', '.join(map(str, missing))}, which come later or in no group with it"
+            waits = f"it waits for ranks {', '.join(map(str, missing))}, which come later or outside of its group"
             raise DeviceFault("deadlock", f"rank {members[0].rank} makes {clique.name}: {waits}")
         if not members[0].split:
             self._fill(clique, {each.rank: each for each in members})

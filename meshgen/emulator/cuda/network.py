@@ -27,7 +27,7 @@ class Network:
         self._begin, self._done = time.monotonic(), 0  # of the time in which nothing was done here
 
     def tell(self, meeting: Meeting, party: Party) -> None:
-        """What a rank of this process calls and gives, for all other parties."""
+        """Send the call and operand of a rank of this process to all other parties."""
         said = json.dumps(asdict(party.call)).encode()
         for rank in {*meeting.parties} - {party.rank}:
             self.world.send(
@@ -35,7 +35,7 @@ class Network:
             )
 
     def together(self, clique: Clique, said: dict[str, Any]) -> list[dict[str, Any]]:
-        """What each rank of a clique says, in their order, when all have come to this call."""
+        """All-gather of a value per rank of a clique, when all have reached this call."""
         members = [clique.processes[rank] for rank in range(clique.ranks)]
         with self.world.doing(lambda: f"the making of {clique.name}"):
             found = self.world.all_gather(f"nccl/{clique.key}", json.dumps(said).encode(), members)

@@ -75,7 +75,7 @@ class Streams:
         return stream.tail
 
     def before_next(self, stream: Stream) -> list[Work]:
-        """What the stream's next piece of work comes after. Raises CallFailed: a capture would be part of that."""
+        """The dependencies of the stream's next work. Raises CallFailed if a capture is among them."""
         peers = self._legacy_peers(stream)
         for peer in peers:
             if peer.capture:
@@ -144,7 +144,7 @@ class StreamFunctions(Functions):
             self._wait_in_capture(stream, event, event.capture)
         elif stream.capture and event.work:
             raise stream.capture.spoil(CUresult.CUDA_ERROR_STREAM_CAPTURE_ISOLATION)
-        elif event.work:  # an event that was never recorded is no wait, as on a GPU
+        elif event.work:  # waiting for an event that was never recorded has no effect, as on a GPU
             self.streams.append(stream, Work("a wait for an event"), event.work)
 
     def _wait_in_capture(self, stream: Stream, event: Event, capture: Capture) -> None:

@@ -35,7 +35,7 @@ class Work:
         return True
 
     def waits_for(self) -> str:
-        """What it waits for though everything before it is done; empty for what never waits."""
+        """A description of what it waits for after its dependencies are done; empty for work that never waits."""
         return ""
 
 
@@ -58,7 +58,7 @@ class Timeline:
         self.done = 0
 
     def issue(self, work: Work, after: Iterable[Work]) -> Work:
-        """Put work in line behind what it depends on, and behind all that the host has waited for."""
+        """Queue work after its dependencies, and after all work that the host has waited for."""
         self._start_epoch()
         work.number, work.epoch, work.before = self._count, self._epoch, self._seen
         self._count += 1
@@ -73,7 +73,7 @@ class Timeline:
         return work
 
     def wake(self, work: Work) -> None:
-        """What it waited for has happened."""
+        """Record that the awaited event has happened."""
         self._waiting.pop(work, None)
         self._ready.append(work)
 
@@ -136,7 +136,7 @@ class Timeline:
     def _stuck(self) -> str:
         reasons = [f"{work.label} waits for {work.waits_for()}" for work in self._waiting]
         more = f"; and {len(reasons) - 8} more" if len(reasons) > 8 else ""
-        return f"{'; '.join(reasons[:8])}{more} ({self._pending} pieces of work are left)"
+        return f"{'; '.join(reasons[:8])}{more} ({self._pending} operations are pending)"
 
     def _bits(self, work: Work) -> int:
         """Of a work and all before it; what is of an earlier epoch is before everything."""

@@ -176,5 +176,5 @@ FAULT_RESULTS = {  # what calls return after a fault, as far as CUDA has a numbe
 
 
 def result_of_fault(kind: str) -> CUresult:
-    """What calls return after a fault of this kind."""
+    """The result code of calls after a fault of this kind."""
     return FAULT_RESULTS.get(kind, CUresult.CUDA_ERROR_LAUNCH_FAILED)

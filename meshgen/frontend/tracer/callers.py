@@ -1,4 +1,4 @@
-"""The line of a user's program that called meshgen, for faults that have no place of their own; and warnings to the caller."""
+"""The line of a user's program that called meshgen, for faults without a location; and warnings to the caller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _Result = TypeVar("_Result")
 
 
 def at_callers_line(function: Callable[_Given, _Result]) -> Callable[_Given, _Result]:
-    """Decorator: what is wrong with what a call was given is a fault at the line of the call."""
+    """Decorator: faults of a call's arguments are located at the line of the call."""
 
     @functools.wraps(function)
     def called(*args: _Given.args, **kwargs: _Given.kwargs) -> _Result:
@@ -37,7 +37,7 @@ def at_callers_line(function: Callable[_Given, _Result]) -> Callable[_Given, _Re
 
 
 def tell(found: Iterable[Diagnostic]) -> None:
-    """Give Python's own warning for each, at its line. The command line prints them by itself."""
+    """Emit a Python warning for each, at its line. The command line prints them itself."""
     if not _is_command_line(sys._getframe(1)):  # pyright: ignore[reportPrivateUsage]
         for each in found:
             place = each.loc or Location("<unknown>", 1)
@@ -52,5 +52,5 @@ def _is_command_line(frame: FrameType | None) -> bool:
 
 
 def _line(frame: FrameType) -> Location | None:
-    """Where the frame stands; None where meshgen itself is calling, as its command line does."""
+    """The location of the frame; None where meshgen itself is calling, as its command line does."""
     return None if frame.f_code.co_filename.startswith(INSIDE) else location_of(frame)

@@ -64,17 +64,17 @@ def power(x: Operand, y: Operand) -> Tensor:
         x = convert(x, promote(x, y))
         squared = multiply(x, x)
         return squared if y == 2 else multiply(squared, x if y == 3 else squared)
-    return binary("power", _number(x), _number(y))
+    return binary("power", _bool_as_i8(x), _bool_as_i8(y))
 
 
 @traced
 def square(x: Operand) -> Tensor:
-    x = _number(tensor(x))
+    x = _bool_as_i8(tensor(x))
     return multiply(x, x)
 
 
-def _number(x: Operand) -> Operand:
-    """Truth values as i8, as NumPy takes them where they are multiplied with themselves."""
+def _bool_as_i8(x: Operand) -> Operand:
+    """Booleans as i8, as NumPy multiplies them."""
     return convert(x, "i8") if isinstance(x, Tensor) and x.type.dtype == "i1" else x
 
 
@@ -91,7 +91,7 @@ def minimum(x: Operand, y: Operand) -> Tensor:
 
 
 def refuse_complex_order(dtype: str) -> None:
-    """Raise ProgramError for what compares numbers that are complex."""
+    """Raise ProgramError for a comparison of complex numbers."""
     if is_complex(dtype):
         refuse("complex numbers have no order", "compare their absolute values, meshgen.abs")
 
@@ -114,9 +114,12 @@ def sign(x: Operand) -> Tensor:
 
 
 def _no_truth(op: str, *operands: Operand) -> Operand:
-    """The first operand. Raises ProgramError where all are truth values, of which NumPy knows no such operation either."""
+    """The first operand. Raises ProgramError where all are booleans, for which NumPy has no such operation either."""
     if promote(*operands) == "i1":
-        refuse(f"'{op}' of truth values (i1)", "use meshgen.logical_not or logical_xor, or astype an integer first")
+        refuse(
+            f"'{op}' is not defined for booleans (i1)",
+            "use meshgen.logical_not or logical_xor, or astype an integer first",
+        )
     return operands[0]
 
 
@@ -191,7 +194,7 @@ def erf(x: Operand) -> Tensor:
 
 @traced
 def clip(x: Operand, low: Operand, high: Operand) -> Tensor:
-    """x held between `low` and `high`."""
+    """x clamped to [low, high]."""
     return minimum(maximum(x, low), high)
 
 

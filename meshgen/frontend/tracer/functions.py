@@ -1,4 +1,4 @@
-"""The Python frontend: run a function on traced tensors and keep what it did as a module at the import stage."""
+"""The Python frontend: run a function on traced tensors and record it as a module at the import stage."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def spec(text: Any, shape: Sequence[int] | None = None) -> TensorType:
     if not match or match[1] not in DTYPES:
         hint = "write for example bf16[8,512,1024], or f32[] for a 0-d one"
         if "?" in str(text):
-            hint = "sizes of a Python function are known: open ones (?) are for MLIR text and JAX's exported functions"
+            hint = "a Python function needs static sizes: open ones (?) are for MLIR text and JAX's exported functions"
         raise UsageError(Diagnostic("MG0001", f"{text!r} is not a tensor type", hint=hint))
     return TensorType(tuple(int(s) for s in match[2].split(",") if s.strip()), match[1])
 
@@ -53,7 +53,7 @@ def _shape(given: Any) -> tuple[int | None, ...]:
     """A shape that a user gives; None is a size that stays open. Raises UsageError for anything else."""
     sizes: list[Any] | None = list(cast("list[Any]", given)) if isinstance(given, (list, tuple)) else None
     if sizes is None or not all(map(_is_size, sizes)):
-        raise UsageError(Diagnostic("MG0001", f"{given!r:.60} is no shape", hint="sizes are whole numbers from 0 on"))
+        raise UsageError(Diagnostic("MG0001", f"{given!r:.60} is not a shape", hint="sizes are non-negative integers"))
     return tuple(None if size is None else int(size) for size in sizes)
 
 
@@ -64,7 +64,7 @@ def _is_size(size: Any) -> bool:
 def annotate(
     x: Tensor, sharding: SpecLike | None = None, required: bool = True, as_result: bool = True, *, mesh: str | Mesh = ""
 ) -> Tensor:
-    """The tensor with a wish for its sharding, or, in a program on several meshes, for the mesh that it is on.
+    """The tensor with an annotation of its sharding, or, in a program on several meshes, of its mesh.
 
     Args:
         sharding: `mg.P("dp", None)`, the same as text, `"dp,_"`, or integers as `[[0], []]`; trailing dims may be left out. None leaves it open.
@@ -73,10 +73,10 @@ def annotate(
         as_result: the producer delivers it so; False: only the users of this result read it so.
     """
     x = tensor(x)
-    wish = to_sharding(() if sharding is None else sharding, x.ndim)
+    given = to_sharding(() if sharding is None else sharding, x.ndim)
     if mesh:
-        wish = replace(wish, mesh=mesh if isinstance(mesh, str) else mesh.name)
-    attrs = {"sharding": wish, "required": required, "as_result": as_result, "open_dims": (sharding is None,) * x.ndim}
+        given = replace(given, mesh=mesh if isinstance(mesh, str) else mesh.name)
+    attrs = {"sharding": given, "required": required, "as_result": as_result, "open_dims": (sharding is None,) * x.ndim}
     node = current().graph.add("annotate", [x.value], [x.type], attrs, loc=user_location())
     return Tensor(node.result)
 
@@ -141,7 +141,7 @@ def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any],
 def _signature(
     python: inspect.Signature, nodes: Mapping[str, Node], result: Any, warnings: tuple[Diagnostic, ...]
 ) -> Signature:
-    """What callers pass: the parameters whose types were given, as Python takes them."""
+    """The signature: the parameters whose types were given."""
     kinds = {name: python.parameters[name].kind for name in nodes}
     by_kind = {kind: name for name, kind in kinds.items()}
     return Signature(
@@ -157,7 +157,7 @@ def _signature(
 
 
 def _returned(result: Any) -> Node:
-    """What the function returns, by the numbers of the outputs."""
+    """The returned structure, by the numbers of the outputs."""
     paths = [path for path, _ in flatten(result, ("result",), written=True)]
     names = [f"result.{number}" for number in range(len(paths))] if len(paths) > 1 else ["result"]
     slots = [Slot(name, number) for number, name in enumerate(names)]
@@ -165,7 +165,7 @@ def _returned(result: Any) -> Node:
 
 
 def _rebuilt(result: Any, outputs: Sequence[Any]) -> Any:
-    """The structure that the function returned, with these arrays; a function of its own, so that it can be pickled."""
+    """The structure that the function returned, with these arrays; a top-level function, so that it can be pickled."""
     return unflatten(result, iter(outputs), written=True)
 
 
@@ -182,10 +182,10 @@ def _bind(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any])
 
 
 def _called(function: Callable[..., Any], bound: inspect.BoundArguments) -> Any:
-    """What the function returns. What goes wrong in it is a fault at the user's line, with the exception as its cause."""
+    """Call the function. An exception in it becomes a fault at the user's line, with the exception as cause."""
     try:
         return function(*bound.args, **bound.kwargs)
-    except MeshgenError as error:  # what is not about the trace, such as `mg.P(3)`, does not know its line
+    except MeshgenError as error:  # errors outside of the trace, such as of `mg.P(3)`, have no line
         line = failing_line(error)
         raise type(error)(*(replace(each, loc=each.loc or line) for each in error.diagnostics)) from error.__cause__
     except BaseException as error:  # also one that would end the process

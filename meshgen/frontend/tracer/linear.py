@@ -96,7 +96,7 @@ def axis_name(axis: str | int) -> str:
 def einsum(equation: str, *operands: Operand, sharding_option: Option | None = None) -> Tensor:
     """Sum of products in index notation, such as `"bik,bkj->bij"`; pairs are contracted from left to right.
 
-    An index stands once per operand. Without `->` the result has the indices that stand once, in alphabetical
+    An index occurs once per operand. Without `->` the result has the indices that occur once, in alphabetical
     order. `sharding_option` needs two operands; its loops are those of the dot_general.
     """
     terms, result = _parse(equation, len(operands))
@@ -141,7 +141,7 @@ def _check_sizes(equation: str, terms: Sequence[str], pieces: Sequence[Tensor]) 
 
 
 def _summed(term: str, piece: Tensor, wanted: set[str]) -> tuple[str, Tensor]:
-    """Without the indices that nobody wants."""
+    """Sum over the indices that no other operand and no result has."""
     gone = [d for d, c in enumerate(term) if c not in wanted]
     return "".join(c for c in term if c in wanted), sum_(piece, gone, dtype=piece.dtype) if gone else piece
 

@@ -1,4 +1,4 @@
-"""Traced comparisons, truth values, bits and choices."""
+"""Traced comparisons, booleans, bitwise operations and selection."""
 
 from __future__ import annotations
 

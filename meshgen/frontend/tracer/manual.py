@@ -29,7 +29,7 @@ def manual(
     """The function as what one device computes on its tiles: `mg.manual(f, in_specs=(mg.P("x"), mg.P()), out_specs=mg.P("x"))(a, b)`.
 
     Called on tensors of the program, it cuts them into tiles as `in_specs` say, runs `function` once on tensors of the tiles' shapes,
-    in which `mg.all_reduce` and its like communicate, and puts its results together as `out_specs` say. Tiles must be even.
+    in which `mg.all_reduce` and the other collectives communicate, and assembles its results as `out_specs` say. Tiles must be even.
     Tensors from around the function are whole on every device.
 
     Args:
@@ -44,7 +44,7 @@ def manual(
         chosen = _mesh(around, mesh)
         over = tuple(n for n in chosen.names if n not in around.manual) if axes is None else _names(axes, chosen)
         if again := [name for name in over if name in around.manual]:
-            refuse(f"mg.manual over {', '.join(again)} inside of one over the same axes")
+            refuse(f"mg.manual over {', '.join(again)} is nested in one over the same axes")
         leaves = [[tensor(leaf) for _, leaf in flatten(each)] for each in args]
         flat = [each for group in leaves for each in group]
         ins = _per_leaf(_each(in_specs, len(args), "argument"), leaves, over, chosen)
@@ -79,7 +79,7 @@ def _node(
     over: tuple[str, ...],
     mesh: Mesh,
 ) -> Node:
-    """The computation, which takes what its body uses from around it as well."""
+    """The computation; values that its body captures become operands."""
     node = Node("manual", [x.value for x in given], [], {}, user_location(), regions=(body,))
     outside = captured(node)
     inside = {value: Value(value.type, value.name, loc=value.loc) for value in outside}
@@ -105,7 +105,7 @@ def _mesh(around: Trace, name: str) -> Mesh:
 
 
 def _names(axes: Over, mesh: Mesh) -> tuple[str, ...]:
-    """Mesh axes by name. Raises ProgramError MG0202 for one that there is not."""
+    """Mesh axes by name. Raises ProgramError MG0202 for an unknown one."""
     names = tuple(axis_name(axis) for axis in ([axes] if isinstance(axes, (str, int)) else axes))
     for name in names:
         if name not in mesh.names:
@@ -137,7 +137,7 @@ def _spec(spec: Sharding, x: Tensor, over: tuple[str, ...], mesh: Mesh) -> Shard
     _ = _names(list(sharding.used_axes), mesh)
     if other := [axis for axis in sharding.used_axes if axis not in over]:
         refuse(
-            f"{sharding} names {', '.join(other)}, over which the function is not written",
+            f"{sharding} names {', '.join(other)}, which are not manual axes of the function",
             f"its axes are {', '.join(over)}: annotate along others",
             "MG0204",
         )
@@ -150,7 +150,7 @@ def _tile(kind: TensorType, sharding: Sharding, mesh: Mesh) -> TensorType:
         if size % parts:
             rest = f"({size} % {parts} = {size % parts})"
             refuse(
-                f"dim {dim} of {kind} has {size} rows, which {parts} devices do not share evenly {rest}",
+                f"dim {dim} of {kind} has {size} rows, which do not divide among {parts} devices {rest}",
                 "pad it, or split it over fewer axes",
                 "MG0204",
             )
@@ -174,7 +174,7 @@ def _group(over: Over) -> tuple[tuple[str, ...], int]:
         )
     names = _names(over, trace.mesh)
     if other := [name for name in names if name not in trace.manual]:
-        refuse(f"the function is written over {', '.join(trace.manual)}, not over {', '.join(other)}", code="MG0204")
+        refuse(f"the function's manual axes are {', '.join(trace.manual)}, not {', '.join(other)}", code="MG0204")
     return names, trace.mesh.group_size(names)
 
 
@@ -194,7 +194,7 @@ def _resized(x: Tensor, dim: int, size: int) -> TensorType:
 def _share(x: Tensor, dim: int, count: int) -> int:
     if x.shape[dim] % count:
         refuse(
-            f"axis {dim} of {x.type} has {x.shape[dim]} rows, which {count} devices do not share evenly", code="MG0204"
+            f"axis {dim} of {x.type} has {x.shape[dim]} rows, which do not divide among {count} devices", code="MG0204"
         )
     return x.shape[dim] // count
 

@@ -68,7 +68,7 @@ def _axes(option: Option, words: Words) -> dict[str, tuple[str, ...]]:
 def _annotated(
     tensors: Sequence[Tensor], words: Words, axes: Mapping[str, tuple[str, ...]] | None, as_result: bool
 ) -> list[Tensor]:
-    """The tensors, split as their loops are; a wrong number of dims is left for the rule to refuse."""
+    """The tensors, split as their loops are; the rule refuses a wrong number of dims."""
     if axes is None or [x.ndim for x in tensors] != [len(dims) for dims in words]:
         return list(tensors)
     pairs = zip(tensors, words, strict=True)

@@ -1,4 +1,4 @@
-"""From what a user writes to operands of one element type and shape: promotion, broadcasting, axes."""
+"""Conversion of Python operands to one element type and shape: promotion, broadcasting, axes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def tensor(x: Operand, dtype: str | None = None) -> Tensor:
 
 
 def _own(x: Tensor) -> Tensor:
-    """The tensor, which must be of the function that is being traced. Raises ProgramError MG0104."""
+    """The tensor, which must belong to the function that is being traced. Raises ProgramError MG0104."""
     if not current().has(x.trace):
         refuse(
             f"{x} belongs to another traced function, or to a call of it that has ended",
@@ -47,27 +47,30 @@ def _own(x: Tensor) -> Tensor:
 
 
 def sizes_of(shape: int | Sequence[int]) -> tuple[int, ...]:
-    """A shape that a user gives. Raises ProgramError for sizes that are no whole numbers from 0 on."""
+    """A user's shape. Raises ProgramError for sizes that are not non-negative integers."""
     sizes = [shape] if isinstance(shape, (int, float)) else list(shape)
     if any(isinstance(size, Tensor) or not isinstance(size, Integral) or size < 0 for size in sizes):
-        refuse(f"{shape} is no shape", "sizes are whole numbers from 0 on, and known while the function is traced")
+        refuse(f"{shape} is not a shape", "sizes are non-negative integers, known while the function is traced")
     return tuple(int(size) for size in sizes)
 
 
 def scalar(x: complex, dtype: str) -> Tensor:
     """A 0-d constant; equal ones are shared within a trace."""
-    table, key = current().constants, (dtype, x, _signs(x))  # not as a float, which large integers are not
+    table, key = (
+        current().constants,
+        (dtype, x, _signs(x)),
+    )  # not through a float, which cannot represent large integers
     if key not in table:
         try:
             value = np.array(x, DTYPES[dtype])
         except OverflowError:
-            refuse(f"{x} is out of the range of {dtype}")
+            refuse(f"{x} is out of range for {dtype}")
         table[key] = emit("constant", [], TensorType((), dtype), {"value": value}).value
     return Tensor(table[key])
 
 
 def _signs(x: complex) -> tuple[float, ...]:
-    """-0.0 is no 0.0, though they are equal."""
+    """The signs of zeros: -0.0 and 0.0 are equal, but different constants."""
     parts = (x.real, x.imag) if isinstance(x, complex) else (x,) if isinstance(x, float) else ()
     return tuple(math.copysign(1, part) for part in parts)
 
@@ -96,7 +99,7 @@ def _strong_dtype(x: Operand) -> str:
 
 
 def _array(x: Operand) -> np.ndarray[Any, Any]:
-    """The array that an operand is. Raises ProgramError for what is none, or of elements that no tensor has."""
+    """An operand as an array. Raises ProgramError for anything else, and for unsupported element types."""
     try:
         array = plain_array(x)
     except NoArrayError as error:
@@ -180,9 +183,9 @@ def aligned(*operands: Operand, dtype: str | None = None) -> list[Tensor]:
 
 
 def axis_of(axis: int, rank: int) -> int:
-    """A dim counted from the front. Raises ProgramError where there is none."""
+    """A dim counted from the front. Raises ProgramError if it is out of range."""
     if not isinstance(cast("Any", axis), Integral) or not -rank <= axis < rank:
-        refuse(f"there is no axis {axis} in a tensor of rank {rank}")
+        refuse(f"axis {axis} is out of range for a tensor of rank {rank}")
     return axis % rank
 
 
@@ -203,4 +206,4 @@ def dtype_of(dtype: Any) -> str:
     try:
         return dtype_name("bool" if dtype == "bool_" else dtype)
     except (KeyError, TypeError):
-        refuse(f"'{dtype}' is no element type", f"the element types are {', '.join(DTYPES)}")
+        refuse(f"unknown element type '{dtype}'", f"the element types are {', '.join(DTYPES)}")

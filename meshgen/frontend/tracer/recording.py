@@ -1,4 +1,4 @@
-"""The trace that records a function, where the user's code is, and the table of operations.
+"""The trace that records a function, user locations, and the table of operations.
 
 A traced function runs once, as ordinary Python, on `Tensor`s. Each operation appends nodes to the graph of the
 current trace and points at the user's line. The operations register themselves in `OPS`, so that operators
@@ -24,7 +24,7 @@ from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir.graph import Graph, Value
 from meshgen.mesh import Mesh
 
-INSIDE = tuple(f"{place}{os.sep}" for place in (Path(__file__).parents[2], Path(np.__file__).parent))  # no user's code
+INSIDE = tuple(f"{place}{os.sep}" for place in (Path(__file__).parents[2], Path(np.__file__).parent))  # not user code
 LIBRARIES = tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "purelib", "platlib"))
 OPS: dict[str, Callable[..., Any]] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
@@ -38,7 +38,7 @@ def traced(function: _Function) -> _Function:
 
 @dataclass
 class Trace:
-    """The graph that is being recorded, and the mesh or meshes where they are known.
+    """The graph that is being recorded, and the mesh or meshes if known.
 
     `manual` are the axes over which it is written per device: those of a function given to `mg.manual`, which is called
     in the trace `around`. `warnings` are for the program's author.
@@ -53,7 +53,7 @@ class Trace:
     warnings: list[Diagnostic] = field(default_factory=list[Diagnostic])
 
     def has(self, other: Trace | None) -> bool:
-        """Whether tensors of the other trace may be used in this one: it is this one, or around it."""
+        """Whether tensors of the other trace may be used in this one: it is this one, or encloses it."""
         return other is self or (self.around is not None and self.around.has(other))
 
     def warn(self, warning: Diagnostic) -> None:
@@ -90,7 +90,7 @@ def user_location() -> Location | None:
 
 
 def location_of(frame: FrameType) -> Location:
-    """The line at which a frame stands, with its column."""
+    """The line and column of a frame."""
     return Location(frame.f_code.co_filename, frame.f_lineno, _column(frame.f_code, frame.f_lasti))
 
 

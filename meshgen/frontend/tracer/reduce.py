@@ -34,9 +34,11 @@ def _reduce(kind: str, x: Tensor, neutral: float, axis: Axis, keepdims: bool) ->
 
 
 def _no_complex(x: Tensor) -> Tensor:
-    """The tensor, whose squares are not those of complex numbers."""
+    """The tensor. Raises ProgramError for complex numbers."""
     return (
-        x if not is_complex(x.type.dtype) else refuse(f"{x.type}: of complex numbers take the real or imaginary parts")
+        x
+        if not is_complex(x.type.dtype)
+        else refuse(f"{x.type}: complex numbers have no order; take the real or imaginary parts")
     )
 
 
@@ -93,7 +95,7 @@ def _highest(dtype: str) -> float:
 
 
 def _extreme(kind: str, dtype: str) -> float:
-    """The number that a reduction of a kind starts from: not all types of floats have infinities."""
+    """The initial value of a reduction of a kind: not all float types have infinities."""
     refuse_complex_order(dtype)
     found = neutral(kind, dtype)
     return float(found) if is_float(dtype) else int(found)

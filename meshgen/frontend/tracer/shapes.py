@@ -1,4 +1,4 @@
-"""Traced operations that move or make elements: shape changes, indexing, joining, padding, lookup, creation."""
+"""Traced operations that move or create elements: reshapes, indexing, concatenation, padding, lookup, creation."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def transpose(x: Operand, axes: Sequence[Any] | None = None) -> Tensor:
         axes = axes[0]
     perm = tuple(axis_of(a, x.ndim) for a in axes) if axes is not None else tuple(reversed(range(x.ndim)))
     if sorted(perm) != list(range(x.ndim)):
-        refuse(f"{perm} is no order of the {x.ndim} dims of {x.type}")
+        refuse(f"{perm} is not a permutation of the {x.ndim} dims of {x.type}")
     if perm == tuple(range(x.ndim)):
         return x
     return emit("transpose", [x], TensorType(tuple(x.shape[p] for p in perm), x.type.dtype), {"perm": perm})
@@ -135,15 +135,15 @@ def _ranges(x: Tensor, entries: Sequence[Any]) -> tuple[list[range], list[int], 
 
 
 def _bounds(entry: slice, size: int) -> tuple[int, int, int]:
-    """Start, stop and step. Raises ProgramError for what is no slice between whole numbers."""
+    """Start, stop and step. Raises ProgramError for bounds that are not integers."""
     try:
         return entry.indices(size)
     except (TypeError, ValueError) as error:
-        refuse(f"{error}", "a slice is from one Python int to another, by a step that is not 0")
+        refuse(f"{error}", "the bounds of a slice must be Python ints, and its step an int other than 0")
 
 
 def _row(entry: Any, size: int, dim: int, x: Tensor) -> int:
-    """A row number counted from the front. Raises ProgramError for what is none."""
+    """An index counted from the front. Raises ProgramError if it is out of range."""
     try:
         at = None if isinstance(entry, bool) else entry.__index__()
     except (AttributeError, TypeError):
@@ -191,9 +191,7 @@ def split(x: Operand, parts: int | Sequence[int], axis: int = 0) -> list[Tensor]
     size = x.shape[dim]
     if isinstance(parts, int):
         if parts < 1 or size % parts:
-            refuse(
-                f"dim {dim} of {x.type} cannot be split into {parts} equal parts", "give the row numbers to split at"
-            )
+            refuse(f"dim {dim} of {x.type} cannot be split into {parts} equal parts", "give the indices to split at")
         parts = list(accumulate([size // parts] * (parts - 1)))
     cuts = [0, *parts, size]
     return [getitem(x, (*[slice(None)] * dim, slice(a, b))) for a, b in pairwise(cuts)]
@@ -219,7 +217,7 @@ def take(table: Operand, indices: Operand, axis: int = 0) -> Tensor:
     """
     table, indices = tensor(table), tensor(indices)
     if is_float(indices.type.dtype) or indices.type.dtype == "i1":
-        refuse(f"row numbers are integers, not {indices.type.dtype}")
+        refuse(f"indices must be integers, got {indices.type.dtype}")
     dim = axis_of(axis, table.ndim)
     size = table.shape[dim]
     if indices.type.dtype[0] != "u":

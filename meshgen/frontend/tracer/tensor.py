@@ -1,4 +1,4 @@
-"""The tensor that a traced function works on; what it can do is looked up in the table of operations."""
+"""The tensor of a traced function; its methods are looked up in the table of operations."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ class Tensor:
 
     def _no_number(self) -> NoReturn:
         refuse(
-            f"{self.type} is no number while it is traced: the function runs once, before there are any arrays",
+            f"{self.type} has no numeric value while it is traced: the function runs once, before any array exists",
             "use meshgen's functions instead of float, int and math",
             "MG0103",
         )

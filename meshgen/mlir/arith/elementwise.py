@@ -38,7 +38,7 @@ BINARY = {
     "shli": "shift_left", "shrsi": "shift_right_arithmetic", "shrui": "shift_right_logical", "ipowi": "power",
     "logical_left_shift": "shift_left", "logical_right_shift": "shift_right_logical", "intdiv": "divide",
 }  # fmt: skip
-# Truth values count modulo 2, and as signed numbers the true one is -1.
+# Booleans are integers modulo 2; as a signed number, true is -1.
 OF_BITS = {"addi": "xor", "subi": "xor", "muli": "and", "maxsi": "and", "minsi": "or", "maxui": "or", "minui": "and"}
 UNSIGNED = {"divui": "divide", "remui": "remainder", "maxui": "maximum", "minui": "minimum"}
 COMPARE = {
@@ -54,7 +54,7 @@ PREDICATES = {
 
 
 def apply_operation(builder: Builder, op: Operation, operands: Sequence[Value]) -> list[Value] | None:
-    """The results of an element-wise operation on the given operands; None if there is no such operation."""
+    """The results of an element-wise operation on the given operands; None for an unknown operation."""
     name = mnemonic(op)
     _check_rounding(builder, op)
     if op.name in BY_NAME:
@@ -74,15 +74,15 @@ def apply_operation(builder: Builder, op: Operation, operands: Sequence[Value]) 
 
 
 def _check_rounding(builder: Builder, op: Operation) -> None:
-    """A fault for what is to be rounded otherwise than to the nearest, even one; generic text has numbers for the words."""
+    """A fault for any rounding mode but to-nearest-even; generic text has numbers for the modes."""
     mode = attribute_of(op, "roundingmode")
     number = scalar_of(mode)
     word = mode.data if isinstance(mode, StringAttr) else ""
     if number is not None and 0 <= number < len(ROUNDING):
         word = ROUNDING[int(number)]
     if mode is not None and word != ROUNDING[0]:
-        message = f"{op.name} that rounds {word or str(mode)} is not supported"
-        builder.importer.fault("MG0103", message, op, f"results are rounded {ROUNDING[0]}")
+        message = f"{op.name} with rounding mode {word or str(mode)} is not supported"
+        builder.importer.fault("MG0103", message, op, f"the supported mode is {ROUNDING[0]}")
 
 
 def constant(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
@@ -180,7 +180,7 @@ def scaled(builder: Builder, op: Operation, value: Value, factor: Value, shift: 
 
 
 def _second(builder: Builder, value: Value, shift: Value) -> Value:
-    """What is rounded before the last 31 bits: 2^30 away from 0 where more than 31 bits are shifted out."""
+    """The first rounding of double rounding: 2^30 away from 0 where more than 31 bits are shifted out."""
     scalar = TensorType((), "i64")
     step, zero = builder.constant(1 << 30, scalar), builder.constant(0, scalar)
     away = builder.select(builder.compare("GE", value, zero), step, builder.apply("negate", step))
@@ -196,7 +196,7 @@ def _apply_scale(builder: Builder, op: Operation, operands: Sequence[Value]) -> 
 
 
 BY_NAME: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = {}
-"""Operations whose names other dialects have for something else: by their whole names."""
+"""By full name: operations whose mnemonic has another meaning in other dialects."""
 SPECIAL: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = {
     "constant": constant, "cmpf": _compare, "cmpi": _compare, "select": _select,
     "arithmetic_right_shift": _rounded_shift, "apply_scale": _apply_scale,

@@ -141,7 +141,7 @@ def _opposite_signs(builder: Builder, x: Value, y: Value) -> Value:
 
 
 def _extended_product(unsigned: str) -> Function:
-    """The low and the high half of a product; of 64-bit integers there is no wider type."""
+    """The low and the high half of a product, without a wider type for 64-bit integers."""
 
     def product(builder: Builder, operands: Sequence[Value]) -> list[Value]:
         dtype = operands[0].type.dtype

@@ -30,12 +30,12 @@ _ROUNDED = {AffineBinaryOpKind.FloorDiv: "floordivsi", AffineBinaryOpKind.CeilDi
 
 
 def _mapped(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
-    """What the map of an affine operation gives for indices; of several results the least or greatest."""
+    """The result of an affine operation's map for indices; of several results the least or greatest."""
     map = op.properties["map"]
     assert isinstance(map, AffineMapAttr)
     found = [_evaluated(builder, each, operands, map.data.num_dims) for each in map.data.results]
     if op.name == "affine.apply" and len(found) > 1:
-        builder.importer.fault("MG0104", f"{op.name}: its map has {len(found)} results instead of 1", op)
+        builder.importer.fault("MG0104", f"{op.name}: expected a map with 1 result, got {len(found)}", op)
     kind = "minimum" if op.name == "affine.min" else "maximum"
     return reduce(lambda a, b: builder.apply(kind, a, b), found)
 
@@ -60,9 +60,9 @@ def _evaluated(builder: Builder, expression: AffineExpr, operands: Sequence[Valu
 
 @imports("cf.assert")
 def import_assert(importer: Importer, op: Operation) -> None:
-    """What a program asserts holds wherever it is meant to run; one that is false as it stands is refused."""
+    """Assertions are assumed to hold; one with a false constant condition is refused."""
     if constant(op.operands[0]) == 0:
-        importer.fault("MG0104", f"{op.name}: what it asserts is false", op)
+        importer.fault("MG0104", f"{op.name}: the asserted condition is false", op)
 
 
 for dialect in (INDEX, AFFINE):

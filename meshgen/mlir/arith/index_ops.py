@@ -76,7 +76,7 @@ class Mapped(IRDLOperation):
         lists = [parser.parse_optional_comma_separated_list(each, parser.parse_unresolved_operand) for each in brackets]
         operands = [parser.resolve_operand(name, IndexType()) for names in lists for name in names or ()]
         if not isinstance(map, AffineMapAttr) or len(operands) != map.data.num_dims + map.data.num_symbols:
-            parser.raise_error("an affine map and as many indices as it has dims and symbols are expected")
+            parser.raise_error("expected an affine map, and an index for each of its dims and symbols")
         attributes = parser.parse_optional_attr_dict()
         return cls.create(operands=operands, result_types=[IndexType()], properties={"map": map}, attributes=attributes)
 

@@ -1,4 +1,4 @@
-"""Nodes for operations of upstream's payload dialects: what their readers share."""
+"""Nodes for operations of upstream's payload dialects: shared parts of their readers."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ class Builder:
         return value
 
     def constant(self, number: float, kind: TensorType) -> Value:
-        """A tensor of one number; a fault where 64 bits do not hold an integer: text may have any, of indices and in maps."""
+        """A tensor of one number; a fault for an integer beyond 64 bits, which text may have in indices and maps."""
         if isinstance(number, int) and not -(1 << 63) <= number < 1 << 64:
             self.importer.fault("MG0104", f"{self.source.name}: {number} does not fit into 64 bits", self.source)
             number = 0
@@ -74,7 +74,7 @@ class Builder:
         )
 
     def bits(self, value: Value, dtype: str) -> Value:
-        """The same bits as another element type of the same width; there is no unsigned one of truth values."""
+        """The same bits as another element type of the same width; booleans have no unsigned one."""
         kind = TensorType(value.type.shape, dtype)
         return (
             value if value.type.dtype == dtype or dtype not in DTYPES else self.node("bitcast_convert", [value], kind)
@@ -144,7 +144,7 @@ class Builder:
 
 
 def lifted(builder: Builder, body: Graph, operands: Sequence[Value]) -> Value | str:
-    """What a region of scalar operations makes of whole arrays of one shape; else the operation that cannot be taken so."""
+    """A region of scalar operations applied to whole arrays of one shape; else the unsupported operation."""
     shape = operands[0].type.shape
     values = dict(zip(body.inputs, operands, strict=True))
     for node in needed_nodes(body.nodes, body.outputs, lambda _: False):
@@ -172,7 +172,7 @@ def scalar_of(attribute: Attribute | None) -> float | int | None:
 
 
 def fill_number(value: SSAValue) -> float | int | None:
-    """The number that all elements of a value are known to be; None where there is none."""
+    """The number of a splat value; None for other values."""
     owner = value.owner
     if not isinstance(owner, Operation):
         return None

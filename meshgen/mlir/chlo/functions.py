@@ -1,6 +1,6 @@
 """CHLO: functions that StableHLO lacks, and its element-wise operations with implicit broadcasts.
 
-What is a function of its own becomes a node; the rest is written out in StableHLO's operations.
+Functions with a node of their own become it; the others are expanded to StableHLO's operations.
 """
 
 from __future__ import annotations
@@ -132,7 +132,7 @@ for _name in FUNCTIONS:
 define_node(TopK, "chlo.top_k")
 
 
-# What is written out ---------------------------------------------------------------------------------------------
+# Expansions ------------------------------------------------------------------------------------------------------
 
 Write = Callable[[Builder, list[Value]], Value]
 
@@ -141,7 +141,7 @@ def _square(builder: Builder, operands: list[Value]) -> Value:
     return builder.apply("multiply", operands[0], operands[0])
 
 
-def _parts(builder: Builder, x: Value) -> list[Value]:
+def _real_and_imag(builder: Builder, x: Value) -> list[Value]:
     return [builder.apply(part, x, dtype=real_dtype(x.type.dtype)) for part in ("real", "imag")]
 
 
@@ -150,9 +150,9 @@ def _atan(builder: Builder, operands: list[Value]) -> Value:
     (z,) = operands
     if not is_complex(z.type.dtype):
         return builder.apply("atan2", z, builder.constant(1, z.type))
-    real, imaginary = _parts(builder, z)
+    real, imaginary = _real_and_imag(builder, z)
     turned = builder.apply("complex", builder.apply("negate", imaginary), real, dtype=z.type.dtype)
-    real, imaginary = _parts(builder, builder.apply("atanh", turned))
+    real, imaginary = _real_and_imag(builder, builder.apply("atanh", turned))
     return builder.apply("complex", imaginary, builder.apply("negate", real), dtype=z.type.dtype)
 
 
@@ -160,7 +160,7 @@ def _conj(builder: Builder, operands: list[Value]) -> Value:
     (x,) = operands
     if not is_complex(x.type.dtype):
         return x
-    real, imaginary = _parts(builder, x)
+    real, imaginary = _real_and_imag(builder, x)
     return builder.apply("complex", real, builder.apply("negate", imaginary), dtype=x.type.dtype)
 
 
@@ -182,7 +182,7 @@ def _constant_like(builder: Builder, operands: list[Value]) -> Value:
         return builder.constant(attribute.value.data, kind)
     if isinstance(attribute, DenseElements) and attribute.data.array.ndim == 0:
         return builder.constant(attribute.data.array.item(), kind)
-    builder.importer.fault("MG0104", f"{builder.source.name}: its value is no number", builder.source)
+    builder.importer.fault("MG0104", f"{builder.source.name}: expected a number as its value", builder.source)
     return operands[0]
 
 

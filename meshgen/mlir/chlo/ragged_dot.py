@@ -1,4 +1,4 @@
-"""chlo.ragged_dot: dots of which each row takes the matrix of its group, written out as dots over all groups."""
+"""chlo.ragged_dot: dots of which each row takes the matrix of its group, expanded to dots over all groups."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ def _import_ragged_dot(importer: Importer, operation: Operation) -> None:
     lhs, rhs, sizes = importer.values(operation.operands)
     if len(ragged_dims) != 1 or not 0 <= ragged_dims[0] < lhs.type.rank or len(group_dims) > 1:
         importer.fault(
-            "MG0104", "chlo.ragged_dot has one ragged dim of its left side, and at most one of groups", operation
+            "MG0104", "chlo.ragged_dot needs one ragged dim of its left operand, and at most one group dim", operation
         )
         return
     builder, (ragged,) = Builder(importer, operation), ragged_dims
@@ -80,7 +80,7 @@ def _import_ragged_dot(importer: Importer, operation: Operation) -> None:
         finish(importer, operation, found if not count else builder.node("transpose", [found], result, perm=order))
         return
     if len(group_dims) != 1:
-        importer.fault("MG0104", "chlo.ragged_dot: the right side needs a dim of groups", operation)
+        importer.fault("MG0104", "chlo.ragged_dot: the right operand needs a group dim", operation)
         return
     attrs |= {"lhs_batch": left_batch, "rhs_batch": right_batch, "lhs_contract": (0, *left_contract), "rhs_contract": (*group_dims, *right_contract)}  # fmt: skip
     finish(importer, operation, builder.node("dot_general", [masked, rhs], result, **attrs))

@@ -112,7 +112,7 @@ def _read(importer: Importer, operation: Operation) -> _Site | None:
     scanned = kinds[: len(kinds) - (len(values) - count)]
     lengths = {kind.shape[dim] if 0 <= dim < kind.rank else -1 for kind in scanned}
     if len(lengths) != 1 or -1 in lengths or len(operation.results) < len(values) - count:
-        message = f"chlo.scan: what is scanned, {', '.join(map(str, scanned))}, has no dim {dim} of one size"
+        message = f"chlo.scan: its inputs {', '.join(map(str, scanned))} have no dim {dim} of equal size"
         importer.fault("MG0104", message, operation)
         return None
     (steps,) = lengths
@@ -125,10 +125,10 @@ def _read(importer: Importer, operation: Operation) -> _Site | None:
     flag = operation.properties.get("is_reverse")
     is_reverse = isinstance(flag, UnitAttr) or boolean_of(flag)
     site = _Site(importer, operation, dim, steps, is_reverse, values[:count], values[count:], body, importer.values(captures))  # fmt: skip
-    return site if _fits(site, len(body.inputs) - len(captures)) else None
+    return site if _region_fits(site, len(body.inputs) - len(captures)) else None
 
 
-def _fits(site: _Site, own: int) -> bool:
+def _region_fits(site: _Site, own: int) -> bool:
     """Whether the region takes and gives what belongs to a step; else a fault."""
     carried = [value.type for value in site.inits]
     takes = [*(site.slice_of(value.type) for value in site.inputs), *carried]
@@ -142,7 +142,7 @@ def _fits(site: _Site, own: int) -> bool:
     for what, said, wanted in pairs:
         if said != wanted:
             texts = [", ".join(map(str, types)) for types in (said, wanted)]
-            message = f"chlo.scan: a step {what} ({texts[0]}), but should be ({texts[1]}) by its operands and results"
+            message = f"chlo.scan: a step {what} ({texts[0]}), but its operands and results require ({texts[1]})"
             site.importer.fault("MG0104", message, site.operation)
             return False
     return True
@@ -170,7 +170,7 @@ def _folded(site: _Site) -> list[Value] | None:
 
 
 def _window(site: _Site, builder: Builder, kind: str, init: Value) -> Value:
-    """Every element combined with all before it, or behind it."""
+    """Every element combined with all before it, or after it."""
     value, rank = site.inputs[0], site.inputs[0].type.rank
 
     def along(number: int, other: int) -> tuple[int, ...]:

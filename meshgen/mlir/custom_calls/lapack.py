@@ -29,7 +29,7 @@ _TRANSPOSES = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 
 def _options(operation: Operation) -> dict[str, str]:
-    """Letters stand as numbers of 8 bits."""
+    """Letters are encoded as 8-bit numbers."""
     found: dict[str, str] = {}
     for name, value in options_of(operation, "mhlo.backend_config").items():
         if not isinstance(value, builtin.IntegerAttr):
@@ -56,7 +56,7 @@ def _routine(name: str) -> Callable[[Importer, Operation], None]:
 
 
 def matrices_of(operation: Operation) -> Sequence[SSAValue]:
-    """The operands; behind them may stand the shapes of results, where these depend on sizes that are not known."""
+    """The operands, without trailing shapes of results, which are given where they depend on unknown sizes."""
     shapes = integers(operation.attributes.get("indices_of_shape_operands"))
     return [operand for number, operand in enumerate(operation.operands) if number not in shapes]
 
@@ -65,9 +65,7 @@ def _factorise(importer: Importer, operation: Operation, name: str, options: dic
     """The results of a routine; none, and a fault, where it does not fit. They are bound as far as the call has them, `count` at most."""
     operands = importer.values(matrices_of(operation))
     if name == "geqp3" and ((fixed := known_array(importer, operation.operands[1])) is None or fixed.any()):
-        importer.fault(
-            "MG0103", f"@{target_of(operation)} with columns that keep their places is not supported", operation
-        )
+        importer.fault("MG0103", f"@{target_of(operation)} with fixed columns is not supported", operation)
     kinds = [value.type for value in operands]
     if options.get("mode") == "N" and importer.type(operation.results[2]).shape != (
         *kinds[0].shape[:-1],
@@ -79,7 +77,7 @@ def _factorise(importer: Importer, operation: Operation, name: str, options: dic
     if types is None or any(importer.type(r) != kind for r, kind in zip(results, types, strict=False)):
         given = ", ".join(str(value.type) for value in operands)
         wanted = f"({ROUTINES[name].takes}) to ({ROUTINES[name].results})"
-        importer.fault("MG0104", f"@{target_of(operation)} of ({given}): it takes {wanted}", operation)
+        importer.fault("MG0104", f"@{target_of(operation)}: expected operands {wanted}, got ({given})", operation)
         return _nothing(importer, operation)
     attrs = {"routine": name, "options": " ".join(f"{key}={value}" for key, value in sorted(options.items()))}
     found = importer.emit("lapack", operands, types, attrs, operation)
@@ -94,12 +92,12 @@ def _nothing(importer: Importer, operation: Operation) -> list[Value]:
     return []
 
 
-def _fits(importer: Importer, operation: Operation, operands: int, results: int) -> bool:
+def _signature_fits(importer: Importer, operation: Operation, operands: int, results: int) -> bool:
     """Whether the call has these counts, of matrices first; a fault where not."""
     counts = len(matrices_of(operation)), len(operation.results)
     is_right = counts == (operands, results) and importer.type(operation.operands[0]).rank >= 2
     if not is_right:
-        message = f"@{target_of(operation)} takes {operands} operands of matrices and gives {results} results"
+        message = f"@{target_of(operation)} needs {operands} matrix operands and {results} results"
         importer.fault("MG0104", message, operation)
         _nothing(importer, operation)
     return is_right
@@ -107,7 +105,7 @@ def _fits(importer: Importer, operation: Operation, operands: int, results: int)
 
 def _cholesky(importer: Importer, operation: Operation) -> None:
     """The factor in one triangle, what was there in the other, and at which step a matrix turned out not to be positive."""
-    if not _fits(importer, operation, 1, 2):
+    if not _signature_fits(importer, operation, 1, 2):
         return
     builder, (matrix,) = Builder(importer, operation), importer.values(matrices_of(operation))
     is_lower = _triangle(operation) == "L"
@@ -133,7 +131,7 @@ def _good_pivots(builder: Builder, factor: Value, diagonal: Value) -> Value:
 
 
 def _solve(importer: Importer, operation: Operation) -> None:
-    if not _fits(importer, operation, 2, 1):
+    if not _signature_fits(importer, operation, 2, 1):
         return
     options = _options(operation)
     attrs = {
@@ -147,7 +145,7 @@ def _solve(importer: Importer, operation: Operation) -> None:
 
 def _lu(importer: Importer, operation: Operation) -> None:
     """As TPUs have it: rows are counted from 0, and the last result is where they come from."""
-    if not _fits(importer, operation, 1, 3) or not (found := _factorise(importer, operation, "getrf", {}, 1)):
+    if not _signature_fits(importer, operation, 1, 3) or not (found := _factorise(importer, operation, "getrf", {}, 1)):
         return
     builder, pivots = Builder(importer, operation), found[1]
     rows = builder.apply("subtract", pivots, builder.constant(1, pivots.type))

@@ -1,4 +1,4 @@
-"""What custom calls of StableHLO mean: what their targets mean.
+"""The semantics of StableHLO's custom calls, by target.
 
 That is a function of CHLO that older texts spell so, a note to XLA's partitioner, a routine of LAPACK, or an
 operation that the user defined. Any other is refused by name.
@@ -28,7 +28,7 @@ Target = Callable[[Importer, Operation], None]
 def _same(importer: Importer, operation: Operation) -> None:
     """The results are the operands; one that only looks at them has none."""
     if operation.results and len(operation.operands) != len(operation.results):
-        importer.fault("MG0104", f"@{target_of(operation)} gives as many results as it has operands", operation)
+        importer.fault("MG0104", f"@{target_of(operation)} needs as many results as operands", operation)
         return
     for result, operand in zip(operation.results, operation.operands, strict=False):
         importer.bind(result, importer.value(operand))
@@ -74,7 +74,7 @@ TARGETS: dict[str, Target] = {
     "shape_assertion": _shape_assertion,
     "Sharding": _sharding,
     **dict.fromkeys(_IN_PLACE, _same),
-    "xla.sdy.FuncResultSharding": _same,  # its own `sdy.sharding` says how a result lies
+    "xla.sdy.FuncResultSharding": _same,  # its own `sdy.sharding` is that of the result
     "stablehlo.dynamic_reduce_window": called_reduce_window,
     **top_k.TARGETS,
     **threefry.TARGETS,
@@ -100,14 +100,14 @@ def _call_fault(target: str) -> tuple[str, str] | None:
     if target in USER_OPS or target in TARGETS:
         return None
     hint = _LINALG_HINT if target.startswith(_LIBRARIES) else _HINT
-    return f"custom_call @{target} has no known meaning", hint.format(target)
+    return f"unknown custom_call target '@{target}'", hint.format(target)
 
 
 CALL_FAULTS.append(_call_fault)
 
 
 _LIBRARIES = ("lapack_", "cusolver", "cublas", "hipsolver", "Qr", "Eigh", "LuDecomposition", "ProductOfElementary")
-_HINT = "define a function {} in Python with @mg.op_rule before the program is read, or write the call with other operations"
+_HINT = "define a function {} in Python with @mg.op_rule before the program is read, or replace the call by other operations"
 _LINALG_HINT = (
     "a factorisation by a library of the platform that the program was lowered for; those of CPUs are read: lower it "
     'with lowering_platforms=("cpu",)'
@@ -115,7 +115,7 @@ _LINALG_HINT = (
 
 
 def _bind_nothing(importer: Importer, operation: Operation) -> None:
-    """Let the results of a refused call be read, so that they are no further faults."""
+    """Bind the results of a refused call, so that their uses are not further faults."""
     for result in operation.results:
         importer.bind(result, Value(importer.type(result)))
 
@@ -132,7 +132,9 @@ def _inline(importer: Importer, operation: Operation, target: str) -> None:
     wanted, made = [importer.type(r) for r in operation.results], [value.type for value in body.outputs]
     if wanted != made:
         texts = (", ".join(map(str, types)) for types in (made, wanted))
-        importer.fault("MG0104", "@{} gives ({}), but the call has ({})".format(target, *texts), operation)
+        importer.fault(
+            "MG0104", "@{} returns ({}), but the call has result types ({})".format(target, *texts), operation
+        )
         _bind_nothing(importer, operation)
         return
     first = len(importer.graph.nodes)

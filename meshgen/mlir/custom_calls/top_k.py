@@ -21,11 +21,13 @@ def _top_k(importer: Importer, operation: Operation) -> None:
 
 
 def _approximate_top_k(importer: Importer, operation: Operation) -> None:
-    """Exact here: a recall of 1 is within what was asked for. The comparator says which end is taken."""
+    """Exact here: a recall of 1 satisfies any target. The comparator determines which end is taken."""
     options = options_of(operation, "mhlo.backend_config")
     order = _direction(operation)
     if order not in ("GT", "LT") or len(operation.operands) != 4 or len(operation.results) != 2:
-        importer.fault("MG0103", "@ApproxTopK is supported of one tensor and its positions, by GT or LT", operation)
+        importer.fault(
+            "MG0103", "@ApproxTopK is supported for one tensor and its positions, compared by GT or LT", operation
+        )
         return
     builder, value = Builder(importer, operation), importer.value(operation.operands[0])
     dim, k = integer_of(options.get("reduction_dim")), integer_of(options.get("top_k"), -1)
@@ -45,7 +47,7 @@ def _bind_top_k(builder: Builder, value: Value, dim: int, k: int, largest: bool)
     rank = value.type.rank
     operation = builder.source
     if not 0 <= dim < rank or k < 0:
-        builder.importer.fault("MG0104", f"@{target_of(operation)}: no dim or no k", operation)
+        builder.importer.fault("MG0104", f"@{target_of(operation)}: the dim or k is missing", operation)
         return
     order = [d for d in range(rank) if d != dim] + [dim]
     moved = _transposed(builder, value if largest else builder.apply("negate", value), order)

@@ -70,7 +70,7 @@ class Body:
     known: dict[SSAValue, Spread] = field(default_factory=dict[SSAValue, Spread])
 
     def value(self, ssa: SSAValue) -> Spread | None:
-        """What an SSA value is; computes it, and what it needs. None: not possible. Raises UnreadableMap."""
+        """Convert an SSA value and its operands. None: not supported. Raises UnreadableMap."""
         if ssa not in self.known and (found := self._computed(ssa)) is not None:
             self.known[ssa] = found
         return self.known.get(ssa)
@@ -119,7 +119,7 @@ class Body:
         if self.structure is None:
             return None
         if not 0 <= dim < len(self.sizes):
-            message = f"linalg.index {dim}: the operation around it has {len(self.sizes)} loops"
+            message = f"linalg.index {dim}: the enclosing operation has {len(self.sizes)} loops"
             self.builder.importer.fault("MG0104", message, op)
             return Spread(self.builder.constant(0, TensorType((), "i64")), ())
         return Spread(self.builder.node("iota", [], TensorType((self.sizes[dim],), "i64"), dim=0), (dim,))
@@ -175,7 +175,7 @@ class Body:
         taken = tuple(loop for loop in kept if loop is not None)
         sizes = [1 if loop is None else self.sizes[loop] or 0 for loop in kept]
         if any(size > whole for size, whole in zip(sizes, shape, strict=True)):
-            raise UnreadableMap("reads places outside of the tensor")
+            raise UnreadableMap("reads outside of the tensor")
         if not indices:
             return Spread(sliced(builder, table, [0] * len(shape), sizes, [1] * len(shape)), taken)
         looked = tuple(dim for dim, loop in enumerate(kept) if loop is None)
@@ -247,5 +247,5 @@ def loop_sizes(values: Sequence[Value], maps: Sequence[AffineMap]) -> Sizes | st
                 return f"loop {loop} has the sizes {found[loop]} and {size}"
             found[loop] = size if found[loop] is None else found[loop]
     if not all(seen):
-        return f"no operand says how often loop {seen.index(False)} runs"
+        return f"no operand determines the trip count of loop {seen.index(False)}"
     return tuple(found)

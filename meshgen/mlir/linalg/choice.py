@@ -121,7 +121,7 @@ def chosen(structure: Structure, body: Body, choice: Choice, place: Loops) -> li
     known = _without_nan(builder, choice, known, scalars)
     kept = [loop for loop in loops if loop in place]
     types = [x.type.with_shape(structure.sizes[loop] for loop in kept) for x in known]
-    region = _region(builder.importer, builder.source, choice, known)
+    region = _choice_region(builder.importer, builder.source, choice, known)
     dims = {"dims": tuple(loop for loop in loops if loop not in place)}
     found = builder.importer.emit("reduce_region", [*known, *scalars], types, dims, builder.source, (region,))
     found = [in_order(builder, Spread(value, tuple(kept)), place) for value in found]
@@ -141,7 +141,7 @@ def _without_nan(builder: Builder, choice: Choice, elements: Sequence[Value], st
     ]
 
 
-def _region(outer: Importer, op: Operation, choice: Choice, elements: Sequence[Value]) -> Graph:
+def _choice_region(outer: Importer, op: Operation, choice: Choice, elements: Sequence[Value]) -> Graph:
     """The region over (accumulators, elements)."""
     inner = Importer(outer.reading, Graph(""), outer)
     old, new = ([Value(x.type.with_shape(())) for x in elements] for _ in range(2))

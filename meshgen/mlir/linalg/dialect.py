@@ -1,6 +1,6 @@
 """Upstream's dialect linalg as far as meshgen reads it: `generic`, and named operations by the form of their text.
 
-They are read, never printed; what they mean stands with their importers (`bridge/linalg`).
+They are read, never printed; their semantics are in the importers (`mlir/linalg`).
 """
 
 from __future__ import annotations
@@ -101,7 +101,7 @@ class Structured(IRDLOperation):
     @classmethod
     def _made(cls, operands: list[SSAValue], results: list[Attribute], attributes: dict[str, Attribute],
               properties: dict[str, Attribute], regions: list[Region]) -> Self:  # fmt: skip
-        """What stands in a dictionary of attributes in text may be a property."""
+        """Create the operation; entries of the attribute dictionary in text may be properties."""
         for name in ("strides", "dilations", "cast", *LISTS):
             if name in attributes:
                 properties[name] = attributes.pop(name)
@@ -111,7 +111,7 @@ class Structured(IRDLOperation):
 
     @classmethod
     def _head(cls, parser: TextParser) -> dict[str, Attribute]:
-        """What stands before `ins`: attributes, indexing maps, a kind, or a combining operation in braces."""
+        """The text before `ins`: attributes, indexing maps, a kind, or a combining operation in braces."""
         found: dict[str, Attribute] = {}
         if cls.name in ("linalg.map", "linalg.reduce"):
             if parser.parse_optional_punctuation("{") is not None:
@@ -125,7 +125,7 @@ class Structured(IRDLOperation):
         if parser.parse_optional_keyword("kind") is not None:
             parser.parse_punctuation("=")
             found["kind"] = _word(parser)
-        for _ in range(2):  # maps stand before or behind the dictionary
+        for _ in range(2):  # maps are before or after the dictionary
             if parser.parse_optional_keyword("indexing_maps") is not None:
                 parser.parse_punctuation("=")
                 found["indexing_maps"] = parser.parse_attribute()
@@ -141,7 +141,7 @@ def _dictionary(parser: TextParser) -> dict[str, Attribute]:
 def _word(parser: TextParser) -> StringAttr:
     """`#linalg.elementwise_kind<add>`"""
     return StringAttr(
-        parser.scan(_WORD, "an attribute of linalg expected, for example #linalg.type_fn<cast_signed>")[1]
+        parser.scan(_WORD, "expected an attribute of linalg, for example #linalg.type_fn<cast_signed>")[1]
     )
 
 

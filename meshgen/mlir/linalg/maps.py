@@ -24,7 +24,7 @@ MOST_PLACES = 1 << 22  # a table of them is a constant of the program: 32 MB per
 
 
 class UnreadableMap(Exception):
-    """A map that reads nothing that could be made; the message says why."""
+    """A map that cannot be converted; the message has the reason."""
 
 
 @dataclass(frozen=True)
@@ -77,20 +77,20 @@ def lines_of(expressions: Sequence[AffineExpr], sizes: Sequence[int | None]) -> 
 
 
 def read(builder: Builder, value: Value, expressions: Sequence[AffineExpr], sizes: Sequence[int | None]) -> Spread:
-    """What a map reads of an operand, over the loops that it depends on. Raises UnreadableMap."""
+    """The elements of an operand that a map reads, over the loops that it depends on. Raises UnreadableMap."""
     lines = lines_of(expressions, sizes)
     plain = [line.loop for line in lines if line is not None and line.loop is not None]
     if len(plain) == len(lines) == len(set(plain)):
         return Spread(value, tuple(plain))
     if None in sizes or None in value.type.shape:
-        raise UnreadableMap("reads places that cannot be computed while sizes are unknown")
+        raise UnreadableMap("reads indices that cannot be computed while sizes are unknown")
     known = [size or 0 for size in sizes]
     if 0 in known:
         loops = sorted({dim.position for each in expressions for dim in each.dfs() if isinstance(dim, AffineDimExpr)})
         return Spread(builder.constant(0, value.type.with_shape(known[loop] for loop in loops)), tuple(loops))
     _check_bounds(value, expressions, lines, known)
     value, found = _looked_up(builder, value, expressions, lines, known)
-    return _opened(builder, *_cut(builder, value, found, known), known)
+    return _opened(builder, *_cropped(builder, value, found, known), known)
 
 
 def _check_bounds(value: Value, expressions: Sequence[AffineExpr], lines: Sequence[Line | None], sizes: Sequence[int]
@@ -101,7 +101,7 @@ def _check_bounds(value: Value, expressions: Sequence[AffineExpr], lines: Sequen
         ends = [sorted((0, step * (sizes[loop] - 1))) for loop, step in line.steps]
         low, high = (line.offset + sum(end[side] for end in ends) for side in (0, 1))
         if low < 0 or high >= size:
-            raise UnreadableMap(f"reads {expressions[dim]} from {low} to {high} of a dim of {size}")
+            raise UnreadableMap(f"reads {expressions[dim]} from {low} to {high} in a dim of size {size}")
 
 
 def _looked_up(builder: Builder, value: Value, expressions: Sequence[AffineExpr], lines: Sequence[Line | None],
@@ -121,7 +121,7 @@ def _looked_up(builder: Builder, value: Value, expressions: Sequence[AffineExpr]
     places = _places([expressions[dim] for dim in hard], loops, sizes)
     shape = value.type.sizes
     if any(place.min() < 0 or place.max() >= shape[dim] for dim, place in zip(hard, places, strict=True)):
-        raise UnreadableMap("reads places outside of the operand")
+        raise UnreadableMap("reads outside of the operand")
     index = np.stack(places, -1).astype(np.int32)
     rest = [dim for dim in range(len(shape)) if dim not in hard]
     table = builder.node("constant", [], TensorType(index.shape, "i32"), value=index)
@@ -145,7 +145,7 @@ def _places(expressions: Sequence[AffineExpr], loops: Sequence[int], sizes: Sequ
     """The values of expressions at every point of some loops."""
     shape = [sizes[loop] for loop in loops]
     if math.prod(shape) > MOST_PLACES:
-        raise UnreadableMap(f"reads {math.prod(shape)} places one by one")
+        raise UnreadableMap(f"reads {math.prod(shape)} elements one by one")
     grid = dict(zip(loops, np.indices(shape), strict=True))
     return [np.broadcast_to(evaluated(expression, grid), shape) for expression in expressions]
 
@@ -163,7 +163,7 @@ def evaluated(expression: AffineExpr, grid: dict[int, np.ndarray]) -> np.ndarray
     if kind in (AffineBinaryOpKind.Add, AffineBinaryOpKind.Mul):
         return left + right if kind is AffineBinaryOpKind.Add else left * right
     if not (right > 0).all():
-        raise UnreadableMap("divides by a number that is not positive")
+        raise UnreadableMap("divides by a non-positive number")
     if kind is AffineBinaryOpKind.Mod:
         return left % right
     return left // right if kind is AffineBinaryOpKind.FloorDiv else -(-left // right)
@@ -188,7 +188,7 @@ def _digits(line: Line, sizes: Sequence[int]) -> Loops | None:
     return tuple(found) if len(found) > 1 else None
 
 
-def _cut(builder: Builder, value: Value, lines: Sequence[Line], sizes: Sequence[int]) -> tuple[Value, list[Line]]:
+def _cropped(builder: Builder, value: Value, lines: Sequence[Line], sizes: Sequence[int]) -> tuple[Value, list[Line]]:
     """The value reversed where a dim is read backwards, and cut to what dims of at most one loop, or digits, read."""
     lines = list(lines)
     shape = value.type.sizes

@@ -1,4 +1,4 @@
-"""Reader of linalg's named operations: each is written out as what it abbreviates, and read as that."""
+"""Reader of linalg's named operations: each is expanded to its generic form, and read as that."""
 
 from __future__ import annotations
 

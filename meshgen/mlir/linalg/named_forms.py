@@ -1,4 +1,4 @@
-"""What linalg's named operations abbreviate: their indexing maps, and the bodies as operations of arith and math.
+"""Generic forms of linalg's named operations: their indexing maps, and the bodies as operations of arith and math.
 
 Maps are written in letters: `mk, kn -> mn`. In a window the spatial letters of an image are walked: its `h` is read at
 `stride * h + dilation * kh`, where `kh` is the kernel's `h`.
@@ -41,7 +41,7 @@ SPATIAL = "dhw"
 
 
 class NoForm(Exception):
-    """An operation that cannot be written out; the message says why."""
+    """An operation without a generic form; the message has the reason."""
 
 
 @dataclass
@@ -98,7 +98,7 @@ def _width(kind: Attribute) -> int:
 
 
 Write = Callable[[Scalars, Sequence[SSAValue]], SSAValue]
-"""What a body yields for one element of each operand."""
+"""The yield of a body for one element of each operand."""
 
 
 def block_of(kinds: Sequence[Attribute], body: Write) -> Block:

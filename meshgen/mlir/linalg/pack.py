@@ -1,4 +1,4 @@
-"""Reader of linalg.pack and unpack: tiles of dims become dims of their own behind all others, and back."""
+"""Reader of linalg.pack and unpack: tiles of dims become new innermost dims, and back."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from meshgen.mlir.stablehlo.attributes import integers
 
 @dataclass(frozen=True)
 class _Layout:
-    """`tiles[i]` is the size of the tiles of dim `dims[i]`; `order` are the dims as they stand in front."""
+    """`tiles[i]` is the size of the tiles of dim `dims[i]`; `order` is the order of the outer dims."""
 
     dims: tuple[int, ...]
     tiles: tuple[int, ...]
@@ -38,7 +38,7 @@ class _Layout:
         return [*(counts[d] for d in self.order), *self.tiles]
 
     def split(self, plain: Sequence[int]) -> tuple[list[int], list[int]]:
-        """Each dim as tiles and rows of a tile, and where these stand when it is packed."""
+        """Each dim as tiles and rows of a tile, and the position of both when it is packed."""
         shape, place = list[int](), dict[tuple[int, bool], int]()
         for d, count in enumerate(self.counts(plain)):
             place[d, False] = len(shape)
@@ -88,7 +88,7 @@ def import_pack(importer: Importer, op: Operation) -> None:
 
 @imports("linalg.unpack")
 def import_unpack(importer: Importer, op: Operation) -> None:
-    """Rows behind the end of the result are dropped."""
+    """Rows past the end of the result are dropped."""
     value, target = importer.values(op.operands[:2])
     if (layout := _layout(importer, op, target.type, value.type)) is None:
         return

@@ -106,7 +106,7 @@ def folded(structure: Structure, body: Body, number: int, fold: Fold, place: Loo
         found = part if found is None else builder.apply(fold.kind, found, part)
     if found is None:
         return before
-    return _joined(
+    return _folded_into_output(
         builder,
         fold,
         builder.reshape(found, before.type.shape),
@@ -115,7 +115,7 @@ def folded(structure: Structure, body: Body, number: int, fold: Fold, place: Loo
     )
 
 
-def _joined(builder: Builder, fold: Fold, found: Value, before: Value, filled: float | None) -> Value:
+def _folded_into_output(builder: Builder, fold: Fold, found: Value, before: Value, filled: float | None) -> Value:
     """The fold and what was in the output before; nothing to do where that is neutral."""
     kind, dtype = before.type, found.type.dtype
     if filled is not None and np.asarray(filled).astype(kind.numpy_dtype) == neutral(fold.kind, dtype).astype(kind.numpy_dtype):  # fmt: skip

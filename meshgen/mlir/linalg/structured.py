@@ -59,22 +59,22 @@ def _outputs(structure: Structure) -> list[Value] | str:
         return f"has {len(values)} operands, {len(maps)} maps and a body of {len(block.args)} arguments"
     counts = len(values) - structure.inputs, len(structure.op.results), len(structure.terminator.operands)
     if len(set(counts)) > 1:
-        return "has {} outputs and {} results, and yields {} values".format(*counts)
+        return "has {} outputs, {} results and {} yielded values".format(*counts)
     sizes = loop_sizes(values, maps)
     if isinstance(sizes, str):
         return sizes
     structure.sizes = sizes
-    places = [_place(map) for map in maps[structure.inputs :]]
+    places = [_output_loops(map) for map in maps[structure.inputs :]]
     known = [place for place in places if place is not None]
     if len(known) != len(places):
-        return f"writes at {maps[structure.inputs + places.index(None)]}; a dim of an output is one loop, or 0"
+        return f"writes at {maps[structure.inputs + places.index(None)]}; a dim of an output must be one loop, or 0"
     try:
         return _computed(structure, known)
     except UnreadableMap as error:
         return f"the map {' or '.join(map(str, maps[: structure.inputs]))} {error}"
 
 
-def _place(map: AffineMap) -> Loops | None:
+def _output_loops(map: AffineMap) -> Loops | None:
     """The loop of each dim of an output; dims of size 1 that are written at 0 have none."""
     lines = [line_of(expression) for expression in map.results]
     loops = [line.loop if line is not None and (line.steps or line.offset) else -1 for line in lines]
@@ -99,7 +99,7 @@ def _computed(structure: Structure, places: Sequence[Loops]) -> list[Value] | st
         return known
     joint = _joint(structure, body, places)
     missing = found.index(None)
-    return joint or f"result {missing} is computed in a way that is not supported{_unknown(structure)}"
+    return joint or f"the computation of result {missing} is not supported{_unknown(structure)}"
 
 
 def _accumulates(structure: Structure, places: Sequence[Loops], number: int) -> bool:
@@ -138,7 +138,7 @@ def _unknown(structure: Structure) -> str:
 
 
 def _drop_unused(importer: Importer, first: int, found: Sequence[Value]) -> None:
-    """Take out nodes from number `first` on that were tried and are not needed for what was found."""
+    """Remove the unused nodes from number `first` on, left by failed attempts."""
     nodes, used = importer.graph.nodes, set(found)
     kept = nodes[:first]
     rest = list(reversed(nodes[first:]))

@@ -51,12 +51,12 @@ class Walk:
 
     @property
     def plain(self) -> list[int]:
-        """The loops of dims that are no windows."""
+        """The loops of dims without windows."""
         return [dim for dim in self.dims if isinstance(dim, int)]
 
 
 def walk_of(structure: Structure, factor: SSAValue, place: Loops) -> Walk | None:
-    """A factor that is computed from one operand alone, and that operand is read through windows."""
+    """A factor computed from one operand alone, which is read through windows."""
     used = [argument for argument in structure.block.args if depends_on(factor, argument)]
     if len(used) != 1 or None in structure.sizes:
         return None
@@ -66,7 +66,7 @@ def walk_of(structure: Structure, factor: SSAValue, place: Loops) -> Walk | None
     if len(known) != len(lines) or all(len(line.steps) < 2 for line in known) or not _is_walk(known, place):
         return None
     value = _in_own_dims(structure, used[0], factor, structure.values[number])
-    return None if value is None else _cut(structure.builder, value, known, place, structure.sizes)
+    return None if value is None else _cropped_dims(structure.builder, value, known, place, structure.sizes)
 
 
 def _is_walk(lines: Sequence[Line], place: Loops) -> bool:
@@ -84,7 +84,9 @@ def _in_own_dims(structure: Structure, argument: BlockArgument, factor: SSAValue
     return body.full(factor, own)
 
 
-def _cut(builder: Builder, value: Value, lines: Sequence[Line], place: Loops, sizes: Sequence[int | None]) -> Walk:
+def _cropped_dims(
+    builder: Builder, value: Value, lines: Sequence[Line], place: Loops, sizes: Sequence[int | None]
+) -> Walk:
     """Dims that are read at one loop cut to what it reads, places dropped; windows stay as they are."""
     start, limit, stride = [0] * len(lines), list(value.type.sizes), [1] * len(lines)
     dims: list[int | Window] = []
@@ -105,7 +107,7 @@ def _cut(builder: Builder, value: Value, lines: Sequence[Line], place: Loops, si
 
 
 def _padding(window: Window, size: int, sizes: Sequence[int | None]) -> tuple[int, int]:
-    """What is cut off, as negative padding, so that the window makes the loop's number of steps."""
+    """Negative padding that crops the operand, so that the window makes the loop's number of steps."""
     outer, inner = sizes[window.outer] or 0, sizes[window.inner] or 0
     reach = window.offset + (outer - 1) * window.stride + (inner - 1) * window.dilation + 1
     rest = size - reach

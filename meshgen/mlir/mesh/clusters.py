@@ -1,4 +1,4 @@
-"""Clusters of the RFC's `mesh` dialect as meshes, and which one is meant where none is named."""
+"""Clusters of the RFC's `mesh` dialect as meshes, and the default one."""
 
 from __future__ import annotations
 
@@ -32,11 +32,11 @@ def read_cluster(reading: Reading, op: Operation) -> None:
 
 
 def read_sub_cluster(reading: Reading, op: Operation) -> None:
-    """A mesh of some of a cluster's axes: they keep their names, so that what is said of it is said of the cluster."""
+    """A mesh of some of a cluster's axes: they keep their names, so that shardings over it are shardings over the cluster."""
     assert isinstance(op, SubClusterOp)
     symbol, cluster = op.sym_name.data, op.cluster.string_value()
     if (parent := reading.meshes.get(cluster)) is None:
-        reading.fault("MG0201", f"there is no cluster @{cluster} before @{symbol}", op, "declare the cluster first")
+        reading.fault("MG0201", f"unknown cluster '@{cluster}' before @{symbol}", op, "declare the cluster first")
         return
     numbers, index = ([number.value.data for number in found] for found in (op.axes, op.index))
     if wrong := [number for number in numbers if not 0 <= number < len(parent.axes)]:
@@ -91,7 +91,7 @@ def _named_clusters(function: Operation, reading: Reading) -> Iterator[str]:
 
 
 def read_function(reading: Reading, op: Operation) -> None:
-    """The attribute `mesh_cluster` of a function: what is meant where no cluster is named."""
+    """The attribute `mesh_cluster` of a function: its default cluster."""
     attribute = op.attributes.get("mesh_cluster")
     if not isinstance(attribute, SymbolRefAttr):
         return
@@ -100,7 +100,7 @@ def read_function(reading: Reading, op: Operation) -> None:
         reading.meshes[DEFAULT] = reading.meshes[symbol]
     else:
         known = ", ".join(f"@{name}" for name in reading.meshes if name) or "none"
-        reading.fault("MG0201", f"there is no cluster @{symbol}", op, f"declared before: {known}")
+        reading.fault("MG0201", f"unknown cluster '@{symbol}'", op, f"clusters declared before are {known}")
 
 
 registries.MODULE_OPS["mesh.cluster"] = read_cluster

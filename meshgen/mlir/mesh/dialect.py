@@ -114,7 +114,7 @@ def _sizes(parser: Parser) -> tuple[int, ...]:
     assert isinstance(parser, TextParser)
     if parser.at_integers():
         return parse_list(parser, parser.parse_integer)
-    found = parser.scan(_SIZES, "sizes expected, as in [2, 4] or 2x4")[0]
+    found = parser.scan(_SIZES, "expected sizes, as in [2, 4] or 2x4")[0]
     return tuple(int(size) if size.isdigit() else 0 for size in found.split("x"))
 
 
@@ -222,7 +222,7 @@ def _entry(parser: Parser) -> tuple[str, Attribute]:
 
 @irdl_op_definition
 class AnnotateOp(TensorOp):
-    """A wish (`required = false`) or demand for the sharding of a value, or of one of its uses (`as_result = false`)."""
+    """An annotation of a value's sharding, a hint with `required = false`, or of its users' (`as_result = false`)."""
 
     name = "mesh.annotate"
 
@@ -257,7 +257,7 @@ class LocalSplitOp(TensorOp):
 
 @irdl_op_definition
 class AllToAllOp(TensorOp):
-    """Move axes from one tensor dim to another; which ones is what differs between the types."""
+    """Move axes from one tensor dim to another: those that differ between the types."""
 
     name = "mesh.all_to_all"
 

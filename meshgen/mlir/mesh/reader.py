@@ -96,7 +96,7 @@ def _axes(importer: Importer, op: Operation) -> tuple[str, ...]:
     return tuple(names[number] if 0 <= number < len(names) else str(number) for number in numbers)
 
 
-def _named(importer: Importer, lists: Lists) -> Lists:
+def _axes_by_name(importer: Importer, lists: Lists) -> Lists:
     names = _mesh(importer).names
     return tuple(tuple(names[int(a)] if a.isdecimal() and int(a) < len(names) else a for a in axes) for axes in lists)
 
@@ -120,13 +120,13 @@ def import_reduce_scatter(importer: Importer, op: Operation) -> None:
 
 @imports("mesh.all_gather")
 def import_all_gather(importer: Importer, op: Operation) -> None:
-    _per_dim(importer, op, "all_gather", _named(importer, _lists(op, "mesh_axis")))
+    _per_dim(importer, op, "all_gather", _axes_by_name(importer, _lists(op, "mesh_axis")))
 
 
 @imports("mesh.local_split")
 def import_local_split(importer: Importer, op: Operation) -> None:
     """Without `sharding` the axes are those by which the types differ."""
-    lists = _named(importer, _lists(op, "sharding"))
+    lists = _axes_by_name(importer, _lists(op, "sharding"))
     if "sharding" not in op.attributes:
         source, target = _shardings(importer, op)
         lists = tuple(new[len(old) :] for old, new in zip(source.dims, target.dims, strict=True))
@@ -203,7 +203,7 @@ def _rotate(importer: Importer, op: Operation, source: Sharding, target: Shardin
     importer.bind(op.results[0], value)
     if source != target or len(axes) != 1:
         message = f"{op.name} along {len(axes)} axes from {source} to {target}"
-        importer.fault("MG0204", message, op, "a rotation is along one mesh axis, and keeps the sharding")
+        importer.fault("MG0204", message, op, "a rotation must be along one mesh axis and keep the sharding")
         return
     tile = kind.with_shape(source.local_shape(kind.sizes, mesh))
     body = Graph("", [Value(tile, loc=loc)])
@@ -224,8 +224,8 @@ def _rotate(importer: Importer, op: Operation, source: Sharding, target: Shardin
 def _uneven(sharding: Sharding, kind: TensorType, mesh: Mesh, loc: Location | None) -> list[Diagnostic]:
     if sharding.is_even(kind.sizes, mesh):
         return []
-    message = f"collective_permute along a mesh axis: the shards of {kind} as {sharding} are not equal"
-    return [Diagnostic("MG0204", message, loc, hint="split dims that the devices divide")]
+    message = f"collective_permute along a mesh axis: the shards of {kind} under {sharding} have unequal shapes"
+    return [Diagnostic("MG0204", message, loc, hint="split dims whose size is divisible by the number of devices")]
 
 
 @imports("mesh.idx")
@@ -251,7 +251,7 @@ def _query_axis(importer: Importer, op: Operation) -> str:
     number = attribute.value.data if isinstance(attribute, IntegerAttr) else -1
     if 0 <= number < len(names):
         return names[number]
-    importer.fault("MG0202", f"{op.name}: the mesh has {len(names)} axes, but axis {number} is asked", op)
+    importer.fault("MG0202", f"{op.name}: axis {number} is out of range for a mesh of {len(names)} axes", op)
     return ""
 
 

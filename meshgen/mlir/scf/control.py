@@ -19,12 +19,12 @@ from meshgen.mlir.tensor.dialect import SCF
 
 
 def read_blocks(importer: Importer, blocks: Sequence[Block], more: Sequence[SSAValue] = ()) -> tuple[list[Graph], list[Value]]:  # fmt: skip
-    """The graphs of blocks over their arguments and, behind them, what any of them uses from outside.
+    """The graphs of blocks over their arguments, followed by the values that any of them captures.
 
     Args:
         more: further values from outside that all of them shall have.
     Returns:
-        The graphs, and the values outside that the inputs behind the arguments stand for.
+        The graphs, and the captured values of the inputs after the arguments.
     """
     inner = [Importer(importer.reading, Graph(""), importer) for _ in blocks]
     for each, block in zip(inner, blocks, strict=True):
@@ -81,7 +81,7 @@ def _bound(builder: Builder, ssa: SSAValue, value: Value) -> Value:
 def import_while(importer: Importer, op: Operation) -> None:
     """The first region decides and hands on values to the second; both are computed from what the loop carries.
 
-    The results are what the first region hands on when it ends the loop, so it is computed once more behind it.
+    The results are the values that the first region passes on when it ends the loop, so it is computed once more after it.
     """
     assert isinstance(op, scf.WhileOp)
     (before, after), captured = read_blocks(importer, [op.before_region.block, op.after_region.block])

@@ -20,7 +20,7 @@ from meshgen.mlir.tensor.slices import inserted
 
 INDEX = TensorType((), "i64")
 Range = tuple[int, int, int]  # from, to and step
-Ends = Callable[[Importer, list[Value]], list[Value]]  # what a step leaves of what is carried
+Ends = Callable[[Importer, list[Value]], list[Value]]  # the carried values after a step
 
 
 @imports("scf.forall")
@@ -43,13 +43,13 @@ def import_forall(importer: Importer, op: Operation) -> None:
         assert isinstance(last, InParallelOp)
         for write in last.body.block.ops:
             if not isinstance(write, ParallelInsertSliceOp) or write.dest not in state:
-                importer.fault("MG0104", f"{write.name} does not write into what scf.forall shares", write)
+                importer.fault("MG0104", f"{write.name} does not write into a shared output of scf.forall", write)
             else:
                 state[write.dest] = inserted(inner, write, state[write.dest])
         return list(state.values())
 
     if not isinstance(op.body.block.last_op, InParallelOp):
-        importer.fault("MG0104", "scf.forall ends with scf.forall.in_parallel", op)
+        importer.fault("MG0104", "scf.forall must end with scf.forall.in_parallel", op)
         refuse(importer, op)
         return
     _loop(importer, op, lists, list(op.outputs), ends)
@@ -63,7 +63,7 @@ def import_parallel(importer: Importer, op: Operation) -> None:
         return
     last = op.region.block.last_op
     if not isinstance(last, ReduceOp):
-        importer.fault("MG0104", "scf.parallel ends with scf.reduce", op)
+        importer.fault("MG0104", "scf.parallel must end with scf.reduce", op)
         refuse(importer, op)
         return
 
@@ -97,7 +97,7 @@ def _loop(importer: Importer, op: Operation, lists: Sequence[Sequence[int | None
     ]
     if len(ranges) < len(lists[0]):
         hint = "use constants, and steps of at least 1; or scf.for"
-        importer.fault("MG0103", f"{op.name}: how often it runs is not known at compile time", op, hint)
+        importer.fault("MG0103", f"{op.name}: its trip count is not known at compile time", op, hint)
         refuse(importer, op)
         return
     counts = [len(range(*each)) for each in ranges]
@@ -113,7 +113,7 @@ def _loop(importer: Importer, op: Operation, lists: Sequence[Sequence[int | None
 
 def _body(importer: Importer, op: Operation, ranges: Sequence[Range], counts: Sequence[int], inits: Sequence[SSAValue],
           ends: Ends) -> tuple[Graph, list[SSAValue]]:  # fmt: skip
-    """One step over (number, carried values), and behind them what it uses from outside."""
+    """One step over (number, carried values), followed by captured values."""
     inner = Importer(importer.reading, Graph(""), importer)
     builder, block = Builder(inner, op), op.regions[0].block
     number = Value(INDEX)

@@ -92,7 +92,7 @@ class ForallOp(IRDLOperation):
         operands = [*(dynamic for dynamic, _ in bounds), list(parser.resolve_operands(outer, types, parser.pos))]
         body = parser.parse_named_region([*((name, IndexType()) for name in loops), *zip(inner, types, strict=True)])
         if parser.at_brace():
-            parser.scan(_MAPPING, "attributes in braces expected")
+            parser.scan(_MAPPING, "expected attributes in braces")
         names = ("staticLowerBound", "staticUpperBound", "staticStep")
         properties = {name: static for name, (_, static) in zip(names, bounds, strict=True)}
         return cls.build(operands=operands, result_types=[types], properties=properties, regions=[body])

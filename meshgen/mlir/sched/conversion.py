@@ -1,4 +1,4 @@
-"""The schedule in the text: when an operation runs, and where its results lie (`mlir/sched/dialect.py`)."""
+"""The schedule in the text: slots of operations, and places of their results (`mlir/sched/dialect.py`)."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ def read_slot(importer: Importer, node: Node, attribute: Attribute) -> None:
 
 
 def read_places(importer: Importer, node: Node, attribute: Attribute) -> None:
-    """Where a node's results lie."""
+    """The places of a node's results."""
     if isinstance(attribute, ArrayAttr):
         places = tuple(item.data for item in attribute if isinstance(item, BufferAttr))
         node.notes = replace(node.notes, places=places)
 
 
 def read_trips(importer: Importer, node: Node, attribute: Attribute) -> None:
-    """How often a loop runs; only of one whose condition does not say it itself."""
+    """The trip count of a loop whose condition does not determine it."""
     if isinstance(attribute, IntegerAttr) and node.op == "while":
         node.notes = replace(node.notes, trips=max(1, attribute.value.data))
 

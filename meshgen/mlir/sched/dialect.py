@@ -1,7 +1,7 @@
 """The `sched` dialect (stage `schedule`): attributes on launches and collectives, in the order of issue.
 
 `sched.item` says on which stream an operation runs, for which events it waits and which one it records;
-`sched.buffers` where its results lie in the arena.
+`sched.buffers` the places of its results in the arena.
 Seconds are written so that they read back exactly.
 """
 
@@ -17,7 +17,7 @@ from meshgen.mlir.literals import parse_text
 from meshgen.mlir.shard.attributes import parse_list
 
 
-def _number(parser: AttrParser) -> float:
+def _float_text(parser: AttrParser) -> float:
     """A float as `repr` writes it, in quotes: MLIR's own literals know no `1e-05`."""
     return float(parser.parse_str_literal())
 
@@ -53,14 +53,14 @@ class ItemAttr(Data[Slot]):
             stream = parser.parse_integer()
             waits = parse_list(parser, parser.parse_integer) if _clause(parser, "waits") else ()
             records = parser.parse_integer() if _clause(parser, "records") else None
-            seconds = _number(parser) if _clause(parser, "seconds") else 0.0
-            start = _number(parser) if _clause(parser, "start") else 0.0
+            seconds = _float_text(parser) if _clause(parser, "seconds") else 0.0
+            start = _float_text(parser) if _clause(parser, "start") else 0.0
             exposure = None
             if _clause(parser, "hidden"):
-                hidden = _number(parser)
+                hidden = _float_text(parser)
                 parser.parse_keyword("exposed")
                 parser.parse_punctuation("=")
-                exposure = (hidden, _number(parser))
+                exposure = (hidden, _float_text(parser))
             source = _source(parser)
         return Slot(stream, waits, records, seconds, start, exposure, source)
 

@@ -1,4 +1,4 @@
-"""Attributes of Shardy's dialect. `spelling.py` reads what they say."""
+"""Attributes of Shardy's dialect; `spelling.py` parses their bodies."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _Kind = TypeVar("_Kind", bound="Data[object]")
 
 
 def parse_attribute(parser: AttrParser, kind: type[_Kind]) -> _Kind:
-    """An attribute of a known kind: in full (`#sdy.mesh<...>`), by an alias, or what stands behind its name."""
+    """An attribute of a known kind: in full (`#sdy.mesh<...>`), by an alias, or the text after its name."""
     assert isinstance(parser, TextParser)
     if not parser.at_attribute():
         return kind(kind.parse_parameter(parser))
@@ -37,7 +37,7 @@ def _normal(body: str) -> str:
 
 @irdl_attr_definition
 class ShardingRuleAttr(Data[str]):
-    """What JAX says of a custom call; the call itself has to be known, and then has a rule of its own."""
+    """JAX's rule of a custom call, which is ignored: a supported call has a rule of meshgen."""
 
     name = "sdy.op_sharding_rule"
 
@@ -65,7 +65,7 @@ class MeshAttr(Data[SpelledMesh]):
             return read_mesh(body)
         except ValueError as error:
             example = '<["x"=2, "y"=4]> or <["x"=2], device_ids=[1, 0]>'
-            return parser.raise_error(f"'<{body}>' is no mesh, such as {example}: {error}", start)
+            return parser.raise_error(f"expected a mesh, such as {example}, got '<{body}>': {error}", start)
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f"<{self.data}>")
@@ -88,7 +88,7 @@ class ShardingAttr(Data[str]):
 
 @irdl_attr_definition
 class ShardingPerValueAttr(Data[tuple[str, ...]]):
-    """`<[<@mesh, [{"x"}]>, ...]>`: what stands between the brackets of each sharding, one per operand or result."""
+    """`<[<@mesh, [{"x"}]>, ...]>`: the bodies of the shardings, one per operand or result."""
 
     name = "sdy.sharding_per_value"
 
@@ -129,7 +129,7 @@ class ManualAxesAttr(OpaqueSyntaxAttribute, Data[tuple[str, ...]]):
         try:
             return read_axes(f"{{{body}}}")
         except ValueError as error:
-            return parser.raise_error(f'\'{{{body}}}\' is no list of axes, such as {{"x", "y"}}: {error}', start)
+            return parser.raise_error(f'\'{{{body}}}\' must be a list of axes, such as {{"x", "y"}}: {error}', start)
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f"{{{spell_axes(self.data)}}}")

@@ -1,9 +1,9 @@
-"""What Shardy asks of its collectives: `out_sharding` is what the axes that they list make of the operand's sharding.
+"""Shardy's constraints on its collectives: the listed axes turn the operand's sharding into `out_sharding`.
 
 all_gather          operand's dims = out's dims, then the gathered axes
 all_slice           out's dims = operand's dims, then the slicing axes; an operand without a sharding is whole here
 reduce_scatter      the same; the operand may be unreduced along them
-all_to_all          the same axes are behind one dim of the operand and another one of out
+all_to_all          the same axes are innermost in one dim of the operand and another one of out
 all_reduce          the same dims; the reduced axes are in none
 collective_permute  as many shards of each dim
 sharded_to_unreduced, replicated_to_unreduced
@@ -43,14 +43,14 @@ def check_collective(importer: Importer, operation: Operation, after: Spelled) -
     given = _sharding(before) if before is not None and before.mesh == symbol else None
     if before is None and _says_nothing(operation.operands[0]):
         if op not in _FROM_WHOLE:
-            hint = "state it: sdy.sharding on the operation that makes it, or on the argument"
+            hint = "add sdy.sharding to the operation that defines it, or to the argument"
             importer.fault("MG0204", f"{operation.name}: its operand has no sharding", operation, hint)
             return ()
         given = Sharding.replicated(len(after.dims))
     try:
         message = collective_fault(op, text, given, _sharding(after), mesh)
     except ValueError as error:
-        message = f"{text} lists no axes: {error}"
+        message = f"cannot parse the axes {text}: {error}"
     if message:
         importer.fault("MG0204", f"{operation.name}: {message}", operation)
         return ()
@@ -76,7 +76,7 @@ def spelled_of(value: SSAValue) -> Spelled | None:
 
 
 def _says_nothing(value: SSAValue) -> bool:
-    """Whether a value is made by an operation, or is an argument of the program: how others lie is said around them."""
+    """Whether a value is an operation's result or an argument of the program; shardings of others are set by their parent."""
     return not isinstance(value.owner, Block) or isinstance(value.owner.parent_op(), func.FuncOp)
 
 
@@ -104,10 +104,10 @@ def listed_axes(text: str) -> list[Axes]:
 
 
 def collective_fault(op: str, text: str, before: Sharding | None, after: Sharding, mesh: Mesh) -> str:
-    """What is wrong with a collective whose attribute has this text; empty where nothing is, or `before` is not known."""
+    """The fault of a collective whose attribute has this text; empty if there is none, or `before` is unknown."""
     lists = listed_axes(text)
     if rest := _LISTED.sub("", text):
-        return f"'{rest[:20]}' in its list of axes is no axis"
+        return f"expected an axis in its list of axes, got '{rest[:20]}'"
     if message := _axes_fault([axis for axes in lists for axis in axes], mesh):
         return message
     if op in ("all_gather", "all_slice", "reduce_scatter", "sharded_to_unreduced") and len(lists) != after.rank:
@@ -130,12 +130,12 @@ def collective_fault(op: str, text: str, before: Sharding | None, after: Shardin
 
 
 def part_fault(ref: str, mesh: Mesh) -> str:
-    """What is wrong with a part of an axis: it divides the axis, and is more than one device and fewer than all."""
+    """The fault of a sub-axis: it must divide the axis, and be larger than 1 and smaller than the axis."""
     name, pre, size = split_ref(ref)
     if size is None or name not in mesh.names or (whole := mesh.axis(name).size) is None:
         return ""
     is_part = pre >= 1 and 1 < size < whole and whole % (pre * size) == 0
-    return "" if is_part else f"'{ref}' is no part of mesh axis '{name}' of {whole} devices"
+    return "" if is_part else f"'{ref}' is not a sub-axis of '{name}' of size {whole}"
 
 
 def _axes_fault(axes: Sequence[str], mesh: Mesh) -> str:
@@ -153,7 +153,7 @@ def _axes_fault(axes: Sequence[str], mesh: Mesh) -> str:
 def _params_fault(text: str, rank: int) -> str:
     dims = [int(number) for _, *ends in _PARAM.findall(text) for number in ends]
     if not dims or any(not axes.strip() for axes, *_ in _PARAM.findall(text)):
-        return "lists no axes to exchange"
+        return "has no axes to exchange"
     if max(dims) >= rank:
         return f"names dim {max(dims)}, but the tensor has rank {rank}"
     if len(set(dims)) < len(dims):
@@ -173,7 +173,7 @@ def _unreduced_fault(lists: Sequence[Axes], after: Sharding) -> str:
 
 
 def _added(op: str, text: str, lists: Sequence[Axes], rank: int) -> tuple[list[Axes], list[Axes]]:
-    """Per dim the axes that stand behind those of out, and behind those of the operand, where the two are equal."""
+    """Per dim the axes that follow those of out, and those of the operand, where the rest is equal."""
     none: list[Axes] = [()] * rank
     if op in ("all_gather", "sharded_to_unreduced"):
         return list(lists), none

@@ -1,7 +1,7 @@
 """Shardy's collectives between shardings, as its passes write them over global tensors.
 
-The value stays what it is, and `out_sharding` says how it lies behind: each is read as a required annotation. Which
-collectives go between two shardings is planned anew, with what else is known of the program.
+The value is unchanged, and `out_sharding` is its sharding afterwards: each is read as a required annotation. The
+collectives between two shardings are planned anew, for the whole program.
 """
 
 from __future__ import annotations

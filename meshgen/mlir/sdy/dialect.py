@@ -1,5 +1,5 @@
 """Shardy's dialect, as far as JAX emits it: meshes, shardings of arguments and results, constraints. Read only, but for
-manual computations (`mlir/sdy/manual.py`) and what is said of propagation (`mlir/sdy/propagation.py`)."""
+manual computations (`mlir/sdy/manual.py`) and directives of propagation (`mlir/sdy/propagation.py`)."""
 
 from __future__ import annotations
 
@@ -99,7 +99,7 @@ registries.DIALECTS.append(
 
 
 def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
-    """The annotation that a sharding makes. Raises ShardingError where it names another mesh or is no sharding.
+    """The annotation that a sharding makes. Raises ShardingError if it names another mesh or is malformed.
 
     `replicated` axes must not split the value: open dims are closed then, which forbids more than it should,
     but never allows what it must not. Priorities decide between hints and mean nothing for what is required.
@@ -145,9 +145,9 @@ def _whole(reading: Reading, symbol: str, spelled: Spelled, kind: TensorType) ->
     device, mesh = reading.single.get(symbol, 0), reading.module.mesh
     if mesh.is_static and device >= mesh.size:
         message = f"@{symbol} is device {device}, but the program is on {mesh.size} devices, 0 to {mesh.size - 1}"
-        raise ShardingError(Diagnostic("MG0209", message, hint="name one of these, or declare a larger mesh"))
+        raise ShardingError(Diagnostic("MG0209", message, hint="name one of them, or declare a larger mesh"))
     if any(spelled.dims) or spelled.unreduced:
-        message = f"<{spelled}>: @{symbol} has no axes, so that values over it are whole"
+        message = f"<{spelled}>: @{symbol} has no axes, so values over it are not sharded"
         raise ShardingError(Diagnostic("MG0204", message, hint=f"write <@{symbol}, []>"))
     if spelled.dims and len(spelled.dims) != kind.rank:
         raise ShardingError(Sharding(spelled.dims).faults(kind.shape, mesh)[0])
@@ -159,13 +159,13 @@ def _symbol(reading: Reading, spelled: str | SpelledMesh) -> str:
     known = ", ".join(f"@{name}" for name in reading.meshes if name) or "none"
     if isinstance(spelled, str):
         if spelled not in reading.meshes:
-            message = f"the sharding is over @{spelled}, which is not declared"
+            message = f"unknown mesh '@{spelled}' in a sharding"
             raise ShardingError(Diagnostic("MG0201", message, hint=f"declared meshes: {known}"))
         return spelled
     if (found := _find_declared(reading, spelled)) is not None:
         return found
-    message = f"the sharding is over mesh<{spelled}>, and no mesh of the program has these axes"
-    raise ShardingError(Diagnostic("MG0201", message, hint=f"declare it with a name; there are: {known}"))
+    message = f"no mesh of the program has the axes of the sharding's mesh<{spelled}>"
+    raise ShardingError(Diagnostic("MG0201", message, hint=f"declare it with a name; declared meshes: {known}"))
 
 
 def _declare_in_place(reading: Reading, top: Operation) -> None:
@@ -182,7 +182,7 @@ def _declare_in_place(reading: Reading, top: Operation) -> None:
 
 
 def meshes_of(operation: Operation) -> Iterator[str | SpelledMesh]:
-    """The meshes of an operation's shardings, by name or written in place; what is no sharding is refused where it is used."""
+    """The meshes of an operation's shardings, by name or written in place; malformed ones are refused at their use."""
     for attribute in _attributes(operation):
         is_one = isinstance(attribute, ShardingAttr)
         bodies = (attribute.data,) if is_one else attribute.data if isinstance(attribute, ShardingPerValueAttr) else ()
@@ -202,18 +202,18 @@ def _attributes(operation: Operation) -> Iterator[Attribute]:
 
 @imports("sdy.sharding_constraint", "sdy.reshard", *(each.name for each in COLLECTIVES))
 def _import_constraint(importer: Importer, operation: Operation) -> None:
-    """The annotation of how the operand lies from here on, as a node."""
+    """The annotation of the operand from here on, as a node."""
     body = _stated(operation)
     assert body is not None
     source = operation.operands[0]
     kind = importer.type(source)
     count, reduces = len(importer.reading.faults), Axes()
-    wish = checked(importer, operation, body, kind)
+    spec = checked(importer, operation, body, kind)
     attrs = {
-        "sharding": wish.sharding,
+        "sharding": spec.sharding,
         "required": True,
         "as_result": not _is_made_otherwise(operation, source, body),
-        "open_dims": wish.open_dims,
+        "open_dims": spec.open_dims,
     }
     if "out_sharding" in operation.properties and len(importer.reading.faults) == count:
         reduces = check_collective(importer, operation, read_spelled(body))
@@ -234,7 +234,7 @@ def _is_made_otherwise(operation: Operation, source: SSAValue, body: str) -> boo
 
 
 def _stated(operation: Operation) -> str | None:
-    """How an operation says that its operand lies from here on: a constraint or a collective."""
+    """The sharding of the operand from here on, by a constraint or a collective."""
     found = operation.properties.get("sharding") or operation.properties.get("out_sharding")
     return found.data if isinstance(found, ShardingAttr) else None
 
@@ -243,14 +243,14 @@ def checked(importer: Importer, operation: Operation, body: str, kind: TensorTyp
     """The annotation; its faults are collected with the place of the operation."""
     reading = importer.reading
     try:
-        wish = annotation(reading, body, kind)
+        spec = annotation(reading, body, kind)
     except ShardingError as error:
         for found in error.diagnostics:
             importer.fault(found.code, found.message, operation, found.hint)
         return Annotation(Sharding.replicated(kind.rank))
-    for found in wish.sharding.faults(kind.shape, reading.mesh_of(wish.sharding)):
+    for found in spec.sharding.faults(kind.shape, reading.mesh_of(spec.sharding)):
         importer.fault(found.code, f"{kind}: {found.message}", operation, found.hint)
-    return wish
+    return spec
 
 
 def _read_mesh_op(reading: Reading, operation: Operation) -> None:
@@ -259,7 +259,7 @@ def _read_mesh_op(reading: Reading, operation: Operation) -> None:
 
 
 def _declare_mesh(reading: Reading, symbol: str, mesh: SpelledMesh, operation: Operation) -> None:
-    """Declare what `["x"=2], device_ids=[1, 0]` says."""
+    """Declare a mesh such as `["x"=2], device_ids=[1, 0]`."""
     axes, order = [Axis(name, size) for name, size in mesh.axes], mesh.device_ids
     if order is not None:
         count = math.prod(axis.size or 1 for axis in axes)
@@ -288,10 +288,10 @@ def _find_declared(reading: Reading, spelled: SpelledMesh) -> str | None:
 
 def _read_argument(reading: Reading, attribute: Attribute, slot: Slot) -> None:
     if not isinstance(attribute, ShardingAttr):
-        reading.faults.append(Diagnostic("MG0204", "sdy.sharding is not a #sdy.sharding<...>", slot.loc))
+        reading.faults.append(Diagnostic("MG0204", "sdy.sharding must be #sdy.sharding<...>", slot.loc))
         return
     try:
-        wish = annotation(reading, attribute.data, slot.type)
+        spec = annotation(reading, attribute.data, slot.type)
     except ShardingError as error:
         side = "argument" if slot.side == "in" else "result"
         reading.faults += [
@@ -299,20 +299,22 @@ def _read_argument(reading: Reading, attribute: Attribute, slot: Slot) -> None:
             for found in error.diagnostics
         ]
         return
-    reading.annotate(slot, Annotation(wish.sharding, True, wish.open_dims, slot.loc))
+    reading.annotate(slot, Annotation(spec.sharding, True, spec.open_dims, slot.loc))
 
 
 def _read_results(importer: Importer, operation: Operation, attribute: Attribute) -> None:
     """`sdy.sharding` on an operation annotates its results."""
     bodies = attribute.data if isinstance(attribute, ShardingPerValueAttr) else None
     if bodies is None or len(bodies) != len(operation.results):
-        message = f"{operation.name}: sdy.sharding is no #sdy.sharding_per_value<[...]> with one for each result"
+        message = (
+            f"{operation.name}: sdy.sharding must be #sdy.sharding_per_value<[...]> with one sharding for each result"
+        )
         importer.fault("MG0204", message, operation)
         return
     for result, body in zip(operation.results, bodies, strict=True):
         value = importer.value(result)
-        wish = checked(importer, operation, body, value.type)
-        attrs = {"sharding": wish.sharding, "required": True, "as_result": True, "open_dims": wish.open_dims}
+        spec = checked(importer, operation, body, value.type)
+        attrs = {"sharding": spec.sharding, "required": True, "as_result": True, "open_dims": spec.open_dims}
         (annotated,) = importer.emit("annotate", [value], [value.type], attrs, operation)
         annotated.name, value.name = value.name, ""
         importer.bind(result, annotated)

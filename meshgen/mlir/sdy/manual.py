@@ -28,13 +28,13 @@ from meshgen.spec import Sharding
 
 @imports("sdy.manual_computation")
 def _import_manual(importer: Importer, operation: Operation) -> None:
-    """One node; what the body uses from around it becomes operands that every device has whole."""
+    """One node; captured values of the body become replicated operands."""
     assert isinstance(operation, ManualComputationOp)
-    in_wishes = _wishes(importer, operation, operation.in_shardings, operation.operands)
-    out_wishes = _wishes(importer, operation, operation.out_shardings, operation.results)
+    in_specs = _annotations_of(importer, operation, operation.in_shardings, operation.operands)
+    out_specs = _annotations_of(importer, operation, operation.out_shardings, operation.results)
     axes = _manual_axes(importer, operation)
-    with importer.reading.over(_mesh(importer, operation, [*in_wishes, *out_wishes])):
-        _import_over_mesh(importer, operation, axes, in_wishes, out_wishes)
+    with importer.reading.over(_mesh(importer, operation, [*in_specs, *out_specs])):
+        _import_over_mesh(importer, operation, axes, in_specs, out_specs)
 
 
 def _named_axes(operation: Operation) -> tuple[str, tuple[str, ...]]:
@@ -53,23 +53,23 @@ def _manual_axes(importer: Importer, operation: ManualComputationOp) -> tuple[st
     if all(split_ref(axis)[2] is None for axis in axes):
         return axes
     message = f"the manual axes {list(named)} of @{symbol} are the parts {list(axes)} of axes of another mesh over the same devices"
-    importer.fault("MG0103", message, operation, "declare one mesh whose axes all of the program names")
+    importer.fault("MG0103", message, operation, "declare one mesh, and name its axes everywhere in the program")
     return named
 
 
-def _mesh(importer: Importer, operation: Operation, wishes: Sequence[Annotation]) -> Mesh:
+def _mesh(importer: Importer, operation: Operation, specs: Sequence[Annotation]) -> Mesh:
     """The mesh that the shardings name; a fault where they name several."""
-    named = dict.fromkeys(wish.sharding.mesh for wish in wishes if wish.sharding.mesh)
+    named = dict.fromkeys(spec.sharding.mesh for spec in specs if spec.sharding.mesh)
     if len(named) > 1:
         message = f"a manual computation is on one mesh, but names {' and '.join('@' + name for name in named)}"
-        hint = "let what it takes and gives cross outside of it: annotate it there"
+        hint = "move its operands and results to another mesh outside of it: annotate them there"
         importer.fault("MG0209", message, operation, hint)
     return importer.reading.mesh_of(Sharding((), mesh=next(iter(named), "")))
 
 
-def _import_over_mesh(importer: Importer, operation: ManualComputationOp, axes: tuple[str, ...], in_wishes: Sequence[Annotation],
-                      out_wishes: Sequence[Annotation]) -> None:  # fmt: skip
-    """The node, where the mesh of the computation is that of what names none."""
+def _import_over_mesh(importer: Importer, operation: ManualComputationOp, axes: tuple[str, ...], in_specs: Sequence[Annotation],
+                      out_specs: Sequence[Annotation]) -> None:  # fmt: skip
+    """The node, with the mesh of the computation as default mesh."""
     mesh = importer.reading.module.mesh
     for axis in axes:
         if axis not in mesh.names:
@@ -77,8 +77,8 @@ def _import_over_mesh(importer: Importer, operation: ManualComputationOp, axes: 
             importer.fault("MG0202", f"manual axis '{axis}' is not in {mesh}", operation, f"the axes are {known}")
     body, captures = importer.region(operation.body)
     ins, outs = (
-        tuple(_manual_part(importer, operation, wish.sharding, axes) for wish in wishes)
-        for wishes in (in_wishes, out_wishes)
+        tuple(_manual_part(importer, operation, spec.sharding, axes) for spec in specs)
+        for specs in (in_specs, out_specs)
     )
     given = len(body.inputs) - len(captures)
     _check_types(importer, operation, "argument", operation.operands, ins, body.inputs[:given])
@@ -86,29 +86,29 @@ def _import_over_mesh(importer: Importer, operation: ManualComputationOp, axes: 
     name = next((sharding.mesh for sharding in (*ins, *outs)), "")
     whole = tuple(replace(Sharding.replicated(importer.value(ssa).type.rank), mesh=name) for ssa in captures)
     attrs: dict[str, Any] = {"in_shardings": (*ins, *whole), "out_shardings": outs, "axes": axes}
-    if _is_open([*in_wishes, *out_wishes], axes, mesh):
+    if _is_open([*in_specs, *out_specs], axes, mesh):
         opened = tuple((sharding, (True,) * sharding.rank) for sharding in whole)
-        attrs |= {"in_free": (*(_free(w, axes) for w in in_wishes), *opened)}
-        attrs |= {"out_free": tuple(_free(w, axes) for w in out_wishes)}
+        attrs |= {"in_free": (*(_free(w, axes) for w in in_specs), *opened)}
+        attrs |= {"out_free": tuple(_free(w, axes) for w in out_specs)}
     importer.convert(operation, "manual", attrs, operands=[*operation.operands, *captures], regions=(body,))
 
 
-def _is_open(wishes: Sequence[Annotation], axes: Sequence[str], mesh: Mesh) -> bool:
+def _is_open(specs: Sequence[Annotation], axes: Sequence[str], mesh: Mesh) -> bool:
     """Whether axes that are not manual may split something."""
-    named = any(split_ref(a)[0] not in axes for wish in wishes for a in wish.sharding.used_axes)
-    return named or (any(any(wish.open_dims) for wish in wishes) and any(name not in axes for name in mesh.names))
+    named = any(split_ref(a)[0] not in axes for spec in specs for a in spec.sharding.used_axes)
+    return named or (any(any(spec.open_dims) for spec in specs) and any(name not in axes for name in mesh.names))
 
 
-def _free(wish: Annotation, axes: Sequence[str]) -> tuple[Sharding, tuple[bool, ...]]:
-    """What is said of the axes that are not manual."""
-    dims = tuple(tuple(a for a in dim if split_ref(a)[0] not in axes) for dim in wish.sharding.dims)
-    return Sharding(dims), tuple(wish.open_dims) or (False,) * len(dims)
+def _free(spec: Annotation, axes: Sequence[str]) -> tuple[Sharding, tuple[bool, ...]]:
+    """The part of an annotation over free axes."""
+    dims = tuple(tuple(a for a in dim if split_ref(a)[0] not in axes) for dim in spec.sharding.dims)
+    return Sharding(dims), tuple(spec.open_dims) or (False,) * len(dims)
 
 
-def _wishes(
+def _annotations_of(
     importer: Importer, operation: Operation, attribute: ShardingPerValueAttr, values: Sequence[SSAValue]
 ) -> list[Annotation]:
-    """The shardings of the operands or results as they are written."""
+    """The annotations of the operands or results as written."""
     bodies = attribute.data
     if len(bodies) != len(values):
         importer.fault("MG0104", f"there are {len(bodies)} shardings for {len(values)} values", operation)
@@ -122,7 +122,7 @@ def _manual_part(importer: Importer, operation: Operation, sharding: Sharding, a
     for dim in sharding.dims:
         manual = tuple(axis for axis in dim if split_ref(axis)[0] in axes)
         if manual != dim[: len(manual)]:
-            message = f"dim sharding {list(dim)}: axes that are not manual stand before manual ones ({list(axes)})"
+            message = f"dim sharding {list(dim)}: manual axes ({list(axes)}) must come before the others"
             importer.fault("MG0204", message, operation)
         dims.append(manual)
     partial = tuple(pair for pair in sharding.partial if split_ref(pair[0])[0] in axes)
@@ -138,14 +138,17 @@ def _check_types(importer: Importer, operation: Operation, what: str, outside: S
     mesh, is_even = importer.reading.module.mesh, importer.reading.module.stage in ("import", "propagate")
     if not mesh.is_static:
         importer.fault(
-            "MG0201", f"a manual computation over {mesh}: an axis has no size", operation, "give it with --mesh"
+            "MG0201",
+            f"a manual computation over {mesh}: the size of an axis is unknown",
+            operation,
+            "give it with --mesh",
         )
     if importer.reading.faults:  # the shardings may name axes that there are not
         return
     for number, (ssa, sharding, value) in enumerate(zip(outside, shardings, inside, strict=True)):
         kind = importer.type(ssa)
         if message := tile_fault(kind, sharding, value.type, mesh, is_even=is_even):
-            hint = "write the sizes: tiles are cut from them" if "unknown" in message else ""
+            hint = "write static sizes: they determine those of the tiles" if "unknown" in message else ""
             importer.fault("MG0204", f"{what} {number} of the body: {message}", operation, hint)
 
 

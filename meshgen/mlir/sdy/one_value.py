@@ -1,4 +1,4 @@
-"""The shape of most of Shardy's operations: a value, what is said of it, and its type."""
+"""The form of most of Shardy's operations: a value, properties, and its type."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class OfOneValue(IRDLOperation, ABC):
     @classmethod
     @abstractmethod
     def parse_said(cls, parser: Parser) -> dict[str, Attribute]:
-        """The properties that stand behind the value."""
+        """Parse the properties after the value."""
 
     @property
     @abstractmethod

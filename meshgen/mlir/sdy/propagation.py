@@ -1,7 +1,7 @@
 """Shardy's groups, barriers and named computations (`mlir/sdy/propagation_ops.py`) to and from nodes.
 
-A member of a group is a node behind what makes the value, so that all uses see the value as the group has it. A named
-computation is part of the program around it; its shardings are required of what it takes and gives.
+A member of a group is a node after the producer, so that all uses see the value with the group's sharding. A named
+computation is part of the program around it; its shardings are required of its operands and results.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ def _import_member(importer: Importer, operation: Operation) -> None:
 
 @exports("sharding_group")
 def _export_member(exporter: Exporter, node: Node) -> Operation:
-    """It has no result: what it gives is called as what it takes."""
+    """It has no result in text: its result is printed under the name of its operand."""
     (value,) = exporter.operands(node)
     exporter.bind(node.result, value)
     number = IntegerAttr(node.attrs["group"], i64)
@@ -69,7 +69,7 @@ def _export_barrier(exporter: Exporter, node: Node) -> Operation:
 
 @imports("sdy.data_flow_edge", "sdy.func_data_flow_edge")
 def _import_edge(importer: Importer, operation: Operation) -> None:
-    """How Shardy found the value to lie: its sharding is required."""
+    """The sharding that Shardy's propagation found, as a required annotation."""
     assert isinstance(operation, Edge)
     value = importer.value(operation.input)
     body = operation.sharding.data if operation.sharding else None
@@ -81,24 +81,24 @@ def _import_named(importer: Importer, operation: Operation) -> None:
     assert isinstance(operation, NamedComputationOp)
     block = operation.body.block
     taken = _annotated(importer, operation, operation.arguments, operation.in_shardings, as_result=False)
-    if not _fits(importer, operation, "argument", taken, block.args):
+    if not _types_fit(importer, operation, "argument", taken, block.args):
         return
     for argument, value in zip(block.args, taken, strict=True):
         importer.bind(argument, value)
     ends = importer.operations(block)
     made = _annotated(importer, operation, ends, operation.out_shardings, as_result=True)
-    if _fits(importer, operation, "result", made, operation.results):
+    if _types_fit(importer, operation, "result", made, operation.results):
         for result, value in zip(operation.results, made, strict=True):
             importer.bind(result, value)
 
 
-def _fits(
+def _types_fit(
     importer: Importer, operation: Operation, what: str, values: Sequence[Value], places: Sequence[SSAValue]
 ) -> bool:
     """Whether the values are as many, and of the types, as what stands for them; else a fault."""
     here, there = [str(value.type) for value in values], [str(importer.type(place)) for place in places]
     if here != there:
-        message = f"sdy.named_computation: {what}s of types ({', '.join(here)}) are called ({', '.join(there)})"
+        message = f"sdy.named_computation: its {what}s have types ({', '.join(here)}), but those of the body ({', '.join(there)})"
         importer.fault("MG0104", message, operation)
     return here == there
 
@@ -117,8 +117,8 @@ def _annotated(importer: Importer, operation: Operation, operands: Sequence[SSAV
 
 def _asked(importer: Importer, operation: Operation, value: Value, body: str, as_result: bool) -> Value:
     """The value, annotated as a sharding says."""
-    wish = checked(importer, operation, body, value.type)
-    attrs = {"sharding": wish.sharding, "required": True, "as_result": as_result, "open_dims": wish.open_dims}
+    spec = checked(importer, operation, body, value.type)
+    attrs = {"sharding": spec.sharding, "required": True, "as_result": as_result, "open_dims": spec.open_dims}
     (annotated,) = importer.emit("annotate", [value], [value.type], attrs, operation)
     annotated.name = value.name
     return annotated

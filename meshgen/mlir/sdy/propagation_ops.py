@@ -1,4 +1,4 @@
-"""What Shardy's dialect says of propagation alone: groups of values that lie alike, barriers, and computations with a name."""
+"""Shardy's directives of propagation: groups of values with one sharding, barriers, and named computations."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class DirectionAttr(OpaqueSyntaxAttribute, Data[str]):
         is_quoted = parser.parse_optional_punctuation("<") is not None
         found = parser.parse_identifier()
         if found not in DIRECTIONS:
-            parser.raise_error(f"'{found}' is no direction: one of {', '.join(DIRECTIONS)} expected")
+            parser.raise_error(f"expected one of the directions {', '.join(DIRECTIONS)}, got '{found}'")
         if is_quoted:
             parser.parse_punctuation(">")
         return found

@@ -1,8 +1,8 @@
-"""What Shardy asks of a sharding rule: it has the dims of the operation it stands on, and factors that it declares.
+"""Shardy's constraints on a sharding rule: the dims of its operation, and factors that it declares.
 
     #sdy.op_sharding_rule<([i, k], [k, j])->([i, j]) {i=8, j=16, k=4} reduction={k}>
 
-Rules of known operations are meshgen's own; a user's rule is looked at, so that a wrong one is told.
+Known operations have rules of meshgen; a user's rule is only checked.
 """
 
 from __future__ import annotations
@@ -28,10 +28,10 @@ _KINDS = ("reduction", "need_replication", "permutation")
 
 
 def rule_fault(rule: str, operands: Sequence[TensorType], results: Sequence[TensorType]) -> str:
-    """What is wrong with a rule on an operation of these types; empty where nothing is."""
+    """The fault of a rule on an operation of these types; empty if there is none."""
     parts = _PARTS.fullmatch(rule)
     if parts is None:
-        return "is not written ([i, j])->([i, j]) {i=8, j=8}"
+        return "must have the form ([i, j])->([i, j]) {i=8, j=8}"
     sizes = {name: int(size) for name, size in _SIZE.findall(parts["sizes"] or "")}
     used: set[str] = set()
     for what, text, types in (("operand", parts["operands"], operands), ("result", parts["results"], results)):
@@ -65,7 +65,7 @@ def _dims_fault(dims: Sequence[Sequence[str]], sizes: Mapping[str, int]) -> str:
 
 def _factor_fault(used: set[str], sizes: dict[str, int], rest: str) -> str:
     if unknown := sorted(used - set(sizes)):
-        return f"names factor {unknown[0]}, but gives no size of it"
+        return f"names factor {unknown[0]} without giving its size"
     if idle := [name for name in sizes if name not in used]:
         return f"gives factor {idle[0]} a size, but no dim has it"
     if small := [name for name, size in sizes.items() if size < 1]:
@@ -84,7 +84,7 @@ def _factor_fault(used: set[str], sizes: dict[str, int], rest: str) -> str:
 
 def _read_rule(importer: Importer, operation: Operation, attribute: Attribute) -> None:
     if not isinstance(attribute, ShardingRuleAttr):
-        importer.fault("MG0204", f"{operation.name}: sdy.sharding_rule is no #sdy.op_sharding_rule<...>", operation)
+        importer.fault("MG0204", f"{operation.name}: sdy.sharding_rule must be #sdy.op_sharding_rule<...>", operation)
         return
     operands, results = (
         [importer.type(value) for value in values] for values in (operation.operands, operation.results)

@@ -1,4 +1,4 @@
-"""How Shardy spells meshes and shardings: what stands between the brackets, as tokens, so that white space means nothing.
+"""Shardy's syntax of meshes and shardings between the brackets, as tokens, independent of white space.
 
 mesh       ["x"=2, "y"=4], device_ids=[7, 6, 5, 4, 3, 2, 1, 0]
 sharding   @mesh, [{"x", "y":(1)2}, {?}p1], replicated={"z"}, unreduced=max{"w"}
@@ -60,7 +60,7 @@ class _Tokens:
     def __init__(self, text: str) -> None:
         found = [match for match in _TOKEN.finditer(text) if match["blank"] is None]
         if wrong := next((match["other"] for match in found if match["other"] is not None), None):
-            raise ValueError(f"'{wrong}' is not expected")
+            raise ValueError(f"unexpected '{wrong}'")
         self._tokens = [match[0] for match in found]
         self._place = 0
 
@@ -75,7 +75,7 @@ class _Tokens:
         return token
 
     def accept(self, token: str) -> bool:
-        """Go behind a token where it is the next one."""
+        """Skip a token if it is the next one."""
         is_next = self.next == token
         self._place += is_next
         return is_next
@@ -87,13 +87,13 @@ class _Tokens:
     def string(self) -> str:
         token = self.take()
         if len(token) < 3 or token[0] != '"':
-            raise ValueError("a name in quotes expected")
+            raise ValueError("expected a name in quotes")
         return token[1:-1]
 
     def number(self) -> int:
         token = self.take()
         if not token.isdecimal():
-            raise ValueError("a number expected")
+            raise ValueError("expected a number")
         return int(token)
 
     def listed(self, opening: str, item: Callable[[], _Item], closing: str) -> tuple[_Item, ...]:
@@ -109,12 +109,12 @@ class _Tokens:
 
     def end(self) -> None:
         if self.next:
-            raise ValueError(f"'{self.next}' is not expected")
+            raise ValueError(f"unexpected '{self.next}'")
 
 
 @lru_cache(maxsize=256)
 def read_mesh(body: str) -> SpelledMesh:
-    """Parse the text between the brackets of a mesh. Raises ValueError where it is no mesh."""
+    """Parse the text between the brackets of a mesh. Raises ValueError for a malformed one."""
     tokens = _Tokens(body)
     found = _mesh(tokens)
     tokens.end()
@@ -123,12 +123,12 @@ def read_mesh(body: str) -> SpelledMesh:
 
 @lru_cache(maxsize=4096)
 def read_spelled(body: str) -> Spelled:
-    """Parse the text between the brackets of a sharding. Raises ValueError where it is no sharding."""
+    """Parse the text between the brackets of a sharding. Raises ValueError for a malformed one."""
     try:
         return _sharding(_Tokens(body))
     except ValueError as error:
         example = '<@mesh, [{"x"}, {?}], replicated={"y"}, unreduced={"z"}>'
-        raise ValueError(f"'<{body}>' is no sharding, such as {example}: {error}") from error
+        raise ValueError(f"expected a sharding, such as {example}, got '<{body}>': {error}") from error
 
 
 def read_axes(body: str) -> tuple[str, ...]:
@@ -161,7 +161,7 @@ def _mesh_or_symbol(tokens: _Tokens) -> str | SpelledMesh:
         return mesh
     symbol = tokens.take()
     if not symbol.startswith("@"):
-        raise ValueError("the name of a mesh, or mesh<...>, expected")
+        raise ValueError("expected the name of a mesh, or mesh<...>")
     return symbol[1:].strip('"')
 
 
@@ -189,12 +189,12 @@ def _clauses(tokens: _Tokens) -> dict[tuple[str, str], tuple[str, ...]]:
     while tokens.accept(","):
         name, kind = tokens.take(), "sum"
         if name not in ("replicated", "unreduced"):
-            raise ValueError(f"'{name}' is not known")
+            raise ValueError(f"unknown field '{name}'")
         tokens.expect("=")
         if name == "unreduced" and tokens.next in PARTIAL_KINDS:
             kind = tokens.take()
         if (name, kind) in found:
-            raise ValueError(f"'{name}' is said twice")
+            raise ValueError(f"'{name}' is given twice")
         found[name, kind] = _axes(tokens)
     return found
 
@@ -236,7 +236,7 @@ def _symbol_text(name: str) -> str:
 
 
 def spell(sharding: Sharding, mesh: str, open_dims: Sequence[bool] = ()) -> str:
-    """What stands between the brackets of a sharding over the mesh of this name."""
+    """The text between the brackets of a sharding over the mesh of this name."""
     opened = [*open_dims, *[False] * (sharding.rank - len(open_dims))]
     return f"{_symbol_text(mesh)}, [{_dims_text(sharding.dims, opened)}]{_unreduced_text(sharding.partial)}"
 

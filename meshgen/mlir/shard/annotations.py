@@ -60,10 +60,10 @@ def import_sharding(importer: Importer, op: Operation) -> None:
 
 @imports("shard.get_sharding")
 def import_get_sharding(importer: Importer, op: Operation) -> None:
-    """A handle without a value of its own; what is to be annotated with it needs a sharding that is known."""
+    """A handle without a runtime value; annotations with it need a known sharding."""
     assert isinstance(op, GetShardingOp)
     if op.result.first_use is not None and not is_said(importer, op.source):
-        message = "shard.get_sharding: nothing says how the tensor is sharded, before propagation decides it"
+        message = "shard.get_sharding: the tensor has no sharding before propagation"
         importer.fault("MG0104", message, op, "annotate it with shard.shard first")
 
 
@@ -139,9 +139,9 @@ def _widens(importer: Importer, source: SSAValue, sharding: Sharding) -> bool:
 
 
 def _check_single(importer: Importer, op: Operation, source: SSAValue, node: Node) -> None:
-    """A value is made in one sharding only, and not said to be made otherwise after it was read.
+    """Check that a value has one annotation for its producer, and none after annotations for users.
 
-    Upstream leaves undefined what others mean. An annotation for users of what is annotated for users reshards, as its
+    Upstream leaves other cases undefined. An annotation for users of a value annotated for users reshards, as its
     partition does. Printed programs may chain annotations: each reshards.
     """
     if not (node.attrs["as_result"] and _is_firm(node)):
@@ -150,17 +150,17 @@ def _check_single(importer: Importer, op: Operation, source: SSAValue, node: Nod
     others = [each for each in importer.graph.nodes[:-1] if each.op == "annotate" and value is each.operands[0]]
     made = [each for each in (*others, maker) if each and each.attrs["as_result"] and _contradicts(each, node)]
     if made:
-        message = f"the value is annotated as made {node.attrs['sharding']}, but also {made[0].attrs['sharding']}"
-        hint = f"annotate one of them for its users (the other stands at {made[0].loc})"
+        message = f"the value is annotated for its producer with {node.attrs['sharding']}, but also with {made[0].attrs['sharding']}"
+        hint = f"annotate one of them for its users (the other is at {made[0].loc})"
         importer.fault("MG0205", message, op, hint)
     elif maker and not maker.attrs["as_result"] and not is_declared(op) and _contradicts(maker, node):
-        message = f"the value is annotated as made {node.attrs['sharding']}, but a user reads it as {maker.attrs['sharding']} before"
-        hint = f"annotate where it is made first, then for its users (as at {maker.loc})"
+        message = f"the value is annotated for its producer with {node.attrs['sharding']}, but an annotation for users, {maker.attrs['sharding']}, comes first"
+        hint = f"annotate it for its producer first, then for its users (as at {maker.loc})"
         importer.fault("MG0205", message, op, hint)
 
 
 def _is_firm(node: Node) -> bool:
-    """Whether an annotation is kept exactly; what is open says too little to contradict."""
+    """Whether an annotation is required without open dims; open dims cannot contradict."""
     return node.attrs["required"] and not any(node.attrs.get("open_dims", ()))
 
 
@@ -170,22 +170,22 @@ def _contradicts(other: Node, node: Node) -> bool:
     return _is_firm(other) and said != node.attrs["sharding"] and said.mesh == node.attrs["sharding"].mesh
 
 
-def _complete_signature(importer: Importer, op: Operation, source: SSAValue, wish: Annotation, as_result: bool) -> None:
-    """In a user's program, what is said of an argument or a returned value is said of the signature."""
+def _complete_signature(importer: Importer, op: Operation, source: SSAValue, spec: Annotation, as_result: bool) -> None:
+    """In a user's program, an annotation of an argument or a returned value becomes one of the signature."""
     reading = importer.reading
     if is_declared(op) or importer.graph is not reading.module.graph:
         return
     if as_result and isinstance(source, BlockArgument) and isinstance(source.block.parent_op(), func.FuncOp):
-        _set(reading.module.in_annotations, source.index, wish)
+        _set(reading.module.in_annotations, source.index, spec)
     for use in op.results[0].uses:
         if isinstance(use.operation, func.ReturnOp):
-            _set(reading.module.out_annotations, use.index, wish)
+            _set(reading.module.out_annotations, use.index, spec)
 
 
-def _set(table: list[Annotation | None], index: int, wish: Annotation) -> None:
-    """What an argument's own attribute says stands."""
+def _set(table: list[Annotation | None], index: int, spec: Annotation) -> None:
+    """Set an annotation, unless the argument's own attribute has set one."""
     if index < len(table) and table[index] is None:
-        table[index] = wish
+        table[index] = spec
 
 
 def is_declared(op: Operation) -> bool:
@@ -235,7 +235,7 @@ def _axis(item: Attribute) -> str:
 
 
 def read_plan(importer: Importer, op: Operation, attribute: Attribute) -> None:
-    """What propagation decided for a node. Called when its results have their types' shardings."""
+    """Read the decision of propagation for a node. Called when its results have their types' shardings."""
     if not isinstance(attribute, PlanAttr):
         return
     plan, mesh, node = attribute.data, importer.reading.module.mesh, _node_of(importer, op)
@@ -244,15 +244,15 @@ def read_plan(importer: Importer, op: Operation, attribute: Attribute) -> None:
     if not operands and not results:
         operands, results = typed(node.operands), typed(node.results)
     if node.op in ("case", "if") and len(operands) < len(node.operands):  # its text names no operand but the first
-        operands = (*operands[:1], *(_made(importer, value) for value in node.operands[1:]))
+        operands = (*operands[:1], *(_producer_sharding(importer, value) for value in node.operands[1:]))
     if (len(operands), len(results)) != (len(node.operands), len(node.results)):
         message = f"shard.plan has {len(operands)} operands and {len(results)} results, but {node.op} has {len(node.operands)} and {len(node.results)}"
         importer.fault("MG0104", message, op)
     node.sharding = NodeSharding(operands, results, named(Sharding(plan.option), mesh).dims, plan.why)
 
 
-def _made(importer: Importer, value: Value) -> Sharding:
-    """How a value lies where it is made; what an operation around takes is whole."""
+def _producer_sharding(importer: Importer, value: Value) -> Sharding:
+    """The sharding of a value at its producer; captured values are replicated."""
     graph, inputs = importer.graph, importer.reading.module.in_shardings
     number = graph.inputs.index(value) if value in graph.inputs and importer.outer is None else len(inputs)
     if number < len(inputs):
@@ -264,7 +264,7 @@ def _made(importer: Importer, value: Value) -> Sharding:
 
 
 def _node_of(importer: Importer, op: Operation) -> Node:
-    """The last node; of an operation without results that stands elsewhere in the program what its operand has become."""
+    """The last node; for an operation without results the value that its operand has become."""
     nodes = importer.graph.nodes
     if op.results or not op.operands:
         return nodes[-1]
@@ -273,7 +273,7 @@ def _node_of(importer: Importer, op: Operation) -> Node:
 
 
 def write_node(exporter: Exporter, node: Node) -> Mapping[str, Attribute]:
-    """The option that the user gave, and what propagation decided."""
+    """Write the user's option, and the decision of propagation."""
     found: dict[str, Attribute] = {}
     if node.option is not None:
         numbers = () if exporter.module.meshes else exporter.mesh.names  # of several meshes it says not which one

@@ -69,7 +69,7 @@ def parse_sharding(parser: AttrParser) -> Sharding:
             found[word] = parse_list(parser, lambda: parse_list(parser, parser.parse_integer))
     halo = tuple((pair[0], pair[1]) for pair in found["halo"] if len(pair) == 2)
     if len(halo) != len(found["halo"]):
-        parser.raise_error("a halo is a pair [rows before, rows after] per dim")
+        parser.raise_error("expected a halo as a pair [rows before, rows after] per dim")
     return Sharding(dims, partial, halo, tuple(found["offsets"]))
 
 
@@ -89,7 +89,7 @@ def partial_text(partial: Partial) -> str:
 
 
 def sharding_text(sharding: Sharding) -> str:
-    """What `parse_sharding` reads."""
+    """The inverse of `parse_sharding`."""
     text = f"[{', '.join(map(axes_text, sharding.dims))}]"
     if sharding.partial:
         text += f" partial = {partial_text(sharding.partial)}"
@@ -113,7 +113,7 @@ def named(sharding: Sharding, mesh: Mesh) -> Sharding:
 
 @irdl_attr_definition
 class SplitAttr(Data[tuple[str, Sharding]]):
-    """`#shard.split<@mesh, [["dp"], []]>`: how a tensor type, argument or result lies on a grid.
+    """`#shard.split<@mesh, [["dp"], []]>`: the sharding of a tensor type, argument or result on a grid.
 
     Data: the grid's symbol (empty: the module's only grid) and the sharding.
     """
@@ -145,7 +145,7 @@ def _on_grid_text(grid: str, sharding: Sharding) -> str:
 
 @dataclass(frozen=True)
 class Wish:
-    """What a user asks of an argument or result."""
+    """A user's annotation of an argument or result."""
 
     grid: str
     sharding: Sharding
@@ -155,7 +155,7 @@ class Wish:
 
 @irdl_attr_definition
 class WishAttr(Data[Wish]):
-    """`#shard.wish<@mesh, [["dp"], []] hint open = [false, true]>`: `hint` may lose, open dims may be split further."""
+    """`#shard.wish<@mesh, [["dp"], []] hint open = [false, true]>`: a `hint` may be dropped, open dims may be split further."""
 
     name = "shard.wish"
 
@@ -171,10 +171,10 @@ class WishAttr(Data[Wish]):
         return Wish(grid, sharding, required, open_dims)
 
     def print_parameter(self, printer: Printer) -> None:
-        wish = self.data
-        text = _on_grid_text(wish.grid, wish.sharding) + ("" if wish.required else " hint")
-        if wish.open_dims:
-            text += f" open = [{', '.join(str(dim).lower() for dim in wish.open_dims)}]"
+        spec = self.data
+        text = _on_grid_text(spec.grid, spec.sharding) + ("" if spec.required else " hint")
+        if spec.open_dims:
+            text += f" open = [{', '.join(str(dim).lower() for dim in spec.open_dims)}]"
         with printer.in_angle_brackets():
             printer.print_string(text)
 
@@ -213,7 +213,7 @@ class ReductionKindAttr(EnumAttribute[ReductionKind], SpacedOpaqueSyntaxAttribut
 
 @irdl_attr_definition
 class PlanAttr(Data[NodeSharding]):
-    """What propagation decided for an op: shardings of operands and results, axes per loop, and why.
+    """The decision of propagation for an op: shardings of operands and results, axes per loop, and provenance.
 
     `#shard.plan<([["dp"], []]) -> ([["dp"], []]), loops = [["dp"], []], why = ["..."]>`; with nothing split or
     partial `#shard.plan<replicated(2, 2 -> 2), loops = 3>`, where the numbers are ranks. Without any sharding it

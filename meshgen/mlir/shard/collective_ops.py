@@ -57,7 +57,7 @@ NO_SIZES = DenseArrayBase.from_list(i64, [])
 
 
 class GroupOp(CollectiveCommunicationOp, ABC):
-    """What each device of a group has, and what it gets."""
+    """A collective over groups: the operand and the result of each device."""
 
     input = operand_def(TensorType)
     result = result_def(TensorType)
@@ -90,7 +90,7 @@ class ReduceOp(GroupOp):
     """Reduce element-wise over the group, on its `root`; undefined on the other devices."""
 
     name = "shard.reduce"
-    input = operand_def(TensorType)  # operands that are inherited would stand behind its own
+    input = operand_def(TensorType)  # inherited operands would follow its own
     reduction = prop_def(ReductionKindAttr, default_value=SUM)
     root = prop_def(DenseArrayBase[I64])
     root_dynamic = var_operand_def(IndexType)
@@ -135,7 +135,7 @@ class ShiftOp(GroupOp):
     """The device at coordinate c + offset of `shift_axis` receives the tensor of the one at c.
 
     Upstream's example (`offset = 2 rotate` on four devices) leaves the direction open. Without `rotate` the
-    result is undefined where there is no such device.
+    result is undefined on devices without a source.
     """
 
     name = "shard.shift"
@@ -149,7 +149,7 @@ class ShiftOp(GroupOp):
 class PermutePairsOp(GroupOp):
     """For each [source, target] of `pairs`, devices by number, the target receives the source's tensor.
 
-    Who is no target has zeros. `grid_axes` are the axes along which pairs move.
+    Devices that are not a target have zeros. `grid_axes` are the axes along which pairs move.
     """
 
     name = "shard.permute_pairs"

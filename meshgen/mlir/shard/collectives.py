@@ -79,7 +79,7 @@ def _kind(importer: Importer, op: Operation) -> str:
     assert isinstance(attribute, ReductionKindAttr)
     kind = attribute.data
     if kind not in KINDS and kind not in OF_SIZE:
-        importer.fault("MG0103", f"{op.name}: reduction '{kind}' has no defined meaning", op, f"use {', '.join(KINDS)}")
+        importer.fault("MG0103", f"{op.name}: unknown reduction '{kind}'", op, f"use {', '.join(KINDS)}")
     return KINDS.get(kind) or OF_SIZE.get(kind, "sum")
 
 
@@ -191,7 +191,7 @@ def import_move(importer: Importer, op: Operation) -> None:
     source = _split(op, "source", mesh) or value.sharding
     target = _split(op, "target", mesh) or importer.reading.sharding(op.results[0].type, op)
     if source is None or target is None:
-        importer.fault("MG0104", f"{op.name} says neither by attributes nor by encodings what it turns into what", op)
+        importer.fault("MG0104", f"{op.name} needs its shardings, by attributes or by encodings", op)
     shape = _sizes(op, "shape") or kind.shape
     rank = Sharding.replicated(kind.rank)
     attrs = {"source": source or rank, "target": target or rank, "shape": shape}
@@ -247,7 +247,7 @@ def _upstream_halo(importer: Importer, op: UpdateHaloOp, mesh: Mesh, kind: Tenso
         halo[dim] = (sizes[2 * place], sizes[2 * place + 1])
         core = kind.sizes[dim] - sum(halo[dim])
         if core < max(halo[dim]):
-            message = f"update_halo: dim {dim} has {kind.sizes[dim]} rows, {core} without its halo of {halo[dim]}: a halo comes from the direct neighbours, which have no more"
+            message = f"update_halo: dim {dim} has {kind.sizes[dim]} rows, {core} without its halo of {halo[dim]}: a halo comes from direct neighbours, which have no more rows"
             importer.fault(
                 "MG0204", message, op, f"make the dim at least {sum(halo[dim]) + max(halo[dim])}, or the halo smaller"
             )

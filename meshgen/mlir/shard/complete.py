@@ -1,4 +1,4 @@
-"""What a text leaves out of a program: its stage, and the shardings that only its types say.
+"""Completion of a program's text: its stage, and the shardings that only its types have.
 
 A program without `meshgen.stage` that holds collectives is one of a later stage: on types with encodings it is
 `materialize` (a type without one is replicated), on plain types `partition`. The latter says nothing about its
@@ -30,7 +30,7 @@ def complete(module: Module, is_global: bool = False) -> Module:
     """Complete what the text leaves out; of a program that does not say its stage, find the stage first.
 
     With `is_global` a program whose collectives are all in groups of one device is one on global tensors.
-    Raises ProgramError where a program is annotated and written out at once.
+    Raises ProgramError for a program with both annotations and explicit collectives.
     """
     module.graph = graph = settle_manual(module.graph, module.mesh, *module.meshes)
     drop_lazy(graph)
@@ -45,20 +45,20 @@ def complete(module: Module, is_global: bool = False) -> Module:
     moves = [node for node in nodes if _is_move(node)]
     annotated = any(node.op == "annotate" for node in nodes)
     encoded = any(value.sharding is not None for node in nodes for value in node.results)
-    asked = any(wish is not None for wish in (*module.in_annotations, *module.out_annotations))
+    asked = any(spec is not None for spec in (*module.in_annotations, *module.out_annotations))
     is_global = is_global or annotated or asked
     if moves and is_global and not encoded and all(is_alone(node, module.mesh) for node in moves):
         module.graph, moves = without_groups_of_one(module.graph, module.mesh), []
     if moves and (annotated or (asked and not encoded)):
-        message = f"{moves[0].op}: a program with annotations has collectives already"
-        hint = "annotate the program, or write all collectives"
+        message = f"{moves[0].op}: a program cannot have both annotations and explicit collectives"
+        hint = "remove the collectives, or write all of them"
         raise ProgramError(Diagnostic("MG0104", message, moves[0].loc, hint=hint))
     if moves and not encoded:
         complete_local(module)
     elif moves or encoded:
         _complete_global(module)
     else:
-        _wish_from_types(module)
+        _annotate_from_types(module)
     return module
 
 
@@ -77,12 +77,12 @@ def _keep_used_meshes(module: Module) -> None:
     for value in _all_values(module.graph):
         value.sharding = value.sharding and replace(value.sharding, mesh="")
     for table in (module.in_annotations, module.out_annotations):
-        table[:] = [wish and replace(wish, sharding=replace(wish.sharding, mesh="")) for wish in table]
+        table[:] = [spec and replace(spec, sharding=replace(spec.sharding, mesh="")) for spec in table]
 
 
 def _shardings(module: Module) -> Iterator[Sharding]:
     """All shardings of a program as it was read."""
-    yield from (wish.sharding for wish in (*module.in_annotations, *module.out_annotations) if wish)
+    yield from (spec.sharding for spec in (*module.in_annotations, *module.out_annotations) if spec)
     yield from (value.sharding for value in _all_values(module.graph) if value.sharding)
     yield from _in_attributes(module.graph)
 
@@ -123,7 +123,7 @@ def _complete_global(module: Module) -> None:
 
 
 def _lie_as_typed(graph: Graph) -> None:
-    """Control flow lies as its values, its regions as themselves; bodies of other ops work on scalars."""
+    """Set the shardings of nodes from their values; regions of control flow recursively, bodies of other ops are scalar."""
     for value in graph.values():
         (value.sharding,) = typed([value])
     for node in graph.nodes:
@@ -133,14 +133,14 @@ def _lie_as_typed(graph: Graph) -> None:
 
 
 def _as_typed(node: Node) -> NodeSharding | None:
-    """What the types say; collectives have none."""
+    """The shardings of the types; none for collectives."""
     if _is_move(node):
         return None
     return NodeSharding(typed(node.operands), typed(node.results), node.option or ())
 
 
-def _wish_from_types(module: Module) -> None:
-    """Stage `import`: encodings of arguments and results are what the user asks of them."""
+def _annotate_from_types(module: Module) -> None:
+    """Stage `import`: encodings of arguments and results are the user's annotations."""
     graph = module.graph
     for table, values in ((module.in_annotations, graph.inputs), (module.out_annotations, graph.outputs)):
         for index, value in enumerate(values):
@@ -160,7 +160,7 @@ def complete_local(module: Module) -> None:
 
 
 def _stack(module: Module, values: Sequence[Value], types: list[TensorType], shardings: list[Sharding]) -> None:
-    """Add the global types of local values, and how these lie."""
+    """Add the global types and shardings of local values."""
     mesh = module.mesh
     count = mesh.size if mesh.is_static else None
     for value in values:
@@ -172,7 +172,7 @@ def _stack(module: Module, values: Sequence[Value], types: list[TensorType], sha
 
 
 def _give_each_result(module: Module) -> None:
-    """A number that devices may differ in has a row per device as a result; what is the same on all stays one number."""
+    """A scalar result that may differ between devices gets a row per device; a uniform one stays a scalar."""
     graph, varying = module.graph, Varying(module)
     for number, value in enumerate(graph.outputs):
         if value.type.rank == 0 and not varying.is_uniform(value, module.mesh.names):

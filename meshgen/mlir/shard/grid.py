@@ -89,7 +89,7 @@ def find_mesh(importer: Importer, symbol: str, op: Operation) -> Mesh | None:
     meshes = importer.reading.meshes
     if symbol not in meshes:
         known = ", ".join(f"@{name}" for name in meshes if name) or "none"
-        importer.fault("MG0201", f"there is no grid @{symbol}", op, f"declared grids: {known}")
+        importer.fault("MG0201", f"unknown grid '@{symbol}'", op, f"declared grids: {known}")
     return meshes.get(symbol)
 
 
@@ -101,8 +101,8 @@ def mesh_of(importer: Importer, op: Operation) -> Mesh:
     mesh = find_mesh(importer, symbol, op)
     if mesh is None or importer.reading.whole(symbol) is here:
         return mesh or here
-    message = f"{op.name} is over @{symbol}, but stands where values are on @{here.name}"
-    hint = "types say on which grid values are: #shard.split<@grid, ...>; programs of devices are in a module per grid"
+    message = f"{op.name} is over @{symbol}, but the values around it are on @{here.name}"
+    hint = "put the grid into the types, #shard.split<@grid, ...>; programs of devices need a module per grid"
     importer.fault("MG0209", message, op, hint)
     return here
 

@@ -1,4 +1,4 @@
-"""Group calls in text: `shard.grouped`, which stands where kernels do, and the collective of several operands that it is."""
+"""Group calls in text: `shard.grouped`, from stage `fuse` on, and the collective of several operands that it is."""
 
 from __future__ import annotations
 
@@ -21,15 +21,19 @@ def import_grouped(importer: Importer, op: Operation) -> None:
     name = op.properties["collective"]
     assert isinstance(name, StringAttr)
     if name.data not in VARIADIC:
-        importer.fault("MG0104", f"{op.name}: '{name.data}' is none of {', '.join(VARIADIC)}", op)
+        importer.fault(
+            "MG0104", f"{op.name}: unknown collective '{name.data}'; expected one of {', '.join(VARIADIC)}", op
+        )
     if STAGES.index(importer.reading.module.stage) < STAGES.index("fuse"):
-        importer.fault("MG0103", f"{op.name} stands from stage 'fuse' on", op, "write a collective for each operand")
+        importer.fault(
+            "MG0103", f"{op.name} is not allowed before stage 'fuse'", op, "write a collective for each operand"
+        )
     attrs: dict[str, object] = {"axes": axes_of(op, mesh_of(importer, op))}
     if isinstance(axis := op.properties.get("axis"), IntegerAttr):
         attrs["dim"] = axis.value.data
     if isinstance(kind := op.properties.get("reduction"), ReductionKindAttr):
         if kind.data not in KINDS:
-            importer.fault("MG0103", f"{op.name}: reduction '{kind.data}' has no defined meaning", op)
+            importer.fault("MG0103", f"{op.name}: unknown reduction '{kind.data}'", op)
         attrs["kind"] = KINDS.get(kind.data, "sum")
     operands, types = [importer.value(each) for each in op.operands], [importer.type(each) for each in op.results]
     results = importer.emit(name.data if name.data in VARIADIC else VARIADIC[0], operands, types, attrs, op)

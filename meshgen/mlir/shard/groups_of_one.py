@@ -1,4 +1,4 @@
-"""Collectives in groups of one device, which are no communication: JAX leaves them where all manual axes have size 1.
+"""Removal of collectives in groups of one device, which JAX emits where all manual axes have size 1.
 
 Before: `%y = all_reduce %x` in the groups [[0], [1]]      After: `%x`
 """
@@ -25,7 +25,7 @@ def is_alone(node: Node, mesh: Mesh) -> bool:
 
 
 def without_groups_of_one(graph: Graph, mesh: Mesh) -> Graph:
-    """The graph, its regions too, without what `is_alone`; where nobody sends anything there are zeros."""
+    """The graph, with its regions, without collectives that are `is_alone`; results without a sender are zeros."""
     result = Graph(graph.name, graph.inputs)
     now: dict[Value, Value] = {}
     for node in graph.nodes:

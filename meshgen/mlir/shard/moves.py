@@ -66,16 +66,16 @@ class PermuteOp(_TilesOp):
 
 @irdl_op_definition
 class RetileOp(_TilesOp):
-    """Straight to another sharding: each device fetches what it misses from the nearest device that holds it."""
+    """Directly to another sharding: each device fetches missing elements from the nearest holder."""
 
     name = "shard.retile"
 
 
 @irdl_op_definition
 class TransferSendOp(IRDLOperation):
-    """Hand the tensor to the devices of another grid: `source` says how it lies here and `target` how it will there.
+    """Send the tensor to the devices of another grid: `source` is its sharding here, `target` its sharding there.
 
-    The result, and the operand behind `after`, is the turn of the next transfer: they run in the order that they have.
+    The result, and the operand of `after`, is an order token: transfers run in the order of their tokens.
     """
 
     name = "shard.transfer_send"
@@ -163,7 +163,7 @@ class FetchRowsOp(GroupOp):
 
 
 def parse_sizes(parser: Parser, name: str) -> tuple[list[SSAValue], DenseArrayBase[I64]]:
-    """`name = [1, %n]`, if it is there: the values, and the numbers with a mark where a value stands."""
+    """`name = [1, %n]`, if it is there: the values, and the numbers with a mark in place of each value."""
     if parser.parse_optional_keyword(name) is None:
         return [], NO_SIZES
     parser.parse_punctuation("=")
@@ -172,7 +172,7 @@ def parse_sizes(parser: Parser, name: str) -> tuple[list[SSAValue], DenseArrayBa
 
 
 def print_sizes(printer: Printer, name: str, sizes: DenseArrayBase[I64], values: Sequence[SSAValue]) -> None:
-    """What `parse_sizes` reads."""
+    """The inverse of `parse_sizes`."""
     if len(sizes):
         printer.print_string(f" {name} = ")
         print_dynamic_index_list(printer, DYNAMIC_INDEX, values, sizes.get_values())

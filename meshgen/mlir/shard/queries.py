@@ -101,9 +101,9 @@ def _axes(importer: Importer, op: Operation, mesh: Mesh, listed: Sequence[int]) 
 
 
 def _bind(importer: Importer, op: Operation, numbers: Sequence[Number]) -> None:
-    """Bind the results; a fault where there are more or fewer than asked for."""
+    """Bind the results; a fault if their number differs."""
     if len(numbers) != len(op.results):
-        importer.fault("MG0104", f"{op.name} gives {len(numbers)} indices, but {len(op.results)} are declared", op)
+        importer.fault("MG0104", f"{op.name} has {len(numbers)} indices, but {len(op.results)} results", op)
         numbers = [0] * len(op.results)
     for result, number in zip(op.results, numbers, strict=True):
         importer.bind(result, Indices(Builder(importer, op)).value(number))
@@ -120,7 +120,7 @@ def _size(importer: Importer, op: Operation, mesh: Mesh, axis: str) -> Number:
     return Builder(importer, op).node("axis_size", [], INDEX, axes=(axis,))
 
 
-def _place(builder: Builder, axes: tuple[str, ...]) -> Value:
+def _process_index(builder: Builder, axes: tuple[str, ...]) -> Value:
     """The device's number over the axes."""
     return builder.convert(builder.node("process_index", [], TensorType((), "i32"), axes=axes), "i64")
 
@@ -138,14 +138,14 @@ def import_process_multi_index(importer: Importer, op: Operation) -> None:
     assert isinstance(op, ProcessMultiIndexOp)
     mesh = mesh_of(importer, op)
     axes = _axes(importer, op, mesh, op.axes.get_values())
-    _bind(importer, op, [_place(Builder(importer, op), (axis,)) for axis in axes])
+    _bind(importer, op, [_process_index(Builder(importer, op), (axis,)) for axis in axes])
 
 
 @imports("shard.process_linear_index")
 def import_process_linear_index(importer: Importer, op: Operation) -> None:
     assert isinstance(op, ProcessLinearIndexOp)
     mesh = mesh_of(importer, op)
-    _bind(importer, op, [_place(Builder(importer, op), mesh.names)])
+    _bind(importer, op, [_process_index(Builder(importer, op), mesh.names)])
 
 
 @imports("shard.neighbors_linear_indices")
@@ -159,7 +159,7 @@ def import_neighbors(importer: Importer, op: Operation) -> None:
         message = f"{op.name}: the device has {len(device)} coordinates, but {mesh} has {len(mesh.axes)} axes"
         importer.fault("MG0104", message, op)
     if not listed:
-        importer.fault("MG0104", f"{op.name}: split_axes names no axis", op, "name the axes, outer to inner")
+        importer.fault("MG0104", f"{op.name}: split_axes must name an axis", op, "name the axes, outer to inner")
     if not axes or not listed or len(device) != len(mesh.axes):
         _bind(importer, op, [-1, -1])
         return
@@ -195,7 +195,7 @@ def import_shard_shape(importer: Importer, op: Operation) -> None:
     sharding = fitted(sharding, len(dims))
     index = Indices(Builder(importer, op))
     sizes = {axis: _size(importer, op, mesh, axis) for axis in mesh.names}
-    _bind(importer, op, [_rows(index, sharding, dim, size, device, sizes) for dim, size in enumerate(dims)])
+    _bind(importer, op, [_owned_rows(index, sharding, dim, size, device, sizes) for dim, size in enumerate(dims)])
 
 
 def _numbers(
@@ -206,7 +206,7 @@ def _numbers(
     values = [None if number == DYNAMIC_INDEX else int(number) for number in static.get_values()]
     found: list[Number] = []
     if values.count(None) != len(dynamic):
-        message = f"{op.name} leaves {values.count(None)} numbers to operands, but has {len(dynamic)} of them"
+        message = f"{op.name} has {values.count(None)} dynamic entries, but {len(dynamic)} operands for them"
         importer.fault("MG0104", message, op)
         return [0] * len(values)
     for number in values:
@@ -243,7 +243,7 @@ def _shape_faults(importer: Importer, op: ShardShapeOp, sharding: Sharding, dims
     return len(importer.reading.faults) > before
 
 
-def _rows(index: Indices, sharding: Sharding, dim: int, size: Number, device: Sequence[Number],
+def _owned_rows(index: Indices, sharding: Sharding, dim: int, size: Number, device: Sequence[Number],
           sizes: Mapping[str, Number]) -> Number:  # fmt: skip
     """Rows of one dim: by the offsets, else what is left of the dim at the device's tile, at most a tile.
 

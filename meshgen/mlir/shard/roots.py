@@ -38,7 +38,7 @@ Place = Sequence["int | Value"]  # coordinates along the group's axes
 def import_rooted(importer: Importer, op: Operation) -> None:
     """A collective that names a device."""
     spec, mesh = ROOTED[op.name], mesh_of(importer, op)
-    attrs, place = attrs_of(importer, op, spec, mesh), _place(importer, op)
+    attrs, place = attrs_of(importer, op, spec, mesh), _root_coordinates(importer, op)
     if not _is_known(op):
         _by_whole_group(importer, op, attrs, place or (), importer.value(op.operands[0]))
     elif place is None or spec.root is None:
@@ -54,7 +54,7 @@ def import_send(importer: Importer, op: Operation) -> None:
     if _is_known(op) and (received is None or _is_known(received)):
         import_rooted(importer, op)
     else:
-        _check_place(importer, op, _place(importer, op) or ())
+        _check_place(importer, op, _root_coordinates(importer, op) or ())
         importer.bind(op.results[0], importer.value(op.operands[0]))
 
 
@@ -63,13 +63,13 @@ def import_recv(importer: Importer, op: Operation) -> None:
     sent, mesh = _partner(op), mesh_of(importer, op)
     axes = axes_of(op, mesh)
     if sent is None:
-        message = f"{op.name} waits for a send that never comes: there is none over {list(axes)} before it in its block"
+        message = f"{op.name} has no matching send over {list(axes)} before it in its block"
         importer.fault("MG0104", message, op, "all devices run the same program: send first, then receive")
         importer.bind(op.results[0], importer.value(op.operands[0]))
     elif _is_known(op) and _is_known(sent):
         import_rooted(importer, op)
     else:
-        place = _place(importer, op)
+        place = _root_coordinates(importer, op)
         _by_whole_group(importer, op, {"axes": axes}, (0,) * len(axes) if place is None else place,
                         importer.value(sent.operands[0]))  # fmt: skip
 
@@ -95,7 +95,7 @@ def _is_known(op: Operation) -> bool:
     return all(constant(value) is not None for value in op.operands[1:])
 
 
-def _place(importer: Importer, op: Operation) -> Place | None:
+def _root_coordinates(importer: Importer, op: Operation) -> Place | None:
     """The device's coordinates; None where a `recv` names no source."""
     root = ROOTED[op.name].root
     attribute = op.properties.get(root[0]) if root else None
@@ -110,7 +110,7 @@ def _place(importer: Importer, op: Operation) -> Place | None:
         value = next(dynamic, None)
         if value is None:
             importer.fault(
-                "MG0104", f"{op.name}: {root[0] if root else 'root'} has more dynamic places than operands", op
+                "MG0104", f"{op.name}: {root[0] if root else 'root'} has more dynamic entries than operands", op
             )
             return None
         known = constant(value)
@@ -132,12 +132,12 @@ def _by_whole_group(importer: Importer, op: Operation, attrs: dict[str, Any], pl
     """Bind the result of a collective with a device that is known at run time only."""
     kind, result = importer.type(op.results[0]), source
     if _check_place(importer, op, place):
-        number = _number(Builder(importer, op), mesh_of(importer, op), attrs["axes"], place)
+        number = _index_in_group(Builder(importer, op), mesh_of(importer, op), attrs["axes"], place)
         result = _result(importer, op, attrs, number, source, kind)
     importer.bind(op.results[0], result)
 
 
-def _number(builder: Builder, mesh: Mesh, axes: Sequence[str], place: Place) -> Value:
+def _index_in_group(builder: Builder, mesh: Mesh, axes: Sequence[str], place: Place) -> Value:
     """The device's number in its group: mixed radix over the axes, outer to inner."""
     number = builder.constant(0, INDEX)
     for axis, coordinate in zip(axes, place, strict=True):

@@ -56,10 +56,10 @@ def _said(importer: Importer, source: SSAValue) -> Sharding | None:
     owner = source.owner
     if isinstance(owner, ShardOp):
         return sharding_of(importer, owner.sharding)
-    wishes = importer.reading.module.in_annotations
+    specs = importer.reading.module.in_annotations
     if isinstance(source, BlockArgument) and importer.value(source) in importer.reading.module.graph.inputs:
-        wish = wishes[source.index] if source.index < len(wishes) else None
-        return wish.sharding if wish else importer.value(source).sharding
+        spec = specs[source.index] if source.index < len(specs) else None
+        return spec.sharding if spec else importer.value(source).sharding
     return importer.value(source).sharding
 
 
@@ -77,7 +77,7 @@ def read_sharding(op: ShardingOp, mesh: Mesh) -> tuple[Sharding, list[Diagnostic
     if faults or sharding.faults([None] * sharding.rank, mesh):
         return sharding, faults
     if halo_sizes and offsets:
-        return sharding, [Diagnostic("MG0204", "halo sizes and offsets exclude each other, but both are given")]
+        return sharding, [Diagnostic("MG0204", "halo sizes and offsets exclude each other")]
     if halo_sizes:
         return _with_halo(sharding, halo_sizes)
     return _with_offsets(sharding, offsets, mesh) if offsets else (sharding, [])
@@ -99,7 +99,7 @@ def constants(
         if number != DYNAMIC_INDEX:
             found.append(int(number))
         elif not rest:
-            faults.append(Diagnostic("MG0104", f"{what} '?' stands for a value, but there is none"))
+            faults.append(Diagnostic("MG0104", f"{what} '?' needs an operand"))
         elif (known := constant(rest.pop(0))) is not None:
             found.append(known)
         else:
@@ -114,7 +114,7 @@ def _with_halo(sharding: Sharding, sizes: Sequence[int]) -> tuple[Sharding, list
         message = (
             f"{len(split)} split dims need {2 * len(split)} halo sizes (before, after), but there are {len(sizes)}"
         )
-        return sharding, [Diagnostic("MG0204", message, hint="a dim that is not split has no halo")]
+        return sharding, [Diagnostic("MG0204", message, hint="a dim that is not split cannot have a halo")]
     halo = [(0, 0)] * sharding.rank
     for place, dim in enumerate(split):
         halo[dim] = (sizes[2 * place], sizes[2 * place + 1])

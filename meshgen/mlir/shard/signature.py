@@ -1,7 +1,7 @@
 """The signature of a program in the text of a stage: attributes of its arguments and results, and whether they are whole.
 
-shard.sharding  what the user asked: `#shard.wish<...>`, or a plain `#shard.split<...>`
-shard.layout    the sharding in which it is given or delivered, where its type does not say it
+shard.sharding  the user's annotation: `#shard.wish<...>`, or a plain `#shard.split<...>`
+shard.layout    the sharding in which it is passed or returned, if its type does not have it
 shard.global    its global type, from `partition` on
 """
 
@@ -25,19 +25,19 @@ TYPED_STAGES = ("materialize", "optimize")
 LOCAL_STAGES = ("partition", "fuse", "schedule")
 
 
-def read_wish(reading: Reading, attribute: Attribute, slot: Slot) -> None:
-    """What the user asked of an argument or result."""
-    wish = Wish(*attribute.data) if isinstance(attribute, SplitAttr) else None
+def read_annotation(reading: Reading, attribute: Attribute, slot: Slot) -> None:
+    """Read the user's annotation of an argument or result."""
+    spec = Wish(*attribute.data) if isinstance(attribute, SplitAttr) else None
     if isinstance(attribute, WishAttr):
-        wish = attribute.data
-    if wish is None:
+        spec = attribute.data
+    if spec is None:
         return
-    mesh = reading.meshes.get(wish.grid, reading.module.mesh)
-    sharding = reading.on(wish.grid, fitted(named(wish.sharding, mesh), slot.type.rank))
-    reading.annotate(slot, Annotation(sharding, wish.required, wish.open_dims, slot.loc))
+    mesh = reading.meshes.get(spec.grid, reading.module.mesh)
+    sharding = reading.on(spec.grid, fitted(named(spec.sharding, mesh), slot.type.rank))
+    reading.annotate(slot, Annotation(sharding, spec.required, spec.open_dims, slot.loc))
 
 
-def _wishes(module: Module, slot: Slot) -> Sequence[Annotation | None]:
+def _annotations_of(module: Module, slot: Slot) -> Sequence[Annotation | None]:
     return module.in_annotations if slot.side == "in" else module.out_annotations
 
 
@@ -72,14 +72,14 @@ def write_signature(module: Module, slots: Sequence[Slot]) -> list[Mapping[str, 
     found: list[Mapping[str, Attribute]] = []
     exporter, is_typed = Exporter(module), None
     for slot in slots:
-        wishes, layouts, types = _wishes(module, slot), _layouts(module, slot), _globals(module, slot)
+        specs, layouts, types = _annotations_of(module, slot), _layouts(module, slot), _globals(module, slot)
         if is_typed is None:
             is_typed = module.stage in TYPED_STAGES and layouts == list(typed(_values(module, slot)))
         attributes: dict[str, Attribute] = {}
-        wish = wishes[slot.index] if wishes else None
-        if wish is not None:
-            bare = replace(wish.sharding, mesh="")
-            data = Wish(wish.sharding.mesh or module.mesh.name, bare, wish.required, wish.open_dims)
+        spec = specs[slot.index] if specs else None
+        if spec is not None:
+            bare = replace(spec.sharding, mesh="")
+            data = Wish(spec.sharding.mesh or module.mesh.name, bare, spec.required, spec.open_dims)
             attributes["shard.sharding"] = WishAttr(data)
         if layouts and not is_typed:
             attributes["shard.layout"] = encode_split(layouts[slot.index], module.mesh)
@@ -116,7 +116,7 @@ def _gaps(
     ):
         if len(table) not in ((len(values),) if is_needed else (0, len(values))):
             message = f"{len(table)} of {len(values)} {ends} have {name} at stage '{stage}'"
-            hint = "all of them have it" if is_needed else "all of them have it, or none"
+            hint = "give it to all of them" if is_needed else "give it to all of them, or to none"
             yield Diagnostic("MG0104", message, values[0].loc if values else None, hint=hint)
 
 
@@ -130,11 +130,11 @@ def _misfits(
         elif None not in kind.shape and module.mesh.is_static:
             tile = kind if is_whole else kind.with_shape(layout.local_shape(kind.sizes, module.mesh))
             if tile != value.type:
-                message = f"{kind} as {layout} has tiles {tile}, but the type is {value.type}"
+                message = f"{kind} with sharding {layout} has tiles {tile}, but the type is {value.type}"
                 yield Diagnostic("MG0104", message, value.loc)
 
 
-registries.ARG_ATTRS["shard.sharding"] = read_wish
+registries.ARG_ATTRS["shard.sharding"] = read_annotation
 registries.ARG_ATTRS["shard.layout"] = read_layout
 registries.ARG_ATTRS["shard.global"] = read_global
 registries.ARG_ATTR_WRITERS.append(write_signature)

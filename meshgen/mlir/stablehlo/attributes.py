@@ -80,7 +80,7 @@ class Struct(Data[Fields]):
     def parse_parameter(cls, parser: AttrParser) -> Fields:
         assert isinstance(parser, TextParser)
         start = parser.pos
-        return tuple(_read_fields(parser, cls, parser.scan(_STRUCT, "'<' and fields expected")[1], start).items())
+        return tuple(_read_fields(parser, cls, parser.scan(_STRUCT, "expected '<' and fields")[1], start).items())
 
     def print_parameter(self, printer: Printer) -> None:
         parts = (f"{name} = {list(value) if isinstance(value, tuple) else value}" for name, value in self.data)
@@ -143,9 +143,9 @@ class ConvolutionDimensions(Data[tuple[tuple[str, ...], ...]]):
         assert isinstance(parser, TextParser)
         if parser.at(_RAW):
             start = parser.pos
-            fields = _read_fields(parser, cls, parser.scan(_RAW, "fields expected")[1], start)
+            fields = _read_fields(parser, cls, parser.scan(_RAW, "expected fields")[1], start)
             return tuple(_raw_side(parser, fields, *side) for side in _SIDES)
-        match = parser.scan(_CONVOLUTION, "convolution dimensions expected")
+        match = parser.scan(_CONVOLUTION, "expected convolution dimensions")
         return tuple(tuple(word.strip() for word in group.split(",")) for group in match.groups())
 
     def text(self) -> str:
@@ -163,22 +163,24 @@ def _read_fields(
     body = text.strip()
     found = {match[1]: int(match[3]) if match[3] else numbers(match[2]) for match in _FIELD.finditer(body)}
     if _FIELD.sub("", body) or len(found) != len(_FIELD.findall(body)):
-        parser.raise_error(f"'<{body}>' is no list of fields, each name = number or name = [numbers], once", start)
+        parser.raise_error(f"expected a list of fields, name = number or name = [numbers], got '<{body}>'", start)
     if unknown := [name for name in found if name not in kind.names]:
-        parser.raise_error(f"#{kind.name} has no field '{unknown[0]}': it has {', '.join(kind.names)}", start)
+        parser.raise_error(
+            f"unknown field '{unknown[0]}' of #{kind.name}; known fields are {', '.join(kind.names)}", start
+        )
     return found
 
 
 def _raw_side(
     parser: TextParser, fields: Mapping[str, int | tuple[int, ...]], side: str, first: str, second: str
 ) -> tuple[str, ...]:
-    """What each dim of a side is, from the numbers of its dims; one that is not written is 0."""
+    """The role of each dim of a side, from the numbers of its dims; an omitted one is 0."""
     spatial = fields.get(f"{side}_spatial_dimensions", ())
     pairs = [(fields.get(f"{side}_{what}_dimension", 0), _LETTERS[what]) for what in (first, second)]
     pairs += [(dim, str(place)) for place, dim in enumerate(spatial if isinstance(spatial, tuple) else (spatial,))]
     words = dict(pairs)
     if len(words) != len(pairs) or any(dim not in words for dim in range(len(pairs))):
-        parser.raise_error(f"the dims of the {side} are not numbered from 0 to {len(pairs) - 1}, each once")
+        parser.raise_error(f"the dims of the {side} must be numbered from 0 to {len(pairs) - 1}, each once")
     return tuple(words[dim] for dim in range(len(words)))
 
 
@@ -219,7 +221,7 @@ class IntegersConstraint(AttrConstraint[Attribute]):
 
     def verify(self, attr: Attribute, constraint_context: VerificationContext) -> None:
         if not is_integers(attr):
-            raise VerifyException(f"a list of integers is expected, not {attr}")
+            raise VerifyException(f"expected a list of integers, got {attr}")
 
     def mapping_type_vars(self, type_var_mapping: Mapping[Any, AttrConstraint | IntConstraint]) -> Self:
         return self

@@ -1,4 +1,4 @@
-"""What the operations of StableHLO and CHLO share: text, properties, nodes, and their registration.
+"""Shared base of the operations of StableHLO and CHLO: text, properties, nodes, and their registration.
 
 A class says once what an operation is: its operands, results and regions, its properties (`FIELDS`), and how
 its types are written (`TYPES`). From that follow the pretty form,
@@ -41,7 +41,7 @@ class HloOperation(IRDLOperation):
 
     @classmethod
     def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
-        """The operands, and the properties that stand behind keywords."""
+        """Parse the operands, and the properties after keywords."""
         operands = parser.parse_values() if parser.at_value() else []
         fields = [field for field in cls.FIELDS if field.keyword]
         properties: Properties = {}
@@ -57,7 +57,7 @@ class HloOperation(IRDLOperation):
         return operands, properties
 
     def head(self, printer: Printer) -> None:
-        """Print the operands and the properties that stand behind keywords."""
+        """Print the operands and the properties after keywords."""
         print_values(printer, self.operands)
         separator = ", " if self.operands else " "
         for field in self.FIELDS:
@@ -150,7 +150,7 @@ def closed_regions(importer: Importer, operation: Operation) -> tuple[Graph, ...
         graph, captures = importer.region(region)
         values = [known_array(importer, ssa) for ssa in captures]
         if any(value is None for value in values):
-            importer.fault("MG0103", f"the region of {operation.name} uses values from outside", operation)
+            importer.fault("MG0103", f"the region of {operation.name} captures values from outside", operation)
         first = len(graph.inputs) - len(captures)
         graph.nodes[:0] = [
             Node("constant", [], [inner], {"value": value}, inner.loc)

@@ -61,7 +61,7 @@ class CustomCall(HloOperation):
 
 
 def target_of(operation: Operation) -> str:
-    """What a custom call calls."""
+    """The target of a custom call."""
     name = operation.properties["call_target_name"]
     return name.data if isinstance(name, builtin.StringAttr) else ""
 
@@ -125,7 +125,7 @@ class GetTupleElement(HloOperation):
         operand = parser.parse_unresolved_operand()
         numbers = parser.parse_integers()
         if len(numbers) != 1:
-            parser.fail("the number of one element expected")
+            parser.fail("expected the number of one element")
         return [operand], {"index": integer(numbers[0], 32)}
 
 
@@ -166,7 +166,7 @@ def _import_element(importer: Importer, operation: Operation) -> None:
         importer.bind(result, importer.value(elements[number]))
         return
     if elements:
-        message = f"get_tuple_element: there is no element {number} of {len(elements)}"
+        message = f"get_tuple_element: element {number} is out of range for a tuple of {len(elements)}"
         importer.fault("MG0104", message, operation)
     else:
         importer.value(operand)  # another tuple is refused for its type, where it is defined
@@ -179,6 +179,6 @@ def _import_element(importer: Importer, operation: Operation) -> None:
 def _import_composite(importer: Importer, operation: Operation) -> None:
     callee = operation.properties["decomposition"]
     if not isinstance(callee, builtin.SymbolRefAttr):
-        importer.fault("MG0104", "stablehlo.composite: needs decomposition = @name", operation)
+        importer.fault("MG0104", "stablehlo.composite needs decomposition = @name", operation)
         return
     importer.convert(operation, "call", {"callee": callee.string_value()})

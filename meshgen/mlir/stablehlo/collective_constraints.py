@@ -1,4 +1,4 @@
-"""What StableHLO asks of collectives, of sends and of numbers of devices; sizes and groups are checked where they become nodes."""
+"""StableHLO's constraints on collectives, sends and device ids; sizes and groups are checked on conversion to nodes."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ def _verify_grouped(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
     groups = found.property("replica_groups")
     found.require(
-        _is_matrix(groups), "replica_groups is no matrix of device numbers, dense<[[0, 1]]> : tensor<1x2xi64>"
+        _is_matrix(groups), "replica_groups must be a matrix of device numbers, as dense<[[0, 1]]> : tensor<1x2xi64>"
     )
     is_global = found.property("use_global_device_ids") is not None
-    found.require(not is_global or is_across(operation), "use_global_device_ids is for groups on a channel from 1 on")
+    found.require(not is_global or is_across(operation), "use_global_device_ids needs a channel id of at least 1")
     if operation.name in _REDUCING:
         dtypes = dict.fromkeys(kind.dtype for kind in found.operands)
-        if found.require(len(dtypes) == 1, f"its operands have the element types {', '.join(dtypes)}"):
+        if found.require(len(dtypes) == 1, f"its operands differ in element type: {', '.join(dtypes)}"):
             element = scalar(found.operands[0])
             found.region(0, [element, element], [element])
 
@@ -37,7 +37,9 @@ def _verify_grouped(reading: Reading, operation: Operation) -> None:
 def _verify_permute(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
     pairs = found.property("source_target_pairs")
-    found.require(_is_matrix(pairs, 2), "source_target_pairs is no list of pairs, dense<[[0, 1]]> : tensor<1x2xi64>")
+    found.require(
+        _is_matrix(pairs, 2), "source_target_pairs must be a list of pairs, as dense<[[0, 1]]> : tensor<1x2xi64>"
+    )
 
 
 def _is_matrix(attribute: Attribute | None, columns: int | None = None) -> bool:
@@ -53,18 +55,20 @@ def _verify_crossing(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
     tokens = operation.operands if operation.name == "stablehlo.recv" else operation.operands[-1:]
     is_token = len(tokens) == 1 and tokens[0].type.name == "stablehlo.token"
-    found.require(is_token, "its last operand is no token")
+    found.require(is_token, "its last operand must be a token")
     ends = operation.results[-1:]
-    found.require(len(ends) == 1 and ends[0].type.name == "stablehlo.token", "its last result is no token")
+    found.require(len(ends) == 1 and ends[0].type.name == "stablehlo.token", "its last result must be a token")
 
 
 @verifies("stablehlo.partition_id", "stablehlo.replica_id")
 def _verify_number(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
-    found.require(found.results == [TensorType((), "ui32")], f"gives {found.results[0]}, not ui32[]")
+    found.require(found.results == [TensorType((), "ui32")], f"its result must be ui32[], got {found.results[0]}")
 
 
 @verifies("stablehlo.after_all")
 def _verify_tokens(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
-    found.require(all(value.type.name == "stablehlo.token" for value in operation.operands), "takes tokens alone")
+    found.require(
+        all(value.type.name == "stablehlo.token" for value in operation.operands), "its operands must be tokens"
+    )

@@ -71,7 +71,7 @@ class CollectivePermute(IRDLOperation):
 
 
 class Crossing(IRDLOperation):
-    """`send` or `recv` on a channel; what crosses stands before a token."""
+    """`send` or `recv` on a channel; the value is the operand before the token."""
 
     arguments = var_operand_def()
     channel_handle = prop_def()

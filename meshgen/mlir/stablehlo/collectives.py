@@ -39,7 +39,7 @@ _OF_ONE_SIDE = ("stablehlo.all_to_all", "stablehlo.collective_broadcast", "stabl
 
 
 def rows_in(importer: Importer, operation: Operation) -> list[tuple[int, ...]] | None:
-    """What `replica_groups` says, a row per group; None, and a fault, where that is not of the mesh."""
+    """The rows of `replica_groups`, one per group; None, and a fault, if they do not fit the mesh."""
     try:
         return group_rows(importer.reading, operation)
     except ShardingError as error:
@@ -161,7 +161,7 @@ def _grouped(name: str, attrs_of: Callable[[Importer, Operation], Attrs]) -> Cal
 
 
 def reducing(name: str) -> Callable[[Importer, Operation], None]:
-    """The importer of a collective that reduces: what its region says other than known kinds is done by all devices."""
+    """The importer of a reducing collective: regions other than the known kinds are evaluated by all devices."""
 
     def import_reducing(importer: Importer, operation: Operation) -> None:
         applied = applied_op(operation.regions[0])
@@ -188,7 +188,7 @@ def bind_unknown(importer: Importer, operation: Operation) -> None:
 
 
 def _fold_each(importer: Importer, operation: Operation, group: Group, attrs: Attrs) -> None:
-    """Every device gathers what its group has, and folds it in the order of the group by the region."""
+    """Every device gathers the operands of its group, and folds them in the order of the group by the region."""
     body, captures = importer.region(operation.regions[0])
     order, mesh = group.order, importer.reading.module.mesh
     builder = Builder(importer, operation)
@@ -196,12 +196,12 @@ def _fold_each(importer: Importer, operation: Operation, group: Group, attrs: At
         value = importer.value(operand)
         importer.bind(result, Value(importer.type(result)))
         if len(body.inputs) != 2 or captures or None in value.type.shape:
-            message = f"{operation.name}: its region is no known reduction, and cannot be applied to {value.type}"
-            hint = f"a region of one {', '.join(_KINDS)}, or of element-wise operations on its two arguments can be"
+            message = f"{operation.name}: its region is not a known reduction, and cannot be applied to {value.type}"
+            hint = f"use a region of one {', '.join(_KINDS)}, or of element-wise operations on its two arguments"
             importer.fault("MG0103", message, operation, hint)
             return
         value = moved(importer, operation, value, tuple(sorted((device, place) for place, device in enumerate(order))))
-        parts = _parts(builder, value, group.axes, mesh.group_size(group.axes))
+        parts = _group_operands(builder, value, group.axes, mesh.group_size(group.axes))
         folded: Value | str = parts[0]
         for part in parts[1:]:
             folded = lifted(builder, body, [folded, part]) if isinstance(folded, Value) else folded
@@ -213,8 +213,8 @@ def _fold_each(importer: Importer, operation: Operation, group: Group, attrs: At
         importer.bind(result, moved(importer, operation, folded, tuple(enumerate(order))))
 
 
-def _parts(builder: Builder, value: Value, axes: tuple[str, ...], count: int) -> list[Value]:
-    """What each device of a group has."""
+def _group_operands(builder: Builder, value: Value, axes: tuple[str, ...], count: int) -> list[Value]:
+    """The operands of the devices of a group."""
     shape = value.type.sizes
     one = builder.reshape(value, (1, *shape))
     whole = builder.node("all_gather", [one], value.type.with_shape((count, *shape)), axes=axes, dim=0)

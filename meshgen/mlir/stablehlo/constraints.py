@@ -1,4 +1,4 @@
-"""What StableHLO's specification asks of operations that are written out in others, or lose what they say, when they are read.
+"""StableHLO's constraints on operations that are expanded, or lose attributes, when they are read.
 
 The constraints of the others are those of their nodes (`ops/types`). Names are those of the specification.
 """
@@ -25,9 +25,9 @@ _PARTS_OF_SIZES = {"stablehlo.dynamic_pad": 3, "stablehlo.real_dynamic_slice": 3
 def _verify_constant(reading: Reading, operation: Operation) -> None:
     found, value = Checked(reading, operation), operation.properties["value"]
     (result,) = found.results
-    found.require(None not in result.shape, f"the result {result} has an open size", "a constant says all of its sizes")
+    found.require(None not in result.shape, f"the result {result} has an unknown size", "a constant needs static sizes")
     same = not isinstance(value, DenseElements) or value.data.type == operation.results[0].type
-    found.require(same, f"the value is not of the type {result}")
+    found.require(same, f"the value must be of type {result}")
 
 
 @verifies("stablehlo.map")
@@ -39,7 +39,7 @@ def _verify_map(reading: Reading, operation: Operation) -> None:
     dims = found.property("dimensions")
     found.require(
         dims is None or integers(dims) == tuple(range(result.rank)),
-        f"dimensions {list(integers(dims))} are not all {result.rank} dims in order",
+        f"dimensions {list(integers(dims))} must be all {result.rank} dims in order",
     )
     found.region(0, [scalar(kind) for kind in operands], [scalar(result)])
 
@@ -49,13 +49,13 @@ def _verify_rng(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
     low, high, shape = found.operands
     (result,) = found.results
-    ends = f"the ends of the distribution are {low} and {high}, not scalars of the result's element type"
+    ends = f"the bounds of the distribution must be scalars of the result's element type, got {low} and {high}"
     found.require(low == high == scalar(result), ends)
     sound = shape.rank == 1 and _is_integer(shape) and shape.shape[0] in (None, result.rank)
-    found.require(sound, f"the shape {shape} is no list of {result.rank} sizes")
-    found.require(not is_complex(result.dtype), f"gives {result}: there are no random numbers of this type")
+    found.require(sound, f"the shape must be a list of {result.rank} sizes, got {shape}")
+    found.require(not is_complex(result.dtype), f"random numbers of type {result} are not supported")
     is_normal = word_of(found.property("rng_distribution")) == "NORMAL"
-    found.require(not is_normal or is_float(result.dtype), f"a normal distribution of {result.dtype}")
+    found.require(not is_normal or is_float(result.dtype), f"a normal distribution of {result.dtype} is not supported")
 
 
 def _is_integer(kind: TensorType) -> bool:
@@ -66,7 +66,7 @@ def _is_integer(kind: TensorType) -> bool:
 def _verify_tuple(reading: Reading, operation: Operation) -> None:
     found, kind = Checked(reading, operation), operation.results[0].type
     same = isinstance(kind, builtin.TupleType) and list(kind.types.data) == list(operation.operand_types)
-    found.require(same, "its type is not that of a tuple of its operands")
+    found.require(same, "its type must be that of a tuple of its operands")
 
 
 @verifies("stablehlo.get_tuple_element")
@@ -77,7 +77,7 @@ def _verify_element(reading: Reading, operation: Operation) -> None:
         found.require(False, f"{kind} is not a tuple")
         return
     kinds = kind.types.data
-    if found.require(0 <= number < len(kinds), f"there is no element {number} of {len(kinds)}"):
+    if found.require(0 <= number < len(kinds), f"element {number} is out of range for a tuple of {len(kinds)}"):
         found.require(
             kinds[number] == operation.results[0].type,
             f"element {number} is {kinds[number]}, not {operation.results[0].type}",
@@ -93,13 +93,13 @@ def _verify_product(reading: Reading, operation: Operation) -> None:
     config = found.property("precision_config")
     words = config.data if isinstance(config, builtin.ArrayAttr) else ()
     known = all(isinstance(each, Precision) and word_of(each) in _PRECISIONS for each in words)
-    found.require(known, f"precision_config has other words than {', '.join(_PRECISIONS)}")
-    found.require(len(words) in (0, 2), f"precision_config has {len(words)} entries, not one for each of 2 operands")
+    found.require(known, f"precision_config must consist of {', '.join(_PRECISIONS)}")
+    found.require(len(words) in (0, 2), f"precision_config must have an entry for each of 2 operands, got {len(words)}")
     padding = found.property("padding")
     is_pairs = padding is None or (
         isinstance(padding, DenseElements) and padding.data.array.ndim == 2 and padding.data.array.shape[1] == 2
     )
-    found.require(is_pairs, "padding is no list of pairs")
+    found.require(is_pairs, "padding must be a list of pairs")
     if isinstance(algorithm := found.property("algorithm"), DotAlgorithm):
         _check_algorithm(found, algorithm)
 
@@ -113,12 +113,16 @@ def _check_algorithm(found: Checked, algorithm: DotAlgorithm) -> None:
     for name in _ALGORITHM_TYPES:
         kind = fields.get(name, "")
         known = kind == "tf32" or (kind in DTYPES and (is_float(kind) or _is_integer(TensorType((), kind))))
-        found.require(known, f"algorithm: {name} is '{kind}', which is no element type")
+        found.require(known, f"algorithm: unknown element type '{kind}' as {name}")
     for name in _ALGORITHM_COUNTS:
         count = fields.get(name, "1")
-        found.require(count.isdecimal() and int(count) >= 1, f"algorithm: {name} is {count}, not a number from 1 on")
+        found.require(
+            count.isdecimal() and int(count) >= 1, f"algorithm: {name} must be a positive integer, got {count}"
+        )
     flag = fields.get("allow_imprecise_accumulation", "false")
-    found.require(flag in ("true", "false"), f"algorithm: allow_imprecise_accumulation is {flag}")
+    found.require(
+        flag in ("true", "false"), f"algorithm: allow_imprecise_accumulation must be true or false, got {flag}"
+    )
     unknown = sorted(set(fields) - {*_ALGORITHM_TYPES, *_ALGORITHM_COUNTS, "allow_imprecise_accumulation"})
     found.require(not unknown, f"algorithm has no field {', '.join(unknown)}")
 
@@ -140,12 +144,12 @@ def _verify_of_lists(reading: Reading, operation: Operation) -> None:
     for kind in found.operands[-count:]:
         _check_list(found, kind, found.operands[0].rank)
     same = len({kind.dtype for kind in found.operands[-count:]}) == 1
-    found.require(same, "its lists have different element types")
+    found.require(same, "its lists differ in element type")
 
 
 def _check_list(found: Checked, kind: TensorType, rank: int) -> None:
     sound = kind.rank == 1 and _is_integer(kind)
-    if found.require(sound, f"{kind} is no list of sizes"):
+    if found.require(sound, f"expected a list of sizes, got {kind}"):
         found.require(kind.shape[0] in (None, rank), f"has {kind.shape[0]} sizes for {rank} dims")
 
 
@@ -154,9 +158,9 @@ def _verify_size(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
     is_asked = operation.name == "stablehlo.get_dimension_size"
     dim, rank = integer_of(found.property("dimension"), -1), found.operands[0].rank
-    found.require(0 <= dim < rank, f"dimension {dim} is no dim of {found.operands[0]}")
+    found.require(0 <= dim < rank, f"dimension {dim} is out of range for {found.operands[0]}")
     size = found.results[0] if is_asked else found.operands[1]
-    found.require(size == TensorType((), "i32"), f"the size is {size}, not i32[]")
+    found.require(size == TensorType((), "i32"), f"the size must be i32[], got {size}")
 
 
 @verifies("stablehlo.broadcast")
@@ -165,4 +169,4 @@ def _verify_broadcast(reading: Reading, operation: Operation) -> None:
     (x,), (result,), sizes = found.operands, found.results, integers(found.property("broadcast_sizes"))
     found.require(all(size >= 0 for size in sizes), f"broadcast_sizes {list(sizes)} has a negative entry")
     wanted = TensorType((*sizes, *x.shape), x.dtype)
-    found.require(types_agree(result, wanted), f"the result type is {result}, but should be {wanted}")
+    found.require(types_agree(result, wanted), f"expected result type {wanted}, got {result}")

@@ -75,7 +75,7 @@ ATTRIBUTES.append(DotAlgorithm)
 
 def _read_precision(parser: TextParser) -> Attribute:
     """`[DEFAULT, HIGHEST]`"""
-    words = parser.scan(_WORDS, "list of precisions expected")[1]
+    words = parser.scan(_WORDS, "expected a list of precisions")[1]
     return precision([word.strip() for word in words.split(",") if word.strip()])
 
 

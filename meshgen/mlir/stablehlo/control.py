@@ -160,7 +160,7 @@ def _fresh(value: Value) -> Value:
 
 @imports("stablehlo.while")
 def _import_while(importer: Importer, operation: Operation) -> None:
-    """A loop that carries what it uses from outside, so that propagation sees it; behind that it stays outside, as it was printed."""
+    """A loop carries captured values at stage import, for propagation; in later stages they stay captured, as printed."""
     (condition, body), captured = _regions(importer, operation)
     operands, outside = importer.values(operation.operands), importer.values(captured)
     if importer.reading.module.stage != "import":

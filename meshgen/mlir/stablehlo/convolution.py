@@ -64,9 +64,9 @@ class Convolution(HloOperation):
             "dimension_numbers": ConvolutionDimensions(ConvolutionDimensions.parse_parameter(parser))
         }
         parser.parse_clause("window")
-        for name, words in _WINDOW_PART.findall(parser.scan(_WINDOW, "window in braces expected")[1]):
+        for name, words in _WINDOW_PART.findall(parser.scan(_WINDOW, "expected a window in braces")[1]):
             if name not in _WINDOW_LISTS:
-                parser.fail(f"a window has no '{name}'")
+                parser.fail(f"unknown field '{name}' of a window")
             properties[_WINDOW_LISTS[name]] = _window_list(name, re.findall(r"-?\d+|true|false", words))
         return operands, properties
 
@@ -112,7 +112,7 @@ def numbered(importer: Importer, operation: Operation) -> dict[str, Any] | None:
     assert isinstance(numbering, ConvolutionDimensions)
     for (side, first, first_name, second, second_name), words in zip(_LETTERS, numbering.data, strict=True):
         if sorted(words) != sorted([first, second, *map(str, range(len(words) - 2))]):
-            importer.fault("MG0104", f"{numbering.text()} does not number the dims", operation)
+            importer.fault("MG0104", f"{numbering.text()} must number the dims", operation)
             return None
         attrs[f"{side}_{first_name}"], attrs[f"{side}_{second_name}"] = words.index(first), words.index(second)
         attrs[f"{side}_spatial"] = tuple(words.index(str(number)) for number in range(len(words) - 2))
@@ -125,12 +125,12 @@ def _export_convolution(exporter: Exporter, node: Node) -> Operation:
 
 
 def numbering_of(node: Node) -> ConvolutionDimensions:
-    """What each dim of input, kernel and output of a convolution is."""
+    """The role of each dim of input, kernel and output of a convolution."""
     return ConvolutionDimensions(tuple(_letters(node, *words) for words in _LETTERS))
 
 
 def _letters(node: Node, side: str, first: str, first_name: str, second: str, second_name: str) -> tuple[str, ...]:
-    """What each dim of a side is: two letters and the numbers of the spatial dims."""
+    """The role of each dim of a side: two letters and the numbers of the spatial dims."""
     found = {node.attrs[f"{side}_{first_name}"]: first, node.attrs[f"{side}_{second_name}"]: second}
     found |= {dim: str(number) for number, dim in enumerate(node.attrs[f"{side}_spatial"])}
     return tuple(found[dim] for dim in range(len(found)))

@@ -61,7 +61,7 @@ def _find_devices(reading: Reading, top: Operation) -> None:
     operations = [each for each in top.walk() if each.name in _SPEAKING]
     if reading.module.mesh.axes or not operations:
         return
-    rows = [row for each in operations for row in _named(reading, each)]
+    rows = [row for each in operations for row in _named_devices(reading, each)]
     partitions = _count(top, "mhlo.num_partitions")
     seen = max((number + 1 for row in rows for number in row), default=1)
     if reading.replicas * partitions == 1:
@@ -76,7 +76,7 @@ def _find_devices(reading: Reading, top: Operation) -> None:
     declare(reading, DEFAULT_NAME, axes, top)
 
 
-def _named(reading: Reading, operation: Operation) -> list[tuple[int, ...]]:
+def _named_devices(reading: Reading, operation: Operation) -> list[tuple[int, ...]]:
     """The devices that an operation names."""
     if "replica_groups" not in operation.properties:
         return rows_of(operation.properties.get("source_target_pairs"))

@@ -128,7 +128,7 @@ def called_reduce_window(importer: Importer, operation: Operation) -> None:
     """The custom call @stablehlo.dynamic_reduce_window: the function that it names folds two elements."""
     region = called_region(operation)
     if region is None:
-        importer.fault("MG0104", "@stablehlo.dynamic_reduce_window names no function of the module", operation)
+        importer.fault("MG0104", "@stablehlo.dynamic_reduce_window must name a function of the module", operation)
         for result in operation.results:
             importer.bind(result, Value(importer.type(result)))
         return

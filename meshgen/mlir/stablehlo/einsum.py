@@ -1,6 +1,6 @@
 """Operations of StableHLO that older programs have: einsum, unary_einsum, torch_index_select and broadcast.
 
-They are written out in others when they are read.
+They are expanded to other operations when they are read.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ define(Broadcast, "stablehlo.broadcast")
 
 @imports("stablehlo.broadcast")
 def _import_broadcast(importer: Importer, operation: Operation) -> None:
-    """New dims stand before those of the operand."""
+    """New dims precede those of the operand."""
     ahead = len(values_of(operation)["sizes"])
     rank = importer.type(operation.operands[0]).rank
     importer.convert(operation, "broadcast_in_dim", {"dims": tuple(range(ahead, ahead + rank))})
@@ -85,7 +85,7 @@ def _import_index_select(importer: Importer, operation: Operation) -> None:
         importer.fault("MG0104", message, operation)
         return
     kept = [d for d in range(x.type.rank) if d != dim and d >= batch]
-    inside = index.type.rank - batch  # dims of the result that the index has, behind those before `dim`
+    inside = index.type.rank - batch  # dims of the result from the index, after those before `dim`
     numbering = {
         "offset_dims": tuple(d if d < dim else d - 1 + inside for d in kept),
         "collapsed_slice_dims": (dim,),

@@ -119,7 +119,7 @@ class ReducePrecision(Unary):
     def read_head(cls, parser: TextParser) -> tuple[list[UnresolvedOperand], Properties]:
         operand = parser.parse_unresolved_operand()
         parser.parse_clause("format")
-        counts = parser.scan(_FORMAT, "format e5m10 expected").groups()
+        counts = parser.scan(_FORMAT, "expected a format such as e5m10").groups()
         return [operand], {field.prop: integer(int(count), 32) for field, count in zip(cls.FIELDS, counts, strict=True)}
 
     def head(self, printer: Printer) -> None:
@@ -142,6 +142,6 @@ CLASSES = {
 def _import_compare(importer: Importer, operation: Operation) -> None:
     attrs = values_of(operation)
     if attrs["direction"] not in _DIRECTIONS:
-        message = f"'{attrs['direction']}' is no comparison"
+        message = f"unknown comparison '{attrs['direction']}'"
         importer.fault("MG0104", message, operation, f"use one of {', '.join(_DIRECTIONS)}")
     importer.convert(operation, "compare", attrs)

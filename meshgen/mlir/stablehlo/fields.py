@@ -1,4 +1,4 @@
-"""Properties of StableHLO's operations: how each stands in the text, and what it is among a node's attributes."""
+"""Properties of StableHLO's operations: their text form, and their form in a node's attributes."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ Values = Mapping[str, Any]
 
 
 def _unwritten(parser: TextParser) -> Attribute:
-    """A property without a keyword stands among the attributes."""
+    """A property without a keyword is in the attribute dictionary."""
     return parser.parse_attribute()
 
 
@@ -39,8 +39,8 @@ class Field:
     """The property `prop` of an operation.
 
     `values` gives the attributes of a node that a property (or none) says, `attribute` the property that says them.
-    In the pretty form a property stands behind its keyword, or where the class says that has the keyword; one without
-    a keyword stands among the attributes in braces.
+    In the pretty form a property follows its keyword, at a position that the class defines; one without
+    a keyword is among the attributes in braces.
     """
 
     prop: str

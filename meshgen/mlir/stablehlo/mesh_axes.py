@@ -38,7 +38,7 @@ def _fields(parser: AttrParser, **readers: _Read) -> dict[str, Any]:
     def field() -> None:
         name = parser.parse_identifier()
         if name not in readers or name in found:
-            parser.raise_error(f"a field of {', '.join(readers)} expected, each once")
+            parser.raise_error(f"expected the fields {', '.join(readers)}, each once")
         parser.parse_punctuation("=")
         found[name] = readers[name]()
 
@@ -60,13 +60,13 @@ def parse_part(parser: AttrParser) -> str:
     if not parser.at_attribute():
         return _part(parser)
     found = parser.parse_attribute()
-    return found.data if isinstance(found, SubAxisInfo) else parser.raise_error("part of an axis expected")
+    return found.data if isinstance(found, SubAxisInfo) else parser.raise_error("expected a sub-axis")
 
 
 def _list_of(parser: AttrParser, kind: type[Attribute]) -> tuple[Any, ...]:
     found = parser.parse_attribute()
     if not isinstance(found, ArrayAttr) or not all(isinstance(each, kind) for each in found.data):
-        parser.raise_error(f"list of #{kind.name} expected")
+        parser.raise_error(f"expected a list of #{kind.name}")
     return tuple(each.data for each in found.data)
 
 
@@ -127,7 +127,7 @@ class HloMesh(Data[MeshInPlace]):
         def device_ids() -> tuple[int, ...]:
             found = parser.parse_attribute()
             if not isinstance(found, DenseElements | DenseArrayBase | ArrayAttr):
-                parser.raise_error("list of devices expected")
+                parser.raise_error("expected a list of devices")
             return integers(found)
 
         found = _fields(parser, axes=lambda: _list_of(parser, MeshAxis), device_ids=device_ids)
@@ -150,7 +150,7 @@ class ReplicaGroupMeshAxes(Data[tuple[str | MeshInPlace, tuple[str, ...]]]):
         def mesh() -> str | MeshInPlace:
             found = parser.parse_attribute()
             if not isinstance(found, SymbolRefAttr | HloMesh):
-                parser.raise_error("the name of a mesh, or #stablehlo.mesh<...>, expected")
+                parser.raise_error("expected the name of a mesh, or #stablehlo.mesh<...>")
             return found.data if isinstance(found, HloMesh) else found.string_value()
 
         found = _fields(parser, mesh=mesh, mesh_name=mesh, axes=lambda: _list_of(parser, AxisRef))

@@ -35,7 +35,7 @@ class Constant(IRDLOperation):
         attributes = parser.parse_optional_attr_dict()
         value = parser.parse_attribute()
         if not isinstance(value, DenseElements):
-            parser.raise_error("a constant is written dense<...> : tensor<...>; its data must be in this text")
+            parser.raise_error("write a constant as dense<...> : tensor<...>; its data must be in this text")
         type = value.data.type
         return cls.create(result_types=[type], properties={"value": value}, attributes=attributes)
 
@@ -46,7 +46,7 @@ class Constant(IRDLOperation):
 
 
 class Movement(HloOperation):
-    """Operands, and lists or numbers behind keywords: `stablehlo.transpose %x, dims = [1, 0] : (...) -> ...`"""
+    """Operands, and lists or numbers after keywords: `stablehlo.transpose %x, dims = [1, 0] : (...) -> ...`"""
 
     arguments = var_operand_def()
     result = result_def()
@@ -105,7 +105,7 @@ class Slice(HloOperation):
         body = parser.scan(_RANGES, "ranges [start:limit:stride] expected")[1]
         ranges = [[int(word) for word in part.split(":")] for part in body.split(",") if part.strip()]
         if any(len(each) not in (2, 3) for each in ranges):
-            parser.fail("a range is start:limit or start:limit:stride")
+            parser.fail("expected a range start:limit or start:limit:stride")
         return [operand], {field.prop: array([(*each, 1)[i] for each in ranges]) for i, field in enumerate(cls.FIELDS)}
 
     def head(self, printer: Printer) -> None:

@@ -1,4 +1,4 @@
-"""Batch normalisation of StableHLO, written out when it is read: statistics over all dims but that of the features."""
+"""Batch normalisation of StableHLO, expanded when it is read: statistics over all dims but that of the features."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _norm(importer: Importer, operation: Operation, count: int) -> tuple[_Norm, 
     sizes = [kind, row, row, row, kind if operation.name.endswith("grad") else row][:count]
     if not fits or [value.type for value in values] != sizes:
         texts = ", ".join(str(value.type) for value in values)
-        importer.fault("MG0104", f"{operation.name}: ({texts}) are not {count} operands with {feature} the features", operation)  # fmt: skip
+        importer.fault("MG0104", f"{operation.name}: expected {count} operands with feature dim {feature}, got ({texts})", operation)  # fmt: skip
         for result in operation.results:
             importer.bind(result, Value(importer.type(result)))
         return None

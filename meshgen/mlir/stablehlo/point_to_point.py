@@ -1,4 +1,4 @@
-"""What StableHLO sends from device to device: by pairs, on channels, and what is started before it is waited for."""
+"""StableHLO's point-to-point communication: pairs, channels, and asynchronous operations."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _send(importer: Importer, operation: Operation, said: Attribute | None, oper
     if has_mesh(importer, operation):
         rows = importer.reading.placed(device_rows(importer, operation, rows_of(said)))
         pairs = tuple(sorted((row[0], row[1]) for row in rows if len(row) == 2))
-        if message := pair_faults(pairs, mesh.size) if len(pairs) == len(rows) else "pairs have two devices":
+        if message := pair_faults(pairs, mesh.size) if len(pairs) == len(rows) else "expected pairs of devices":
             importer.fault("MG0104", f"{operation.name}: {message}", operation)
         elif (shift := find_shift(pairs, mesh)) is not None:
             name, attrs = "shift", {"axes": (shift[0],), "shift_axis": shift[0], "offset": shift[1], "rotate": True}
@@ -43,16 +43,16 @@ def _send(importer: Importer, operation: Operation, said: Attribute | None, oper
 
 @imports("stablehlo.send")
 def _import_send(importer: Importer, operation: Operation) -> None:
-    """What is sent is looked up where it is received."""
+    """A send is looked up by its receive."""
     if scalar_of(operation.properties.get("is_host_transfer")):
-        importer.fault("MG0103", "stablehlo.send to the host is not supported", operation, "make it a result")
+        importer.fault("MG0103", "stablehlo.send to the host is not supported", operation, "make the value a result")
     for result in operation.results:
         importer.bind(result, Builder(importer, operation).constant(0, TensorType(*TOKEN)))
 
 
 @imports("stablehlo.recv")
 def _import_receive(importer: Importer, operation: Operation) -> None:
-    """What the send on the same channel before it in its block sends, by the pairs of either."""
+    """The value of the preceding send on the same channel in its block, by the pairs of either."""
     block, channel = operation.parent_block(), operation.properties["channel_handle"]
     *given, token = operation.results or (None,)
     sends = [
@@ -65,13 +65,16 @@ def _import_receive(importer: Importer, operation: Operation) -> None:
     for result in operation.results:
         importer.bind(result, Value(importer.type(result)))
     if send is None or token is None or kinds != [importer.type(result) for result in given]:
-        message = f"{operation.name}: no send on its channel before it in its block has these values"
+        message = f"{operation.name} has no matching send on its channel before it in its block"
         importer.fault("MG0103", message, operation, "use stablehlo.collective_permute")
         return
     pairs = operation.properties.get("source_target_pairs") or send.properties.get("source_target_pairs")
     if pairs is None:
         importer.fault(
-            "MG0103", f"{operation.name}: it does not say source_target_pairs", operation, "list who sends to whom"
+            "MG0103",
+            f"{operation.name} needs source_target_pairs",
+            operation,
+            "list the pairs of source and target devices",
         )
         return
     _send(importer, operation, pairs, send.operands[:-1], given)
@@ -83,7 +86,9 @@ def _import_start(importer: Importer, operation: Operation) -> None:
     """Its region is part of the program: the schedule decides when it runs."""
     block = operation.regions[0].block
     if [importer.type(value) for value in block.args] != [importer.type(value) for value in operation.operands]:
-        importer.fault("MG0104", "stablehlo.async_start: its region takes other values than it is given", operation)
+        importer.fault(
+            "MG0104", "stablehlo.async_start: the arguments of its region do not match its operands", operation
+        )
         return
     for argument, operand in zip(block.args, operation.operands, strict=True):
         importer.bind(argument, importer.value(operand))
@@ -100,8 +105,8 @@ def _import_done(importer: Importer, operation: Operation) -> None:
         for result, end in zip(operation.results, ends.operands, strict=True):
             importer.bind(result, importer.value(end))
         return
-    importer.value(future)  # what is no operation's future is refused for its type, where it is defined
+    importer.value(future)  # other values are refused for their type, at their definition
     if is_started or importer.reading.is_readable(future.type):
-        importer.fault("MG0104", "stablehlo.async_done: no async_start gives its results", operation)
+        importer.fault("MG0104", "stablehlo.async_done has no matching stablehlo.async_start", operation)
     for result in operation.results:
         importer.bind(result, Value(importer.type(result)))

@@ -105,7 +105,7 @@ def _applied(parser: TextParser, name: str, types: Sequence[Attribute]) -> Regio
     """The region of the form `applies`: one operation on scalars."""
     mnemonic = name.removeprefix("mhlo.").removeprefix("stablehlo.")
     if mnemonic not in BINARY:
-        parser.fail(f"'{name}' is no binary operation")
+        parser.fail(f"'{name}' is not a binary operation")
     return fold_region(mnemonic, types[0])
 
 
@@ -120,7 +120,7 @@ def fold_region(mnemonic: str, type: Attribute) -> Region:
 def applied_op(region: Region) -> Operation | None:
     """The only operation of a region that combines its two arguments, in either order where that is the same.
 
-    Sharding constraints, which JAX writes into regions too, mean nothing on scalars; nor does what nobody uses.
+    Sharding constraints, which JAX writes into regions too, have no effect on scalars; nor have unused operations.
     """
     block = region.block
     operations = [operation for operation in _used(block) if operation.name != _CONSTRAINT]

@@ -44,4 +44,4 @@ def _mesh(reading: Reading, said: str | MeshInPlace) -> tuple[Mesh, tuple[int, .
         ids = (reading.single[said],) if said in reading.single else reading.devices.get(said)
         return reading.meshes[said], None if ids is None else tuple(ids)
     known = ", ".join(f"@{name}" for name in reading.meshes if name) or "none"
-    raise ShardingError(Diagnostic("MG0201", f"there is no mesh @{said}", hint=f"declared meshes: {known}"))
+    raise ShardingError(Diagnostic("MG0201", f"unknown mesh '@{said}'", hint=f"declared meshes: {known}"))

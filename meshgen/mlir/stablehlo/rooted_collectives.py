@@ -52,7 +52,9 @@ def _has_root_at_run_time(importer: Importer, operation: Operation) -> bool:
     found = isinstance(said, UnitAttr) or boolean_of(said)
     if found:
         hint = "without has_dynamic_root the first device of each group is the root"
-        importer.fault("MG0103", f"{operation.name}: a root that is known only at run time", operation, hint)
+        importer.fault(
+            "MG0103", f"{operation.name} with a root that is known only at run time is not supported", operation, hint
+        )
     return found
 
 
@@ -81,7 +83,7 @@ def _is_one_of(builder: Builder, mesh: Mesh, places: Sequence[int]) -> Value:
 
 @imports("stablehlo.collective_reduce")
 def _import_collective_reduce(importer: Importer, operation: Operation) -> None:
-    """What all devices of a group have, reduced, on its first device; the others have zeros."""
+    """The reduced operands of a group on its first device; zeros on the others."""
     rows = rows_in(importer, operation)
     reducing("all_reduce")(importer, operation)
     mesh, builder = importer.reading.module.mesh, Builder(importer, operation)

@@ -1,4 +1,4 @@
-"""How the types of an operation of StableHLO stand behind the colon: few of them where the others follow, else all."""
+"""Forms of the types after the colon of a StableHLO operation: a few where the others follow, else all."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ FUNCTION = TypesForm(_all_one)  # `: (tensor<4xf32>) -> tensor<8xf32>`; one type
 ONE = TypesForm(_all_one, lambda _, results: results[:1])  # `: tensor<4xf32>` where all types are that
 ARROW = TypesForm(_all_one, has_arrow=True)  # `: tensor<4xf32>, tensor<4xf32> -> tensor<4xf32>`
 SAME = TypesForm(lambda types, _: (types, types), lambda _, results: results)  # each operand's type is that of a result
-OPERANDS = TypesForm(lambda types, _: (types, ()), lambda operands, _: operands)  # there are no results
+OPERANDS = TypesForm(lambda types, _: (types, ()), lambda operands, _: operands)  # without results
 PARTS = TypesForm(lambda types, count: ([part_type(types[0])] * count, types[:1]), lambda _, results: results)
 TUPLE = TypesForm(_elements, lambda _, results: results)  # `: tuple<tensor<4xf32>, tensor<i32>>`
 CHOICE = TypesForm(  # `: tensor<4xi1>, tensor<4xf32>`: what chooses, and what is chosen

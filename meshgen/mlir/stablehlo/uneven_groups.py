@@ -28,7 +28,7 @@ class UnevenGroups:
         return sum(map(len, self.groups))
 
     def reduced(self, builder: Builder, value: Value, kind: str) -> Value:
-        """What all devices of the own group have, reduced: each group has a row of what all devices reduce.
+        """The reduced operands of the device's group: each group has a row of one tensor that all devices reduce.
 
         A device puts neutral elements into the rows of other groups. One that is alone keeps its own, without a row.
         """
@@ -36,7 +36,9 @@ class UnevenGroups:
         shape = value.type.sizes
         rows = value.type.with_shape((len(shared), *shape))
         alone = {group[0]: len(shared) for group in self.groups if len(group) == 1}  # no row has that number
-        own = self._number(builder, {place: row for row, group in enumerate(shared) for place in group} | alone)
+        own = self._per_device_number(
+            builder, {place: row for row, group in enumerate(shared) for place in group} | alone
+        )
         is_own = builder.compare("EQ", builder.node("iota", [], TensorType((len(shared),), "i32"), dim=0), own)
         filled = builder.select(
             builder.broadcast(is_own, rows.shape, [0]),
@@ -47,14 +49,14 @@ class UnevenGroups:
         return self._either(builder, alone, value, _row(builder, sums, own))
 
     def folded(self, builder: Builder, value: Value, body: Graph) -> Value | str:
-        """What all devices of the own group have, folded in its order by a region; else the operation that cannot be taken so."""
+        """The operands of the device's group, folded in its order by a region; else the unsupported operation."""
         one = builder.reshape(value, (1, *value.type.sizes))
         kind = value.type.with_shape((self.count, *value.type.sizes))
         whole = builder.node("all_gather", [one], kind, axes=self.axes, dim=0)
         found: Value | None = None
         for step in range(max(map(len, self.groups))):
             table = {place: group[step] for group in self.groups if len(group) > step for place in group}
-            member = _row(builder, whole, self._number(builder, table))
+            member = _row(builder, whole, self._per_device_number(builder, table))
             if found is None:
                 found = member
                 continue
@@ -65,7 +67,7 @@ class UnevenGroups:
         assert found is not None
         return found
 
-    def _number(self, builder: Builder, table: dict[int, int]) -> Value:
+    def _per_device_number(self, builder: Builder, table: dict[int, int]) -> Value:
         """The number that the table has for the device; 0 where it has none."""
         numbers = np.array([table.get(place, 0) for place in range(self.count)], np.int32)
         index = builder.node("process_index", [], _INDEX, axes=self.axes)
@@ -77,7 +79,7 @@ class UnevenGroups:
         """The left value on the devices of the table, whose numbers are not 0, the right one on the others."""
         if not table:
             return right
-        flag = builder.compare("NE", self._number(builder, table), builder.constant(0, _INDEX))
+        flag = builder.compare("NE", self._per_device_number(builder, table), builder.constant(0, _INDEX))
         return builder.select(builder.broadcast(flag, left.type.shape), left, right)
 
 
@@ -92,13 +94,13 @@ def reduce_unevenly(
         value = builder.convert(importer.value(operand), importer.type(result).dtype)
         found: Value | str = "its region"
         if None in value.type.shape:
-            found = f"a tensor of open size, {value.type}"
+            found = f"a tensor of unknown size, {value.type}"
         elif kind is not None:
             found = uneven.reduced(builder, value, kind)
         elif len(body.inputs) == 2 and not captures:
             found = uneven.folded(builder, value, body)
         if isinstance(found, str):
-            hint = "element-wise operations on the two arguments of the region, and known sizes, can be taken"
+            hint = "use element-wise operations on the two arguments of the region, and known sizes"
             importer.fault("MG0103", f"{operation.name}: {found} is not supported over groups of different sizes", operation, hint)  # fmt: skip
             found = Value(importer.type(result))
         importer.bind(result, found)

@@ -113,7 +113,7 @@ define_node(Scatter, "stablehlo.scatter")
 @imports("stablehlo.reduce_window", "stablehlo.select_and_scatter")
 def _import_window(importer: Importer, operation: Operation) -> None:
     if not operation.operands:
-        importer.fault("MG0104", f"{operation.name} has no operands", operation)
+        importer.fault("MG0104", f"{operation.name} needs operands", operation)
         return
     attrs = filled(values_of(operation), importer.type(operation.operands[0]).rank)
     importer.convert(operation, operation.name.partition(".")[2], attrs, regions=closed_regions(importer, operation))

@@ -1,4 +1,4 @@
-"""Operations of StableHLO that are written out in others when they are read: rng, map, ..."""
+"""Operations of StableHLO that are expanded to others when they are read: rng, map, ..."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def _import_rng(importer: Importer, operation: Operation) -> None:
     first, second = (importer.value(x) for x in operation.operands[:2])
     how = values_of(operation)["how"]
     if how not in ("UNIFORM", "NORMAL"):
-        importer.fault("MG0104", f"{operation.name}: '{how}' is no distribution", operation, "use UNIFORM or NORMAL")
+        importer.fault("MG0104", f"{operation.name}: unknown distribution '{how}'", operation, "use UNIFORM or NORMAL")
     number = sum(node.op == "rng_bit_generator" for node in importer.graph.nodes)
     seed = builder.node("constant", [], TensorType((2,), "ui64"), value=np.array([number, 0], np.uint64))
     bits_type = TensorType(kind.shape, "ui64" if kind.dtype.endswith("64") else "ui32")

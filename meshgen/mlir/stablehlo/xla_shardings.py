@@ -33,7 +33,7 @@ class Tiles:
     rank: int
 
     def strides(self) -> list[list[tuple[int, int]]] | None:
-        """Per dim of the grid (counts, strides) of the devices along it, inner to outer; None if it is no grid of a mesh."""
+        """Per dim of the grid (counts, strides) of the devices along it, inner to outer; None if it does not follow mesh axes."""
         total, found = np.zeros((), np.int64), list[list[tuple[int, int]]]()
         for dim, size in enumerate(self.devices.shape):
             along = np.moveaxis(self.devices, dim, 0).reshape(size, -1)[:, 0]
@@ -48,20 +48,20 @@ class Tiles:
 def tiles_of(text: str, rank: int | None = None) -> Tiles | None:
     """The tiles of a tensor (of `rank` dims, or as many as the text says). None for a whole tensor.
 
-    Raises ValueError with what is wrong for a text that is no such sharding.
+    Raises ValueError with the fault of a malformed text.
     """
     if text in _WHOLE:
         return None
     match = _TILES.fullmatch(text)
     if match is None:
-        raise ValueError("it is none of {replicated} and {devices=[tiles]<=[devices]}")
+        raise ValueError("expected {replicated} or {devices=[tiles]<=[devices]}")
     shape = [int(word) for word in match["tiles"].split(",") if word]
     words = match["last"].partition("=")[2].count(",") + 1 if match["last"] else 0
     if "manual" in match["last"]:
-        raise ValueError("it leaves axes to a part of the program that is written per device")
+        raise ValueError("it has manual axes, which need a manual computation")
     devices = _devices(match)
     if math.prod(shape) != devices.size or sorted(devices.tolist()) != list(range(devices.size)):
-        raise ValueError(f"{math.prod(shape)} tiles are not one for each of {devices.size} devices")
+        raise ValueError(f"its {math.prod(shape)} tiles must be one for each of {devices.size} devices")
     if rank is not None and len(shape) - words != rank:
         raise ValueError(f"it splits {len(shape) - words} dims of a tensor that has {rank}")
     return Tiles(devices.reshape(shape), len(shape) - words)
@@ -73,7 +73,7 @@ def _devices(match: re.Match[str]) -> np.ndarray:
     shape = [int(word) for word in match["iota"].split(",") if word]
     order = [int(word) for word in (match["perm"] or "").split(",") if word] or list(range(len(shape)))
     if sorted(order) != list(range(len(shape))):
-        raise ValueError(f"T({match['perm']}) is no order of {len(shape)} dims")
+        raise ValueError(f"T({match['perm']}) is not a permutation of {len(shape)} dims")
     return np.arange(math.prod(shape)).reshape(shape).transpose(order).reshape(-1)
 
 
@@ -91,7 +91,7 @@ def sharding_of(text: str, rank: int, mesh: Mesh) -> Sharding:
             break
         dims.append(tuple(axis for part in parts if part for axis in part))
     if strides is None:
-        raise ValueError(f"its devices are no tiles along axes of {mesh}")
+        raise ValueError(f"its tiles do not follow axes of {mesh}")
     return Sharding(tuple(dims))
 
 

@@ -1,4 +1,4 @@
-"""Readers of arith, math and tensor operations; slices and padding stand in `bridge/tensor_slices`."""
+"""Readers of arith, math and tensor operations; slices and padding are in `slices.py`."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def import_splat(importer: Importer, op: Operation) -> None:
 def filled(importer: Importer, op: Operation, value: Value, kind: TensorType, sizes: Sequence[SSAValue]) -> Value:
     """A tensor that is `value` everywhere; `sizes` are those of its open dims."""
     if len(sizes) != kind.shape.count(None):
-        importer.fault("MG0104", f"{op.name}: {len(sizes)} sizes for the open dims of {kind}", op)
+        importer.fault("MG0104", f"{op.name}: {len(sizes)} sizes for the dynamic dims of {kind}", op)
         return Builder(importer, op).broadcast(value, kind.shape)
     rest = iter(importer.values(sizes))
     return Builder(importer, op).filled(value, kind, [next(rest) if size is None else size for size in kind.shape])
@@ -118,7 +118,7 @@ def import_dim(importer: Importer, op: Operation) -> None:
     assert isinstance(op, tensor.DimOp)
     number, shape = fill_number(op.index), importer.type(op.source).shape
     if number is None or not 0 <= number < len(shape):
-        importer.fault("MG0103", "tensor.dim: the number of the dim must be a constant of the program", op)
+        importer.fault("MG0103", "tensor.dim: the index of the dim must be a constant", op)
         return
     builder, value = Builder(importer, op), importer.value(op.source)
     size = builder.size(value, int(number))
@@ -152,7 +152,7 @@ def import_generate(importer: Importer, op: Operation) -> None:
     is_whole = kind.shape.count(None) == len(sizes)
     found = computed_places(importer, op, op.regions[0].block, kind, sizes) if is_whole else None
     if found is None:
-        message = "its body is not supported" if is_whole else f"{len(sizes)} sizes for the open dims of {kind}"
+        message = "its body is not supported" if is_whole else f"{len(sizes)} sizes for the dynamic dims of {kind}"
         importer.fault("MG0103" if is_whole else "MG0104", f"tensor.generate: {message}", op)
         found = Builder(importer, op).constant(0, kind)
     if not found.type.rank:
@@ -164,7 +164,7 @@ def import_generate(importer: Importer, op: Operation) -> None:
 def computed_places(
     importer: Importer, op: Operation, block: Block, kind: TensorType, extents: Sequence[Value] = ()
 ) -> Value | None:
-    """What a block yields for every place of a tensor; 0-d where that is the same everywhere. None: not possible.
+    """The yield of a block for every index of a tensor; 0-d if it is uniform. None: not supported.
 
     Args: extents: the sizes of open dims, in order; without, no place along these is known.
     """

@@ -22,15 +22,15 @@ def _windows(whole: TensorType, indices: TensorType, dims: Sequence[int], part: 
     if None in whole.shape or None in indices.shape:
         return f"{whole} at {indices}: its sizes must be known"
     if not dims or sorted(set(dims)) != list(dims) or not 0 <= dims[0] <= dims[-1] < whole.rank:
-        return f"the dims {list(dims)} are not some of those of {whole}, in order"
+        return f"{list(dims)} must be dims of {whole} in ascending order"
     if not indices.rank or indices.sizes[-1] != len(dims):
-        return f"{indices} does not have {len(dims)} numbers in each of its rows"
+        return f"each row of {indices} must have {len(dims)} entries"
     places = indices.sizes[:-1]
     kept = tuple(size for dim, size in enumerate(whole.sizes) if dim not in dims)
     ones = tuple(1 if dim in dims else size for dim, size in enumerate(whole.sizes))
     if part.shape not in ((*places, *kept), (*places, *ones)):
         return (
-            f"the slices are {whole.with_shape((*places, *ones))} or {whole.with_shape((*places, *kept))}, not {part}"
+            f"expected slices {whole.with_shape((*places, *ones))} or {whole.with_shape((*places, *kept))}, got {part}"
         )
     return (*places, *kept)
 
@@ -63,8 +63,8 @@ def import_scatter(importer: Importer, op: Operation) -> None:
     dims = tuple(op.scatter_dims.get_values())
     shape = _windows(target.type, indices.type, dims, rows.type)
     if isinstance(shape, str) or op.unique is None:
-        wrong = shape if isinstance(shape, str) else "places that may be equal have no defined result"
-        importer.fault("MG0104", f"{op.name}: {wrong}", op, "" if isinstance(shape, str) else "write unique")
+        wrong = shape if isinstance(shape, str) else "indices that may be equal have no defined result"
+        importer.fault("MG0104", f"{op.name}: {wrong}", op, "" if isinstance(shape, str) else "add unique")
         refuse(importer, op)
         return
     first, builder = indices.type.rank - 1, Builder(importer, op)

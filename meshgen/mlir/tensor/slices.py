@@ -87,7 +87,7 @@ class Part:
 def part_of(
     importer: Importer, op: tensor.ExtractSliceOp | tensor.InsertSliceOp | ParallelInsertSliceOp, whole: TensorType
 ) -> Part | None:
-    """What a slice operation takes or replaces; None after a fault."""
+    """The part that a slice operation reads or replaces; None after a fault."""
     part = Part(
         entries_of(importer, op, "offsets", op.offsets),
         entries_of(importer, op, "sizes", op.sizes),
@@ -109,7 +109,7 @@ def part_of(
     return part
 
 
-def _cut(builder: Builder, value: Value, part: Part) -> Value:
+def _sliced(builder: Builder, value: Value, part: Part) -> Value:
     """The part, where sizes are open; at places of run time a gather of one window, of which strides take rows."""
     if part.has_known_places:
         ends = [
@@ -164,7 +164,7 @@ def import_extract_slice(importer: Importer, op: Operation) -> None:
         finish(importer, op, builder.constant(0, kind))
         return
     if not part.is_plain(value.type):
-        finish(importer, op, _resized(builder, _cut(builder, value, part), part.sizes, kind.shape))
+        finish(importer, op, _resized(builder, _sliced(builder, value, part), part.sizes, kind.shape))
         return
     ranks = range(value.type.rank)
     moves = [not isinstance(place, int) for place in part.start]
@@ -227,7 +227,7 @@ def inserted(importer: Importer, op: tensor.InsertSliceOp | ParallelInsertSliceO
     if any(step != 1 for step in part.strides):
         found = _strided(builder, source, target, part)
         if found is None:
-            importer.fault("MG0103", f"{op.name} with strides at computed offsets is not supported", op)
+            importer.fault("MG0103", f"{op.name} with strides at dynamic offsets is not supported", op)
         return found or target
     places = [place if isinstance(place, Value) else builder.constant(place, _index(part)) for place in part.start]
     return builder.node("dynamic_update_slice", [target, source, *places], target.type)
@@ -252,7 +252,7 @@ def _strided(builder: Builder, source: Value, target: Value, part: Part) -> Valu
 
 @imports("tensor.pad")
 def import_pad(importer: Importer, op: Operation) -> None:
-    """Padding with what the region yields: one value, or one for every place."""
+    """Padding with the yield of the region: one value, or one for every index."""
     assert isinstance(op, tensor.PadOp)
     builder, value, kind = Builder(importer, op), importer.value(op.source), importer.type(op.result)
     low, high = (entries_of(importer, op, name, values) for name, values in (("low", op.low), ("high", op.high)))
@@ -267,7 +267,7 @@ def import_pad(importer: Importer, op: Operation) -> None:
     attrs = {"low": tuple(low), "high": tuple(high), "interior": (0,) * kind.rank}
     fill = computed_places(importer, op, op.region.block, shape)
     if fill is None or (fill.type.rank and None in shape.shape):
-        importer.fault("MG0103", "tensor.pad: its value is computed in a way that is not supported", op)
+        importer.fault("MG0103", "tensor.pad: the computation of its value is not supported", op)
         finish(importer, op, builder.constant(0, kind))
     elif not all(isinstance(n, int) for n in (*low, *high)):
         lists = [builder.listed(entries) for entries in (low, high, [0] * kind.rank)]

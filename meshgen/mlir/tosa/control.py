@@ -12,11 +12,11 @@ from meshgen.mlir.tosa.dialect import Control
 
 @imports("tosa.cond_if")
 def import_cond_if(importer: Importer, op: Operation) -> None:
-    """Branches over the operands behind the condition, and what they use from outside."""
+    """Branches over the operands after the condition, and captured values."""
     assert isinstance(op, Control)
     condition, *given = importer.values(op.operands)
     if any(len(region.block.args) not in (0, len(given)) for region in op.regions):
-        importer.fault("MG0104", f"tosa.cond_if: its branches do not take the {len(given)} values that it gives", op)
+        importer.fault("MG0104", f"tosa.cond_if: its branches must take its {len(given)} operands", op)
     for region in op.regions:  # a branch may also use the values themselves
         for argument, ssa in zip(list(region.block.args), op.operands[1:], strict=False):
             argument.replace_all_uses_with(ssa)

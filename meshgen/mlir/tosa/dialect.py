@@ -46,7 +46,7 @@ class Functional(Plain):
 
 
 def _word(parser: TextParser) -> Attribute | None:
-    """A word of tosa, which stands without quotes."""
+    """A keyword of tosa, without quotes."""
     word = next((word for word in WORDS if parser.parse_optional_keyword(word)), None)
     return None if word is None else StringAttr(word)
 
@@ -90,7 +90,7 @@ class ConstShapeOp(IRDLOperation):
 
 
 class Control(IRDLOperation):
-    """Two regions over the operands behind the first `leading` ones."""
+    """Two regions over the operands after the first `leading` ones."""
 
     arguments = var_operand_def(AnyAttr())
     results_ = var_result_def(AnyAttr())

@@ -54,7 +54,7 @@ def _shaped(importer: Importer, op: Operation, operands: Sequence[SSAValue]) -> 
     """The operands in the result's shape; a fault where they do not fit."""
     kind, values = importer.type(op.results[0]), importer.values(operands)
     if wrong := [value.type for value in values if not _stretchable(value, kind)]:
-        importer.fault("MG0104", f"{op.name}: {wrong[0]} cannot be stretched to {kind}", op)
+        importer.fault("MG0104", f"{op.name}: {wrong[0]} cannot be broadcast to {kind}", op)
         refuse(importer, op)
         return None
     builder = Builder(importer, op)
@@ -62,10 +62,10 @@ def _shaped(importer: Importer, op: Operation, operands: Sequence[SSAValue]) -> 
 
 
 def ignores_nan(importer: Importer, op: Operation) -> bool:
-    """Whether a NaN is to give way to numbers; what is no float has none."""
+    """Whether NaNs are ignored; False for types that are not floats."""
     mode = attribute_of(op, "nan_mode")
-    is_wished = isinstance(mode, StringAttr) and mode.data == "IGNORE"
-    return is_wished and is_float(importer.type(op.operands[0]).dtype)
+    ignores_nan = isinstance(mode, StringAttr) and mode.data == "IGNORE"
+    return ignores_nan and is_float(importer.type(op.operands[0]).dtype)
 
 
 def not_a_number_as(builder: Builder, number: Value, value: Value) -> Value:
@@ -79,7 +79,7 @@ def import_elementwise(importer: Importer, op: Operation) -> None:
         finish(importer, op, ignoring_nan(Builder(importer, op), mnemonic(op), *values))
     elif values is not None:
         found = apply_operation(Builder(importer, op), op, values)
-        assert found is not None, "the table holds element-wise operations"
+        assert found is not None, "the table has element-wise operations only"
         finish(importer, op, found[0])
 
 
@@ -100,7 +100,7 @@ def import_mul(importer: Importer, op: Operation) -> None:
         return
     amount, scalar = int(shift.flat[0]), TensorType((), "i64")
     if not 0 < amount < 64:
-        importer.fault("MG0104", f"tosa.mul: the shift is {amount}, not from 1 to 63", op)
+        importer.fault("MG0104", f"tosa.mul: the shift must be from 1 to 63, got {amount}", op)
         refuse(importer, op)
         return
     product = builder.apply("multiply", *(builder.convert(x, "i64") for x in values))
@@ -116,7 +116,7 @@ def import_negate(importer: Importer, op: Operation) -> None:
     if is_inexact(kind.dtype):
         known = [array for zero in op.operands[1:] if (array := _array(zero)) is not None]
         if any(array.any() for array in known):
-            importer.fault("MG0104", f"{op.name}: the zero points of {kind.dtype} are 0", op)
+            importer.fault("MG0104", f"{op.name}: the zero points of {kind.dtype} must be 0", op)
         finish(importer, op, builder.apply("negate", importer.value(op.operands[0])))
         return
     has_opposites = kind.dtype not in ("i8", "i16")  # of these the least has none: the greatest stands for it
@@ -142,7 +142,9 @@ def fits(importer: Importer, op: Operation, *ranks: int) -> bool:
     kinds = [importer.type(value) for value in (*op.operands[: len(ranks)], *op.results)]
     if [kind.rank for kind in kinds] == [*ranks, ranks[0]]:
         return True
-    message = f"{op.name}: ({', '.join(map(str, kinds[:-1]))}) -> {kinds[-1]} are not of the ranks {list(ranks)} -> {ranks[0]}"
+    message = (
+        f"{op.name}: ({', '.join(map(str, kinds[:-1]))}) -> {kinds[-1]} must have ranks {list(ranks)} -> {ranks[0]}"
+    )
     importer.fault("MG0104", message, op)
     refuse(importer, op)
     return False
@@ -239,7 +241,7 @@ def import_reduce(importer: Importer, op: Operation) -> None:
     builder, value, axis = Builder(importer, op), importer.value(op.operands[0]), axis_of(op)
     kind, result = REDUCTIONS[mnemonic(op)], importer.type(op.results[0])
     if not 0 <= axis < value.type.rank:
-        importer.fault("MG0104", f"{op.name}: axis {axis} is outside {value.type}", op)
+        importer.fault("MG0104", f"{op.name}: axis {axis} is out of range for {value.type}", op)
         refuse(importer, op)
         return
     init = builder.constant(neutral(kind, value.type.dtype).item(), value.type.with_shape(()))
@@ -247,7 +249,7 @@ def import_reduce(importer: Importer, op: Operation) -> None:
     ignores = ignores_nan(importer, op)
     numbers = not_a_number_as(builder, init, value) if ignores else value
     found = builder.node("reduce", [numbers, init], shape, dims=(axis,), kind=kind)
-    if ignores:  # where there is no number, there is a NaN
+    if ignores:  # NaN where all elements are NaN
         is_nan, yes = builder.compare("NE", value, value), builder.constant(True, TensorType((), "i1"))
         alone = builder.node("reduce", [is_nan, yes], TensorType(shape.shape, "i1"), dims=(axis,), kind="and")
         nan = builder.broadcast(builder.constant(np.nan, found.type.with_shape(())), found.type.shape)

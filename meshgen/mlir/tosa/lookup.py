@@ -23,7 +23,7 @@ def import_argmax(importer: Importer, op: Operation) -> None:
     builder, value, axis = Builder(importer, op), importer.value(op.operands[0]), axis_of(op)
     kind = importer.type(op.results[0])
     if not 0 <= axis < value.type.rank:
-        importer.fault("MG0104", f"tosa.argmax: axis {axis} is outside {value.type}", op)
+        importer.fault("MG0104", f"tosa.argmax: axis {axis} is out of range for {value.type}", op)
         refuse(importer, op)
         return
     numbers = builder.node("iota", [], TensorType(value.type.shape, kind.dtype), dim=axis)
@@ -167,7 +167,7 @@ def import_table(importer: Importer, op: Operation) -> None:
     kind = importer.type(op.results[0])
     entries = {"i8": 256, "i16": 513}.get(value.type.dtype)
     if table.type.shape != (entries,):
-        importer.fault("MG0104", f"tosa.table: {table.type} is no table for {value.type}", op)
+        importer.fault("MG0104", f"tosa.table: {table.type} is not a table for {value.type}", op)
         refuse(importer, op)
         return
     place = builder.apply(
@@ -205,7 +205,7 @@ def import_fft(importer: Importer, op: Operation) -> None:
     kinds = [importer.type(x) for x in op.operands]
     is_real = op.name == "tosa.rfft2d"
     if {*kinds} != {kinds[0]} or kinds[0].rank != 3 or kinds[0].dtype != "f32":
-        importer.fault("MG0104", f"{op.name}: ({', '.join(map(str, kinds))}) are no batches of planes of f32", op)
+        importer.fault("MG0104", f"{op.name}: expected batches of f32 planes, got ({', '.join(map(str, kinds))})", op)
         refuse(importer, op)
         return
     builder, values, length = Builder(importer, op), importer.values(op.operands), kinds[0].sizes[1:]

@@ -25,7 +25,7 @@ def numbers(op: Operation, name: str, default: Sequence[int]) -> tuple[int, ...]
 
 
 def _sides(amounts: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Padding before and behind each spatial dim."""
+    """Padding before and after each spatial dim."""
     return tuple(amounts[::2]), tuple(amounts[1::2])
 
 
@@ -166,7 +166,7 @@ def _accumulator(op: Operation, dtype: str) -> str:
 
 
 def _counts(sizes: Sequence[int], attrs: dict[str, tuple[int, ...]], result: Sequence[int]) -> np.ndarray:
-    """How many elements of each window are no padding."""
+    """The number of elements of each window that are not padding."""
     found: list[np.ndarray] = []
     for dim, size in enumerate(sizes, start=1):
         first = np.arange(result[dim - 1]) * attrs["window_strides"][dim] - attrs["low"][dim]

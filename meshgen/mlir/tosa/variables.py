@@ -44,8 +44,8 @@ def import_read(importer: Importer, op: Operation) -> None:
 @imports(*_WRITES)
 def import_write(importer: Importer, op: Operation) -> None:
     name = _symbol(attribute_of(op, "name"))
-    message = f"{op.name}: a module keeps nothing from one run to the next, so @{name} cannot be written"
-    hint = "make it an argument of the function and what is written a result; the caller passes it on"
+    message = f"{op.name}: a module has no state between runs, so @{name} cannot be written"
+    hint = "make the variable an argument of the function and its new value a result, which the caller passes on"
     importer.fault("MG0103", message, op, hint)
 
 

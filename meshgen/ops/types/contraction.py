@@ -21,7 +21,7 @@ _KINDS = {"add": "any", "multiply": "any", "maximum": "ordered", "minimum": "ord
 def reduce(site: Site) -> list[TensorType] | None:
     x, init = site.operands
     kind = site.attrs["kind"]
-    if site.require(kind in _KINDS, f"kind '{kind}' is none of {', '.join(_KINDS)}"):
+    if site.require(kind in _KINDS, f"unknown kind '{kind}'; expected one of {', '.join(_KINDS)}"):
         site.dtype_in(x, _KINDS[kind])
     return _reduced(site, [x], [init])
 
@@ -37,8 +37,11 @@ def _reduced(site: Site, inputs: Sequence[TensorType], inits: Sequence[TensorTyp
 def _check_folded(site: Site, inputs: Sequence[TensorType], inits: Sequence[TensorType]) -> None:
     """Inputs that are folded together have one shape, and initial values of their element types."""
     for x, init in zip(inputs, inits, strict=True):
-        site.require(init.rank == 0 and init.dtype == x.dtype, f"the initial value {init} is no {x.dtype} scalar")
-        site.require(shapes_agree(x.shape, inputs[0].shape), f"the inputs {inputs[0]} and {x} have other shapes")
+        site.require(
+            init.rank == 0 and init.dtype == x.dtype,
+            f"the initial value must be a scalar of type {x.dtype}, got {init}",
+        )
+        site.require(shapes_agree(x.shape, inputs[0].shape), f"the inputs {inputs[0]} and {x} differ in shape")
 
 
 def reduce_region(site: Site) -> list[TensorType] | None:
@@ -61,7 +64,7 @@ def dot_general(site: Site) -> list[TensorType] | None:
     left, right = site.operands
     sound = site.require(
         _may_multiply(left, right),
-        f"the operands have element types {left.dtype} and {right.dtype}",
+        f"the operands differ in element type: {left.dtype} and {right.dtype}",
         "insert a convert",
     )
     taken = ("lhs_batch", "lhs_contract"), ("rhs_batch", "rhs_contract")
@@ -148,7 +151,7 @@ def select_and_scatter(site: Site) -> list[TensorType] | None:
         site.region(0, [scalar, scalar], [TensorType((), "i1")])
         site.region(1, [scalar, scalar], [scalar])
     _check_folded(site, [x], [init])
-    site.require(source.dtype == x.dtype, f"the source {source} has another element type than {x}")
+    site.require(source.dtype == x.dtype, f"the source {source} and {x} differ in element type")
     if site.lengths(x.rank, *names, "low", "high") and _positive(site, *names):
         parts = zip(x.shape, *(site.ints(n) for n in (*names, "low", "high")), strict=True)
         windows = tuple(window_size(*part, base=1, dilation=1) for part in parts)
@@ -168,11 +171,11 @@ def convolution(site: Site) -> list[TensorType] | None:
         (image, "output_batch", "output_feature", "output_spatial"),
     ):
         order = [site.attrs[one], site.attrs[other], *site.ints(dims)]
-        sound &= site.require(sorted(order) == list(range(x.rank)), f"{one}, {other} and {dims} {order} are no order of {x.rank} dims")  # fmt: skip
+        sound &= site.require(sorted(order) == list(range(x.rank)), f"{one}, {other} and {dims} {order} are not a permutation of {x.rank} dims")  # fmt: skip
     if not sound:
         return None
     fits = _may_multiply(image, kernel)
-    site.require(fits, f"the operands have element types {image.dtype} and {kernel.dtype}", "insert a convert")
+    site.require(fits, f"the operands differ in element type: {image.dtype} and {kernel.dtype}", "insert a convert")
     if not _check_groups(site, image, kernel) or site.faults:
         return None
     batches = site.attrs["batch_group_count"]

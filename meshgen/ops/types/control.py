@@ -30,13 +30,13 @@ def while_loop(site: Site) -> list[TensorType] | None:
 
 def conditional(site: Site) -> list[TensorType] | None:
     pred, *rest = site.operands
-    site.require(types_agree(pred, TensorType((), "i1")), f"the predicate is {pred}, not i1[]")
+    site.require(types_agree(pred, TensorType((), "i1")), f"the predicate must be i1[], got {pred}")
     return _branches(site, rest) if site.region_count(2) else None
 
 
 def switch(site: Site) -> list[TensorType] | None:
     index, *rest = site.operands
-    site.require(types_agree(index, TensorType((), "i32")), f"the index is {index}, not i32[]")
+    site.require(types_agree(index, TensorType((), "i32")), f"the index must be i32[], got {index}")
     if not site.require(len(site.regions) > 0, "has no branches"):
         return None
     return _branches(site, rest)
@@ -81,15 +81,15 @@ _RANDOM = {"THREE_FRY": (2,), "PHILOX": (2, 3), "DEFAULT": (2, 3)}  # sizes of t
 def rng_bit_generator(site: Site) -> list[TensorType] | None:
     state = site.operands[0]
     algorithm = site.attrs.get("algorithm", "DEFAULT")
-    if site.require(algorithm in _RANDOM, f"algorithm '{algorithm}' is none of {', '.join(_RANDOM)}"):
+    if site.require(algorithm in _RANDOM, f"unknown algorithm '{algorithm}'; expected one of {', '.join(_RANDOM)}"):
         sizes = _RANDOM[algorithm]
         known = " or ".join(f"ui64[{size}]" for size in sizes)
         fits = any(types_agree(state, TensorType((size,), "ui64")) for size in sizes)
-        site.require(fits, f"the state of {algorithm} is {state}, not {known}")
+        site.require(fits, f"the state of {algorithm} must be {known}, got {state}")
     if site.results and site.require(len(site.results) == 2, f"has {len(site.results)} results instead of 2"):
-        site.require(types_agree(site.results[0], state), f"the new state is {site.results[0]}, not {state}")
+        site.require(types_agree(site.results[0], state), f"the new state must be {state}, got {site.results[0]}")
         dtype = site.results[1].dtype
-        site.require(dtype.lstrip("u") in ("i8", "i16", "i32", "i64"), f"gives {site.results[1]}, which is no integer type of 8 bits and more")  # fmt: skip
+        site.require(dtype.lstrip("u") in ("i8", "i16", "i32", "i64"), f"its result must have an integer type of at least 8 bits, got {site.results[1]}")  # fmt: skip
     return None
 
 
@@ -168,9 +168,9 @@ def _check_body(site: Site, body: Graph, axes: Sequence[str], is_local: bool) ->
             continue
         if may_be_in_bodies(node.op) or (is_local and node.op in _LOCAL_OPS):
             other = [axis for axis in used_axes(node) if split_ref(axis)[0] not in axes]
-            site.require(not other, f"'{node.op}' in it is over {other}, but manual are {list(axes)}")
+            site.require(not other, f"'{node.op}' in it is over {other}, but the manual axes are {list(axes)}")
         elif node.op != "process_index" and ("axes" in node.attrs or node.op in _LOCAL_OPS):
-            site.fault(f"'{node.op}' cannot stand in it")
+            site.fault(f"'{node.op}' is not allowed in it")
         for region in node.regions:
             _check_body(site, region, axes, is_local)
 

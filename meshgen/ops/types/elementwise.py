@@ -17,7 +17,7 @@ def _common(site: Site, *types: TensorType) -> TensorType | None:
     sound = site.same_dtype(types)
     for other in rest:
         if not shapes_agree(first.shape, other.shape):
-            site.fault(f"the operands have shapes {first} and {other}", "insert a broadcast_in_dim")
+            site.fault(f"the operands differ in shape: {first} and {other}", "insert a broadcast_in_dim")
             return None
         first = first.with_shape(known(first.shape, other.shape))
     return first if sound else None
@@ -53,7 +53,9 @@ def is_finite(site: Site) -> list[TensorType] | None:
 
 def complex_number(site: Site) -> list[TensorType] | None:
     common = _common(site, *site.operands)
-    if common is None or not site.require(common.dtype in _COMPLEX, f"{common.dtype} is no part of a complex type"):
+    if common is None or not site.require(
+        common.dtype in _COMPLEX, f"{common.dtype} is not the part type of a complex type"
+    ):
         return None
     return [TensorType(common.shape, _COMPLEX[common.dtype])]
 
@@ -71,8 +73,8 @@ def binary(family: str) -> Inference:
 
 def compare(site: Site) -> list[TensorType] | None:
     direction, how = site.attrs["direction"], site.attrs.get("compare_type", "")
-    site.require(direction in _DIRECTIONS, f"direction '{direction}' is none of {', '.join(_DIRECTIONS)}")
-    if site.require(how in _COMPARE_TYPES, f"compare_type '{how}' is unknown"):
+    site.require(direction in _DIRECTIONS, f"unknown direction '{direction}'; expected one of {', '.join(_DIRECTIONS)}")
+    if site.require(how in _COMPARE_TYPES, f"unknown compare_type '{how}'"):
         site.dtype_in(site.operands[0], _COMPARE_TYPES[how])
     if is_complex(site.operands[0].dtype):
         site.require(direction in ("EQ", "NE"), "complex numbers have no order")
@@ -82,7 +84,7 @@ def compare(site: Site) -> list[TensorType] | None:
 
 def select(site: Site) -> list[TensorType] | None:
     pred, on_true, on_false = site.operands
-    site.require(pred.dtype == "i1", f"the predicate has element type {pred.dtype}, not i1")
+    site.require(pred.dtype == "i1", f"the predicate must have element type i1, got {pred.dtype}")
     common = _common(site, on_true, on_false)
     if common is None:
         return None
@@ -106,7 +108,7 @@ def clamp(site: Site) -> list[TensorType] | None:
 def convert(site: Site) -> list[TensorType] | None:
     if site.results:
         same = shapes_agree(site.operands[0].shape, site.results[0].shape)
-        site.require(same, f"turns {site.operands[0]} into {site.results[0]}: the shapes differ")
+        site.require(same, f"cannot convert {site.operands[0]} to {site.results[0]}: the shapes differ")
     return None
 
 
@@ -116,7 +118,7 @@ def bitcast_convert(site: Site) -> list[TensorType] | None:
     x, result = site.operands[0], site.results[0]
     source, target = bits(x.dtype), bits(result.dtype)
     same_bits = x.dtype == result.dtype or "i1" not in (x.dtype, result.dtype)
-    site.require(same_bits, f"from {x.dtype} to {result.dtype}: the bits of truth values are not those of other types")
+    site.require(same_bits, f"from {x.dtype} to {result.dtype}: booleans cannot be bitcast to other types")
     wide, thin = (x, result) if source > target else (result, x)
     ratio = max(source, target) // min(source, target)
     expected = wide.shape if ratio == 1 else (*wide.shape, ratio)

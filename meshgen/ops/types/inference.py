@@ -106,7 +106,7 @@ def _inspect(site: Site) -> list[TensorType] | None:
     _check_operands(site, op.operands)
     site.faults.extend(attribute_faults(site.op, site.attrs, site.loc))
     has_none = not site.regions or op.has_regions
-    site.require(has_none, f"has {len(site.regions)} regions; it takes none")
+    site.require(has_none, f"has {len(site.regions)} regions instead of none")
     return None if site.faults else op.types(site)
 
 
@@ -124,7 +124,7 @@ def _check_operands(site: Site, wanted: int | AtLeast) -> None:
     else:
         site.require(count == wanted, f"has {count} operands instead of {wanted}")
     for type_ in (*site.operands, *(site.results or ())):
-        site.require(type_.dtype in DTYPES, f"'{type_.dtype}' is no element type")
+        site.require(type_.dtype in DTYPES, f"unknown element type '{type_.dtype}'")
 
 
 def attribute_faults(op: str, attrs: Mapping[str, Any], loc: Location | None = None) -> list[Diagnostic]:
@@ -141,7 +141,7 @@ def _compare(site: Site, inferred: list[TensorType]) -> None:
         return
     for found, right in zip(results, inferred, strict=True):
         same = found.dtype == right.dtype and shapes_agree(found.shape, right.shape)
-        site.require(same, f"the result type is {found}, but should be {right}")
+        site.require(same, f"expected result type {right}, got {found}")
 
 
 def _check_on_mesh(site: Site, mesh: Mesh) -> None:

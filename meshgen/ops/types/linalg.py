@@ -17,7 +17,7 @@ _TRANSPOSES = ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT")
 
 def _is_square(site: Site, a: TensorType) -> bool:
     square = a.rank >= 2 and agree(a.shape[-1], a.shape[-2])
-    return site.require(square, f"{a} holds no square matrices") & site.dtype_in(a, "inexact")
+    return site.require(square, f"{a} must hold square matrices") & site.dtype_in(a, "inexact")
 
 
 def cholesky(site: Site) -> list[TensorType] | None:
@@ -28,7 +28,7 @@ def cholesky(site: Site) -> list[TensorType] | None:
 def triangular_solve(site: Site) -> list[TensorType] | None:
     a, b = site.operands
     how = site.attrs["transpose_a"]
-    site.require(how in _TRANSPOSES, f"transpose_a '{how}' is none of {', '.join(_TRANSPOSES)}")
+    site.require(how in _TRANSPOSES, f"unknown transpose_a '{how}'; expected one of {', '.join(_TRANSPOSES)}")
     if not (_is_square(site, a) and site.same_dtype(site.operands)):
         return None
     side = -2 if site.attrs["left_side"] else -1
@@ -40,7 +40,7 @@ def triangular_solve(site: Site) -> list[TensorType] | None:
 def fft(site: Site) -> list[TensorType] | None:
     (x,) = site.operands
     kind, length = site.attrs["kind"], site.ints("length")
-    known = site.require(kind in _KINDS, f"type '{kind}' is none of {', '.join(_KINDS)}")
+    known = site.require(kind in _KINDS, f"unknown type '{kind}'; expected one of {', '.join(_KINDS)}")
     known &= site.require(1 <= len(length) <= min(3, x.rank), f"length has {len(length)} entries; {x} allows 1 to 3")
     known &= site.require(all(n > 0 for n in length), f"length {list(length)} has an entry below 1")
     right = is_float(x.dtype) and x.dtype in _COMPLEX if kind == "RFFT" else is_complex(x.dtype)
@@ -56,16 +56,16 @@ def fft(site: Site) -> list[TensorType] | None:
 
 def lapack(site: Site) -> list[TensorType] | None:
     name = site.attrs["routine"]
-    if not site.require(name in ROUTINES, f"'{name}' is none of the routines {', '.join(ROUTINES)}"):
+    if not site.require(name in ROUTINES, f"unknown routine '{name}'; expected one of {', '.join(ROUTINES)}"):
         return None
     if any("=" not in pair for pair in site.attrs["options"].split()):
-        site.fault(f"options are name=value, not '{site.attrs['options']}'")
+        site.fault(f"expected options name=value, got '{site.attrs['options']}'")
         return None
     found = ROUTINES[name].result_types(site.operands, options_of(site.attrs["options"]))
     if found is not None and name == "gehrd":
         _check_balanced(site, site.operands[0].shape[-1] or 0)
     given = ", ".join(map(str, site.operands))
-    site.require(found is not None, f"({given}) are no operands of {name}: ({ROUTINES[name].takes})")
+    site.require(found is not None, f"expected operands ({ROUTINES[name].takes}) of {name}, got ({given})")
     return found
 
 

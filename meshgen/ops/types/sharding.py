@@ -28,7 +28,7 @@ REDUCING = ("all_reduce", "reduce_scatter", "to_partial", "reduce_to")
 
 def annotate(site: Site) -> list[TensorType] | None:
     sharding = site.attrs["sharding"]
-    if site.require(isinstance(sharding, Sharding), "sharding is no sharding"):
+    if site.require(isinstance(sharding, Sharding), "attribute 'sharding' must be a sharding"):
         rank = site.operands[0].rank
         site.require(sharding.rank == rank, f"the sharding has {sharding.rank} dims, but the tensor has rank {rank}")
     return [site.operands[0]]
@@ -40,7 +40,7 @@ def same(site: Site) -> list[TensorType] | None:
 
 def _reduces(site: Site) -> None:
     kind = site.attrs.get("kind", "sum")
-    site.require(kind in PARTIAL_KINDS, f"kind '{kind}' is none of {', '.join(PARTIAL_KINDS)}")
+    site.require(kind in PARTIAL_KINDS, f"unknown kind '{kind}'; expected one of {', '.join(PARTIAL_KINDS)}")
     for dtype in dict.fromkeys(t.dtype for t in (*site.operands, *(site.results or ()))):
         site.require(combines(kind, dtype), f"elements of {dtype} cannot be reduced with kind '{kind}'")
 
@@ -56,17 +56,17 @@ def collective(site: Site) -> list[TensorType] | None:
         return _group_call(site)
     dims = [site.attrs[n] for n in ("dim", "split_dim", "concat_dim") if n in OPS[site.op].attributes]
     for dim in dims:
-        site.require(0 <= dim < x.rank, f"dim {dim} is no dim of {x}")
+        site.require(0 <= dim < x.rank, f"dim {dim} is out of range for {x}")
     if not site.results:
         return None
     result = site.results[0]
-    if not site.require(result.rank == x.rank, f"turns {x} into {result}: the ranks differ"):
+    if not site.require(result.rank == x.rank, f"cannot turn {x} into {result}: the ranks differ"):
         return None
     if site.op not in ("all_reduce", "reduce_scatter", "reduce_to"):
-        site.require(result.dtype == x.dtype, f"turns {x} into {result}: the element types differ")
+        site.require(result.dtype == x.dtype, f"cannot turn {x} into {result}: the element types differ")
     rest = [tuple(None if d in dims else n for d, n in enumerate(t.shape)) for t in (x, result)]
     if site.op not in ("permute", "retile"):
-        site.require(shapes_agree(*rest), f"turns {x} into {result}: a dim that does not take part changes size")
+        site.require(shapes_agree(*rest), f"cannot turn {x} into {result}: another dim changes size")
     return None
 
 
@@ -78,9 +78,7 @@ def _has_pairs(site: Site) -> bool:
 
 def _group_call(site: Site) -> None:
     """Each operand has its result; all are of one element type."""
-    site.require(
-        len({kind.dtype for kind in site.operands}) == 1, "the operands of one call have several element types"
-    )
+    site.require(len({kind.dtype for kind in site.operands}) == 1, "the operands of one call differ in element type")
     for each in _calls(site):
         collective(each)
         site.faults += each.faults
@@ -154,20 +152,22 @@ def mask_padding(site: Site) -> list[TensorType] | None:
     x, size, fill = site.operands[0], site.attrs["size"], np.asarray(site.attrs["fill"])
     site.one_dim("dim", x.rank)
     site.require(size >= 0, f"size {size} is negative")
-    site.require(is_complex(x.dtype) or not np.iscomplexobj(fill), f"fill {fill} is no {x.dtype}")
+    site.require(is_complex(x.dtype) or not np.iscomplexobj(fill), f"fill {fill} is not of type {x.dtype}")
     return [x]
 
 
 def between(site: Site) -> list[TensorType] | None:
     """A `transfer_send` of a value, or a `transfer_recv`; the last operand, if there is one more, is the turn before."""
     given = site.operands[1:] if site.op == "transfer_send" else site.operands
-    site.require(site.attrs["channel"] >= 0, f"channel {site.attrs['channel']} is no number of a transfer")
+    site.require(site.attrs["channel"] >= 0, f"channel {site.attrs['channel']} is not the number of a transfer")
     site.require(
         list(given) in ([], [TURN]), f"has operands {[str(t) for t in given]} besides; it takes one {TURN} at most"
     )
     for name in ("source", "target"):
         sharding = site.attrs.get(name)
-        if sharding is not None and site.require(isinstance(sharding, Sharding), f"{name} is no sharding"):
+        if sharding is not None and site.require(
+            isinstance(sharding, Sharding), f"attribute '{name}' must be a sharding"
+        ):
             rank = len(site.attrs["shape"])
             site.require(sharding.rank == rank, f"{name} has {sharding.rank} dims, but the tensor has rank {rank}")
     if site.op == "transfer_send":
@@ -189,7 +189,7 @@ def tile_faults(site: Site, mesh: Mesh) -> None:
         message = pair_faults(site.attrs["pairs"], mesh.size)
         site.require(not message, message)
     if site.op == "manual":
-        site.fault("a manual computation stands before partition only: partition writes its body out")
+        site.fault("a manual computation is not allowed after partition, which inlines its body")
     if not site.operands or site.op == "manual":
         return
     count = mesh.group_size(site.attrs["axes"])

@@ -49,7 +49,7 @@ class Site:
     def one_dim(self, name: str, rank: int) -> bool:
         """Whether an attribute names a dim of a tensor of `rank`."""
         dim = self.attrs[name]
-        return self.require(0 <= dim < rank, f"{name} {dim} is no dim of a tensor of rank {rank}")
+        return self.require(0 <= dim < rank, f"{name} {dim} is out of range for a tensor of rank {rank}")
 
     def lengths(self, rank: int, *names: str) -> bool:
         """Whether these attributes have one entry per dim."""
@@ -85,7 +85,7 @@ class Site:
         """Whether all the types have one element type."""
         names = [t.dtype for t in types]
         return self.require(
-            all(n == names[0] for n in names), f"the operands have element types {', '.join(names)}",
+            all(n == names[0] for n in names), f"the operands differ in element type: {', '.join(names)}",
             "insert a convert",
         )  # fmt: skip
 
@@ -103,7 +103,7 @@ class Site:
             "any": True,
         }[family]
         named = "float or complex" if family == "inexact" else family
-        return self.require(held, f"element type {type_.dtype} is no {named} type")
+        return self.require(held, f"element type {type_.dtype} is not {named}")
 
 
 def agree(left: int | None, right: int | None) -> bool:

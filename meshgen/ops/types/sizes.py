@@ -18,7 +18,7 @@ def axis_size(site: Site) -> list[TensorType]:
 def _given_sizes(site: Site, count: int, rank: int | None) -> None:
     """The last `count` operands are lists of integers, one per dim."""
     for kind in site.operands[-count:]:
-        if site.require(kind.rank == 1, f"the sizes {kind} are no list") and rank is not None:
+        if site.require(kind.rank == 1, f"the sizes must be a list, got {kind}") and rank is not None:
             site.require(agree(kind.shape[0], rank), f"has {kind.shape[0]} sizes for {rank} dims")
         site.dtype_in(kind, "integer")
 
@@ -30,7 +30,7 @@ def sized(count: int) -> Inference:
         _given_sizes(site, count, site.results[0].rank if site.results else None)
         if site.results and len(site.operands) > count:
             x, result = site.operands[0], site.results[0]
-            site.require(x.dtype == result.dtype, f"turns {x} into {result}: the element types differ")
+            site.require(x.dtype == result.dtype, f"cannot turn {x} into {result}: the element types differ")
         return None
 
     return rule
@@ -45,7 +45,7 @@ def _pairs(site: Site, rank: int) -> None:
     """The last operand is a pair of integers for each dim."""
     pairs = site.operands[-1]
     fits = pairs.rank == 2 and agree(pairs.shape[0], rank) and agree(pairs.shape[1], 2)
-    site.require(fits, f"the padding {pairs} is no pair for each of {rank} dims")
+    site.require(fits, f"the padding must be a pair for each of {rank} dims, got {pairs}")
 
 
 def dynamic_conv(site: Site) -> list[TensorType] | None:
@@ -60,7 +60,8 @@ def dynamic_reduce_window(site: Site) -> list[TensorType] | None:
         _pairs(site, site.operands[0].rank)
         for kind in site.operands[count:-1]:
             site.require(
-                kind.rank == 1 and agree(kind.shape[0], site.operands[0].rank), f"{kind} is no list of the dims"
+                kind.rank == 1 and agree(kind.shape[0], site.operands[0].rank),
+                f"expected a list of the dims, got {kind}",
             )
     return None
 
@@ -68,5 +69,5 @@ def dynamic_reduce_window(site: Site) -> list[TensorType] | None:
 def shape_assertion(site: Site) -> list[TensorType]:
     for number, kind in enumerate(site.operands):
         site.require(kind.rank == 0, f"operand {number} ({kind}) is not a scalar")
-    site.require(site.operands[0].dtype == "i1", f"{site.operands[0]} is no condition")
+    site.require(site.operands[0].dtype == "i1", f"the condition must be i1[], got {site.operands[0]}")
     return []

@@ -10,12 +10,12 @@ from meshgen.ops.types.site import Shape, Site, agree, known, product, shapes_ag
 
 def constant(site: Site) -> list[TensorType] | None:
     value = site.attrs["value"]
-    if not site.require(isinstance(value, np.ndarray), f"value is a {type(value).__name__}, not an array"):
+    if not site.require(isinstance(value, np.ndarray), f"value must be an array, got a {type(value).__name__}"):
         return None
     if site.results:
         result = site.results[0]
         site.require(
-            None not in result.shape, f"the result {result} has an open size", "a constant says all of its sizes"
+            None not in result.shape, f"the result {result} has an unknown size", "a constant needs static sizes"
         )
         name = dtype_name(value.dtype)
         site.require(name == result.dtype, f"value has element type {name}, but the result is {result}")
@@ -37,7 +37,7 @@ def broadcast_in_dim(site: Site) -> list[TensorType] | None:
     if not site.results or len(dims) != x.rank or not site.unique_dims("dims", site.results[0].rank):
         return None
     result = site.results[0]
-    site.require(x.dtype == result.dtype, f"turns {x} into {result}: the element types differ")
+    site.require(x.dtype == result.dtype, f"cannot turn {x} into {result}: the element types differ")
     for i, d in enumerate(dims):
         fits = x.shape[i] == 1 or agree(x.shape[i], result.shape[d])
         site.require(
@@ -48,7 +48,9 @@ def broadcast_in_dim(site: Site) -> list[TensorType] | None:
 
 def transpose(site: Site) -> list[TensorType] | None:
     (x,), perm = site.operands, site.ints("perm")
-    if not site.require(sorted(perm) == list(range(x.rank)), f"perm {list(perm)} is no order of {x.rank} dims"):
+    if not site.require(
+        sorted(perm) == list(range(x.rank)), f"perm {list(perm)} is not a permutation of {x.rank} dims"
+    ):
         return None
     return [x.with_shape(x.shape[d] for d in perm)]
 
@@ -56,9 +58,9 @@ def transpose(site: Site) -> list[TensorType] | None:
 def reshape(site: Site) -> list[TensorType] | None:
     if site.results:
         x, result = site.operands[0], site.results[0]
-        site.require(x.dtype == result.dtype, f"turns {x} into {result}: the element types differ")
+        site.require(x.dtype == result.dtype, f"cannot turn {x} into {result}: the element types differ")
         before, after = product(x.shape), product(result.shape)
-        site.require(agree(before, after), f"turns {x} with {before} elements into {result} with {after}")
+        site.require(agree(before, after), f"cannot turn {x} with {before} elements into {result} with {after}")
     return None
 
 
@@ -94,7 +96,7 @@ def concatenate(site: Site) -> list[TensorType] | None:
     for other in site.operands:
         rest = tuple(None if d == dim else n for d, n in enumerate(other.shape))
         if not shapes_agree(rest, shape):
-            site.fault(f"cannot put {other} behind {first} along dim {dim}: the other dims differ")
+            site.fault(f"cannot append {other} to {first} along dim {dim}: the other dims differ")
             return None
         shape = known(shape, rest)
         total = None if total is None or other.shape[dim] is None else total + (other.shape[dim] or 0)
@@ -112,9 +114,7 @@ def pad(site: Site) -> list[TensorType] | None:
         low, high, interior = (site.ints(name)[d] for name in ("low", "high", "interior"))
         site.require(interior >= 0, f"dim {d}: interior padding {interior} is negative")
         found = None if size is None else size + max(size - 1, 0) * interior + low + high
-        site.require(
-            found is None or found >= 0, f"dim {d}: padding {low}, {high} takes more than the {size} rows there"
-        )
+        site.require(found is None or found >= 0, f"dim {d}: padding {low}, {high} removes more than its {size} rows")
         shape.append(found)
     return [x.with_shape(shape)]
 

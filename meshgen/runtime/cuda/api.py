@@ -1,9 +1,9 @@
-"""The CUDA driver and NCCL, real or emulated, behind one interface: the executor does not know which it has.
+"""The CUDA driver and NCCL, real or emulated, behind one interface for the executor.
 
     real()                    NVIDIA's `cuda.bindings.driver`, and libnccl
     emulated(devices, ...)    Python objects with the same functions
 
-A function is called by name; what it returns besides its result code comes back, and a code other than success is an error.
+A function is called by name; its outputs besides the result code are returned, and a code other than success is an error.
 """
 
 from __future__ import annotations
@@ -31,8 +31,8 @@ class Api:
 
     Attributes:
         driver: has the functions, enumerations and structures of `cuda.bindings.driver`.
-        machine: what is emulated; None: nothing is.
-        sources: Triton source of kernels by their entry, for what emulated devices say of them.
+        machine: the emulated machine; None for real GPUs.
+        sources: Triton source of kernels by their entry, for faults of emulated devices.
     """
 
     def __init__(self, driver: Any, machine: Machine | None = None, nccl: Any = None) -> None:
@@ -48,7 +48,7 @@ class Api:
         """Call a function of the driver.
 
         Raises:
-            RuntimeFailure: MG0604 with CUDA's number and text; MG0608, what went wrong on an emulated device.
+            RuntimeFailure: MG0604 with CUDA's number and text; MG0608, a fault of an emulated device.
         """
         found = getattr(self.driver, name)(*args)
         if found[0]:
@@ -73,16 +73,16 @@ class Api:
 
     @property
     def is_stuck(self) -> bool:
-        """Whether emulated devices can do nothing more of what they have been given."""
+        """Whether emulated devices are deadlocked."""
         return self.machine is not None and self.machine.timeline.is_stuck
 
     def name_memory(self, address: int, nbytes: int, text: str) -> None:
-        """What messages of an emulated device call these bytes."""
+        """Set the name of these bytes in messages of an emulated device."""
         if self.machine:
             self.machine.name(address, nbytes, text)
 
     def limit_launch(self, parameters: int, ranges: Sequence[Range]) -> None:
-        """Say what a launch with these parameters may touch (see `Machine.limit`): emulated devices check it."""
+        """Declare the memory that a launch with these parameters may touch (see `Machine.limit`), for emulated devices."""
         if self.machine:
             self.machine.limit(parameters, ranges)
 
@@ -90,7 +90,7 @@ class Api:
         if self.machine and (fault := self.machine.fault):
             source = self.sources.get(fault.kernel)
             return source.told(fault) if source else fault
-        return RuntimeFailure(Diagnostic("MG0604", f"{name} fails with {number}: {text}"))
+        return RuntimeFailure(Diagnostic("MG0604", f"{name} failed with {number}: {text}"))
 
     def _text_of(self, result: Any) -> str:
         _, name = self.driver.cuGetErrorName(result)
@@ -102,14 +102,14 @@ def emulated(devices: int, arch: str, *, seed: int = 0, races: bool = False, wor
     """Emulated GPUs.
 
     Args:
-        arch: of the GPUs, as `sm_90`. Raises MissingError MG0602 for one that is not emulated.
+        arch: of the GPUs, as `sm_90`. Raises MissingError MG0602 for an unknown one.
         seed: of the random order in which work runs.
         races: check that accesses to the same bytes are ordered.
-        world: the ranks, one of which this process has; None: it has all.
+        world: the ranks, one of which is this process's; None: all are.
     """
     if arch not in DEVICE_KINDS:
-        hint = f"emulated GPUs are {', '.join(DEVICE_KINDS)}"
-        raise MissingError(Diagnostic("MG0602", f"no GPU of architecture {arch} is emulated", hint=hint))
+        hint = f"known architectures are {', '.join(DEVICE_KINDS)}"
+        raise MissingError(Diagnostic("MG0602", f"unknown architecture '{arch}' of an emulated GPU", hint=hint))
     machine = Machine(devices, DEVICE_KINDS[arch], seed=seed, races=races)
     driver = EmulatedDriver(machine)
     api = Api(driver, machine, EmulatedNccl(driver, world))
@@ -118,7 +118,7 @@ def emulated(devices: int, arch: str, *, seed: int = 0, races: bool = False, wor
 
 
 def real(devices: int) -> Api:
-    """The GPUs of this machine, of which so many are needed.
+    """The GPUs of this machine; `devices` are needed.
 
     Raises:
         MissingError: MG0602, cuda-bindings or the driver is missing, the driver is too old, or there are too few GPUs (MG0603).
@@ -127,15 +127,15 @@ def real(devices: int) -> Api:
 
 
 def real_of(world: World) -> Api:
-    """The same for the rank that this process is, whose GPU has its number on the machine.
+    """The same for this process's rank, whose GPU has the local rank as ordinal.
 
     Raises:
-        UsageError: MG0611, the launcher has given it none.
+        UsageError: MG0611, the launcher has set no local rank.
         MissingError: as `real`.
     """
     if world.local_rank is None:
         hint = "set LOCAL_RANK, as torchrun, mpiexec and srun do for their processes"
-        raise UsageError(Diagnostic("MG0611", f"which GPU is that of rank {world.rank} is not said", hint=hint))
+        raise UsageError(Diagnostic("MG0611", f"the GPU of rank {world.rank} is unknown", hint=hint))
     return _with_gpus(world.local_rank + 1, f"rank {world.rank} needs GPU {world.local_rank} of its machine")
 
 
@@ -143,7 +143,7 @@ def _with_gpus(devices: int, need: str) -> Api:
     try:
         driver = importlib.import_module("cuda.bindings.driver")
     except ImportError as error:
-        hint = "pip install 'meshgen[cuda12]' or 'meshgen[cuda13]', as the driver is; --device emulate needs no GPU"
+        hint = "pip install 'meshgen[cuda12]' or 'meshgen[cuda13]', to match the driver; --device emulate needs no GPU"
         raise MissingError(Diagnostic("MG0602", "the package cuda-bindings is not installed", hint=hint)) from error
     api = Api(driver)
     require_driver(api)
@@ -155,7 +155,7 @@ def _with_gpus(devices: int, need: str) -> Api:
 
 
 def require_driver(api: Api) -> None:
-    """Raises MissingError MG0602: there is no driver of NVIDIA that works, or none that is new enough."""
+    """Raise MissingError MG0602 if NVIDIA's driver is missing, does not work or is too old."""
     hint = "install NVIDIA's driver 525 or later; --device emulate needs no GPU"
     try:
         api.cuda("cuInit", 0)
@@ -166,4 +166,4 @@ def require_driver(api: Api) -> None:
         raise MissingError(Diagnostic("MG0602", failure.diagnostics[0].message, hint=hint)) from failure
     if version < OLDEST_DRIVER:
         release = f"{version // 1000}.{version % 1000 // 10}"
-        raise MissingError(Diagnostic("MG0602", f"NVIDIA's driver is for CUDA {release}: too old", hint=hint))
+        raise MissingError(Diagnostic("MG0602", f"NVIDIA's driver is too old: it supports CUDA {release}", hint=hint))

@@ -45,7 +45,7 @@ class _Sides:
         return math.prod(self.shape)
 
     def joined(self) -> _Sides:
-        """The same elements with as few dims as can be: none of one row, and no two that step on from each other."""
+        """The same elements with as few dims as possible: no dims of size 1, contiguous dims merged."""
         dims = [(n, *strides) for n, *strides in zip(self.shape, *self.strides, strict=True) if n != 1]
         found: list[tuple[int, ...]] = []
         for count, *strides in dims:
@@ -57,7 +57,7 @@ class _Sides:
         return _Sides(columns[0], self.addresses, columns[1:], self.itemsize)
 
     def widened(self) -> _Sides:
-        """With the widest words that rows consist of: where elements are contiguous on all sides, and all is aligned."""
+        """With the widest words possible: elements contiguous on all sides, and everything aligned."""
         if not self.shape or any(strides[-1] != self.itemsize for strides in self.strides):
             return self
         row = self.shape[-1] * self.itemsize
@@ -86,7 +86,7 @@ class _Sides:
 
 
 def copies(target: Box, source: Box, target_start: int, source_start: int) -> Iterator[Run | Call]:
-    """What copies a box to another one; `start`: the address of the buffer that a box lies in."""
+    """The launches or plain copies for a copy of boxes; `start`: the address of a box's buffer."""
     if not target.size:
         return
     sides = _sides((target, target_start), (source, source_start)).joined().widened()

@@ -1,4 +1,4 @@
-"""What a device loads and launches for a kernel of a module: its cubin, its PTX, or on an emulated device its body."""
+"""The code that a device loads for a kernel of a module: its cubin, its PTX, or on an emulated device its body."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def code_of(kernels: Mapping[str, Kernel], member: Callable[[str], bytes], api: 
             ptx = member(binary.ptx).decode() if binary.ptx else ""
             if runs_on(arch, capability):
                 cubin = member(binary.file)
-                if api.machine:  # nothing here executes a cubin: its PTX stands for it
+                if api.machine:  # emulated devices execute the PTX in place of the cubin
                     _require_ptx(name, ptx)
                     api.driver.register(cubin, ptx)
                 return Code(cubin, kernel.entry, binary.threads, binary.shared, scratch_bytes(kernel, binary))
@@ -104,7 +104,7 @@ def target_of(ptx: str) -> str:
 
 
 def scratch_bytes(kernel: Kernel, binary: Binary) -> tuple[int, int]:
-    """Bytes of the memory behind the two last pointers of a kernel of Triton, all blocks together: scratch and profile."""
+    """Bytes of the memory of the last two pointers of a Triton kernel, all blocks together: scratch and profile."""
     blocks = math.prod(kernel.grid)
     sizes = (binary.metadata.get(name) for name in SCRATCH)
     first, second = (int(size or 0) * blocks for size in sizes)
@@ -127,7 +127,7 @@ class Launcher:
         Args:
             addresses: of its operands, then of its results.
         Raises:
-            MissingError: MG0602, there is no code for the device.
+            MissingError: MG0602, the kernel has no code for the device.
         """
         kernel, code = self.kernels[item.kernel], self.code_of(item.kernel, device.capability)
         if code is None:
@@ -157,7 +157,7 @@ class Launcher:
         """A kernel without a form for GPUs runs as its body, where devices are emulated."""
         if self.api.machine is None:
             text = f"kernel '{item.kernel}' has no code for any GPU"
-            raise MissingError(Diagnostic("MG0602", text, hint="--device reference and --device emulate run its body"))
+            raise MissingError(Diagnostic("MG0602", text, hint="run it with --device reference or --device emulate"))
         body, evaluator = self.bodies[item.kernel], Evaluator(rank_handlers(self.mesh, rank))
         operands, results = ([plan.buffers[n].type for n in numbers] for numbers in (item.inputs, item.outputs))
         sizes = [POINTER] * len(addresses)
@@ -167,7 +167,7 @@ class Launcher:
 
 
 def _ranges(item: Item, plan: Schedule, addresses: Sequence[int]) -> list[tuple[int, int, bool]]:
-    """What a kernel may touch: its operands, and its results, which it writes."""
+    """The memory that a kernel may touch: its operands, and its results, which it writes."""
     numbers = (*item.inputs, *item.outputs)
     return [
         (address, plan.buffers[number].type.nbytes, place >= len(item.inputs))

@@ -1,6 +1,6 @@
 """Lowered collectives on the devices of this process: copies by kernels, everything else by NCCL, all in the item's stream.
 
-What ranks do together is one NCCL group, so that one thread can issue it for all of them.
+Concurrent calls of all ranks are one NCCL group, so that one thread can issue it for all of them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from meshgen.runtime.cuda.device import Device, Launch, ParameterBlock
 
 
 class RankWork:
-    """What one rank does for a collective in its own memory. Launches are made once, and issued as often as wanted."""
+    """The work of one rank for a collective in its own memory. Launches are prepared once, and issued repeatedly."""
 
     def __init__(self, device: Device, stream: int, lowered: Lowered, start_of: Callable[[BufferRef], int]) -> None:
         """`start_of`: the address of each buffer of the collective. Raises MissingError MG0602: a reduction has no kernel."""
@@ -38,7 +38,7 @@ class RankWork:
         self._issue(step)
 
     def fill(self, step: Fill) -> None:
-        """Zeros, in a contiguous box: nothing else is lowered to."""
+        """Zeros in a contiguous box, the only fill that lowering emits."""
         assert step.target.is_contiguous and step.value == 0
         self._device.clear(self.address(step.target), step.target.nbytes, self.stream)
 
@@ -76,7 +76,7 @@ class RankWork:
 
 
 def run_lowered(api: Api, comms: Communicators, works: Mapping[int, RankWork]) -> None:
-    """Issue one collective on all ranks, by rank: each by itself up to where it communicates, then all together."""
+    """Issue one collective on all ranks: local steps rank by rank, communicating steps for all together."""
     left = {rank: launches(work.lowered, work) for rank, work in works.items()}
     while True:
         now = {rank: launch for rank, steps in left.items() if (launch := next(steps, None))}

@@ -1,4 +1,4 @@
-"""The communicators of a module's ranks: one of all of them, and one per group of each list of axes that a call of NCCL names."""
+"""The communicators of a module's ranks: one of all of them, and one per group of each list of axes of an NCCL call."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Axes = tuple[str, ...]
 
 
 class Communicators:
-    """Made before the first step, in one order on all ranks. The rank of a device in a group is its place in it."""
+    """Made before the first step, in one order on all ranks. The rank of a device in a group is its index in the group."""
 
     def __init__(
         self,
@@ -30,14 +30,16 @@ class Communicators:
         Args:
             devices: of this process, by rank.
             calls: of all calls of NCCL of all ranks the mesh, the rank of its first device, and the axes.
-            world: the ranks, one of which this process has; None: it has all.
+            world: the ranks, one of which is this process's; None: all are.
         Raises:
             RuntimeFailure: MG0604, NCCL fails.
-            MissingError: MG0602, there is no NCCL.
+            MissingError: MG0602, NCCL is missing.
         """
         self._api = api
         size = world.size if world else len(devices)
-        self.world: dict[int, Any] = self._made(devices, size, world) if size > 1 else {}  # a device alone needs none
+        self.world: dict[int, Any] = (
+            self._init_all_ranks(devices, size, world) if size > 1 else {}
+        )  # a device alone needs none
         self._by_axes: dict[tuple[Axes, int], Any] = {}
         for mesh, first, axes in calls:
             self._by_axes |= {(axes, rank): comm for rank, comm in self._split(mesh, first, axes, devices)}
@@ -47,11 +49,11 @@ class Communicators:
         return self._by_axes[axes, rank]
 
     def fault(self) -> str:
-        """What NCCL has noticed of a peer that is lost; empty: nothing."""
+        """NCCL's report of a lost peer; empty if there is none."""
         for comm in self._all():
             result = Result(self._api.comm("ncclCommGetAsyncError", comm))
             if result not in (Result.ncclSuccess, Result.ncclInProgress):
-                return f"NCCL has lost a peer: {self._api.nccl.ncclGetErrorString(result)}"
+                return f"NCCL lost a peer: {self._api.nccl.ncclGetErrorString(result)}"
         return ""
 
     def close(self) -> None:
@@ -59,15 +61,15 @@ class Communicators:
             self._api.comm("ncclCommDestroy", comm)
 
     def abort(self) -> None:
-        """End what is under way; nothing else may be called then."""
+        """Abort pending operations; nothing else may be called afterwards."""
         for comm in self._all():
             self._api.comm("ncclCommAbort", comm)
 
     def _all(self) -> list[Any]:
         return [*self._by_axes.values(), *self.world.values()]
 
-    def _made(self, devices: Mapping[int, Device], size: int, world: World | None) -> dict[int, Any]:
-        """The id is rank 0's."""
+    def _init_all_ranks(self, devices: Mapping[int, Device], size: int, world: World | None) -> dict[int, Any]:
+        """Initialise the communicator of all ranks, with rank 0's id."""
         id_ = b"" if world and world.rank else self._api.comm("ncclGetUniqueId")
         if world:
             with world.doing(lambda: "the exchange of NCCL's id"):

@@ -1,4 +1,4 @@
-"""One rank's GPU: its memory, kernels, streams and events. All of it is made before a step; a step allocates nothing."""
+"""One rank's GPU: its memory, kernels, streams and events, all created before a step; a step allocates nothing."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class ParameterBlock:
 
 @dataclass(frozen=True)
 class Launch:
-    """A kernel with everything that its launch needs."""
+    """A kernel with its launch configuration and parameters."""
 
     function: int
     grid: tuple[int, int, int]
@@ -41,7 +41,7 @@ class Launch:
 
 
 class Device:
-    """A GPU that one rank has for itself. Every method makes its context current."""
+    """The GPU of one rank. Every method makes its context current."""
 
     def __init__(self, api: Api, ordinal: int) -> None:
         self.api, self.ordinal = api, ordinal
@@ -51,7 +51,7 @@ class Device:
         self._events: dict[object, int] = {}
         self.use()
         flags = api.driver.CUstream_flags.CU_STREAM_NON_BLOCKING
-        # a lower number is a higher priority: what communicates gets multiprocessors first
+        # a lower number is a higher priority: communication gets multiprocessors first
         self.streams = [int(api.cuda("cuStreamCreateWithPriority", int(flags), -n)) for n in range(STREAMS)]
 
     def use(self) -> None:
@@ -66,20 +66,20 @@ class Device:
         return tuple(int(self.api.cuda("cuDeviceGetAttribute", each, device)) for each in (major, minor))  # type: ignore[return-value]
 
     def allocate(self, nbytes: int, name: str) -> int:
-        """The address of memory that stays until `close`, aligned to 256 bytes. Raises RuntimeFailure MG0604: there is none."""
+        """The address of memory that stays until `close`, aligned to 256 bytes. Raises RuntimeFailure MG0604: out of memory."""
         self.use()
         try:
             address = int(self.api.cuda("cuMemAlloc", max(nbytes, 1)))
         except RuntimeFailure as failure:
             why = failure.diagnostics[0]
-            text = f"GPU {self.ordinal} gives no memory for the {name}, {nbytes} bytes: {why.message}"
+            text = f"GPU {self.ordinal} cannot allocate the {name}, {nbytes} bytes: {why.message}"
             raise RuntimeFailure(Diagnostic(why.code, text, hint="split the program over more devices")) from failure
         self._allocations.append(address)
         self.api.name_memory(address, max(nbytes, 1), name)
         return address
 
     def upload(self, address: int, array: Array) -> None:
-        """Copy an array to the device; it is there when this returns."""
+        """Copy an array to the device, synchronously."""
         whole = np.ascontiguousarray(array)
         if whole.nbytes:
             self.use()
@@ -111,7 +111,7 @@ class Device:
                       launch.parameters.address, 0)  # fmt: skip
 
     def event(self, key: object) -> int:
-        """The event of this name; made when it is first asked for."""
+        """The event of this name, created on first use."""
         if key not in self._events:
             self.use()
             flags = self.api.driver.CUevent_flags.CU_EVENT_DISABLE_TIMING
@@ -134,7 +134,7 @@ class Device:
         self.api.cuda("cuEventRecord", self.event(key), stream)
 
     def close(self) -> None:
-        """Give everything back."""
+        """Free all resources."""
         self.use()
         for stream in self.streams:
             self.api.cuda("cuStreamSynchronize", stream)

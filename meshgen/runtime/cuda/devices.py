@@ -33,7 +33,7 @@ class GpuShard:
 
 
 class GpuDevices:
-    """The GPUs of all ranks. What is still under way is waited for before the host touches memory."""
+    """The GPUs of all ranks. Pending work is waited for before the host touches memory."""
 
     def __init__(self, api: Api, ranks: int) -> None:
         self._api = api
@@ -61,11 +61,11 @@ class GpuDevices:
 
     def bind(self, kind: TensorType, rank: int, given: Any) -> GpuShard | None:
         found = memory_of(given, stream=self.devices[rank].streams[0])
-        if found is None or not self._fits(found, kind, rank):
+        if found is None or not self._memory_fits(found, kind, rank):
             return None
         return GpuShard(rank, kind, found.address, found)
 
-    def _fits(self, memory: Memory, kind: TensorType, rank: int) -> bool:
+    def _memory_fits(self, memory: Memory, kind: TensorType, rank: int) -> bool:
         """Whether kernels may use memory as if it were their own: they rely on alignment, and write donated arguments."""
         is_same = (memory.shape, memory.dtype) == (kind.sizes, kind.numpy_dtype) and memory.is_contiguous
         return is_same and memory.device == (CUDA, rank) and memory.address % ALIGNMENT == 0 and not memory.is_read_only
@@ -75,7 +75,7 @@ class GpuDevices:
         return self._steps[-1]
 
     def wait(self) -> None:
-        """Until all work is done. Raises RuntimeFailure MG0604, MG0608 for what went wrong in it."""
+        """Wait until all work is done. Raises RuntimeFailure MG0604, MG0608 for its failures."""
         for steps in self._steps:
             steps.wait()
 
@@ -87,7 +87,7 @@ class GpuDevices:
             device.close()
 
     def abort(self) -> None:
-        """End what is under way after a failure: nothing of it can be used any more."""
+        """Abort pending work after a failure; the devices are unusable afterwards."""
         for steps in self._steps:
             steps.executor.abort()
 

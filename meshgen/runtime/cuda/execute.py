@@ -28,17 +28,17 @@ from meshgen.runtime.processes.ranks import assembled, gathered
 from meshgen.runtime.simulate import shard_array
 
 Array = np.ndarray[Any, Any]
-LOOK_SECONDS = 0.01  # how long the host waits before it asks NCCL again whether a peer is lost
+LOOK_SECONDS = 0.01  # seconds between two queries of NCCL for lost peers
 
 
 @dataclass(frozen=True)
 class Program:
-    """What an executor needs of a module of one mesh.
+    """A module of one mesh, as an executor needs it.
 
     Attributes:
         constants: by buffer.
         code_of: the code of its kernels.
-        inputs_at: addresses by rank, in the world of all meshes, of input buffers that whoever owns them keeps between steps. Donated
+        inputs_at: addresses by rank, in the world of all meshes, of input buffers that their owner keeps between steps. Donated
             ones hold their next values after a step.
     """
 
@@ -49,7 +49,7 @@ class Program:
 
 
 class Executor:
-    """A program on devices. Memory, kernels and communicators are made here; a step allocates nothing."""
+    """A program on devices. Memory, kernels and communicators are created here; a step allocates nothing."""
 
     def __init__(
         self, programs: Sequence[Program], api: Api, *, use_graphs: bool = True, warm_up: bool = False,
@@ -58,11 +58,11 @@ class Executor:
         """One program for each mesh; ranks are those of the meshes one after the other.
 
         Args:
-            use_graphs: a step is captured in CUDA graphs the first time that it runs, and launched from then on.
-            warm_up: not the first time but the second: the first use of kernels and of NCCL's connections allocates memory.
-            world: the ranks, one of which this process has, on the device `ordinal`; None: it has all, on as many devices.
-            time_out: seconds; of ranks that are all in this process and communicate: none of them comes to the end of what it was
-                given for so long. Ranks of several processes have the time-out of their world.
+            use_graphs: capture a step in CUDA graphs at its first run, and launch them from then on.
+            warm_up: capture the second run instead: the first use of kernels and of NCCL's connections allocates memory.
+            world: the ranks, one of which is this process's, on the device `ordinal`; None: all are, on as many devices.
+            time_out: seconds; for communicating ranks that are all in this process: none of them finishes its work
+                for so long. Ranks of several processes have the time-out of their world.
         Raises:
             MissingError: MG0602, a kernel or a reduction has no code for the device, or NCCL is missing.
             RuntimeFailure: MG0604, a call fails, also for lack of memory; MG0609, a rank is lost.
@@ -74,7 +74,7 @@ class Executor:
         places = {world.rank: ordinal} if world else {rank: rank for rank in range(sum(sizes))}
         self._by_rank = {rank: Device(api, place) for rank, place in places.items()}
         frames = [self._frame(program, first) for program, first in zip(programs, self._firsts, strict=False)]
-        with self._guarded("the making of NCCL's communicators"):
+        with self._guarded("the initialisation of NCCL's communicators"):
             self._comms = Communicators(api, self._by_rank, self._calls(), world)
         own = next(n for n, frame in enumerate(frames) if frame.ranks)
         self._others = (
@@ -119,9 +119,9 @@ class Executor:
         return list(self._by_rank.values())
 
     def _look(self, waited: float) -> None:
-        """While the host waits: for so many seconds no device was done with anything.
+        """Called while the host waits: no device finished anything for so many seconds.
 
-        Raises RuntimeFailure MG0609: a rank is lost, or hangs; what is under way is of no use then.
+        Raises RuntimeFailure MG0609: a rank is lost, or hangs; pending work is aborted then.
         """
         if self._guard:
             self._guard.beat()
@@ -131,13 +131,13 @@ class Executor:
         elif fault:
             raise RuntimeFailure(Diagnostic("MG0609", fault))
         elif self._comms.world and waited > self._time_out:
-            text = f"no device is done with what it was given within {self._time_out:g} s: one hangs, or a step takes longer"
+            text = f"no device finished its work within {self._time_out:g} s: one hangs, or a step takes longer"
             raise RuntimeFailure(
                 Diagnostic("MG0609", text, hint=f"set {TIME_OUT} to more seconds if steps are that long")
             )
 
     def step(self) -> None:
-        """One step on what is in the input buffers; it is done when this returns. Raises RuntimeFailure MG0604, MG0609."""
+        """One step on the input buffers, synchronously. Raises RuntimeFailure MG0604, MG0609."""
         steps = [part.step() for part in self.parts if part.frame.ranks]
         if not (self._others and self._world):
             together(self._api, steps, self._look)
@@ -148,11 +148,11 @@ class Executor:
             together(self._api, steps, self._look)
 
     def _guarded(self, doing: str) -> AbstractContextManager[Guard | None]:
-        """Where NCCL may wait for ranks of other processes: the emulated one does not without an end."""
+        """A guard where NCCL may wait for ranks of other processes; the emulated one has a time-out."""
         return Guard(self._world, doing) if self._world and self._api.machine is None else nullcontext()
 
     def issue_of_step(self) -> Callable[[], None] | None:
-        """What launches a whole step by one call and does not wait for it (`wait` does); None: a step is more than that."""
+        """A function that launches a whole step by one call, asynchronously (see `wait`); None if a step needs more."""
         graph = self.parts[0].only_graph if len(self.parts) == 1 and not self._world else None
         if graph is None:
             return None
@@ -160,17 +160,17 @@ class Executor:
 
         def issue() -> None:
             if driver_launch(*arguments)[0]:
-                self._api.cuda("cuGraphLaunch", *arguments)  # says what is wrong
+                self._api.cuda("cuGraphLaunch", *arguments)  # raises the failure
 
         return issue
 
     def wait(self) -> None:
-        """Until what was issued is done. Raises as `step`."""
+        """Wait until the issued work is done. Raises as `step`."""
         streams = [iter([part.origin]) for part in self.parts if part.frame.ranks]
         together(self._api, streams, lambda _: self._look(0.0))  # any number of steps may be under way
 
     def rebind(self, number: int, inputs_at: Mapping[int, Addresses]) -> None:
-        """Have inputs of a mesh lie elsewhere from the next step on; nothing may be under way."""
+        """Change the addresses of inputs of a mesh from the next step on; no work may be pending."""
         program, part = self._programs[number], self.parts[number]
         part.rebind(self._maker(program).frame(program.manifest.plan, part.frame.arenas, inputs_at))
 
@@ -180,7 +180,7 @@ class Executor:
         return sum(graph.nodes for part in self.parts for graph in part.graphs.values())
 
     def close(self) -> None:
-        """Give back graphs, communicators, memory and streams."""
+        """Free graphs, communicators, memory and streams."""
         for part in self.parts:
             part.close()
         self._comms.close()
@@ -233,7 +233,7 @@ class Executor:
             self._by_rank[rank].upload(frame.address(number, rank), value)
 
     def _shards(self, manifest: Manifest, frame: Frame, binding: Binding, value: Array) -> dict[int, Array]:
-        """What each rank of this process holds of an argument."""
+        """The shards of an argument on the ranks of this process."""
         if manifest.arguments == "global":
             return dict.fromkeys(frame.ranks, value)
         first = self._first_ranks[manifest.mesh.name]
@@ -251,13 +251,13 @@ class Executor:
 
 
 def together(api: Api, parts: Sequence[Waits], look: Callable[[float], None]) -> None:
-    """Run the steps of several meshes, none of which may keep the host while another one has something to issue.
+    """Run the steps of several meshes concurrently: none may block the host while another one has work to issue.
 
     Args:
-        look: asks from time to time whether a rank is lost, and raises what `Executor.run` does; it is given the seconds since
-            anything was done.
+        look: called from time to time to check for lost ranks; raises as `Executor.run`; its argument is the seconds since
+            the last progress.
     Raises:
-        RuntimeFailure: MG0604, the driver or NCCL fails; MG0608, emulated devices wait for ever.
+        RuntimeFailure: MG0604, the driver or NCCL fails; MG0608, emulated devices deadlock.
     """
     waiting: dict[Iterator[int], int] = {}
     for part in parts:
@@ -270,14 +270,14 @@ def together(api: Api, parts: Sequence[Waits], look: Callable[[float], None]) ->
             _resume(part, waiting)
             last = time.monotonic()
         if not done and api.is_stuck:
-            api.cuda("cuStreamSynchronize", next(iter(waiting.values())))  # says what waits for what
+            api.cuda("cuStreamSynchronize", next(iter(waiting.values())))  # raises the cycle of waits
         if not done and time.monotonic() > next_look:
             look(time.monotonic() - last)
             next_look = time.monotonic() + LOOK_SECONDS
 
 
 def _resume(part: Iterator[int], waiting: dict[Iterator[int], int]) -> None:
-    """Up to where it waits for a stream again, or its end."""
+    """Run it up to its next wait for a stream, or its end."""
     stream = next(part, None)
     if stream is None:
         waiting.pop(part, None)

@@ -1,6 +1,6 @@
-"""A step, or one of a region, made ready for devices: where its buffers lie, and everything that its items launch.
+"""A step, or one of a region, prepared for devices: addresses of its buffers, and the launches of its items.
 
-Addresses do not change from step to step, so launches are made once, with their parameters.
+Addresses do not change between steps, so launches are prepared once, with their parameters.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Frame:
         path: of a region, the numbers of its item and of itself in that, from the whole step on.
         ranks: that run it, in the world of all meshes; the addresses are those of all ranks of its mesh.
         arenas, given: addresses of the arena, and of each buffer that is given to a region.
-        external: addresses of storages that do not lie in the arena: inputs that stay between steps, and what is written over them.
+        external: addresses of storages outside of the arena: inputs that stay between steps, and the results written over them.
         launches, works: by item, the launch of a kernel and the work of a collective on each rank.
         regions: by item, the frames of its regions.
     """
@@ -44,7 +44,7 @@ class Frame:
     external: Mapping[int, Addresses] = field(default_factory=dict[int, Addresses])
 
     def address(self, number: int, rank: int) -> int:
-        """Where a buffer begins on a rank."""
+        """The address of a buffer on a rank."""
         buffer = self.plan.buffers[number]
         if buffer.storage in self.external:
             return self.external[buffer.storage][rank] + buffer.offset - self.plan.buffers[buffer.storage].offset
@@ -78,10 +78,10 @@ class FrameMaker:
         return self._firsts[self._mesh.name]
 
     def frame(self, plan: Schedule, arenas: Addresses, inputs_at: Mapping[int, Addresses] | None = None) -> Frame:
-        """The whole step. Raises MissingError MG0602: there is no code for something in it.
+        """The whole step. Raises MissingError MG0602: a kernel has no code for the device.
 
         Args:
-            inputs_at: addresses of input buffers that do not lie in the arenas.
+            inputs_at: addresses of input buffers outside of the arenas.
         """
         return self._prepared(
             Frame((), plan, tuple(arenas), arenas, {}, external=external_storages(plan, inputs_at or {}))
@@ -140,7 +140,7 @@ def external_storages(plan: Schedule, inputs_at: Mapping[int, Addresses]) -> dic
 
 
 def arena_begin(plan: Schedule, inputs_at: Mapping[int, Addresses]) -> int:
-    """The first byte of the arena that is used where these inputs lie elsewhere."""
+    """The first used byte of the arena if these inputs are outside of it."""
     outside = external_storages(plan, inputs_at)
     inside = [b.offset for n, b in enumerate(plan.buffers) if b.storage == n and n not in outside and b.type.nbytes]
     return min(inside, default=plan.arena_bytes)

@@ -12,7 +12,7 @@ from meshgen.runtime.cuda.device import Device
 
 
 def fork(origin: tuple[Device, int], others: Sequence[tuple[Device, int]], key: object) -> None:
-    """Streams of devices go on after what the origin has to do until now."""
+    """Streams of devices wait for the work issued to the origin so far."""
     device, stream = origin
     device.record(key, stream)
     for other, its_stream in others:
@@ -20,7 +20,7 @@ def fork(origin: tuple[Device, int], others: Sequence[tuple[Device, int]], key: 
 
 
 def join(origin: tuple[Device, int], others: Sequence[tuple[Device, int]], key: object) -> None:
-    """The origin goes on after what all the others have to do until now."""
+    """The origin waits for the work issued to all the others so far."""
     device, stream = origin
     for number, (other, its_stream) in enumerate(others):
         other.record((key, number), its_stream)
@@ -28,17 +28,17 @@ def join(origin: tuple[Device, int], others: Sequence[tuple[Device, int]], key: 
 
 
 class StepGraph:
-    """A captured step. Pointers are part of it: where they change, what has the new ones is captured in its place."""
+    """A captured step. Pointers are part of it: when they change, it is captured again."""
 
     def __init__(self, api: Api, streams: Sequence[tuple[Device, int]], issue: Callable[[], None]) -> None:
-        """`streams`: all that `issue` gives work to, each with its device; the first is the origin."""
+        """`streams`: all that `issue` uses, each with its device; the first is the origin."""
         self._api, self._streams = api, streams
         self._executable = 0
         self.nodes = 0
         self.capture(issue)
 
     def capture(self, issue: Callable[[], None]) -> None:
-        """Record what `issue` does, and make it ready to be launched: in place of the last one if its form is the same."""
+        """Capture the work of `issue` and instantiate it, as an update of the last graph if its topology is the same."""
         graph = self._recorded(issue)
         self.nodes = int(self._api.cuda("cuGraphGetNodes", graph)[1])
         if not (self._executable and self._is_updated(graph)):
@@ -52,7 +52,7 @@ class StepGraph:
 
     @property
     def launched(self) -> tuple[int, int]:
-        """What `cuGraphLaunch` takes: the executable graph and the origin."""
+        """The arguments of `cuGraphLaunch`: the executable graph and the origin."""
         return self._executable, self._streams[0][1]
 
     def close(self) -> None:

@@ -1,6 +1,6 @@
-"""Ends a process whose main thread does not come back from a call: NCCL's calls wait for peers without a time-out of their own.
+"""A watchdog that ends a process whose main thread hangs in a call: NCCL's calls wait for peers without a time-out.
 
-No exception can reach a thread that is in a call of a library, and a communicator that is still being made cannot be aborted.
+No exception can reach a thread inside of a library call, and a communicator cannot be aborted while it is initialised.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ _LOOKS = 4  # in the time after which the process is ended
 
 
 class Guard:
-    """While it is entered, this thread must call `beat` within the time-out of its world. Then nothing happens."""
+    """A context in which this thread must call `beat` within the time-out of its world."""
 
     def __init__(self, world: World, doing: str) -> None:
         """`doing`: for the message, `the making of NCCL's communicators`."""
@@ -27,7 +27,7 @@ class Guard:
         self._thread = threading.Thread(target=self._watch, daemon=True)
 
     def beat(self) -> None:
-        """The thread has control."""
+        """The thread is alive."""
         self._last = time.monotonic()
 
     def __enter__(self) -> Guard:
@@ -46,9 +46,9 @@ class Guard:
                 self._end(limit)
 
     def _end(self, limit: float) -> None:
-        """What a failure does, as far as that is possible from another thread."""
+        """Fail as far as that is possible from another thread."""
         with self._world.doing(lambda: self._doing):
-            failure = self._world.failure(f"a call does not return within {limit:g} s")
+            failure = self._world.failure(f"a call did not return within {limit:g} s")
         sys.stderr.write(f"{failure}\n")
         sys.stderr.flush()
         self._world.fail(failure.diagnostics[0].message)  # the other thread is in the call, not in the world

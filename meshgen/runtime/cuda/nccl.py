@@ -86,7 +86,7 @@ class Nccl:
         self._library = library
 
     def __getattr__(self, name: str) -> Any:
-        """A function that has no value of its own."""
+        """A function without an output."""
         if name not in PROTOTYPES:
             raise AttributeError(name)
         function = getattr(self._library, name)
@@ -104,7 +104,7 @@ class Nccl:
         return self._library.ncclGetLastError(comm).decode()
 
     def ncclGetVersion(self) -> Outcome:
-        return self._number("ncclGetVersion")
+        return self._call_for_int("ncclGetVersion")
 
     def ncclGetUniqueId(self) -> Outcome:
         found = UniqueId()
@@ -120,18 +120,18 @@ class Nccl:
         return Result(self._library.ncclCommSplit(comm, color, key, byref(found), byref(config))), found
 
     def ncclCommCount(self, comm: c_void_p) -> Outcome:
-        return self._number("ncclCommCount", comm)
+        return self._call_for_int("ncclCommCount", comm)
 
     def ncclCommUserRank(self, comm: c_void_p) -> Outcome:
-        return self._number("ncclCommUserRank", comm)
+        return self._call_for_int("ncclCommUserRank", comm)
 
     def ncclCommCuDevice(self, comm: c_void_p) -> Outcome:
-        return self._number("ncclCommCuDevice", comm)
+        return self._call_for_int("ncclCommCuDevice", comm)
 
     def ncclCommGetAsyncError(self, comm: c_void_p) -> Outcome:
-        return self._number("ncclCommGetAsyncError", comm)
+        return self._call_for_int("ncclCommGetAsyncError", comm)
 
-    def _number(self, name: str, *args: Any) -> Outcome:
+    def _call_for_int(self, name: str, *args: Any) -> Outcome:
         found = c_int()
         return Result(getattr(self._library, name)(*args, byref(found))), found.value
 
@@ -140,9 +140,9 @@ def load_nccl() -> Nccl:
     """The library of the installed package, or else the system's.
 
     Raises:
-        MissingError: MG0602, there is none, or it is too old.
+        MissingError: MG0602, NCCL is missing or too old.
     """
-    hint = "pip install 'meshgen[cuda12]' or 'meshgen[cuda13]', as the driver is"
+    hint = "pip install 'meshgen[cuda12]' or 'meshgen[cuda13]', to match the driver"
     try:
         nccl = Nccl(ctypes.CDLL(_packaged() or LIBRARY))
     except (OSError, AttributeError) as error:

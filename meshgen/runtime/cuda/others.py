@@ -1,4 +1,4 @@
-"""What an executor has to do with the ranks of other processes: the ways they go, how far they are, and whether they are lost."""
+"""The ranks of other processes for an executor: their branches, their progress, and whether they are lost."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ class Others:
         self._since, self._last = time.monotonic(), ""
 
     def note(self, item: Item, works: Mapping[int, RankWork]) -> None:
-        """This rank's stream comes to a collective; `works`: by rank."""
+        """Record in the stream that this rank reaches a collective; `works`: by rank."""
         work = works[self._world.rank]
         steps = (step for step in work.lowered.steps if isinstance(step, (Group, Messages)))
         self._progress.note(self._label(item, next((step.axes for step in steps), ())), work.stream)
 
     def choices(self, item: Item, number: int) -> list[int]:
-        """What each rank of the mesh has chosen; `number` is this one's choice."""
+        """The choices of all ranks of the mesh; `number` is this one's."""
         ranks = range(self._first, self._first + self._mesh.size)
         with self._world.doing(lambda: f"the choice of '{item.located()}'"):
             found = self._world.all_gather(f"choice/{self._mesh.name}", str(number).encode(), ranks)
@@ -42,20 +42,20 @@ class Others:
         self._since, self._last = time.monotonic(), ""
 
     def look(self, fault: str) -> None:
-        """Raises RuntimeFailure MG0609: a rank is lost, by what the others say, by NCCL (`fault`), or by the time."""
+        """Raise RuntimeFailure MG0609 if a rank is lost, by reports of the others, by NCCL (`fault`), or by the time-out."""
         self._world.listen()
         self._world.look()
         label = self._progress.label
         if label != self._last:
             self._since, self._last = time.monotonic(), label
         if time.monotonic() - self._since > self._world.time_out:
-            fault = fault or f"it does not end within {self._world.time_out:g} s"
+            fault = fault or f"it did not end within {self._world.time_out:g} s"
         if fault:
             raise self._world.failure(fault)
 
     @property
     def label(self) -> str:
-        """Of the last collective that this rank has come to."""
+        """The label of the last collective that this rank has reached."""
         return self._progress.label
 
     def close(self) -> None:

@@ -1,7 +1,7 @@
 """A module of one mesh on its devices: issues the instructions of its plan (`runtime/control_flow.py`).
 
-What depends on nothing that only a device knows is one instruction, captured in one CUDA graph for all ranks: most programs
-are one. Between instructions the host reads what a loop or branch decides by.
+Work that depends on no value of a device is one instruction, captured in one CUDA graph for all ranks: most programs
+are one. Between instructions the host reads the predicates of loops and branches.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class Part:
         self._moved: set[int] = set()  # graphs with addresses that are not the frame's
 
     def step(self) -> Waits:
-        """One step, from idle devices to idle devices; inputs that stay have their next values then."""
+        """One step, from idle devices to idle devices; persistent inputs have their next values afterwards."""
         yield from follow(self._code, self)
         if self._next:
             yield self._hand_over(len(self._code), self.frame.ranks, self._next)
@@ -61,12 +61,12 @@ class Part:
 
     @property
     def only_graph(self) -> StepGraph | None:
-        """The graph that is a whole step, once it is captured; None where a step is more than one, or none yet."""
+        """The graph of a whole step, once captured; None where a step needs several, or before."""
         (graph,) = self.graphs.values() if len(self.graphs) == 1 else (None,)
         return graph if len(self._code) == 1 and not self._next else None
 
     def rebind(self, frame: Frame) -> None:
-        """Go on with a frame of the same plan whose buffers lie elsewhere: graphs are captured again where they are used next."""
+        """Continue with a frame of the same plan with other addresses: graphs are captured again at their next use."""
         self.frame, self._code, self._next = frame, code_of(frame, is_decided), next_values(frame)
         self._moved.update(self.graphs)
 
@@ -77,7 +77,7 @@ class Part:
     # --- what control flow needs (`control_flow.Engine`) -----------------------------------------------------------------
 
     def enter(self, frame: Frame) -> None:
-        """Nothing is written to an arena in advance."""
+        """Arenas need no initialisation."""
 
     def issue(self, place: int, step: Issue[Frame]) -> Waits:
         yield self._launch(place, step.frame.ranks, partial(self._issue, step.frame, step.items))
@@ -86,7 +86,7 @@ class Part:
         yield self._hand_over(place, step.target.ranks, copies_of(step))
 
     def choice(self, step: Choose[Frame]) -> Generator[int, None, int]:
-        """Read from all ranks; what was issued before is done."""
+        """Read from all ranks, after the issued work is done."""
         yield from ()
         frame, kind = step.frame, step.frame.plan.buffers[step.buffer].type
         found = [
@@ -155,7 +155,7 @@ class Part:
                     device.launch(launch, device.streams[item.stream], is_current=is_alone)
 
     def _issue_loop(self, frame: Frame, number: int, item: Item) -> None:
-        """A loop whose trips are known: its body as often as that."""
+        """A loop with a known trip count: its body, repeated."""
         _, body = frame.regions[number]
         everything = tuple(range(len(body.plan.items)))
         self._copy(frame.ranks, item.stream, copies_of(carried(frame, item)))
@@ -173,7 +173,7 @@ class Part:
             how((device, device.streams[stream]), others, (frame.path, how.__name__))
 
     def _copy(self, ranks: Sequence[int], stream: int, copies: Sequence[Copy]) -> None:
-        """Several copies as if all were done at once."""
+        """Parallel copies."""
         for rank in ranks:
             device, staging = self._devices[rank], self._staging[rank] + stream * self._staged_bytes
             for source, target, nbytes in in_order(copies, rank, staging):

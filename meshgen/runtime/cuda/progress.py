@@ -1,6 +1,6 @@
-"""How far a device has come: its stream notes each collective before it begins, and the host reads that at any time.
+"""Progress of a device: its stream records each collective before it begins, and the host can read that at any time.
 
-The note is a word of page-locked memory, so it can be read while the device waits for ever for a peer.
+The record is a word of page-locked memory, so it can be read while the device hangs.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import ctypes
 
 from meshgen.runtime.cuda.device import Device
 
-_FLAGS = 0  # of cuMemHostAlloc: with unified addresses the device sees the memory where the host does
+_FLAGS = 0  # of cuMemHostAlloc: with unified addressing the device address is the host's
 _WORD_BYTES = 4
 
 
@@ -25,14 +25,14 @@ class Progress:
         self._numbers = {"what comes before the first collective": 0}
 
     def note(self, label: str, stream: int) -> None:
-        """The stream comes to this collective."""
+        """Record in the stream that it reaches this collective."""
         number = self._numbers.setdefault(label, len(self._numbers))
         self._device.use()
         self._device.api.cuda("cuStreamWriteValue32", stream, self._address, number, 0)
 
     @property
     def label(self) -> str:
-        """Of the last collective that the device has come to."""
+        """The label of the last collective that the device has reached."""
         return list(self._numbers)[self._word.value]
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Control flow on GPUs: which items can be issued without the host's decision, and copies that are done as if all were at once."""
+"""Control flow on GPUs: items that can be issued without the host's decision, and parallel copies."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ class Copy(NamedTuple):
 
 
 def is_decided(item: Item) -> bool:
-    """Whether what it does is known before it runs: no control flow but loops whose trips are."""
+    """Whether an item is static: no control flow except loops with a known trip count."""
     if item.op not in CONTROL:
         return True
     inner = (each for region in item.regions for each in region.items)
@@ -34,7 +34,7 @@ def streams_of(plan: Schedule) -> set[int]:
 
 
 def staged_bytes(plan: Schedule) -> int:
-    """The most bytes that control flow hands over at once."""
+    """The most bytes that one parallel copy of control flow moves."""
     found = 0
     for item in plan.items:
         if item.op in CONTROL:
@@ -44,14 +44,14 @@ def staged_bytes(plan: Schedule) -> int:
 
 
 def copies_of(move: Move[Frame]) -> list[Copy]:
-    """What becomes what, with the bytes of the targets."""
+    """Sources and targets, with the bytes of the targets."""
     source, target = move.source, move.target
     pairs = zip(move.sources, move.targets, strict=True)
     return [Copy(source.addresses(a), target.addresses(b), target.plan.buffers[b].type.nbytes) for a, b in pairs]
 
 
 def next_values(frame: Frame) -> list[Copy]:
-    """From results to the inputs that are donated to them, which stay for the next step, where these do not lie in the same bytes."""
+    """Copies of results to the inputs donated to them, for the next step, where they do not share bytes."""
     plan = frame.plan
     pairs = [(own, other) for own, other in plan.donated.items() if plan.buffers[own].storage in frame.external]
     return [
@@ -62,7 +62,7 @@ def next_values(frame: Frame) -> list[Copy]:
 
 
 def in_order(copies: Sequence[Copy], rank: int, staging: int) -> Iterator[tuple[int, int, int]]:
-    """Source, target and bytes of copies on a rank that do, one after the other, what all would do at once.
+    """A sequence of copies (source, target, bytes) on a rank with the effect of a parallel copy.
 
     They go through `staging` where one writes what another one reads.
     """

@@ -1,9 +1,9 @@
 """The module file: one uncompressed zip in one canonical form, read strictly.
 
-Members stand in order of their names, with a fixed time and no attributes; a padding field before each makes its bytes start
+Members are ordered by name, with a fixed time and no attributes; a padding field before each makes its bytes start
 at a multiple of 64 (4096 for tensors), so that a reader can map them. The reader takes names, sizes and
 checksums from the directory, derives every other byte of the file's structure from them, and refuses a file
-that differs anywhere: there is nothing left for a damaged or forged structure to say.
+that differs anywhere, so a damaged or forged structure cannot pass.
 
 Source: PKWARE APPNOTE 6.3.10, sections 4.3 and 4.5.3 (zip64); field 0xD935 is Android's alignment padding.
 """
@@ -55,7 +55,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Layout:
-    """Where everything of a file with these entries must be."""
+    """The canonical layout of a file with these entries."""
 
     headers: tuple[tuple[int, bytes], ...]  # per entry: its position and local header with padding
     start: tuple[int, ...]  # per entry: position of its bytes
@@ -125,15 +125,15 @@ def _end(count: int, position: int, size: int) -> bytes:
 
 
 def path_of(given: Any) -> Path:
-    """A path that a user gives. Raises UsageError MG0001 for what is none."""
+    """A user's path. Raises UsageError MG0001 for anything else."""
     try:
         return Path(given)
     except TypeError as error:
-        raise UsageError(Diagnostic("MG0001", f"{given!r} is no path")) from error
+        raise UsageError(Diagnostic("MG0001", f"expected a path, got {given!r}")) from error
 
 
 def refuse_place(path: Path) -> None:
-    """Raises UsageError MG0003 where no file can be, so that nobody waits for a build that cannot be kept."""
+    """Raise UsageError MG0003 if the path cannot be written, before a long build."""
     try:
         fault = errno.EISDIR if path.is_dir() else 0 if path.parent.is_dir() else errno.ENOENT
     except (OSError, ValueError) as error:  # ValueError: a path with a byte 0
@@ -176,7 +176,7 @@ class Container:
         plan = layout(self._entries)
         for position, expected in (*plan.headers, plan.directory):
             if bytes(content[position : position + len(expected)]) != expected:
-                raise damaged(path, f"its structure is not that of a module (at byte {position})")
+                raise damaged(path, f"its structure is malformed (at byte {position})")
         self._members: dict[str, memoryview] = {}
         for entry, start in zip(self._entries, plan.start, strict=True):
             own = content[start : start + entry.size]
@@ -190,20 +190,20 @@ class Container:
         return iter(self._members)
 
     def __getitem__(self, name: str) -> memoryview:
-        """The member's bytes. Raises ModuleError if there is no such member."""
+        """The member's bytes. Raises ModuleError for an unknown member."""
         if name not in self._members:
             raise damaged(self.path, f"it has no member '{name}'")
         return self._members[name]
 
 
 def _read(path: Path) -> bytes:
-    """The whole file: nobody who writes to it later changes what was read. Of another kind of file only its first bytes."""
+    """The whole file, so that later writes to it have no effect. Only the first bytes of another kind of file."""
     with _opened(path) as file:
         size = os.fstat(file.fileno()).st_size
         if os.pread(file.fileno(), 4, 0) != _MAGIC:
             return b""
         free = free_bytes()
-        if free is not None and size > free:  # asked before: systems promise memory that they do not have
+        if free is not None and size > free:  # checked first, because systems overcommit memory
             raise _unreadable(path, f"its {size} bytes do not fit into memory, of which {free} are free")
         try:
             return file.readall()
@@ -212,7 +212,7 @@ def _read(path: Path) -> bytes:
 
 
 def _map(path: Path) -> mmap.mmap | bytes:
-    """The file as it lies there, read where it is used."""
+    """A mapping of the file."""
     with _opened(path) as file:
         if os.fstat(file.fileno()).st_size < _END.size:
             return b""
@@ -223,10 +223,10 @@ def _map(path: Path) -> mmap.mmap | bytes:
 
 
 def _opened(path: Path) -> FileIO:
-    """The file, which must be a plain one: reading a pipe or device may never end. Raises UsageError MG0002."""
+    """The opened file, which must be a regular one: reading a pipe or device may never end. Raises UsageError MG0002."""
     try:
         if not path.is_file() and path.exists():
-            raise OSError(errno.EINVAL, os.strerror(errno.EISDIR) if path.is_dir() else "it is no regular file")
+            raise OSError(errno.EINVAL, os.strerror(errno.EISDIR) if path.is_dir() else "it is not a regular file")
         return open(path, "rb", buffering=0)
     except (OSError, ValueError) as error:
         raise _unreadable(path, getattr(error, "strerror", None) or error) from error
@@ -237,10 +237,10 @@ def _unreadable(path: Path, reason: object) -> UsageError:
 
 
 def _read_directory(content: memoryview, path: Path) -> list[Entry]:
-    """Names, sizes and checksums. What else the directory says is checked against the canonical form."""
+    """Names, sizes and checksums. The rest of the directory is checked against the canonical form."""
     if bytes(content[:4]) != _MAGIC:
         raise ModuleError(
-            Diagnostic("MG0501", f"'{path}' is not a meshgen module", hint="a module is made by 'compile'")
+            Diagnostic("MG0501", f"'{path}' is not a meshgen module", hint="meshgen compile writes modules")
         )
     try:
         count, size, position = _read_end(content)
@@ -263,13 +263,13 @@ def _read_end(content: memoryview) -> tuple[int, int, int]:
     """Number of entries, size and position of the directory. Raises ValueError or struct.error."""
     tail = len(content) - _END.size
     if tail < 0 or _END.unpack_from(content, tail)[0] != _END_MAGIC:
-        raise ValueError("its end is missing, so it was truncated or something was added")
+        raise ValueError("its end record is missing: it was truncated, or data was appended")
     _, _, _, _, count, size, position, _ = _END.unpack_from(content, tail)
     if count != 0xFFFF and _LIMIT not in (size, position):
         return count, size, position
     wide = tail - _LOCATOR.size - _END64.size
     if wide < 0 or _END64.unpack_from(content, wide)[0] != _END64_MAGIC:
-        raise ValueError("its end is damaged")
+        raise ValueError("its end record is damaged")
     _, _, _, _, _, _, _, count, size, position = _END64.unpack_from(content, wide)
     return count, size, position
 

@@ -1,4 +1,4 @@
-"""Loaded modules in a pickle, as processes hand them to each other: the members of their file, checked again when they arrive."""
+"""Pickling of loaded modules: the members of their file, checked again on unpickling."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from meshgen.runtime.validation.checked import checked_manifest
 
 
 def restored(path: Path, members: Mapping[str, bytes], meshes: Sequence[Mesh], specialise: Specialise | None) -> LoadedModule:  # fmt: skip
-    """The module that was pickled. Raises what `load` raises."""
+    """The unpickled module. Raises as `load`."""
     held = Held(path, members)
     value = checked_manifest(held, path)
     found = load_open(held, value, specialise) if "specialisations" in value else load_checked(held, path, value)

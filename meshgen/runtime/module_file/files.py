@@ -1,4 +1,4 @@
-"""Files that are written whole: nobody ever sees a part of one, and what was there stays until the new one is complete."""
+"""Atomic writes of files: readers never see a partial file, and the old one stays until the new one is complete."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from meshgen.locks import replacing
 
 
 def write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file, all of it or nothing; `write` puts the content into what it is handed.
+    """Write a file atomically; `write` writes the content to the stream that it is given.
 
-    A link stays, and what it names is written. Devices and pipes cannot be replaced: they are written as they are. A file
-    that was there keeps its owner and mode.
+    A link stays, and its target is written. Devices and pipes cannot be replaced: they are written directly. An existing file
+    keeps its owner and mode.
     Raises UsageError MG0003 if it cannot be written.
     """
     try:
@@ -40,14 +40,14 @@ def write_text(path: Path, text: str) -> None:
 
 
 class _Stream:
-    """A device or pipe, where a position means nothing: none can be asked for or gone to."""
+    """A device or pipe, which cannot seek or tell."""
 
     def __init__(self, file: BinaryIO) -> None:
         self.write, self.flush = file.write, file.flush
 
 
 def _status(place: Path) -> os.stat_result | None:
-    """None where there is nothing yet."""
+    """None if the path does not exist."""
     try:
         return place.stat()
     except FileNotFoundError:
@@ -55,7 +55,7 @@ def _status(place: Path) -> os.stat_result | None:
 
 
 def _replace(place: Path, was: os.stat_result | None, write: Callable[[BinaryIO], object]) -> None:
-    """Write a file beside it and move that there; who may read the one that was may read this one, and nobody else."""
+    """Write a temporary file in the same folder and rename it; it gets the permissions of the old one."""
     tag = hashlib.sha256(os.fsencode(place.name)).hexdigest()[:12]
     with replacing(place, f".{tag}-", 0o600 if was else 0o666) as file:
         if was:
@@ -69,7 +69,7 @@ def _keep_rights(handle: int, was: os.stat_result) -> None:
     if not hasattr(os, "fchown"):  # Windows: rights come with the directory
         return
     mode = stat.S_IMODE(was.st_mode)
-    with contextlib.suppress(OSError):  # only root gives a file away
+    with contextlib.suppress(OSError):  # only root may change the owner
         os.fchown(handle, was.st_uid, -1)
     try:
         os.fchown(handle, -1, was.st_gid)

@@ -1,6 +1,6 @@
-"""How much a module may hold. The limits are far above what programs have; a forged file cannot make the loader work for ever.
+"""Limits of a module, far above those of real programs: they bound the loader's work for forged files.
 
-Checks take time in proportion to these counts, so a file within them is refused or loaded in seconds.
+Checks take time linear in these counts, so a file within them is refused or loaded in seconds.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ LIMITS = {
     "inputs": 1 << 16,
     "outputs": 1 << 16,
     "kernels": 1 << 16,
-    "launches": 1 << 17,  # as they stand in the schedule, those of loops once
+    "launches": 1 << 17,  # static items of the schedule, those of loops once
     "buffers": 1 << 18,
     "operations in kernels": 1 << 20,
     "trips of nested loops": 1 << 62,
@@ -33,13 +33,13 @@ LIMITS = {
 
 
 def over(word: str, count: int) -> Iterator[str]:
-    """What is wrong with a number of things; nothing where the limit holds."""
+    """The fault of a count; None within the limit."""
     if count > LIMITS[word]:
-        yield f"it has {count:,} {word}; a module can have {LIMITS[word]:,}"
+        yield f"it has {count:,} {word}; the limit is {LIMITS[word]:,}"
 
 
 def faults(manifest: Manifest) -> Iterator[str]:
-    """Every limit that a module of one mesh is beyond."""
+    """Every limit that a module of one mesh exceeds."""
     plans = list(_plans(manifest.plan, 1))
     counts = {
         "mesh axes": len(manifest.mesh.axes),
@@ -58,21 +58,21 @@ def faults(manifest: Manifest) -> Iterator[str]:
 
 
 def name_faults(names: Iterable[str]) -> Iterator[str]:
-    """Names that messages cannot show."""
+    """Names with control characters, or that are too long."""
     for name in names:
         if len(name) > MAX_NAME or not is_plain(name):
             yield f"the name {shown(name)} has control characters, or more than {MAX_NAME} characters"
 
 
 def open_faults(program: OpenProgram) -> Iterator[str]:
-    """Every limit that a module with open sizes is beyond, whatever its specialisations are."""
+    """Every limit that a module with open sizes exceeds, apart from its specialisations."""
     yield from over("specialisations", len(program.held))
     yield from over("inputs", len(program.inputs))
     yield from over("outputs", len(program.outputs))
 
 
 def refuse_unreadable(name: str, document: bytes, read: Callable[[Any], object]) -> None:
-    """Raises ModuleError MG0504 for a manifest that was written and that `read` would not take again."""
+    """Raise ModuleError MG0504 for a written manifest that `read` would refuse."""
     try:
         read(read_json(document))
     except ValueError as error:
@@ -90,5 +90,5 @@ def _plans(plan: Schedule, times: int) -> Iterator[tuple[Schedule, int]]:
 
 
 def beyond(path: Path | str, fault: str) -> ModuleError:
-    """The error of a module that is too big, when it is written and when it is read."""
-    return ModuleError(Diagnostic("MG0504", f"'{path}' is beyond what a module holds: {fault}"))
+    """The error for a module that is too large, when it is written and when it is read."""
+    return ModuleError(Diagnostic("MG0504", f"'{path}' exceeds the limits of a module: {fault}"))

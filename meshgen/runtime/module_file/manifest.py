@@ -1,4 +1,4 @@
-"""What `manifest.json` says, as values: signature, launch ABI of the kernels, plan, toolchain."""
+"""The content of `manifest.json`: signature, launch ABI of the kernels, plan, toolchain."""
 
 from __future__ import annotations
 
@@ -30,8 +30,8 @@ class Binding:
         type: global type.
         local_shape: shape of every rank's buffer.
         buffer: its number in the plan.
-        stored: whether the module holds its value (a weight), so that callers do not pass it.
-        donated_to: of an argument that callers give away, the number of the result that is its next value.
+        stored: whether the module stores its value (a weight), so that callers do not pass it.
+        donated_to: of a donated argument, the number of the result that is its next value.
     """
 
     name: str
@@ -45,7 +45,7 @@ class Binding:
 
 @dataclass(frozen=True)
 class Binary:
-    """A cubin: the member that holds it, and what a launch needs to know of it (bytes, per thread or block).
+    """A cubin: its member, and the resources that a launch needs (bytes, per thread or block).
 
     `ptx` is the member with what it was assembled from; empty in modules that have none.
     """
@@ -72,7 +72,7 @@ class Param:
 
 @dataclass(frozen=True)
 class Kernel:
-    """How a kernel is launched. `source` is empty for one that has no Triton form (it runs as its body)."""
+    """The launch configuration of a kernel. `source` is empty for one without a Triton form (it runs as its body)."""
 
     source: str = ""
     entry: str = ""
@@ -103,7 +103,7 @@ class Manifest:
 
 @dataclass(frozen=True)
 class Parts:
-    """A program on several meshes: per part its mesh, and which of the program's inputs and outputs its own are.
+    """A program on several meshes: per part its mesh, and the numbers of its inputs and outputs in the program.
 
     Part number n is a module by itself, in the folder `parts/n/` of the file.
     """

@@ -1,4 +1,4 @@
-"""Manifests as JSON, exactly; `manifest_reading.py` is the way back."""
+"""Manifests as JSON, exactly; `manifest_reading.py` is the inverse."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from meshgen.runtime.module_file.json_values import MAX_NAME
 from meshgen.runtime.module_file.manifest import FORMAT, PARTS_FORMAT, Binding, Json, Kernel, Manifest, Parts
 from meshgen.runtime.plan import Buffer, Item, Schedule
 
-# what JSON holds of an item as it is
+# fields of an item that are JSON values already
 _ITEM = (
     "op",
     "kernel",
@@ -71,7 +71,7 @@ def sealed(value: Json) -> dict[str, bytes]:
 
 
 def _bare(value: Any) -> Any:
-    """A body without source locations, which would make the file depend on where the program lay.
+    """A body without source locations, which would make the file depend on the program's path.
 
     NumPy's scalars become 0-d arrays: they mean the same in a body, and one form is checked at load.
     """
@@ -124,6 +124,6 @@ def _steps_to_json(plan: Schedule) -> Json:
 
 
 def _kernel_to_json(kernel: Kernel, files: Mapping[str, str]) -> Json:
-    """A binary's digest is repeated beside it, so that a launcher needs to look at one place only."""
+    """A kernel as JSON; the digest of a binary is repeated with it, for launchers that read only this."""
     binaries = {arch: asdict(b) | {"sha256": files[b.file]} for arch, b in kernel.binaries.items()}
     return asdict(kernel) | {"binaries": binaries}

@@ -1,7 +1,7 @@
 """Manifests from JSON, exactly as `manifest_json.py` wrote them.
 
-Reading checks types and bounds, since a digest only says that a file is as it was written, not by whom. What is
-malformed is a ValueError, or ModuleError MG0502 with the place in the document.
+Reading checks types and bounds, since a digest only proves that a file is unchanged, not who wrote it.
+Malformed documents raise ValueError, or ModuleError MG0502 with the path in the document.
 """
 
 from __future__ import annotations
@@ -39,15 +39,15 @@ _ARCH = re.compile(r"sm_[1-9][0-9]{1,2}[af]?")
 
 
 def parts_from_json(value: Json) -> Parts:
-    """What `parts_to_json` was given."""
+    """The inverse of `parts_to_json`."""
     rows = get(value, "parts", lambda v: each_of(v, _row))
     found = Parts(get(value, "name", read_name), rows, get(value, "report", report_from_json))
     for side, word in ((1, "inputs"), (2, "outputs")):
         numbers = sorted(number for row in rows for number in row[side])
         if numbers != list(range(len(numbers))):
-            raise ValueError(f"the parts do not have each of the program's {word} once")
+            raise ValueError(f"each of the program's {word} must be in one part")
     if len(rows) < 2:
-        raise ValueError("a program on several meshes has two parts at least")
+        raise ValueError("a program on several meshes needs at least two parts")
     return found
 
 
@@ -57,7 +57,7 @@ def _row(value: Any) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
 
 
 def manifest_from_json(value: Json) -> Manifest:
-    """The manifest that `manifest_to_json` was given."""
+    """The inverse of `manifest_to_json`."""
     kernels = get(value, "kernels", lambda v: table_of(v, _kernel))
     bodies = {name: graph_from_json(value["kernels"][name].get("body"), f"kernels.{name}.body") for name in kernels}
     inputs, outputs = (get(value, side, lambda v: each_of(v, _binding)) for side in ("inputs", "outputs"))
@@ -83,12 +83,12 @@ def _donated(inputs: Sequence[Binding], outputs: Sequence[Binding]) -> dict[int,
     """Buffers of donated inputs with those of the results that they are donated to."""
     pairs = {b.buffer: b.donated_to for b in inputs if b.donated_to is not None}
     if len({*pairs.values()}) != len(pairs) or any(number >= len(outputs) for number in pairs.values()):
-        raise ValueError("arguments are not donated to one result each")
+        raise ValueError("each argument must be donated to one result")
     return {own: outputs[number].buffer for own, number in pairs.items()}
 
 
 def read_mesh(value: Any) -> Mesh:
-    """A mesh whose axes have names that can be shown."""
+    """A mesh whose axis names are valid."""
     mesh = mesh_from_json(value)
     for name in (mesh.name, *mesh.names):
         read_name(name)
@@ -96,7 +96,7 @@ def read_mesh(value: Any) -> Mesh:
 
 
 def report_from_json(value: Any) -> Json:
-    """What is said of the program: as it is, but for the sizes that `run` tells and the figures that `inspect` sums up."""
+    """The report, unchecked except for the sizes that `run` shows and the figures that `inspect` adds up."""
     report = table_of(value, read_plain)
     if "specialised" in report:
         made = report["specialised"]
@@ -112,10 +112,10 @@ def report_from_json(value: Any) -> Json:
 
 
 def _binding_faults(manifest: Manifest) -> Iterator[str]:
-    """Buffers hold what the signature says: a shard, or with global arguments the whole of an input."""
+    """Faults of buffers that do not match the signature: a shard, or with global arguments the whole input."""
     for side in (manifest.inputs, manifest.outputs):
         if len({binding.name for binding in side}) != len(side):
-            yield "two inputs or two outputs have one name"
+            yield "names of inputs and of outputs must be distinct"
     for binding in (each for each in manifest.inputs if each.donated_to is not None):
         result = manifest.outputs[binding.donated_to or 0]
         if (binding.type, binding.sharding) != (result.type, result.sharding):
@@ -133,7 +133,7 @@ def _binding_faults(manifest: Manifest) -> Iterator[str]:
         whole = manifest.arguments == "global" and number < len(manifest.inputs)
         sizes = binding.type.sizes
         if binding.local_shape != (sizes if whole else binding.sharding.local_shape(sizes, manifest.mesh)):
-            yield f"'{binding.name}' of type {binding.type} is not {binding.local_shape} on each device"
+            yield f"'{binding.name}' of type {binding.type} does not have local shape {binding.local_shape} on each device"
 
 
 def _binding(v: Any) -> Binding:
@@ -182,7 +182,7 @@ def _region(v: Any, kernels: Mapping[str, Graph], depth: int) -> Schedule:
 def _buffer(v: Any) -> Buffer:
     kind = _type(v)
     if get(v, "bytes", read_count) != kind.nbytes:
-        raise ValueError(f"{v['bytes']} bytes hold no {kind}")
+        raise ValueError(f"{v['bytes']} bytes do not fit {kind}")
     return Buffer(
         get(v, "name", read_name),
         kind,
@@ -195,7 +195,7 @@ def _buffer(v: Any) -> Buffer:
 
 def _exposure(v: Any, items: int) -> Exposure:
     if (item := get(v, "item", read_count)) >= items:
-        raise ValueError(f"there is no item {item}")
+        raise ValueError(f"unknown item {item}")
     return Exposure(item, get(v, "hidden", read_amount), get(v, "exposed", read_amount))
 
 
@@ -229,7 +229,7 @@ def _item(v: Any, kernels: Mapping[str, Graph], depth: int) -> Item:
 def _kernel(v: Any) -> Kernel:
     grid = get(v, "grid", read_counts)
     if len(grid) != 3:
-        raise ValueError(f"a grid has three sizes, not {len(grid)}")
+        raise ValueError(f"a grid must have three sizes, got {len(grid)}")
     return Kernel(
         source=get(v, "source", read_text),
         entry=get(v, "entry", read_name),
@@ -247,7 +247,7 @@ def _kernel(v: Any) -> Kernel:
 def _binaries(v: Any) -> dict[str, Binary]:
     found = table_of(v, _binary)
     if wrong := [arch for arch in found if not _ARCH.fullmatch(arch)]:
-        raise ValueError(f"{shown(wrong[0])} is no architecture")
+        raise ValueError(f"unknown architecture {shown(wrong[0])}")
     return found
 
 

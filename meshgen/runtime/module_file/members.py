@@ -1,4 +1,4 @@
-"""What a module is read from: members by name, whole or a folder of them, in a file or nowhere but in memory."""
+"""Members of a module by name: all or a folder of them, in a file or in memory."""
 
 from __future__ import annotations
 
@@ -12,14 +12,14 @@ SIGNATURE = "manifest.sig"  # the member with a signature of the manifest; not e
 
 
 def damaged(path: Path, reason: str) -> ModuleError:
-    """The error for a file that was a module once, or pretends to be one."""
+    """The error for a damaged or forged module."""
     return ModuleError(
         Diagnostic("MG0502", f"'{path}' is damaged or was modified: {reason}", hint="copy or compile the module again")
     )
 
 
 class Members(Protocol):
-    """What a module is read from: members by name, in order of their names."""
+    """Members of a module, in order of their names."""
 
     path: Path
 
@@ -46,7 +46,7 @@ class Folder:
 
 
 class Held:
-    """Members that are somewhere else, or nowhere but in memory: `path` is the file that they belong to."""
+    """Members in memory or elsewhere: `path` is the file that they belong to."""
 
     def __init__(self, path: Path, members: Mapping[str, bytes | memoryview]) -> None:
         self.path = path

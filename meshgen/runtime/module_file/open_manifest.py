@@ -1,7 +1,7 @@
-"""What `manifest.json` of a module with open sizes says: the signature, what is open, and the specialisations.
+"""The content of `manifest.json` of a module with open sizes: the signature, the open sizes, and the specialisations.
 
 A specialisation is a module by itself. Its members are found by their digests, so that equal members of several
-specialisations are in the file once.
+specialisations are stored once.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def encode_open(program: OpenProgram, files: Digests) -> Json:
 
 
 def decode_open(value: Json) -> OpenProgram:
-    """What `encode_open` was given. Raises ValueError, with what is wrong, or ModuleError for anything else."""
+    """The inverse of `encode_open`. Raises ValueError or ModuleError for malformed documents."""
     held = get(value, "specialisations", lambda rows: each_of(rows, _held_from_json))
     program = OpenProgram(
         name=get(value, "name", read_name),
@@ -79,17 +79,17 @@ def decode_open(value: Json) -> OpenProgram:
 def _check(program: OpenProgram, files: Digests, count: int) -> None:
     """Every specialisation has all sizes, each once and as the program allows, and members that are in the file."""
     if not program.meshes or len({mesh.name for mesh in program.meshes}) != len(program.meshes):
-        raise ValueError("it has no mesh, or two of one name")
+        raise ValueError("its meshes must have distinct names, and there must be at least one")
     sizes, names = axis_sizes(program.meshes), [each.name for each in program.inputs]
     if len({*program.axes}) != len(program.axes) or any(sizes.get(axis, 1) is not None for axis in program.axes):
-        raise ValueError(f"the axes {list(program.axes)} are not all open")
+        raise ValueError(f"the axes {list(program.axes)} must all be open")
     for word, row in (("input", program.inputs), ("output", program.outputs)):
         if len({each.name for each in row}) != len(row):
-            raise ValueError(f"two {word}s have one name")
+            raise ValueError(f"names of {word}s must be distinct")
     if [name for name in names if name in program.shapes] != list(program.shapes):
         raise ValueError(f"the open shapes {list(program.shapes)} are not those of inputs")
     if not program.axes and not program.shapes:
-        raise ValueError("no size is open")
+        raise ValueError("at least one size must be open")
     if len(program.held) != count:
         raise ValueError("two specialisations have the same sizes")
     digests = {*files.values()}
@@ -101,7 +101,7 @@ def _check(program: OpenProgram, files: Digests, count: int) -> None:
     used = {digest for members in program.held.values() for digest in members.values()}
     own = {program.text_member, "weights.safetensors"}
     if program.text_member not in files or any(name not in own and files[name] not in used for name in files):
-        raise ValueError("its members are not those that its specialisations have")
+        raise ValueError("its members do not match its specialisations")
 
 
 def _argument_to_json(each: Argument) -> Json:
@@ -123,5 +123,5 @@ def _held_from_json(value: Json) -> tuple[Sizes, Digests]:
 def _pair(value: Any, read: Callable[[Any], T]) -> tuple[str, T]:
     """A name, and what it stands for."""
     if not isinstance(value, list) or len(value) != 2:
-        raise ValueError(f"{shown(value)} is not a pair")
+        raise ValueError(f"expected a pair, got {shown(value)}")
     return read_name(value[0]), read(value[1])

@@ -1,8 +1,8 @@
-"""Signatures of modules: ed25519, in a member beside the manifest.
+"""Signatures of modules: ed25519, in a member of their own.
 
     meshgen sign OUT.mgx --key key.pem          meshgen run OUT.mgx --verify-key public.pem
 
-What is signed is the SHA-256 of the manifest, which has those of all other members, so the signature covers the whole file.
+The signed message is the SHA-256 of the manifest, which has those of all other members, so the signature covers the whole file.
 Without it the file has the bytes that it had before. Keys are PEM files, such as openssl makes them:
 
     openssl genpkey -algorithm ed25519 -out key.pem
@@ -24,7 +24,7 @@ from meshgen.runtime.module_file import container
 from meshgen.runtime.module_file.members import SIGNATURE, Members
 from meshgen.runtime.validation.checked import checked_manifest
 
-_CONTEXT = b"meshgen module 1\n"  # nothing else that a key signs begins so
+_CONTEXT = b"meshgen module 1\n"  # domain separation: the prefix of the signed message
 _FORM = re.compile(rb"ed25519 ([0-9a-f]{64}) ([0-9a-f]{128})\n")  # public key, signature
 
 
@@ -35,7 +35,7 @@ def sign(source: str | Path, target: str | Path, key: str | Path) -> str:
         key: a PEM file with an ed25519 private key that is not encrypted.
     Raises:
         UsageError: MG0002, the module or the key cannot be read; MG0003, the file cannot be written.
-        ModuleError: MG0501 to MG0503, the module is none, or is damaged.
+        ModuleError: MG0501 to MG0503, it is not a module, or is damaged.
         MissingError: MG0602, the package `cryptography` is not installed.
     """
     private = _key(key, "private")
@@ -61,7 +61,7 @@ def require_signature(members: Members, key: str | Path) -> str:
     if "manifest.json" not in members:
         raise ModuleError(Diagnostic("MG0501", f"'{path}' is not a meshgen module: it has no manifest"))
     if SIGNATURE not in members:
-        raise ModuleError(Diagnostic("MG0506", f"'{path}' is not signed", hint="meshgen sign signs a module"))
+        raise ModuleError(Diagnostic("MG0506", f"'{path}' is not signed", hint="sign it with meshgen sign"))
     form, own = _FORM.fullmatch(bytes(members[SIGNATURE])), public.public_bytes_raw().hex()
     if form is None:
         raise ModuleError(Diagnostic("MG0506", f"the signature of '{path}' is malformed"))
@@ -100,5 +100,5 @@ def _key(path: str | Path, kind: str) -> Any:
         reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
         raise UsageError(Diagnostic("MG0002", f"'{place}' cannot be read as a {kind} key: {reason}")) from error
     if not isinstance(found, ed25519.Ed25519PrivateKey if kind == "private" else ed25519.Ed25519PublicKey):
-        raise UsageError(Diagnostic("MG0002", f"'{place}' has a {kind} key, but none of ed25519"))
+        raise UsageError(Diagnostic("MG0002", f"'{place}' has a {kind} key that is not ed25519"))
     return found

@@ -1,6 +1,6 @@
 """Named tensors as one member in the safetensors format: a JSON header, then the bytes.
 
-Tensors stand in order of their element size, biggest first, then of their names: that leaves no gaps (the
+Tensors are ordered by element size, largest first, then by name: that leaves no gaps (the
 format allows none) and keeps each one aligned to its element size. Element types that the format lacks are bytes for it,
 along one more dim; the metadata have their names.
 """
@@ -50,7 +50,7 @@ def encode(tensors: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
 
 
 class Tensors(Mapping[str, np.ndarray[Any, Any]]):
-    """The tensors in a member or file by name: read-only arrays over its bytes, without a copy; only what is asked for is read."""
+    """The tensors in a member or file by name: read-only arrays over its bytes, without a copy; tensors are read on access."""
 
     def __init__(self, content: memoryview) -> None:
         """Raises ValueError for a header that is malformed."""
@@ -64,7 +64,7 @@ class Tensors(Mapping[str, np.ndarray[Any, Any]]):
         self._bytes = content[8 + size :]
 
     def __getitem__(self, name: str) -> np.ndarray[Any, Any]:
-        """Raises KeyError where there is no such tensor, ValueError for a malformed one."""
+        """Raises KeyError for an unknown tensor, ValueError for a malformed one."""
         if name not in self._header:
             raise KeyError(name)
         array = get(self._header, name, lambda entry: _view(self._bytes, entry))
@@ -83,7 +83,7 @@ def decode(content: memoryview) -> dict[str, np.ndarray[Any, Any]]:
 
 
 def places(content: memoryview) -> dict[str, tuple[int, int]]:
-    """Where the bytes of each tensor of a sound member are in it: first byte and end."""
+    """The byte range [start, stop) of each tensor in a sound member."""
     start = 8 + struct.unpack_from("<Q", content)[0]
     header = json.loads(bytes(content[8:start]))
     spans = {name: entry["data_offsets"] for name, entry in header.items() if name != "__metadata__"}
@@ -107,7 +107,7 @@ def _view(content: memoryview, entry: Any) -> np.ndarray[Any, Any]:
 
 
 def _as_type(array: np.ndarray[Any, Any], dtype: str) -> np.ndarray[Any, Any]:
-    """The elements whose bytes are along the last dim; an array that is no such one is as it is, for others write metadata too."""
+    """The elements whose bytes are along the last dim; other arrays are unchanged, because other writers use metadata too."""
     kind = DTYPES.get(dtype)
     if kind is None or array.dtype != np.uint8 or array.shape[-1:] != (kind.itemsize,):
         return array

@@ -1,4 +1,4 @@
-"""The arguments, results and constants of a module in its launch table: where they lie in the file and in the ranks' memory."""
+"""The arguments, results and constants of a module in its launch table: their place in the file and in the ranks' memory."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ _CONSTANTS = "constants.safetensors"
 
 @dataclass(frozen=True)
 class Part:
-    """A module of one mesh in a file: the folder that its members are in, and where its buffers lie."""
+    """A module of one mesh in a file: the folder of its members, and the places of its buffers."""
 
     module: LoadedModule
     folder: str
@@ -59,7 +59,7 @@ def put_constants(table: Words, parts: Sequence[Part], files: Files) -> None:
 
 def put_arguments(table: Words, module: LoadedModule, parts: Sequence[Part], files: Files) -> None:
     """Of each its tensor, the member and place of a stored value (0, 0: callers pass it), and the shards."""
-    rows = _in_order(module, parts, 1)
+    rows = _bindings_in_order(module, parts, 1)
     table.put(len(rows))
     for number, binding in rows:
         part = parts[number]
@@ -71,14 +71,14 @@ def put_arguments(table: Words, module: LoadedModule, parts: Sequence[Part], fil
 
 def put_results(table: Words, module: LoadedModule, parts: Sequence[Part]) -> None:
     """Of each its tensor and the shards."""
-    rows = _in_order(module, parts, 2)
+    rows = _bindings_in_order(module, parts, 2)
     table.put(len(rows))
     for number, binding in rows:
         _put_tensor(table, number, parts[number], binding)
         _put_shards(table, result_shards(parts[number].module.manifest, binding))
 
 
-def _in_order(module: LoadedModule, parts: Sequence[Part], side: int) -> list[tuple[int, Binding]]:
+def _bindings_in_order(module: LoadedModule, parts: Sequence[Part], side: int) -> list[tuple[int, Binding]]:
     """Arguments (side 1) or results (2) in the program's order, each with the number of its part."""
     own = [part.module.manifest.inputs if side == 1 else part.module.manifest.outputs for part in parts]
     if not isinstance(module, LoadedProgram):

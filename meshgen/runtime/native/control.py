@@ -16,13 +16,13 @@ from meshgen.runtime.native.words import Control, Record
 
 @dataclass(frozen=True)
 class Segment:
-    """Work that is issued together, captured in one graph: per rank its operations in order."""
+    """Work captured in one graph: per rank its operations in order."""
 
     work: Mapping[int, Sequence[Record]]
 
 
 class PartRecorder(Part):
-    """Issues every instruction of a step of one mesh once, whether a step comes to it or not.
+    """Issues every instruction of a step of one mesh once, whether a step reaches it or not.
 
     Attributes:
         segments: what `Control.RUN` numbers.
@@ -64,7 +64,7 @@ class PartRecorder(Part):
                 self.words += [Control.CHOOSE, frame.ranks[0], len(frame.ranks), place, nbytes, len(targets)]
                 self._put_targets(targets)
             case _:
-                pass  # nothing is written to the arena of a region in advance
+                pass  # the arena of a region needs no initialisation
 
     def _put_targets(self, targets: Sequence[int]) -> None:
         self._targets += range(len(self.words), len(self.words) + len(targets))

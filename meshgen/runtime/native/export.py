@@ -1,4 +1,4 @@
-"""Puts the launch table into a module's file."""
+"""Adds the launch table to a module's file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SOURCES = Path(__file__).parents[2] / "native"  # of the loader, in C
 
 
 def write_native(source: str | Path, target: str | Path) -> dict[str, bytes]:
-    """Write the module with what the C loader needs; returns the members that were added.
+    """Write the module with the members for the C loader; returns the added members.
 
     Raises:
         UsageError: MG0001, sizes of the module are open.
@@ -27,11 +27,11 @@ def write_native(source: str | Path, target: str | Path) -> dict[str, bytes]:
     """
     module = load(source, runs=False)
     if isinstance(module, OpenModule):
-        hint = "the C loader takes modules of fixed sizes: compile with --mesh and --shape"
+        hint = "the C loader needs static sizes: compile with --mesh and --shape"
         raise UsageError(Diagnostic("MG0001", f"'{source}' has open sizes: {module.program.what_is_open()}", hint=hint))
     if len(module.entries) > 1:
         text = f"'{source}' has {len(module.entries)} entry functions: {listed([*module.entries])}"
-        raise UsageError(Diagnostic("MG0001", text, hint="the C loader takes one: compile with --entry"))
+        raise UsageError(Diagnostic("MG0001", text, hint="the C loader supports one: compile with --entry"))
     added = native_members(module)
     container.write(Path(target), with_members(module.members, added))
     return added

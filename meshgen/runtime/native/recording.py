@@ -1,7 +1,7 @@
-"""CUDA and NCCL that note what they are asked to do: the executor of GPUs issues a step to them, and the notes are the table.
+"""Recording implementations of CUDA and NCCL: the CUDA executor issues a step to them, and the recorded calls are the table.
 
-Whatever the executor does on a GPU is so in the table: it is lowered, packed and ordered in one place. Memory of a rank begins
-at the address `BASE`, and what is allocated lies one behind the other: all ranks have one map.
+So the table has exactly the executor's operations: lowering, packing and ordering are implemented once. Memory of a rank begins
+at the address `BASE`, and allocations are consecutive: all ranks have one map.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from meshgen.runtime.cuda.device import Device, Launch
 from meshgen.runtime.native.words import Call, Op, Parameter, Record
 from meshgen.runtime.plan import STREAMS
 
-BASE = 1 << 62  # values that are no address are below 2^53 (`ir/limits.py`), or negative
+BASE = 1 << 62  # values that are not addresses are below 2^53 (`ir/limits.py`), or negative
 _ALIGNMENT = 512  # bytes, of each allocation, as cuMemAlloc gives them
 _DONE = 0  # CUDA_SUCCESS, ncclSuccess
 Outcome = tuple[Any, ...]
@@ -31,14 +31,14 @@ class Comm(NamedTuple):
 
 
 class Function(NamedTuple):
-    """A kernel: what it is loaded from (PTX, or a mark of the module's kernel), its entry, and threads where it is PTX."""
+    """A kernel: its image (PTX, or a mark of the module's kernel), its entry, and threads if it is PTX."""
 
     image: bytes
     entry: str
 
 
 class Tape:
-    """What the ranks of a part have been given since `begin`, rank by rank."""
+    """The operations of the ranks of a part since `begin`."""
 
     def __init__(self) -> None:
         self.functions: dict[Function, int] = {}
@@ -65,7 +65,7 @@ class Tape:
 
     def call(self, kind: Call, comm: Comm, stream: int, source: int, target: int, *words: int) -> None:
         """A call of NCCL in the group; places of what it does not use are 0."""
-        assert self._group is not None, "calls of NCCL are issued in groups"
+        assert self._group is not None, "NCCL calls must be issued in groups"
         places = [place - BASE if place else 0 for place in (source, target)]
         self._group.setdefault(comm.rank, []).extend([kind, comm.number, (stream - 1) % STREAMS, *places, *words])
 
@@ -77,7 +77,7 @@ class Tape:
 
 
 class RecordingDriver:
-    """What stands in for `cuda.bindings.driver`."""
+    """Recording replacement of `cuda.bindings.driver`."""
 
     CUdevice_attribute = types.CUdevice_attribute
     CUevent_flags = types.CUevent_flags
@@ -142,13 +142,13 @@ class RecordingDriver:
         return (_DONE,)
 
     def cuMemsetD8Async(self, address: int, value: int, nbytes: int, stream: int) -> Outcome:
-        assert value == 0, "only zeros are filled in"
+        assert value == 0, "only fills with zeros are supported"
         self._tape.add(stream, Op.CLEAR, address - BASE, nbytes)
         return (_DONE,)
 
 
 class RecordingNccl:
-    """What stands in for `meshgen.runtime.cuda.nccl.Nccl`."""
+    """Recording replacement of `meshgen.runtime.cuda.nccl.Nccl`."""
 
     def __init__(self, tape: Tape) -> None:
         self._tape = tape
@@ -205,7 +205,7 @@ class RecordingNccl:
 
 
 class RecordingApi(Api):
-    """Both libraries. `tape` has what they are asked to do."""
+    """Both libraries. `tape` has the recorded operations."""
 
     def __init__(self) -> None:
         self.tape = Tape()
@@ -218,7 +218,7 @@ class RecordingApi(Api):
 
 
 class RecordingDevice(Device):
-    """A rank's GPU whose launches are noted with their parameters."""
+    """A rank's GPU whose launches are recorded with their parameters."""
 
     def __init__(self, api: RecordingApi, ordinal: int) -> None:
         super().__init__(api, ordinal)

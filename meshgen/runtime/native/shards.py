@@ -1,4 +1,4 @@
-"""Where the elements of global arrays lie in the memory of the ranks, as boxes: how a host without Python scatters and gathers."""
+"""The shards of global arrays in the memory of the ranks, as boxes, for scatter and gather without Python."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from meshgen.ops.evaluate.common import neutral, poison
 from meshgen.runtime.module_file.manifest import Binding, Manifest
 from meshgen.runtime.native.words import Record
 
-ARRAY, CONSTANT = 0, 1  # what the box of an argument is filled with
+ARRAY, CONSTANT = 0, 1  # the fill of an argument's box
 _PATTERN = 16  # bytes, of the largest element
 
 
@@ -30,7 +30,7 @@ def argument_shards(manifest: Manifest, binding: Binding) -> Iterator[Record]:
 
 
 def result_shards(manifest: Manifest, binding: Binding) -> list[Record]:
-    """Per rank whether it gives its box to the global result, and the box; replicas of an earlier rank do not.
+    """Per rank whether its box is copied to the global result, and the box; replicas of an earlier rank are not.
 
     Raises MissingError MG0602 for a result that is left partial: reducing it takes NumPy.
     """

@@ -1,8 +1,8 @@
-"""Makes the launch table of a module: what each rank does in a step, its kernels, its arguments and results.
+"""Builds the launch table of a module: the operations of each rank in a step, its kernels, arguments and results.
 
-    meshgen native OUT.mgx          puts it into the file, with the PTX of the copies and reductions that it needs
+    meshgen native OUT.mgx          adds it to the file, with the PTX of the copies and reductions that it needs
 
-One table holds for all ranks and GPUs. Ranks share what they do alike: operations are listed once, and so are lists of them.
+One table serves all ranks and GPUs. Equal operations of ranks are listed once, and so are lists of them.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ _MARK = (
 
 
 def native_members(module: LoadedModule) -> dict[str, bytes]:
-    """The members that the C loader needs beside those that a module has.
+    """The additional members that the C loader needs.
 
     Raises:
         MissingError: MG0602, a kernel has no code for GPUs, or a result is left partial.
@@ -57,7 +57,7 @@ def native_members(module: LoadedModule) -> dict[str, bytes]:
 
 
 def _recorded(module: LoadedModule, api: RecordingApi) -> list[PartRecorder]:
-    """The step of every mesh, issued once to what notes it."""
+    """The recorded step of every mesh."""
     firsts = list(accumulate((part.ranks for part in module.parts), initial=0))
     devices = {rank: RecordingDevice(api, rank) for rank in range(firsts[-1])}
     by_name = {part.mesh.name: first for part, first in zip(module.parts, firsts, strict=False)}
@@ -82,7 +82,7 @@ def _recorded(module: LoadedModule, api: RecordingApi) -> list[PartRecorder]:
 
 
 def _marked(kernels: Mapping[str, Kernel], part: int) -> CodeOf:
-    """What stands for the code of a part's kernels, as long as it is unknown on which GPU they will run."""
+    """Placeholders for the code of a part's kernels, while their GPU is unknown."""
 
     def find(name: str, capability: tuple[int, int]) -> Code | None:
         kernel = kernels[name]
@@ -101,7 +101,7 @@ def _marked(kernels: Mapping[str, Kernel], part: int) -> CodeOf:
 def _put_functions(
     table: Words, api: RecordingApi, parts: Sequence[Part], files: Files, added: dict[str, bytes]
 ) -> None:
-    """Every kernel with its codes, best first; the PTX of one that is none of the module's is added to the members."""
+    """Every kernel with its codes, best first; the PTX of other kernels is added to the members."""
     table.put(len(api.tape.functions))
     for image, entry in api.tape.functions:
         table.put_text(entry)

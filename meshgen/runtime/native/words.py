@@ -20,7 +20,7 @@ Record: TypeAlias = tuple[int, ...]
 
 
 class Op(IntEnum):
-    """What a rank issues, with the words behind it. Places are bytes in the rank's memory."""
+    """Operations of a rank, with their words. Places are bytes in the rank's memory."""
 
     LAUNCH = 1  # stream, function, three sizes of the grid, count, then for each parameter its kind and two words
     COPY = 2  # stream, target, source, bytes
@@ -31,7 +31,7 @@ class Op(IntEnum):
 
 
 class Parameter(IntEnum):
-    """Of a kernel, with two words behind it."""
+    """Of a kernel, followed by two words."""
 
     POINTER = 1  # place, bytes that the kernel may touch from there on
     WORD32 = 2  # value, 0
@@ -51,7 +51,7 @@ class Call(IntEnum):
 
 
 class Control(IntEnum):
-    """What the host does for the ranks of one mesh. A target is a place in the words of the control."""
+    """Instructions of the host for the ranks of one mesh. A target is a place in the words of the control."""
 
     END = 0
     RUN = 1  # number of a segment

@@ -1,4 +1,4 @@
-"""Which rank this process is, and how it reaches the others: read off the variables that launchers set.
+"""The rank of this process and the rendezvous with the others, from the variables that launchers set.
 
     torchrun              RANK, WORLD_SIZE, LOCAL_RANK; connections by MASTER_ADDR and MASTER_PORT, through torchrun's store
     mpiexec of Open MPI   OMPI_COMM_WORLD_RANK, ...: messages of MPI
@@ -41,10 +41,10 @@ Environment = Mapping[str, str]
 
 @dataclass(frozen=True)
 class Place:
-    """What the variables say of this process.
+    """The variables' record of this process.
 
     Attributes:
-        local_rank: among the processes of its machine; None: they do not say.
+        local_rank: among the processes of its machine; None if unset.
         address: where the ranks meet; None: MPI connects them.
         through_store: torchrun's store serves at the address.
         has_launcher: the process's parent is a launcher, not merely a shell that has set the variables.
@@ -59,18 +59,16 @@ class Place:
 
 
 def place_of(environment: Environment) -> Place | None:
-    """None: there is one process only. Raises UsageError MG0611 with the variables that are missing or contradict each other."""
+    """None for a single process. Raises UsageError MG0611 with the variables that are missing or contradict each other."""
     for name, (rank_name, local_name) in _RANKS.items():
         size = whole_number(environment.get(name, ""))
         if size is None:
             continue
         if size < 2:
             return None
-        rank = _number(environment, rank_name, f"{name} is {size}")
+        rank = _variable_number(environment, rank_name, f"{name} is {size}")
         if rank >= size:
-            raise _bad(
-                f"{rank_name} is {rank}, but there are {size} processes ({name})", f"ranks count from 0 to {size - 1}"
-            )
+            raise _bad(f"{rank_name} is {rank}, but there are {size} processes ({name})", f"ranks are 0 to {size - 1}")
         local_rank = whole_number(environment.get(local_name, ""))
         address = _address(environment, needed=name == "WORLD_SIZE")
         through_store = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and name == "WORLD_SIZE"
@@ -85,20 +83,20 @@ def _address(environment: Environment, *, needed: bool) -> Address | None:
     if not given and not needed:
         return None
     if missing := [name for name in names if name not in given]:
-        text = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set, so the processes do not find each other"
+        text = f"{' and '.join(missing)} {'is' if len(missing) == 1 else 'are'} not set, so the processes cannot find each other"
         raise _bad(text, "set MASTER_ADDR to the machine of rank 0, and MASTER_PORT to a port of it that is free")
-    port = _number(environment, "MASTER_PORT", "MASTER_ADDR is set")
+    port = _variable_number(environment, "MASTER_PORT", "MASTER_ADDR is set")
     if not 0 < port < 1 << 16:
         raise _bad(f"MASTER_PORT is {port}", "ports are 1 to 65535")
     return environment["MASTER_ADDR"], port
 
 
-def _number(environment: Environment, name: str, because: str) -> int:
+def _variable_number(environment: Environment, name: str, because: str) -> int:
     text = environment.get(name, "")
     found = whole_number(text)
     if found is None:
-        state = f"'{text}', which is no number" if text else "not set"
-        raise _bad(f"{because}, but {name} is {state}", f"start with torchrun, mpiexec or srun, or set {name}")
+        state = f"'{text}', not a number" if text else "not set"
+        raise _bad(f"{because}, but {name} is {state}", f"start it with torchrun, mpiexec or srun, or set {name}")
     return found
 
 
@@ -108,18 +106,18 @@ def _bad(text: str, hint: str) -> UsageError:
 
 # --- connecting -----------------------------------------------------------------------------------------------------------
 
-_worlds: list[World] = []  # the one of this process, when it has been asked for
+_worlds: list[World] = []  # the one of this process, after its first use
 
 
 def world(time_out: float | None = None) -> World | None:
-    """All ranks, one of which this process is; None where no launcher has started several. Connected when it is first asked for.
+    """All ranks, one of which is this process's; None without a launcher of several. Connected on first use.
 
     Args:
-        time_out: seconds; default: the variable MESHGEN_TIME_OUT, else `TIME_OUT_SECONDS`. Counts when it is first asked for.
+        time_out: seconds; default: the variable MESHGEN_TIME_OUT, else `TIME_OUT_SECONDS`. Read on first use.
     Raises:
         UsageError: MG0611, the variables are incomplete or contradict each other.
         MissingError: MG0602, mpi4py or torch is missing.
-        RuntimeFailure: MG0609, not all ranks come in time.
+        RuntimeFailure: MG0609, not all ranks connect in time.
     """
     if not _worlds and (place := place_of(os.environ)):
         limit = time_out_of(os.environ) if time_out is None else time_out
@@ -129,13 +127,13 @@ def world(time_out: float | None = None) -> World | None:
 
 
 def joined(place: Place, time_out: float) -> World:
-    """The ranks, when all have come. Raises as `world`."""
+    """The ranks, when all are connected. Raises as `world`."""
     channel = _connected(place, time_out)
     return World(channel, local_rank=place.local_rank, time_out=time_out, has_launcher=place.has_launcher)
 
 
 def time_out_of(environment: Environment) -> float:
-    """Seconds after which a rank is given up: the variable MESHGEN_TIME_OUT, else `TIME_OUT_SECONDS`. Raises UsageError MG0611."""
+    """Seconds after which waiting for a rank fails: the variable MESHGEN_TIME_OUT, else `TIME_OUT_SECONDS`. Raises UsageError MG0611."""
     text = environment.get(TIME_OUT, "")
     try:
         seconds = float(text or TIME_OUT_SECONDS)
@@ -161,13 +159,13 @@ def _connected(place: Place, time_out: float) -> Channel:
 
 
 def _through_store(address: Address) -> Exchange:
-    """By torchrun's store, which is at the address already."""
+    """Rendezvous by torchrun's store, which serves at the address already."""
 
     def exchange(rank: int, size: int, record: Record, time_out: float) -> Mapping[int, Record]:
         try:
             distributed: Any = import_module("torch.distributed")
         except ImportError as error:
-            text = "torchrun has started this process, but torch cannot be imported in it"
+            text = "torchrun started this process, but torch cannot be imported"
             raise MissingError(Diagnostic("MG0602", text, hint="pip install 'meshgen[torch]'")) from error
         host, port = address
         trial = os.environ.get("TORCHELASTIC_RESTART_COUNT", "0")
@@ -178,7 +176,7 @@ def _through_store(address: Address) -> Exchange:
             store.set(f"meshgen/{trial}/{rank}", json.dumps(record))
             return {each: json.loads(store.get(f"meshgen/{trial}/{each}")) for each in range(size)}
         except RuntimeError as error:  # torch's own errors are such
-            text = f"rank {rank} does not find all {size} ranks through torchrun's store: {str(error).splitlines()[0]}"
+            text = f"rank {rank} cannot find all {size} ranks in torchrun's store: {str(error).splitlines()[0]}"
             raise RuntimeFailure(Diagnostic("MG0609", text)) from error
 
     return exchange

@@ -1,4 +1,4 @@
-"""What ranks in processes of their own do around a step: they agree on what they run, gather its results, and tell of failures."""
+"""Ranks in processes of their own around a step: agreement on the module, gathering of results, propagation of failures."""
 
 from __future__ import annotations
 
@@ -27,9 +27,9 @@ _COMPARED: weakref.WeakKeyDictionary[object, set[str]] = weakref.WeakKeyDictiona
 def require_same(
     world: World, module: object, name: str, container: Members, meshes: Sequence[Mesh], device: str
 ) -> None:
-    """All ranks run the same module on the same kind of device: compared the first time that it runs there.
+    """Check that all ranks run the same module on the same kind of device, at its first run there.
 
-    Raises RuntimeFailure MG0610 on all ranks, with who has what.
+    Raises RuntimeFailure MG0610 on all ranks, with the module of each.
     """
     devices = _COMPARED.setdefault(module, set())
     if device in devices:
@@ -96,7 +96,7 @@ def assembled(manifest: Manifest, local: Sequence[Sequence[Array]]) -> list[Arra
 
 @contextmanager
 def told(world: World | None) -> Generator[None]:
-    """A failure inside is told to all other ranks, which fail as well."""
+    """A context that propagates a failure to all other ranks, which fail as well."""
     try:
         yield
     except BaseException as error:

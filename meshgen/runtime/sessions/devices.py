@@ -1,4 +1,4 @@
-"""What a session needs of devices: memory that stays between steps, and steps on it. On the host, or (`cuda/devices.py`) on GPUs."""
+"""Devices of a session: memory that persists between steps, and steps on it. On the host, or (`cuda/devices.py`) on GPUs."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Steps(Protocol):
         ...
 
     def run(self) -> None:
-        """One step on what is in the inputs; donated ones hold their next values then. It may return before that is so."""
+        """One step on the inputs; donated ones hold their next values afterwards. It may return before the step is done."""
         ...
 
     def rebind(self, part: int, buffer: int, shards: Shards) -> None:
@@ -65,7 +65,7 @@ class Devices(Protocol):
 
 
 class HostShard:
-    """An array of the host that stands for a device's memory."""
+    """A host array in place of a device's memory."""
 
     def __init__(self, rank: int, array: Array, kind: TensorType) -> None:
         self.rank, self.array, self.type = rank, array, kind
@@ -99,10 +99,10 @@ class HostDevices:
         return HostSteps(parts, [dict(each) for each in inputs], [self._launch_of(part) for part in parts], self)
 
     def close(self) -> None:
-        """Nothing to give back."""
+        """Nothing to free."""
 
     def abort(self) -> None:
-        """Nothing is under way."""
+        """Nothing is pending."""
 
 
 class HostSteps:
@@ -141,7 +141,7 @@ class HostSteps:
         return place
 
     def _keep(self, number: int, frames: Sequence[Frame]) -> None:
-        """Results to their arrays, and next values to the inputs."""
+        """Store results in their arrays, and next values in the inputs."""
         manifest = self._parts[number].manifest
         for rank, frame in enumerate(frames):
             for binding, shards in zip(manifest.outputs, self.outputs[number], strict=True):

@@ -81,7 +81,7 @@ class Memory:
 
     @property
     def is_contiguous(self) -> bool:
-        """Whether its elements lie one after the other, in row-major order."""
+        """Whether its elements are contiguous in row-major order."""
         if self.strides is None or 0 in self.shape:
             return True
         expected = [math.prod(self.shape[dim + 1 :]) for dim in range(len(self.shape))]
@@ -105,7 +105,7 @@ class Memory:
 
 
 def memory_of(given: Any, stream: int | None = None) -> Memory | None:
-    """The memory of an array of another library; None for what is none, or of an element type that programs do not have.
+    """The memory of an array of another library; None for anything else, or an unsupported element type.
 
     Args:
         stream: of the device, which waits for what makes the array; None: the host waits for the array where it must.
@@ -147,7 +147,7 @@ def _of_interface(given: Any, interface: dict[str, Any]) -> Memory | None:
 
 
 class _Owner:
-    """Gives a capsule's tensor back when nothing uses it any more."""
+    """Frees a capsule's tensor with its last reference."""
 
     def __init__(self, managed: Any) -> None:
         self._managed = managed
@@ -158,7 +158,7 @@ class _Owner:
 
 
 def _of_capsule(capsule: Any) -> Memory | None:
-    """What is in a capsule, which is used then."""
+    """Consume a capsule; returns its tensor."""
     if not _is_valid(capsule, _NAME):
         return None
     managed = ctypes.cast(_pointer(capsule, _NAME), POINTER(_Managed))
@@ -178,7 +178,7 @@ _EXPORTED: dict[int, Any] = {}  # tensors that others use, by the address of wha
 
 
 def capsule_of(memory: Memory) -> Any:
-    """A DLPack capsule of contiguous memory, which it keeps alive until whoever takes it is done."""
+    """A DLPack capsule of contiguous memory, which it keeps alive until its consumer deletes it."""
     shape = (c_int64 * max(1, len(memory.shape)))(*memory.shape)
     strides = (c_int64 * max(1, len(memory.shape)))(*(memory.strides or _row_major(memory.shape)))
     code, bits = _CODES[dtype_name(memory.dtype)]
@@ -203,7 +203,7 @@ _pointer_at = _python("PyCapsule_GetPointer", c_void_p, c_void_p, c_char_p)
 
 @_CapsuleDestructor
 def _drop_unused(capsule: int) -> None:
-    """A capsule that nobody took is gone."""
+    """Free a capsule that was never consumed."""
     if _is_valid_at(capsule, _NAME):
         _EXPORTED.pop(_pointer_at(capsule, _NAME), None)
 

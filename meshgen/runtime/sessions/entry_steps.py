@@ -1,4 +1,4 @@
-"""One entry function of a session: its arguments' memory, what callers pass of them, and its steps."""
+"""One entry function of a session: the memory of its arguments, those that callers pass, and its steps."""
 
 from __future__ import annotations
 
@@ -43,14 +43,14 @@ class EntrySteps:
         self.number = 0
         for part, binding, layout in _arguments(module):
             slot = self._slots[binding.name] = slot_of(binding.name, binding.type)
-            slot.lie(layout)
+            slot.in_layout(layout)
             self._lies[part, binding.buffer] = slot, layout
             if binding.donated_to is not None:
                 self.state.append(slot)
         self._updated = [self._lies[part, b.buffer] for part, b, _ in _arguments(module) if b.donated_to is not None]
 
     def settle(self) -> None:
-        """Make everything ready, when it is known what is held."""
+        """Prepare the entry function, when the held arguments are known."""
         parts = [part.loaded for part in self._module.parts]
         inputs: list[dict[int, Shards]] = [{} for _ in parts]
         for (part, buffer), (slot, layout) in self._lies.items():
@@ -60,7 +60,7 @@ class EntrySteps:
         names = [b.name for b in self._module.bindings]
         self.passed = [name for name in names if not self._slots[name].is_held and id(self._slots[name]) not in kept]
         self._several = [pair for pair in self._lies.values() if len(pair[0].layouts) > 1]
-        self._results = [result for _, result in sorted(self._made(), key=lambda pair: pair[0])]
+        self._results = [result for _, result in sorted(self._result_makers(), key=lambda pair: pair[0])]
 
     def put(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """The arguments of a step. Raises ArgumentError MG0601 with everything that does not fit."""
@@ -79,7 +79,7 @@ class EntrySteps:
             slot.put(value)
 
     def step(self) -> Any:
-        """A step on what the arguments are; its results that are no next values. Raises ArgumentError MG0601: state has no value."""
+        """A step on the current arguments; returns the results that are not next values. Raises ArgumentError MG0601: state has no value."""
         if not self.number:
             self._require_state()
         for slot, layout in self._several:
@@ -100,14 +100,14 @@ class EntrySteps:
     def _require_state(self) -> None:
         texts = [f"'{slot.name}' has no value yet" for slot in self._slots.values() if not slot.is_set]
         if texts:
-            hint = "it is donated: it stays between steps, and is given once: session[name] = array"
+            hint = "it is donated, so it stays between steps: set it once with session[name] = array"
             raise ArgumentError(*(Diagnostic("MG0601", text, hint=hint) for text in texts))
 
-    def _made(self) -> list[tuple[int, Callable[[int], ShardedArray]]]:
-        """What makes each result that is no next value, with its number in the program."""
+    def _result_makers(self) -> list[tuple[int, Callable[[int], ShardedArray]]]:
+        """Constructors of the results that are not next values, with their numbers in the program."""
         found: list[tuple[int, Callable[[int], ShardedArray]]] = []
         numbers = {b.name: number for number, b in enumerate(self._module.outputs)}
-        for place, (part, first) in enumerate(_parts(self._module)):
+        for place, (part, first) in enumerate(_part_modules(self._module)):
             taken = {b.donated_to for b in part.manifest.inputs}
             for number, binding in enumerate(part.manifest.outputs):
                 if number not in taken:
@@ -123,11 +123,11 @@ class EntrySteps:
 
     def _unknown(self, name: str) -> str:
         near = get_close_matches(name, self._slots, 1)
-        return f"there is no argument '{name}'" + (f"; did you mean '{near[0]}'?" if near else "")
+        return f"unknown argument '{name}'" + (f"; did you mean '{near[0]}'?" if near else "")
 
 
 def _value(slot: Slot, given: Any) -> tuple[Any, str]:
-    """What is given for an argument, and what is wrong with it; empty: nothing."""
+    """The value of an argument, and its fault; empty if there is none."""
     if isinstance(given, ShardedArray):
         kind = str(given.layout.type)
     else:
@@ -137,19 +137,19 @@ def _value(slot: Slot, given: Any) -> tuple[Any, str]:
         kind = type_text(given)
     return given, "" if kind == str(
         slot.type
-    ) else f"argument '{slot.name}' is {kind}, but the program takes {slot.type}"
+    ) else f"argument '{slot.name}' has type {kind}, but the program takes {slot.type}"
 
 
-def _parts(module: LoadedEntry) -> list[tuple[LoadedPart, int]]:
+def _part_modules(module: LoadedEntry) -> list[tuple[LoadedPart, int]]:
     """The module of each mesh, and the rank in the world of its first device."""
     firsts = accumulate((part.manifest.mesh.size for part in module.parts), initial=0)
     return list(zip(module.parts, firsts, strict=False))
 
 
 def _arguments(module: LoadedEntry) -> list[tuple[int, Binding, Layout]]:
-    """All arguments, each with the number of its mesh, and how it lies there."""
+    """All arguments, each with the number of its mesh, and its layout there."""
     return [
         (place, binding, Layout.of(binding, part.manifest, first, is_input=True))
-        for place, (part, first) in enumerate(_parts(module))
+        for place, (part, first) in enumerate(_part_modules(module))
         for binding in part.manifest.inputs
     ]

@@ -5,7 +5,7 @@
         logits = session.decode(tokens)           # all other arguments are passed; the cache is updated in place
         np.asarray(logits)
 
-Entry functions share memory by name: an argument that lies alike in several of them is on the devices once.
+Entry functions share memory by name: an argument with the same layout in several of them is stored once.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ class Session:
     def __init__(
         self, modules: Mapping[str, LoadedEntry], chosen: str | None, devices: Devices, weights: Weights
     ) -> None:
-        """`chosen`: the entry function that calling the session runs; None: which one must be said."""
+        """`chosen`: the entry function that calling the session runs; None: it must be named."""
         self._devices, self._chosen = devices, chosen
         self._slots: dict[tuple[str, TensorType], Slot] = {}
         self._entries = {name: EntrySteps(module, self._slot, devices) for name, module in modules.items()}
@@ -51,7 +51,7 @@ class Session:
         return self._slots.setdefault((name, kind), Slot(name, kind, self._devices))
 
     def _hold_weights(self, modules: Mapping[str, LoadedEntry], weights: Weights) -> None:
-        """Put the weights of the modules, and those that are given, on the devices."""
+        """Copy the weights of the modules, and the given ones, to the devices."""
         types: dict[str, list[TensorType]] = {}
         for name, kind in self._slots:
             types.setdefault(name, []).append(kind)
@@ -65,7 +65,7 @@ class Session:
     # --- steps -----------------------------------------------------------------------------------------------------------
 
     def __call__(self, *args: Any, **kwargs: Any) -> Result:
-        """A step of the entry function that is meant where none is named. As `run`."""
+        """A step of the default entry function. As `run`."""
         if self._chosen is None:
             text = f"the module has {len(self._entries)} entry functions: {listed([*self._entries])}"
             first = next(iter(self._entries))
@@ -78,12 +78,12 @@ class Session:
         """A step of an entry function.
 
         Args:
-            args, kwargs: the arguments that are neither weights nor state, in order or by name; by name also these, which
-                then have new values. Global arrays of NumPy, or of other libraries on the host; results of steps.
+            args, kwargs: the arguments that are neither weights nor state, in order or by name; by name also those, which
+                get new values. Global arrays of NumPy, or of other libraries on the host; results of steps.
         Returns:
-            The results that are no next values of state: None, one, or a tuple. They stay on the devices.
+            The results that are not next values of state: None, one, or a tuple. They stay on the devices.
         Raises:
-            UsageError: MG0001, there is no such function, or the session is closed.
+            UsageError: MG0001, unknown function, or the session is closed.
             ArgumentError: MG0601, with everything that does not fit.
             RuntimeFailure: MG0604, MG0608, the step fails, or one before it did; the session is closed then.
         """
@@ -94,7 +94,7 @@ class Session:
             steps.put(args, kwargs)
         try:
             return steps.step()
-        except (RuntimeFailure, KeyboardInterrupt):  # what is on the devices is of no use now
+        except (RuntimeFailure, KeyboardInterrupt):  # the state of the devices is undefined now
             self._is_closed = True
             self._devices.abort()
             raise
@@ -102,14 +102,14 @@ class Session:
     def __getattr__(self, name: str) -> Any:
         """`session.decode(...)` is a step of that entry function."""
         if name.startswith("_") or name not in self._entries:
-            raise AttributeError(f"the session has no entry function '{name}': it has {listed([*self._entries])}")
+            raise AttributeError(f"unknown entry function '{name}': the session has {listed([*self._entries])}")
         return lambda *args, **kwargs: self.run(name, *args, **kwargs)
 
     # --- state -----------------------------------------------------------------------------------------------------------
 
     @property
     def state(self) -> dict[str, tuple[TensorType, ...]]:
-        """The arguments that stay between steps because they are donated, with the types that they have."""
+        """The arguments that persist between steps because they are donated, with their types."""
         kept = {slot for entry in self._entries.values() for slot in entry.state}
         found: dict[str, tuple[TensorType, ...]] = {}
         for slot in self._slots.values():
@@ -119,12 +119,12 @@ class Session:
 
     @property
     def copies(self) -> dict[str, int]:
-        """The arguments that lie in several ways on the devices, as their entry functions want, and how many."""
+        """The arguments with several layouts on the devices, as entry functions need them, and how many."""
         return {slot.name: len(slot.layouts) for slot in self._slots.values() if len(slot.layouts) > 1}
 
     def __getitem__(self, name: str) -> Array:
-        """The value of an argument that stays, as a global array. Raises UsageError MG0001 for what has none."""
-        held = [slot for slot in self._named(name) if slot.is_set]
+        """The value of a persistent argument, as a global array. Raises UsageError MG0001 if it has none."""
+        held = [slot for slot in self._slots_named(name) if slot.is_set]
         if len(held) != 1:
             why = (
                 "has no value yet"
@@ -135,8 +135,8 @@ class Session:
         return held[0].numpy()
 
     def __setitem__(self, name: str, value: Any) -> None:
-        """Give an argument a value: a global array, or a result of a step. Raises UsageError MG0001, ArgumentError MG0601."""
-        slots = self._named(name)
+        """Set the value of an argument: a global array, or a result of a step. Raises UsageError MG0001, ArgumentError MG0601."""
+        slots = self._slots_named(name)
         if isinstance(value, ShardedArray):
             kind = value.layout.type
         else:
@@ -146,25 +146,27 @@ class Session:
             kind = _type_of(value)
         slot = next((slot for slot in slots if slot.type == kind), None)
         if slot is None:
-            raise ArgumentError(Diagnostic("MG0601", f"'{name}' is {kind}, but the program takes {slots[0].type}"))
+            raise ArgumentError(
+                Diagnostic("MG0601", f"'{name}' has type {kind}, but the program takes {slots[0].type}")
+            )
         slot.put(value)
 
     def bind(self, name: str, arrays: Sequence[Any]) -> list[bool]:
         """Use the memory of arrays on the devices for an argument, one per rank, until another one is bound.
 
-        Memory is used as it is where type, order, alignment (256 bytes) and device fit, and its library lets it be written; it
+        Memory is used without a copy where type, order, alignment (256 bytes) and device fit, and its library lets it be written; it
         must stay as long as the session. Others are copied. Donated arguments are updated there.
 
         Returns:
             Of each array whether it is used without a copy.
         Raises:
-            UsageError: MG0001, there is no such argument, or it lies in several ways.
+            UsageError: MG0001, unknown argument, or one with several layouts.
             ArgumentError: MG0601, these are not the local arrays of all ranks.
         """
-        slots = [slot for slot in self._named(name) if len(slot.layouts) == 1 and slot.takes(arrays)]
+        slots = [slot for slot in self._slots_named(name) if len(slot.layouts) == 1 and slot.takes(arrays)]
         if len(slots) != 1:
-            have = ", ".join(str(layout.local_type) for slot in self._named(name) for layout in slot.layouts)
-            text = f"'{name}' is {have} on each rank: the arrays are not one of it for each"
+            have = ", ".join(str(layout.local_type) for slot in self._slots_named(name) for layout in slot.layouts)
+            text = f"'{name}' is {have} on each rank: give one such array per rank"
             raise ArgumentError(Diagnostic("MG0601", text))
         (slot,) = slots
         shards, fits = slot.bind(arrays)
@@ -172,12 +174,12 @@ class Session:
             entry.rebind(slot, shards)
         return fits
 
-    def _named(self, name: str) -> list[Slot]:
+    def _slots_named(self, name: str) -> list[Slot]:
         found = [slot for (own, _), slot in self._slots.items() if own == name]
         if not found or self._is_closed:
             near = get_close_matches(str(name), [own for own, _ in self._slots], 1)
             meant = f"; did you mean '{near[0]}'?" if near and not found else ""
-            raise UsageError(Diagnostic("MG0001", self._closed or f"there is no argument '{name}'{meant}"))
+            raise UsageError(Diagnostic("MG0001", self._closed or f"unknown argument '{name}'{meant}"))
         return found
 
     @property
@@ -185,13 +187,13 @@ class Session:
         return "the session is closed" if self._is_closed else ""
 
     def _refusal(self, entry: str) -> UsageError:
-        text = self._closed or f"there is no entry function '{entry}'"
-        return UsageError(Diagnostic("MG0001", text, hint=f"the module has {listed([*self._entries])}"))
+        text = self._closed or f"unknown entry function '{entry}'"
+        return UsageError(Diagnostic("MG0001", text, hint=f"known entry functions are {listed([*self._entries])}"))
 
     # --- the end ---------------------------------------------------------------------------------------------------------
 
     def close(self) -> None:
-        """Give the devices back. Results of steps cannot be read then."""
+        """Free the devices. Results of steps cannot be read afterwards."""
         if not self._is_closed:
             self._is_closed = True
             for entry in self._entries.values():
@@ -208,8 +210,8 @@ class Session:
 
 
 def _type_of(array: Array) -> TensorType:
-    """Raises ArgumentError MG0601 for element types that no program takes."""
+    """Raises ArgumentError MG0601 for unsupported element types."""
     try:
         return TensorType(array.shape, dtype_name(array.dtype))
     except KeyError as error:
-        raise ArgumentError(Diagnostic("MG0601", f"{type_text(array)} is of a type that no program takes")) from error
+        raise ArgumentError(Diagnostic("MG0601", f"{type_text(array)} has an unsupported element type")) from error

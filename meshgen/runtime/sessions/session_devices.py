@@ -1,4 +1,4 @@
-"""The devices of a session by the name that users give, as `engines.py` has them for single steps."""
+"""The devices of a session by name, as `engines.py` has them for single steps."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from meshgen.runtime.sessions.devices import Devices, HostDevices
 def devices_of(modules: Mapping[str, LoadedEntry], device: str | Emulation) -> Devices:
     """Devices for all ranks of the entry functions of a module.
 
-    Raises UsageError MG0001 for a name that is none, and in the processes of a launcher; MissingError MG0602 or MG0603 where
+    Raises UsageError MG0001 for an unknown name, and in the processes of a launcher; MissingError MG0602 or MG0603 where
     GPUs are missing.
     """
     if world := bootstrap.world():
-        text = f"a session runs all ranks in one process, but a launcher has started {world.size}"
-        raise UsageError(Diagnostic("MG0001", text, hint="start one process; LoadedModule.run takes one for each rank"))
+        text = f"a session runs all ranks in one process, but a launcher started {world.size}"
+        raise UsageError(Diagnostic("MG0001", text, hint="start one process; LoadedModule.run works with one per rank"))
     name, emulation = ("emulate", device) if isinstance(device, Emulation) else (device, Emulation())
     if name in LAUNCHES:
         for module in modules.values():

@@ -1,4 +1,4 @@
-"""Results that stay on the devices: what each rank holds, for other libraries without a copy, and the global array on request."""
+"""Results that stay on the devices: shards for other libraries without a copy, and the global array on request."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ Array = np.ndarray[Any, Any]
 
 
 class ShardedArray:
-    """A result of a session's step: `np.asarray` of it is the global array, `shards` are what the ranks hold.
+    """A result of a session's step: `np.asarray` of it is the global array, `shards` are the ranks' memory.
 
-    The next step of the same entry function writes its memory again; it cannot be read from then on.
+    The next step of the same entry function overwrites its memory; it cannot be read from then on.
     """
 
     def __init__(self, layout: Layout, shards: Sequence[Any], devices: Devices, is_current: Callable[[], bool]) -> None:
@@ -35,13 +35,13 @@ class ShardedArray:
 
     @property
     def shards(self) -> list[LocalArray]:
-        """The memory of each rank, in the order of ranks. Raises UsageError MG0001 where it was written again."""
+        """The memory of each rank, in the order of ranks. Raises UsageError MG0001 after it was overwritten."""
         return [LocalArray(shard, self.memory, self.dtype) for shard in self.memory()]
 
     def memory(self) -> Sequence[Any]:
         """As `shards`, as the devices have it."""
         if not self._is_current():
-            text = "a step after the one that made this result has written its memory again"
+            text = "a later step has overwritten the memory of this result"
             hint = "read a result before the next step of its entry function: np.asarray(result)"
             raise UsageError(Diagnostic("MG0001", text, hint=hint))
         return self._shards
@@ -59,7 +59,7 @@ class ShardedArray:
 
 
 class LocalArray:
-    """What one rank holds of a result, for DLPack and `__cuda_array_interface__`; valid as long as the result."""
+    """The shard of one rank, for DLPack and `__cuda_array_interface__`; valid as long as the result."""
 
     def __init__(self, shard: Any, memory: Callable[[], Any], dtype: np.dtype[Any]) -> None:
         self._shard, self._memory, self.dtype = shard, memory, dtype
@@ -73,9 +73,9 @@ class LocalArray:
     def __dlpack__(
         self, *, stream: Any = None, max_version: Any = None, dl_device: Any = None, copy: Any = None
     ) -> Any:
-        """Raises BufferError for another device, or where a copy is asked for: this is the memory itself."""
+        """Raises BufferError for another device, or if a copy is requested: this is the memory itself."""
         if copy or (dl_device is not None and tuple(dl_device) != self.__dlpack_device__()):
-            raise BufferError("the memory is handed over where it lies, without a copy")
+            raise BufferError("the memory is exported in place, without a copy")
         self._memory()
         return capsule_of(Memory(self.address, self.shape, self.dtype, None, self.__dlpack_device__(), False, self))
 
@@ -85,7 +85,7 @@ class LocalArray:
         return self._shard.array.ctypes.data if self.is_on_host else self._shard.address
 
     def __getattr__(self, name: str) -> Any:
-        """`__cuda_array_interface__`, of memory of a GPU only: libraries ask whether it is there."""
+        """`__cuda_array_interface__`, on memory of a GPU only: libraries test for the attribute."""
         if name != "__cuda_array_interface__" or self.is_on_host:
             raise AttributeError(name)
         self._memory()

@@ -1,4 +1,4 @@
-"""An argument on the devices of a session: in each of the ways in which entry functions want it to lie."""
+"""An argument on the devices of a session, in each layout that entry functions need."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Array = np.ndarray[Any, Any]
 
 
 class Slot:
-    """Memory for an argument of one name and type. A value is in one layout at least; others get it when they are needed."""
+    """Memory for an argument of one name and type. A value is in at least one layout; others are filled on demand."""
 
     def __init__(self, name: str, kind: TensorType, devices: Devices) -> None:
         self.name, self.type, self._devices = name, kind, devices
@@ -30,7 +30,7 @@ class Slot:
         """Whether it has a value."""
         return bool(self._current)
 
-    def lie(self, layout: Layout) -> Shards:
+    def in_layout(self, layout: Layout) -> Shards:
         """The memory in this layout."""
         if layout not in self.layouts:
             self.layouts[layout] = self._devices.allocate(layout.local_type, layout.ranks, self.name)
@@ -42,7 +42,7 @@ class Slot:
         self.put(array)
 
     def put(self, value: Array | ShardedArray) -> None:
-        """A global array in all layouts; a result in that which it has, without the host where it is one of them."""
+        """Store a global array in all layouts; a result in its own, without the host if that is one of them."""
         if isinstance(value, ShardedArray) and value.layout in self.layouts:
             for target, source in zip(self.layouts[value.layout], value.memory(), strict=True):
                 self._devices.copy(target, source)
@@ -50,17 +50,17 @@ class Slot:
             return
         array = value.numpy() if isinstance(value, ShardedArray) else value
         for layout, shards in self.layouts.items():
-            self._write(layout, shards, array)
+            self._store(layout, shards, array)
         self._current = {*self.layouts}
 
     def need(self, layout: Layout) -> None:
-        """Have the value in a layout, through the host where it is in another one only."""
+        """Make the value available in a layout, through the host if it is in another one only."""
         if layout not in self._current:
-            self._write(layout, self.layouts[layout], self.numpy())
+            self._store(layout, self.layouts[layout], self.numpy())
             self._current.add(layout)
 
     def updated(self, layout: Layout) -> None:
-        """A step has written the next value in this layout."""
+        """Record that a step has written the next value in this layout."""
         if len(self.layouts) > 1:
             self._current = {layout}
 
@@ -76,7 +76,7 @@ class Slot:
         return shapes == [layout.local_type.sizes] * len(layout.ranks)
 
     def bind(self, arrays: Sequence[Any]) -> tuple[Shards, list[bool]]:
-        """Use the memory of local arrays where it fits, else copy; and of each whether it is used."""
+        """Use the memory of local arrays where it fits, else copy; returns for each whether it is used."""
         (layout,) = self.layouts
         own = self.layouts[layout]
         found = [
@@ -90,5 +90,5 @@ class Slot:
         self.layouts[layout], self._current = shards, {layout}
         return shards, [other is not None for other in found]
 
-    def _write(self, layout: Layout, shards: Shards, array: Array) -> None:
+    def _store(self, layout: Layout, shards: Shards, array: Array) -> None:
         self._devices.write(shards, lambda rank: layout.shard(array, rank))

@@ -1,4 +1,4 @@
-"""Weights in safetensors files, mapped: of a tensor only the slices that ranks ask for are read."""
+"""Weights in mapped safetensors files: only the slices that ranks need are read."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ Weights: TypeAlias = Mapping[str, Any] | str | Path | Sequence[str | Path] | Non
 
 
 class WeightFiles(Mapping[str, Array]):
-    """The tensors of some safetensors files by name. They are mapped: who then writes into a file changes what is read."""
+    """The tensors of some safetensors files by name. They are mapped: later writes to a file are visible."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
-        """Raises UsageError MG0002 for what is no such file, and for a name that two files have."""
+        """Raises UsageError MG0002 for another kind of file, and for a name in two files."""
         self._home: dict[str, Tensors] = {}
         for path in paths:
             for name in (tensors := _mapped(path)):
                 if name in self._home:
-                    raise UsageError(Diagnostic("MG0002", f"'{path}' has tensor '{name}', and so has a file before it"))
+                    raise UsageError(Diagnostic("MG0002", f"tensor '{name}' of '{path}' is in an earlier file as well"))
                 self._home[name] = tensors
 
     def __getitem__(self, name: str) -> Array:
-        """Raises KeyError where there is no such tensor, UsageError MG0002 for one that cannot be read."""
+        """Raises KeyError for an unknown tensor, UsageError MG0002 for one that cannot be read."""
         try:
             return self._home[name][name]
         except ValueError as error:
@@ -47,9 +47,9 @@ class WeightFiles(Mapping[str, Array]):
 
 
 def weights_by_name(given: Weights) -> Mapping[str, Any]:
-    """Weights as a caller gives them: by name, or the path of a file, of several, or of a folder of them.
+    """A caller's weights: by name, or the path of a file, of several, or of a folder of them.
 
-    Raises UsageError MG0002 for files that cannot be read, ArgumentError MG0601 for what are no weights.
+    Raises UsageError MG0002 for files that cannot be read, ArgumentError MG0601 for anything else.
     """
     if given is None:
         return {}
@@ -59,7 +59,9 @@ def weights_by_name(given: Weights) -> Mapping[str, Any]:
         return WeightFiles([path_of(each) for each in given])
     if not isinstance(given, str | Path):
         hint = 'give the path of a .safetensors file, or {"w": array}'
-        raise ArgumentError(Diagnostic("MG0601", f"{type(given).__name__} are no weights by name", hint=hint))
+        raise ArgumentError(
+            Diagnostic("MG0601", f"weights must be a dict by name, got {type(given).__name__}", hint=hint)
+        )
     path = path_of(given)
     return WeightFiles(sorted(path.glob("*.safetensors")) if path.is_dir() else [path])
 
@@ -70,20 +72,20 @@ def fitting_weights(given: Weights, types: Mapping[str, Sequence[TensorType]]) -
     Args:
         types: of all inputs, those of the same name in several entry functions.
     Raises:
-        ArgumentError: MG0601, with everything that is no input (and what is near), or not of its type.
+        ArgumentError: MG0601, with every unknown input (and similar names), and every other type.
     """
     texts: list[str] = []
     found: dict[str, Array] = {}
     for name, value in weights_by_name(given).items():
         if name not in types:
             near = get_close_matches(str(name), types, 1)
-            texts.append(f"there is no input '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+            texts.append(f"unknown input '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
             continue
         array, fault = array_of(name, value)
         found[name] = array
         have = fault or type_text(array)
         if fault or have not in map(str, types[name]):
-            texts.append(fault or f"weight '{name}' is {have}, but the program takes {types[name][0]}")
+            texts.append(fault or f"weight '{name}' has type {have}, but the program takes {types[name][0]}")
     if texts:
         raise ArgumentError(*(Diagnostic("MG0601", text) for text in texts))
     return found

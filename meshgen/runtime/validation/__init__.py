@@ -1,1 +1,1 @@
-"""What is proven of a module before anything of it runs."""
+"""Checks and proofs of a module before it runs."""

@@ -1,4 +1,4 @@
-"""Whether the body of a kernel is a well-formed program, and its launch parameters are those of it."""
+"""Checks that the body of a kernel is a well-formed program, and that its launch parameters match it."""
 
 from __future__ import annotations
 
@@ -16,24 +16,24 @@ from meshgen.runtime.simulate import rank_handlers
 # Source: CUDA C++ programming guide, "Technical specifications per compute capability"
 MAX_GRID = (2**31 - 1, 65_535, 65_535)
 MAX_THREADS = 1024  # of a block
-MAX_SHARED_BYTES = 1 << 20  # of a block: more than any GPU has, whose driver refuses what is too much for it
+MAX_SHARED_BYTES = 1 << 20  # of a block: more than any GPU has; the driver refuses more than its own limit
 
 
 def body_fault(body: Graph, mesh: Mesh) -> str:
-    """What is wrong with a kernel's body, regions included; empty: nothing."""
+    """The fault of a kernel's body, regions included; empty if there is none."""
     known = {*with_meaning(), *rank_handlers(mesh, 0)}
     graphs = [body]
     for node in all_nodes(body):
         if node.op not in known:
-            return f"'{node.op}' is nothing that a kernel does"
+            return f"'{node.op}' is not allowed in a kernel"
         graphs += node.regions
     if any(None in value.type.shape for graph in graphs for value in graph.values()):
-        return "sizes in it are open"
+        return "its sizes must be static"
     return next((fault.message for node in body.nodes for fault in verify_node(node, mesh)), "")
 
 
 def launch_fault(kernel: Kernel, body: Graph, mesh: Mesh) -> str:
-    """What is wrong with the launch parameters; empty: nothing."""
+    """The fault of the launch parameters; empty if there is none."""
     counts = {"operand": len(body.inputs), "result": len(body.outputs)}
     for param in kernel.params:
         if param.kind == "coordinate":

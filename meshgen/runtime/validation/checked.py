@@ -1,4 +1,4 @@
-"""What is in a module's file, checked before it is used: structure and digests, the manifest's values, the bodies of the
+"""Checks of a module's file before it is used: structure and digests, the manifest's values, the bodies of the
 kernels, and the schedule, which must be proven free of races and deadlock again.
 """
 
@@ -46,7 +46,7 @@ def load_part(container: Members, path: Path, value: dict[str, Any]) -> LoadedMo
 
 @contextmanager
 def reading(path: Path) -> Generator[None]:
-    """Turns what is wrong with the values in a file into damage of the file."""
+    """A context that reports faults of values in a file as damage of the file."""
     try:
         yield
     except ValueError as error:
@@ -58,12 +58,12 @@ def reading(path: Path) -> Generator[None]:
 def _numbered(arrays: Mapping[str, Array]) -> dict[int, Array]:
     """Constants by the numbers of their buffers."""
     if wrong := [name for name in arrays if not re.fullmatch(r"0|[1-9]\d{0,9}", name)]:
-        raise ValueError(f"constant {shown(wrong[0])} has no number of a buffer")
+        raise ValueError(f"constant {shown(wrong[0])} is not named by the number of a buffer")
     return {int(name): array for name, array in arrays.items()}
 
 
 def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
-    """The manifest, when its digest and those of all other members are right and its format is known."""
+    """The manifest, after checking its digest, those of all other members, and its format."""
     if "manifest.json" not in container or "manifest.sha256" not in container:
         raise ModuleError(Diagnostic("MG0501", f"'{path}' is not a meshgen module: it has no manifest"))
     text = container["manifest.json"]
@@ -75,7 +75,7 @@ def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
     except ValueError as error:
         raise damaged(path, f"the manifest cannot be read ({str(error)[:200]})") from error
     if version < 1:
-        raise damaged(path, f"there is no format {version}")
+        raise damaged(path, f"unknown format {version}")
     if version > (newest := _newest_format(value)):
         raise ModuleError(
             Diagnostic(
@@ -92,16 +92,16 @@ def checked_manifest(container: Members, path: Path) -> dict[str, Any]:
 
 
 def _check_members(container: Members, path: Path, files: Mapping[str, str]) -> None:
-    """The members are those that the manifest lists, as it has them; texts can be read."""
+    """Check that the members match the manifest, and that texts are UTF-8."""
     own = [name for name in ("manifest.json", "manifest.sha256", SIGNATURE) if name in container]
     if sorted([*files, *own]) != list(container):
-        raise damaged(path, "its members are not those that the manifest lists")
+        raise damaged(path, "its members do not match the manifest")
     for name, digest in files.items():
         content = container[name]
         if hashlib.sha256(content).hexdigest() != digest:
             raise damaged(path, f"the digest of '{name}' is wrong")
         if name.startswith("stages/") and not _STAGE.fullmatch(name):
-            raise damaged(path, f"'{name}' is no stage")
+            raise damaged(path, f"unknown stage '{name}'")
         if name.endswith((".mlir", ".py", ".ptx")):
             _check_text(path, name, content)
 
@@ -110,7 +110,7 @@ def _check_text(path: Path, name: str, content: memoryview) -> None:
     try:
         str(content, "utf-8")
     except UnicodeDecodeError as error:
-        raise damaged(path, f"'{name}' is no UTF-8 text ({error.reason} at byte {error.start})") from error
+        raise damaged(path, f"'{name}' is not UTF-8 ({error.reason} at byte {error.start})") from error
 
 
 def _newest_format(value: Mapping[str, Any]) -> int:
@@ -123,7 +123,7 @@ def _newest_format(value: Mapping[str, Any]) -> int:
 
 def _check_contents(path: Path, container: Members, manifest: Manifest, constants: Mapping[int, Array],
                     weights: Mapping[str, Array]) -> None:  # fmt: skip
-    """Constants, weights, sources and binaries are there and fit; the bodies are well-formed programs."""
+    """Check that constants, weights, sources and binaries exist and fit, and that bodies are well-formed programs."""
     buffers = manifest.plan.buffers
     wanted = [n for n, b in enumerate(buffers) if b.kind == "constant" and b.storage == n]
     if sorted(constants) != wanted or any(_type_of(constants[n]) != buffers[n].type for n in wanted):
@@ -133,10 +133,10 @@ def _check_contents(path: Path, container: Members, manifest: Manifest, constant
         raise damaged(path, "its weights do not fit its inputs")
     for kernel in manifest.kernels.values():
         if kernel.source and not (kernel.source.startswith("kernels/") and kernel.source.endswith(".py")):
-            raise damaged(path, f"{shown(kernel.source)} is no source of a kernel")
+            raise damaged(path, f"{shown(kernel.source)} is not the source of a kernel")
         for ptx in (binary.ptx for binary in kernel.binaries.values()):
             if ptx and not (ptx.startswith("ptx/") and ptx.endswith(".ptx")):
-                raise damaged(path, f"{shown(ptx)} is no PTX of a kernel")
+                raise damaged(path, f"{shown(ptx)} is not the PTX of a kernel")
         for file in (kernel.source, *(file for b in kernel.binaries.values() for file in (b.file, b.ptx))):
             if file and file not in container:
                 raise damaged(path, f"it has no member {shown(file)}")

@@ -1,4 +1,4 @@
-"""Proof that a schedule has no race and no deadlock. It knows nothing of how the schedule was made.
+"""Proof that a schedule has no race and no deadlock, independent of the scheduler.
 
 Happens-before is the transitive closure of stream order and events. What is surely done when an item starts is of each
 stream all up to some item, so one number per stream and item says it (a vector clock), and the proof takes time in
@@ -47,7 +47,7 @@ def _order_faults(plan: Schedule) -> list[Diagnostic]:
 
 @dataclass(frozen=True)
 class Order:
-    """What is surely done when an item starts: of each stream all up to the item `done[item][stream]` (-1: nothing)."""
+    """Vector clocks: when an item starts, each stream is done up to the item `done[item][stream]` (-1: nothing)."""
 
     streams: Sequence[int]
     done: Sequence[Clock]
@@ -89,17 +89,19 @@ def _twice(items: Sequence[Item], first: int, second: int) -> Diagnostic:
 
 def _unrecorded(items: Sequence[Item], number: int, event: int) -> Diagnostic:
     later = next((n for n, item in enumerate(items) if item.records == event), None)
-    where = "nobody records" if later is None else f"item {later} '{items[later].label}' records only later"
+    where = (
+        "no item records" if later is None else f"only item {later} '{items[later].label}' records, which comes later"
+    )
     return Diagnostic("MG0401", f"item {number} '{items[number].label}' waits for event {event}, which {where}")
 
 
 def chain_faults(items: Sequence[Item], order: Order) -> list[Diagnostic]:
-    """Collectives that are not ordered among each other (iii): ranks could run them in different orders."""
+    """Unordered pairs of collectives (iii): ranks could run them in different orders."""
     chain = [n for n, item in enumerate(items) if item.communicates]
     return [
         Diagnostic(
             "MG0401",
-            f"nothing orders collective {right} '{items[right].label}' after collective {left} '{items[left].label}': two ranks may start them in different orders and wait for each other",
+            f"nothing orders collective {right} '{items[right].label}' after collective {left} '{items[left].label}': two ranks may start them in different orders and deadlock",
         )
         for left, right in itertools.pairwise(chain)
         if not order.is_before(left, right)
@@ -154,10 +156,10 @@ def _read_fault(plan: Schedule, order: Order, writes: Writes, number: int, b: in
     found, missing = makers(buffer, writes)
     if buffer.storage not in writes or not (found or not buffer.type.nbytes):
         return Diagnostic(
-            "MG0402", f"item {number} '{item.label}' reads buffer {b} '{buffer.name}', which nobody writes"
+            "MG0402", f"item {number} '{item.label}' reads buffer {b} '{buffer.name}', which no item writes"
         )
     if missing:
-        text = f"item {number} '{item.label}' reads buffer {b} '{buffer.name}', of which nobody writes {missing} bytes"
+        text = f"item {number} '{item.label}' reads buffer {b} '{buffer.name}', of which no item writes {missing} bytes"
         return Diagnostic("MG0402", text)
     late = [writer for writer in found if not order.is_before(writer, number)]
     if not late:

@@ -1,6 +1,6 @@
 """Proof that the schedules of several meshes together have no deadlock, and when their launches start.
 
-A transfer is one event on two meshes: neither side goes on before both are there. So the launches of all meshes,
+A transfer is one event on two meshes: neither side continues before both arrive. So the launches of all meshes,
 each transfer's two sides taken as one, must have an order that every stream and every event allows.
 """
 
@@ -20,16 +20,16 @@ Place = tuple[int, int]  # part, item
 
 @dataclass(frozen=True)
 class Timeline:
-    """When the items of every part start and how long the whole step takes, transfers waited for."""
+    """Start times of the items of every part and the duration of the step, with waits for transfers."""
 
     start: Mapping[Place, float]
     step_seconds: float
 
 
 def check_parts(plans: Sequence[Schedule], meshes: Sequence[Mesh]) -> Timeline:
-    """The times of schedules, each of which is proven by itself.
+    """The times of schedules, each of which is already proven.
 
-    Raises ScheduleError MG0401 where a transfer lacks its other side, both do not say the same, or meshes would wait for each other.
+    Raises ScheduleError MG0401 where a transfer lacks its other side, both sides differ, or meshes would deadlock.
     """
     if faults := list(_pair_faults(plans, meshes)):
         raise ScheduleError(*faults)
@@ -52,7 +52,7 @@ def check_parts(plans: Sequence[Schedule], meshes: Sequence[Mesh]) -> Timeline:
         for queue in heads:
             while queue and (queue[0] in end or ready(queue[0])):
                 place = queue.popleft()
-                if place not in end:  # the other side of a transfer has been there
+                if place not in end:  # the other side of a transfer has arrived
                     both = _one(place, partner)
                     begin = max((end[need] for each in both for need in needs[each]), default=0.0)
                     finish = begin + max(plans[part].items[number].seconds for part, number in both)
@@ -103,7 +103,7 @@ def _pair_faults(plans: Sequence[Schedule], meshes: Sequence[Mesh]) -> Iterator[
     for channel, pair in sorted(sides.items()):
         if sorted(item.op for _, item in pair) != sorted(BETWEEN_MESHES):
             ops = ", ".join(f"'{item.label}' on @{meshes[part].name}" for (part, _), item in pair)
-            yield Diagnostic("MG0401", f"transfer {channel} has not one sender and one receiver, but {ops}")
+            yield Diagnostic("MG0401", f"transfer {channel} needs one send and one recv, got {ops}")
             continue
         (first, one), (second, other) = pair
         names = [meshes[first[0]].name, meshes[second[0]].name]
@@ -119,10 +119,10 @@ def _pair_faults(plans: Sequence[Schedule], meshes: Sequence[Mesh]) -> Iterator[
 
 def _stuck(heads: Sequence[Place], needs: Mapping[Place, list[Place]], done: Mapping[Place, float], plans: Sequence[Schedule],
            meshes: Sequence[Mesh]) -> Iterator[Diagnostic]:  # fmt: skip
-    """The transfer at which each mesh waits for ever."""
+    """The transfers at which meshes deadlock."""
     for part, number in heads:
         item = plans[part].items[number]
         if item.op in BETWEEN_MESHES and all(need in done for need in needs[part, number]):
             text = f"@{meshes[part].name} waits in item {number} '{item.label}' for the other side of transfer {item.attrs['channel']}"
-            hint = "transfers between two meshes must stand in the same order on both"
-            yield Diagnostic("MG0401", f"{text}, which comes after what waits for this mesh", None, (), hint)
+            hint = "transfers between two meshes must be in the same order on both"
+            yield Diagnostic("MG0401", f"{text}, which comes after an item that waits for this mesh", None, (), hint)

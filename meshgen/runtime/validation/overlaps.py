@@ -1,7 +1,7 @@
-"""Which buffers share bytes though both may be in use, in time in proportion to their number.
+"""Buffers that share bytes while both are live, in linear time.
 
-Bytes are handed from one buffer to the next in the order in which items write them. Where each buffer is over before the next
-one of the same bytes is written, it is over before all that come later: only neighbours in this order are looked at.
+Bytes pass from one buffer to the next in the order of writes. If each buffer is dead before the next
+one of the same bytes is written, it is dead before all later ones: only neighbours in this order are checked.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ Clock: TypeAlias = tuple[int, ...]  # the last of some items on each stream; -1:
 class Use:
     """A storage's bytes, who writes it (None: it is in place before the step), and the last items that touch it.
 
-    `stays`: it is not over before the step ends. `replaces`: the storage of the same bytes that its writer reads.
+    `stays`: it is live until the step ends. `replaces`: the storage of the same bytes that its writer reads.
     """
 
     number: int
@@ -31,10 +31,10 @@ class Use:
 
 
 def clashes(uses: Sequence[Use], done: Sequence[Clock]) -> Iterator[tuple[Use, Use]]:
-    """Pairs of storages that share bytes where the first is not over when the second is written.
+    """Pairs of storages that share bytes where the first is live when the second is written.
 
     Args:
-        done: per item what is surely done when it starts.
+        done: vector clocks, as in `checker.Order`.
     """
     owners = _Owners()
     for use in sorted(uses, key=lambda use: (-1 if use.writer is None else use.writer, use.number)):
@@ -42,21 +42,21 @@ def clashes(uses: Sequence[Use], done: Sequence[Clock]) -> Iterator[tuple[Use, U
         for other in dict.fromkeys(owners.hand_over(use)):
             ends = other.touched
             if other.number == use.replaces:
-                ends = tuple(last if last != use.writer else -1 for last in ends)  # it writes when it has read
+                ends = tuple(last if last != use.writer else -1 for last in ends)  # it writes after it has read
             is_over = all(last <= clock for last, clock in zip(ends, before, strict=False))
             if other.stays or use.writer is None or not is_over:
                 yield other, use
 
 
 class _Owners:
-    """Which storage had each byte last, as segments in order."""
+    """The last owner of each byte, as ordered segments."""
 
     def __init__(self) -> None:
         self._starts: list[int] = []
         self._segments: list[tuple[int, Use]] = []  # end and owner
 
     def hand_over(self, use: Use) -> list[Use]:
-        """Give a storage its bytes; returns who had some of them, once for each piece."""
+        """Assign bytes to a storage; returns the previous owners, once for each piece."""
         first = max(0, bisect_right(self._starts, use.start) - 1)
         if first < len(self._starts) and self._segments[first][0] <= use.start:
             first += 1

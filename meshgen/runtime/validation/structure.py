@@ -1,4 +1,4 @@
-"""Whether a schedule is one at all: numbers in range, buffers in the arena, launches that fit what they are given."""
+"""Well-formedness of a schedule: numbers in range, buffers in the arena, launches that match their buffers."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def structure_faults(plan: Schedule, mesh: Mesh) -> list[Diagnostic]:
 
 
 def _faults(plan: Schedule, mesh: Mesh, inputs_are: str) -> Iterator[str]:
-    """One after the other: whoever has enough of them stops."""
+    """Yield the faults; the caller may stop early."""
     yield from _buffer_faults(plan)
     for number, item in enumerate(plan.items):
         yield from (f"item {number}: {text}" for text in _item_faults(item, plan, mesh))
@@ -45,13 +45,14 @@ def _signature_faults(plan: Schedule, inputs_are: str) -> list[str]:
     wrong += [n for n, b in enumerate(plan.buffers) if b.kind in foreign]
     times = Counter(plan.inputs)
     found += [
-        f"buffer {n} '{b.name}' of kind '{inputs_are}' is {times[n]} times in the signature"
+        f"buffer {n} '{b.name}' of kind '{inputs_are}' must be once in the signature, not {times[n]} times"
         for n, b in enumerate(plan.buffers)
         if b.kind == inputs_are and b.storage == n and times[n] != 1
     ]
     wrong += [n for n in plan.outputs if 0 <= n < count and plan.buffers[n].kind == "temporary"]
     return found + [
-        f"buffer {n} '{plan.buffers[n].name}' of kind '{plan.buffers[n].kind}' is in the signature" for n in wrong
+        f"buffer {n} '{plan.buffers[n].name}' of kind '{plan.buffers[n].kind}' must not be in the signature"
+        for n in wrong
     ]
 
 
@@ -60,7 +61,7 @@ def _donation_faults(plan: Schedule) -> Iterator[str]:
     inputs, outputs = (set(side).intersection(range(len(plan.buffers))) for side in (plan.inputs, plan.outputs))
     for own, other in plan.donated.items():
         if own not in inputs or other not in outputs:
-            yield f"buffer {own} is donated to buffer {other}, but these are no input and output"
+            yield f"buffer {own} is donated to buffer {other}, but they are not an input and an output"
         elif (have := plan.buffers[own].type) != (want := plan.buffers[other].type):
             yield f"buffer {own} of type {have} is donated to buffer {other} of type {want}"
 
@@ -73,7 +74,7 @@ def _buffer_faults(plan: Schedule) -> list[str]:
             found.append(f"{name} is of unknown kind '{buffer.kind}'")
         if buffer.offset < 0 or buffer.offset % ALIGNMENT or _end(buffer) > plan.arena_bytes:
             found.append(
-                f"{name} lies at bytes {buffer.offset} to {buffer.end} of an arena of {plan.arena_bytes}; an offset is a multiple of {ALIGNMENT}"
+                f"{name} is at bytes {buffer.offset} to {buffer.end} of an arena of {plan.arena_bytes}; offsets must be multiples of {ALIGNMENT}"
             )
         if not 0 <= buffer.storage < len(plan.buffers):
             found.append(f"{name} views buffer {buffer.storage}, which does not exist")
@@ -81,7 +82,7 @@ def _buffer_faults(plan: Schedule) -> list[str]:
         storage = plan.buffers[buffer.storage]
         inside = storage.offset <= buffer.offset and buffer.end <= storage.end
         if (storage.storage, storage.kind) != (buffer.storage, buffer.kind) or not inside:
-            found.append(f"{name} views buffer {buffer.storage} '{storage.name}', but does not lie where it lies")
+            found.append(f"{name} views buffer {buffer.storage} '{storage.name}', but is at another offset")
         is_part = buffer.kind != "given" and buffer.type.nbytes < storage.type.nbytes
         if not (is_part or storage.type.nbytes == buffer.type.nbytes) or storage.type.dtype != buffer.type.dtype:
             found.append(f"{name} of type {buffer.type} cannot view '{storage.name}' of type {storage.type}")
@@ -92,7 +93,7 @@ def _buffer_faults(plan: Schedule) -> list[str]:
 
 
 def _end(buffer: Buffer) -> int:
-    """Where a buffer ends in the arena; what is given lies elsewhere."""
+    """The end of a buffer in the arena; 0 for given buffers."""
     return buffer.offset if buffer.kind == "given" else buffer.end
 
 
@@ -104,7 +105,7 @@ def _item_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     if item.op in CONTROL:
         return _flow_faults(item, plan, mesh)
     if item.regions:
-        return [f"'{item.label}' has regions, but is no control flow"]
+        return [f"'{item.label}' has regions, but is not control flow"]
     if item.op == "kernel" and item.scratch is not None:
         return [f"'{item.label}' has scratch, but is a kernel"]
     if item.op == "kernel":
@@ -115,7 +116,7 @@ def _item_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
 
 
 def _flow_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
-    """Regions are steps that take what they are given and give what is wanted, in the bytes that are there for them."""
+    """Faults of regions: steps whose arguments and results match their item, within its scratch."""
     found = [f"'{item.op}': {text}" for text in _signatures(item, plan)] + _kind_of_scratch_faults(item, plan)
     room = _room(item, plan)
     for region in item.regions:
@@ -136,11 +137,11 @@ def _room(item: Item, plan: Schedule) -> int:
 def _kind_of_scratch_faults(item: Item, plan: Schedule) -> list[str]:
     if item.scratch is None or plan.buffers[item.scratch].kind == "temporary":
         return []
-    return [f"'{item.op}' works in buffer {item.scratch}, which is no temporary one"]
+    return [f"the scratch of '{item.op}' is buffer {item.scratch}, which is not a temporary"]
 
 
 def _scratch_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
-    """A collective has the scratch that the steps need to which it is lowered, on any rank."""
+    """Faults of a collective's scratch: it must suffice for its lowered steps on any rank."""
     needed = packing(plan.collective(item, mesh)).scratch_bytes
     found = _kind_of_scratch_faults(item, plan)
     if needed > (room := _room(item, plan)):
@@ -149,25 +150,25 @@ def _scratch_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
 
 
 def _signatures(item: Item, plan: Schedule) -> Iterator[str]:
-    """What is wrong with the types of the regions' arguments and results."""
+    """Faults in the types of the regions' arguments and results."""
     inputs, outputs = ([plan.buffers[n].type for n in numbers] for numbers in (item.inputs, item.outputs))
     steps = [[[region.buffers[n].type for n in side if 0 <= n < len(region.buffers)] for side in (region.inputs, region.outputs)]
              for region in item.regions]  # fmt: skip
     if item.op == "while":
         wanted = [(inputs, [TensorType((), "i1")]), (inputs, outputs)]
         if inputs[: len(outputs)] != outputs:
-            yield "what it carries is not what it gives"
+            yield "its carried values do not match its results"
     else:
         wanted = [(inputs[1:], outputs)] * len(item.regions)
         chooses = {"if": "i1"}.get(item.op, "i32")
         if inputs[:1] != [TensorType((), chooses)]:
-            yield f"a scalar of type {chooses} must choose"
+            yield f"its predicate must be a scalar of type {chooses}"
     count = {"while": 2, "if": 2}.get(item.op, max(1, len(steps)))
     if len(steps) != count:
         yield f"it has {len(steps)} regions"
     for number, (have, want) in enumerate(zip(steps, wanted, strict=False)):
         if (have[0], have[1]) != want:
-            yield f"region {number} does not take and give what it should"
+            yield f"region {number} does not match its operands and results"
     if type(item.attrs.get("trips", 1)) is not int or item.times < 1:
         yield f"it cannot run {item.times!r} times"
 
@@ -175,12 +176,12 @@ def _signatures(item: Item, plan: Schedule) -> Iterator[str]:
 def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     """Attributes and local types make sense on this mesh."""
     inputs, outputs = ([Value(plan.buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
-    for name in ROOT_ATTRS:  # where a program computes one, partition has written that out
+    for name in ROOT_ATTRS:  # partition has lowered computed ones
         place = item.attrs.get(name)
         if isinstance(place, tuple) and None in place:
             return [f"'{item.op}': {name} is known at run time only"]
     if item.op == "recv" and "destination" not in item.attrs:
-        return ["'recv': it does not say who receives"]
+        return ["'recv' has no receivers"]
     try:
         faults = verify_node(Node(item.op, inputs, outputs, dict(item.attrs)), mesh)
         if not faults and item.op in BETWEEN_MESHES:
@@ -205,10 +206,10 @@ def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> lis
         if wrong := sharding.faults(shape, mesh):
             return [f"'{item.op}': {name}: {fault.message}" for fault in wrong]
         if sharding.local_shape(shape, mesh) != kind.shape:
-            return [f"'{item.op}': {name} {sharding} of shape {list(shape)} does not give shards of type {kind}"]
+            return [f"'{item.op}': {name} {sharding} of shape {list(shape)} does not have shards of type {kind}"]
     source, target = ends.values()
     if summand_axes(source, target, mesh) is None:
-        return [f"'{item.op}': from {source} to {target} it would have to reduce"]
+        return [f"'{item.op}' cannot reduce, as {source} to {target} requires"]
     return []
 
 
@@ -216,13 +217,13 @@ def _between_faults(item: Item, inputs: Sequence[Value], outputs: Sequence[Value
     """Both ends of a transfer between meshes are shardings of its tensor, and this side's shards have its type."""
     sends = item.op == "transfer_send"
     if not all(isinstance(item.attrs.get(name), Sharding) for name in ("source", "target")):
-        return [f"'{item.op}': it does not say how the value lies on both meshes"]
+        return [f"'{item.op}' needs the value's sharding on both meshes"]
     ends = Ends.of(item.op, item.attrs, mesh)
     if faults := ends.faults():
         return [f"'{item.op}': {fault}" for fault in faults]
     kind, sharding = (inputs[0].type, ends.source) if sends else (outputs[0].type, ends.target)
     if sharding.local_shape(ends.shape, mesh) != kind.shape:
-        return [f"'{item.op}': {sharding} of shape {list(ends.shape)} does not give shards of type {kind}"]
+        return [f"'{item.op}': {sharding} of shape {list(ends.shape)} does not have shards of type {kind}"]
     return []
 
 
@@ -230,11 +231,13 @@ def _kernel_faults(item: Item, plan: Schedule) -> list[str]:
     """The kernel exists and its body takes and gives what the buffers hold."""
     body = plan.kernels.get(item.kernel)
     if body is None:
-        return [f"kernel '{item.kernel}' does not exist"]
+        return [f"unknown kernel '{item.kernel}'"]
     for what, numbers, values in (("inputs", item.inputs, body.inputs), ("results", item.outputs, body.outputs)):
-        if len(numbers) != len(values):  # asked first: a forged kernel may take much, and be launched often
-            return [f"kernel '{item.kernel}' has {len(values)} {what}, but gets buffers for {len(numbers)}"]
+        if len(numbers) != len(
+            values
+        ):  # checked first: a forged kernel may have many parameters, and be launched often
+            return [f"kernel '{item.kernel}' has {len(values)} {what}, but {len(numbers)} buffers"]
         for place, (number, value) in enumerate(zip(numbers, values, strict=True)):
             if (have := plan.buffers[number].type) != value.type:
-                return [f"kernel '{item.kernel}': number {place} of its {what} is {value.type}, but gets {have}"]
+                return [f"kernel '{item.kernel}': number {place} of its {what} is {value.type}, but its buffer {have}"]
     return []

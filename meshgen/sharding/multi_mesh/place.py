@@ -59,7 +59,7 @@ class _Placer:
         named = {mesh: loc for mesh, loc in _named(node, self.module.meshes) if mesh}
         if len(named) > 1:
             text = " and ".join(f"@{name}" for name in named)
-            hint = "only loops that count to a constant are written out; or keep it on one mesh and annotate its ends"
+            hint = "only loops with a constant trip count are unrolled; or keep it on one mesh and annotate its operands and results"
             self.faults.append(
                 Diagnostic("MG0209", f"'{node.op}' runs on one mesh, but has values on {text}", node.loc, hint=hint)
             )
@@ -145,10 +145,10 @@ def first_named(module: Module) -> dict[str, Location | None]:
 def unknown_meshes(module: Module) -> Iterator[Diagnostic]:
     """A fault for each mesh that annotations name, but the program does not have, where it is named first."""
     own = [mesh.name for mesh in module.meshes or (module.mesh,)]
-    hint = f"the program has {', '.join('@' + name for name in own)}"
+    hint = f"known meshes are {', '.join('@' + name for name in own)}"
     for name, loc in first_named(module).items():
         if name and name not in own:
-            yield Diagnostic("MG0209", f"there is no mesh @{name}", loc, (), hint)
+            yield Diagnostic("MG0209", f"unknown mesh '@{name}'", loc, (), hint)
 
 
 def is_on_several(node: Node, meshes: Sequence[Mesh]) -> bool:

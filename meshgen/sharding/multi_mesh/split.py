@@ -213,7 +213,7 @@ class _Writer:
         if move is not None:
             attrs |= {name: replace(move.attrs[name], mesh="") for name in ("source", "target")}
         elif self.module.stage == "materialize":
-            self.faults.append(Diagnostic("MG0209", why, loc, (), "write a permute to a type that is on that mesh"))
+            self.faults.append(Diagnostic("MG0209", why, loc, (), "add a permute to a type on that mesh"))
         self.channel += 1
         to, back = {**attrs, "peer": part.mesh}, {**attrs, "peer": home.mesh}
         sent = home.graph.add("transfer_send", [home.here[value], *home.turn], [TURN], to, loc=loc, notes=notes)

@@ -36,7 +36,7 @@ def move(site: Site) -> list[Value]:
     source, target = _ends(site, attrs["source"], attrs["target"])
     if summand_axes(source, target, site.mesh) is None:
         ends = f"{site.sharding(0)} -> {lies(site.node.result)}"
-        raise site.refuse(f"it cannot reduce, as {ends} asks", "use all_reduce or reduce_scatter")
+        raise site.refuse(f"it cannot reduce, as {ends} requires", "use all_reduce or reduce_scatter")
     if source == target:
         return site.operands
     found = cut_locally(site.builder, site.operands[0], source, target, attrs["shape"])
@@ -60,7 +60,7 @@ def _ends(site: Site, source: Sharding, target: Sharding) -> tuple[Sharding, Sha
     ends = site.sharding(0), lies(site.node.result)
     lie, named = ([merged(sharding, site.mesh) for sharding in pair] for pair in (ends, (source, target)))
     if lie != named:
-        raise site.refuse(f"it names {source} -> {target}, but its values lie as {ends[0]} -> {ends[1]}")
+        raise site.refuse(f"it names {source} -> {target}, but its values have shardings {ends[0]} -> {ends[1]}")
     return named[0], named[1]
 
 
@@ -96,7 +96,7 @@ def _check(site: Site, axes: tuple[str, ...]) -> None:
         layout.dims[dim] = (*layout.dims[dim], *moved)
     end = replace(source, dims=tuple(layout.dims), partial=tuple(layout.partial.items())).canonical(site.mesh)
     if not reached or end != target:
-        raise site.refuse(f"over {list(axes)} it does not lead from {ends[0]} to {ends[1]}", "use retile")
+        raise site.refuse(f"over {list(axes)} it cannot go from {ends[0]} to {ends[1]}", "use retile")
     _check_nesting(site, source, target)
 
 

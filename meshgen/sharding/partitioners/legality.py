@@ -24,7 +24,7 @@ def find_control_fault(node: Node, mesh: Mesh) -> str | None:
     is_loop = node.op == "while"
     decided = [node.regions[0].outputs[0]] if is_loop else node.operands[:1]
     if any(not lies(value).canonical(mesh).is_replicated for value in decided):
-        return "what decides must be replicated, or devices would go different ways"
+        return "the predicate must be replicated, or devices would take different branches"
     carried = node.operands if is_loop else node.operands[1:]
     pairs = [pair for body in node.regions for pair in zip(body.inputs, carried, strict=False)]
     bodies = node.regions[1:] if is_loop else node.regions
@@ -32,7 +32,7 @@ def find_control_fault(node: Node, mesh: Mesh) -> str | None:
     pairs += zip(node.operands, node.results, strict=True) if is_loop else ()
     for inner, outer in pairs:
         if not same_layout(lies(inner), lies(outer), inner.type, mesh):
-            return f"a value lies as {lies(inner)} in it and as {lies(outer)} around it"
+            return f"a value has sharding {lies(inner)} in it and {lies(outer)} around it"
     return None
 
 
@@ -201,7 +201,7 @@ class _Check:
         kinds = list(dict.fromkeys(given.values()))
         if not given:
             if any(made):
-                yield f"nothing makes the result partial over '{axis}'"
+                yield f"no operand or factor makes the result partial over '{axis}'"
         elif len(kinds) > 1 or not any(
             given.keys() == set(w.operands) and kinds[0] in w.kinds for w in self.rule.linear
         ):

@@ -16,5 +16,5 @@ def manual(site: Site) -> list[Value]:
     for value, sharding in ends:
         parts = AxisParts.of(mesh, [*lies(value).used_axes, *sharding.used_axes])
         if parts.normal(lies(value)) != parts.normal(sharding):
-            raise site.refuse(f"a value lies as {lies(value)}, but is declared as {sharding}")
+            raise site.refuse(f"a value has sharding {lies(value)}, but is declared with {sharding}")
     return copy_nodes(node.regions[0], site.operands, site.builder.graph)

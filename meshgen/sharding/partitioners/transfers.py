@@ -13,10 +13,10 @@ def transfer(site: Site) -> list[Value]:
     """Raises ShardingError where the value does not lie as the transfer says, or cannot cross."""
     node, sends = site.node, site.node.op == "transfer_send"
     if "source" not in node.attrs or "target" not in node.attrs:
-        raise site.refuse("it does not say how the value lies on both meshes")
+        raise site.refuse("it needs the value's sharding on both meshes")
     here, named = (node.operands if sends else node.results)[0], node.attrs["source" if sends else "target"]
     if merged(lies(here), site.mesh) != merged(named, site.mesh):
-        raise site.refuse(f"it names {named}, but its value lies as {lies(here)}")
+        raise site.refuse(f"it names {named}, but its value has sharding {lies(here)}")
     if faults := Ends.of(node.op, node.attrs, site.mesh).faults():
         raise site.refuse(faults[0])
     return site.clone()

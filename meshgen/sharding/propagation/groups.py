@@ -60,8 +60,10 @@ def _faults(group: Sequence[Flat]) -> list[Diagnostic]:
         here, there = flat.node.result.type, first.node.result.type
         number = flat.node.attrs["group"]
         if here.shape != there.shape:
-            message = f"members of sharding group {number} have one shape, but this one is {here} and the first {there}"
-            found.append(Diagnostic("MG0204", message, flat.node.loc, hint="give it to a group of its own"))
+            message = (
+                f"members of sharding group {number} must have one shape, but this one is {here} and the first {there}"
+            )
+            found.append(Diagnostic("MG0204", message, flat.node.loc, hint="put it into a group of its own"))
         elif flat.manual != first.manual:
             axes = [list(each.manual) or "none" for each in (flat, first)]
             message = f"members of sharding group {number} work on tiles of different axes: {axes[0]} here, {axes[1]} at the first"
@@ -82,9 +84,11 @@ def wish_of_group(
     best = (closed or said)[0]
     for wish in said:
         if not _agrees(wish, best, parts):
-            message = f"members of sharding group {node.attrs['group']} are required to lie as {wish.sharding} and as {best.sharding}"
+            message = f"members of sharding group {node.attrs['group']} have required shardings {wish.sharding} and {best.sharding}"
             faults.append(
-                Diagnostic("MG0206", message, wish.loc or node.loc, hint="annotate one of them, or both alike")
+                Diagnostic(
+                    "MG0206", message, wish.loc or node.loc, hint="annotate one of them, or both with the same sharding"
+                )
             )
             return None
     return replace(best, sharding=Sharding(best.sharding.dims))

@@ -21,7 +21,7 @@ def unkept(sites: Sequence[Site], labels: Mapping[str, Sequence[Label]]) -> list
         for axis, chosen in labels.items():
             text = _option_fault(site, chosen[number], axis) or _wish_fault(site, chosen[number], axis)
             if text:
-                hint = "ask for another loop or dim, or leave it to propagation"
+                hint = "choose another loop or dim, or leave it to propagation"
                 found.append(Diagnostic("MG0206", text, site.wish.loc if site.wish else site.node.loc, hint=hint))
     return found
 
@@ -34,7 +34,7 @@ def unreadable(sites: Sequence[Site]) -> list[Diagnostic]:
             maker.node.result in user.node.operands and asks_use(maker, user) for user in sites if maker.node.results
         ):
             text = f"annotation {maker.asked} of {maker.value.type} cannot be kept by its users: {NO_DIVISION}"
-            hint = f"leave out {', '.join(maker.misfits)}, or cut the axis alike in all annotations"
+            hint = f"leave out {', '.join(maker.misfits)}, or factor the axis alike in all annotations"
             found.append(Diagnostic("MG0206", text, maker.wish.loc if maker.wish else maker.node.loc, hint=hint))
     return found
 
@@ -45,7 +45,7 @@ def _option_fault(site: Site, label: Label, axis: str) -> str:
         return ""
     loop = site.rule.factors[asked]
     why = "it must be whole" if loop.kind == "whole" else "tiles of its dims would not be tiles of the result's"
-    return f"loop {loop.name} ({loop.size}) of '{site.node.op}' cannot be split over axis '{axis}' as its option asks: {why}"
+    return f"loop {loop.name} ({loop.size}) of '{site.node.op}' cannot be split over axis '{axis}' as its option requires: {why}"
 
 
 def _wish_fault(site: Site, label: Label, axis: str) -> str:

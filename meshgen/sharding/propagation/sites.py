@@ -231,7 +231,7 @@ def _option(node: Node, faults: list[Diagnostic], parts: AxisParts) -> tuple[tup
     ]
     if not wrong and (odd := [a for axes in full.dims for a in parts.merge(axes) if not parts.fits(a)]):
         text = f"sharding option of '{node.op}': {odd} do not nest in the parts that other options name: {NO_DIVISION}"
-        wrong.append(Diagnostic("MG0203", text, node.loc, hint="cut an axis in one way in all options of a program"))
+        wrong.append(Diagnostic("MG0203", text, node.loc, hint="factor an axis in one way in all options of a program"))
     faults += wrong
     if wrong:
         return None

@@ -1,4 +1,4 @@
-"""What devices do to tiles of their own: collectives over any axes, and ops between them.
+"""Random per-device programs: collectives over any axes, and ops between them.
 
 Every device ends with a defined value: what only some receive is passed on to the others of their group.
 """
@@ -97,12 +97,12 @@ def reduce_to_one(tiles: Tiles) -> None:
 
 
 def _to_one(tiles: Tiles, op: str, value: Value, result: TensorType, axes: tuple[str, ...], **attrs: Any) -> None:
-    root = _place(tiles, axes)
+    root = _device_of_group(tiles, axes)
     found = tiles.emit(op, [value], result, axes, root=root, **attrs)
     tiles.emit("broadcast", [found], result, axes, equal=True, root=root)
 
 
-def _place(tiles: Tiles, axes: Sequence[str]) -> tuple[int, ...]:
+def _device_of_group(tiles: Tiles, axes: Sequence[str]) -> tuple[int, ...]:
     """A device of a group."""
     return tuple(tiles.writer.integer(0, tiles.writer.mesh.axis_size(axis)) for axis in axes)
 
@@ -118,7 +118,7 @@ def scatter(tiles: Tiles) -> None:
         if op == 0:
             tiles.emit("all_slice", [value], kind, axes, dim=dim)
         elif op == 1 and tiles.is_whole:
-            tiles.emit("scatter_from", [value], kind, axes, dim=dim, root=_place(tiles, axes))
+            tiles.emit("scatter_from", [value], kind, axes, dim=dim, root=_device_of_group(tiles, axes))
         else:
             tiles.emit(
                 "reduce_scatter", [value], kind, axes, dim=dim, kind=tiles.writer.one_of(tiles.kinds[kind.dtype])
@@ -149,7 +149,7 @@ def pass_on(tiles: Tiles) -> None:
     if value := tiles.pick():
         axes, op, mesh = tiles.some_axes(), tiles.writer.integer(0, 3), tiles.writer.mesh
         if op == 0:
-            tiles.emit("broadcast", [value], value.type, axes, equal=True, root=_place(tiles, axes))
+            tiles.emit("broadcast", [value], value.type, axes, equal=True, root=_device_of_group(tiles, axes))
         elif op == 1:
             offset = tiles.writer.integer(-2, 4)
             tiles.emit("shift", [value], value.type, axes, shift_axis=axes[0], offset=offset, rotate=True)
@@ -163,7 +163,7 @@ def send(tiles: Tiles) -> None:
     """From one device of a group to another, which tells the others."""
     if tiles.is_whole and (value := tiles.pick()):
         axes = tiles.some_axes()
-        source, target = _place(tiles, axes), _place(tiles, axes)
+        source, target = _device_of_group(tiles, axes), _device_of_group(tiles, axes)
         sent = tiles.emit("send", [value], value.type, axes, destination=target)
         got = tiles.emit("recv", [sent], value.type, axes, source=source)
         tiles.emit("broadcast", [got], value.type, axes, equal=True, root=target)
@@ -181,7 +181,7 @@ def number(tiles: Tiles) -> None:
 
 
 def step(tiles: Tiles) -> None:
-    """To the next device of an axis; the first one, to which nobody sends, keeps what it has."""
+    """To the next device of an axis; the first one, which has no source, keeps its value."""
     if value := tiles.pick():
         axis = tiles.writer.one_of(tiles.axes)
         moved = tiles.emit("shift", [value], value.type, (axis,), shift_axis=axis, offset=1, rotate=False)
@@ -194,7 +194,7 @@ def step(tiles: Tiles) -> None:
 
 
 def anything(tiles: Tiles) -> None:
-    """What a device does on its own, in a part that is written per device: any op, loops and branches too."""
+    """Local ops of a per-device part: any op, loops and branches too."""
     graph = tiles.writer.graph
     known = len(graph.nodes)
     if not tiles.is_whole:
@@ -225,7 +225,7 @@ def manual(writer: Writer) -> None:
     tiles = Tiles(inner, axes, varies, is_whole=False)
     _grow(tiles, writer.integer(2, 7))
     last = next(v for v in reversed(list(tiles.varies)) if v.type.rank and v.type.dtype in tiles.kinds)
-    out = _joined(writer, last.type, tiles.varies[last])
+    out = _differing_axes(writer, last.type, tiles.varies[last])
     whole = last.type.with_shape(n * out.parts(d, writer.mesh) for d, n in enumerate(last.type.sizes))
     if whole.size <= MAX_ELEMENTS:
         body.outputs = [last]
@@ -268,7 +268,7 @@ def _even_tiles(writer: Writer, kind: TensorType, axes: Sequence[str]) -> Shardi
     return Sharding(tuple(map(tuple, dims)))
 
 
-def _joined(writer: Writer, kind: TensorType, varies: frozenset[str]) -> Sharding:
+def _differing_axes(writer: Writer, kind: TensorType, varies: frozenset[str]) -> Sharding:
     """Every axis along which devices differ on some dim."""
     names = sorted(varies, key=writer.mesh.order)
     dims: list[list[str]] = [[] for _ in kind.sizes]

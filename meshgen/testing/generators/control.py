@@ -93,10 +93,10 @@ def loop(writer: Writer) -> None:
         _append(writer, "while", [counter, value], [_SCALAR, value.type], (condition, body))
 
 
-def _asked(condition: Graph, wishes: Value, most: Value) -> Value:
+def _asked(condition: Graph, numbers: Value, most: Value) -> Value:
     """The largest of some numbers, up to `most`: how often the loop runs is known when it runs."""
     largest = condition.add(
-        "reduce", [wishes, _constant(condition, 0)], [_SCALAR], {"dims": (0,), "kind": "maximum"}
+        "reduce", [numbers, _constant(condition, 0)], [_SCALAR], {"dims": (0,), "kind": "maximum"}
     ).result
     return condition.add("minimum", [largest, most], [_SCALAR]).result
 

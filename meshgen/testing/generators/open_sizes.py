@@ -54,8 +54,8 @@ def opened(module: Module, writer: Writer) -> OpenProgram:
         trial = _trial(opening.inputs, sizes, _axis_sizes(mesh, writer))
         if all(np.prod(shape) <= MAX_ELEMENTS for shape in trial.shapes.values()):
             trials.append(trial)
-    wishes = [*module.in_annotations, *[None] * (len(graph.inputs) - len(module.in_annotations))]
-    return OpenProgram(replace(module, mesh=mesh, graph=graph, in_annotations=wishes), module, tuple(trials))
+    annotations = [*module.in_annotations, *[None] * (len(graph.inputs) - len(module.in_annotations))]
+    return OpenProgram(replace(module, mesh=mesh, graph=graph, in_annotations=annotations), module, tuple(trials))
 
 
 def _names(kind: TensorType) -> dict[str, int]:
@@ -87,7 +87,7 @@ def _open_mesh(module: Module, writer: Writer) -> Mesh:
 
 
 def _axis_sizes(mesh: Mesh, writer: Writer) -> dict[str, int]:
-    """Sizes of the open axes that together with the others are no more devices than usual."""
+    """Sizes of the open axes for which the number of devices stays within its usual limit."""
     count, found = int(np.prod([axis.size or 1 for axis in mesh.axes])), dict[str, int]()
     for axis in mesh.axes:
         if axis.size is None:
@@ -135,7 +135,7 @@ class _Opening:
         """That a size is not negative."""
         attrs = {"direction": "GE", "compare_type": ""}
         holds = self.new.add(
-            "compare", [self.known[name], self._number(0)], [TensorType((), "i1")], attrs, name=f"{name}_holds"
+            "compare", [self.known[name], self._size_number(0)], [TensorType((), "i1")], attrs, name=f"{name}_holds"
         )
         self.new.add("shape_assertion", [holds.result, self.known[name]], [], {"message": f"{name} is {{0}}"})
 
@@ -213,12 +213,12 @@ class _Opening:
         text = str(expr)
         if text not in self.known:
             terms = [self._product(factors, count) for factors, count in expr.terms]
-            self.known[text] = self._folded("add", terms or [self._number(0)])
+            self.known[text] = self._folded("add", terms or [self._size_number(0)])
         return self.known[text]
 
     def _product(self, factors: Sequence[str | Floor], count: int) -> Value:
         values = [self.known[f] if isinstance(f, str) else self._quotient(f) for f in factors]
-        return self._folded("multiply", [*values, self._number(count)] if count != 1 or not values else values)
+        return self._folded("multiply", [*values, self._size_number(count)] if count != 1 or not values else values)
 
     def _quotient(self, floor: Floor) -> Value:
         """Rounded down, where `divide` rounds to zero: what `remainder` leaves below zero is made positive first."""
@@ -236,7 +236,7 @@ class _Opening:
             result = self.new.add(op, [result, value], [_SCALAR]).result
         return result
 
-    def _number(self, number: int) -> Value:
+    def _size_number(self, number: int) -> Value:
         return self.new.add("constant", [], [_SCALAR], {"value": np.array(number, np.int32)}).result
 
 
@@ -245,7 +245,7 @@ _FORMS = {static: (op, () if names == SHAPE else names) for op, (static, names) 
 
 
 def _sizes_in(attrs: Mapping[str, Any], name: str) -> tuple[int, ...]:
-    """What an operand of a dynamic form lists: `padding` has a pair for each dim."""
+    """The sizes that an operand of a dynamic form lists: `padding` has a pair for each dim."""
     if name == "padding":
         return tuple(n for pair in zip(attrs["low"], attrs["high"], strict=True) for n in pair)
     return attrs[name]

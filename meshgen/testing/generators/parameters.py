@@ -27,7 +27,7 @@ class Nested:
     """A program of two parameters, `p` and `q`: trees of names of leaves, which all have the type `kind`.
 
     Attributes:
-        specs: how some of the leaves lie, by their names (`p.w.0`).
+        specs: shardings of some of the leaves, by their names (`p.w.0`).
     """
 
     mesh: Mesh

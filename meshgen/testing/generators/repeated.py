@@ -107,7 +107,7 @@ def carried(writer: Writer) -> None:
             Graph(n, [Value(_SCALAR, "i"), *(Value(v.type, v.name) for v in names)]) for n in ("while", "do")
         )
         for graph in (condition, body):
-            graph.add("constant", [], [_SCALAR], {"value": _number(2 if graph is condition else 1)})
+            graph.add("constant", [], [_SCALAR], {"value": _i32_scalar(2 if graph is condition else 1)})
         less = {"direction": "LT", "compare_type": ""}
         tested = condition.add(
             "compare", [condition.inputs[0], condition.nodes[0].result], [TensorType((), "i1")], less
@@ -120,7 +120,7 @@ def carried(writer: Writer) -> None:
         _append(writer, "while", [writer.scalar(0, "i32"), value, value], kinds, (condition, body))
 
 
-def _number(value: int) -> np.ndarray[Any, Any]:
+def _i32_scalar(value: int) -> np.ndarray[Any, Any]:
     return np.array(value, np.int32)
 
 

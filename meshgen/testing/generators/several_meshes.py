@@ -11,7 +11,7 @@ from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.sharding.multi_mesh.place import place
 from meshgen.spec import Sharding
-from meshgen.testing.generators.shardings import random_mesh, random_option, random_wish
+from meshgen.testing.generators.shardings import random_annotation, random_mesh, random_option
 from meshgen.testing.generators.writer import Writer
 
 _NEXT_NAME = dict(zip("xyzw", "stuv", strict=True))
@@ -37,25 +37,31 @@ class _Spreading:
 
     def annotate(self) -> None:
         graph = self.module.graph
-        wishes = dict[str, list[Annotation | None]]()
+        annotations = dict[str, list[Annotation | None]]()
         for side, values in (("in_annotations", graph.inputs), ("out_annotations", graph.outputs)):
             pairs = zip(getattr(self.module, side), values, strict=True)
-            wishes[side] = [wish and self._placed(wish, value) for wish, value in pairs]
+            annotations[side] = [annotation and self._placed(annotation, value) for annotation, value in pairs]
         for node in graph.nodes:
             if node.op == "annotate":
                 attrs = node.attrs
-                wish = self._placed(Annotation(attrs["sharding"], attrs["required"], attrs["open_dims"]), node.result)
-                attrs |= {"sharding": wish.sharding, "required": wish.required, "open_dims": wish.open_dims}
+                annotation = self._placed(
+                    Annotation(attrs["sharding"], attrs["required"], attrs["open_dims"]), node.result
+                )
+                attrs |= {
+                    "sharding": annotation.sharding,
+                    "required": annotation.required,
+                    "open_dims": annotation.open_dims,
+                }
             else:
                 _stay(node, self.own)
-        self.module = replace(self.module, **wishes)
+        self.module = replace(self.module, **annotations)
 
-    def _placed(self, wish: Annotation, value: Value) -> Annotation:
+    def _placed(self, annotation: Annotation, value: Value) -> Annotation:
         mesh = self.own
         if self.writer.chance(0.5):
             mesh = self.writer.mesh
-            wish = random_wish(self.writer, mesh, value)
-        return replace(wish, sharding=replace(wish.sharding, mesh=mesh.name))
+            annotation = random_annotation(self.writer, mesh, value)
+        return replace(annotation, sharding=replace(annotation.sharding, mesh=mesh.name))
 
     def choose_options(self) -> None:
         """Options of ops that are on the second mesh are over its axes."""

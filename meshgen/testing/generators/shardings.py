@@ -87,7 +87,7 @@ def _with_offsets(writer: Writer, sharding: Sharding, kind: TensorType, mesh: Me
     return replace(sharding, offsets=tuple((0, *inner, size) if d == dim else () for d in range(kind.rank)))
 
 
-def random_wish(writer: Writer, mesh: Mesh, value: Value) -> Annotation:
+def random_annotation(writer: Writer, mesh: Mesh, value: Value) -> Annotation:
     opened = tuple(writer.chance(0.3) for _ in value.type.shape)
     return Annotation(random_sharding(writer, mesh, value.type), writer.chance(0.6), opened)
 
@@ -103,10 +103,12 @@ def annotate_inside(writer: Writer, mesh: Mesh) -> None:
         if _may_be_asked(node, writer) and writer.chance(0.08):
             node.option = random_option(writer, mesh, node)
         if len(node.results) == 1 and writer.chance(0.3):
-            wish = random_wish(writer, mesh, node.result)
+            annotation = random_annotation(writer, mesh, node.result)
             as_result = writer.chance(0.7) or writer.variety.cuts  # users may not be able to read it so
-            attrs = {"sharding": wish.sharding, "required": wish.required, "as_result": as_result}
-            noted = graph.add("annotate", [node.result], [node.result.type], {**attrs, "open_dims": wish.open_dims})
+            attrs = {"sharding": annotation.sharding, "required": annotation.required, "as_result": as_result}
+            noted = graph.add(
+                "annotate", [node.result], [node.result.type], {**attrs, "open_dims": annotation.open_dims}
+            )
             renamed[node.result] = noted.result
     graph.outputs = [renamed.get(v, v) for v in graph.outputs]
 
@@ -127,7 +129,7 @@ def open_body(writer: Writer, node: Node) -> None:
 
 
 def _end(writer: Writer, tile: TensorType, outer: Sharding, free: Mesh) -> tuple[Sharding, tuple[bool, ...]]:
-    """What is said of a tile: axes on dims, evenly where manual axes split these too, and which dims are open to more."""
+    """A random annotation of a tile: axes on dims, evenly where manual axes split these too, and open dims."""
     plain = random_sharding(writer, free, tile)
     sizes = [free.group_size(axes) for axes in plain.dims]
     even = [n % parts == 0 or not axes for n, parts, axes in zip(tile.sizes, sizes, outer.dims, strict=True)]

@@ -30,7 +30,7 @@ def convolution(writer: Writer) -> None:
             "batch_group_count": batches, "precision": ("DEFAULT", "DEFAULT"),
         }  # fmt: skip
         kernel = value.type.with_shape((outputs, sizes[channel] // groups, *widths))
-        if _fits(infer_types("convolution", attrs, [value.type, kernel])):
+        if _window_fits(infer_types("convolution", attrs, [value.type, kernel])):
             operands = [value, writer.new_input(kernel)]
             writer.add("convolution", operands, None, attrs, rounds=floats(value))
 
@@ -43,7 +43,7 @@ def _few(writer: Writer, count: int) -> tuple[int, ...]:
     return tuple(writer.integer(0, 3) for _ in range(count))
 
 
-def _fits(types: list[TensorType] | None) -> bool:
+def _window_fits(types: list[TensorType] | None) -> bool:
     return types is not None and all(0 < t.size <= MAX_ELEMENTS for t in types)
 
 
@@ -68,7 +68,7 @@ def reduce_window(writer: Writer) -> None:
         kind, dtype = writer.one_of(("maximum", "add")), value.type.dtype
         init, body = writer.scalar(lowest(dtype) if kind == "maximum" else 0, dtype), binary_body(kind, dtype)
         attrs = _window(writer, value.type.rank, dilated=True)
-        if _fits(infer_types("reduce_window", attrs, [value.type, init.type], (body,))):
+        if _window_fits(infer_types("reduce_window", attrs, [value.type, init.type], (body,))):
             rounds = kind == "add" and floats(value)
             writer.add("reduce_window", [value, init], None, attrs, regions=(body,), rounds=rounds)
 

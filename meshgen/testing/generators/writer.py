@@ -28,7 +28,7 @@ Accept = Callable[[Value], bool]
 
 @dataclass(frozen=True)
 class Variety:
-    """What a program's inputs may be.
+    """The possible inputs of a program.
 
     Attributes:
         dtypes: element types of inputs, frequent ones several times.
@@ -110,7 +110,7 @@ class Writer:
             sizes = [0 if self.chance(self.variety.empty) else size for size in sizes]
         return tuple(sizes)
 
-    def _named(self, shape: tuple[int, ...]) -> tuple[int, ...]:
+    def _shape_with_names(self, shape: tuple[int, ...]) -> tuple[int, ...]:
         """The shape with names for some of its sizes."""
         if not self.variety.named:
             return shape
@@ -118,7 +118,9 @@ class Writer:
         return tuple(Dim.named(f"{start}{d}", n) if self.chance(self.variety.named) else n for d, n in enumerate(shape))
 
     def new_input(self, kind: TensorType | None = None) -> Value:
-        kind = kind or TensorType(self._named(self.shape(self.integer(0, 5))), self.one_of(self.variety.dtypes))
+        kind = kind or TensorType(
+            self._shape_with_names(self.shape(self.integer(0, 5))), self.one_of(self.variety.dtypes)
+        )
         value = Value(kind, f"arg{len(self.graph.inputs)}")
         self.graph.inputs.append(value)
         self.exact.append(value)

@@ -1,5 +1,5 @@
 // RUN: meshgen check %s --json
-// REQUIRED: reject MG0205 "made [{}, {0}], but a user reads it as [{0}, {}]"
+// REQUIRED: reject MG0205 "for its producer with [{}, {0}], but an annotation for users, [{0}, {}]"
 shard.grid @g(shape = 4)
 func.func @f(%x: tensor<8x12xf32>) -> tensor<8x12xf32> {
   %s = shard.sharding @g split_axes = [[0]] : !shard.sharding

@@ -85,7 +85,7 @@ def within_bounds(file: Path, module: LoadedModule, given: dict[str, Array], fou
     ):
         checked = compare(binding.type, want, own, bound)
         if not checked.ok:
-            raise Wrong(f"{binding.name} is off by {checked.max_abs_error:.3g} at {checked.place}, allowed is {checked.tolerance:.3g}")  # fmt: skip
+            raise Wrong(f"{binding.name} differs by {checked.max_abs_error:.3g} at {checked.place}, allowed {checked.tolerance:.3g}")  # fmt: skip
         worst = max(worst, checked.max_abs_error / checked.tolerance if checked.max_abs_error else 0.0)
     return f"largest error {worst:.2g} of the stated bound"
 

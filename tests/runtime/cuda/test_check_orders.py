@@ -48,7 +48,7 @@ def test_errors_beyond_the_bound_are_wrong(monkeypatch: pytest.MonkeyPatch) -> N
     pytest.importorskip("triton")
     monkeypatch.setattr(check_orders, "results_of", lambda *all: [array + 1 for array in results_of(*all)])
     kind, said = verdict(SUMMA, options(ptx=True, orders=1))
-    assert kind == "wrong" and "is off by 1" in said
+    assert kind == "wrong" and "differs by 1" in said
 
 
 def test_programs_that_do_not_end_well(monkeypatch: pytest.MonkeyPatch) -> None:

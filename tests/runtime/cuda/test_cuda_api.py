@@ -57,13 +57,13 @@ def test_a_machine_without_a_gpu(monkeypatch: pytest.MonkeyPatch) -> None:
         "cuGetErrorString": lambda result: (0, b"no device"),
     }
     bindings(monkeypatch, SimpleNamespace(cuInit=lambda flags: (100,), **texts))
-    with pytest.raises(MissingError, match="MG0602: cuInit fails with 100: CUDA_ERROR_NO_DEVICE, no device"):
+    with pytest.raises(MissingError, match="MG0602: cuInit failed with 100: CUDA_ERROR_NO_DEVICE, no device"):
         api.real(1)
 
 
 def test_a_driver_that_is_too_old(monkeypatch: pytest.MonkeyPatch) -> None:
     bindings(monkeypatch, SimpleNamespace(cuInit=lambda flags: (0,), cuDriverGetVersion=lambda: (0, 11_080)))
-    with pytest.raises(MissingError, match=r"MG0602: NVIDIA's driver is for CUDA 11\.8: too old"):
+    with pytest.raises(MissingError, match=r"MG0602: NVIDIA's driver is too old: it supports CUDA 11\.8"):
         api.real(1)
 
 
@@ -76,7 +76,7 @@ def test_too_few_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_architectures_that_are_not_emulated() -> None:
     with pytest.raises(
-        MissingError, match=r"(?s)MG0602: no GPU of architecture sm_75 is emulated.*sm_80, sm_90, sm_100"
+        MissingError, match=r"(?s)MG0602: unknown architecture 'sm_75' of an emulated GPU.*sm_80, sm_90, sm_100"
     ):
         emulated(1, "sm_75")
 
@@ -84,15 +84,15 @@ def test_architectures_that_are_not_emulated() -> None:
 def test_calls_that_fail_say_cudas_number_and_text() -> None:
     gpus = emulated(1, "sm_80")
     with pytest.raises(
-        RuntimeFailure, match="MG0604: cuMemAlloc fails with 201: CUDA_ERROR_INVALID_CONTEXT, invalid device"
+        RuntimeFailure, match="MG0604: cuMemAlloc failed with 201: CUDA_ERROR_INVALID_CONTEXT, invalid device"
     ):
         gpus.cuda("cuMemAlloc", 16)
     device = Device(gpus, 0)
-    with pytest.raises(RuntimeFailure, match="fails with 2: CUDA_ERROR_OUT_OF_MEMORY, out of memory"):
+    with pytest.raises(RuntimeFailure, match="failed with 2: CUDA_ERROR_OUT_OF_MEMORY, out of memory"):
         gpus.cuda("cuMemAlloc", 1 << 40)
-    with pytest.raises(RuntimeFailure, match="MG0604: GPU 0 gives no memory for the arena, 1099511627776 bytes: cuMem"):
+    with pytest.raises(RuntimeFailure, match="MG0604: GPU 0 cannot allocate the arena, 1099511627776 bytes: cuMem"):
         device.allocate(1 << 40, "arena")
-    with pytest.raises(RuntimeFailure, match="MG0604: ncclGroupEnd fails with 5: invalid usage; ncclGroupEnd without"):
+    with pytest.raises(RuntimeFailure, match="MG0604: ncclGroupEnd failed with 5: invalid usage; ncclGroupEnd without"):
         gpus.comm("ncclGroupEnd")
 
 

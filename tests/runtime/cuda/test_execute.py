@@ -229,5 +229,5 @@ def test_devices_of_one_process_that_hang_are_given_up(tmp_path: Path, monkeypat
     executor.run([args])
     monkeypatch.setattr(type(api), "is_idle", lambda *_: False)
     monkeypatch.setattr(type(api), "is_stuck", False)
-    with pytest.raises(RuntimeFailure, match=r"(?s)MG0609: no device is done .* within 0.05 s.*MESHGEN_TIME_OUT"):
+    with pytest.raises(RuntimeFailure, match=r"(?s)MG0609: no device finished .* within 0.05 s.*MESHGEN_TIME_OUT"):
         executor.run([args])

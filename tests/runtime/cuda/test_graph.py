@@ -81,6 +81,6 @@ def test_a_capture_that_fails_is_over(monkeypatch: pytest.MonkeyPatch) -> None:
     pair = TwoDevices()
     monkeypatch.setattr(pair, "issue", lambda: pair.devices[0].allocate(8, "more"))
     streams = [(device, stream) for device in pair.devices for stream in device.streams]
-    with pytest.raises(RuntimeFailure, match="cuMemAlloc fails with 900"):
+    with pytest.raises(RuntimeFailure, match="cuMemAlloc failed with 900"):
         StepGraph(pair.api, streams, lambda: pair.issue())
     assert pair.step() == WANT  # what was captured before is still there

@@ -164,7 +164,7 @@ def test_a_stream_that_is_not_joined(tmp_path: Path, monkeypatch: pytest.MonkeyP
     executor = executor_of(module)
     monkeypatch.setattr(graph, "join", lambda origin, others, key: None)
     message = failure(executor, module)
-    assert "MG0604" in message and "cuStreamEndCapture fails with 904: CUDA_ERROR_STREAM_CAPTURE_UNJOINED" in message
+    assert "MG0604" in message and "cuStreamEndCapture failed with 904: CUDA_ERROR_STREAM_CAPTURE_UNJOINED" in message
 
 
 def test_a_stream_that_is_not_forked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,7 @@ def test_an_allocation_in_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
         "launch",
         lambda *args, **how: (executor.devices[0].allocate(8, "more"), copy(*args, **how)),
     )
-    assert "cuMemAlloc fails with 900: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" in failure(executor, module)
+    assert "cuMemAlloc failed with 900: CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED" in failure(executor, module)
 
 
 def test_a_result_that_is_written_past_its_end(tmp_path: Path) -> None:

@@ -97,7 +97,7 @@ def test_the_switch(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert main(["explain", str(tmp_path / "p.mlir"), "--skip", "everything"]) == 2
     with pytest.raises(UsageError, match=r"MG0001.*unknown pass 'all'"):
         api.plan(SMALL, skip=["all"])
-    with pytest.raises(UsageError, match="is no list of names"):
+    with pytest.raises(UsageError, match="must be a list of names"):
         api.plan(SMALL, skip="chunks")
 
 

@@ -122,7 +122,7 @@ def test_nothing_says_on_which_of_two_grids_tiles_are() -> None:
 
 
 def test_a_collective_names_the_grid_that_its_types_name() -> None:
-    with pytest.raises(MeshgenError, match="stands where values are on @b") as error:
+    with pytest.raises(MeshgenError, match="the values around it are on @b") as error:
         parse_text(TYPED.replace("shard.all_gather %k on @b", "shard.all_gather %k on @a"))
     assert "MG0209" in {fault.code for fault in error.value.diagnostics}
 

@@ -121,7 +121,7 @@ def test_what_if_a_value_were_on_another_mesh(tmp_path: Path, capsys: pytest.Cap
     assert main(["explain", str(file), "--target", "cpu", "--what-if", "a=dp,_@s1"]) == 0
     assert "vanishes: transfer_send to @s1 of" in capsys.readouterr().out
     assert main(["explain", str(file), "--target", "cpu", "--what-if", "a=dp,_@s7"]) == 1
-    assert "there is no mesh @s7" in capsys.readouterr().err
+    assert "unknown mesh '@s7'" in capsys.readouterr().err
 
 
 def test_a_program_with_open_sizes_is_explained_for_the_sizes_it_has() -> None:

@@ -103,7 +103,7 @@ def test_the_command_line_gives_sizes_of_each_mesh_by_name(tmp_path: Path, capsy
     for given, code, text in (
         (["a:x=2"], 1, "give for example --mesh b:z=4"),
         (["x=2"], 2, "name it: --mesh a:x=2"),
-        (["a:x=2", "c:z=3"], 2, "no mesh @c"),
+        (["a:x=2", "c:z=3"], 2, "unknown mesh '@c'"),
         (["a:x=2", "z=3"], 2, "write NAME:z=3"),
         (["a:x=2", "a:x=3"], 2, "--mesh gives @a 2 times"),
     ):

@@ -43,5 +43,5 @@ def test_transfers_in_different_orders_are_a_deadlock() -> None:
         check_parts([plans[0], replace(plans[1], items=tuple(items))], meshes)
     assert {fault.code for fault in error.value.diagnostics} == {"MG0401"}
     assert "@a waits" in str(error.value) and "@b waits" in str(error.value)
-    with pytest.raises(ScheduleError, match="one sender and one receiver"):
+    with pytest.raises(ScheduleError, match="one send and one recv"):
         check_parts([plans[0], replace(plans[1], items=())], meshes)

@@ -92,7 +92,7 @@ def test_programs_of_each_device_with_transfers() -> None:
          "array<i64: 6, 4>, source = #shard.split<@a, [[], []]>, target = #shard.split<@b, [[0], []]>} ->", "MG0104", "source"),
         ("builtin.module @b {\n    shard.grid @b(shape = 3)\n    shard.grid @a(shape = 2)",
          "builtin.module @b {\n    shard.grid @a(shape = 2)\n    shard.grid @b(shape = 3)", "MG0209", "one program"),
-        ("to @b", "to @c", "MG0201", "no grid @c"),
+        ("to @b", "to @c", "MG0201", "unknown grid '@c'"),
     ],
 )  # fmt: skip
 def test_parts_that_do_not_fit_together_are_refused(old: str, new: str, code: str, text: str) -> None:
@@ -118,7 +118,7 @@ def test_the_slides_permute_goes_to_another_mesh() -> None:
 def test_inputs_stand_for_themselves_in_parts_without_numbers() -> None:
     module = parse_text(SPMD)
     assert [part.attrs["inputs"] for part in module.parts] == [[0], []]
-    with pytest.raises(ProgramError, match="each is there once"):
+    with pytest.raises(ProgramError, match="each must occur once"):
         parse_text(
             SPMD.replace(
                 "builtin.module @b {", 'builtin.module @b attributes {meshgen.attrs = "{\\22outputs\\22: [3]}"} {'
