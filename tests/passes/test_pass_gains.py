@@ -1,0 +1,58 @@
+"""A program for each pass that costs more without it: in bytes that a device sends, or in the predicted step.
+
+The programs are what people write, mostly in JAX. Each says `// GAIN: ring_bytes 2`: without the pass at least twice as much.
+"""
+
+from __future__ import annotations
+
+import math
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from meshgen import api
+from meshgen.compiled.executable import Executable
+from meshgen.passes import PASSES
+from meshgen.testing.oracle import check
+
+FILES = {path.stem: path for path in sorted((Path(__file__).parent / "gains").glob("*.mlir"))}
+# What gains only in large programs takes NumPy minutes; tests/sharding has small ones, whose numbers are compared.
+LARGE = ("chunks", "collective-combine", "collective-licm", "loop-reduce-hoist", "slice-into-dot")
+
+
+@cache
+def planned(name: str) -> Executable:
+    return api.plan(str(FILES[name]))
+
+
+def promised(name: str) -> tuple[str, float]:
+    """What the file says: the figure, and the least ratio of it without the pass to that with it."""
+    (line,) = [line for line in FILES[name].read_text().splitlines() if line.startswith("// GAIN: ")]
+    figure, least = line.removeprefix("// GAIN: ").split()
+    return figure, float(least)
+
+
+def cost(executable: Executable, figure: str) -> float:
+    return {"ring_bytes": executable.cost.ring_bytes, "step": executable.cost.step_seconds}[figure]
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_program_costs_more_without_the_pass(name: str) -> None:
+    figure, least = promised(name)
+    assert least > 1
+    assert planned(name).passes[name].kept
+    before, after = cost(api.plan(str(FILES[name]), skip=[name]), figure), cost(planned(name), figure)
+    assert (before / after if after else math.inf if before else 1.0) >= least
+
+
+@pytest.mark.parametrize("name", [name for name in FILES if name not in LARGE])
+def test_the_program_computes_the_same(name: str) -> None:
+    stages = planned(name).stages
+    entered = next(iter(stages.values()))
+    result = check(entered, pipeline=lambda _: stages["partition"])
+    assert result.ok, result.faults
+
+
+def test_each_pass_has_a_program() -> None:
+    assert set(FILES) == set(PASSES)
