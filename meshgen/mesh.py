@@ -69,6 +69,10 @@ class Mesh:
     def _hash(self) -> int:
         return hash((self.axes, self.name))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the hash: strings hash differently in another process."""
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
     def __str__(self) -> str:
         sizes = (f"{axis.name}={'?' if axis.size is None else axis.size}" for axis in self.axes)
         return f"Mesh({', '.join(sizes)})"

@@ -50,6 +50,10 @@ class Sharding:
     def _hash(self) -> int:
         return hash((self.dims, self.partial, self.halo, self.offsets))
 
+    def __getstate__(self) -> dict[str, Any]:
+        """Without the hash: strings hash differently in another process."""
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
     @staticmethod
     def replicated(rank: int) -> Sharding:
         """Every device holds the whole tensor."""

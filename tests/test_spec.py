@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import pickle
+
 import pytest
 
 from meshgen.errors import ShardingError
+from meshgen.ir.graph import TensorType
 from meshgen.mesh import make_mesh
 from meshgen.spec import P, Sharding, fit, format_sharding, from_indices, parse_sharding
 
@@ -136,3 +139,11 @@ def test_the_command_lines_form_is_read_back(sharding: Sharding) -> None:
 def test_what_is_no_sharding_is_refused(text: str) -> None:
     with pytest.raises(ShardingError, match="MG0204"):
         parse_sharding(text)
+
+
+@pytest.mark.parametrize("thing", [P("x", None), make_mesh({"x": 2}), TensorType((2,), "f32")])
+def test_a_hash_is_not_pickled(thing: object) -> None:
+    """Strings hash differently in another process."""
+    hash(thing)
+    found = pickle.loads(pickle.dumps(thing))
+    assert "_hash" not in found.__dict__ and (found, hash(found)) == (thing, hash(thing))
