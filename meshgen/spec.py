@@ -33,8 +33,7 @@ class Sharding:
         partial: (axis, kind) pairs in mesh order: the value is the reduction of kind `kind` over the axis.
         halo: per tensor dim (rows before, rows after) that are held in addition; empty: none.
         offsets: per tensor dim the start of each shard and the end of the last; empty: equal tiles.
-        mesh: in a program on several meshes as the user wrote it, the name of the mesh that the value is on; empty
-            elsewhere, and if not given.
+        mesh: name of the value's mesh in a program on several as the user wrote it; empty elsewhere, and if not given.
     """
 
     dims: tuple[tuple[str, ...], ...]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 
 from meshgen.commands.output import Output
-from meshgen.runtime.module_file.signatures import sign
+from meshgen.runtime.signatures import sign
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -29,7 +29,7 @@ import meshgen.mlir.shard.signature
 import meshgen.mlir.shard.transfers
 import meshgen.mlir.stablehlo.collectives
 import meshgen.mlir.stablehlo.devices
-import meshgen.mlir.stablehlo.dialect
+import meshgen.mlir.stablehlo_and_chlo
 import meshgen.mlir.stablehlo.point_to_point
 import meshgen.mlir.stablehlo.rooted_collectives
 from meshgen.mlir import registries
@@ -53,7 +53,7 @@ FAMILIES = (
     meshgen.mlir.shard.transfers,
     meshgen.mlir.sdy.dialect,
     meshgen.mlir.sdy.rule_checks,
-    meshgen.mlir.stablehlo.dialect,
+    meshgen.mlir.stablehlo_and_chlo,
 )
 UPSTREAM = (
     "arith.index", "linalg.named", "linalg.pack", "scf.control", "scf.parallel", "tensor.bufferization", "tensor.lookup",

@@ -8,13 +8,13 @@ from pathlib import Path
 from meshgen.errors import Diagnostic, UsageError, listed
 from meshgen.runtime.entries import load_entries
 from meshgen.runtime.module import LoadedModule
-from meshgen.runtime.module_file import copies as copies  # loaded modules can be pickled
+from meshgen.runtime import copies as copies  # loaded modules can be pickled
 from meshgen.runtime.module_file.container import Container, path_of
 from meshgen.runtime.module_file.manifest import Json
 from meshgen.runtime.module_file.members import Members
-from meshgen.runtime.module_file.signatures import require_signature
 from meshgen.runtime.open_module import Specialise, load_open
 from meshgen.runtime.program import load_checked
+from meshgen.runtime.signatures import require_signature
 from meshgen.runtime.sizes import Given, refuse_launched
 from meshgen.runtime.validation.checked import checked_manifest
 

@@ -14,9 +14,9 @@ import pytest
 import meshgen as mg
 from meshgen.errors import ArgumentError
 from meshgen.runtime.cuda.devices import GpuDevices
-from meshgen.runtime.sessions import dlpack
+from meshgen.runtime.dlpack import CPU, CUDA, Memory, capsule_of, memory_of, on_host
+from meshgen.runtime import dlpack
 from meshgen.runtime.sessions.devices import HostDevices
-from meshgen.runtime.sessions.dlpack import CPU, CUDA, Memory, capsule_of, memory_of, on_host
 from meshgen.runtime.sessions.session import Session
 from tests.runtime.module_files import normal
 from tests.runtime.test_session import DEVICES, ROWS, TWO, WX, close, saved, w, x

@@ -14,7 +14,7 @@ from meshgen.cli import main
 from meshgen.errors import MissingError, ModuleError, UsageError
 from meshgen.runtime.module_file import container
 from meshgen.runtime.module_file.members import SIGNATURE
-from meshgen.runtime.module_file.signatures import require_signature, sign
+from meshgen.runtime.signatures import require_signature, sign
 
 X = np.arange(4, dtype=np.float32)
 

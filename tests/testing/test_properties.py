@@ -20,7 +20,7 @@ from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, Valu
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.pipeline import Timing, run_stages
 from meshgen.sharding.materialize import materialize
-from meshgen.sharding.optimizations.rewrite import meaning, total_bytes
+from meshgen.sharding.optimizations.rewrite import total_bytes
 from meshgen.sharding.optimize import LOCAL_PASSES, PASSES
 from meshgen.sharding.partition import partition
 from meshgen.sharding.propagate import propagate
@@ -171,7 +171,7 @@ def _collectives(graph: Graph) -> Counter[str]:
     found = Counter[str]()
     for node in graph.nodes:
         if "axes" in node.attrs or node.op in ("permute", "retile"):
-            attrs = sorted((name, str(value)) for name, value in meaning(node.attrs).items())
+            attrs = sorted((name, str(value)) for name, value in node.attrs.items())
             found[f"{node.op} {attrs} {[str(v.type) for v in (*node.operands, *node.results)]}"] += 1
         for region in node.regions:
             found += _collectives(region)

@@ -58,21 +58,11 @@ class Cutter:
 
 
 def _copy(node: Node, body: Graph, now: dict[Value, Value]) -> None:
-    """Append a copy of a node over what its operands have become."""
+    """Append a copy of a node over what its operands have become, without notes: equal kernels share a body."""
     regions = tuple(rewired_graph(region, now) for region in node.regions)
     results = [Value(v.type, v.name, loc=v.loc) for v in node.results]
-    body.nodes.append(
-        Node(
-            node.op,
-            [now[v] for v in node.operands],
-            results,
-            dict(node.attrs),
-            node.loc,
-            None,
-            regions,
-            notes=node.notes,
-        )
-    )
+    operands = [now[v] for v in node.operands]
+    body.nodes.append(Node(node.op, operands, results, dict(node.attrs), node.loc, regions=regions))
     now.update(zip(node.results, results, strict=True))
 
 

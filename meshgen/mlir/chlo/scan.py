@@ -18,9 +18,9 @@ from meshgen.ir.inline import copy_nodes
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.constants import known_array
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.linalg.spread import fold_region, sliced
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.registries import imports
+from meshgen.mlir.spread import fold_region, sliced
 from meshgen.mlir.stablehlo.attributes import boolean_of, integer, integer_of, integers
 from meshgen.mlir.stablehlo.base import define
 from meshgen.ops.evaluate.common import neutral

@@ -17,7 +17,7 @@ from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.elementwise import apply_operation
 from meshgen.mlir.arith.payload import Builder, mnemonic
 from meshgen.mlir.linalg.maps import UnreadableMap, line_of, read
-from meshgen.mlir.linalg.spread import Loops, Spread, over, reshaped_dim, sliced
+from meshgen.mlir.spread import Loops, Spread, over, reshaped_dim, sliced
 
 Sizes = tuple[int | None, ...]
 WIDENING = ("extf", "extsi")

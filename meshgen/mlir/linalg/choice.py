@@ -12,7 +12,7 @@ from meshgen.mlir.arith.elementwise import predicate_of
 from meshgen.mlir.arith.payload import Builder, fill_number, mnemonic
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.linalg.body import Body, Structure, depends_on
-from meshgen.mlir.linalg.spread import Loops, Spread, in_order
+from meshgen.mlir.spread import Loops, Spread, in_order
 from meshgen.ops.evaluate.common import neutral
 
 # Predicates by which a new element is taken: whether it must be greater, and whether an equal one is taken.

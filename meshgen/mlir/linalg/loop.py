@@ -10,7 +10,7 @@ from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.linalg.body import Body, Structure
 from meshgen.mlir.linalg.maps import read
-from meshgen.mlir.linalg.spread import Loops, Spread, over
+from meshgen.mlir.spread import Loops, Spread, over
 
 INDEX = TensorType((), "i64")
 

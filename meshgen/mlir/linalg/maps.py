@@ -17,7 +17,7 @@ from xdsl.ir.affine import AffineBinaryOpExpr, AffineBinaryOpKind, AffineConstan
 
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder
-from meshgen.mlir.linalg.spread import Loops, Spread, reshaped_dim, sliced
+from meshgen.mlir.spread import Loops, Spread, reshaped_dim, sliced
 
 MOST_SLICES = 256  # a window of more elements is looked up
 MOST_PLACES = 1 << 22  # a table of them is a constant of the program: 32 MB per index

@@ -23,10 +23,10 @@ from meshgen.mlir.linalg.named_forms import (
     pooled,
     product,
 )
-from meshgen.mlir.linalg.spread import transposed
 from meshgen.mlir.linalg.structured import refuse, structured
 from meshgen.mlir.operation_signature import attribute_of
 from meshgen.mlir.registries import IMPORTERS, imports
+from meshgen.mlir.spread import transposed
 from meshgen.mlir.stablehlo.attributes import integers
 from meshgen.ops.evaluate.common import neutral
 

@@ -19,8 +19,8 @@ from meshgen.mlir.arith.functions import ignoring_nan
 from meshgen.mlir.arith.payload import Builder, fill_number, mnemonic
 from meshgen.mlir.linalg.body import Body, Structure, depends_on, narrow
 from meshgen.mlir.linalg.maps import lines_of
-from meshgen.mlir.linalg.spread import Loops, Spread, in_order, reduced
 from meshgen.mlir.linalg.windowed import convolved, folded_windows
+from meshgen.mlir.spread import Loops, Spread, in_order, reduced
 from meshgen.ops.evaluate.common import neutral
 
 KINDS = {

@@ -22,8 +22,8 @@ from meshgen.mlir.linalg.dialect import LINALG, GenericOp
 from meshgen.mlir.linalg.loop import looped
 from meshgen.mlir.linalg.maps import UnreadableMap, line_of
 from meshgen.mlir.linalg.reduce import Fold, fold_of, folded
-from meshgen.mlir.linalg.spread import Loops
 from meshgen.mlir.registries import imports
+from meshgen.mlir.spread import Loops
 
 
 @imports("linalg.generic")

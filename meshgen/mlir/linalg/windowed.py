@@ -17,7 +17,7 @@ from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.linalg.body import Body, Structure, depends_on, narrow
 from meshgen.mlir.linalg.maps import Line, lines_of
-from meshgen.mlir.linalg.spread import Loops, Spread, fold_region, in_order, over, reduced, reshaped_dim, sliced
+from meshgen.mlir.spread import Loops, Spread, fold_region, in_order, over, reduced, reshaped_dim, sliced
 from meshgen.ops.evaluate.common import neutral
 
 

@@ -24,9 +24,9 @@ from meshgen.ir.replica_groups import (
 )
 from meshgen.mlir.arith.payload import Builder, lifted
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.linalg.spread import sliced
 from meshgen.mlir.registries import imports
 from meshgen.mlir.shard.collectives import emit_on
+from meshgen.mlir.spread import sliced
 from meshgen.mlir.stablehlo.attributes import ChannelHandle, integer_of
 from meshgen.mlir.stablehlo.reduce import applied_op
 from meshgen.mlir.stablehlo.replica_group_rows import group_rows

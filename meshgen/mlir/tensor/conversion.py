@@ -15,9 +15,9 @@ from meshgen.mlir.arith.elementwise import constant, import_elementwise
 from meshgen.mlir.arith.payload import Builder, fill_number, finish, kind_of
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.linalg.body import Body
-from meshgen.mlir.linalg.spread import Spread, over
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.registries import imports
+from meshgen.mlir.spread import Spread, over
 from meshgen.mlir.tensor.dialect import ML_PROGRAM, TENSOR
 from meshgen.ops.types.site import shapes_agree
 

@@ -14,10 +14,10 @@ from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder, finish
 from meshgen.mlir.constants import follows_from_sizes, known_array
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.linalg.spread import sliced
 from meshgen.mlir.registries import imports
 from meshgen.mlir.scf.parallel_ops import ParallelInsertSliceOp
 from meshgen.mlir.shard.sharding import constant
+from meshgen.mlir.spread import sliced
 from meshgen.mlir.tensor.conversion import computed_places
 
 Entry = int | Value  # a number, or a 0-d value where the program computes it

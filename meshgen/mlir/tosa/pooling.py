@@ -10,9 +10,9 @@ from xdsl.ir import Operation, TypeAttribute
 from meshgen.ir.graph import TensorType, Value, is_float
 from meshgen.mlir.arith.payload import Builder, finish
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.linalg.spread import fold_region
 from meshgen.mlir.operation_signature import attribute_of
 from meshgen.mlir.registries import imports
+from meshgen.mlir.spread import fold_region
 from meshgen.mlir.stablehlo.attributes import integers
 from meshgen.mlir.tosa.elementwise import fits, ignores_nan, is_zero, not_a_number_as, without_zero
 from meshgen.ops.evaluate.common import integer_range, neutral

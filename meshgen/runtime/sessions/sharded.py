@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.runtime.dlpack import CPU, CUDA, Memory, capsule_of
 from meshgen.runtime.layout import Layout
 from meshgen.runtime.sessions.devices import Devices, HostShard
-from meshgen.runtime.sessions.dlpack import CPU, CUDA, Memory, capsule_of
 
 Array = np.ndarray[Any, Any]
 

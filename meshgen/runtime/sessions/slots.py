@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from meshgen.ir.graph import TensorType
+from meshgen.runtime.dlpack import on_host
 from meshgen.runtime.layout import Layout
 from meshgen.runtime.sessions.devices import Devices, Shards
-from meshgen.runtime.sessions.dlpack import on_host
 from meshgen.runtime.sessions.sharded import ShardedArray
 
 Array = np.ndarray[Any, Any]
