@@ -16,7 +16,7 @@ Source: `src/device/reduce_kernel.h` of NCCL 2.30, `FuncMinMax`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,9 +30,11 @@ _INTEGERS = {"f32": "i32", "f64": "i64"}  # of as many bits
 
 
 def float_reductions(graph: Graph, mesh: Mesh) -> Graph:
-    """The graph with such reductions rewritten; their results keep their identity."""
+    """The graph, regions included, with such reductions rewritten; their results keep their identity."""
     found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     for node in graph.nodes:
+        if node.regions:
+            node = replace(node, regions=tuple(float_reductions(region, mesh) for region in node.regions))
         if _is_other(node) and mesh.group_size(node.attrs["axes"]) > 1:
             _emit_reduction(found, node)
         else:

@@ -193,10 +193,11 @@ class Executable:
     @cached_property
     def volume(self) -> Volume | None:
         """The bytes that the final program moves, as formulas in the numbers of devices, open sizes and trips."""
+        from meshgen.codegen.float_reductions import float_reductions
         from meshgen.codegen.simplify import simplify
         from meshgen.sharding.local_volume import local_volume
 
-        return local_volume(self.stages, simplify)
+        return local_volume(self.stages, lambda graph: simplify(float_reductions(graph, self.mesh)))
 
     def record(self) -> dict[str, Any]:
         """The document of `explain --json`."""
