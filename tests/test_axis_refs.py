@@ -55,6 +55,9 @@ def test_parts_nest_in_one_division(left: str, right: str, together: bool) -> No
 
 def test_the_fault_says_which_sizes_do_not_divide() -> None:
     fault = overlap_fault("y:(1)2", "y:(3)2")
-    assert fault.code == "MG0203" and "'y:(1)2' and 'y:(3)2' are not sub-axes of one factorisation of their axis" in fault.message
+    assert (
+        fault.code == "MG0203"
+        and "'y:(1)2' and 'y:(3)2' are not sub-axes of one factorisation of their axis" in fault.message
+    )
     assert "3 % 2 = 1" in fault.message
     assert "used more than once (as 'y' too)" in overlap_fault("y", "y:(3)2").message

@@ -13,9 +13,9 @@ import pytest
 
 import meshgen as mg
 from meshgen.errors import ArgumentError
+from meshgen.runtime import dlpack
 from meshgen.runtime.cuda.devices import GpuDevices
 from meshgen.runtime.dlpack import CPU, CUDA, Memory, capsule_of, memory_of, on_host
-from meshgen.runtime import dlpack
 from meshgen.runtime.sessions.devices import HostDevices
 from meshgen.runtime.sessions.session import Session
 from tests.runtime.module_files import normal
