@@ -8,7 +8,7 @@ from pathlib import Path
 
 from tests.sources import FILES, PACKAGE, lines_of, place, refuse
 
-# Private English for "has sharding", "annotation", "is not a", "rejected alternative". `shard.wish` is a spelling of the text format.
+# Private English for "has sharding", "annotation", "is not a", "rejected alternative".
 DENIED = re.compile(r"\b(?:lies|rivals|is no|are no)\b|(?<!shard\.)\bwish(?:es)?\b")
 # Folders and files of `meshgen` that still have such words.
 UNCLEAN = {"ops", "pipeline.py", "reports", "sharding"}

@@ -29,9 +29,9 @@ import meshgen.mlir.shard.signature
 import meshgen.mlir.shard.transfers
 import meshgen.mlir.stablehlo.collectives
 import meshgen.mlir.stablehlo.devices
-import meshgen.mlir.stablehlo_and_chlo
 import meshgen.mlir.stablehlo.point_to_point
 import meshgen.mlir.stablehlo.rooted_collectives
+import meshgen.mlir.stablehlo_and_chlo
 from meshgen.mlir import registries
 
 FAMILIES = (

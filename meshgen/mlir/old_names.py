@@ -13,6 +13,7 @@ _OLD_NAMES = {
         "all_slice", "broadcast", "gather", "recv", "reduce", "scatter", "send", "shift", "update_halo", "axisarray", "partial",
     )},
     "tensor.pack": "linalg.pack", "tensor.unpack": "linalg.unpack", "sdy.constant": "stablehlo.constant",
+    "shard.wish": "shard.annotation",
 }  # fmt: skip
 OLD_KEYWORDS = {"grid_axes": "mesh_axes"}
 OLD_PROPERTIES = {"mesh": "grid", "mesh_axes": "grid_axes"}

@@ -100,10 +100,10 @@ class TextPrinter(QuickPrinter):
 
     def _name(self, value: SSAValue | Value) -> str:
         if (name := self._given[-1].get(value)) is None:
-            name = self._given[-1][value] = self._new_name(self._wish(value))
+            name = self._given[-1][value] = self._new_name(self._preferred_name(value))
         return name
 
-    def _wish(self, value: SSAValue | Value) -> str:
+    def _preferred_name(self, value: SSAValue | Value) -> str:
         if isinstance(value, Value):
             return value.name
         return self._exporter.names.get(value, "") or value.name_hint or ""

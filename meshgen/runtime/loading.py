@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from meshgen.errors import Diagnostic, UsageError, listed
+from meshgen.runtime import copies as copies  # loaded modules can be pickled
 from meshgen.runtime.entries import load_entries
 from meshgen.runtime.module import LoadedModule
-from meshgen.runtime import copies as copies  # loaded modules can be pickled
 from meshgen.runtime.module_file.container import Container, path_of
 from meshgen.runtime.module_file.manifest import Json
 from meshgen.runtime.module_file.members import Members

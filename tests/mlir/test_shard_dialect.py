@@ -10,6 +10,7 @@ from xdsl.printer import Printer
 
 from meshgen.mlir.sched.dialect import SCHED
 from meshgen.mlir.shard.dialect import SHARD
+from meshgen.mlir.text import parse_text, print_text
 
 OPERATIONS = {
     "sharding": '%r = shard.sharding @g split_axes = [[0], [1]] : !shard.sharding',
@@ -50,7 +51,7 @@ OPERATIONS = {
 }  # fmt: skip
 ATTRIBUTES = [
     '#shard.split<@g, [["dp"], []] offsets = [[0, 1, 4], []]>',
-    '#shard.wish<@g, [["dp"], []] hint open = [true, false]>',
+    '#shard.annotation<@g, [["dp"], []] hint open = [true, false]>',
     "#shard.plan<replicated(2, 2 -> 2), loops = 3>",
     '#shard.plan<([["dp"], []], [[]] partial = sum["tp"]) -> ([["dp"], []]), loops = [["dp"], []], why = ["line 3"]>',
     "#shard.plan<typed, loops = [[0]]>",
@@ -107,3 +108,15 @@ def test_reduction_in_the_documents_form() -> None:
 def test_grid_of_unknown_size_and_named_axes() -> None:
     text = 'builtin.module {\n  shard.grid @g(shape = 2x?x4) {axis_names = ["dp", "tp", "pp"]}\n}'
     assert str(parse(text)) == text
+
+
+def test_the_former_name_of_annotations_is_read() -> None:
+    text = """
+shard.grid @g(shape = 4) {axis_names = ["x"]}
+func.func @f(%a: tensor<8xf32> {shard.sharding = #shard.NAME<@g, [["x"]] hint open = [true]>}) -> tensor<8xf32> {
+  return %a : tensor<8xf32>
+}
+"""
+    former, current = (parse_text(text.replace("NAME", name)) for name in ("wish", "annotation"))
+    assert former.in_annotations == current.in_annotations and not former.in_annotations[0].required
+    assert print_text(former) == print_text(current)

@@ -28,7 +28,7 @@ from meshgen.testing.random_graphs import random_program
 DATA = Path(__file__).parent.parent / "data"
 UNEVEN = """shard.grid @mesh(shape = 2x3) {axis_names = ["dp", "tp"]}
 func.func @main(%x: tensor<5x8xf32> {shard.sharding = #shard.split<@mesh, [["dp", "tp"]]>},
-                %w: tensor<8x7xf32> {shard.sharding = #shard.wish<@mesh, [[], ["tp"]] hint open = [true, false]>}) -> tensor<f32> {
+                %w: tensor<8x7xf32> {shard.sharding = #shard.annotation<@mesh, [[], ["tp"]] hint open = [true, false]>}) -> tensor<f32> {
   %h = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<5x8xf32>, tensor<8x7xf32>) -> tensor<5x7xf32>
   %0 = stablehlo.constant dense<0.0> : tensor<f32>
   %s = stablehlo.reduce(%h init: %0) applies stablehlo.add across dimensions = [0, 1] : (tensor<5x7xf32>, tensor<f32>) -> tensor<f32>

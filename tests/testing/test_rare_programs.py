@@ -48,7 +48,7 @@ PROGRAMS = {
       }""",
     "an option that alone names its mesh": """
       shard.grid @other(shape = 3) {axis_names = ["y"]}
-      func.func @f(%a: tensor<4x6xf32>) -> (tensor<4x6xf32> {shard.sharding = #shard.wish<@mesh, [["x"], []]>}) {
+      func.func @f(%a: tensor<4x6xf32>) -> (tensor<4x6xf32> {shard.sharding = #shard.annotation<@mesh, [["x"], []]>}) {
         %0 = stablehlo.tanh %a {sharding = [[], ["y"]]} : tensor<4x6xf32>
         %1 = stablehlo.negate %0 : tensor<4x6xf32>
         func.return %1 : tensor<4x6xf32>
@@ -175,7 +175,7 @@ def test_summands_of_kinds_that_alternate_are_made_from_the_outside_in(arguments
     """Xor, and, xor: what is reduced first must leave the neutral element of what comes next."""
     path = tmp_path / "p.mlir"
     path.write_text("""shard.grid @mesh(shape = 2x2x2) {axis_names = ["x", "y", "z"]}
-      func.func @f(%a: tensor<5xi32> {shard.sharding = #shard.wish<@mesh, [[]] partial = xor["x"] and["y"] xor["z"]>}) -> tensor<5xi32> {
+      func.func @f(%a: tensor<5xi32> {shard.sharding = #shard.annotation<@mesh, [[]] partial = xor["x"] and["y"] xor["z"]>}) -> tensor<5xi32> {
         %0 = stablehlo.multiply %a, %a : tensor<5xi32>
         func.return %0 : tensor<5xi32>
       }""")

@@ -144,7 +144,7 @@ def _on_grid_text(grid: str, sharding: Sharding) -> str:
 
 
 @dataclass(frozen=True)
-class Wish:
+class OnGrid:
     """A user's annotation of an argument or result."""
 
     grid: str
@@ -154,13 +154,13 @@ class Wish:
 
 
 @irdl_attr_definition
-class WishAttr(Data[Wish]):
-    """`#shard.wish<@mesh, [["dp"], []] hint open = [false, true]>`: a `hint` may be dropped, open dims may be split further."""
+class AnnotationAttr(Data[OnGrid]):
+    """`#shard.annotation<@mesh, [["dp"], []] hint open = [false, true]>`: a `hint` may be dropped, open dims may be split further."""
 
-    name = "shard.wish"
+    name = "shard.annotation"
 
     @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> Wish:
+    def parse_parameter(cls, parser: AttrParser) -> OnGrid:
         with parser.in_angle_brackets():
             grid, sharding = _parse_on_grid(parser)
             required = parser.parse_optional_keyword("hint") is None
@@ -168,7 +168,7 @@ class WishAttr(Data[Wish]):
             if parser.parse_optional_keyword("open") is not None:
                 parser.parse_punctuation("=")
                 open_dims = parse_list(parser, parser.parse_boolean)
-        return Wish(grid, sharding, required, open_dims)
+        return OnGrid(grid, sharding, required, open_dims)
 
     def print_parameter(self, printer: Printer) -> None:
         spec = self.data

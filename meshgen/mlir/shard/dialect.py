@@ -38,11 +38,11 @@ from xdsl.printer import Printer
 from xdsl.traits import Pure
 
 from meshgen.mlir.shard.attributes import (
+    AnnotationAttr,
     PartialAttr,
     PlanAttr,
     ReductionKindAttr,
     SplitAttr,
-    WishAttr,
     parse_list,
 )
 from meshgen.mlir.shard.collective_ops import COLLECTIVES
@@ -222,5 +222,5 @@ LAYOUT_OPS = (
 SHARD = Dialect(
     "shard",
     [*LAYOUT_OPS, *COLLECTIVES, *MOVES],
-    [ReductionKindAttr, ShardingType, ShardAxesArrayAttr, SplitAttr, WishAttr, PartialAttr, PlanAttr],
+    [ReductionKindAttr, ShardingType, ShardAxesArrayAttr, SplitAttr, AnnotationAttr, PartialAttr, PlanAttr],
 )

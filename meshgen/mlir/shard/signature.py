@@ -1,6 +1,6 @@
 """The signature of a program in the text of a stage: attributes of its arguments and results, and whether they are whole.
 
-shard.sharding  the user's annotation: `#shard.wish<...>`, or a plain `#shard.split<...>`
+shard.sharding  the user's annotation: `#shard.annotation<...>`, or a plain `#shard.split<...>`
 shard.layout    the sharding in which it is passed or returned, if its type does not have it
 shard.global    its global type, from `partition` on
 """
@@ -17,7 +17,7 @@ from meshgen.ir.graph import Annotation, Module, TensorType, Value
 from meshgen.mlir import registries
 from meshgen.mlir.conversion import Exporter
 from meshgen.mlir.reading import Reading, Slot
-from meshgen.mlir.shard.attributes import SplitAttr, Wish, WishAttr, named
+from meshgen.mlir.shard.attributes import AnnotationAttr, OnGrid, SplitAttr, named
 from meshgen.mlir.shard.sharding import encode_split, fitted, typed
 from meshgen.spec import Sharding
 
@@ -27,8 +27,8 @@ LOCAL_STAGES = ("partition", "fuse", "schedule")
 
 def read_annotation(reading: Reading, attribute: Attribute, slot: Slot) -> None:
     """Read the user's annotation of an argument or result."""
-    spec = Wish(*attribute.data) if isinstance(attribute, SplitAttr) else None
-    if isinstance(attribute, WishAttr):
+    spec = OnGrid(*attribute.data) if isinstance(attribute, SplitAttr) else None
+    if isinstance(attribute, AnnotationAttr):
         spec = attribute.data
     if spec is None:
         return
@@ -79,8 +79,8 @@ def write_signature(module: Module, slots: Sequence[Slot]) -> list[Mapping[str, 
         spec = specs[slot.index] if specs else None
         if spec is not None:
             bare = replace(spec.sharding, mesh="")
-            data = Wish(spec.sharding.mesh or module.mesh.name, bare, spec.required, spec.open_dims)
-            attributes["shard.sharding"] = WishAttr(data)
+            data = OnGrid(spec.sharding.mesh or module.mesh.name, bare, spec.required, spec.open_dims)
+            attributes["shard.sharding"] = AnnotationAttr(data)
         if layouts and not is_typed:
             attributes["shard.layout"] = encode_split(layouts[slot.index], module.mesh)
         if types:
