@@ -1,0 +1,38 @@
+"""No pass is needed for right numbers: programs planned without one compute the same."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from meshgen.passes import PASSES
+from meshgen.pipeline import Timing, run_stages
+from meshgen.testing.oracle import check
+from meshgen.testing.random_programs import options_of, program_of
+from tests.trials import trials
+
+SEEDS = 3  # programs per pass, each of other seeds
+
+
+@pytest.mark.parametrize("trial", trials(1))
+@pytest.mark.parametrize("name", PASSES)
+def test_random_programs_without_the_pass_compute_the_same(name: str, trial: int) -> None:
+    first = SEEDS * (trial * len(PASSES) + list(PASSES).index(name))
+    for seed in range(first, first + SEEDS):
+        options = replace(options_of(seed), skip=(name,))
+        timing = Timing()
+        program = program_of(seed)
+        result = check(program, pipeline=lambda module, o=options, t=timing: run_stages(module, o, t, "fuse")["fuse"])
+        assert result.ok, f"seed {seed}: {result.faults}"
+        assert name not in timing.passes
+
+
+def test_programs_without_any_pass_compute_the_same() -> None:
+    for seed in range(20):
+        options = replace(options_of(seed), skip=tuple(PASSES))
+        timing = Timing()
+        result = check(
+            program_of(seed), pipeline=lambda module, o=options, t=timing: run_stages(module, o, t, "fuse")["fuse"]
+        )
+        assert result.ok and not timing.passes, f"seed {seed}: {result.faults}"
