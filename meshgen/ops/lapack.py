@@ -175,7 +175,7 @@ def _eig(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
     sides = {f"compute_v{side[0]}": options.get(f"compute_{side}", "V") == "V" for side in ("left", "right")}
     *values, left, right, info = call("geev")(args[0], **sides)
     vectors = [_joined(values[1], each) if len(values) == 2 else each for each in (left, right)]
-    wanted = [each if wish else None for each, wish in zip(vectors, sides.values(), strict=True)]
+    wanted = [each if is_wanted else None for each, is_wanted in zip(vectors, sides.values(), strict=True)]
     return *values, *wanted, info
 
 

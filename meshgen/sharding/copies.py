@@ -113,7 +113,7 @@ class Copies:
 
     def get(self, target: Sharding, user: Party) -> Value:
         """The copy with a sharding; the steps to make it are appended where it is new."""
-        if self._is_same(target, _lies(self.value)):
+        if self._is_same(target, _sharding_of(self.value)):
             return self.value
         if self.links is None:
             self.links = []
@@ -131,10 +131,10 @@ class Copies:
             if self._is_same(link.step.sharding, target):
                 return link
         starts: list[tuple[Sharding, _Link | None]] = [
-            (_lies(self.value), None),
+            (_sharding_of(self.value), None),
             *((link.step.sharding, link) for link in self.links),
         ]
-        plans = [(plan_reshard(self.value.type, lies, target, self.mesh), link) for lies, link in starts]
+        plans = [(plan_reshard(self.value.type, start, target, self.mesh), link) for start, link in starts]
         plan, origin = min(plans, key=lambda pair: pair[0].cost)  # the first of equal ones
         edge = next(self.names.edges)
         for number in range(len(plan.steps)):
@@ -145,7 +145,7 @@ class Copies:
 
     def _order(self) -> list[Sharding]:
         """The targets, each after the one that it is cheapest made from."""
-        produced = _lies(self.value)
+        produced = _sharding_of(self.value)
         targets: list[Sharding] = []
         for target in self.wanted:
             if not any(self._is_same(target, other) for other in (produced, *targets)):
@@ -186,7 +186,7 @@ class Copies:
         return "; ".join([text, *dict.fromkeys(notes)])
 
 
-def _lies(value: Value) -> Sharding:
+def _sharding_of(value: Value) -> Sharding:
     assert value.sharding is not None, "values that copies are made of have a sharding"
     return value.sharding
 

@@ -30,17 +30,19 @@ def written_out(node: Node, body: Graph, operands: list[Value], mesh: Mesh) -> N
 
     Raises ShardingError, ProgramError for what cannot be partitioned.
     """
-    lies = node.sharding
-    assert lies is not None, "propagation has seen the node"
+    sharding = node.sharding
+    assert sharding is not None, "propagation has seen the node"
     if faults := graph_faults(body, mesh):
         raise ShardingError(*faults)
-    results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, lies.results, strict=True)]
-    used = dict.fromkeys(split_ref(a)[0] for s in (*lies.operands, *lies.results) for a in s.used_axes)
+    results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, sharding.results, strict=True)]
+    used = dict.fromkeys(split_ref(a)[0] for s in (*sharding.operands, *sharding.results) for a in s.used_axes)
     manual = tuple(name for name in mesh.names if name in node.attrs["axes"])
     local = _kept_apart(_unwrapped(local_body(body, mesh, {})), manual, mesh)
     axes = tuple(name for name in mesh.names if name in used or name in manual or name in axes_in(local))
-    attrs = {"in_shardings": lies.operands, "out_shardings": lies.results, "axes": axes}
-    return Node("manual", operands, results, attrs, node.loc, NodeSharding(lies.operands, lies.results), (local,))
+    attrs = {"in_shardings": sharding.operands, "out_shardings": sharding.results, "axes": axes}
+    return Node(
+        "manual", operands, results, attrs, node.loc, NodeSharding(sharding.operands, sharding.results), (local,)
+    )
 
 
 def wrapped(graph: Graph) -> Graph:

@@ -98,9 +98,9 @@ def _output(module: Module, number: int) -> Party:
     return _party(f"{_note(module.out_annotations, number)}output", (), name)
 
 
-def _note(wishes: Sequence[Annotation | None], number: int) -> str:
-    wish = wishes[number] if number < len(wishes) else None
-    return ("annotated " if wish.required else "hinted ") if wish else ""
+def _note(annotations: Sequence[Annotation | None], number: int) -> str:
+    annotation = annotations[number] if number < len(annotations) else None
+    return ("annotated " if annotation.required else "hinted ") if annotation else ""
 
 
 class _Writer:
@@ -127,46 +127,48 @@ class _Writer:
         ]
 
     def _write_node(self, node: Node, nodes: list[Node]) -> None:
-        lies = _lies(node)
+        shardings = _shardings_of(node)
         name = node.results[0].name if node.results else ""
-        party = _party("annotation" if node.op == "annotate" else node.op, lies.why, name, node.loc)
+        party = _party("annotation" if node.op == "annotate" else node.op, shardings.why, name, node.loc)
         if node.op in ANNOTATIONS:
             self._write_annotation(node, party, nodes)
             return
-        operands = [self._copies[v].get(s, party) for v, s in zip(node.operands, lies.operands, strict=True)]
+        operands = [self._copies[v].get(s, party) for v, s in zip(node.operands, shardings.operands, strict=True)]
         if node.op == "manual":
             nodes.append(self._manual(node, operands))
             for old, new in zip(node.results, nodes[-1].results, strict=True):
                 self.define(old, new, party, nodes)
             return
         regions = tuple(self._region(node, number) for number in range(len(node.regions)))
-        results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, lies.results, strict=True)]
+        results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, shardings.results, strict=True)]
         nodes.append(
-            replace(node, operands=operands, results=results, attrs=dict(node.attrs), sharding=lies, regions=regions)
+            replace(
+                node, operands=operands, results=results, attrs=dict(node.attrs), sharding=shardings, regions=regions
+            )
         )
         for old, new in zip(node.results, results, strict=True):
             self.define(old, new, party, nodes)
 
     def _manual(self, node: Node, operands: list[Value]) -> Node:
         """With its body for one device, over all axes that it uses."""
-        lies, body = _lies(node), wrapped(node.regions[0])
+        shardings, body = _shardings_of(node), wrapped(node.regions[0])
         if not is_open(node):
-            results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, lies.results, strict=True)]
-            return Node("manual", operands, results, dict(node.attrs), node.loc, lies, node.regions)
-        inner = [free_part(sharding, node.attrs["axes"]) for sharding in lies.operands]
+            results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, shardings.results, strict=True)]
+            return Node("manual", operands, results, dict(node.attrs), node.loc, shardings, node.regions)
+        inner = [free_part(sharding, node.attrs["axes"]) for sharding in shardings.operands]
         inputs = [Value(v.type, v.name, s, v.loc) for v, s in zip(body.inputs, inner, strict=True)]
-        given = [free_part(sharding, node.attrs["axes"]) for sharding in lies.results]
+        given = [free_part(sharding, node.attrs["axes"]) for sharding in shardings.results]
         writer, new = _Writer(self._mesh, body, inner, given), Graph(body.name, inputs)
         writer._names, writer.annotations = self._names, self.annotations
-        party = _party("operand of manual", lies.why, "", node.loc)
+        party = _party("operand of manual", shardings.why, "", node.loc)
         for before, after in zip(body.inputs, inputs, strict=True):
             writer.define(before, after, party, new.nodes)
-        writer.write(body, new, given, [_party("result of manual", lies.why, "", node.loc)] * len(given))
+        writer.write(body, new, given, [_party("result of manual", shardings.why, "", node.loc)] * len(given))
         return written_out(node, new, operands, self._mesh)
 
     def _write_annotation(self, node: Node, party: Party, nodes: list[Node]) -> None:
         """The annotated value is the value itself, or its copy in the sharding that was asked for."""
-        (value,), (result,), target = node.operands, node.results, _lies(node).results[0]
+        (value,), (result,), target = node.operands, node.results, _shardings_of(node).results[0]
         copies = self._copies[value]
         produced = copies.value.sharding
         if produced is not None and same_layout(produced, target, value.type, self._mesh):
@@ -174,21 +176,21 @@ class _Writer:
         else:
             self.define(result, copies.get(target, party), party, nodes)
         if node.op == "annotate":
-            lies = Value(value.type, granted=(self.annotations[result],), is_bound=is_for_users(node))
-            self._copies[result].value.stands_for(lies)
+            shardings = Value(value.type, granted=(self.annotations[result],), is_bound=is_for_users(node))
+            self._copies[result].value.stands_for(shardings)
 
     def _region(self, node: Node, number: int) -> Graph:
         """A region of control flow lies as the op's own values; bodies of other ops work on scalars, which no axis splits."""
-        old, lies = node.regions[number], _lies(node)
+        old, shardings = node.regions[number], _shardings_of(node)
         if node.op not in CONTROL:
             return without_annotations(old)
         inputs = [Value(v.type, v.name, s, v.loc) for v, s in zip(old.inputs, _inner(node), strict=True)]
         new = Graph(old.name, inputs)
-        party = _party(f"argument of {node.op}", lies.why, "", node.loc)
+        party = _party(f"argument of {node.op}", shardings.why, "", node.loc)
         for before, after in zip(old.inputs, inputs, strict=True):
             self.define(before, after, party, new.nodes)
         results = _given(node, number)
-        self.write(old, new, results, [_party(f"result of {node.op}", lies.why, "", node.loc)] * len(results))
+        self.write(old, new, results, [_party(f"result of {node.op}", shardings.why, "", node.loc)] * len(results))
         return new
 
 
@@ -207,7 +209,7 @@ def without_annotations(graph: Graph) -> Graph:
     return Graph(graph.name, graph.inputs, nodes, [now.get(value, value) for value in graph.outputs])
 
 
-def _lies(node: Node) -> NodeSharding:
+def _shardings_of(node: Node) -> NodeSharding:
     assert node.sharding is not None, "checked on entry"
     return node.sharding
 
@@ -231,13 +233,13 @@ def _wanted(graph: Graph, mesh: Mesh, ins: Sequence[Sharding], outs: Sequence[Sh
             wanted.setdefault(same.get(value, value), []).append(sharding)
 
     for node in _all_nodes(graph):
-        lies = _lies(node)
-        want(node.operands, lies.results if node.op in ANNOTATIONS else lies.operands)
+        shardings = _shardings_of(node)
+        want(node.operands, shardings.results if node.op in ANNOTATIONS else shardings.operands)
         for number, region in enumerate(flow_regions(node)):
             want(region.outputs, _given(node, number))
         if node.op in ANNOTATIONS:
             value = same.get(node.operands[0], node.operands[0])
-            if value in made and same_layout(made[value], lies.results[0], value.type, mesh):
+            if value in made and same_layout(made[value], shardings.results[0], value.type, mesh):
                 same[node.results[0]] = value
     want(graph.outputs, outs)
     return wanted
@@ -247,8 +249,8 @@ def _made(graph: Graph) -> dict[Value, Sharding]:
     """How the results of nodes and what regions take lie where they are made."""
     made: dict[Value, Sharding] = {}
     for node in graph.nodes:
-        lies = _lies(node)
-        made |= zip(node.results, lies.results, strict=True)
+        shardings = _shardings_of(node)
+        made |= zip(node.results, shardings.results, strict=True)
         for region in flow_regions(node):
             made |= zip(region.inputs, _inner(node), strict=True)
             made |= _made(region)
@@ -257,9 +259,9 @@ def _made(graph: Graph) -> dict[Value, Sharding]:
 
 def _given(node: Node, number: int) -> Sequence[Sharding]:
     """How the outputs of a region of control flow lie."""
-    return (Sharding(()),) if node.op == "while" and number == 0 else _lies(node).results
+    return (Sharding(()),) if node.op == "while" and number == 0 else _shardings_of(node).results
 
 
 def _inner(node: Node) -> Sequence[Sharding]:
     """How what the regions of control flow take lies: like the op's own values."""
-    return _lies(node).results if node.op == "while" else _lies(node).operands[1:]
+    return _shardings_of(node).results if node.op == "while" else _shardings_of(node).operands[1:]

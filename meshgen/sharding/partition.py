@@ -20,7 +20,7 @@ from meshgen.ir.partial_kinds import kind_faults
 from meshgen.mesh import Mesh
 from meshgen.ops.live import live_nodes
 from meshgen.ops.registry import has_rule, rule_of
-from meshgen.sharding.partitioners import PARTITIONERS, LocalBuilder, Site, lies, local_type
+from meshgen.sharding.partitioners import PARTITIONERS, LocalBuilder, Site, local_type, sharding_of
 from meshgen.sharding.partitioners.legality import find_control_fault, find_fault
 from meshgen.sharding.partitioners.local_moves import cut
 from meshgen.sharding.unknown import for_all_sizes
@@ -54,7 +54,7 @@ def partition(module: Module, arguments: str = "local") -> Module:
     for value, argument in zip(graph.inputs, local.inputs, strict=True):
         builder.loc = value.loc
         whole = arguments == "global"
-        made[value] = cut(builder, argument, lies(value), value.type.sizes) if whole else argument
+        made[value] = cut(builder, argument, sharding_of(value), value.type.sizes) if whole else argument
         made[value].stands_for(value)
     _write(graph, builder, made)
     local.outputs = [made[value] for value in graph.outputs]
@@ -65,8 +65,8 @@ def partition(module: Module, arguments: str = "local") -> Module:
         stage="partition",
         in_types=[value.type for value in graph.inputs],
         out_types=[value.type for value in graph.outputs],
-        in_shardings=[lies(value) for value in graph.inputs],
-        out_shardings=[lies(value) for value in graph.outputs],
+        in_shardings=[sharding_of(value) for value in graph.inputs],
+        out_shardings=[sharding_of(value) for value in graph.outputs],
         arguments=arguments,
     )
 
@@ -143,7 +143,7 @@ def _value_faults(value: Value, mesh: Mesh) -> list[Diagnostic]:
     name = f"%{value.name} ({value.type})" if value.name else str(value.type)
     if None in value.type.shape:
         return [Diagnostic("MG0206", f"{name} has sizes that are unknown until load", value.loc)]
-    faults = [*lies(value).faults(value.type.shape, mesh), *kind_faults(lies(value), value.type.dtype)]
+    faults = [*sharding_of(value).faults(value.type.shape, mesh), *kind_faults(sharding_of(value), value.type.dtype)]
     return [Diagnostic(d.code, f"{name}: {d.message}", value.loc, d.notes, d.hint) for d in faults]
 
 
@@ -160,4 +160,4 @@ def _node_faults(node: Node, mesh: Mesh) -> list[Diagnostic]:
 
 
 def _is_whole(value: Value, mesh: Mesh) -> bool:
-    return lies(value).canonical(mesh).is_replicated
+    return sharding_of(value).canonical(mesh).is_replicated

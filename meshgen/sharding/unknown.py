@@ -167,9 +167,9 @@ def _units(module: Module) -> dict[str, int]:
 
 def axis_references(module: Module) -> Iterator[tuple[str, Location | None]]:
     """Every reference to a mesh axis, and where it stands."""
-    for wish in [*module.in_annotations, *module.out_annotations]:
-        if wish:
-            yield from ((ref, wish.loc) for ref in wish.sharding.used_axes)
+    for annotation in [*module.in_annotations, *module.out_annotations]:
+        if annotation:
+            yield from ((ref, annotation.loc) for ref in annotation.sharding.used_axes)
     for sharding in [*module.in_shardings, *module.out_shardings]:
         yield from ((ref, None) for ref in sharding.used_axes)
     for graph in (module.graph, *module.kernels.values()):
@@ -187,9 +187,9 @@ def _graph_references(graph: Graph) -> Iterator[tuple[str, Location | None]]:
 
 
 def _node_references(node: Node) -> Iterator[str]:
-    lies: NodeSharding | None = node.sharding
-    if lies:
-        for sharding in (*lies.operands, *lies.results):
+    shardings: NodeSharding | None = node.sharding
+    if shardings:
+        for sharding in (*shardings.operands, *shardings.results):
             yield from sharding.used_axes
     yield from (axis for axes in node.option or () for axis in axes)
     yield from node.notes.hint.used_axes if node.notes.hint else ()

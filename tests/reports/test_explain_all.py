@@ -19,7 +19,7 @@ from meshgen.sharding.optimize import optimize
 from meshgen.sharding.propagate import solve
 from meshgen.sharding.propagation.annotate import annotated
 from meshgen.sharding.propagation.chains import Reasons
-from meshgen.sharding.propagation.rivals import lost_hints
+from meshgen.sharding.propagation.rejected import lost_hints
 from meshgen.testing.random_graphs import random_program
 from tests.acceptance.cases import realistic_names, small
 from tests.plans import plan_of

@@ -90,7 +90,7 @@ def _key(node: Node) -> tuple[str, int]:
 
 def _end(node: Node) -> Sharding:
     """How what crosses lies on the near side of a propagated transfer."""
-    return _lies(node).operands[0] if node.op == "transfer_send" else _lies(node).results[0]
+    return _shardings_of(node).operands[0] if node.op == "transfer_send" else _shardings_of(node).results[0]
 
 
 def _each_node(part: Module, change: Callable[[Node], Node]) -> Module:
@@ -189,14 +189,14 @@ def settle(parts: Sequence[Module]) -> list[Module]:
     def settled(node: Node) -> Node:
         if node.op not in BETWEEN_MESHES:
             return node
-        way, lies = ways[node.attrs["channel"]], _lies(node)
+        way, shardings = ways[node.attrs["channel"]], _shardings_of(node)
         if node.op == "transfer_send":
-            lies = replace(lies, operands=(way.source, *lies.operands[1:]))
+            shardings = replace(shardings, operands=(way.source, *shardings.operands[1:]))
         else:
-            lies = replace(lies, results=(way.target, *lies.results[1:]))
+            shardings = replace(shardings, results=(way.target, *shardings.results[1:]))
         why = "; ".join(filter(None, (node.notes.why, f"it crosses from {way.source} to {way.target}")))
         attrs = {**node.attrs, "source": way.source, "target": way.target}
-        return replace(node, sharding=lies, attrs=attrs, notes=Notes(why))
+        return replace(node, sharding=shardings, attrs=attrs, notes=Notes(why))
 
     return [_each_node(part, settled) for part in parts]
 
@@ -205,7 +205,7 @@ def _made(part: Module) -> dict[Value, Sharding]:
     """How every value of a propagated part is made."""
     found = dict(zip(part.graph.inputs, part.in_shardings, strict=True))
     for node in part.graph.nodes:
-        found.update(zip(node.results, _lies(node).results, strict=True))
+        found.update(zip(node.results, _shardings_of(node).results, strict=True))
     return found
 
 
@@ -223,6 +223,6 @@ def _split_further(sharding: Sharding, mesh: Mesh) -> Iterator[Sharding]:
             yield sharding.with_dims(dims)
 
 
-def _lies(node: Node) -> NodeSharding:
+def _shardings_of(node: Node) -> NodeSharding:
     assert node.sharding is not None, "the parts are propagated"
     return node.sharding

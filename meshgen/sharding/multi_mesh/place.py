@@ -68,11 +68,11 @@ class _Placer:
     def _goals(self) -> dict[Value, str]:
         """Where each value is bound for: the mesh of the nearest annotation behind it, first in program order."""
         goal: dict[Value, str] = {}
-        for value, wish in zip(
+        for value, annotation in zip(
             self.graph.outputs, _padded(self.module.out_annotations, self.graph.outputs), strict=True
         ):
-            if wish and wish.sharding.mesh:
-                goal.setdefault(value, wish.sharding.mesh)
+            if annotation and annotation.sharding.mesh:
+                goal.setdefault(value, annotation.sharding.mesh)
         for node in reversed(self.graph.nodes):
             mesh = self.asked[node] or next((goal[v] for v in node.results if v in goal), "")
             if mesh:
@@ -82,8 +82,8 @@ class _Placer:
     def forward(self) -> None:
         """Annotated values, and what is computed from placed ones."""
         inputs = self.graph.inputs
-        for value, wish in zip(inputs, _padded(self.module.in_annotations, inputs), strict=True):
-            sharding = wish.sharding if wish else value.sharding
+        for value, annotation in zip(inputs, _padded(self.module.in_annotations, inputs), strict=True):
+            sharding = annotation.sharding if annotation else value.sharding
             if sharding and sharding.mesh:
                 self.found.home[value] = sharding.mesh
         for node in self.graph.nodes:
@@ -131,11 +131,11 @@ class _Placer:
 def first_named(module: Module) -> dict[str, Location | None]:
     """The meshes that annotations name, with where the program names them first."""
     ends = [*module.graph.inputs, *module.graph.outputs]
-    wishes = [
+    annotations = [
         *_padded(module.in_annotations, module.graph.inputs),
         *_padded(module.out_annotations, module.graph.outputs),
     ]
-    named = [(w.sharding.mesh, w.loc or value.loc) for value, w in zip(ends, wishes, strict=True) if w]
+    named = [(w.sharding.mesh, w.loc or value.loc) for value, w in zip(ends, annotations, strict=True) if w]
     found: dict[str, Location | None] = {}
     for mesh, loc in [*named, *_named_inside(module.graph, module.meshes)]:
         found[mesh] = found.get(mesh) or loc
@@ -156,8 +156,8 @@ def is_on_several(node: Node, meshes: Sequence[Mesh]) -> bool:
     return bool(node.regions) and len({mesh for mesh, _ in _named(node, meshes) if mesh}) > 1
 
 
-def _padded(wishes: Sequence[Annotation | None], values: Sequence[Value]) -> list[Annotation | None]:
-    return [*wishes, *[None] * (len(values) - len(wishes))]
+def _padded(annotations: Sequence[Annotation | None], values: Sequence[Value]) -> list[Annotation | None]:
+    return [*annotations, *[None] * (len(values) - len(annotations))]
 
 
 def _nbytes(value: Value) -> int:

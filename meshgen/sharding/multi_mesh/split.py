@@ -66,7 +66,10 @@ def _on_used(module: Module) -> Module:
     module = replace(module, mesh=next(iter(used), module.mesh), meshes=())
     if not any(named):
         return module
-    ins, outs = ([wish and _here(wish) for wish in side] for side in (module.in_annotations, module.out_annotations))
+    ins, outs = (
+        [annotation and _here(annotation) for annotation in side]
+        for side in (module.in_annotations, module.out_annotations)
+    )
     return replace(module, graph=without_meshes(module.graph, module.mesh), in_annotations=ins, out_annotations=outs)
 
 
@@ -122,8 +125,8 @@ def _bare(value: Value) -> Value:
     return replace(value, sharding=value.sharding and replace(value.sharding, mesh=""))
 
 
-def _here(wish: Annotation | None) -> Annotation | None:
-    return wish and replace(wish, sharding=replace(wish.sharding, mesh=""))
+def _here(annotation: Annotation | None) -> Annotation | None:
+    return annotation and replace(annotation, sharding=replace(annotation.sharding, mesh=""))
 
 
 class _Writer:
@@ -149,10 +152,12 @@ class _Writer:
                 part = self.parts[places.nodes[node]]
                 self._check_group(node, part)
                 self._copy(node, part)
-        wishes = [*self.module.out_annotations, *[None] * len(graph.outputs)]
+        annotations = [*self.module.out_annotations, *[None] * len(graph.outputs)]
         for number, value in enumerate(graph.outputs):
-            wish = wishes[number]
-            home = (wish.sharding.mesh if wish else "") or places.home.get(value, self.module.meshes[0].name)
+            annotation = annotations[number]
+            home = (annotation.sharding.mesh if annotation else "") or places.home.get(
+                value, self.module.meshes[0].name
+            )
             part = self.parts[home]
             part.outputs.append(number)
             part.graph.outputs.append(self._use(value, part, f"output {number} is on @{home}", value.loc))

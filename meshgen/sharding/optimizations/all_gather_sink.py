@@ -165,8 +165,8 @@ def _moved(node: Node, moves: Sequence[Node], start: Value, walk: Walk) -> Seque
     partial = (
         node.result.sharding.canonical(walk.mesh).partial if node.result.sharding else ()
     )  # of more than one device
-    lies = start.sharding and replace(start.sharding, partial=partial)
-    computed = walk.emit(node.op, operands, node.attrs, like, lies, loc=node.loc, notes=node.notes)
+    sharding = start.sharding and replace(start.sharding, partial=partial)
+    computed = walk.emit(node.op, operands, node.attrs, like, sharding, loc=node.loc, notes=node.notes)
     notes = merged_notes(moves, f"moved below {node.op}")
     return [walk.emit(move.op, [computed], move.attrs, node.result, node.result.sharding, loc=node.loc, notes=notes)]
 

@@ -62,8 +62,8 @@ def _reduce_twice(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None
         return None  # a sum over the same axis twice is not the sum over it once
     together = tuple(sorted((*axes, *more), key=walk.mesh.order))
     attrs, notes = {"axes": together, "kind": kind}, merged_notes([inner, node], "two all_reduces folded into one")
-    lies = node.result.sharding
-    return [walk.emit("all_reduce", inner.operands, attrs, node.result, lies, loc=node.loc, notes=notes)]
+    sharding = node.result.sharding
+    return [walk.emit("all_reduce", inner.operands, attrs, node.result, sharding, loc=node.loc, notes=notes)]
 
 
 def _reduce_and_slice(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
@@ -81,8 +81,8 @@ def _reduce_and_slice(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | 
         return None  # fewer rows than devices: the scattered rows are padded to one for each
     if rest and sum(step.seconds for step in steps) > price_of(inner, walk.mesh).seconds:
         return None
-    notes, lies = merged_notes([inner, node], "all_reduce and slice joined"), node.result.sharding
-    scattered = walk.emit("reduce_scatter", inner.operands, attrs, node.result, lies, loc=node.loc, notes=notes)
+    notes, sharding = merged_notes([inner, node], "all_reduce and slice joined"), node.result.sharding
+    scattered = walk.emit("reduce_scatter", inner.operands, attrs, node.result, sharding, loc=node.loc, notes=notes)
     if not rest:
         return [scattered]
     more, notes = inner.attrs | {"axes": rest}, merged_notes([inner], "of the tile that is kept")

@@ -72,8 +72,8 @@ def _reassociate(node: Node, walk: Walk) -> Sequence[Value] | None:
     combined = walk.emit(node.op, operands, node.attrs, like, x.sharding, loc=node.loc)
     makers = [first.reduction, second.reduction]
     first, notes = makers[0], merged_notes(makers, "reduced once, after the operands are combined")
-    lies = node.result.sharding
-    return [walk.emit(first.op, [combined], first.attrs, node.result, lies, loc=node.loc, notes=notes)]
+    sharding = node.result.sharding
+    return [walk.emit(first.op, [combined], first.attrs, node.result, sharding, loc=node.loc, notes=notes)]
 
 
 def _may_join(node: Node, first: Node, second: Node, walk: Walk) -> bool:

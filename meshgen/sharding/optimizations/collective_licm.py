@@ -55,12 +55,12 @@ def _handed(loop: Node, gone: Sequence[Node], given: Mapping[Value, Value]) -> N
     ends = [put.get(value, value) for value in body.outputs]
     tested = Graph(condition.name, [*condition.inputs, *map(replace, put.values())], condition.nodes, condition.outputs)
     inside = Graph(body.name, [*body.inputs, *put.values()], left, [*ends, *put.values()])
-    lies = loop.sharding
-    if lies:
+    sharding = loop.sharding
+    if sharding:
         more = tuple(value.sharding or Sharding.replicated(value.type.rank) for value in given.values())
-        lies = replace(lies, operands=(*lies.operands, *more), results=(*lies.results, *more))
+        sharding = replace(sharding, operands=(*sharding.operands, *more), results=(*sharding.results, *more))
     operands, results = [*loop.operands, *given.values()], [*loop.results, *map(replace, given.values())]
-    return replace(loop, operands=operands, results=results, regions=(tested, inside), sharding=lies)
+    return replace(loop, operands=operands, results=results, regions=(tested, inside), sharding=sharding)
 
 
 def _unchanged(loop: Node) -> dict[Value, Value]:

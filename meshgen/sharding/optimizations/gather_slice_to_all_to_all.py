@@ -31,5 +31,5 @@ def _exchange(node: Node, walk: Walk) -> Sequence[Value] | None:
     ):
         return None  # fewer rows than devices: every block is padded to one
     notes = merged_notes([inner, node], "gathered and sliced elsewhere: an exchange")
-    lies = node.result.sharding
-    return [walk.emit("all_to_all", inner.operands, attrs, node.result, lies, loc=node.loc, notes=notes)]
+    sharding = node.result.sharding
+    return [walk.emit("all_to_all", inner.operands, attrs, node.result, sharding, loc=node.loc, notes=notes)]

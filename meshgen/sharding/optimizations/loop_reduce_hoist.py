@@ -136,7 +136,7 @@ def _written(loop: Node, sums: Sequence[_Sum]) -> list[Node]:
     tested = Graph(condition.name, _put(condition.inputs, unread), condition.nodes, condition.outputs)
     operands, results = list(loop.operands), list(loop.results)
     before: list[Node] = []
-    behind: list[Node] = []
+    after_loop: list[Node] = []
     for each in sums:
         reduction, number, kind = each.reductions[0], each.number, own[each.number]
         start, end = operands[number], results[number]
@@ -147,10 +147,10 @@ def _written(loop: Node, sums: Sequence[_Sum]) -> list[Node]:
         notes = merged_notes(each.reductions, "what a loop adds up is reduced once behind it")
         made = Value(end.type, loc=reduction.loc)
         attrs = dict(reduction.attrs)
-        behind.append(Node(reduction.op, [results[number]], [made], attrs, reduction.loc, notes=notes))
+        after_loop.append(Node(reduction.op, [results[number]], [made], attrs, reduction.loc, notes=notes))
         op = "add" if each.adds[0].op == "subtract" else each.adds[0].op
-        behind.append(Node(op, [start, made], [end], dict(each.adds[0].attrs), each.adds[0].loc))
-    return [*before, replace(loop, operands=operands, results=results, regions=(tested, inside)), *behind]
+        after_loop.append(Node(op, [start, made], [end], dict(each.adds[0].attrs), each.adds[0].loc))
+    return [*before, replace(loop, operands=operands, results=results, regions=(tested, inside)), *after_loop]
 
 
 def _put(values: Sequence[Value], put: Mapping[Value, Value]) -> list[Value]:

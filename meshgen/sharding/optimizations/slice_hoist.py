@@ -111,16 +111,20 @@ def _swap(node: Node, cut: Node) -> tuple[Node, list[Node]]:
             made[value] = _slice(value, cut)
     operands = [made[value].result if value in made else value for value in node.operands]
     result = cut.result
-    lies = NodeSharding(tuple(_lies(v) for v in operands), (_lies(result),), _lies(result).dims)
-    return Node(node.op, operands, [result], dict(node.attrs), node.loc, lies, notes=node.notes), list(made.values())
+    sharding = NodeSharding(
+        tuple(_sharding_of(v) for v in operands), (_sharding_of(result),), _sharding_of(result).dims
+    )
+    return Node(node.op, operands, [result], dict(node.attrs), node.loc, sharding, notes=node.notes), list(
+        made.values()
+    )
 
 
 def _slice(value: Value, cut: Node) -> Node:
-    sharding, axes, dim = _lies(value), tuple(cut.attrs["axes"]), cut.attrs["dim"]
+    sharding, axes, dim = _sharding_of(value), tuple(cut.attrs["axes"]), cut.attrs["dim"]
     dims = tuple(old + axes if d == dim else old for d, old in enumerate(sharding.dims))
     result = Value(value.type, value.name, Sharding(dims, sharding.partial), value.loc)
     return Node("all_slice", [value], [result], dict(cut.attrs), cut.loc, notes=cut.notes)
 
 
-def _lies(value: Value) -> Sharding:
+def _sharding_of(value: Value) -> Sharding:
     return value.sharding or Sharding.replicated(value.type.rank)

@@ -107,10 +107,10 @@ class LocalBuilder:
             value: the global value that it is a part of, which lies as `sharding` says.
             dims: dims of the tensor.
         """
-        lies = sharding.canonical(self.mesh)
+        canonical = sharding.canonical(self.mesh)
         for dim in dims:
             size = value.type.sizes[dim]
-            if size % lies.parts(dim, self.mesh):
-                attrs = {"dim": dim, "axes": lies.dims[dim], "size": size, "fill": fill}
+            if size % canonical.parts(dim, self.mesh):
+                attrs = {"dim": dim, "axes": canonical.dims[dim], "size": size, "fill": fill}
                 local = self.emit("mask_padding", [local], local.type, **attrs)
         return local

@@ -15,7 +15,7 @@ from meshgen.ccl.halo import RowFetch, rows_moved
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ops.rules.rule import Window
 from meshgen.sharding.partitioners.builder import INDEX, LocalBuilder
-from meshgen.sharding.partitioners.registry import Site, lies
+from meshgen.sharding.partitioners.registry import Site, sharding_of
 from meshgen.sharding.window_fetches import turn
 
 
@@ -40,7 +40,7 @@ def from_parts(site: Site, value: Value, window: Window, plan: RowFetch, why: st
     if not is_join or node is None or value is not site.operands[window.operand] or plan.divisor != 1 or plan.wrap:
         return None
     is_turn = turn(node, lambda part: sources[part][0] if part in sources else None) is not None
-    if is_turn or plan.step < 0 or any(lies(part) != lies(operand) for part in node.operands):
+    if is_turn or plan.step < 0 or any(sharding_of(part) != sharding_of(operand) for part in node.operands):
         return None
     parts = list(_parts(node, given, dim, plan, sources))
     if not parts or rows_moved([part.fetch for part in parts]) > plan.moved():
@@ -73,7 +73,7 @@ def _parts(
             made is not None
             and made.op == "slice"
             and _is_cut_along(made, dim)
-            and lies(made.operands[0]) == lies(part)
+            and sharding_of(made.operands[0]) == sharding_of(part)
         ):
             local, offset, whole = operands[0], made.attrs["start"][dim], made.operands[0].type.sizes[dim]
         else:

@@ -14,7 +14,7 @@ from meshgen.ir.axis_parts import NO_DIVISION, AxisParts, merged
 from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh, split_ref
 from meshgen.ops.rules.rule import DimMap, Rule
-from meshgen.sharding.partitioners.registry import lies
+from meshgen.sharding.partitioners.registry import sharding_of
 from meshgen.sharding.reshard.plan import same_layout
 from meshgen.spec import Sharding
 
@@ -23,7 +23,7 @@ def find_control_fault(node: Node, mesh: Mesh) -> str | None:
     """What is wrong with the shardings around and in control flow; None where each value keeps its one sharding."""
     is_loop = node.op == "while"
     decided = [node.regions[0].outputs[0]] if is_loop else node.operands[:1]
-    if any(not lies(value).canonical(mesh).is_replicated for value in decided):
+    if any(not sharding_of(value).canonical(mesh).is_replicated for value in decided):
         return "the predicate must be replicated, or devices would take different branches"
     carried = node.operands if is_loop else node.operands[1:]
     pairs = [pair for body in node.regions for pair in zip(body.inputs, carried, strict=False)]
@@ -31,15 +31,15 @@ def find_control_fault(node: Node, mesh: Mesh) -> str | None:
     pairs += [pair for body in bodies for pair in zip(body.outputs, node.results, strict=False)]
     pairs += zip(node.operands, node.results, strict=True) if is_loop else ()
     for inner, outer in pairs:
-        if not same_layout(lies(inner), lies(outer), inner.type, mesh):
-            return f"a value has sharding {lies(inner)} in it and {lies(outer)} around it"
+        if not same_layout(sharding_of(inner), sharding_of(outer), inner.type, mesh):
+            return f"a value has sharding {sharding_of(inner)} in it and {sharding_of(outer)} around it"
     return None
 
 
 def find_fault(node: Node, rule: Rule, mesh: Mesh) -> str | None:
     """What is wrong with the node's shardings in one sentence; None where they are legal."""
-    operands = [merged(lies(value), mesh) for value in node.operands]
-    results = [merged(lies(value), mesh) for value in node.results]
+    operands = [merged(sharding_of(value), mesh) for value in node.operands]
+    results = [merged(sharding_of(value), mesh) for value in node.results]
     if any(s.halo or any(s.offsets) for s in (*operands, *results)):
         return _irregular_fault(node, rule, operands, results)
     ends = [*zip(rule.operands, operands, strict=True), *zip(rule.results, results, strict=True)]

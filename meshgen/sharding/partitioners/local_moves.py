@@ -52,18 +52,20 @@ def cut_locally(
 
 def cut(builder: LocalBuilder, value: Value, sharding: Sharding, shape: Sequence[int]) -> Value:
     """The device's tile of a value of global `shape` that it holds whole."""
-    lies = sharding.canonical(builder.mesh)
-    if lies.halo or any(lies.offsets):
-        found = cut_locally(builder, value, Sharding.replicated(lies.rank), lies.without_partial(), shape)
+    canonical = sharding.canonical(builder.mesh)
+    if canonical.halo or any(canonical.offsets):
+        found = cut_locally(builder, value, Sharding.replicated(canonical.rank), canonical.without_partial(), shape)
         assert found is not None, "a device that holds the whole value misses nothing of it"
         value = found
     else:
-        for dim, axes in enumerate(lies.dims):
+        for dim, axes in enumerate(canonical.dims):
             if axes:
                 sizes = [*value.type.sizes]
-                sizes[dim] = lies.tile(dim, shape[dim], builder.mesh)
+                sizes[dim] = canonical.tile(dim, shape[dim], builder.mesh)
                 value = builder.emit("all_slice", [value], value.type.with_shape(sizes), axes=axes, dim=dim)
-    for kind, run in itertools.groupby(lies.partial, lambda pair: pair[1]):  # kinds do not commute: outer ones first
+    for kind, run in itertools.groupby(
+        canonical.partial, lambda pair: pair[1]
+    ):  # kinds do not commute: outer ones first
         axes = tuple(axis for axis, _ in run)
         value = builder.emit("to_partial", [value], value.type, axes=axes, kind=kind)
     return value

@@ -10,7 +10,7 @@ from typing import Any
 from meshgen.ir.graph import TensorType, Value, dtype_name
 from meshgen.ops.random_bits import PHILOX_WORDS, carried, halves, joined, paired_dim, philox, threefry
 from meshgen.sharding.partitioners.builder import LocalBuilder
-from meshgen.sharding.partitioners.registry import Site, lies, partitioner
+from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
 
 
 @dataclass(frozen=True)
@@ -128,7 +128,7 @@ def _positions(site: Site) -> list[Word]:
     """Per dim of the bits the global position of each number of the tile."""
     builder, local = site.builder, site.local_types()[1]
     found: list[Word] = []
-    for dim, axes in enumerate(lies(site.node.results[1]).canonical(site.mesh).dims):
+    for dim, axes in enumerate(sharding_of(site.node.results[1]).canonical(site.mesh).dims):
         kind = TensorType(local.shape, "ui64")
         place = Word(builder, builder.emit("iota", [], kind, dim=dim))
         if axes:

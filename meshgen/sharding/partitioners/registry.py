@@ -27,7 +27,7 @@ class Site:
 
     def sharding(self, operand: int) -> Sharding:
         """How an operand lies."""
-        return lies(self.node.operands[operand])
+        return sharding_of(self.node.operands[operand])
 
     def axes(self, operand: int, dim: int) -> tuple[str, ...]:
         """Axes of more than one device that split a dim of an operand."""
@@ -71,11 +71,11 @@ def partitioner(*ops: str) -> Callable[[Partitioner], Partitioner]:
     return register
 
 
-def lies(value: Value) -> Sharding:
+def sharding_of(value: Value) -> Sharding:
     """How a value lies; a value that nothing is said about (in a body of scalars) is replicated."""
     return value.sharding or Sharding.replicated(value.type.rank)
 
 
 def local_type(value: Value, mesh: Mesh) -> TensorType:
     """The type of a value's buffer on a device."""
-    return value.type.with_shape(lies(value).local_shape(value.type.sizes, mesh))
+    return value.type.with_shape(sharding_of(value).local_shape(value.type.sizes, mesh))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from meshgen.ccl.between import Ends
 from meshgen.ir.axis_parts import merged
 from meshgen.ir.graph import Value
-from meshgen.sharding.partitioners.registry import Site, lies, partitioner
+from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
 
 
 @partitioner("transfer_send", "transfer_recv")
@@ -15,8 +15,8 @@ def transfer(site: Site) -> list[Value]:
     if "source" not in node.attrs or "target" not in node.attrs:
         raise site.refuse("it needs the value's sharding on both meshes")
     here, named = (node.operands if sends else node.results)[0], node.attrs["source" if sends else "target"]
-    if merged(lies(here), site.mesh) != merged(named, site.mesh):
-        raise site.refuse(f"it names {named}, but its value has sharding {lies(here)}")
+    if merged(sharding_of(here), site.mesh) != merged(named, site.mesh):
+        raise site.refuse(f"it names {named}, but its value has sharding {sharding_of(here)}")
     if faults := Ends.of(node.op, node.attrs, site.mesh).faults():
         raise site.refuse(faults[0])
     return site.clone()

@@ -36,11 +36,11 @@ def reduce_region(site: Site) -> list[Value]:
 
 def _with_init(site: Site, number: int, dims: list[int], init: Value) -> Value:
     """An operand with the initial value in its padding."""
-    builder, local, lies = site.builder, site.operands[number], site.sharding(number).canonical(site.mesh)
+    builder, local, canonical = site.builder, site.operands[number], site.sharding(number).canonical(site.mesh)
     for dim in dims:
         size = site.node.operands[number].type.sizes[dim]
-        if size % lies.parts(dim, site.mesh):
-            row = global_rows(site, lies.dims[dim], local.type, dim, 0, local.type.sizes[dim])
+        if size % canonical.parts(dim, site.mesh):
+            row = global_rows(site, canonical.dims[dim], local.type, dim, 0, local.type.sizes[dim])
             inside = builder.compare(row, "LT", builder.splat(size, row.type))
             local = builder.emit("select", [inside, local, builder.spread(init, local.type.sizes)], local.type)
     return local

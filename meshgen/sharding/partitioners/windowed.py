@@ -17,7 +17,7 @@ from meshgen.ops.rules.rule import Window
 from meshgen.ops.rules.windowed import scanned_dim
 from meshgen.sharding.partitioners.builder import INDEX
 from meshgen.sharding.partitioners.joined_rows import from_parts
-from meshgen.sharding.partitioners.registry import Site, lies, partitioner
+from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
 from meshgen.sharding.partitioners.run_time_places import own_rows
 from meshgen.sharding.partitioners.scans import scan
 from meshgen.sharding.window_fetches import row_fetch, span, turn
@@ -30,7 +30,7 @@ def slice_(site: Site) -> list[Value]:
     """
     attrs, sizes = site.node.attrs, site.node.operands[0].type.sizes
     start, limit = list(attrs["start"]), list(attrs["limit"])
-    whole = lies(site.node.result).canonical(site.mesh).dims
+    whole = sharding_of(site.node.result).canonical(site.mesh).dims
     picked = [w.dim for w in rule_of(site.node).windows if site.axes(0, w.dim) and not whole[w.dim]]
     for dim in picked:
         site = replace(site, operands=[own_rows(site, dim, start[dim], limit[dim] - start[dim])])
@@ -87,7 +87,7 @@ def _roll(site: Site, dim: int, axes: tuple[str, ...]) -> Value | None:
         return None
     tail, given = sources[site.node.operands[0]]
     source = tail.operands[0]
-    if lies(source) != lies(site.node.result):
+    if sharding_of(source) != sharding_of(site.node.result):
         return None
     size = source.type.sizes[dim]
     tile = given[0].type.sizes[dim]

@@ -35,7 +35,7 @@ def annotated(solved: Solved) -> Module:
         )
         option = tuple(parts.merge(solved.orders[site].get(f, ())) for f in range(len(site.rule.factors)))
         why = tuple(_reason(site, axis, decisions[axis], number) for axis in labels if _uses(labels[axis]))
-        operands, results = (tuple(_as_wished(site, s, parts) for s in side) for side in (operands, results))
+        operands, results = (tuple(_as_asked(site, s, parts) for s in side) for side in (operands, results))
         if site.node.op in MANUAL_ENDS:  # axes of size 1 that the user wrote are manual, too
             results = tuple(free_part(result, site.manual) for result in results)
         if site.node.op == "manual_result":
@@ -43,7 +43,9 @@ def annotated(solved: Solved) -> Module:
         found[site.node] = NodeSharding(operands, results, option, why)
         if site.node.op == "sharding_group":
             found |= of_members(site.node, found[site.node])
-    made = {value: s for node, lies in found.items() for value, s in zip(node.results, lies.results, strict=True)}
+    made = {
+        value: s for node, sharding in found.items() for value, s in zip(node.results, sharding.results, strict=True)
+    }
     graph = _with_shardings(module.graph, found, made, module.mesh)
     inputs = [found[s.node].results[0] for s in sites if s.node.op == "input"]
     outputs = [found[s.node].operands[0] for s in sites if s.node.op == "output"]
@@ -64,19 +66,19 @@ def _with_shardings(graph: Graph, found: dict[Node, NodeSharding], made: dict[Va
     """
     nodes: list[Node] = []
     for node in graph.nodes:
-        lies = found.get(node)
+        sharding = found.get(node)
         if node.op in CONTROL:
             results = tuple(made[value] for value in node.results)
             arguments = (Sharding(()), *(made[value] for value in node.regions[0].inputs))
-            lies = NodeSharding(results if node.op == "while" else arguments, results)
+            sharding = NodeSharding(results if node.op == "while" else arguments, results)
         if node.op == "manual":
-            lies = NodeSharding(
+            sharding = NodeSharding(
                 _taken(node, made), tuple(made[value] for value in node.results), (), _manual_why(node, mesh)
             )
         regions = node.regions
         if node.op in CONTROL or is_open(node):
             regions = tuple(_with_shardings(region, found, made, mesh) for region in regions)
-        nodes.append(replace(node, sharding=lies, regions=regions))
+        nodes.append(replace(node, sharding=sharding, regions=regions))
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)
 
 
@@ -93,13 +95,13 @@ def _manual_why(node: Node, mesh: Mesh) -> tuple[str, ...]:
     return tuple(f"{axis} is {'manual here' if axis in node.attrs['axes'] else free}" for axis in mesh.names)
 
 
-def _as_wished(site: Site, sharding: Sharding, parts: AxisParts) -> Sharding:
+def _as_asked(site: Site, sharding: Sharding, parts: AxisParts) -> Sharding:
     """What was kept of a wish in the user's own words: with axes of size 1, halo and offsets."""
     asked = site.asked
     if asked is None or asked.rank != sharding.rank:  # the turn beside what is received is not what was asked for
         return sharding
     if site.misfits:
-        is_kept = site.wish is not None and site.wish.required and site.node.op not in MANUAL_ENDS
+        is_kept = site.annotation is not None and site.annotation.required and site.node.op not in MANUAL_ENDS
         return asked if is_kept else sharding
 
     def plain(refs: Sequence[str]) -> list[str]:
@@ -109,7 +111,9 @@ def _as_wished(site: Site, sharding: Sharding, parts: AxisParts) -> Sharding:
     dims = tuple(wanted if plain(wanted) == plain(found) else found for wanted, found in pairs)
     kinds, found_kinds = (parts.normal(each).partial for each in (asked, sharding))
     partial = asked.partial if kinds == found_kinds else sharding.partial
-    is_kept = (dims, partial) == (asked.dims, asked.partial) or (site.wish is not None and site.wish.required)
+    is_kept = (dims, partial) == (asked.dims, asked.partial) or (
+        site.annotation is not None and site.annotation.required
+    )
     return Sharding(dims, partial, asked.halo if is_kept else (), asked.offsets if is_kept else ())
 
 

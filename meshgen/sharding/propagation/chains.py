@@ -158,7 +158,7 @@ class Reasons:
         """Why a value is whole along an axis: the user said so, nothing asked for it, or all else is dearer."""
         number, place = self._makers[value]
         decision, site = self._solved.decisions[axis], self._solved.sites[number]
-        if site.wish and site.wish.required and state_of(site.wish.sharding, axis) is None:
+        if site.annotation and site.annotation.required and state_of(site.annotation.sharding, axis) is None:
             return f"required annotation {site.asked} of {self.name(value)}{_place(site)} leaves {axis} out"
         offers = {state: origin for state, origin in decision.origins.get(value, {}).items() if state is not None}
         if not offers:
@@ -172,7 +172,7 @@ class Reasons:
 
 
 def _place(site: Site) -> str:
-    loc = (site.wish and site.wish.loc) or site.node.loc
+    loc = (site.annotation and site.annotation.loc) or site.node.loc
     return bracketed(place_text(loc))
 
 

@@ -66,7 +66,7 @@ def _placed(sites: list[Site]) -> set[Value]:
     found: set[Value] = set()
     for site in sites:
         is_input = site.node.op == "input" or (site.node.op == "annotate" and site.node.operands[0] in found)
-        if is_input and site.wish is not None and site.wish.required:
+        if is_input and site.annotation is not None and site.annotation.required:
             found.add(site.value)
     return found
 
@@ -126,11 +126,11 @@ class AxisProblem:
         if site.is_manual(self.link.axis):
             return cost
         state = asked_face(site, label)
-        if site.wish is None:
+        if site.annotation is None:
             return cost + (weights.forbidden_seconds if site.node.op in ENDS and isinstance(state, str) else 0.0)
         if is_as_asked(site, state, self.link.axis):
             return cost
-        return cost + (weights.forbidden_seconds if site.wish.required else weights.hint_seconds)
+        return cost + (weights.forbidden_seconds if site.annotation.required else weights.hint_seconds)
 
     def _fetching(self, site: Site, factor: int) -> float:
         """Time that the op itself communicates: to fetch the rows of a window, to gather what is to be combined or the tiles' totals."""

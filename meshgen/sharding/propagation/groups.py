@@ -72,32 +72,44 @@ def _faults(group: Sequence[Flat]) -> list[Diagnostic]:
     return found
 
 
-def wish_of_group(
-    node: Node, wishes: Mapping[Value, Sequence[Annotation]], faults: list[Diagnostic], parts: AxisParts
+def annotation_of_group(
+    node: Node, annotations: Mapping[Value, Sequence[Annotation]], faults: list[Diagnostic], parts: AxisParts
 ) -> Annotation | None:
     """What is required of members; a fault where that contradicts itself. `wishes` are those of each value."""
-    required = [wish for v in (*node.operands, *node.results) for wish in wishes.get(v, ()) if wish.required]
-    said = [wish for wish in required if wish.sharding.used_axes or not all(wish.open_dims or (False,))]
+    required = [
+        annotation
+        for v in (*node.operands, *node.results)
+        for annotation in annotations.get(v, ())
+        if annotation.required
+    ]
+    said = [
+        annotation
+        for annotation in required
+        if annotation.sharding.used_axes or not all(annotation.open_dims or (False,))
+    ]
     if not said:
         return None
-    closed = [wish for wish in said if not any(wish.open_dims)]
+    closed = [annotation for annotation in said if not any(annotation.open_dims)]
     best = (closed or said)[0]
-    for wish in said:
-        if not _agrees(wish, best, parts):
-            message = f"members of sharding group {node.attrs['group']} have required shardings {wish.sharding} and {best.sharding}"
+    for annotation in said:
+        if not _agrees(annotation, best, parts):
+            message = f"members of sharding group {node.attrs['group']} have required shardings {annotation.sharding} and {best.sharding}"
             faults.append(
                 Diagnostic(
-                    "MG0206", message, wish.loc or node.loc, hint="annotate one of them, or both with the same sharding"
+                    "MG0206",
+                    message,
+                    annotation.loc or node.loc,
+                    hint="annotate one of them, or both with the same sharding",
                 )
             )
             return None
     return replace(best, sharding=Sharding(best.sharding.dims))
 
 
-def _agrees(wish: Annotation, best: Annotation, parts: AxisParts) -> bool:
+def _agrees(annotation: Annotation, best: Annotation, parts: AxisParts) -> bool:
     """Whether the dims of a wish are those of another one, or are open and start as these do."""
-    opened = [*wish.open_dims, *[False] * (wish.sharding.rank - len(wish.open_dims))]
-    sides = ([_plain(axes, parts) for axes in each.sharding.dims] for each in (wish, best))
+    opened = [*annotation.open_dims, *[False] * (annotation.sharding.rank - len(annotation.open_dims))]
+    sides = ([_plain(axes, parts) for axes in each.sharding.dims] for each in (annotation, best))
     dims = zip(*sides, opened, strict=True)
     return all(here == there or (is_open and there[: len(here)] == here) for here, there, is_open in dims)
 
@@ -108,9 +120,9 @@ def _plain(refs: Sequence[str], parts: AxisParts) -> list[str]:
     return [part for part in plain if parts.mesh.axis_size(part) != 1]
 
 
-def of_members(node: Node, lies: NodeSharding) -> dict[Node, NodeSharding]:
+def of_members(node: Node, sharding: NodeSharding) -> dict[Node, NodeSharding]:
     """What was decided for a group, for the node of each member."""
     return {
-        member: replace(lies, operands=(operand,), results=(result,))
-        for member, operand, result in zip(node.attrs["members"], lies.operands, lies.results, strict=True)
+        member: replace(sharding, operands=(operand,), results=(result,))
+        for member, operand, result in zip(node.attrs["members"], sharding.operands, sharding.results, strict=True)
     }

@@ -19,10 +19,12 @@ def unkept(sites: Sequence[Site], labels: Mapping[str, Sequence[Label]]) -> list
     found: list[Diagnostic] = []
     for number, site in enumerate(sites):
         for axis, chosen in labels.items():
-            text = _option_fault(site, chosen[number], axis) or _wish_fault(site, chosen[number], axis)
+            text = _option_fault(site, chosen[number], axis) or _annotation_fault(site, chosen[number], axis)
             if text:
                 hint = "choose another loop or dim, or leave it to propagation"
-                found.append(Diagnostic("MG0206", text, site.wish.loc if site.wish else site.node.loc, hint=hint))
+                found.append(
+                    Diagnostic("MG0206", text, site.annotation.loc if site.annotation else site.node.loc, hint=hint)
+                )
     return found
 
 
@@ -35,7 +37,9 @@ def unreadable(sites: Sequence[Site]) -> list[Diagnostic]:
         ):
             text = f"annotation {maker.asked} of {maker.value.type} cannot be kept by its users: {NO_DIVISION}"
             hint = f"leave out {', '.join(maker.misfits)}, or factor the axis alike in all annotations"
-            found.append(Diagnostic("MG0206", text, maker.wish.loc if maker.wish else maker.node.loc, hint=hint))
+            found.append(
+                Diagnostic("MG0206", text, maker.annotation.loc if maker.annotation else maker.node.loc, hint=hint)
+            )
     return found
 
 
@@ -48,13 +52,13 @@ def _option_fault(site: Site, label: Label, axis: str) -> str:
     return f"loop {loop.name} ({loop.size}) of '{site.node.op}' cannot be split over axis '{axis}' as its option requires: {why}"
 
 
-def _wish_fault(site: Site, label: Label, axis: str) -> str:
-    if site.wish is None or not site.wish.required:
+def _annotation_fault(site: Site, label: Label, axis: str) -> str:
+    if site.annotation is None or not site.annotation.required:
         return ""
-    asked, got = state_of(site.wish.sharding, axis), asked_face(site, label)
+    asked, got = state_of(site.annotation.sharding, axis), asked_face(site, label)
     if asked is None or asked == got or (isinstance(asked, int) and site.value.type.sizes[asked] <= 1):
         return ""
     what = (
         f"dim {asked} cannot be split over" if isinstance(asked, int) else f"the value cannot be a partial {asked} over"
     )
-    return f"annotation {site.wish.sharding} of {site.value.type} cannot be kept: {what} axis '{axis}'"
+    return f"annotation {site.annotation.sharding} of {site.value.type} cannot be kept: {what} axis '{axis}'"

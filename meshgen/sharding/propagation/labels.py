@@ -59,8 +59,8 @@ def labels_of(
             if any(kind in origins.get(node.operands[i], {}) for i in way.operands):
                 operands_ = tuple(kind if i in way.operands else None for i in range(len(node.operands)))
                 found.append(Label(None, way, operands_, (kind,) * len(node.results)))
-    asked = site.wish and state_of(site.wish.sharding, link.axis)
-    if isinstance(asked, int) and site.wish and site.wish.required and not _has(site, found, asked):
+    asked = site.annotation and state_of(site.annotation.sharding, link.axis)
+    if isinstance(asked, int) and site.annotation and site.annotation.required and not _has(site, found, asked):
         factor = (rule.results or rule.operands)[0][asked][0]  # of a single row: nothing else is split by it
         operands, results = rule.places(factor)
         found.append(Label(factor, None, tuple(operands), tuple(results)))
@@ -77,9 +77,9 @@ def whole_label(site: Site) -> Label:
 def _manual_label(site: Site, axis: str) -> Label:
     """Along a manual axis a body is whole; what its ends take and give outside lies as they declare."""
     operands, results = (None,) * len(site.node.operands), (None,) * len(site.node.results)
-    if site.wish is None or site.node.op not in MANUAL_ENDS:
+    if site.annotation is None or site.node.op not in MANUAL_ENDS:
         return Label(None, None, operands, results)
-    said = state_of(site.wish.sharding, axis)
+    said = state_of(site.annotation.sharding, axis)
     return Label(None, None, (said,), results) if site.asks_operand else Label(None, None, operands, (said,))
 
 
@@ -90,18 +90,18 @@ def asked_face(site: Site, label: Label) -> State:
 
 def is_as_asked(site: Site, state: State, axis: str) -> bool:
     """Whether a state along an axis is what a site's wish asks for, or what it leaves open."""
-    assert site.wish is not None, "it asks"
-    asked, opened = state_of(site.wish.sharding, axis), site.wish.open_dims
+    assert site.annotation is not None, "it asks"
+    asked, opened = state_of(site.annotation.sharding, axis), site.annotation.open_dims
     return state == asked or (asked is None and isinstance(state, int) and state < len(opened) and opened[state])
 
 
 def asks_use(maker: Site, user: Site) -> bool:
     """Whether an annotation says how a user of its result must read it: one for users, unless the user is one that has its own."""
-    is_bound = maker.node.op == "annotate" and maker.wish is not None and maker.wish.required
+    is_bound = maker.node.op == "annotate" and maker.annotation is not None and maker.annotation.required
     return (
         is_bound
         and not maker.node.attrs.get("as_result", True)
-        and not (user.wish is not None and user.asks_operand)
+        and not (user.annotation is not None and user.asks_operand)
         and user.node.op != "annotate"
     )
 

@@ -46,9 +46,11 @@ def _fixed(sites: list[Site], wanted: Orders) -> list[tuple[Site, int, tuple[str
     found: list[tuple[int, int, Site, int, tuple[str, ...]]] = []
     for number, site in enumerate(sites):
         stated = dict(enumerate(site.option or ()))
-        if site.wish:
+        if site.annotation:
             maps = (site.rule.operands if site.asks_operand else site.rule.results)[0]
-            stated = {factors[0]: axes for factors, axes in zip(maps, site.wish.sharding.dims, strict=True) if factors}
+            stated = {
+                factors[0]: axes for factors, axes in zip(maps, site.annotation.sharding.dims, strict=True) if factors
+            }
         for factor, named in stated.items():
             on = wanted[site].get(factor, ())
             order = tuple(axis for axis in named if axis in on)  # not those of size 1

@@ -91,10 +91,10 @@ def reach(
 def seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:
     """The states that the user asks of a site's values along an axis, each with what asks for it."""
     found: list[tuple[Value, State, str]] = []
-    if site.wish and site.node.op != "sharding_group":  # its wish is that of a member
-        state = state_of(site.wish.sharding, axis)
-        strength = "required" if site.wish.required else "hint"
-        where = bracketed(place_text(site.wish.loc))
+    if site.annotation and site.node.op != "sharding_group":  # its wish is that of a member
+        state = state_of(site.annotation.sharding, axis)
+        strength = "required" if site.annotation.required else "hint"
+        where = bracketed(place_text(site.annotation.loc))
         subject = f"{_SUBJECTS.get(site.node.op, 'value')} %{site.value.name or '?'}"
         if state is not None:
             asked = crossing_text(site) or f"{strength} annotation {site.asked} of {subject}{where}"

@@ -19,14 +19,14 @@ from meshgen.ops.flops import node_flops
 from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Rule
 from meshgen.sharding.propagation.control import MANUAL_ENDS, PSEUDO_OPS, Flat, flatten, identity_rule
-from meshgen.sharding.propagation.groups import joined_groups, wish_of_group
+from meshgen.sharding.propagation.groups import annotation_of_group, joined_groups
 from meshgen.sharding.propagation.tiles import body_rule, end_rule
 from meshgen.sharding.window_fetches import turn
 from meshgen.spec import Sharding, fit
 
 FREE_OPS = ("constant", "iota", "broadcast_in_dim", "reshape", "transpose", "slice", "pad")  # indices of what uses them
 
-_WISHING = ("annotate", *MANUAL_ENDS)  # with the wish in their attributes
+_ANNOTATING = ("annotate", *MANUAL_ENDS)  # with the wish in their attributes
 
 
 @dataclass(eq=False)
@@ -43,7 +43,7 @@ class Site:
 
     node: Node
     rule: Rule
-    wish: Annotation | None
+    annotation: Annotation | None
     asked: Sharding | None
     option: tuple[tuple[str, ...], ...] | None
     times: float
@@ -101,36 +101,49 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
     given = itertools.zip_longest(
         [*inputs, *outputs], [*_padded(module.in_annotations, inputs), *module.out_annotations]
     )
-    wishes = {id(node): wish for node, wish in given if node}
+    annotations = {id(node): annotation for node, annotation in given if node}
     found: list[Site] = []
     faults: list[Diagnostic] = []
     inside = joined_groups(flatten(graph, 1.0), faults)
     if faults:
         raise ShardingError(*faults)
     nodes = [Flat(n, 1.0) for n in inputs] + inside + [Flat(n, 1.0) for n in outputs]
-    said = _wishes_by_value(nodes, wishes)
+    said = _annotations_by_value(nodes, annotations)
     joined = {value for node, *_ in nodes if node.op == "concatenate" for value in node.operands}
     makers = {value: node for node, *_ in nodes for value in node.results}
     kinds = Kinds(joined, makers)
     for node, times, manual in nodes:
-        wish = wishes.get(id(node)) or wish_of(node)
+        annotation = annotations.get(id(node)) or annotation_of(node)
         if node.op == "sharding_group":
-            wish = wish_of_group(node, said, faults, parts)
+            annotation = annotation_of_group(node, said, faults, parts)
         value = node.operands[0] if _asks_operand(node) else node.results[0]
-        if wish:
-            wish = replace(wish, sharding=fit(wish.sharding, value.type.rank))
-            if wrong := _faults(wish, value, node.loc, module.mesh):
+        if annotation:
+            annotation = replace(annotation, sharding=fit(annotation.sharding, value.type.rank))
+            if wrong := _faults(annotation, value, node.loc, module.mesh):
                 faults += wrong
                 continue
-            wish = replace(wish, sharding=wish.sharding.without_even_offsets(value.type.shape, module.mesh))
+            annotation = replace(
+                annotation, sharding=annotation.sharding.without_even_offsets(value.type.shape, module.mesh)
+            )
         option = _option(node, faults, parts)
-        site_rule, like = kinds.of(node, is_plain=wish is None and option is None and not manual)
-        asked = merged(wish.sharding, module.mesh).used_axes if wish else ()
+        site_rule, like = kinds.of(node, is_plain=annotation is None and option is None and not manual)
+        asked = merged(annotation.sharding, module.mesh).used_axes if annotation else ()
         misfits = tuple(axis for axis in asked if not parts.fits(axis))
-        refined = wish and _refined(wish, misfits, parts)
+        refined = annotation and _refined(annotation, misfits, parts)
         seconds = _seconds(node) * times
         found.append(
-            Site(node, site_rule, refined, wish and wish.sharding, option, times, seconds, manual, misfits, like)
+            Site(
+                node,
+                site_rule,
+                refined,
+                annotation and annotation.sharding,
+                option,
+                times,
+                seconds,
+                manual,
+                misfits,
+                like,
+            )
         )
     if faults:
         raise ShardingError(*faults)
@@ -175,37 +188,48 @@ def _rule_in_place(node: Node, joined: AbstractSet[Value], makers: Mapping[Value
     return found
 
 
-def _wishes_by_value(nodes: Sequence[Flat], wishes: Mapping[int, Annotation | None]) -> dict[Value, list[Annotation]]:
+def _annotations_by_value(
+    nodes: Sequence[Flat], annotations: Mapping[int, Annotation | None]
+) -> dict[Value, list[Annotation]]:
     """What annotations say of how values are made: those of inputs, and of a value or of what it was before."""
     found: dict[Value, list[Annotation]] = {}
     for node, *_ in nodes:
-        wish = wishes.get(id(node)) if node.op == "input" else wish_of(node) if node.op == "annotate" else None
-        if wish:
+        annotation = (
+            annotations.get(id(node)) if node.op == "input" else annotation_of(node) if node.op == "annotate" else None
+        )
+        if annotation:
             made = [*node.results, *(node.operands if node.attrs.get("as_result") else ())]
             for value in made:
-                found.setdefault(value, []).append(replace(wish, sharding=fit(wish.sharding, value.type.rank)))
+                found.setdefault(value, []).append(
+                    replace(annotation, sharding=fit(annotation.sharding, value.type.rank))
+                )
     return found
 
 
-def _padded(wishes: Sequence[Annotation | None], sites: list[Node]) -> list[Annotation | None]:
-    return list(wishes) + [None] * (len(sites) - len(wishes))
+def _padded(annotations: Sequence[Annotation | None], sites: list[Node]) -> list[Annotation | None]:
+    return list(annotations) + [None] * (len(sites) - len(annotations))
 
 
-def wish_of(node: Node) -> Annotation | None:
+def annotation_of(node: Node) -> Annotation | None:
     """What a node itself says of its value."""
     if hint := node.notes.hint:  # how a value lies on the other mesh between which it crosses
         return Annotation(hint, False, (), node.loc)
-    if node.op not in _WISHING or "sharding" not in node.attrs:
+    if node.op not in _ANNOTATING or "sharding" not in node.attrs:
         return None
     attrs = node.attrs
     return Annotation(attrs["sharding"], attrs.get("required", True), tuple(attrs.get("open_dims", ())), node.loc)
 
 
-def _faults(wish: Annotation, value: Value, loc: Location | None, mesh: Mesh) -> list[Diagnostic]:
+def _faults(annotation: Annotation, value: Value, loc: Location | None, mesh: Mesh) -> list[Diagnostic]:
     name = f"'{value.name}' ({value.type})" if value.name else str(value.type)
     return [
-        Diagnostic(d.code, f"sharding {wish.sharding} of {name}: {d.message}", wish.loc or loc, d.notes, d.hint)
-        for d in (*wish.sharding.faults(value.type.shape, mesh), *kind_faults(wish.sharding, value.type.dtype))
+        Diagnostic(
+            d.code, f"sharding {annotation.sharding} of {name}: {d.message}", annotation.loc or loc, d.notes, d.hint
+        )
+        for d in (
+            *annotation.sharding.faults(value.type.shape, mesh),
+            *kind_faults(annotation.sharding, value.type.dtype),
+        )
     ]
 
 
@@ -239,19 +263,21 @@ def _option(node: Node, faults: list[Diagnostic], parts: AxisParts) -> tuple[tup
     return (*refined, *((),) * (loops - len(option)))
 
 
-def _refined(wish: Annotation, misfits: Sequence[str], parts: AxisParts) -> Annotation:
-    sharding = merged(wish.sharding, parts.mesh)
+def _refined(annotation: Annotation, misfits: Sequence[str], parts: AxisParts) -> Annotation:
+    sharding = merged(annotation.sharding, parts.mesh)
     if misfits:
         dims = tuple(parts.refine([axis for axis in axes if axis not in misfits]) for axes in sharding.dims)
         pairs = tuple(
             (part, kind) for axis, kind in sharding.partial if axis not in misfits for part in parts.refine((axis,))
         )
-        opened = () if wish.required else wish.open_dims
-        return Annotation(Sharding(dims, pairs), wish.required, opened, wish.loc)
+        opened = () if annotation.required else annotation.open_dims
+        return Annotation(Sharding(dims, pairs), annotation.required, opened, annotation.loc)
     dims = tuple(parts.refine(axes) for axes in sharding.dims)
     partial = tuple((part, kind) for axis, kind in sharding.partial for part in parts.refine((axis,)))
-    opened = tuple(is_open and not _is_uneven(sharding, dim) for dim, is_open in enumerate(wish.open_dims))
-    return Annotation(Sharding(dims, partial, sharding.halo, sharding.offsets), wish.required, opened, wish.loc)
+    opened = tuple(is_open and not _is_uneven(sharding, dim) for dim, is_open in enumerate(annotation.open_dims))
+    return Annotation(
+        Sharding(dims, partial, sharding.halo, sharding.offsets), annotation.required, opened, annotation.loc
+    )
 
 
 def _is_uneven(sharding: Sharding, dim: int) -> bool:

@@ -16,7 +16,7 @@ from meshgen.sharding.propagation.control import flatten
 from meshgen.sharding.propagation.kept import unkept, unreadable
 from meshgen.sharding.propagation.labels import Label
 from meshgen.sharding.propagation.order import Orders, axis_orders
-from meshgen.sharding.propagation.sites import Site, sites_of, wish_of
+from meshgen.sharding.propagation.sites import Site, annotation_of, sites_of
 
 
 @dataclass(frozen=True)
@@ -85,16 +85,22 @@ def _named_axes(module: Module, *, only_options: bool) -> list[str]:
     nodes = [node for node, *_ in flatten(module.graph, 1.0)]
     lists = [tuple(axes) for node in nodes for axes in node.option or ()]
     options = Counter(axis for axes in lists for axis in merge(axes, module.mesh))
-    wishes = [wish for wish in [*module.in_annotations, *module.out_annotations, *map(wish_of, nodes)] if wish]
+    annotations = [
+        annotation
+        for annotation in [*module.in_annotations, *module.out_annotations, *map(annotation_of, nodes)]
+        if annotation
+    ]
     required, hinted = Counter[str](), Counter[str]()
-    for wish in wishes:
-        lies = wish.sharding
-        kinds = {kind for _, kind in lies.partial}  # parts of an axis that are partial with different kinds stay parts
-        by_kind = [[axis for axis, kind in lies.partial if kind == each] for each in sorted(kinds)]
+    for annotation in annotations:
+        sharding = annotation.sharding
+        kinds = {
+            kind for _, kind in sharding.partial
+        }  # parts of an axis that are partial with different kinds stay parts
+        by_kind = [[axis for axis, kind in sharding.partial if kind == each] for each in sorted(kinds)]
         by_place = [sorted(axes, key=lambda axis: split_ref(axis)[:2]) for axes in by_kind]
-        named = [axis for axes in (*lies.dims, *by_place) for axis in merge(axes, module.mesh)]
+        named = [axis for axes in (*sharding.dims, *by_place) for axis in merge(axes, module.mesh)]
         hinted.update(named)
-        required.update(named if wish.required else ())
+        required.update(named if annotation.required else ())
 
     def rank(axis: str) -> tuple[int, int, int, str]:
         return -options[axis], -required[axis], -hinted[axis], axis

@@ -23,7 +23,7 @@ from meshgen.sharding.propagation.states import state_of
 
 
 @dataclass(frozen=True)
-class Rival:
+class Rejected:
     """A choice for an op along an axis that was not made, and by how much it makes the step longer."""
 
     op: str
@@ -57,14 +57,14 @@ def _more(seconds: float | None) -> str:
     return f"{seconds * 1e6:.3g} us longer, as estimated" if seconds > 1e-9 else "as fast, as estimated"
 
 
-def rivals(solved: Solved, site: Site) -> list[Rival]:
+def rejected(solved: Solved, site: Site) -> list[Rejected]:
     """The choices for a site that were not made though what is required allows them, along all axes."""
     number = solved.sites.index(site)
-    found: list[Rival] = []
+    found: list[Rejected] = []
     for axis, decision in solved.decisions.items():
         options, chosen = decision.problem.labels[number], decision.solution.labels[number]
         found += [
-            Rival(_op_text(site), axis, _label_text(site, label), more)
+            Rejected(_op_text(site), axis, _label_text(site, label), more)
             for option, label in enumerate(options)
             if label != chosen and (more := _dearer(solved, axis, number, option)) is not None
         ]
@@ -74,20 +74,20 @@ def rivals(solved: Solved, site: Site) -> list[Rival]:
 def lost_hints(solved: Solved) -> Iterator[LostHint]:
     """The hints that lost, in program order."""
     for number, site in enumerate(solved.sites):
-        wish = site.wish
+        annotation = site.annotation
         if (
-            wish is None or wish.required or site.node.op in BETWEEN_MESHES
+            annotation is None or annotation.required or site.node.op in BETWEEN_MESHES
         ):  # what another mesh told is no wish of the user's
             continue
         yield from _cut_otherwise(site)
         for axis, decision in solved.decisions.items():
-            asked = state_of(wish.sharding, axis)
+            asked = state_of(annotation.sharding, axis)
             got = asked_face(site, decision.solution.labels[number])
             if asked is None or asked == got:
                 continue
             options = [n for n, label in enumerate(decision.problem.labels[number]) if asked_face(site, label) == asked]
             costs = [cost for option in options if (cost := _dearer(solved, axis, number, option)) is not None]
-            where = wish.loc or site.node.loc
+            where = annotation.loc or site.node.loc
             why = f"keeping it is {_more(min(costs, default=None))}" if options else "its op cannot be split so"
             name = f"%{site.value.name or '?'}"
             yield LostHint(name, axis, state_text(asked), f"it {state_text(got)}", why, place_text(where))
@@ -95,9 +95,9 @@ def lost_hints(solved: Solved) -> Iterator[LostHint]:
 
 def _cut_otherwise(site: Site) -> Iterator[LostHint]:
     """The parts of axes in a hint that do not nest in those of the other annotations."""
-    if site.asked is None or site.wish is None:
+    if site.asked is None or site.annotation is None:
         return
-    where = place_text(site.wish.loc or site.node.loc)
+    where = place_text(site.annotation.loc or site.node.loc)
     for axis in site.misfits:
         asked = state_text(state_of(site.asked, axis))
         yield LostHint(f"%{site.value.name or '?'}", axis, asked, "it is not", NO_DIVISION, where)
