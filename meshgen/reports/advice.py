@@ -213,9 +213,7 @@ def advice_table(executable: Compiled, found: Sequence[Advice]) -> Table:
     rows = [(advice.annotation, advice.instead, *_figure_texts(advice.after)) for advice in found]
     now = ", ".join(f"{name} {text}" for name, text in zip(_NAMES, _figure_texts(_figures(executable)), strict=True))
     title = f"Now: {now}. " + (
-        "Without one of these annotations less is moved:"
-        if found
-        else "No annotation saves bytes when dropped"
+        "Without one of these annotations less is moved:" if found else "No annotation saves bytes when dropped"
     )
     return table_of(title, ("annotation", "sharding then", *_NAMES), rows, left=("sharding then",))
 

@@ -163,7 +163,9 @@ def test_a_refusal_names_the_change_that_saves_the_most() -> None:
         api.plan(GATHERED, target="cpu", strict=True)
     (best, *_) = mg.advise(planned(GATHERED))
     (fault, *_) = caught.value.diagnostics
-    assert f"dropping the {best.annotation} saves the most: %{best.value} then has sharding {best.instead}" in fault.hint
+    assert (
+        f"dropping the {best.annotation} saves the most: %{best.value} then has sharding {best.instead}" in fault.hint
+    )
 
 
 def test_advice_about_several_meshes_keeps_values_where_they_are() -> None:

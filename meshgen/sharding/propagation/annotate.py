@@ -1,4 +1,10 @@
-"""Decisions along mesh axes written onto the program: shardings of values, the option of every node, and why."""
+"""Write the decisions along the mesh axes onto the program: shardings of values, the option of every node, and why.
+
+Example, on x=4 with `%a : f32[64,32]{x}` annotated and loops a, b, c of `dot_general`:
+
+    decision along x   %h = dot_general %a, %w -> f32[64,96]: loop a (64) is split
+    written            %h: [{x}, {}]   loops [[x], [], []]   "x splits loop a (64) from required annotation [{x}, {}] of input %a"
+"""
 
 from __future__ import annotations
 
@@ -61,8 +67,8 @@ def annotated(solved: Solved) -> Module:
 def _with_shardings(graph: Graph, found: dict[Node, NodeSharding], made: dict[Value, Sharding], mesh: Mesh) -> Graph:
     """A copy of the graph and its regions with `sharding` on every node.
 
-    Loops and branches carry how their values lie; a region's inputs and outputs lie like the op's results
-    (a loop's) or like its operands and results (a branch's).
+    A loop has one sharding per carried value: its region's inputs and outputs have those of the op's results. A branch's
+    inputs have those of the op's operands, its outputs those of the op's results.
     """
     nodes: list[Node] = []
     for node in graph.nodes:
@@ -83,22 +89,24 @@ def _with_shardings(graph: Graph, found: dict[Node, NodeSharding], made: dict[Va
 
 
 def _taken(node: Node, made: dict[Value, Sharding]) -> tuple[Sharding, ...]:
-    """How a manual computation takes its operands: as it declares, and split over free axes as its body is."""
+    """The shardings of a manual computation's operands: as it declares, and split over free axes as in its body."""
     if not is_open(node):
         return node.attrs["in_shardings"]
     return tuple(joined(s, made[v]) for s, v in zip(node.attrs["in_shardings"], node.regions[0].inputs, strict=True))
 
 
 def _manual_why(node: Node, mesh: Mesh) -> tuple[str, ...]:
-    """A line per axis: the program says how operands lie along manual axes, along the others they are whole."""
-    free = "free here: the body decides" if is_open(node) else "not manual here: what the body uses is whole along it"
+    """A line per axis: along manual axes the program gives the shardings of operands, along the others they are whole."""
+    free = "free here: the body decides" if is_open(node) else "not manual here: the body's values are whole along it"
     return tuple(f"{axis} is {'manual here' if axis in node.attrs['axes'] else free}" for axis in mesh.names)
 
 
 def _as_asked(site: Site, sharding: Sharding, parts: AxisParts) -> Sharding:
-    """What was kept of a wish in the user's own words: with axes of size 1, halo and offsets."""
+    """The part of an annotation that was kept, as the user wrote it: with axes of size 1, halo and offsets."""
     asked = site.asked
-    if asked is None or asked.rank != sharding.rank:  # the turn beside what is received is not what was asked for
+    if (
+        asked is None or asked.rank != sharding.rank
+    ):  # the second result of a transfer is its token, which has no annotation
         return sharding
     if site.misfits:
         is_kept = site.annotation is not None and site.annotation.required and site.node.op not in MANUAL_ENDS
@@ -146,7 +154,7 @@ def _uses(label: Label) -> bool:
 
 
 def _reason(site: Site, axis: str, decision: Decision, number: int) -> str:
-    """Who put the axis there: the loop or partial value, the annotation, and how many other choices lost."""
+    """Why a node is split over the axis: the loop or partial value, the annotation, and how many other choices lost."""
     label = decision.solution.labels[number]
     lost = decision.problem.sizes[number] - 2
     tail = f"; {lost} other choice{'s' if lost > 1 else ''} would move more" if lost > 0 else ""

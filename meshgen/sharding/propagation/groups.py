@@ -1,6 +1,10 @@
-"""Sharding groups (`sdy.sharding_group`): values that lie alike, as one site that ties the dims of all of them.
+"""Make one site of each sharding group (`sdy.sharding_group`), which ties the dims of all its members.
 
-What is required of one member is required of the group; members of two groups make them one.
+Example, on x=4: `%p = tanh %a : f32[64,32]` and `%q = negate %b : f32[64,32]` in group 3, `%a` annotated [{x}, {}]
+
+    site    sharding_group %p, %q with rule `a b, a b -> a b, a b`, so x splits dim 0 of both
+
+A required annotation of one member holds for the group; a member of two groups merges them.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from meshgen.spec import Sharding
 
 
 def joined_groups(nodes: Sequence[Flat], faults: list[Diagnostic]) -> list[Flat]:
-    """The nodes with one per group, where its first member stands; it has the nodes of all `members`."""
+    """The nodes, with one per group in place of its first member; its attribute `members` has the nodes of all."""
     members = [flat for flat in nodes if flat.node.op == "sharding_group"]
     if not members:
         return list(nodes)
@@ -35,7 +39,7 @@ def joined_groups(nodes: Sequence[Flat], faults: list[Diagnostic]) -> list[Flat]
 
 
 def _first_of_group(members: Sequence[Flat]) -> dict[int, int]:
-    """By number of a group the least number of those that share members with it."""
+    """Per number of a group the least number of the groups that share members with it."""
     numbers = {flat.node.attrs["group"]: flat.node.attrs["group"] for flat in members}
     made = {flat.node.result: flat.node.attrs["group"] for flat in members}
     for flat in members:
@@ -54,7 +58,7 @@ def _joined(group: Sequence[Flat]) -> Flat:
 
 
 def _faults(group: Sequence[Flat]) -> list[Diagnostic]:
-    """Members are equally large, and all on tiles of the same axes."""
+    """Faults of members with different shapes, or on tiles of different axes."""
     first, found = group[0], list[Diagnostic]()
     for flat in group[1:]:
         here, there = flat.node.result.type, first.node.result.type
@@ -75,7 +79,7 @@ def _faults(group: Sequence[Flat]) -> list[Diagnostic]:
 def annotation_of_group(
     node: Node, annotations: Mapping[Value, Sequence[Annotation]], faults: list[Diagnostic], parts: AxisParts
 ) -> Annotation | None:
-    """What is required of members; a fault where that contradicts itself. `wishes` are those of each value."""
+    """The required annotation of a group; appends a fault if those of its members contradict. `annotations` are those of each value."""
     required = [
         annotation
         for v in (*node.operands, *node.results)
@@ -107,7 +111,7 @@ def annotation_of_group(
 
 
 def _agrees(annotation: Annotation, best: Annotation, parts: AxisParts) -> bool:
-    """Whether the dims of a wish are those of another one, or are open and start as these do."""
+    """Whether the dims of an annotation are those of another one, or are open and a prefix of them."""
     opened = [*annotation.open_dims, *[False] * (annotation.sharding.rank - len(annotation.open_dims))]
     sides = ([_plain(axes, parts) for axes in each.sharding.dims] for each in (annotation, best))
     dims = zip(*sides, opened, strict=True)
@@ -121,7 +125,7 @@ def _plain(refs: Sequence[str], parts: AxisParts) -> list[str]:
 
 
 def of_members(node: Node, sharding: NodeSharding) -> dict[Node, NodeSharding]:
-    """What was decided for a group, for the node of each member."""
+    """The decision for a group, for the node of each member."""
     return {
         member: replace(sharding, operands=(operand,), results=(result,))
         for member, operand, result in zip(node.attrs["members"], sharding.operands, sharding.results, strict=True)

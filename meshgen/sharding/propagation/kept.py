@@ -1,4 +1,9 @@
-"""What a user required is kept (law 2): what could not be is refused, never left out."""
+"""Refuse a program whose required annotations or options propagation could not keep (law 2): none is ever dropped.
+
+Example, on x=4: `%r = reverse %v dim 0 : f32[64,32]` with the result annotated [{x}, {}], where the rule needs dim 0 whole
+
+    MG0206   annotation [{x}, {}] of f32[64,32] cannot be kept: dim 0 cannot be split over axis 'x'
+"""
 
 from __future__ import annotations
 
@@ -14,7 +19,7 @@ from meshgen.sharding.propagation.states import state_of
 def unkept(sites: Sequence[Site], labels: Mapping[str, Sequence[Label]]) -> list[Diagnostic]:
     """Per-op options and required annotations that the labels of the sites (per axis) do not follow.
 
-    A dim of one row or none has nothing to split: asking for that is no fault.
+    Splitting a dim of at most one row is not a fault: it has nothing to split.
     """
     found: list[Diagnostic] = []
     for number, site in enumerate(sites):
@@ -29,7 +34,7 @@ def unkept(sites: Sequence[Site], labels: Mapping[str, Sequence[Label]]) -> list
 
 
 def unreadable(sites: Sequence[Site]) -> list[Diagnostic]:
-    """Annotations for users that no user can follow: they cut an axis otherwise than the rest of the program."""
+    """Annotations for users that no user can follow: they factor an axis differently from the rest of the program."""
     found: list[Diagnostic] = []
     for maker in (site for site in sites if site.misfits):
         if any(

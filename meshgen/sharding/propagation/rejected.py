@@ -1,6 +1,10 @@
-"""What else could have been chosen, and what it would cost: other loops of an operation, other ways to reshard.
+"""List the alternatives that propagation rejected, with what each would cost: other loops of an operation, and hints that lost.
 
-Choices are weighed as propagation weighed them: one axis at a time, with the others as they were decided.
+Example, on x=4 with `%a : f32[64,32]` annotated [{x}, {}] and `%h = dot_general %a, %w : f32[32,96]`:
+
+    x: dot_general 'h' on whole values: 0.0281 us longer, as estimated
+
+Alternatives are costed as in propagation: along one axis at a time, with the decisions along the others fixed.
 """
 
 from __future__ import annotations
@@ -24,7 +28,7 @@ from meshgen.sharding.propagation.states import state_of
 
 @dataclass(frozen=True)
 class Rejected:
-    """A choice for an op along an axis that was not made, and by how much it makes the step longer."""
+    """A rejected choice for an op along an axis, and by how much the step would be longer with it."""
 
     op: str
     axis: str
@@ -37,7 +41,7 @@ class Rejected:
 
 @dataclass(frozen=True)
 class LostHint:
-    """A hint that was not followed along an axis: what it asked for, what was chosen, and why."""
+    """A hint that was not followed along an axis: the state it asked for, the chosen one, and why."""
 
     value: str
     axis: str
@@ -53,12 +57,12 @@ class LostHint:
 
 def _more(seconds: float | None) -> str:
     if seconds is None:
-        return "not possible with what is required"
+        return "not possible with the required annotations"
     return f"{seconds * 1e6:.3g} us longer, as estimated" if seconds > 1e-9 else "as fast, as estimated"
 
 
 def rejected(solved: Solved, site: Site) -> list[Rejected]:
-    """The choices for a site that were not made though what is required allows them, along all axes."""
+    """The rejected choices for a site that required annotations allow, along all axes."""
     number = solved.sites.index(site)
     found: list[Rejected] = []
     for axis, decision in solved.decisions.items():
@@ -77,7 +81,7 @@ def lost_hints(solved: Solved) -> Iterator[LostHint]:
         annotation = site.annotation
         if (
             annotation is None or annotation.required or site.node.op in BETWEEN_MESHES
-        ):  # what another mesh told is no wish of the user's
+        ):  # hints from another mesh are not the user's
             continue
         yield from _cut_otherwise(site)
         for axis, decision in solved.decisions.items():
@@ -88,7 +92,7 @@ def lost_hints(solved: Solved) -> Iterator[LostHint]:
             options = [n for n, label in enumerate(decision.problem.labels[number]) if asked_face(site, label) == asked]
             costs = [cost for option in options if (cost := _dearer(solved, axis, number, option)) is not None]
             where = annotation.loc or site.node.loc
-            why = f"keeping it is {_more(min(costs, default=None))}" if options else "its op cannot be split so"
+            why = f"keeping it is {_more(min(costs, default=None))}" if options else "its op cannot be split that way"
             name = f"%{site.value.name or '?'}"
             yield LostHint(name, axis, state_text(asked), f"it {state_text(got)}", why, place_text(where))
 

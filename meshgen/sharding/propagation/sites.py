@@ -1,4 +1,12 @@
-"""What propagation looks at: the graph's nodes plus one site per input and output, with their rules and wishes."""
+"""List the sites that propagation decides: the graph's nodes plus one per input and output, with rules and annotations.
+
+Example, `%h = dot_general %a, %w : f32[64,32], f32[32,96]` with `%a` annotated [{x}, {}]:
+
+    input %a        rule `-> a b`              annotation [{x}, {}], required
+    input %w        rule `-> a b`
+    dot_general     rule `a c, c b -> a b reduce(c: sum)`
+    output %h       rule `a b ->`
+"""
 
 from __future__ import annotations
 
@@ -24,21 +32,29 @@ from meshgen.sharding.propagation.tiles import body_rule, end_rule
 from meshgen.sharding.window_fetches import turn
 from meshgen.spec import Sharding, fit
 
-FREE_OPS = ("constant", "iota", "broadcast_in_dim", "reshape", "transpose", "slice", "pad")  # indices of what uses them
+FREE_OPS = (
+    "constant",
+    "iota",
+    "broadcast_in_dim",
+    "reshape",
+    "transpose",
+    "slice",
+    "pad",
+)  # their work counts at their users
 
-_ANNOTATING = ("annotate", *MANUAL_ENDS)  # with the wish in their attributes
+_ANNOTATING = ("annotate", *MANUAL_ENDS)  # with an annotation in their attributes
 
 
 @dataclass(eq=False)
 class Site:
     """A node, an input (`op` input) or an output (`op` output), seen by propagation.
 
-    `wish` is what the user asked of its value, in parts of axes, and `asked` the same in the user's words;
+    `annotation` is that of its value, in parts of axes, and `asked` its sharding as the user wrote it;
     `option` the user's axes per loop; `times` how often it runs; `seconds` its work when it is not sharded; along the
-    axes in `manual` nothing in it can be split: it works on tiles of them. `misfits` are parts of axes that are asked for
-    and do not nest in those that the program is solved over (6 devices as 2 x 3 and as 3 x 2): `wish` leaves them out. What
-    is required is kept all the same: the value is brought to it, and from it. `like` is a number that sites share which are alike but
-    for their values: what of one is a matter of its rule and of its values' states is so of all.
+    axes in `manual` nothing in it can be split: it works on tiles of them. `misfits` are parts of axes in the annotation
+    that do not nest in those that the program is solved over (6 devices as 2 x 3 and as 3 x 2): `annotation` leaves them out. If it
+    is required it is kept all the same: the value is resharded to it, and from it. Sites with the same number `like` differ only
+    in their values, so they share all that depends on the rule and on the states of values alone.
     """
 
     node: Node
@@ -59,17 +75,17 @@ class Site:
 
     @cached_property
     def is_joined(self) -> bool:
-        """Whether a dim is made of several loops: what splits some of them matters to the others."""
+        """Whether a dim is made of several loops: a split of some of them affects the others."""
         return any(len(part) > 1 for dims in (*self.rule.operands, *self.rule.results) for part in dims)
 
     @property
     def asks_operand(self) -> bool:
-        """Whether a wish is about the first operand, not about the first result."""
+        """Whether the annotation is of the first operand, not of the first result."""
         return _asks_operand(self.node)
 
     @property
     def value(self) -> Value:
-        """The value that a wish is about."""
+        """The value that the annotation is of."""
         return self.node.operands[0] if self.asks_operand else self.node.results[0]
 
     def carries(self, source: Value, target: Value) -> bool:
@@ -153,7 +169,7 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
 class Kinds:
     """The rules of nodes, and what sites are alike; equal rules of one form of node are made once.
 
-    `joined` are the operands of concatenations, `makers` say which node makes a value.
+    `joined` are the operands of concatenations, `makers` has the producer of each value.
     """
 
     def __init__(self, joined: AbstractSet[Value], makers: Mapping[Value, Node]) -> None:
@@ -163,7 +179,7 @@ class Kinds:
         self.count = itertools.count()
 
     def of(self, node: Node, *, is_plain: bool) -> tuple[Rule, int]:
-        """The rule of a node, and what is `like` of its site; one that is not plain is like no other."""
+        """The rule of a node, and the number `like` of its site; one that is not plain has a number of its own."""
         form = form_of(node)
         if form is None or not is_plain:
             return _rule_in_place(node, self.joined, self.makers), next(self.count)
@@ -179,11 +195,11 @@ class Kinds:
 
 
 def _rule_in_place(node: Node, joined: AbstractSet[Value], makers: Mapping[Value, Node]) -> Rule:
-    """The rule of a node without what happens to its rows elsewhere; `joined` are the operands of concatenations."""
+    """The rule of a node, without windows whose rows are moved by another node; `joined` are the operands of concatenations."""
     found = _rule(node)
-    if found.picks and node.result in joined:  # rows that are turned or put elsewhere are fetched once
+    if found.picks and node.result in joined:  # rotated or moved rows are fetched once
         found = replace(found, picks=())
-    if turn(node, makers.get) is not None:  # its rows move once: they are counted where they are cut
+    if turn(node, makers.get) is not None:  # its rows move once: they are counted at the slices
         found = replace(found, windows=())
     return found
 
@@ -191,7 +207,7 @@ def _rule_in_place(node: Node, joined: AbstractSet[Value], makers: Mapping[Value
 def _annotations_by_value(
     nodes: Sequence[Flat], annotations: Mapping[int, Annotation | None]
 ) -> dict[Value, list[Annotation]]:
-    """What annotations say of how values are made: those of inputs, and of a value or of what it was before."""
+    """Annotations of how values are made: those of inputs, and of a value or of the operand that it annotates."""
     found: dict[Value, list[Annotation]] = {}
     for node, *_ in nodes:
         annotation = (
@@ -211,8 +227,8 @@ def _padded(annotations: Sequence[Annotation | None], sites: list[Node]) -> list
 
 
 def annotation_of(node: Node) -> Annotation | None:
-    """What a node itself says of its value."""
-    if hint := node.notes.hint:  # how a value lies on the other mesh between which it crosses
+    """The annotation in a node's own attributes or notes."""
+    if hint := node.notes.hint:  # the sharding on the other mesh of a transfer
         return Annotation(hint, False, (), node.loc)
     if node.op not in _ANNOTATING or "sharding" not in node.attrs:
         return None
@@ -234,7 +250,7 @@ def _faults(annotation: Annotation, value: Value, loc: Location | None, mesh: Me
 
 
 def _option(node: Node, faults: list[Diagnostic], parts: AxisParts) -> tuple[tuple[str, ...], ...] | None:
-    """The user's axes per loop, checked, in terms of the parts; those of one device split nothing and are left out."""
+    """The user's axes per loop, checked, in terms of the parts; axes of one device are left out."""
     option = node.option
     if option is None:
         return None
