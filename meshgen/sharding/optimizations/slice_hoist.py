@@ -1,8 +1,8 @@
 """A slice of a device's tile is hoisted above the operations that make it, so that only the tile is computed.
 
-Of sharded values before element-wise ops; in a local program (stage partition) before whatever its rule says can be done on
-tiles, and before collectives over other axes, of which so less moves. Every device slices its own value, so nothing is
-assumed to be equal.
+For sharded values, above element-wise ops; in a local program (stage partition) above any op that its rule allows on
+tiles, and above collectives over other axes, which then move less. Every device slices its own value, so no two devices
+are assumed to have equal values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def slice_hoist(module: Module) -> Module:
 
     After: `add(all_slice(x), all_slice(y))`, `all_reduce(all_slice(x) on b) on a`.
 
-    Only where the op has no other use. A slice so comes next to the reduction or gather that it can join. One walk backwards.
+    Only if the op has no other use. This brings a slice next to the reduction or gather that it can fold with. One walk backwards.
     """
     uses = Counter(used_values(module.graph))
     return with_graph(module, _graph(module.graph, uses, module.mesh))
@@ -85,7 +85,7 @@ def _loop(node: Node, cut: Node, mesh: Mesh) -> Loop | None:
 def _swap_locally(node: Node, cut: Node, mesh: Mesh) -> tuple[Node, list[Node]]:
     """The same in a local program."""
     loop, count = _loop(node, cut, mesh), mesh.group_size(tuple(cut.attrs["axes"]))
-    assert loop is not None, "it was looked at before"
+    assert loop is not None, "checked by the caller"
     made: dict[tuple[Value, int], Node] = {}
     operands: list[Value] = []
     for value, dim in zip(node.operands, loop.operands, strict=True):

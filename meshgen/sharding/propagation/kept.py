@@ -1,8 +1,8 @@
 """Refuse a program whose required annotations or options propagation could not keep (law 2): none is ever dropped.
 
-Example, on x=4: `%r = reverse %v dim 0 : f32[64,32]` with the result annotated [{x}, {}], where the rule needs dim 0 whole
+Example, on x=4: `%r = sort %v along dim 0 : f32[64,32]` with an option that splits loop a, its rows, over x:
 
-    MG0206   annotation [{x}, {}] of f32[64,32] cannot be kept: dim 0 cannot be split over axis 'x'
+    MG0206   loop a (64) of 'sort' cannot be split over axis 'x' as its option requires: it must be whole
 """
 
 from __future__ import annotations
