@@ -2,7 +2,7 @@
 
 JAX calls them for LU, QR, eigenvalues and singular values. A node `lapack` has the name of the routine without the
 letter of the element type, and `options` such as "uplo=L mode=V". Dims before the last ones are batches; each matrix
-is factorised by itself, so it gets the same bits whatever stands beside it.
+is factorised by itself, so it gets the same bits whatever is beside it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Routine:
 
     `compute(call, arrays, options)` factorises one matrix; `call` finds a function of LAPACK for its element type.
     `holds(sizes, options)`: what LAPACK asks of them besides, in words `needs`.
-    `is_iterative`: it does not end, or ends anyhow, on what is no number. `jumps`: results that may be another one
+    `is_iterative`: on NaN or infinities it does not end, or ends with any result. `jumps`: results that may be another one
     as good after the least change of the operands (signs and order of vectors).
     """
 
@@ -180,7 +180,7 @@ def _eig(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
 
 
 def _joined(imaginary: Array, packed: Array) -> Array:
-    """Vectors of pairs of eigenvalues stand as two columns, the real parts and the imaginary parts of the first."""
+    """Vectors of pairs of eigenvalues are stored as two columns, the real parts and the imaginary parts of the first."""
     found = packed.astype(np.result_type(packed.dtype, np.complex64))
     if packed.shape[-1] != imaginary.size:
         return found

@@ -1,10 +1,10 @@
-"""Materialise: every value gets its sharding, and collectives stand where one does not suit a use.
+"""Materialise: give every value its sharding, and insert collectives where a use needs another one.
 
 Before:  %h = dot_general %x, %w {[{x}, {}], [{}, {}] -> [{x}, {}]}   %y = tanh %h {[{}, {}] -> [{}, {}]}
 After:   %h = dot_general %x, %w : f32[8,4]{x}    %g = all_gather %h on x   %y = tanh %g : f32[8,4]
 
-`annotate` is gone: it was a wish on a value, and propagation has granted or refused it. Each collective tells
-why it is there: the edge, the shardings at its ends, and what propagation noted about the axes.
+`annotate` is gone: propagation has followed or refused it. Each collective has
+its reason: the edge, the shardings at its ends, and what propagation noted about the axes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from meshgen.spec import Sharding
 def materialize(module: Module) -> Module:
     """The module with `Value.sharding` on all values, resharding collectives on edges, and no annotations.
 
-    Raises ProgramError (MG0104) for nodes that propagation has not seen, ShardingError where no reshard exists.
+    Raises ProgramError (MG0104) for nodes that propagation has not seen, ShardingError if no reshard exists.
     """
     _check(module)
     writer = _Writer(module.mesh, module.graph, module.in_shardings, module.out_shardings)
@@ -79,7 +79,7 @@ def annotations_of(graph: Graph) -> Iterator[Node]:
 
 
 def is_for_users(node: Node) -> bool:
-    """Whether an annotation says how those that use its result must read it."""
+    """Whether an annotation is a required one for the users of its result."""
     return node.attrs.get("required", True) and not node.attrs.get("as_result", True)
 
 
@@ -104,7 +104,7 @@ def _note(annotations: Sequence[Annotation | None], number: int) -> str:
 
 
 class _Writer:
-    """Writes graphs anew; keeps the copies of every value of the old ones. `annotations` numbers the results of annotations."""
+    """Rewrites graphs; keeps the copies of every old value. `annotations` numbers the results of annotations."""
 
     def __init__(self, mesh: Mesh, graph: Graph, ins: Sequence[Sharding], outs: Sequence[Sharding]) -> None:
         self._mesh = mesh
@@ -114,7 +114,7 @@ class _Writer:
         self.annotations: Mapping[Value, int] = {}
 
     def define(self, old: Value, new: Value, producer: Party, nodes: list[Node]) -> None:
-        """Tell that `new` stands for `old`, made in the graph with these nodes."""
+        """Record that `new`, made in the graph with these nodes, replaces `old`."""
         self._copies[old] = Copies(new, producer, nodes, self._wanted.get(old, []), self._mesh, self._names)
 
     def write(self, old: Graph, new: Graph, results: Sequence[Sharding], ends: Sequence[Party]) -> None:
@@ -150,7 +150,7 @@ class _Writer:
             self.define(old, new, party, nodes)
 
     def _manual(self, node: Node, operands: list[Value]) -> Node:
-        """With its body for one device, over all axes that it uses."""
+        """The manual computation with its body for one device, over all axes that it uses."""
         shardings, body = _shardings_of(node), wrapped(node.regions[0])
         if not is_open(node):
             results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, shardings.results, strict=True)]
@@ -180,7 +180,7 @@ class _Writer:
             self._copies[result].value.stands_for(shardings)
 
     def _region(self, node: Node, number: int) -> Graph:
-        """A region of control flow lies as the op's own values; bodies of other ops work on scalars, which no axis splits."""
+        """A region of control flow has the shardings of the op's own values; bodies of other ops work on scalars, which no axis splits."""
         old, shardings = node.regions[number], _shardings_of(node)
         if node.op not in CONTROL:
             return without_annotations(old)
@@ -195,7 +195,7 @@ class _Writer:
 
 
 def without_annotations(graph: Graph) -> Graph:
-    """The graph, its regions too, whose annotations are the values that they are on; itself where there are none."""
+    """The graph, its regions too, with annotations replaced by their operands; itself if there are none."""
     if not has_annotations(graph):
         return graph
     now: dict[Value, Value] = {}
@@ -223,7 +223,7 @@ def _all_values(graph: Graph) -> Iterator[Value]:
 
 
 def _wanted(graph: Graph, mesh: Mesh, ins: Sequence[Sharding], outs: Sequence[Sharding]) -> dict[Value, list[Sharding]]:
-    """Shardings that uses need of each value, in canonical order; those of an annotation that changes nothing are its value's."""
+    """Shardings that uses need of each value, in canonical order; those of an annotation without effect count for its operand."""
     wanted: dict[Value, list[Sharding]] = {}
     same: dict[Value, Value] = {}
     made = _made(graph) | dict(zip(graph.inputs, ins, strict=True))
@@ -246,7 +246,7 @@ def _wanted(graph: Graph, mesh: Mesh, ins: Sequence[Sharding], outs: Sequence[Sh
 
 
 def _made(graph: Graph) -> dict[Value, Sharding]:
-    """How the results of nodes and what regions take lie where they are made."""
+    """The shardings of results of nodes and inputs of regions where they are made."""
     made: dict[Value, Sharding] = {}
     for node in graph.nodes:
         shardings = _shardings_of(node)
@@ -258,10 +258,10 @@ def _made(graph: Graph) -> dict[Value, Sharding]:
 
 
 def _given(node: Node, number: int) -> Sequence[Sharding]:
-    """How the outputs of a region of control flow lie."""
+    """The shardings of the outputs of a region of control flow."""
     return (Sharding(()),) if node.op == "while" and number == 0 else _shardings_of(node).results
 
 
 def _inner(node: Node) -> Sequence[Sharding]:
-    """How what the regions of control flow take lies: like the op's own values."""
+    """The shardings of the inputs of a region of control flow: those of the op's own values."""
     return _shardings_of(node).results if node.op == "while" else _shardings_of(node).operands[1:]

@@ -40,7 +40,7 @@ def _anything_of(operands: Sequence[Tracked], result: Array) -> Tracked:
 
 
 def extremum_region(node: Node, operands: list[Tracked], results: list[Array]) -> list[Tracked] | None:
-    """argmax and argmin: the value moves by at most the greatest error; the index is certain where no rival is near.
+    """argmax and argmin: the value moves by at most the greatest error; the index is certain if no other element is near.
 
     None: the region does something else, or its operands are exact.
     """

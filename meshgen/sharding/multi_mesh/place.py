@@ -1,8 +1,8 @@
-"""Which mesh every value of a program on several meshes lives on.
+"""Choose a mesh for every value of a program on several meshes.
 
-Annotations say it of their values. An op runs where its operands are: where these are on several meshes, on the one
-for which the fewest bytes cross, its result's way to where it goes next included. What has no operand on a mesh (a
-weight and what is made of it alone) lives where it is first used, and what depends on no input is made on every mesh
+An annotated value is on the mesh that its annotation names. An op runs on the mesh of its operands; if these are on several, on the one
+for which the fewest bytes are transferred, including the transfer of its result to its next mesh. A value without operands on a mesh (a
+weight and values made of it alone) is on the mesh of its first use, and a value that depends on no input is made on every mesh
 that uses it. Program order decides between equals, so no order of traversal matters.
 """
 
@@ -16,13 +16,13 @@ from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.parts import mesh_of_option
 from meshgen.ir.regions import captured
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import RETILING  # what leads to another mesh in a program that is written with its collectives
+from meshgen.ops.classes import RETILING  # ops to another mesh, in programs written with their collectives
 from meshgen.spec import Sharding
 
 
 @dataclass
 class Places:
-    """The mesh (by name) of each value, and of each node with the reason; `free` values are made where they are used."""
+    """The mesh (by name) of each value, and of each node with the reason; `free` values are made on every mesh that uses them."""
 
     home: dict[Value, str] = field(default_factory=dict[Value, str])
     nodes: dict[Node, str] = field(default_factory=dict[Node, str])
@@ -31,7 +31,7 @@ class Places:
 
 
 def place(module: Module) -> Places:
-    """The places of a module at stage import. Raises ShardingError MG0209 with everything that cannot be placed."""
+    """The places of a module at stage import. Raises ShardingError MG0209 with all values that cannot be placed."""
     placer = _Placer(module)
     placer.forward()
     placer.backward()
@@ -66,7 +66,7 @@ class _Placer:
         return next(iter(named), "")
 
     def _goals(self) -> dict[Value, str]:
-        """Where each value is bound for: the mesh of the nearest annotation behind it, first in program order."""
+        """The mesh that each value leads to: that of the nearest annotation after it, the first in program order."""
         goal: dict[Value, str] = {}
         for value, annotation in zip(
             self.graph.outputs, _padded(self.module.out_annotations, self.graph.outputs), strict=True
@@ -76,11 +76,11 @@ class _Placer:
         for node in reversed(self.graph.nodes):
             mesh = self.asked[node] or next((goal[v] for v in node.results if v in goal), "")
             if mesh:
-                goal.update(dict.fromkeys(self.reads[node], mesh))  # a use that stands earlier overrules
+                goal.update(dict.fromkeys(self.reads[node], mesh))  # an earlier use takes precedence
         return goal
 
     def forward(self) -> None:
-        """Annotated values, and what is computed from placed ones."""
+        """Place annotated values, and values computed from placed ones."""
         inputs = self.graph.inputs
         for value, annotation in zip(inputs, _padded(self.module.in_annotations, inputs), strict=True):
             sharding = annotation.sharding if annotation else value.sharding
@@ -95,7 +95,7 @@ class _Placer:
                 self._put(node, *self._cheapest(node, placed))
 
     def _cheapest(self, node: Node, placed: Sequence[Value]) -> tuple[str, str]:
-        """The mesh of one of the operands where the fewest bytes cross; of equal ones where the result goes, then the later."""
+        """The mesh of one of the operands for which the fewest bytes are transferred; if equal that of the result's goal, then the later."""
         home = self.found.home
         goal = next((self.goal[value] for value in node.results if value in self.goal), "")
         choices = list(dict.fromkeys(home[value] for value in placed))
@@ -111,7 +111,7 @@ class _Placer:
         return best, f"{crossing(best)} bytes cross, {others}"
 
     def backward(self) -> None:
-        """What is computed from unplaced values only: to its first user."""
+        """Place values computed from unplaced values only: on the mesh of their first user."""
         for node in reversed(self.graph.nodes):
             if node not in self.found.nodes and not all(value in self.found.free for value in node.results):
                 self._put(node, self._user(node.results), "it is first used there")

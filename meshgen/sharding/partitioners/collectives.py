@@ -1,4 +1,4 @@
-"""Partitioners of collectives: they keep their axes; what happens in groups of one device vanishes.
+"""Partitioners of collectives: they keep their axes; those in groups of one device vanish.
 
 A collective between two shardings must mean what its name says: the axes it moves are the minor-most of
 their dim, and tiles nest, so that a device's new tile is where the op puts it.
@@ -31,7 +31,7 @@ def collective(site: Site) -> list[Value]:
 
 @partitioner("permute", "retile")
 def move(site: Site) -> list[Value]:
-    """These carry their shardings; what a device has already is cut out of its buffer."""
+    """These carry their shardings; rows that a device already has are sliced out of its buffer."""
     attrs = site.node.attrs
     source, target = _ends(site, attrs["source"], attrs["target"])
     if summand_axes(source, target, site.mesh) is None:
@@ -119,7 +119,7 @@ def _add_partial(partial: dict[str, str], axes: tuple[str, ...], kind: str, mesh
 
 
 def _is_innermost(partial: dict[str, str], axes: tuple[str, ...], kind: str, mesh: Mesh) -> bool:
-    """Whether partial axes of other kinds lie outside of all of these: kinds do not commute, inner ones come first."""
+    """Whether partial axes of other kinds are outside of all of these: kinds do not commute, inner ones come first."""
     others = [mesh.order(axis) for axis, other in partial.items() if other != kind]
     return not others or max(others) < min(map(mesh.order, axes))
 

@@ -1,4 +1,4 @@
-"""Moves between shardings that need nothing from other devices: a halo that is dropped, a part that is cut at offsets."""
+"""Reshards without communication: dropping a halo, slicing at offsets."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from meshgen.spec import Sharding
 def cut_locally(
     builder: LocalBuilder, value: Value, source: Sharding, target: Sharding, shape: Sequence[int]
 ) -> Value | None:
-    """A device's buffer under `target` as a slice of the one that it has; None where it misses rows.
+    """A device's buffer under `target` as a slice of the one that it has; None if rows are missing.
 
-    What the buffer holds behind the device's range is padding, as ever.
+    The buffer's rows after the device's range are padding, as everywhere.
 
     Args:
         value: the buffer under `source`.
@@ -55,7 +55,7 @@ def cut(builder: LocalBuilder, value: Value, sharding: Sharding, shape: Sequence
     canonical = sharding.canonical(builder.mesh)
     if canonical.halo or any(canonical.offsets):
         found = cut_locally(builder, value, Sharding.replicated(canonical.rank), canonical.without_partial(), shape)
-        assert found is not None, "a device that holds the whole value misses nothing of it"
+        assert found is not None, "a device that holds the whole value has all rows"
         value = found
     else:
         for dim, axes in enumerate(canonical.dims):
@@ -72,7 +72,7 @@ def cut(builder: LocalBuilder, value: Value, sharding: Sharding, shape: Sequence
 
 
 def _starts(held: Split, wanted: Split, mesh: Mesh) -> tuple[tuple[str, ...], np.ndarray]:
-    """Where a device's rows of a dim begin in its buffer, by the device's number over the axes."""
+    """The first row of a device's range in its buffer, per device number over the axes."""
     parts = AxisParts.of(mesh, [*held.axes, *wanted.axes])
     axes = parts.cover((*held.axes, *wanted.axes))
     grid = grid_of(mesh, axes)

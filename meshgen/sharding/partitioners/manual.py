@@ -1,4 +1,4 @@
-"""The partitioner of manual computations: their bodies are local already and stand in place of them."""
+"""The partitioner of manual computations: their bodies are local already and replace them."""
 
 from __future__ import annotations
 

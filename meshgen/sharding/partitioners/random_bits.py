@@ -1,4 +1,4 @@
-"""The partitioner of random bits: a device computes those of its tile, each from its global position."""
+"""The partitioner of random bits: a device computes the bits of its tile, each from its global position."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_o
 
 @dataclass(frozen=True)
 class Word:
-    """Unsigned numbers of a device's program, with the operators that generators are written in."""
+    """Unsigned numbers of a device's program, with the operators that generators use."""
 
     builder: LocalBuilder
     value: Value
@@ -58,7 +58,7 @@ class Word:
         return Word(self.builder, self.builder.convert(self.value, name))
 
     def spread(self, shape: Sequence[int | None]) -> Word:
-        """A single number at every place of a shape."""
+        """A single number broadcast to a shape."""
         return Word(self.builder, self.builder.spread(self.value, shape))
 
     def chosen(self, options: Sequence[Word]) -> Word:

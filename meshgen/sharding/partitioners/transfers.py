@@ -10,7 +10,7 @@ from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_o
 
 @partitioner("transfer_send", "transfer_recv")
 def transfer(site: Site) -> list[Value]:
-    """Raises ShardingError where the value does not lie as the transfer says, or cannot cross."""
+    """Raises ShardingError if the value does not have the sharding that the transfer names, or cannot be transferred."""
     node, sends = site.node, site.node.op == "transfer_send"
     if "source" not in node.attrs or "target" not in node.attrs:
         raise site.refuse("it needs the value's sharding on both meshes")

@@ -120,7 +120,7 @@ class Reasons:
         site = self._solved.sites[number]
         if state not in decision.origins.get(value, {}):  # its loop was reached over another value of the op,
             values = dict.fromkeys([*site.node.operands, *site.node.results])
-            reached = [(v, s) for v in values for s in decision.origins.get(v, {})]  # or stands in for one that was
+            reached = [(v, s) for v in values for s in decision.origins.get(v, {})]  # or replaces one that was
             value, state = next((f for f in _faces(site, decision.solution.labels[number]) if f in reached), reached[0])
             ties.append(self._tie((value, state), site, axis))
         while (value, state) in decision.steps and len(ties) < len(decision.steps):

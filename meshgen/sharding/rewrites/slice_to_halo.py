@@ -36,7 +36,7 @@ from meshgen.sharding.rewrites.row_views import Frame, FrameWriter
 
 
 def slice_to_halo(graph: Graph, parts: Parts) -> Graph | None:
-    """The rewritten graph, bodies of loops and branches too; None if there is no such slice.
+    """The rewritten graph, bodies of loops and branches too; None if no slice is rewritten.
 
     Args:
         parts: into how many parts annotations may split a dim of a value.
