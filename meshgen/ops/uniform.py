@@ -1,8 +1,8 @@
 """Along which mesh axes a value of a local program (stage partition) may differ from device to device.
 
-Nothing is assumed to be equal: only values made of constants, of arguments that are
-given whole, and of results that collectives deliver to all devices of a group are equal on them. Padding after uneven tiles may differ all the same;
-it has no meaning. Axes are in the finest parts that the program names.
+Only values made of constants, of arguments that are given whole, and of results that collectives deliver to all
+devices of a group are taken to be equal on them. Padding after uneven tiles may differ all the same; it has no meaning.
+Axes are in the finest parts that the program names.
 """
 
 from __future__ import annotations

@@ -67,12 +67,8 @@ class Known:
         for number, value in enumerate(self.module.graph.inputs):
             annotation = self.module.in_annotations[number]
             kind = "required" if annotation and annotation.required else "hinted"
-            why = (
-                [f"annotated as {annotation.sharding} ({kind})"]
-                if annotation
-                else ["not annotated: chosen for its uses"]
-            )
-            yield _Made(value, "input", self.module.in_shardings[number], why, value.loc)
+            why = f"annotated as {annotation.sharding} ({kind})" if annotation else "not annotated: chosen for its uses"
+            yield _Made(value, "input", self.module.in_shardings[number], [why], value.loc)
 
     def _elsewhere(self, made: Sequence[_Made], what: str | int) -> Iterator[dict[str, Any]]:
         """Records of values of the entered program that the propagated one does not have."""

@@ -1,4 +1,4 @@
-"""Run chains of operations around exposed collectives in 2, 4 or 8 chunks, so that communication overlaps computation."""
+"""Chains of operations around exposed collectives run in 2, 4 or 8 chunks, so that communication overlaps computation."""
 
 from __future__ import annotations
 

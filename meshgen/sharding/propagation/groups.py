@@ -80,17 +80,9 @@ def annotation_of_group(
     node: Node, annotations: Mapping[Value, Sequence[Annotation]], faults: list[Diagnostic], parts: AxisParts
 ) -> Annotation | None:
     """The required annotation of a group; appends a fault if those of its members contradict. `annotations` are those of each value."""
-    required = [
-        annotation
-        for v in (*node.operands, *node.results)
-        for annotation in annotations.get(v, ())
-        if annotation.required
-    ]
-    said = [
-        annotation
-        for annotation in required
-        if annotation.sharding.used_axes or not all(annotation.open_dims or (False,))
-    ]
+    found = [each for value in (*node.operands, *node.results) for each in annotations.get(value, ())]
+    required = [each for each in found if each.required]
+    said = [each for each in required if each.sharding.used_axes or not all(each.open_dims or (False,))]
     if not said:
         return None
     closed = [annotation for annotation in said if not any(annotation.open_dims)]

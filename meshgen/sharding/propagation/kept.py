@@ -27,9 +27,8 @@ def unkept(sites: Sequence[Site], labels: Mapping[str, Sequence[Label]]) -> list
             text = _option_fault(site, chosen[number], axis) or _annotation_fault(site, chosen[number], axis)
             if text:
                 hint = "choose another loop or dim, or leave it to propagation"
-                found.append(
-                    Diagnostic("MG0206", text, site.annotation.loc if site.annotation else site.node.loc, hint=hint)
-                )
+                where = site.annotation.loc if site.annotation else site.node.loc
+                found.append(Diagnostic("MG0206", text, where, hint=hint))
     return found
 
 
@@ -42,9 +41,8 @@ def unreadable(sites: Sequence[Site]) -> list[Diagnostic]:
         ):
             text = f"annotation {maker.asked} of {maker.value.type} cannot be kept by its users: {NO_DIVISION}"
             hint = f"leave out {', '.join(maker.misfits)}, or factor the axis alike in all annotations"
-            found.append(
-                Diagnostic("MG0206", text, maker.annotation.loc if maker.annotation else maker.node.loc, hint=hint)
-            )
+            where = maker.annotation.loc if maker.annotation else maker.node.loc
+            found.append(Diagnostic("MG0206", text, where, hint=hint))
     return found
 
 

@@ -173,7 +173,10 @@ def _is_reached(site: Site, factor: int, origins: dict[Value, Origins]) -> bool:
 
 
 def _is_splittable(site: Site, factor: int, link: Link, others: Callable[[Site, int], int]) -> bool:
-    """Whether the axis may split the factor: evenly, or as a dim of its own whose tiles need not nest in those of other axes; never if another axis leaves its rows partial."""
+    """Whether the axis may split the factor: evenly, or as a dim of its own whose tiles need not nest in those of other axes.
+
+    Never if another axis leaves its rows partial.
+    """
     loop, split = site.rule.factors[factor], others(site, factor)
     if not split:
         return False

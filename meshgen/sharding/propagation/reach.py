@@ -209,7 +209,7 @@ def _is_merged(site: Site, value: Value, state: State, size: int, covered: Cover
 
 
 def picks_of(site: Site, operand: int, dim: int, size: int) -> list[Pick]:
-    """The loop whose rows the devices may leave partial instead of moving them, for a window over a split dim."""
+    """The windows over a split dim whose rows the devices may leave partial instead of moving them."""
     loops = site.rule.factors
     return [
         pick

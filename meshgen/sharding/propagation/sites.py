@@ -138,29 +138,16 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
             if wrong := _faults(annotation, value, node.loc, module.mesh):
                 faults += wrong
                 continue
-            annotation = replace(
-                annotation, sharding=annotation.sharding.without_even_offsets(value.type.shape, module.mesh)
-            )
+            sharding = annotation.sharding.without_even_offsets(value.type.shape, module.mesh)
+            annotation = replace(annotation, sharding=sharding)
         option = _option(node, faults, parts)
         site_rule, like = kinds.of(node, is_plain=annotation is None and option is None and not manual)
         asked = merged(annotation.sharding, module.mesh).used_axes if annotation else ()
         misfits = tuple(axis for axis in asked if not parts.fits(axis))
         refined = annotation and _refined(annotation, misfits, parts)
+        written = annotation and annotation.sharding
         seconds = _seconds(node) * times
-        found.append(
-            Site(
-                node,
-                site_rule,
-                refined,
-                annotation and annotation.sharding,
-                option,
-                times,
-                seconds,
-                manual,
-                misfits,
-                like,
-            )
-        )
+        found.append(Site(node, site_rule, refined, written, option, times, seconds, manual, misfits, like))
     if faults:
         raise ShardingError(*faults)
     return found
@@ -210,15 +197,13 @@ def _annotations_by_value(
     """Annotations of how values are made: those of inputs, and of a value or of the operand that it annotates."""
     found: dict[Value, list[Annotation]] = {}
     for node, *_ in nodes:
-        annotation = (
-            annotations.get(id(node)) if node.op == "input" else annotation_of(node) if node.op == "annotate" else None
-        )
+        annotation = annotations.get(id(node)) if node.op == "input" else None
+        annotation = annotation_of(node) if node.op == "annotate" else annotation
         if annotation:
             made = [*node.results, *(node.operands if node.attrs.get("as_result") else ())]
             for value in made:
-                found.setdefault(value, []).append(
-                    replace(annotation, sharding=fit(annotation.sharding, value.type.rank))
-                )
+                sharding = fit(annotation.sharding, value.type.rank)
+                found.setdefault(value, []).append(replace(annotation, sharding=sharding))
     return found
 
 

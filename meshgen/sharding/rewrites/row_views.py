@@ -128,7 +128,7 @@ class FrameWriter:
         return self.emit("broadcast_in_dim", [self.plain(source)], kind, like, **node.attrs)
 
     def _is_near(self, value: Value, frames: Sequence[Frame]) -> bool:
-        """Whether only few rows are moved, or nearly all of those that are belong to the value."""
+        """Whether along each dim few rows are moved, or the value has nearly all rows of what it is a view of."""
         view = self.view(value)
         for frame, at, size, rows in zip(frames, view.at, view.value.type.sizes, value.type.sizes, strict=True):
             shift, most = abs(frame.at - at), max(size, frame.size)
