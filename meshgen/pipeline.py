@@ -1,4 +1,4 @@
-"""The way of a program as a table: stage after stage, each timed and verified: types, attributes, and where values are made.
+"""The stages of compilation as a table; each is timed, and its result verified: types, attributes, and that values are defined before use.
 
 `STAGES` maps a stage to the function that makes it from the stage before. The passes are imported when they
 run, so that reading this table costs nothing.
@@ -24,7 +24,7 @@ from meshgen.mesh import Mesh
 from meshgen.pass_manager import PassManager, PassRecord
 from meshgen.runtime.plan import Schedule
 
-Progress = Callable[[str, int, int], None]  # what is being done, steps done, of how many
+Progress = Callable[[str, int, int], None]  # the stage, steps done, of how many
 
 
 @dataclass(frozen=True)
@@ -51,7 +51,7 @@ class Options:
             faults.append(Diagnostic("MG0001", f"arguments are 'local' or 'global', not '{self.arguments}'"))
         limit = cast("Any", self.memory_limit)
         if limit is not None and (type(limit) is not int or limit < 0):
-            faults.append(Diagnostic("MG0001", f"memory_limit={limit!r:.60} is no number of bytes"))
+            faults.append(Diagnostic("MG0001", f"memory_limit={limit!r:.60} is not a number of bytes"))
         faults += unknown_passes(self.skip)
         if faults:
             raise UsageError(*faults)
@@ -68,7 +68,7 @@ class Options:
 
 
 def unknown_passes(names: Iterable[str]) -> list[Diagnostic]:
-    """A fault for each name that no pass has."""
+    """A fault for each unknown pass."""
     if not (asked := list(names)):
         return []
     from meshgen.passes import PASSES
@@ -200,7 +200,7 @@ def run_stages(
 ) -> dict[str, Module]:
     """All stages from the module's own to `last`, by name; the module itself is the first (optimised, if local).
 
-    Raises UsageError where `last` lies before the module's stage, and what the passes raise.
+    Raises UsageError if `last` comes before the module's stage, and what the passes raise.
     """
     order = ["import", *STAGES]
     if module.stage not in order or last not in order or order.index(last) < order.index(module.stage):
@@ -227,7 +227,7 @@ def run_stages(
 
 
 def run_stage(stage: str, module: Module, options: Options, manager: PassManager | None = None) -> Module:
-    """One stage, with the result verified. Raises UsageError for a stage that there is not, or that the program is past."""
+    """One stage, with the result verified. Raises UsageError for an unknown stage, or one that the program has passed."""
     if stage not in STAGES:
         raise UsageError(Diagnostic("MG0001", f"unknown stage '{stage}'", hint=f"stages are {', '.join(STAGES)}"))
     order = ["import", *STAGES]

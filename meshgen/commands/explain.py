@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--advise",
         action="store_true",
-        help="plan the program without each annotation behind its collectives (or --collective N) and report which move fewer bytes",
+        help="plan the program without each annotation that causes its collectives (or --collective N) and report which move fewer bytes",
     )
     parser.add_argument("--tree", action="store_true", help="list collectives under the operations that need them")
     parser.add_argument("--show", action="store_true", help="with VALUE or LINE: draw its sharding on the mesh")

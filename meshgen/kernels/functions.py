@@ -84,6 +84,7 @@ def sign_of_float(x):
 @triton.jit
 def power(x, y):
     """x ** y for floats: a negative base needs an integral exponent; infinities and zeros with their signs as IEEE has it."""
+    x, y = tl.broadcast(x, y)
     a = tl.abs(x)
     r = tl.exp2(y * tl.log2(tl.where(a == 0, 1, a)))
     r = tl.where(a == 0, tl.where(y > 0, 0.0, float("inf")), r)

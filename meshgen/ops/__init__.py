@@ -1,4 +1,4 @@
-"""What every op is: types, meaning, errors, sharding rules, kernels. `op.py` says what a record of an op holds.
+"""Records of all ops: types, meaning, errors, sharding rules, kernels. `op.py` has the fields of a record.
 
 Importing the package fills `registry.OPS` from the families below.
 """

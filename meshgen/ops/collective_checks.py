@@ -91,7 +91,7 @@ def fetch_faults(attrs: Mapping[str, Any], kind: TensorType, mesh: Mesh) -> Iter
         if not 0 <= limit <= most:
             yield "MG0104", f"limit {limit} is not one of 0 to {most}: the tiles of a group have {most} rows together"
         elif attrs.get("wrap") and not limit:
-            yield "MG0104", "limit 0: there are no rows to wrap around"
+            yield "MG0104", "limit 0: it has zero rows to wrap around"
 
 
 def _root_faults(node: Node, mesh: Mesh) -> Iterator[Fault]:

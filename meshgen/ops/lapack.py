@@ -2,7 +2,7 @@
 
 JAX calls them for LU, QR, eigenvalues and singular values. A node `lapack` has the name of the routine without the
 letter of the element type, and `options` such as "uplo=L mode=V". Dims before the last ones are batches; each matrix
-is factorised by itself, so it gets the same bits whatever stands beside it.
+is factorised by itself, so it gets the same bits whatever is beside it.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Routine:
 
     `compute(call, arrays, options)` factorises one matrix; `call` finds a function of LAPACK for its element type.
     `holds(sizes, options)`: what LAPACK asks of them besides, in words `needs`.
-    `is_iterative`: it does not end, or ends anyhow, on what is no number. `jumps`: results that may be another one
+    `is_iterative`: on NaN or infinities it does not end, or ends with any result. `jumps`: results that may be another one
     as good after the least change of the operands (signs and order of vectors).
     """
 
@@ -175,12 +175,12 @@ def _eig(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
     sides = {f"compute_v{side[0]}": options.get(f"compute_{side}", "V") == "V" for side in ("left", "right")}
     *values, left, right, info = call("geev")(args[0], **sides)
     vectors = [_joined(values[1], each) if len(values) == 2 else each for each in (left, right)]
-    wanted = [each if wish else None for each, wish in zip(vectors, sides.values(), strict=True)]
+    wanted = [each if is_wanted else None for each, is_wanted in zip(vectors, sides.values(), strict=True)]
     return *values, *wanted, info
 
 
 def _joined(imaginary: Array, packed: Array) -> Array:
-    """Vectors of pairs of eigenvalues stand as two columns, the real parts and the imaginary parts of the first."""
+    """Vectors of pairs of eigenvalues are stored as two columns, the real parts and the imaginary parts of the first."""
     found = packed.astype(np.result_type(packed.dtype, np.complex64))
     if packed.shape[-1] != imaginary.size:
         return found

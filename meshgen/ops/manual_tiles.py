@@ -18,7 +18,7 @@ def manual_faults(graph: Graph, meshes: Sequence[Mesh]) -> Iterator[Diagnostic]:
     """What is wrong with the manual computations of a global program on these meshes, those in regions too.
 
     MG0201 on a mesh with a size that is not known, MG0202 for axes that it does not have, MG0204 for bodies whose values are
-    not its tiles, and what is wrong with the collectives in them. The first mesh is that of what names none.
+    not its tiles, and faults of the collectives in them. Ops that name no mesh are on the first.
     """
     for node in graph.nodes:
         around = meshes_of(node, meshes)

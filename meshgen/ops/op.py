@@ -35,18 +35,18 @@ class Trait(Enum):
     POLES = "a small error of an operand may become any error of the result"
     EXPENSIVE = "many instructions per element: worth keeping in memory rather than computing twice"
     LOCAL = "tells devices apart without communicating"
-    ARRANGES = "its elements are those of its operands, or a fill, at places that its attributes say"
+    ARRANGES = "its elements are those of its operands, or a fill, at places given by its attributes"
     RESHARD = "takes a tensor from one sharding to another by messages between any devices"
     REDUCES = "combines what devices have, and communicates"
     AWAITED = "another device waits for it: it stays whoever uses its results"
     VIEW = "its result is the bytes of its operand, or a part of them"
     COLLECTIVE = "of devices, over mesh axes or between two shardings"
     IN_BODIES = "a user may write it in the body of a manual computation"
-    SIZE_QUERY = "asks for sizes or takes them as operands; there is none once sizes are known"
+    SIZE_QUERY = "asks for sizes or takes them as operands; gone once sizes are known"
 
 
 class Domain(Enum):
-    """Where an operand of an element-wise op may lie so that a small error of it is a small error of the result."""
+    """The range of an operand of an element-wise op in which a small error of it is a small error of the result."""
 
     ANY = "all numbers of the type"
     POSITIVE = "from 0 on"
@@ -76,7 +76,7 @@ LAYOUT, SOURCE, LOOKUP = Kernel("layout"), Kernel("source"), Kernel("lookup")
 DOT, REDUCTION = Kernel("dot"), Kernel("reduction")
 
 NO_MEANING: None = None
-"""The op has no meaning on one device by itself: what it means is in `meshgen/ccl`, or that of the kernel it names."""
+"""The op has no meaning on one device by itself: its meaning is in `meshgen/ccl`, or is that of the kernel it names."""
 ANY_ERROR: None = None
 """Nothing is known of how errors go through the op: executions with random errors tell."""
 NO_RULE: None = None
@@ -97,12 +97,12 @@ class Op:
     Attributes:
         name: StableHLO's mnemonic, or that of a sharding op.
         operands: how many it takes.
-        results: how many it gives; None where its nodes say.
+        results: how many it has; None if its nodes decide.
         attributes: the attributes that its nodes must have, and those that they may have, each with its form
             (`types/attributes.py`).
         has_regions: whether it takes regions.
         types: result types from operands and attributes; records faults of malformed nodes.
-        evaluate: what it means, on NumPy arrays.
+        evaluate: its meaning, on NumPy arrays.
         error: how errors of operands become errors of results.
         rule: its sharding rule.
         kernel: how generated kernels make it.

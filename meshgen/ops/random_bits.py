@@ -64,7 +64,7 @@ def paired_dim(shape: tuple[int, ...]) -> int:
 
 
 def philox_bits(state: Array, shape: tuple[int, ...], dtype: np.dtype[Any]) -> tuple[Array, Array]:
-    """New state and bits. The state is a key and a counter of one or two 64-bit words; the key stands for a missing one."""
+    """New state and bits. The state is a key and a counter of one or two 64-bit words; the key replaces a missing one."""
     wide = dtype.itemsize == 8
     count = int(np.prod(shape, dtype=np.int64)) * (2 if wide else 1)
     low = state[1] + np.arange(-(-count // PHILOX_WORDS) + 1, dtype=np.uint64)

@@ -15,7 +15,7 @@ OPS: dict[str, Op] = {}
 
 
 def register(families: Iterable[Iterable[Op]]) -> None:
-    """Enter the ops of all families. Raises ValueError for a name that stands twice."""
+    """Enter the ops of all families. Raises ValueError for a duplicate name."""
     for family in families:
         for op in family:
             if op.name in OPS:
@@ -75,7 +75,7 @@ def may_be_in_bodies(op: str) -> bool:
 def expression(node: Node, args: Sequence[Code]) -> Made:
     """Source of an element-wise node over values in registers, and the helpers that it calls.
 
-    Raises CodegenError MG0301 where Triton has no way to say it.
+    Raises CodegenError MG0301 if Triton cannot express it.
     """
     made = OPS[node.op].kernel.expression
     if made is None or args[0].dtype not in TRITON_TYPES:

@@ -1,4 +1,4 @@
-"""Annotations, collectives, what tells devices apart, transfers between meshes, and kernels."""
+"""Annotations, collectives, coordinates of devices, transfers between meshes, and kernels."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ from meshgen.ops.types.site import Inference
 
 
 def _annotation(name: str, infer: Inference, **attributes: str) -> Op:
-    """An identity that tells propagation something."""
+    """An identity with information for propagation."""
     return Op(name=name, operands=1, types=infer, evaluate=elements.of_node(elements.same), error=element_errors.unchanged,
               rule=NO_RULE, kernel=NO_KERNEL, flops=no_flops, attributes=attributes, traits=frozenset((Trait.BROADCASTS,)))  # fmt: skip
 
@@ -51,7 +51,7 @@ def _over_axes(name: str, infer: Inference, *traits: Trait, optional: Mapping[st
 
 
 def _local(name: str, kernel: Kernel, **attributes: str) -> Op:
-    """A collective in which a device needs nothing from others."""
+    """A collective without communication."""
     return _collective(name, types.collective, {"axes": "names", **attributes}, Trait.LOCAL, Trait.IN_BODIES, kernel=kernel,
                        error=errors.on_rank)  # fmt: skip
 
@@ -103,7 +103,7 @@ TRANSFERS = (
 def _of_rank(
     name: str, operands: int, infer: Inference, kernel: Kernel, error: ErrorRule | None, **attributes: Any
 ) -> Op:
-    """What tells devices apart; `runtime/simulate.py` has its meaning on a rank."""
+    """A coordinate of the device; `runtime/simulate.py` has its meaning on a rank."""
     return Op(name=name, operands=operands, types=infer, evaluate=NO_MEANING, error=error, rule=NO_RULE, kernel=kernel, flops=no_flops,
               attributes={"axes": "names", **attributes})  # fmt: skip
 

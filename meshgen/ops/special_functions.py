@@ -83,7 +83,7 @@ def digamma(x: Array) -> Array:
 def zeta(s: Array, q: Array) -> Array:
     """Hurwitz's zeta, the sum of (q + k)^-s over k >= 0, by Euler and Maclaurin's formula.
 
-    As in XLA: infinite for s = 1 and at poles for an even s, NaN for s < 1, and for a q below 0 and an s that is no integer.
+    As in XLA: infinite for s = 1 and at poles for an even s, NaN for s < 1, and for a q below 0 and an s that is not an integer.
     """
     s, q = np.broadcast_arrays(s.astype(np.float64), q.astype(np.float64))
     terms = int(np.clip(np.ceil(_SHIFT - np.min(q, initial=0.0, where=np.isfinite(q))), _SHIFT, 1000))
@@ -101,7 +101,7 @@ def zeta(s: Array, q: Array) -> Array:
 
 
 def polygamma(n: Array, x: Array) -> Array:
-    """The n-th derivative of digamma; NaN where n is no integer from 0 on."""
+    """The n-th derivative of digamma; NaN if n is negative or not an integer."""
     n, x = np.broadcast_arrays(n.astype(np.float64), x.astype(np.float64))
     sign = np.where(np.mod(n, 2) == 1, 1.0, -1.0)
     higher = sign * np.exp(lgamma(n + 1)) * zeta(n + 1, x)

@@ -1,8 +1,8 @@
 """Along which mesh axes a value of a local program (stage partition) may differ from device to device.
 
-Nothing is assumed to be equal: equal on all devices of a group is only what is made of constants, of arguments that are
-given whole, and of what collectives deliver to all of them alike. Padding behind uneven tiles may differ all the same;
-it has no meaning. Axes are told in the finest parts that the program names.
+Only values made of constants, of arguments that are given whole, and of results that collectives deliver to all
+devices of a group are taken to be equal on them. Padding after uneven tiles may differ all the same; it has no meaning.
+Axes are in the finest parts that the program names.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ def _named(module: Module) -> Iterator[str]:
 
 
 class Varying:
-    """The axes along which each value of a module may vary; `add` tells of nodes that are new."""
+    """The axes along which each value of a module may vary; `add` enters new nodes."""
 
     def __init__(self, module: Module) -> None:
         parts = AxisParts.of(module.mesh, list(_named(module)))
@@ -67,7 +67,7 @@ class Varying:
         return frozenset(part for axis in axes for part in self._all if overlaps(part, axis))
 
     def _within(self, axes: Iterable[str]) -> Axes:
-        """The parts that lie in one of the axes."""
+        """The parts that are in one of the axes."""
         return frozenset(part for axis in axes for part in self._all if contains(axis, part))
 
     def _of(self, value: Value) -> Axes:
@@ -85,7 +85,7 @@ class Varying:
         axes, given = node.attrs.get("axes"), self._union(node.operands)
         if node.op in _SHARED:
             found = given - self._within(axes or ())
-        elif node.op in _RESHARDED:  # who holds the same tile of a value that lay as it says has the same again
+        elif node.op in _RESHARDED:  # devices with the same tile of the source have the same tile of the result
             source, target = node.attrs["source"], node.attrs["target"]
             found = (given - self._within(source.used_axes)) | self._touched(target.used_axes)
         elif node.op == "process_index" or (node.op in (*_COLLECTIVES, "mask_padding") and axes is not None):

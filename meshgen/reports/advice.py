@@ -1,4 +1,4 @@
-"""Which annotation to change, and what that saves: the annotations behind collectives are left out one by one.
+"""Which annotation to change, and what that saves: the annotations that cause collectives are dropped one by one.
 
 Each time the program is planned anew, so what is promised is what compiling it so gives. Only changes that move fewer
 bytes are told, with what they cost in memory and time.
@@ -24,17 +24,20 @@ from meshgen.sharding.propagation.solve import Solved
 from meshgen.spec import Sharding
 
 Plan = Callable[[Module, Options, Timing], Compiled]
-LEAST_TRIED, SECONDS = 8, 5.0  # annotations, those behind the most bytes first; more of them until so much time is over
+LEAST_TRIED, SECONDS = (
+    8,
+    5.0,
+)  # annotations, those that cause the most bytes first; more of them until this time is over, in seconds
 FIGURES = ("ring_bytes", "step_seconds", "peak_memory_bytes")
 
 
 @dataclass(frozen=True)
 class Advice:
-    """A required annotation that costs bytes: without it the value lies otherwise. Figures before and after."""
+    """A required annotation that costs bytes: without it the value gets another sharding. Figures before and after."""
 
     annotation: str  # as chains say it
     value: str
-    instead: str  # how the value lies then
+    instead: str  # the sharding of the value then
     spec: str  # the same as --spec and --what-if take it; empty where it has no name
     before: dict[str, float]
     after: dict[str, float]
@@ -49,7 +52,7 @@ def advise(
 ) -> list[Advice]:
     """What may be changed to move less, the most first; about some collectives by number, or all.
 
-    Annotations are tried from those behind the most bytes on, at least eight of them, more while that takes no longer than a few seconds.
+    Annotations that cause the most bytes are tried first: at least eight of them, and more while that takes a few seconds at most.
 
     Args:
         plan: from a program to its executable, as `meshgen.api.plan_module`.
@@ -58,27 +61,27 @@ def advise(
     if "propagate" not in executable.stages or "import" not in executable.stages:
         return []
     begin, found = time.monotonic(), list[Advice | None]()
-    for tried, wish in enumerate(_behind(executable, numbers)):
+    for tried, origin in enumerate(_origins(executable, numbers)):
         is_late = tried >= LEAST_TRIED and time.monotonic() - begin > SECONDS
         if tried == most or (is_late and most is None):
             break
-        found.append(_without(executable, plan, wish))
+        found.append(_without(executable, plan, origin))
     return sorted((each for each in found if each), key=lambda each: each.after["ring_bytes"])
 
 
 def best_change(executable: Compiled, plan: Plan, numbers: Sequence[int]) -> str:
-    """The change that saves the most of some collectives, of the three annotations behind most of their bytes, as a hint; empty where none does."""
+    """As a hint, the change that saves the most bytes of some collectives, of the three annotations that cause most of them; empty if none does."""
     found = advise(executable, plan, numbers, most=3)
     if not found:
         return ""
     best, name = found[0], f"%{found[0].value}" if found[0].value else "its value"
     moved = " instead of ".join(bytes_text(figures["ring_bytes"]) for figures in (best.after, best.before))
-    return f"the most is saved without the {best.annotation}: then {name} lies as {best.instead}, and a step moves {moved} per device"
+    return f"dropping the {best.annotation} saves the most: {name} then has sharding {best.instead}, and a step moves {moved} per device"
 
 
 @dataclass(frozen=True)
-class _Wish:
-    """An annotation as chains say it, and the site of a mesh's program that asks for it."""
+class _Origin:
+    """An annotation as chains name it, and its site in the program of a mesh."""
 
     text: str
     site: Site
@@ -86,8 +89,8 @@ class _Wish:
     solved: Solved
 
 
-def _behind(executable: Compiled, numbers: Sequence[int] | None) -> list[_Wish]:
-    """The annotations behind collectives, those behind the most bytes first; of several meshes those of all."""
+def _origins(executable: Compiled, numbers: Sequence[int] | None) -> list[_Origin]:
+    """The annotations that cause collectives, those that cause the most bytes first; of all meshes."""
     weights: dict[str, int] = {}
     first = 0
     if len(executable.parts) > 1:
@@ -105,22 +108,22 @@ def _behind(executable: Compiled, numbers: Sequence[int] | None) -> list[_Wish]:
             for annotation in dict.fromkeys(chain["annotation"] for chain in chains):
                 weights[annotation] = weights.get(annotation, 0) + record["ring_bytes"]
     ordered = sorted(weights, key=lambda text: (-weights[text], text))
-    return [wish for text in ordered if (wish := _wish(text, executable))]
+    return [origin for text in ordered if (origin := _origin(text, executable))]
 
 
-def _wish(text: str, executable: Compiled) -> _Wish | None:
-    """Who asks for what chains say, on any mesh."""
+def _origin(text: str, executable: Compiled) -> _Origin | None:
+    """The site, on any mesh, of an annotation that chains name so."""
     for part in executable.parts:
         solved = known_of(part).solved
         site = next((site for site in solved.sites if text in _seeds(site, solved)), None) if solved else None
         if solved and site:
-            return _Wish(text, site, part, solved)
+            return _Origin(text, site, part, solved)
     return None
 
 
-def _without(executable: Compiled, plan: Plan, wish: _Wish) -> Advice | None:
-    """What happens without an annotation; None where that moves no less, or it is no annotation of the program's text."""
-    changed = _dropped(executable.stages["import"], wish)
+def _without(executable: Compiled, plan: Plan, origin: _Origin) -> Advice | None:
+    """What happens without an annotation; None if that moves no fewer bytes, or the annotation is not in the program's text."""
+    changed = _dropped(executable.stages["import"], origin)
     if changed is None:
         return None
     try:
@@ -130,31 +133,31 @@ def _without(executable: Compiled, plan: Plan, wish: _Wish) -> Advice | None:
     before, now = _figures(executable), _figures(after)
     if now["ring_bytes"] >= before["ring_bytes"]:
         return None
-    instead, spec = _lies(after, wish)
-    return Advice(wish.text, wish.site.value.name, instead, spec, before, now)
+    instead, spec = _sharding_then(after, origin)
+    return Advice(origin.text, origin.site.value.name, instead, spec, before, now)
 
 
-def _lies(after: Compiled, wish: _Wish) -> tuple[str, str]:
-    """How the value lies then, and the same as a spec."""
-    name = wish.site.value.name
-    part = next((part for part in after.parts if part.mesh.name == wish.part.mesh.name), after)
+def _sharding_then(after: Compiled, origin: _Origin) -> tuple[str, str]:
+    """The sharding of the value then, as text and as a spec."""
+    name = origin.site.value.name
+    part = next((part for part in after.parts if part.mesh.name == origin.part.mesh.name), after)
     known = [record for record in known_of(part).values() if name and record["value"] == name]
     return (known[0]["sharding"], known[0]["spec"]) if known else ("left open", "")
 
 
 def _seeds(site: Site, solved: Solved) -> set[str]:
-    """What a site asks for, as chains say it."""
+    """The annotations of a site, as chains name them."""
     return {origin for axis in solved.decisions for _, _, origin in seeds(site, axis)}
 
 
-def _dropped(module: Module, wish: _Wish) -> Module | None:
-    """The program without an annotation; None where it stands elsewhere, as in an option of an op. A mesh that it names stays named."""
-    site = wish.site
-    if site.wish is None:
+def _dropped(module: Module, origin: _Origin) -> Module | None:
+    """The program without an annotation; None if it is elsewhere, as in an option of an op. A mesh that it names is kept."""
+    site = origin.site
+    if site.annotation is None:
         return None
     if site.node.op in ("input", "output"):
-        number = _place([s for s in wish.solved.sites if s.node.op == site.node.op], site)
-        entered = wish.part.stages["import"]
+        number = _place([s for s in origin.solved.sites if s.node.op == site.node.op], site)
+        entered = origin.part.stages["import"]
         side = "inputs" if site.node.op == "input" else "outputs"
         number = entered.attrs[side][number] if side in entered.attrs else number
         if site.node.op == "input":
@@ -169,16 +172,17 @@ def _place(sites: Sequence[Site], site: Site) -> int:
     return next(number for number, each in enumerate(sites) if each is site)
 
 
-def _cleared(wishes: Sequence[Annotation | None], number: int) -> list[Annotation | None]:
-    return [_open_wish(wish) if at == number else wish for at, wish in enumerate(wishes)]
+def _cleared(annotations: Sequence[Annotation | None], number: int) -> list[Annotation | None]:
+    return [_opened_annotation(each) if at == number else each for at, each in enumerate(annotations)]
 
 
-def _open_wish(wish: Annotation | None) -> Annotation | None:
-    """An annotation that says on which mesh a value is and nothing else; none where it names none."""
-    if wish is None or not wish.sharding.mesh:
+def _opened_annotation(annotation: Annotation | None) -> Annotation | None:
+    """An annotation that only says on which mesh a value is; None if it names no mesh."""
+    if annotation is None or not annotation.sharding.mesh:
         return None
-    rank = wish.sharding.rank
-    return replace(wish, sharding=replace(Sharding.replicated(rank), mesh=wish.sharding.mesh), open_dims=(True,) * rank)
+    rank = annotation.sharding.rank
+    sharding = replace(Sharding.replicated(rank), mesh=annotation.sharding.mesh)
+    return replace(annotation, sharding=sharding, open_dims=(True,) * rank)
 
 
 def _opened(graph: Graph, site: Site) -> Graph:
@@ -209,11 +213,9 @@ def advice_table(executable: Compiled, found: Sequence[Advice]) -> Table:
     rows = [(advice.annotation, advice.instead, *_figure_texts(advice.after)) for advice in found]
     now = ", ".join(f"{name} {text}" for name, text in zip(_NAMES, _figure_texts(_figures(executable)), strict=True))
     title = f"Now: {now}. " + (
-        "Without one of these annotations less is moved:"
-        if found
-        else "No annotation behind it saves bytes when it is left out"
+        "Without one of these annotations less is moved:" if found else "No annotation saves bytes when dropped"
     )
-    return table_of(title, ("annotation", "then it lies as", *_NAMES), rows, left=("then it lies as",))
+    return table_of(title, ("annotation", "sharding then", *_NAMES), rows, left=("sharding then",))
 
 
 _NAMES = ("moved", "step", "peak memory")

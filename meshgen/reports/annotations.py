@@ -1,7 +1,7 @@
-"""What became of the annotations inside a program: whether their values are made as they ask, and read so.
+"""What became of the annotations inside a program: whether their values are made, and read, with the annotated sharding.
 
-Propagation and materialisation keep what is required exactly. Optimisation may find that no device reads more of such a value than
-its own part of it: then the exchange that made it, and the cut behind it, are left out. That is told by name, of hints too.
+Propagation and materialisation keep what is required exactly. Optimisation may find that no device reads more of such a value
+than its own part: then the collective that made it, and the slice after it, are dropped. Each such annotation is named, hints too.
 """
 
 from __future__ import annotations
@@ -18,14 +18,14 @@ from meshgen.sharding.optimizations.rewrite import without_dead
 from meshgen.sharding.propagation.chains import state_text
 from meshgen.sharding.propagation.choices import edges
 from meshgen.sharding.propagation.labels import asks_use, is_as_asked
-from meshgen.sharding.propagation.rivals import LostHint, lost_hints
+from meshgen.sharding.propagation.rejected import LostHint, lost_hints
 from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.reshard.plan import same_layout
 
 
 @dataclass(frozen=True)
 class Unmade:
-    """An annotation that the program which runs has no value for, and why."""
+    """An annotation that no value of the optimised program follows, and why."""
 
     value: str  # with `%`; `%?` where it has no name
     asked: str
@@ -40,22 +40,22 @@ class Unmade:
 
 
 def hints_that_lost(executable: Compiled, solved: Solved | None) -> list[LostHint | Unmade]:
-    """The hints that propagation did not follow, and those whose values optimisation left out."""
+    """The hints that propagation did not follow, and those whose values optimisation dropped."""
     return [*(lost_hints(solved) if solved else ()), *(each for each in unmade(executable) if not each.required)]
 
 
 def not_as_required(executable: Compiled, solved: Solved | None) -> list[Unmade | OtherUse]:
-    """The required annotations that no value of the program that runs lies as, and the uses that contradict one."""
+    """The required annotations that no value of the optimised program follows, and the uses that contradict one."""
     return [*(each for each in unmade(executable) if each.required), *(other_uses(solved) if solved else ())]
 
 
 def unmade(executable: Compiled) -> list[Unmade]:
-    """The annotations inside the program of one mesh that were granted and whose values do not exist so when it runs."""
+    """The annotations inside the program of one mesh that propagation granted but no value of the optimised program follows."""
     return [_unmade(node, why) for _, node, why in _missing(executable)]
 
 
 def unmade_values(executable: Compiled, planned: Graph) -> dict[Value, str]:
-    """The annotated values of the program as it was planned (`propagate`, once or again) that are not made so, each with what is told of it."""
+    """The annotated values of the propagated program that are not made with that sharding, each with a message."""
     nodes = list(annotations_of(planned))
     return {nodes[number].result: str(_unmade(node, why)) for number, node, why in _missing(executable)}
 
@@ -72,7 +72,7 @@ def _missing(executable: Compiled) -> Iterator[tuple[int, Node, str]]:
 
 
 _CUT = (
-    "no device needs the value so: what reads it works on parts of it, or takes it straight from where it was made "
+    "no device needs the value with this sharding: its users work on parts of it, or read it as it was made "
     "(an annotation for users, as_result=False, has them read it so)"
 )
 
@@ -85,11 +85,12 @@ def _values(graph: Graph) -> Iterator[Value]:
 
 
 def _is_granted(node: Node, executable: Compiled) -> bool:
-    """Whether propagation gave an annotation what it asks for: hints that lost there are told with their price."""
-    asked, lies = node.attrs["sharding"], node.sharding
-    assert lies is not None, "every node has a sharding after propagation"
+    """Whether propagation followed an annotation; hints that lost there are reported with what they would cost."""
+    asked, granted = node.attrs["sharding"], node.sharding
+    assert granted is not None, "every node has a sharding after propagation"
     return node.attrs.get("required", True) or (
-        asked.rank == node.result.type.rank and same_layout(asked, lies.results[0], node.result.type, executable.mesh)
+        asked.rank == node.result.type.rank
+        and same_layout(asked, granted.results[0], node.result.type, executable.mesh)
     )
 
 
@@ -101,7 +102,7 @@ def _unmade(node: Node, why: str) -> Unmade:
 
 @dataclass(frozen=True)
 class OtherUse:
-    """A use that does not read a value as it is required for its users: what is required contradicts itself there."""
+    """A use that does not read a value with the sharding required for its users: requirements contradict each other there."""
 
     value: str
     asked: str

@@ -1,4 +1,4 @@
-"""Why a collective is there: the edges that it serves, who put its axes there, and what would have done instead.
+"""Why a collective is there: the edges that it serves, the annotations that its axes come from, and the alternatives.
 
 The edges are those of stage `materialize` whose numbers it carries.
 """
@@ -20,29 +20,29 @@ from meshgen.reports.parts import crossing_lines
 from meshgen.reports.tables import bytes_text, seconds_text
 from meshgen.sharding.propagation.chains import Reasons
 from meshgen.sharding.propagation.control import PSEUDO_OPS
-from meshgen.sharding.propagation.rivals import rivals
+from meshgen.sharding.propagation.rejected import rejected
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.reshard.plan import ReshardPlan, other_plans
 from meshgen.spec import Sharding
 
-SHOWN_RIVALS = 6  # of a collective in text
+SHOWN_REJECTED = 6  # of a collective in text
 
 
 @dataclass(frozen=True)
 class Edge:
-    """A value on its way to uses that need it otherwise."""
+    """A value on its way to uses that need it with another sharding."""
 
     value: Value
     uses: tuple[Node, ...]
     source: Sharding
     target: Sharding
     why: str
-    places: tuple[Location, ...]  # of what makes it and of what uses it
+    places: tuple[Location, ...]  # of its producer and its users
 
     @property
     def users(self) -> tuple[Value, ...]:
-        """What its uses make."""
+        """The results of its uses."""
         return tuple(value for node in self.uses for value in node.results)
 
 
@@ -54,14 +54,14 @@ def collective_records_of(
     *,
     weighed: bool = True,
 ) -> list[dict[str, Any]]:
-    """What there is to say of the collectives of these numbers, as plain values; `weighed`: with what else could be chosen."""
+    """Records of the collectives with these numbers, as plain values; `weighed`: with the rejected alternatives."""
     module = executable.stages.get("materialize")
     edges = edges_of(module) if module else {}
     return [_record(executable, edges, solved, reasons, number, weighed) for number in numbers]
 
 
 def numbers_about(executable: Compiled, what: str | int) -> list[int]:
-    """Which collectives move a value, or move others for what makes it; or which stand on a line or serve what does."""
+    """Numbers of the collectives that move a value or an operand of its producer; or that come from a line or serve an op there."""
     module = executable.stages.get("materialize")
     edges = edges_of(module) if module else {}
     return [number for number, row in enumerate(executable.comms) if _is_about(row, edges, what)]
@@ -88,16 +88,16 @@ def _record(
     lines = {place.line for place in places} or ({row.line} if row.line else set[int]())
     sites = [site for site in solved.sites if site.node.loc and site.node.loc.line in lines] if solved else []
     ops = [site for site in sites if _is_op(site)] if weighed else []
-    others = dict.fromkeys(rival for site in ops if solved for rival in rivals(solved, site))
+    others = dict.fromkeys(other for site in ops if solved for other in rejected(solved, site))
     values = [edge.value for edge in mine] or [value for site in sites if _is_op(site) for value in site.node.operands]
     return collective_record(row) | {
         "number": number,
         "edges": [_edge_record(edge, row, executable, solved, reasons) for edge in mine],
         "chains": [entry for value in dict.fromkeys(values) for entry in _chains(value, row.axes, solved, reasons)],
         "rivals": [
-            asdict(rival) | {"text": str(rival)}
-            for rival in others
-            if any(overlaps(rival.axis, axis) for axis in row.axes)
+            asdict(other) | {"text": str(other)}
+            for other in others
+            if any(overlaps(other.axis, axis) for axis in row.axes)
         ],
     }
 
@@ -107,7 +107,7 @@ def _is_op(site: Site) -> bool:
 
 
 def chains_of(edge: Edge, axes: Sequence[str], solved: Solved | None, reasons: Reasons | None) -> list[dict[str, Any]]:
-    """Who put these axes on the value of an edge, and on what its uses make."""
+    """The chains that lead to these axes on the value of an edge and on the results of its uses."""
     values = dict.fromkeys((edge.value, *edge.users))
     return [entry for value in values for entry in _chains(value, axes, solved, reasons)]
 
@@ -115,7 +115,7 @@ def chains_of(edge: Edge, axes: Sequence[str], solved: Solved | None, reasons: R
 def _chains(
     value: Value, axes: Sequence[str], solved: Solved | None, reasons: Reasons | None
 ) -> Iterator[dict[str, Any]]:
-    """Who put the axes of a collective on a value."""
+    """The chains that lead to the axes of a collective on a value."""
     if solved is None or reasons is None:
         return
     for same in [v for site in solved.sites for v in site.node.results if _is_same(v, value)][:1]:
@@ -127,7 +127,7 @@ def _chains(
 def _edge_record(
     edge: Edge, row: Collective, executable: Compiled, solved: Solved | None, reasons: Reasons | None
 ) -> dict[str, Any]:
-    """An edge with the chains of its value and of what its uses make, and what else would bring it there."""
+    """An edge with the chains of its value and of its users, and the other plans that reshard it."""
     plans = other_plans(edge.value.type, edge.source, edge.target, solved.module.mesh if solved else executable.mesh)
     return {
         "value": edge.value.name,
@@ -160,7 +160,7 @@ def edges_of(module: Module) -> dict[int, Edge]:
                 steps.setdefault(number, []).append(node)
             for value in node.operands:
                 uses.setdefault(value, []).extend([node] if node.op not in LOCAL_OPS else ())
-            if node.op in LOCAL_OPS and node.operands[0] in uses:  # what cuts a value for its uses is none itself
+            if node.op in LOCAL_OPS and node.operands[0] in uses:  # a slice for the uses does not count as a use
                 uses[node.result] = uses[node.operands[0]]
     return {number: _edge(nodes, makers, uses) for number, nodes in steps.items()}
 
@@ -184,7 +184,7 @@ def _edge(steps: Sequence[Node], makers: Mapping[Value, Node], uses: Mapping[Val
 
 
 def collective_text(record: dict[str, Any]) -> str:
-    """The same for people: what it costs, then each edge that it serves with its chains and other ways."""
+    """The record as text: what it costs, then each edge that it serves with its chains and other plans."""
     kind = " ".join(filter(None, (record["kind"], record["reduction"])))
     where = f"  at {record['source']}" if record["source"] else ""
     takes = f"{seconds_text(record['seconds'])}, {seconds_text(record['hidden_seconds'])} of it hidden"
@@ -196,7 +196,7 @@ def collective_text(record: dict[str, Any]) -> str:
         lines = [f"because {record['why']}", *crossing[:1], *_chain_lines(record["chains"]), *crossing[1:]]
     if note := _note(record):
         lines.append(note)
-    lines += _rival_lines(record["rivals"])
+    lines += _rejected_lines(record["rivals"])
     return "\n".join([head, *(f"    {line}" for line in lines)])
 
 
@@ -215,12 +215,12 @@ def _chain_lines(chains: Sequence[dict[str, Any]]) -> Iterator[str]:
         yield from chain["text"][1:]
 
 
-def _rival_lines(records: Sequence[dict[str, Any]]) -> Iterator[str]:
+def _rejected_lines(records: Sequence[dict[str, Any]]) -> Iterator[str]:
     """Other choices for the operations at both ends, the nearest to what was chosen first."""
-    ordered = sorted(records, key=lambda rival: rival["seconds_more"])
-    yield from (f"instead: {rival['text']}" for rival in ordered[:SHOWN_RIVALS])
-    if len(ordered) > SHOWN_RIVALS:
-        yield f"... {len(ordered) - SHOWN_RIVALS} more choices that are not faster ..."
+    ordered = sorted(records, key=lambda other: other["seconds_more"])
+    yield from (f"instead: {other['text']}" for other in ordered[:SHOWN_REJECTED])
+    if len(ordered) > SHOWN_REJECTED:
+        yield f"... {len(ordered) - SHOWN_REJECTED} more choices that are not faster ..."
 
 
 def _note(record: dict[str, Any]) -> str:

@@ -101,7 +101,7 @@ def comms_of(plan: Schedule, mesh: Mesh) -> Comms:
 
 
 def _collective(launched: Launched, mesh: Mesh) -> Collective:
-    """A `send` has no result and a `recv` no operand: the other side's type is the same. Group calls count all their elements."""
+    """A `send` has no result and a `recv` no operand: the type is that of the one they have. Group calls count all their elements."""
     item, plan = launched.item, launched.plan
     hidden = launched.exposure.hidden if launched.exposure else 0.0
     called = plan.collective(item, mesh)
@@ -133,12 +133,12 @@ def _collective(launched: Launched, mesh: Mesh) -> Collective:
 
 
 def collective_records(comms: Comms) -> list[dict[str, Any]]:
-    """Rows as plain values; what is about several meshes only where there are such."""
+    """Rows as plain values; what concerns several meshes only if there are several."""
     return [collective_record(row) for row in comms]
 
 
 def collective_record(row: Collective) -> dict[str, Any]:
-    """A row as plain values; what is about several meshes only where there are such."""
+    """A row as plain values; what concerns several meshes only if there are several."""
     absent = {"mesh": "", "peer": "", "channel": -1}
     return {name: value for name, value in asdict(row).items() if name not in absent or value != absent[name]}
 

@@ -16,7 +16,7 @@ from meshgen.reports.tables import bytes_text
 
 @dataclass(frozen=True)
 class Branch:
-    """What one value needs on its way to an operation; no edge: what partition fetches for the operation itself."""
+    """What one value needs on its way to an operation; no edge: what partitioning fetches for the operation itself."""
 
     edge: str
     collectives: tuple[int, ...]  # by number

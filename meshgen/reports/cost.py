@@ -1,4 +1,4 @@
-"""What one step of a compiled program does and takes, by the cost model."""
+"""Work, traffic and time of one step of a compiled program, by the cost model."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from meshgen.runtime.plan import Item, Schedule
 
 @dataclass(frozen=True)
 class Shorter:
-    """A step that is shorter because it may take more memory."""
+    """A shorter step that takes more memory."""
 
     step_seconds: float
     memory_bytes: int
@@ -24,9 +24,9 @@ class Shorter:
 class Cost:
     """What one step of one rank does by the cost model.
 
-    Without overlap the step would take `serial_seconds`, of which `communication_seconds` on links: what is hidden of
-    these behind kernels is what overlap gains. `shorter` is the step without a limit of memory, where it is. `redundant_flops` repeat what other devices do (None: not known of a
-    program that was entered as each device runs it).
+    Without overlap the step would take `serial_seconds`, of which `communication_seconds` on links; overlap hides part
+    of these under kernels. `shorter` is the step without a memory limit, if that is shorter. `redundant_flops` repeat
+    work of other devices (None: unknown, for a program that was written per device).
     """
 
     flops: float

@@ -16,7 +16,7 @@ from meshgen.reports.values import known_of
 
 
 def decisions(executable: Compiled) -> dict[str, Any]:
-    """How each value lies and who decided it, why each collective is there, hints that lost, and the cost of it all."""
+    """The sharding of each value and the rules that chose it, the reason of each collective, hints that lost, and the cost."""
     parts = [_part(part) | {"mesh": part.mesh.name} for part in executable.parts]
     found = executable.record() | formula_record(executable) | {"gathers": gather_records(executable)}
     found |= {"overlap": overlap_records(executable)}

@@ -18,7 +18,7 @@ def donation_records(executable: Compiled) -> list[dict[str, Any]]:
 
 
 def donation_tables(executable: Compiled) -> list[Table]:
-    """The same for people; nothing where nothing is donated."""
+    """The same as tables; none if nothing is donated."""
     rows = [(each["argument"], each["result"] or "", each["kept"]) for each in donation_records(executable)]
     columns = ("argument", "next value", "memory is not reused because")
     return [table_of("Donated arguments", columns, rows, left=columns[1:])] if rows else []

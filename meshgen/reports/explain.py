@@ -1,4 +1,4 @@
-"""Why collectives and shardings are as they are, from what propagation and the planner recorded."""
+"""Explanations of collectives and shardings, from what propagation and the resharding planner recorded."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from meshgen.spec import Sharding, parse_sharding
 
 
 def explain(executable: Compiled, what: Question = None) -> str:
-    """Text for people: all collectives with their reasons, or what concerns a value or a source line."""
+    """Text: all collectives with their reasons, or what concerns a value or a source line."""
     if (across := _across(executable)) is None:
         return _explain_one(executable, what, None)
     texts = [(across.heading(part), _explain_one(part, what, across)) for part in _about(executable, what)]
@@ -29,19 +29,19 @@ def explain(executable: Compiled, what: Question = None) -> str:
 
 
 def _across(executable: Compiled) -> Across | None:
-    """What a program's meshes have to do with each other, where it is on several."""
+    """How a program's meshes interact; None if it is on one."""
     if len(executable.parts) == 1:
         return None
     return Across(executable)
 
 
 def _explain_one(executable: Compiled, what: Question, across: Across | None) -> str:
-    """The text about the program of one mesh; `across` knows of the others, where there are such."""
+    """The text about the program of one mesh; `across` knows the other meshes, if any."""
     if what is None:
         first = across.first[executable.mesh.name] if across else 0
         solved = known_of(executable).solved if "propagate" in executable.stages else None
         lines = [*_section("Hints that lost", hints_that_lost(executable, solved)),
-                 *_section("Required annotations that no value lies as", not_as_required(executable, solved))]  # fmt: skip
+                 *_section("Required annotations that no value follows", not_as_required(executable, solved))]  # fmt: skip
         found = gathers(executable)
         tables = [*formula_tables(executable), *(["", gathers_table(found, first)] if found else [])]
         return "\n".join([render(comms_table(executable.comms, first), *tables).rstrip("\n"), *lines])
@@ -56,7 +56,7 @@ def _section(title: str, found: Sequence[object]) -> list[str]:
 
 
 def annotation_record(executable: Compiled) -> dict[str, Any]:
-    """For `--json`: the hints that lost and the required annotations that no value lies as, of all meshes."""
+    """For `--json`: the hints that lost and the required annotations that no value follows, of all meshes."""
     parts = [(part, known_of(part).solved) for part in executable.parts if "propagate" in part.stages]
     return {
         "hints_that_lost": [asdict(hint) for part, solved in parts for hint in hints_that_lost(part, solved)],
@@ -70,16 +70,16 @@ def _values(executable: Compiled, what: Question, across: Across | None) -> list
 
 
 def _collectives(executable: Compiled, numbers: Sequence[int], across: Across | None) -> list[dict[str, Any]]:
-    """Records of collectives; those of programs that were written with them have the program for a reason."""
+    """Records of collectives; if the program was written with them, it is their reason."""
     known = known_of(executable) if "propagate" in executable.stages else None
     records = collective_records_of(executable, known and known.solved, known and known.reasons, numbers)
     return [across.collective(executable, record) for record in records] if across else records
 
 
 def explain_collective(executable: Compiled, number: int) -> list[dict[str, Any]]:
-    """What there is to say of one collective, by its number in the order in which they run.
+    """All that is known of one collective, by its number in the order in which they run.
 
-    Raises UsageError (MG0001) where there are not so many.
+    Raises UsageError (MG0001) for a number that is too large.
     """
     count = len(executable.comms)
     if not 0 <= number < count:
@@ -109,17 +109,17 @@ def _about(executable: Compiled, what: Question) -> list[Compiled]:
 
 
 def pictures(executable: Compiled, what: str | int) -> list[Picture]:
-    """How the values of a name or line lie. Raises UsageError (MG0001) where there is none."""
+    """Which devices hold which tiles of the values of a name or line. Raises UsageError (MG0001) if there are none."""
     found: list[Picture] = []
     for part in _about(executable, what):
         for record in known_of(part).values(what):
-            lies = replace(parse_sharding(record["spec"]), mesh="") if record["spec"] else Sharding.replicated(0)
-            found.append(show(lies, spec(record["type"]).sizes, part.mesh))
+            sharding = replace(parse_sharding(record["spec"]), mesh="") if record["spec"] else Sharding.replicated(0)
+            found.append(show(sharding, spec(record["type"]).sizes, part.mesh))
     return found
 
 
 def formula_record(executable: Compiled) -> dict[str, Any]:
-    """For `--json`: formulas of what is moved, and the work of each op where it is known."""
+    """For `--json`: formulas of the bytes moved, and the work of each op if known."""
     if len(executable.parts) > 1:
         return {"formulas": {part.mesh.name: formula_record(part).get("formula") for part in executable.parts}}
     volume, analysis = executable.volume, executable.analysis
@@ -143,14 +143,14 @@ def formula_tables(executable: Compiled) -> list[Any]:
 
 
 def explanations(executable: Compiled, what: Question = None) -> list[dict[str, Any]]:
-    """A record per value: its sharding (`spec`: as --spec and --what-if take it), the op that makes it, why each axis is there or is not, and the chain to an annotation.
+    """A record per value: its sharding (`spec`: as --spec and --what-if take it), the op that makes it, why each axis is used or not, and the chain to an annotation.
 
-    Asked for a value or line, also the choices that were not made, with what they would cost.
+    For a given value or line also the rejected alternatives, with what they would cost.
 
     Args:
         what: a value's name (with or without `%`), a line number, or None for every value.
     Raises:
-        UsageError: MG0001 where nothing has that name or stands on that line, and for a value of a program that was
+        UsageError: MG0001 for an unknown name or a line without values, and for a value of a program that was
             entered after its shardings were chosen.
     """
     if what is None and "propagate" not in executable.stages:
@@ -171,7 +171,7 @@ def _text(record: dict[str, Any]) -> str:
     head = f"{name}{record['op']}{there}: {record['type']} {record['sharding']}{spec}{where}"
     lines = record["why"] if record["op"] == "input" or not record["chain_text"] else []
     whole = [f"{axis} is not used: {why}" for axis, why in record["whole"].items()]
-    others = [f"  {rival['text']}" for rival in record.get("rivals", ())]
+    others = [f"  {other['text']}" for other in record.get("rivals", ())]
     lines = [record["note"]] * bool(record["note"]) + lines
     body = [*lines, *record["chain_text"], *whole, *(["other choices:", *others] if others else [])]
     return "\n".join([head, *(f"    {line}" for line in body)])

@@ -1,4 +1,4 @@
-"""Values that lie split and are gathered for a use, though no annotation asks for them whole: what `strict` refuses."""
+"""Sharded values that are gathered for a use though no annotation asks for them whole: what `strict` refuses."""
 
 from __future__ import annotations
 
@@ -13,13 +13,13 @@ from meshgen.reports.collectives import Edge, chains_of, edges_of
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import bytes_text, seconds_text, table_of
 from meshgen.reports.values import known_of
-from meshgen.sharding.propagation.sites import wish_of
+from meshgen.sharding.propagation.sites import annotation_of
 from meshgen.spec import Sharding
 
-GATHERING = ("all_gather", "retile")  # an exchange of one split for another is none
+GATHERING = ("all_gather", "retile")  # an all-to-all, which exchanges one split dim for another, does not count
 Strict = bool | Sequence[str | int]  # everywhere, or for values by name and for lines
 
-MOST_ADVISED = 4  # refused gathers for which the best change is looked for; those that move most
+MOST_ADVISED = 4  # refused gathers, those that move most, for which the best change is searched
 
 
 @dataclass(frozen=True)
@@ -45,11 +45,11 @@ class Gather:
         return {name: getattr(self, name) for name in fields} | places
 
 
-_Asked: TypeAlias = dict[tuple[Any, ...], list[Sharding]]  # of values, by what they are known by
+_Asked: TypeAlias = dict[tuple[Any, ...], list[Sharding]]  # per value, by what identifies it
 
 
 def gathers(executable: Compiled) -> list[Gather]:
-    """The gathers that nothing asks for, those that move most first. None where the program came with its collectives."""
+    """The gathers that nothing asks for, those that move most first. Empty if the program was written with its collectives."""
     module, entered = executable.stages.get("materialize"), executable.stages.get("import")
     if module is None or entered is None:
         return []
@@ -64,7 +64,7 @@ def _gather(number: int, edge: Edge, executable: Compiled, asked: _Asked) -> Gat
     rows = [(at, row) for at, row in enumerate(executable.comms) if number in row.edges and row.kind in GATHERING]
     axes = _lost(edge.source, edge.target, executable.mesh)
     axes = tuple(axis for axis in axes if not any(_is_whole(each, axis) for each in asked.get(_key(edge.value), ())))
-    if not rows or not axes or not edge.users:  # what is not used is an output, and lies as the user or the plan says
+    if not rows or not axes or not edge.users:  # an unused value is an output: its sharding is annotated or chosen
         return None
     return Gather(
         edge.value.name,
@@ -82,7 +82,7 @@ def _gather(number: int, edge: Edge, executable: Compiled, asked: _Asked) -> Gat
 
 
 def _lost(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[str, ...]:
-    """Axes of more than one device that split the source and are of no use in the target."""
+    """Axes of more than one device that split the source and are unused in the target."""
     return tuple(
         axis
         for axis in source.split_axes
@@ -93,15 +93,15 @@ def _lost(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[str, ...]:
 def _wholes(graph: Graph) -> Iterator[tuple[Value, Sharding]]:
     """What required annotations inside the program ask of values."""
     for node in graph.nodes:
-        wish = wish_of(node) if node.op == "annotate" else None
-        if wish and wish.required:
-            yield node.operands[0], wish.sharding
+        annotation = annotation_of(node) if node.op == "annotate" else None
+        if annotation and annotation.required:
+            yield node.operands[0], annotation.sharding
         for region in node.regions:
             yield from _wholes(region)
 
 
 def _key(value: Value) -> tuple[Any, ...]:
-    """What a value is known by at all stages."""
+    """What identifies a value at all stages."""
     return value.name, value.loc, value.type
 
 
@@ -112,10 +112,10 @@ def _is_whole(sharding: Sharding, axis: str) -> bool:
 def refuse_gathers(executable: Compiled, strict: Strict, best: Callable[[Sequence[int]], str]) -> None:
     """Raises ShardingError MG0210 for all gathers that nothing asks for, or for those of some values and lines.
 
-    Raises UsageError MG0001 for values and lines that there are not.
+    Raises UsageError MG0001 for unknown values and lines.
 
     Args:
-        best: of collectives by number the change that saves the most, as a hint; empty where none does.
+        best: from numbers of collectives to the change that saves the most, as a hint; empty if none does.
     """
     if not isinstance(strict, bool):
         _refuse_unknown(executable, strict)
@@ -162,25 +162,25 @@ def _fault(gather: Gather, executable: Compiled, best: str) -> Diagnostic:
             notes.append((f"{chain['value']}: {chain['axis']} {chain['state']}, from {chain['annotation']}", None))
     name = f"%{gather.value}" if gather.value else "the value"
     message = (
-        f"{name} lies as {gather.source}, but is needed as {gather.target} for "
+        f"{name} has sharding {gather.source}, but is needed as {gather.target} for "
         f"{f'%{gather.user}' if gather.user else 'its use'}: gathering it over {', '.join(gather.axes)} moves "
         f"{bytes_text(gather.ring_bytes)} per device ({seconds_text(gather.seconds)}), and no annotation asks for it"
     )
-    change = best or "no single annotation behind it saves bytes when it is left out"
+    change = best or "no single annotation that leads to it saves bytes when dropped"
     hint = f"{change}; if the gather is meant, annotate {name} as {gather.target} for its users"
     return Diagnostic("MG0210", message, gather.used, tuple(dict.fromkeys(notes)), hint)
 
 
 def gathers_table(found: Sequence[Gather], first: int = 0, most: int = 12) -> Any:
-    """The gathers for people, the largest; collectives are numbered from `first` on."""
+    """The largest gathers as a table; collectives are numbered from `first` on."""
     rows = [
         (f"%{g.value}" if g.value else "", g.source, g.target, f"%{g.user}" if g.user else "", bytes_text(g.ring_bytes), ", ".join(f"#{n + first}" for n in g.numbers[:3]), place_text(g.used))
         for g in found[:most]
     ]  # fmt: skip
     total = bytes_text(sum(gather.ring_bytes for gather in found))
     title = f"Gathered though no annotation asks for it (--strict refuses them): {len(found)}, {total}"
-    columns = ("value", "lies as", "needed as", "for", "moved", "collective", "at")
-    return table_of(title, columns, rows, left=("lies as", "needed as", "for", "collective", "at"))
+    columns = ("value", "sharding", "needed as", "for", "moved", "collective", "at")
+    return table_of(title, columns, rows, left=("sharding", "needed as", "for", "collective", "at"))
 
 
 def gather_records(executable: Compiled) -> list[Mapping[str, Any]]:

@@ -1,4 +1,4 @@
-"""What was decided of the collectives that nothing hides: in chunks that overlap with computing, or left whole, and why."""
+"""Exposed collectives: split into chunks that overlap with compute, or left whole, and why."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def overlap_of(executable: Compiled) -> tuple[Decision, ...]:
 
 
 def overlap_table(executable: Compiled) -> Table | None:
-    """A row for collectives that are alike; None where all hide."""
+    """A row per group of equal collectives; None if none is exposed."""
     rows = [
         (each.what, seconds_text(each.exposed_seconds), "in chunks" if each.is_applied else "whole", each.text)
         for each in executable.overlap

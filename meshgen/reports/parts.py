@@ -1,4 +1,4 @@
-"""What the meshes of a program have to do with each other: where values are, what crosses and why so, who waits for whom."""
+"""How the meshes of a program interact: on which mesh each value is, what is transferred and why, and how long each mesh waits."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class Across:
         return record | {"mesh": part.mesh.name, "placed": why}
 
     def transfers_about(self, part: Compiled, what: str | int) -> list[int]:
-        """Which collectives of a part carry a value to or from another mesh, or stand on a line."""
+        """Which collectives of a part carry a value to or from another mesh, or are from a line."""
         name = what.lstrip("%") if isinstance(what, str) else ""
         return [
             number
@@ -58,14 +58,14 @@ class Across:
         ]
 
     def collective(self, part: Compiled, record: dict[str, Any]) -> dict[str, Any]:
-        """The record of a collective as the whole program numbers it; of a transfer also what it carries and why so."""
+        """The record of a collective, numbered over the whole program; for a transfer also what it carries and why."""
         found = record | {"number": record["number"] + self.first[part.mesh.name], "mesh": part.mesh.name}
         if (crossing := self.crossings.get(record.get("channel", -1))) is None:
             return found
         return found | {"crossing": _crossing_record(crossing), "chains": [*record["chains"], *self._chains(crossing)]}
 
     def _chains(self, crossing: Crossing) -> list[dict[str, Any]]:
-        """Why the value lies as it does on both meshes."""
+        """Why the value has its sharding on both meshes."""
         sides = {mesh.name: (node.op, node.attrs["channel"]) for mesh, node in crossing.sides}
         found: list[dict[str, Any]] = []
         for part in self.executable.parts:
@@ -91,9 +91,9 @@ def _placements(module: Module | None) -> dict[_Key, str]:
     for node in module.graph.nodes:
         why = places.why.get(node, "it depends on no input, so every mesh that uses it makes it")
         found.update({(value.name, node.loc, str(value.type)): why for value in node.results})
-    wishes = [*module.in_annotations, *[None] * len(module.graph.inputs)]
-    for value, wish in zip(module.graph.inputs, wishes, strict=False):
-        why = "annotated so" if wish and wish.sharding.mesh else "it is first used there"
+    annotations = [*module.in_annotations, *[None] * len(module.graph.inputs)]
+    for value, annotation in zip(module.graph.inputs, annotations, strict=False):
+        why = "annotated so" if annotation and annotation.sharding.mesh else "it is first used there"
         found[value.name, value.loc, str(value.type)] = why
     return found
 
@@ -115,7 +115,7 @@ def _way_record(way: Way) -> dict[str, Any]:
 
 
 def crossing_lines(record: Mapping[str, Any]) -> list[str]:
-    """What a transfer carries, for people, and between which shardings it could have done so."""
+    """Text: what a transfer carries, and between which other shardings it could."""
     lines = [
         f"it is made as {record['made']}, crosses from {record['source']} to {record['target']}, and is used as {record['wanted']}"
     ]

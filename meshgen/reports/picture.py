@@ -34,7 +34,7 @@ class Grid:
 
 @dataclass(frozen=True)
 class Picture:
-    """How a tensor lies on a mesh. `str` draws it as text; a notebook shows it as SVG."""
+    """Which device holds which tile of a tensor. `str` draws it as text; a notebook shows it as SVG."""
 
     title: str
     grids: tuple[Grid, ...]
@@ -87,7 +87,7 @@ class Picture:
 
 
 def show(sharding: SpecLike, shape: int | Sequence[int], mesh: Mesh | Mapping[str, int | None]) -> Picture:
-    """A picture of how a tensor of `shape` lies on `mesh`: as text with `print`, as SVG in a notebook.
+    """A picture of the tiles of a tensor of `shape` on the devices of `mesh`: as text with `print`, as SVG in a notebook.
 
     Args:
         sharding: as `compile` takes it, such as `mg.P("dp")` or `"dp,_"`.
@@ -97,17 +97,17 @@ def show(sharding: SpecLike, shape: int | Sequence[int], mesh: Mesh | Mapping[st
     """
     shape = [shape] if isinstance(shape, int) else shape
     mesh = mesh if isinstance(mesh, Mesh) else make_mesh(mesh)
-    lies = sharding_of(sharding, len(shape), mesh)
-    if faults := lies.faults(tuple(shape), mesh):
+    drawn = sharding_of(sharding, len(shape), mesh)
+    if faults := drawn.faults(tuple(shape), mesh):
         raise ShardingError(*faults)
     holders: dict[tuple[Range, ...], list[int]] = {}
     for rank in range(mesh.size):
-        holders.setdefault(lies.ranges(shape, mesh, rank), []).append(rank)
+        holders.setdefault(drawn.ranges(shape, mesh, rank), []).append(rank)
     tiles = [sorted({box[dim] for box in holders}) for dim in range(len(shape))]
     cut = max(0, len(shape) - 2)
     outers = [outer for outer in itertools.product(*tiles[:cut]) if any(box[:cut] == outer for box in holders)]
     grids = [_grid(outer, tiles[cut:], holders) for outer in outers[:MOST_GRIDS]]
-    return Picture(_title(lies, shape, mesh), tuple(grids), max(0, len(outers) - MOST_GRIDS), len(shape))
+    return Picture(_title(drawn, shape, mesh), tuple(grids), max(0, len(outers) - MOST_GRIDS), len(shape))
 
 
 def _grid(outer: tuple[Range, ...], inner: Sequence[list[Range]], holders: dict[tuple[Range, ...], list[int]]) -> Grid:
@@ -118,14 +118,14 @@ def _grid(outer: tuple[Range, ...], inner: Sequence[list[Range]], holders: dict[
     return Grid(outer, tuple(rows), tuple(columns), tuple(tuple(next(found) for _ in columns) for _ in rows))
 
 
-def _title(lies: Sharding, shape: Sequence[int], mesh: Mesh) -> str:
+def _title(sharding: Sharding, shape: Sequence[int], mesh: Mesh) -> str:
     """Sizes with the axes that split them, `[8@dp, 32@tp]`, what is partial, and where devices hold nothing."""
-    words = [f"{size}{'@' + '+'.join(axes) if axes else ''}" for size, axes in zip(shape, lies.dims, strict=True)]
-    partial = f" {{{', '.join(f'{kind}:{axis}' for axis, kind in lies.partial)}}}" if lies.partial else ""
+    words = [f"{size}{'@' + '+'.join(axes) if axes else ''}" for size, axes in zip(shape, sharding.dims, strict=True)]
+    partial = f" {{{', '.join(f'{kind}:{axis}' for axis, kind in sharding.partial)}}}" if sharding.partial else ""
     title = f"[{', '.join(words)}]{partial} on {mesh}: the devices that hold each tile"
-    empty = [rank for rank in range(mesh.size) if any(a >= b for a, b in lies.ranges(shape, mesh, rank))]
-    uneven = "" if lies.is_even(shape, mesh) else "; tiles are padded to the longest"
-    summands = ", each its summand" if lies.partial else ""
+    empty = [rank for rank in range(mesh.size) if any(a >= b for a, b in sharding.ranges(shape, mesh, rank))]
+    uneven = "" if sharding.is_even(shape, mesh) else "; tiles are padded to the longest"
+    summands = ", each its summand" if sharding.partial else ""
     return title + summands + uneven + (f"; nothing on {devices_text(empty)}" if empty else "")
 
 

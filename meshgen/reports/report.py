@@ -139,7 +139,7 @@ def _warnings(executable: Compiled) -> list[dict[str, Any]]:
 
 
 def _annotations(executable: Compiled) -> list[dict[str, Any]]:
-    """What the program that runs does not do as annotations ask; nothing where it does all of it."""
+    """The annotations that the optimised program does not follow; empty if it follows all."""
     found = annotation_record(executable)
     rows = [("required", each) for each in found["not_as_required"]] + [
         ("hint", each) for each in found["hints_that_lost"]
@@ -150,7 +150,7 @@ def _annotations(executable: Compiled) -> list[dict[str, Any]]:
 
 
 def _overlap(executable: Compiled) -> list[dict[str, Any]]:
-    """What was decided of the collectives that nothing hides; nothing where all hide."""
+    """What was decided for exposed collectives; empty if none is."""
     table = overlap_table(executable)
     return [{"title": table.title, "columns": table.columns, "rows": table.rows}] if table else []
 

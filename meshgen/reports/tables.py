@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from meshgen.sharding.analyze import Analysis
 
-WIDTH = 150  # columns where the output is no terminal
+WIDTH = 150  # columns if the output is not a terminal
 
 
 @dataclass(frozen=True)

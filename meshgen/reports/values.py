@@ -1,4 +1,4 @@
-"""Why each value lies as it does: a record per value of the program as it was propagated, or of what became of it."""
+"""Why each value has its sharding: a record per value of the propagated program, or of what became of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from meshgen.reports.interface import Compiled
 from meshgen.sharding.multi_mesh.chains import ReasonsAcross
 from meshgen.sharding.propagate import decisions_of
 from meshgen.sharding.propagation.chains import Chain, Reasons
-from meshgen.sharding.propagation.rivals import rivals
+from meshgen.sharding.propagation.rejected import rejected
 from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.propagation.tiles import free_part
 from meshgen.sharding.rewrites.cse import common_values
@@ -28,7 +28,7 @@ Question = str | int | None  # a value's name, a line number, or everything
 
 @dataclass(frozen=True)
 class _Made:
-    """A value, what makes it, how it lies and why; a note where it is not computed as it was written."""
+    """A value, the op that makes it, its sharding and why; a note if it is not computed as written."""
 
     value: Value
     op: str
@@ -40,7 +40,7 @@ class _Made:
 
 @dataclass(frozen=True)
 class Known:
-    """A program after propagation, and how it was decided where it was entered before."""
+    """A program after propagation, and the decisions if propagation made them."""
 
     module: Module
     entered: Module | None
@@ -48,12 +48,12 @@ class Known:
     reasons: Reasons | None
     left_out: Mapping[Value, str] = field(
         default_factory=dict[Value, str]
-    )  # annotated values that the program which runs does not make, and why
+    )  # annotated values that the optimised program does not make, and why
 
     def values(self, what: Question = None) -> list[dict[str, Any]]:
-        """A record per value that is meant; of one that is not computed as it was written, what is computed instead.
+        """A record per value that `what` names; for one that is not computed as written, what is computed instead.
 
-        Raises UsageError (MG0001) where nothing is meant.
+        Raises UsageError (MG0001) if `what` names none.
         """
         made = [*self._inputs(), *_made(self.module.graph)]
         records = [self._record(each, what) for each in made if _is_meant(what, each.value, each.loc)]
@@ -65,10 +65,10 @@ class Known:
 
     def _inputs(self) -> Iterator[_Made]:
         for number, value in enumerate(self.module.graph.inputs):
-            wish = self.module.in_annotations[number]
-            kind = "required" if wish and wish.required else "hinted"
-            why = [f"annotated as {wish.sharding} ({kind})"] if wish else ["not annotated: chosen for its uses"]
-            yield _Made(value, "input", self.module.in_shardings[number], why, value.loc)
+            annotation = self.module.in_annotations[number]
+            kind = "required" if annotation and annotation.required else "hinted"
+            why = f"annotated as {annotation.sharding} ({kind})" if annotation else "not annotated: chosen for its uses"
+            yield _Made(value, "input", self.module.in_shardings[number], [why], value.loc)
 
     def _elsewhere(self, made: Sequence[_Made], what: str | int) -> Iterator[dict[str, Any]]:
         """Records of values of the entered program that the propagated one does not have."""
@@ -114,7 +114,7 @@ class Known:
         if what is not None and self.solved:
             makers = [site for site in self.solved.sites if value in site.node.results]
             record["rivals"] = [
-                asdict(rival) | {"text": str(rival)} for s in makers for rival in rivals(self.solved, s)
+                asdict(other) | {"text": str(other)} for s in makers for other in rejected(self.solved, s)
             ]
         return record
 
@@ -123,7 +123,7 @@ _KNOWN: WeakKeyDictionary[Compiled, Known] = WeakKeyDictionary()
 
 
 def known_of(executable: Compiled) -> Known:
-    """How a program's shardings were decided; found once for each executable.
+    """The decisions of a program's propagation; found once per executable.
 
     Raises UsageError (MG0001) for a program that was entered after its shardings were chosen.
     """
@@ -133,7 +133,7 @@ def known_of(executable: Compiled) -> Known:
 
 
 def link_parts(parts: Sequence[Compiled]) -> None:
-    """Let what is known of the parts of a program on several meshes lead from one to the other."""
+    """Let chains of reasons cross transfers between the parts of a program on several meshes."""
     linked: dict[str, ReasonsAcross] = {}
     for part in parts:
         if part in _KNOWN or "import" not in part.stages:
@@ -158,18 +158,18 @@ def _known_of(executable: Compiled) -> Known:
 def _missing(what: str | int, names: Sequence[str]) -> Diagnostic:
     hint = f"values with a name are {', '.join(names[:40])}{' ...' if len(names) > 40 else ''}"
     if not isinstance(what, int):
-        return Diagnostic("MG0001", f"there is no value '{what}'", hint=hint)
+        return Diagnostic("MG0001", f"unknown value '{what}'", hint=hint)
     hint = f"a number is a line; the value is %{what}" if str(what) in names else hint
-    return Diagnostic("MG0001", f"nothing stands on line {what}", hint=hint)
+    return Diagnostic("MG0001", f"no value on line {what}", hint=hint)
 
 
 def _made(graph: Graph) -> Iterator[_Made]:
-    """What the nodes of a propagated graph make and what their regions take, in program order."""
+    """The results of a propagated graph's nodes and the inputs of their regions, in program order."""
     for node in graph.nodes:
-        lies = node.sharding
-        assert lies is not None, "every node has a sharding after propagation"
-        for value, sharding in zip(_carried(node), lies.results, strict=False):
-            yield _Made(value, node.op, sharding, lies.why, node.loc)
+        shardings = node.sharding
+        assert shardings is not None, "every node has a sharding after propagation"
+        for value, sharding in zip(_carried(node), shardings.results, strict=False):
+            yield _Made(value, node.op, sharding, shardings.why, node.loc)
         if node.op == "manual" and not is_open(node):
             yield from _per_device(node.regions[0], node)
         elif node.op in WITH_PROGRAMS:
@@ -179,14 +179,14 @@ def _made(graph: Graph) -> Iterator[_Made]:
 
 
 def _carried(node: Node) -> list[Value]:
-    """The results of a node without the turns that transfers hand to each other."""
+    """The results of a node, without the tokens that order transfers."""
     if node.op == "transfer_send":
         return []
     return node.results[:1] if node.op == "transfer_recv" else node.results
 
 
 def _taken(node: Node) -> Iterator[_Made]:
-    """What regions are given. A loop's condition takes what its body takes, mostly by the same names."""
+    """Inputs of regions. A loop's condition has the same inputs as its body, mostly by the same names."""
     assert node.sharding is not None, "every node has a sharding after propagation"
     given = node.sharding.results if node.op == "while" else node.sharding.operands
     given = given[1:] if node.op in BRANCHES else given
@@ -201,7 +201,7 @@ def _taken(node: Node) -> Iterator[_Made]:
 
 
 def _per_device(body: Graph, manual: Node) -> Iterator[_Made]:
-    """The values of a manual computation, which the program itself says for each device."""
+    """The values of a manual computation, which the program gives per device."""
     where = bracketed(place_text(manual.loc))
     axes = ", ".join(manual.attrs["axes"])
     note = f"a device's own, in the manual computation over {axes}{where}: the program says what each device computes"

@@ -1,4 +1,4 @@
-"""What a program's author should know though nothing is wrong: numbered like faults, and no reason to refuse it."""
+"""Warnings: what a program's author should know although the program is valid. They have codes like errors."""
 
 from __future__ import annotations
 
@@ -38,26 +38,26 @@ def warning_records(found: Sequence[Diagnostic]) -> list[dict[str, Any]]:
 
 
 def _reductions(module: Module) -> Iterator[Diagnostic]:
-    """Reductions of Shardy, over all devices' parts of a value, of values that have none: arguments, constants and maps of such."""
+    """Shardy's reductions of values that are not unreduced: arguments, constants and element-wise ops on them."""
     makers = {value: node for node in all_nodes(module.graph) for value in node.results}
     said = dict(zip(module.graph.inputs, module.in_annotations, strict=False))
     whole: dict[Value, bool] = {}
 
     def is_whole(value: Value) -> bool:
-        """Whether nothing says, and nothing that is computed may mean, that devices hold parts of a sum."""
+        """Whether neither an annotation nor an op can make devices hold parts of a sum."""
         node = makers.get(value)
         if value not in whole:
-            whole[value] = False  # of a value of a region nothing is known
+            whole[value] = False  # nothing is known of values of regions
             if node is None:
-                wish = said.get(value)
-                whole[value] = value in said and (wish is None or not wish.sharding.partial)
+                annotation = said.get(value)
+                whole[value] = value in said and (annotation is None or not annotation.sharding.partial)
             elif node.op == "annotate":
                 whole[value] = not node.attrs["sharding"].partial and is_whole(node.operands[0])
             else:
                 whole[value] = node.op in _MAPS and all(map(is_whole, node.operands))
         return whole[value]
 
-    for value in makers:  # in program order, so that nothing is asked in a long chain
+    for value in makers:  # in program order, so that recursion stays shallow
         is_whole(value)
     for node in all_nodes(module.graph):
         axes = node.notes.reduces
@@ -68,7 +68,7 @@ def _reductions(module: Module) -> Iterator[Diagnostic]:
 
 
 def _branches(module: Module) -> Iterator[Diagnostic]:
-    """Branches that communicate and are written out: all of them are computed."""
+    """Branches with collectives: they become selects, so all of them are computed."""
     found = [
         node
         for node in _control(module.graph)

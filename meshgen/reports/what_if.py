@@ -22,27 +22,27 @@ FIGURES = (
 )  # fmt: skip
 
 
-def annotated_with(module: Module, wishes: Mapping[str, Sharding]) -> Module:
+def annotated_with(module: Module, shardings: Mapping[str, Sharding]) -> Module:
     """The program with required annotations on values: `%h`, an input's name, or the line of the op that makes it.
 
-    An annotation that the value has gives way. Raises UsageError (MG0001) for values that there are not.
+    Replaces an annotation that the value has. Raises UsageError (MG0001) for unknown values.
     """
     if module.stage != "import":
         text = f"the program entered at stage '{module.stage}', after its shardings were chosen"
         raise UsageError(Diagnostic("MG0001", text, hint="ask about the program as it was before propagation"))
-    for name, sharding in wishes.items():
+    for name, sharding in shardings.items():
         module = _annotated(module, name, sharding)
     return module
 
 
 def _annotated(module: Module, name: str, sharding: Sharding) -> Module:
     number, value = _named(module.graph, name)
-    wish = fit(sharding, value.type.rank)
+    sharding = fit(sharding, value.type.rank)
     if number is not None:
         found = [*module.in_annotations, *[None] * (len(module.graph.inputs) - len(module.in_annotations))]
-        found[number] = Annotation(wish, True, (False,) * wish.rank, value.loc)
+        found[number] = Annotation(sharding, True, (False,) * sharding.rank, value.loc)
         return replace(module, in_annotations=found)
-    return replace(module, graph=_insert(module.graph, value, wish))
+    return replace(module, graph=_insert(module.graph, value, sharding))
 
 
 def _named(graph: Graph, name: str) -> tuple[int | None, Value]:
@@ -65,7 +65,7 @@ def _named(graph: Graph, name: str) -> tuple[int | None, Value]:
             hint = "annotate one by its line: " + ", ".join(str(value.loc.line) for value in made if value.loc)
         raise UsageError(Diagnostic("MG0001", f"'{name}' is {len(made)} values", hint=hint))
     names = [*inputs, *(v.name for v in _made(graph) if v.name)]
-    raise UsageError(Diagnostic("MG0001", f"there is no value '{name}'", hint=f"values are {', '.join(names[:40])}"))
+    raise UsageError(Diagnostic("MG0001", f"unknown value '{name}'", hint=f"values are {', '.join(names[:40])}"))
 
 
 def _made(graph: Graph) -> list[Value]:
@@ -78,26 +78,26 @@ def _made(graph: Graph) -> list[Value]:
     return found
 
 
-def _insert(graph: Graph, value: Value, wish: Sharding) -> Graph:
-    """The graph with an annotation behind the node that makes the value, inside regions too, or where they take it."""
+def _insert(graph: Graph, value: Value, sharding: Sharding) -> Graph:
+    """The graph with an annotation after the node that makes the value, or at the start of the region whose input it is."""
     put: dict[Value, Value] = {}
-    nodes: list[Node] = [_annotation(value, wish, value.loc, put)] if value in graph.inputs else []
+    nodes: list[Node] = [_annotation(value, sharding, value.loc, put)] if value in graph.inputs else []
     for node in graph.nodes:
         operands = [put.get(v, v) for v in node.operands]
-        regions = tuple(_insert(region, value, wish) for region in node.regions)
+        regions = tuple(_insert(region, value, sharding) for region in node.regions)
         attrs = node.attrs
         if value in node.results and node.op == "annotate":
-            attrs = {**attrs, "sharding": wish, "required": True, "open_dims": ()}
+            attrs = {**attrs, "sharding": sharding, "required": True, "open_dims": ()}
         nodes.append(replace(node, operands=operands, regions=regions, attrs=attrs))
         if value in node.results and node.op != "annotate":
-            nodes.append(_annotation(value, wish, node.loc, put))
+            nodes.append(_annotation(value, sharding, node.loc, put))
     return Graph(graph.name, graph.inputs, nodes, [put.get(v, v) for v in graph.outputs])
 
 
-def _annotation(value: Value, wish: Sharding, loc: Location | None, put: dict[Value, Value]) -> Node:
-    """An annotation of a value, whose uses `put` turns to it."""
+def _annotation(value: Value, sharding: Sharding, loc: Location | None, put: dict[Value, Value]) -> Node:
+    """An annotation of a value; `put` maps the value to its result, for later uses."""
     put[value] = Value(value.type, value.name, loc=value.loc)  # to the user it is the same value
-    options = {"sharding": wish, "required": True, "as_result": True, "open_dims": ()}
+    options = {"sharding": sharding, "required": True, "as_result": True, "open_dims": ()}
     return Node("annotate", [value], [put[value]], options, loc)
 
 
@@ -150,12 +150,12 @@ def changes_text(vanish: Comms, appear: Comms) -> list[str]:
     ]
 
 
-def comparison_table(rows: list[tuple[str, Any, Any]], wishes: Mapping[str, Sharding]) -> Table:
+def comparison_table(rows: list[tuple[str, Any, Any]], shardings: Mapping[str, Sharding]) -> Table:
     def shown(figure: str, count: float) -> str:
         if figure.endswith("bytes"):
             return bytes_text(count)
         return seconds_text(count) if figure.endswith("seconds") else f"{count:.4g}"
 
-    title = "If " + " and ".join(f"{name} were {sharding}" for name, sharding in wishes.items())
+    title = "If " + " and ".join(f"{name} were {sharding}" for name, sharding in shardings.items())
     table = [(figure, shown(figure, old), shown(figure, new)) for figure, old, new in rows]
     return table_of(title, ("", "before", "after"), table)

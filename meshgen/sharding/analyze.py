@@ -1,4 +1,4 @@
-"""What a program does on every device: its collectives and their bytes, peak memory, arithmetic, time on links.
+"""Analyse a program per device: its collectives and their bytes, peak memory, arithmetic, time on links.
 
 Works from stage `materialize` (global types with shardings) on, and on programs with local types.
 """
@@ -49,7 +49,7 @@ class Volume:
 
     mesh: Mesh
     collectives: tuple[CollectiveRecord, ...]
-    sizes: Mapping[str, int]  # those that the program leaves open, by name, as they are now
+    sizes: Mapping[str, int]  # open sizes, by name, at their current values
 
     @property
     def counts(self) -> dict[str, int]:
@@ -100,7 +100,7 @@ class Volume:
 
 @dataclass(frozen=True)
 class Analysis(Volume):
-    """What a device moves, holds and computes in a step."""
+    """Traffic, memory and arithmetic of a device in a step."""
 
     peak: Peak
     work: tuple[Work, ...]
@@ -117,7 +117,7 @@ class Analysis(Volume):
 
     @property
     def redundant_flops_per_device(self) -> float:
-        """Those of them that repeat what another device does, or are done on padding."""
+        """Those of them that repeat another device's work, or are on padding."""
         return sum(work.redundant for work in self.work)
 
 
@@ -147,7 +147,7 @@ def volume_of(module: Module) -> Volume:
 
 
 def open_sizes(module: Module) -> dict[str, int]:
-    """The sizes of inputs that the program leaves open, by name, as they are now."""
+    """The open sizes of inputs, by name, at their current values."""
     types = module.in_types or [value.type for value in module.graph.inputs]
     dims = [size for kind in types for size in kind.sizes if isinstance(size, Dim)]
     return {str(size.expr): int(size) for size in dims}
@@ -160,7 +160,7 @@ class _Reader:
         self._mesh, self._sizes = mesh, sizes
 
     def collectives(self, graph: Graph, times: int) -> Iterator[CollectiveRecord]:
-        """Records in program order; those in a loop's body stand where the loop does."""
+        """Records in program order; those in a loop's body at the position of the loop."""
         for node in graph.nodes:
             if node.op in COMMUNICATIONS:
                 yield self._record(node, times)

@@ -1,4 +1,4 @@
-"""Arithmetic of a program: operations per device and step, and how many of them repeat what another device does."""
+"""Arithmetic of a program: operations per device and step, and how many of them repeat another device's work."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from meshgen.sharding.live import local_type
 
 @dataclass(frozen=True)
 class Work:
-    """What one op computes in a step: operations of a device, and those of them that are redundant.
+    """Work of one op in a step: operations of a device, and those of them that are redundant.
 
-    All devices together do `flops * devices`; what is more than the op takes on one device is redundant: work on
+    All devices together do `flops * devices`; the excess over the op on a single device is redundant: work on
     replicated values and on padding.
     """
 
@@ -29,7 +29,7 @@ class Work:
 
 
 def work_of(graph: Graph, mesh: Mesh, kernels: Mapping[str, Graph]) -> list[Work]:
-    """The work of each op that computes, in program order; loops count as often as they run, of branches the dearest."""
+    """The work of each op that computes, in program order; loops count once per trip, branches as the most expensive one."""
     return list(_Reader(mesh, kernels).graph(graph, 1.0))
 
 

@@ -1,7 +1,7 @@
-"""The copies of one value that its uses need, each in a sharding of its own, and how they are made from each other.
+"""Make the copies of one value that its uses need, each with a sharding of its own, in the cheapest order.
 
-A copy is made right before its first use and shared by all uses that want the same. Where several are wanted,
-they are made in the cheapest order: rows from columns is an all_to_all, but a slice if the value is gathered anyway.
+A copy is made right before its first use and shared by all uses that need the same sharding. Several copies
+are made from each other in the cheapest order: rows from columns is an all_to_all, but a slice if the value is gathered anyway.
 """
 
 from __future__ import annotations
@@ -27,34 +27,34 @@ CostOf = Callable[[Sharding, Sharding], Cost]
 
 @dataclass(frozen=True)
 class Party:
-    """One end of an edge, for people: an op, input or output, its place, and why it is sharded as it is."""
+    """One end of an edge, as text: an op, input or output, its location, and the reasons of its sharding."""
 
     text: str
     why: tuple[str, ...] = ()
     loc: Location | None = None
 
     def __str__(self) -> str:
-        """With the place."""
+        """The text with the location."""
         if self.loc is None:
             return self.text
         return f"{self.text} ({place_text(self.loc)})"
 
 
-_LONG_SUFFIX = 60  # characters that say how a value was moved
+_LONG_SUFFIX = 60  # suffixes that name the reshard of a value
 
 
 class Names:
-    """New names that no value of the program has, and numbers for its edges."""
+    """Fresh names for values, and numbers for edges."""
 
     def __init__(self, taken: Sequence[str]) -> None:
         self._counts = dict.fromkeys(taken, 0)
-        self._origins: dict[str, str] = {}  # of names made here: the name that they began with
+        self._origins: dict[str, str] = {}  # of names made here: the original name
         self.edges = itertools.count()
 
     def fresh(self, base: str, suffix: str) -> str:
-        """`base_suffix`, with a count where it is taken; `v4_suffix` of a number; none of no name.
+        """`base_suffix`, with a count if it is taken; `v4_suffix` for a number; none for no name.
 
-        A copy of copies of copies is at last named after the value itself: names do not grow with the program.
+        A copy of a copy is named after the original value: names do not grow with the program.
         """
         if not base:
             return ""
@@ -74,7 +74,7 @@ class Names:
 class _Link:
     """One step of the way from a value to a copy: step `number` of `plan`, after `origin` (None: at the value).
 
-    `edge` is the number that all steps of the plan have.
+    `edge` is the number that all steps of the plan share.
     """
 
     origin: _Link | None
@@ -92,12 +92,12 @@ class _Link:
 class Copies:
     """A value with the copies that its uses need.
 
-    Which copy is made from which is settled for all of them together, whatever is used first; a step is written
+    All copies are planned together, whatever is used first; a step is written
     when the first use needs it.
 
     Attributes:
-        value: the value as it is produced; `value.sharding` says how it lies.
-        producer: who makes it.
+        value: the value as it is produced; `value.sharding` is its sharding.
+        producer: its producer.
         nodes: program order so far of the graph that it belongs to; copies are appended there, so a copy that a
             loop's body needs is made once, before the loop.
         wanted: shardings that its uses need, in canonical order of the uses.
@@ -112,8 +112,8 @@ class Copies:
     links: list[_Link] | None = None
 
     def get(self, target: Sharding, user: Party) -> Value:
-        """The copy with a sharding; the steps to make it are appended where it is new."""
-        if self._is_same(target, _lies(self.value)):
+        """The copy with a sharding; the steps to make it are appended if it is new."""
+        if self._is_same(target, _sharding_of(self.value)):
             return self.value
         if self.links is None:
             self.links = []
@@ -125,17 +125,17 @@ class Copies:
         return same_layout(left, right, self.value.type, self.mesh)
 
     def _find(self, target: Sharding) -> _Link:
-        """The last step to a copy; the cheapest way from the value or any step that is planned is added where there is none."""
+        """The last step to a copy; if there is none, the cheapest plan from the value or any planned step is added."""
         assert self.links is not None, "set by get"
         for link in self.links:
             if self._is_same(link.step.sharding, target):
                 return link
         starts: list[tuple[Sharding, _Link | None]] = [
-            (_lies(self.value), None),
+            (_sharding_of(self.value), None),
             *((link.step.sharding, link) for link in self.links),
         ]
-        plans = [(plan_reshard(self.value.type, lies, target, self.mesh), link) for lies, link in starts]
-        plan, origin = min(plans, key=lambda pair: pair[0].cost)  # the first of equal ones
+        plans = [(plan_reshard(self.value.type, start, target, self.mesh), link) for start, link in starts]
+        plan, origin = min(plans, key=lambda pair: pair[0].cost)  # the first of those with equal cost
         edge = next(self.names.edges)
         for number in range(len(plan.steps)):
             origin = _Link(origin, plan, number, edge)
@@ -145,7 +145,7 @@ class Copies:
 
     def _order(self) -> list[Sharding]:
         """The targets, each after the one that it is cheapest made from."""
-        produced = _lies(self.value)
+        produced = _sharding_of(self.value)
         targets: list[Sharding] = []
         for target in self.wanted:
             if not any(self._is_same(target, other) for other in (produced, *targets)):
@@ -160,7 +160,7 @@ class Copies:
         return order
 
     def _made(self, link: _Link, user: Party) -> Value:
-        """The value of a step, written where it is new, behind those that lead to it."""
+        """The value of a step, written if it is new, after the steps that lead to it."""
         new = [link]
         while new[-1].made is None and new[-1].origin:
             new.append(new[-1].origin)
@@ -186,7 +186,7 @@ class Copies:
         return "; ".join([text, *dict.fromkeys(notes)])
 
 
-def _lies(value: Value) -> Sharding:
+def _sharding_of(value: Value) -> Sharding:
     assert value.sharding is not None, "values that copies are made of have a sharding"
     return value.sharding
 

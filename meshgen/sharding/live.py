@@ -1,4 +1,4 @@
-"""Memory of a program in program order: the most bytes alive at once on a device, and what they hold."""
+"""Memory of a program in program order: the most bytes alive at once on a device, and the values in them."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ VIEWS = ("reshape", "view", "subview", "join")  # no storage of their own
 
 @dataclass(frozen=True)
 class Live:
-    """A value that is alive at the peak: its local type, the op that makes it (or `input`), and where it stands."""
+    """A value that is alive at the peak: its local type, the op that makes it (or `input`), and its location."""
 
     name: str
     type: str
@@ -57,14 +57,14 @@ class _Reader:
     def __init__(self, mesh: Mesh, is_fused: bool) -> None:
         self._mesh = mesh
         self._is_fused = is_fused
-        self._inner: dict[Node, Peak] = {}  # of what regions need at most while a node runs
+        self._inner: dict[Node, Peak] = {}  # peak of the node's regions while it runs
 
     def live(self, value: Value, op: str) -> Live:
         kind = local_type(value, self._mesh)
         return Live(value.name, str(kind), op, kind.nbytes, place_text(value.loc))
 
     def peak(self, graph: Graph) -> Peak:
-        """Of what is alive besides the inputs of a graph."""
+        """The peak of values other than the inputs of a graph."""
         moments = enumerate((sum(alive.values()) + self._needs(node).bytes for node, alive in self._moments(graph)))
         best = max(moments, key=lambda moment: (moment[1], -moment[0]), default=None)
         if best is None:

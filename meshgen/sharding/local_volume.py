@@ -1,7 +1,7 @@
-"""What every device moves in the numbers of devices: the program is partitioned again over a mesh whose sizes have names.
+"""Bytes that every device moves, as formulas in the axis sizes: the program is partitioned again over a mesh with named sizes.
 
-Sizes of tiles, rows of halos, candidates and whatever else partition and the passes behind it add carry along how they
-were made (`meshgen.ir.symbols`), so the formulas are those of the program that runs.
+Sizes of tiles, rows of halos, candidates and all else that partitioning and later passes add carry their derivation
+along (`meshgen.ir.symbols`), so the formulas are those of the program that runs.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ from meshgen.sharding.partition import partition
 
 @dataclass(frozen=True)
 class _NamedAxis(Axis):
-    """An axis whose size has a name. It equals no other axis: what is kept for plain meshes has no names."""
+    """An axis whose size has a name. It equals no other axis, as values cached for plain meshes have no names."""
 
 
 def local_volume(stages: Mapping[str, Module], needed: Callable[[Graph], Graph]) -> Volume | None:
-    """What the program of these stages moves, of whatever it was entered as; None before it is partitioned.
+    """Traffic of the program of these stages, whichever it was entered at; None before it is partitioned.
 
     Args:
-        needed: what fusion does to a graph before it makes kernels: no result may need all that partition wrote.
+        needed: fusion's change of a graph before it makes kernels, which drops nodes that no result needs.
 
-    Programs that were entered as each device runs them have the sizes of tiles as they were written.
+    Programs that were written per device have tile sizes as written.
     """
     written = stages.get("partition")
     entered = stages.get("optimize") or stages.get("materialize")

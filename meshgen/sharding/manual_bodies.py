@@ -1,9 +1,9 @@
-"""Bodies of manual computations that free axes split, written out for one device at `materialize`.
+"""Write bodies of manual computations that free axes split out for one device, at `materialize`.
 
 Every later stage then has a manual computation over all axes that it uses, whose body works on its own tiles.
 
 A transfer in it (permute, retile, update_halo) is between shardings of a tile, over free axes: devices that differ along a
-manual axis hold tiles of their own, which are not mixed. Its shardings say so as of any summand: they are partial along
+manual axis hold tiles of their own, which are not mixed. Its shardings express this as for any summand: they are partial along
 the manual axes.
 """
 
@@ -22,25 +22,27 @@ from meshgen.sharding.partition import graph_faults, local_body
 from meshgen.sharding.partitioners.registry import Site, partitioner
 from meshgen.spec import Sharding
 
-ON_TILES = "on_tiles"  # a collective of a body while that is written out: its own axes are not those of its shardings
+ON_TILES = "on_tiles"  # a collective of a body being written out: its axes are not those of its shardings
 
 
 def written_out(node: Node, body: Graph, operands: list[Value], mesh: Mesh) -> Node:
     """A manual computation over all axes that it uses, from a materialised body.
 
-    Raises ShardingError, ProgramError for what cannot be partitioned.
+    Raises ShardingError, ProgramError for nodes that cannot be partitioned.
     """
-    lies = node.sharding
-    assert lies is not None, "propagation has seen the node"
+    sharding = node.sharding
+    assert sharding is not None, "propagation sets the sharding of every node"
     if faults := graph_faults(body, mesh):
         raise ShardingError(*faults)
-    results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, lies.results, strict=True)]
-    used = dict.fromkeys(split_ref(a)[0] for s in (*lies.operands, *lies.results) for a in s.used_axes)
+    results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, sharding.results, strict=True)]
+    used = dict.fromkeys(split_ref(a)[0] for s in (*sharding.operands, *sharding.results) for a in s.used_axes)
     manual = tuple(name for name in mesh.names if name in node.attrs["axes"])
     local = _kept_apart(_unwrapped(local_body(body, mesh, {})), manual, mesh)
     axes = tuple(name for name in mesh.names if name in used or name in manual or name in axes_in(local))
-    attrs = {"in_shardings": lies.operands, "out_shardings": lies.results, "axes": axes}
-    return Node("manual", operands, results, attrs, node.loc, NodeSharding(lies.operands, lies.results), (local,))
+    attrs = {"in_shardings": sharding.operands, "out_shardings": sharding.results, "axes": axes}
+    return Node(
+        "manual", operands, results, attrs, node.loc, NodeSharding(sharding.operands, sharding.results), (local,)
+    )
 
 
 def wrapped(graph: Graph) -> Graph:
@@ -61,7 +63,7 @@ def _unwrapped(graph: Graph) -> Graph:
 
 
 def _kept_apart(graph: Graph, manual: Sequence[str], mesh: Mesh) -> Graph:
-    """The graph with transfers that hand nothing to a device of other manual coordinates."""
+    """The graph with transfers that send nothing to devices with other manual coordinates."""
 
     def apart(value: object, dtype: str) -> object:
         return _partial_along(value, manual, dtype, mesh) if isinstance(value, Sharding) else value
@@ -77,7 +79,7 @@ def _kept_apart(graph: Graph, manual: Sequence[str], mesh: Mesh) -> Graph:
 
 
 def _partial_along(sharding: Sharding, axes: Sequence[str], dtype: str, mesh: Mesh) -> Sharding:
-    """The same with summands along further axes, of the kind of those that it has: these may move."""
+    """The sharding, partial along further axes too, with the kind of those that it has: these may move."""
     kind = next((kind for _, kind in sharding.partial), picked_kind(dtype))
     added = tuple((axis, kind) for axis in axes if axis not in sharding.partial_axes)
     return sharding.with_partial(tuple(sorted((*sharding.partial, *added), key=lambda pair: mesh.order(pair[0]))))

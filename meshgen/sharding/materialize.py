@@ -1,10 +1,10 @@
-"""Materialise: every value gets its sharding, and collectives stand where one does not suit a use.
+"""Materialise: give every value its sharding, and insert collectives where a use needs another one.
 
 Before:  %h = dot_general %x, %w {[{x}, {}], [{}, {}] -> [{x}, {}]}   %y = tanh %h {[{}, {}] -> [{}, {}]}
 After:   %h = dot_general %x, %w : f32[8,4]{x}    %g = all_gather %h on x   %y = tanh %g : f32[8,4]
 
-`annotate` is gone: it was a wish on a value, and propagation has granted or refused it. Each collective tells
-why it is there: the edge, the shardings at its ends, and what propagation noted about the axes.
+`annotate` is gone: propagation has followed or refused it. Each collective has
+its reason: the edge, the shardings at its ends, and what propagation noted about the axes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from meshgen.spec import Sharding
 def materialize(module: Module) -> Module:
     """The module with `Value.sharding` on all values, resharding collectives on edges, and no annotations.
 
-    Raises ProgramError (MG0104) for nodes that propagation has not seen, ShardingError where no reshard exists.
+    Raises ProgramError (MG0104) for nodes that propagation has not seen, ShardingError if no reshard exists.
     """
     _check(module)
     writer = _Writer(module.mesh, module.graph, module.in_shardings, module.out_shardings)
@@ -79,7 +79,7 @@ def annotations_of(graph: Graph) -> Iterator[Node]:
 
 
 def is_for_users(node: Node) -> bool:
-    """Whether an annotation says how those that use its result must read it."""
+    """Whether an annotation is a required one for the users of its result."""
     return node.attrs.get("required", True) and not node.attrs.get("as_result", True)
 
 
@@ -98,13 +98,13 @@ def _output(module: Module, number: int) -> Party:
     return _party(f"{_note(module.out_annotations, number)}output", (), name)
 
 
-def _note(wishes: Sequence[Annotation | None], number: int) -> str:
-    wish = wishes[number] if number < len(wishes) else None
-    return ("annotated " if wish.required else "hinted ") if wish else ""
+def _note(annotations: Sequence[Annotation | None], number: int) -> str:
+    annotation = annotations[number] if number < len(annotations) else None
+    return ("annotated " if annotation.required else "hinted ") if annotation else ""
 
 
 class _Writer:
-    """Writes graphs anew; keeps the copies of every value of the old ones. `annotations` numbers the results of annotations."""
+    """Rewrites graphs; keeps the copies of every old value. `annotations` numbers the results of annotations."""
 
     def __init__(self, mesh: Mesh, graph: Graph, ins: Sequence[Sharding], outs: Sequence[Sharding]) -> None:
         self._mesh = mesh
@@ -114,7 +114,7 @@ class _Writer:
         self.annotations: Mapping[Value, int] = {}
 
     def define(self, old: Value, new: Value, producer: Party, nodes: list[Node]) -> None:
-        """Tell that `new` stands for `old`, made in the graph with these nodes."""
+        """Record that `new`, made in the graph with these nodes, replaces `old`."""
         self._copies[old] = Copies(new, producer, nodes, self._wanted.get(old, []), self._mesh, self._names)
 
     def write(self, old: Graph, new: Graph, results: Sequence[Sharding], ends: Sequence[Party]) -> None:
@@ -127,46 +127,48 @@ class _Writer:
         ]
 
     def _write_node(self, node: Node, nodes: list[Node]) -> None:
-        lies = _lies(node)
+        shardings = _shardings_of(node)
         name = node.results[0].name if node.results else ""
-        party = _party("annotation" if node.op == "annotate" else node.op, lies.why, name, node.loc)
+        party = _party("annotation" if node.op == "annotate" else node.op, shardings.why, name, node.loc)
         if node.op in ANNOTATIONS:
             self._write_annotation(node, party, nodes)
             return
-        operands = [self._copies[v].get(s, party) for v, s in zip(node.operands, lies.operands, strict=True)]
+        operands = [self._copies[v].get(s, party) for v, s in zip(node.operands, shardings.operands, strict=True)]
         if node.op == "manual":
             nodes.append(self._manual(node, operands))
             for old, new in zip(node.results, nodes[-1].results, strict=True):
                 self.define(old, new, party, nodes)
             return
         regions = tuple(self._region(node, number) for number in range(len(node.regions)))
-        results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, lies.results, strict=True)]
+        results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, shardings.results, strict=True)]
         nodes.append(
-            replace(node, operands=operands, results=results, attrs=dict(node.attrs), sharding=lies, regions=regions)
+            replace(
+                node, operands=operands, results=results, attrs=dict(node.attrs), sharding=shardings, regions=regions
+            )
         )
         for old, new in zip(node.results, results, strict=True):
             self.define(old, new, party, nodes)
 
     def _manual(self, node: Node, operands: list[Value]) -> Node:
-        """With its body for one device, over all axes that it uses."""
-        lies, body = _lies(node), wrapped(node.regions[0])
+        """The manual computation with its body for one device, over all axes that it uses."""
+        shardings, body = _shardings_of(node), wrapped(node.regions[0])
         if not is_open(node):
-            results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, lies.results, strict=True)]
-            return Node("manual", operands, results, dict(node.attrs), node.loc, lies, node.regions)
-        inner = [free_part(sharding, node.attrs["axes"]) for sharding in lies.operands]
+            results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, shardings.results, strict=True)]
+            return Node("manual", operands, results, dict(node.attrs), node.loc, shardings, node.regions)
+        inner = [free_part(sharding, node.attrs["axes"]) for sharding in shardings.operands]
         inputs = [Value(v.type, v.name, s, v.loc) for v, s in zip(body.inputs, inner, strict=True)]
-        given = [free_part(sharding, node.attrs["axes"]) for sharding in lies.results]
+        given = [free_part(sharding, node.attrs["axes"]) for sharding in shardings.results]
         writer, new = _Writer(self._mesh, body, inner, given), Graph(body.name, inputs)
         writer._names, writer.annotations = self._names, self.annotations
-        party = _party("operand of manual", lies.why, "", node.loc)
+        party = _party("operand of manual", shardings.why, "", node.loc)
         for before, after in zip(body.inputs, inputs, strict=True):
             writer.define(before, after, party, new.nodes)
-        writer.write(body, new, given, [_party("result of manual", lies.why, "", node.loc)] * len(given))
+        writer.write(body, new, given, [_party("result of manual", shardings.why, "", node.loc)] * len(given))
         return written_out(node, new, operands, self._mesh)
 
     def _write_annotation(self, node: Node, party: Party, nodes: list[Node]) -> None:
         """The annotated value is the value itself, or its copy in the sharding that was asked for."""
-        (value,), (result,), target = node.operands, node.results, _lies(node).results[0]
+        (value,), (result,), target = node.operands, node.results, _shardings_of(node).results[0]
         copies = self._copies[value]
         produced = copies.value.sharding
         if produced is not None and same_layout(produced, target, value.type, self._mesh):
@@ -174,26 +176,26 @@ class _Writer:
         else:
             self.define(result, copies.get(target, party), party, nodes)
         if node.op == "annotate":
-            lies = Value(value.type, granted=(self.annotations[result],), is_bound=is_for_users(node))
-            self._copies[result].value.stands_for(lies)
+            shardings = Value(value.type, granted=(self.annotations[result],), is_bound=is_for_users(node))
+            self._copies[result].value.stands_for(shardings)
 
     def _region(self, node: Node, number: int) -> Graph:
-        """A region of control flow lies as the op's own values; bodies of other ops work on scalars, which no axis splits."""
-        old, lies = node.regions[number], _lies(node)
+        """A region of control flow has the shardings of the op's own values; bodies of other ops work on scalars, which no axis splits."""
+        old, shardings = node.regions[number], _shardings_of(node)
         if node.op not in CONTROL:
             return without_annotations(old)
         inputs = [Value(v.type, v.name, s, v.loc) for v, s in zip(old.inputs, _inner(node), strict=True)]
         new = Graph(old.name, inputs)
-        party = _party(f"argument of {node.op}", lies.why, "", node.loc)
+        party = _party(f"argument of {node.op}", shardings.why, "", node.loc)
         for before, after in zip(old.inputs, inputs, strict=True):
             self.define(before, after, party, new.nodes)
         results = _given(node, number)
-        self.write(old, new, results, [_party(f"result of {node.op}", lies.why, "", node.loc)] * len(results))
+        self.write(old, new, results, [_party(f"result of {node.op}", shardings.why, "", node.loc)] * len(results))
         return new
 
 
 def without_annotations(graph: Graph) -> Graph:
-    """The graph, its regions too, whose annotations are the values that they are on; itself where there are none."""
+    """The graph, its regions too, with annotations replaced by their operands; itself if there are none."""
     if not has_annotations(graph):
         return graph
     now: dict[Value, Value] = {}
@@ -207,7 +209,7 @@ def without_annotations(graph: Graph) -> Graph:
     return Graph(graph.name, graph.inputs, nodes, [now.get(value, value) for value in graph.outputs])
 
 
-def _lies(node: Node) -> NodeSharding:
+def _shardings_of(node: Node) -> NodeSharding:
     assert node.sharding is not None, "checked on entry"
     return node.sharding
 
@@ -221,7 +223,7 @@ def _all_values(graph: Graph) -> Iterator[Value]:
 
 
 def _wanted(graph: Graph, mesh: Mesh, ins: Sequence[Sharding], outs: Sequence[Sharding]) -> dict[Value, list[Sharding]]:
-    """Shardings that uses need of each value, in canonical order; those of an annotation that changes nothing are its value's."""
+    """Shardings that uses need of each value, in canonical order; those of an annotation without effect count for its operand."""
     wanted: dict[Value, list[Sharding]] = {}
     same: dict[Value, Value] = {}
     made = _made(graph) | dict(zip(graph.inputs, ins, strict=True))
@@ -231,24 +233,24 @@ def _wanted(graph: Graph, mesh: Mesh, ins: Sequence[Sharding], outs: Sequence[Sh
             wanted.setdefault(same.get(value, value), []).append(sharding)
 
     for node in _all_nodes(graph):
-        lies = _lies(node)
-        want(node.operands, lies.results if node.op in ANNOTATIONS else lies.operands)
+        shardings = _shardings_of(node)
+        want(node.operands, shardings.results if node.op in ANNOTATIONS else shardings.operands)
         for number, region in enumerate(flow_regions(node)):
             want(region.outputs, _given(node, number))
         if node.op in ANNOTATIONS:
             value = same.get(node.operands[0], node.operands[0])
-            if value in made and same_layout(made[value], lies.results[0], value.type, mesh):
+            if value in made and same_layout(made[value], shardings.results[0], value.type, mesh):
                 same[node.results[0]] = value
     want(graph.outputs, outs)
     return wanted
 
 
 def _made(graph: Graph) -> dict[Value, Sharding]:
-    """How the results of nodes and what regions take lie where they are made."""
+    """The shardings of results of nodes and inputs of regions where they are made."""
     made: dict[Value, Sharding] = {}
     for node in graph.nodes:
-        lies = _lies(node)
-        made |= zip(node.results, lies.results, strict=True)
+        shardings = _shardings_of(node)
+        made |= zip(node.results, shardings.results, strict=True)
         for region in flow_regions(node):
             made |= zip(region.inputs, _inner(node), strict=True)
             made |= _made(region)
@@ -256,10 +258,10 @@ def _made(graph: Graph) -> dict[Value, Sharding]:
 
 
 def _given(node: Node, number: int) -> Sequence[Sharding]:
-    """How the outputs of a region of control flow lie."""
-    return (Sharding(()),) if node.op == "while" and number == 0 else _lies(node).results
+    """The shardings of the outputs of a region of control flow."""
+    return (Sharding(()),) if node.op == "while" and number == 0 else _shardings_of(node).results
 
 
 def _inner(node: Node) -> Sequence[Sharding]:
-    """How what the regions of control flow take lies: like the op's own values."""
-    return _lies(node).results if node.op == "while" else _lies(node).operands[1:]
+    """The shardings of the inputs of a region of control flow: those of the op's own values."""
+    return _shardings_of(node).results if node.op == "while" else _shardings_of(node).operands[1:]

@@ -1,7 +1,7 @@
 """Optimise: less communication for the same result. Each pass has a file of its own; this is the order in which they run.
 
 A pass is one walk. All work on programs whose values have shardings (after `materialize`) or on the program of one device (after `partition`),
-some on the latter only. The bytes that a device sends decide: a pass that makes them more is rejected, and its record says so.
+some on the latter only. The bytes that a device sends decide: a pass that increases them is rejected, and its record says so.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Local programs of which more communication hides: their schedules are compared, and the shortest step decides."""
+"""Change a local program so that more communication is hidden: schedules are compared, and the shortest step decides."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ PASSES = (
 
 
 def overlapped(module: Module, planner: Planner, manager: PassManager) -> Module:
-    """The program with larger messages and with chains in chunks, each where the predicted step is then shorter."""
+    """The program with larger messages and with chains in chunks, each if the predicted step is then shorter."""
     if module.stage != "partition" or not module.mesh.is_static:
         return module
 
@@ -29,5 +29,5 @@ def overlapped(module: Module, planner: Planner, manager: PassManager) -> Module
     larger, in_pieces = PASSES
     try:
         return manager.apply(module, (larger, replace(in_pieces, run=partial(chunks, planner=planner))), step, "s")
-    except CodegenError:  # it cannot be scheduled at all: said where that is asked for
+    except CodegenError:  # it cannot be scheduled at all: the schedule stage reports it
         return module

@@ -3,8 +3,8 @@
 Before:  %h = dot_general %x, %w : f32[8,10]{x} , f32[10,4]{x} -> f32[8,4] partial sum(x)      on x=4
 After:   %a = mask_padding %x, %b = mask_padding %w, %h = dot_general %a, %b : f32[8,3], f32[3,4] -> f32[8,4]
 
-Buffers have the size of the tiles; what lies behind a device's range in a buffer is padding, of any content.
-No partitioner lets padding into a result: what combines rows fills it with a neutral element first. A
+Buffers have the size of the tiles; rows after a device's range in a buffer are padding, with any content.
+No partitioner lets padding into a result: an op that combines rows fills it with a neutral element first. A
 node whose shardings its rule does not allow is refused with a located message (law 1: never guess).
 """
 
@@ -20,7 +20,7 @@ from meshgen.ir.partial_kinds import kind_faults
 from meshgen.mesh import Mesh
 from meshgen.ops.live import live_nodes
 from meshgen.ops.registry import has_rule, rule_of
-from meshgen.sharding.partitioners import PARTITIONERS, LocalBuilder, Site, lies, local_type
+from meshgen.sharding.partitioners import PARTITIONERS, LocalBuilder, Site, local_type, sharding_of
 from meshgen.sharding.partitioners.legality import find_control_fault, find_fault
 from meshgen.sharding.partitioners.local_moves import cut
 from meshgen.sharding.unknown import for_all_sizes
@@ -35,11 +35,11 @@ def partition(module: Module, arguments: str = "local") -> Module:
 
     Args:
         module: at stage materialize or optimize: global types, `Value.sharding` on the values.
-        arguments: "local": a device is given its tiles; "global": it is given the whole arguments, of which
-            it cuts its tiles (the RFC's second mode).
+        arguments: "local": a device gets its tiles; "global": it gets the whole arguments, of which
+            it slices its tiles (the RFC's second mode).
     Raises:
         ShardingError: MG0206 for shardings that an op or collective cannot have, and for sizes that are unknown;
-            all faults at once. MG0201 where the size of a mesh axis is unknown.
+            all faults at once. MG0201 if the size of a mesh axis is unknown.
         ProgramError: MG0103 for an op that is sharded and has no partitioner.
     """
     assert arguments in ("local", "global"), arguments
@@ -54,7 +54,7 @@ def partition(module: Module, arguments: str = "local") -> Module:
     for value, argument in zip(graph.inputs, local.inputs, strict=True):
         builder.loc = value.loc
         whole = arguments == "global"
-        made[value] = cut(builder, argument, lies(value), value.type.sizes) if whole else argument
+        made[value] = cut(builder, argument, sharding_of(value), value.type.sizes) if whole else argument
         made[value].stands_for(value)
     _write(graph, builder, made)
     local.outputs = [made[value] for value in graph.outputs]
@@ -65,8 +65,8 @@ def partition(module: Module, arguments: str = "local") -> Module:
         stage="partition",
         in_types=[value.type for value in graph.inputs],
         out_types=[value.type for value in graph.outputs],
-        in_shardings=[lies(value) for value in graph.inputs],
-        out_shardings=[lies(value) for value in graph.outputs],
+        in_shardings=[sharding_of(value) for value in graph.inputs],
+        out_shardings=[sharding_of(value) for value in graph.outputs],
         arguments=arguments,
     )
 
@@ -84,7 +84,7 @@ def _write(graph: Graph, builder: LocalBuilder, made: dict[Value, Value]) -> Non
             local.name = local.name or value.name
             local.stands_for(value)
             expected = local_type(value, builder.mesh)
-            assert local.type == expected, f"{node.op} made {local.type} where the sharding says {expected}"
+            assert local.type == expected, f"{node.op} made {local.type} but its sharding gives {expected}"
 
 
 def local_body(body: Graph, mesh: Mesh, outer: dict[Value, Value]) -> Graph:
@@ -98,7 +98,7 @@ def local_body(body: Graph, mesh: Mesh, outer: dict[Value, Value]) -> Graph:
 
 
 def _check(module: Module) -> None:
-    """Raises ProgramError with all that cannot be partitioned."""
+    """Raises ProgramError with all faults."""
     _ = module.mesh.sizes  # raises where a size is unknown
     faults = [d for value in module.graph.inputs for d in _value_faults(value, module.mesh)]
     faults += graph_faults(module.graph, module.mesh)
@@ -108,9 +108,9 @@ def _check(module: Module) -> None:
 
 
 def graph_faults(graph: Graph, mesh: Mesh, sound: set[_Placed] | None = None) -> list[Diagnostic]:
-    """What of a graph with global types and shardings cannot be partitioned.
+    """The faults of a graph with global types and shardings that cannot be partitioned.
 
-    Fills `sound` with the forms of nodes that can be, with their shardings: a model's layers are looked at once.
+    Fills `sound` with the forms of nodes that can be, with their shardings: repeated layers are checked once.
     """
     sound = set() if sound is None else sound
     found: list[Diagnostic] = []
@@ -143,7 +143,7 @@ def _value_faults(value: Value, mesh: Mesh) -> list[Diagnostic]:
     name = f"%{value.name} ({value.type})" if value.name else str(value.type)
     if None in value.type.shape:
         return [Diagnostic("MG0206", f"{name} has sizes that are unknown until load", value.loc)]
-    faults = [*lies(value).faults(value.type.shape, mesh), *kind_faults(lies(value), value.type.dtype)]
+    faults = [*sharding_of(value).faults(value.type.shape, mesh), *kind_faults(sharding_of(value), value.type.dtype)]
     return [Diagnostic(d.code, f"{name}: {d.message}", value.loc, d.notes, d.hint) for d in faults]
 
 
@@ -160,4 +160,4 @@ def _node_faults(node: Node, mesh: Mesh) -> list[Diagnostic]:
 
 
 def _is_whole(value: Value, mesh: Mesh) -> bool:
-    return lies(value).canonical(mesh).is_replicated
+    return sharding_of(value).canonical(mesh).is_replicated

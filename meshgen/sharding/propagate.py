@@ -1,14 +1,14 @@
-"""Propagation: from a few annotations to a sharding of every value and an option of every operation.
+"""Propagate a few annotations to a sharding of every value and an option of every operation.
 
-Mesh axes are solved one after the other, twice round, so that each sees what the others split (`propagation/axes`). Along one axis
-`reach` finds where the annotations can take it, and `choices` picks among these, by variable elimination, what
-moves the fewest bytes and repeats the least work: required annotations are kept, hints may lose. The result
-depends on no order of traversal and not on the order of the program's ops: they are taken in canonical order
-(`ir/canonical.py`), which decides between equal costs. The order of several axes on one dim comes from the
-annotations, by `propagation/order`.
+Mesh axes are solved one after the other, in two rounds, so that each is solved with the others' splits (`propagation/axes`). Along one
+axis `reach` finds the states that annotations can reach, and `choices` picks among these, by variable elimination, those that
+move the fewest bytes and repeat the least work: required annotations are kept, hints may lose. The result does not
+depend on the order of traversal or of the program's ops: they are taken in canonical order
+(`ir/canonical.py`), which decides between equal costs. `propagation/order` takes the order of several axes
+on one dim from the annotations.
 
-That is done for the program as it is written, and for programs that compute the same (`REWRITES`), for other parts of axes and from other starts:
-each candidate is planned to the end of partition, and the cheapest is taken if it is clearly cheaper. An example on x=4:
+This is done for the program as written, for equivalent programs (`REWRITES`), for other parts of axes and from other starts:
+each candidate is planned up to partitioning, and the cheapest is taken if it is clearly cheaper. An example on x=4:
 
     %h = dot_general %x, %w : f32[64,32]{x}, f32[32,96]{,x}      candidate `slice-into-dot`:  %v = slice %w [:, 0:32]
     %q = slice %h [:, 0:32] : a third of the columns                                        %q = dot_general %x, %v
@@ -40,7 +40,7 @@ from meshgen.sharding.unknown import at_nominal_sizes
 def propagate(module: Module, manager: PassManager | None = None) -> Module:
     """The module with `sharding` on every node and shardings of its inputs and outputs.
 
-    Required annotations and options are kept exactly (law 2), or refused (MG0206). Of equal programs the cheapest is taken.
+    Required annotations and options are kept exactly (law 2), or refused (MG0206). The cheapest equivalent program is taken.
     Raises ShardingError with all faults of the annotations, ProgramError for an op without a rule.
     """
     solved = solve(module, manager)
@@ -51,14 +51,14 @@ def propagate(module: Module, manager: PassManager | None = None) -> Module:
 
 @dataclass(frozen=True)
 class Decisions:
-    """What propagation was given, and what it decided."""
+    """The input of propagation, and its decisions."""
 
     entered: Module
     solved: Solved
 
 
 _DECISIONS: WeakKeyDictionary[Graph, Decisions] = WeakKeyDictionary()
-"""The decisions behind a propagated program, kept as long as its graph is: explanations read them."""
+"""The decisions that made a propagated program, kept as long as its graph is: explanations read them."""
 
 
 def decisions_of(propagated: Module) -> Decisions | None:
@@ -80,7 +80,7 @@ def solve(module: Module, manager: PassManager | None = None) -> Solved:
 
 @dataclass(frozen=True)
 class _Candidate:
-    """A solved program, and the passes that made it of the one that it is compared with."""
+    """A solved program, and the passes that made it from the one that it is compared with."""
 
     solved: Solved
     passes: tuple[Pass, ...]
@@ -88,17 +88,17 @@ class _Candidate:
 
 @dataclass
 class _Search:
-    """Candidates, planned and compared; what a program costs is found out once."""
+    """Candidates, planned and compared; the cost of each is found once."""
 
     manager: PassManager
     _costs: dict[int, tuple[Solved, Seconds]] = field(default_factory=dict[int, tuple[Solved, Seconds]])
 
     def best(self, first: Solved) -> Solved:
-        """The cheapest of all that is tried, beginning with this."""
+        """The cheapest of this program and all candidates that are tried from it."""
         found = self._cheapest(first, self._alternatives(first))
         for _ in range(
             DEFAULT.search.frames
-        ):  # what is written in frames may take annotations to values that they did not reach
+        ):  # in programs with frames annotations may reach values that they did not reach before
             before = found
             found = self._cheapest(found, self._in_frames(found))
             if found is before:
@@ -106,7 +106,7 @@ class _Search:
         return self._with_cut_axes(found) or self._from_best_start(found)
 
     def _alternatives(self, solved: Solved) -> Iterator[_Candidate]:
-        """A candidate for each rewrite that has something to do, and one for all of them together."""
+        """A candidate for each rewrite that changes something, and one for all of them together."""
         fired: list[Pass] = []
         whole = solved.module
         for each in filter(self.manager.runs, ALTERNATIVES):
@@ -128,7 +128,7 @@ class _Search:
                 yield _Candidate(solve_as_written(replace(solved.module, graph=framed)), (SLICE_TO_HALO,))
 
     def _cheapest(self, first: Solved, others: Iterable[_Candidate]) -> Solved:
-        """The first, or the cheapest of those that keep what is required and are worth leaving it."""
+        """The first, or the cheapest of the others that keep the required annotations, if it is clearly cheaper."""
         candidates = [each for each in others if not each.solved.faults]
         best = self._worth(first, [each.solved for each in candidates])
         taken = next((each.passes for each in candidates if each.solved is best), ())
@@ -151,7 +151,7 @@ class _Search:
         return min(worth, key=self._seconds, default=first)
 
     def _with_cut_axes(self, solved: Solved) -> Solved | None:
-        """The same program over further parts of axes, from its best start; None where that is not worth it."""
+        """The same program over further parts of axes, from its best start; None if that is not clearly cheaper."""
         origins = {axis: decision.origins for axis, decision in solved.decisions.items()}
         cuts = axis_cuts(solved.sites, origins, solved.module.mesh)
         if not cuts:
@@ -161,7 +161,7 @@ class _Search:
         return cut if is_taken else None
 
     def _from_best_start(self, solved: Solved) -> Solved:
-        """What the axes come to from the start that makes the shortest step, of those that are worth it and move no more than this one."""
+        """The program solved from the start with the shortest step, among starts that are clearly cheaper and move no more than this one."""
         found = [solved]
         for start in solved.axes.starts(solved.start, solved.decisions):
             other = Solved(solved.axes, start, solved.axes.decide(start))

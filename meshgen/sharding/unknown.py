@@ -1,8 +1,8 @@
 """Mesh axes whose size is unknown until load.
 
 Up to `optimize` a program keeps such an axis: passes choose as if it had a nominal size, which they note in
-`Module.attrs`. Local shapes need the size, so `partition` refuses an axis that the program uses. One that it
-does not use has no influence: the program is made as for one device along it, and holds for every number.
+`Module.attrs`. Local shapes need the size, so `partition` refuses an axis that the program uses. An unused
+one has no influence: the program is compiled as for one device along it, and is valid for every size.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from meshgen.mesh import Mesh, split_ref
 from meshgen.sizes.program import input_names, refuse_unknown_dims
 from meshgen.spec import Sharding
 
-TRIAL_SIZES = (1, 2, 3)  # nothing is split, it is split evenly, and mostly unevenly
+TRIAL_SIZES = (1, 2, 3)  # not split, split evenly, and mostly unevenly
 MOST_TRIAL_DEVICES = 72  # all are simulated in one process
 Rest = ParamSpec("Rest")
 
@@ -42,7 +42,7 @@ def open_axes(module: Module) -> tuple[str, ...]:
 
 
 def nominal_mesh(module: Module) -> Mesh:
-    """The module's mesh with a size for every axis: the nominal one where it is unknown, 1 where it has no influence."""
+    """The module's mesh with a size for every axis: the nominal one if it is unknown, 1 if the axis is unused."""
     if module.mesh.is_static:
         return module.mesh
     used = unknown_axes(module)
@@ -58,8 +58,8 @@ def nominal_mesh(module: Module) -> Mesh:
 def trial_meshes(module: Module) -> list[Mesh]:
     """Meshes to try a program on: each unknown axis has each of `TRIAL_SIZES` once, different axes different ones.
 
-    An axis of which the program names parts has multiples of them. Axes that would make more than `MOST_TRIAL_DEVICES`
-    have the least size, those that the program does not use first. The mesh itself where all sizes are known.
+    An axis of which the program names parts has multiples of them. Axes that would exceed `MOST_TRIAL_DEVICES`
+    have the least size, unused ones first. The mesh itself if all sizes are known.
     """
     unknown = [axis.name for axis in module.mesh.axes if axis.size is None]
     if not unknown:
@@ -69,10 +69,10 @@ def trial_meshes(module: Module) -> list[Mesh]:
 
 
 def trial_shapes(module: Module) -> list[dict[str, tuple[int, ...]]]:
-    """Shapes of all inputs to try a program on whose tensor dims are open; empty where no input has an open dim.
+    """Shapes of all inputs to try a program with open tensor dims on; empty if no input has an open dim.
 
     First all open dims have one size, which the devices divide, then another, which they do not, and last each its own:
-    a program allows the first unless it says more of its sizes.
+    a program allows the first unless it constrains its sizes.
     """
     inputs = list(zip(input_names(module.graph), module.graph.inputs, strict=True))
     if not any(None in value.type.shape for _, value in inputs):
@@ -127,7 +127,7 @@ def at_nominal_sizes(
 def for_all_sizes(
     stage: Callable[Concatenate[Module, Rest], Module],
 ) -> Callable[Concatenate[Module, Rest], Module]:
-    """A pass that needs the sizes of all axes that the program uses. Raises ShardingError (MG0201) with those that miss."""
+    """A pass that needs the sizes of all axes that the program uses. Raises ShardingError (MG0201) with the missing ones."""
 
     @wraps(stage)
     def run(module: Module, *args: Rest.args, **kwargs: Rest.kwargs) -> Module:
@@ -166,10 +166,10 @@ def _units(module: Module) -> dict[str, int]:
 
 
 def axis_references(module: Module) -> Iterator[tuple[str, Location | None]]:
-    """Every reference to a mesh axis, and where it stands."""
-    for wish in [*module.in_annotations, *module.out_annotations]:
-        if wish:
-            yield from ((ref, wish.loc) for ref in wish.sharding.used_axes)
+    """Every reference to a mesh axis, and its location."""
+    for annotation in [*module.in_annotations, *module.out_annotations]:
+        if annotation:
+            yield from ((ref, annotation.loc) for ref in annotation.sharding.used_axes)
     for sharding in [*module.in_shardings, *module.out_shardings]:
         yield from ((ref, None) for ref in sharding.used_axes)
     for graph in (module.graph, *module.kernels.values()):
@@ -187,9 +187,9 @@ def _graph_references(graph: Graph) -> Iterator[tuple[str, Location | None]]:
 
 
 def _node_references(node: Node) -> Iterator[str]:
-    lies: NodeSharding | None = node.sharding
-    if lies:
-        for sharding in (*lies.operands, *lies.results):
+    shardings: NodeSharding | None = node.sharding
+    if shardings:
+        for sharding in (*shardings.operands, *shardings.results):
             yield from sharding.used_axes
     yield from (axis for axes in node.option or () for axis in axes)
     yield from node.notes.hint.used_axes if node.notes.hint else ()

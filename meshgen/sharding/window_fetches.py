@@ -1,4 +1,4 @@
-"""From a rule's windows to the rows that devices fetch."""
+"""Compute the rows that devices fetch from the windows of a sharding rule."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def row_fetch(total: int, window: Window, size: int, count: int) -> RowFetch:
 
 
 def span(window: Window, tile: int) -> int:
-    """Places from the first to the last that `tile` rows of the factor look at; rows stand `dilation` apart in them."""
+    """Number of positions from the first to the last that `tile` rows of the factor read; rows are `dilation` apart in them."""
     return (tile - 1) * window.stride + window.width if tile else 0
 
 
@@ -46,10 +46,10 @@ def rows_moved(rule: Rule, window: Window, size: int, count: int) -> int:
 
 
 def turn(node: Node, maker: Callable[[Value], Node | None]) -> int | None:
-    """By how many rows `concatenate(x[k:], x[:k])` turns x: k. None for a node that is no such rotation.
+    """By how many rows `concatenate(x[k:], x[:k])` turns x: k. None for a node that is not such a rotation.
 
     Args:
-        maker: what makes a value.
+        maker: from a value to its producer.
     """
     if node.op != "concatenate" or len(node.operands) != 2:
         return None

@@ -288,7 +288,7 @@ def test_the_limit_on_the_command_line(tmp_path, capsys):
     assert allowed["step_seconds"] <= shorter["step_seconds"] < default["step_seconds"]
     assert main([*words[:2], "--memory-limit", "1MB"]) == 1
     assert main([*words[:2], "--memory-limit", "much"]) == 2
-    with pytest.raises(UsageError, match="memory_limit='1' is no number of bytes"):
+    with pytest.raises(UsageError, match="memory_limit='1' is not a number of bytes"):
         mg.compile(GRADIENTS, target="cpu", memory_limit="1")
 
 

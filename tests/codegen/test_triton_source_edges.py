@@ -16,6 +16,8 @@ from meshgen.errors import CodegenError
 from meshgen.ir.graph import DTYPES, Graph
 from meshgen.mesh import make_mesh
 from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.ops.registry import OPS
+from meshgen.testing.generators.elementwise import takes
 
 INF, NAN, LEAST = np.inf, np.nan, -(2**31)
 UNARY = [
@@ -99,6 +101,24 @@ def test_whole_numbers_by_a_constant(op: str, number: int) -> None:
     b = Body("i32[4]")
     by = b.splat(number, b.inputs[0])
     agree(b.done(b.op(op, b.inputs[0], by)), [np.array([7, -7, LEAST, 0], np.int32)])
+
+
+OF_CONSTANTS = [
+    (op.name, dtype, place)
+    for op in OPS.values()
+    for dtype in ("i32", "f32")
+    for place in (0, 1)
+    if len(op.domains) == 2 and callable(op.kernel) and takes(op.name, dtype)
+]
+
+
+@pytest.mark.parametrize("op, dtype, place", OF_CONSTANTS)
+def test_either_operand_may_be_a_constant(op: str, dtype: str, place: int) -> None:
+    """Constants are Python numbers in the source, which have no methods."""
+    b = Body(f"{dtype}[4]")
+    operands = [b.splat(2, b.inputs[0]), b.inputs[0]]
+    graph = b.done(b.op(op, *(operands if place == 0 else operands[::-1])))
+    agree(graph, [np.array([1, 3, 2, 5]).astype(DTYPES[dtype])])
 
 
 @pytest.mark.parametrize("source, target, values", CONVERTED)

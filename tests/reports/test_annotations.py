@@ -112,7 +112,7 @@ def test_what_is_required_for_users_is_read_so() -> None:
 
 @pytest.mark.parametrize(
     ("strength", "title"),
-    [("", "Required annotations that no value lies as"), ("{required = false}", "Hints that lost")],
+    [("", "Required annotations that no value follows"), ("{required = false}", "Hints that lost")],
 )
 def test_a_round_trip_that_is_left_out_is_told_by_name(strength: str, title: str, tmp_path: Path) -> None:
     """What reads the value takes its own rows: the bytes are saved, and the annotation is named where people look."""
@@ -120,9 +120,9 @@ def test_a_round_trip_that_is_left_out_is_told_by_name(strength: str, title: str
     assert not executable.comms
     text = executable.explain()
     assert title in text and "[{}, {}] of %b (" in text.split(title)[1]
-    assert "no device needs the value so" in executable.explain("b")
+    assert "no device needs the value with this sharding" in executable.explain("b")
     executable.report(tmp_path / "report.html")
-    assert "no device needs the value so" in (tmp_path / "report.html").read_text()
+    assert "no device needs the value with this sharding" in (tmp_path / "report.html").read_text()
 
 
 def test_uses_that_contradict_a_requirement_are_named() -> None:
@@ -136,6 +136,6 @@ func.func @main(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
   return %r : tensor<8x8xf32>
 }"""
     (line,) = (
-        api.plan(text, target="cpu").explain().split("Required annotations that no value lies as\n")[1].splitlines()
+        api.plan(text, target="cpu").explain().split("Required annotations that no value follows\n")[1].splitlines()
     )
     assert line.startswith("add (") and "which is required for it: along x it splits dim" in line

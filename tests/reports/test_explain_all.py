@@ -19,7 +19,7 @@ from meshgen.sharding.optimize import optimize
 from meshgen.sharding.propagate import solve
 from meshgen.sharding.propagation.annotate import annotated
 from meshgen.sharding.propagation.chains import Reasons
-from meshgen.sharding.propagation.rivals import lost_hints
+from meshgen.sharding.propagation.rejected import lost_hints
 from meshgen.testing.random_graphs import random_program
 from tests.acceptance.cases import realistic_names, small
 from tests.plans import plan_of
@@ -102,7 +102,7 @@ def test_what_nothing_asks_for_says_so() -> None:
     module = parse_text(f"{HEAD}func.func @main(%a: tensor<8x4xf32> {ROWS}) -> tensor<8x4xf32> {{\n  %b = stablehlo.tanh %a : tensor<8x4xf32>\n  return %b : tensor<8x4xf32>\n}}")  # fmt: skip
     a, b = known_of(api.plan(module, target="cpu")).values()
     assert a["whole"]["y"].startswith("required annotation [{x}, {}] of %a") and "leaves y out" in a["whole"]["y"]
-    assert b["whole"] == {"y": "nothing asked for it: no annotation reaches this value along y"}
+    assert b["whole"] == {"y": "no annotation reaches this value along y"}
 
 
 def test_a_dim_that_cannot_be_split_says_so() -> None:

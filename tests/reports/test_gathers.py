@@ -87,7 +87,7 @@ def test_one_name_by_itself_is_that_value_not_its_letters() -> None:
 
 @pytest.mark.parametrize("what", ["aw", 9, ["w", "q"], [""]], ids=str)
 def test_strictness_about_what_there_is_not_is_a_typo(what: str | int | list[str]) -> None:
-    with pytest.raises(UsageError, match=r"MG0001.*(there is no value|nothing stands on line)"):
+    with pytest.raises(UsageError, match=r"MG0001.*(unknown value|no value on line)"):
         api.plan(GATHERED, target="cpu", strict=what)  # pyright: ignore[reportArgumentType]
 
 
@@ -163,7 +163,9 @@ def test_a_refusal_names_the_change_that_saves_the_most() -> None:
         api.plan(GATHERED, target="cpu", strict=True)
     (best, *_) = mg.advise(planned(GATHERED))
     (fault, *_) = caught.value.diagnostics
-    assert f"the most is saved without the {best.annotation}: then %{best.value} lies as {best.instead}" in fault.hint
+    assert (
+        f"dropping the {best.annotation} saves the most: %{best.value} then has sharding {best.instead}" in fault.hint
+    )
 
 
 def test_advice_about_several_meshes_keeps_values_where_they_are() -> None:

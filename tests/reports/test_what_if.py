@@ -64,7 +64,7 @@ def test_an_annotated_value_gets_the_new_annotation() -> None:
 
 
 @pytest.mark.parametrize(
-    "wish, text", [("nope=x,_", "no value 'nope'"), ("99=x,_", "no value '99'"), ("c", "NAME=SPEC")]
+    "wish, text", [("nope=x,_", "unknown value 'nope'"), ("99=x,_", "unknown value '99'"), ("c", "NAME=SPEC")]
 )
 def test_bad_questions_are_usage_errors(file: Path, capsys: pytest.CaptureFixture[str], wish: str, text: str) -> None:
     assert main(["explain", str(file), "--what-if", wish]) == 2

@@ -235,9 +235,9 @@ class Evaluator:
             args.append((yield operand, index if operand.type.rank else (), guards))
         if node.op == "to_partial":
             return self._to_partial(node, args[0])
-        if node.op in _CALLS_METHODS:
-            args = [self.in_register(a) for a in args]
         text, helpers = expression(node, args)
+        if node.op in _TYPED or any(_is_literal(a) and _calls_method(text, a.text) for a in args):
+            text, helpers = expression(node, args := [self.in_register(a) for a in args])
         for name in helpers:
             self.helper(name)
         dtype = node.result.type.dtype
@@ -245,7 +245,7 @@ class Evaluator:
 
     def in_register(self, code: Code) -> Code:
         """Literals are Python numbers: they have no methods, and arithmetic on them is Python's."""
-        if not re.match(r"[-\d(]|float\(", code.text):
+        if not _is_literal(code):
             return code
         return Code(f"tl.full([], {code.text}, {register_type(code.dtype)})", code.dtype, code.number)
 
@@ -287,9 +287,19 @@ class Evaluator:
         self.write(f"tl.store({pointer}, {stored}, mask={mask})" if mask else f"tl.store({pointer}, {stored})")
 
 
-_CALLS_METHODS = frozenset(
+# Sources of these need tensors of known types, whether or not they call their methods.
+_TYPED = frozenset(
     ["convert", "bitcast_convert", "compare", "shift_left", "shift_right_logical", "shift_right_arithmetic", "popcnt", "count_leading_zeros", "power", "maximum", "minimum", "clamp", "select"]
 )  # fmt: skip
+
+
+def _is_literal(code: Code) -> bool:
+    return bool(re.match(r"[-\d(]|float\(", code.text))
+
+
+def _calls_method(text: str, literal_text: str) -> bool:
+    """Whether source calls a method of a literal: `2.to(tl.int64)`."""
+    return bool(re.search(rf"(?<![\w.]){re.escape(literal_text)}\.[a-z]", text))
 
 
 def neutral_number(kind: str, dtype: str) -> float | int:

@@ -29,7 +29,7 @@ def bitcast(x: Array, dtype: str) -> Array:
 
 
 def _units(x: Array, source: int, width: int) -> Array:
-    """The bits of each element in bytes of `width` of them: a dim behind the others."""
+    """The bits of each element in bytes of `width` of them: as a new last dim."""
     raw = np.ascontiguousarray(x[..., None]).view(np.uint8)
     cut = raw[..., None] >> np.arange(0, min(source, 8), width, dtype=np.uint8)
     return (cut & (2**width - 1)).reshape(*x.shape, source // width)

@@ -71,7 +71,7 @@ def sort_rows(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
 
 
 def top_k(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-    """The k greatest along the last dim in total order, the first of equals first, and where they stood."""
+    """The k greatest along the last dim in total order, the first of equals first, and their indices."""
     (x,) = args
     key = total_order(x) if is_float(node.operands[0].type.dtype) else widen(x, node.operands[0].type.dtype)
     order = np.argsort(np.invert(key), axis=-1, kind="stable")[..., : node.attrs["k"]]  # ~key falls as key rises

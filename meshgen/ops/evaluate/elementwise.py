@@ -152,7 +152,7 @@ def convert(x: Array, target: str) -> Array:
         low, high = integer_range(target)
         wide = np.trunc(x.astype(np.float64))
         inside = np.nan_to_num(np.clip(wide, low, high), nan=0.0)
-        # 2^63 - 1 and 2^64 - 1 are no doubles: a clipped value is set apart from the cast
+        # 2^63 - 1 and 2^64 - 1 are not doubles: clipped values bypass the cast
         cast = np.where((inside >= high) | (inside <= low), 0, inside).astype(np.uint64 if low == 0 else np.int64)
         return np.where(wide >= high, high, np.where(wide <= low, low, cast)).astype(DTYPES[target])
     if is_float(target) and x.dtype == np.bool_:
@@ -190,7 +190,7 @@ def reduce_precision(node: Node, args: list[Array]) -> Array:
     exponent = np.maximum(np.frexp(x)[1], int(limits.minexp) + 1)
     scaled = np.ldexp(x, mantissa_bits + 1 - exponent)
     whole = np.rint(scaled)
-    if mantissa_bits == 0:  # 1.5 lies between 1, of this exponent, and 2, which is 1 of the next one
+    if mantissa_bits == 0:  # 1.5 is between 1, of this exponent, and 2, which is 1 of the next one
         has_even_exponent = (
             exponent - int(limits.minexp)
         ) % 2 == 0  # the least normal number has the biased exponent 1
@@ -221,7 +221,7 @@ OfNode = Callable[[Node, list[Array]], Array]
 
 
 def of_node(function: OfNode) -> Handler:
-    """Rounds what a function of a node and its operands gives to the node's element type."""
+    """Rounds the result of a function of a node and its operands to the node's element type."""
 
     def handle(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
         return [narrow(function(node, args), node.result.type.dtype)]

@@ -1,6 +1,6 @@
 """Matrix factorisations and Fourier transforms over the last dims of an array; the dims before them are batches.
 
-The factorisations go step by step over whole batches: a matrix gets the same bits whatever stands beside it.
+The factorisations go step by step over whole batches: a matrix gets the same bits whatever is beside it.
 """
 
 from __future__ import annotations

@@ -111,7 +111,7 @@ def dynamic_update_slice(node: Node, args: list[Array]) -> Array:
 
 
 def _window(shape: Sequence[int], sizes: Sequence[int], starts: Sequence[Array]) -> tuple[slice, ...]:
-    """The window of `sizes` at `starts`, moved inside `shape` where it would stand out."""
+    """The window of `sizes` at `starts`, moved inside `shape` where it would extend beyond it."""
     found: list[slice] = []
     for n, size, start in zip(shape, sizes, starts, strict=True):
         first = min(max(int(start), 0), n - size)
@@ -140,7 +140,7 @@ def concatenate(node: Node, args: list[Array]) -> Array:
 
 
 def of_node(function: Callable[[Node, list[Array]], Array]) -> Handler:
-    """What a function of a node and its operands gives: elements that are moved are not rounded."""
+    """The result of a function of a node and its operands: elements that are moved are not rounded."""
 
     def handle(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
         return [function(node, args)]

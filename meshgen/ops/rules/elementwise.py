@@ -11,7 +11,7 @@ from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, letters, rule
 
 
 def pointwise(*linear: Linear) -> Callable[[Node], Rule]:
-    """All dims are tied. `linear` says of which operands the result is partial as they are."""
+    """All dims are tied. `linear`: the operands that make the result partial if they are."""
 
     def found(node: Node) -> Rule:
         dims = " ".join(letters(node.results[0].type.rank)) or "()"

@@ -1,4 +1,4 @@
-"""Rules of matrix factorisations and Fourier transforms: batches are parallel, what is transformed stays whole."""
+"""Rules of matrix factorisations and Fourier transforms: batches are parallel, transformed dims stay whole."""
 
 from __future__ import annotations
 

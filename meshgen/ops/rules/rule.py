@@ -64,9 +64,9 @@ class Linear:
 
 
 def picked_kind(dtype: str) -> str:
-    """The kind of partial value of elements that each is on one device, the others giving what changes nothing.
+    """The kind of partial value whose elements are each on one device, with neutral elements on the others.
 
-    Scales of f8E8M0FNU are all above zero: there is nothing to add to them that changes nothing.
+    All f8E8M0FNU values are above zero, so addition has no neutral element.
     """
     return {"i1": "or", "f8E8M0FNU": "max"}.get(dtype, "sum")
 
@@ -126,7 +126,7 @@ class Rule:
     _places: tuple[Any, ...] = field(init=False, repr=False, compare=False, default=())
 
     def notation(self) -> str:
-        """The rule in factor notation, with what is not parallel behind it."""
+        """The rule in factor notation, followed by the factors that are not parallel."""
         sides = [", ".join(self._dims(m) for m in side) for side in (self.operands, self.results)]
         tail = "".join(
             f" {f.kind}({f.name}{': ' + f.reduction if f.reduction else ''})"

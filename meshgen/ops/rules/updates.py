@@ -115,7 +115,7 @@ def scatter(node: Node) -> Rule:
 def scatter_reduction(node: Node) -> str | None:
     """The reduce kind of a scatter's region, where its updates may be combined in parts; None if not.
 
-    Without indices nothing could be masked, and a wrapping sum of booleans is no sum.
+    Without indices nothing could be masked, and a sum of booleans wraps, so it is not a sum.
     """
     if len(node.operands) != 3 or not node.attrs["scatter_dims_to_operand_dims"]:
         return None

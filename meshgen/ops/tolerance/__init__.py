@@ -1,1 +1,1 @@
-"""How far two executions of one program may lie apart."""
+"""How far two executions of one program may differ."""

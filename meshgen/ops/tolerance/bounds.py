@@ -1,4 +1,4 @@
-"""How far two executions of one program may lie apart: the tolerance that results are compared with.
+"""How far two executions of one program may differ: the tolerance that results are compared with.
 
 An execution conforms if every op is rounded to its element type, sums are added up in any order and grouping (in
 f32 at least, partial sums rounded to the element type), and functions are right to a few ulp. Nothing here is
@@ -9,7 +9,7 @@ tuned: the constants are unit roundoffs, counts of terms and a quantile. There a
    that are larger than itself, and rounding acts on those, so a value also has a magnitude: the sum of absolute
    values of everything that was added up to it through linear ops. A value that some use needs whole is whole.
 2. Monte Carlo arithmetic. The program is executed some more times in f64, with an error of the size that is
-   typical of each op and of random sign added after every op. An execution under test lies within the prediction
+   typical of each op and of random sign added after every op. An execution under test is within the prediction
    interval of Student's t distribution, so a sound one is refused with a probability of about 1e-6 per element.
 
 Sources: Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., chapter 3; Parker, "Monte Carlo
@@ -96,7 +96,9 @@ class _Tracker:
     def _perturbed(self, tracked: Tracked, samples: list[Array]) -> Tracked:
         if np.all(np.asarray(tracked.rounding) == 0):
             return replace(tracked, samples=tuple(samples))
-        anything = np.isposinf(tracked.rounding) & np.isfinite(absolute(tracked.value))  # then samples are no numbers
+        anything = np.isposinf(tracked.rounding) & np.isfinite(
+            absolute(tracked.value)
+        )  # then samples are NaN or infinite
         rounding = np.where(anything, np.nan, np.nan_to_num(tracked.rounding, nan=0.0, posinf=0.0))
         if is_complex(dtype_name(tracked.value.dtype)):
             rounding = rounding * np.exp(2j * np.pi * self._random.random(tracked.value.shape))
@@ -170,7 +172,7 @@ def _needed_whole(graph: Graph) -> frozenset[Value]:
 
 
 def _unknown(tracked: Tracked) -> Tracked:
-    """Nothing is known in any execution: the samples are no numbers."""
+    """Unknown in every execution: the samples are NaN or infinite."""
     nothing = np.full(tracked.value.shape, np.nan)
     floats = is_inexact(dtype_name(tracked.value.dtype))
     return replace(unknown(tracked.value), samples=(nothing,) * SAMPLES if floats else tracked.samples)
@@ -209,7 +211,7 @@ def _twin_graph(graph: Graph, outer: Mapping[Value, Value]) -> Graph:
 
 
 def _cleaned(tracked: Tracked) -> Tracked:
-    """Infinities and NaN are exact where all executions have them, else unknown; a bound that is NaN is no bound."""
+    """Infinities and NaN are exact where all executions have them, else unknown; a bound that is NaN does not bound."""
     special = ~np.isfinite(absolute(tracked.value))
     error = np.where(special, _missed(tracked), np.nan_to_num(tracked.error, nan=np.inf, posinf=np.inf))
     magnitude = np.where(special, error, np.nan_to_num(tracked.magnitude, nan=np.inf, posinf=np.inf))
@@ -217,7 +219,7 @@ def _cleaned(tracked: Tracked) -> Tracked:
 
 
 def _missed(tracked: Tracked) -> Array:
-    """For values that are no numbers: infinity where a sample is another one, else 0."""
+    """For NaN and infinities: infinity where a sample is another one, else 0."""
     value = widest(tracked.value)
     alike = [(value == s) | (np.isnan(value) & np.isnan(s)) for s in tracked.samples]
     return np.where(np.all(alike, axis=0) if alike else True, 0.0, np.inf)
@@ -240,7 +242,7 @@ def _at_pole(found: Tracked, near: Tracked) -> Tracked:
 
 
 def _spread(tracked: Tracked) -> Array:
-    """How far other executions typically lie from this one, by the samples; integers are certain or not."""
+    """How far other executions typically are from this one, by the samples; integers are certain or not."""
     value = widest(tracked.value)
     with np.errstate(all="ignore"):
         moved = [np.where(value == s, 0.0, np.abs(widest(s) - value)) for s in tracked.samples]
@@ -251,18 +253,18 @@ def _spread(tracked: Tracked) -> Array:
 
 
 def _interval(tracked: Tracked) -> Array:
-    """How far another execution may lie from this one, by the samples."""
+    """How far another execution may be from this one, by the samples."""
     spread = _spread(tracked)
     if not is_inexact(dtype_name(tracked.value.dtype)):
         return spread
-    # The median keeps an element whose samples happen to lie close from being held to less than its neighbours.
+    # The median keeps an element whose samples happen to be close from being held to less than its neighbours.
     return T_QUANTILE * np.maximum(spread, np.median(spread)) if spread.size else spread
 
 
 def error_bound(graph: Graph, args: Sequence[Array], *, tf32: bool = False, evaluator: Evaluator | None = None) -> list[Array]:  # fmt: skip
-    """Per output, per element: how far two conforming executions on these arguments may lie apart.
+    """Per output, per element: how far two conforming executions on these arguments may differ.
 
-    Integers and booleans get 0 where nothing uncertain decides them, else at least 1 (inf where anything may come out).
+    Integers and booleans get 0 if no uncertain value decides them, else at least 1 (inf if any result is possible).
     Args:
         tf32: dots of f32 may round their inputs to tf32 (11 bits).
         evaluator: gives meaning to ops that ask for the rank.

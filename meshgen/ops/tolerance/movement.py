@@ -40,7 +40,7 @@ def _anything_of(operands: Sequence[Tracked], result: Array) -> Tracked:
 
 
 def extremum_region(node: Node, operands: list[Tracked], results: list[Array]) -> list[Tracked] | None:
-    """argmax and argmin: the value moves by at most the greatest error; the index is certain where no rival is near.
+    """argmax and argmin: the value moves by at most the greatest error; the index is certain if no other element is near.
 
     None: the region does something else, or its operands are exact.
     """
@@ -53,8 +53,8 @@ def extremum_region(node: Node, operands: list[Tracked], results: list[Array]) -
         return None
     worst = np.broadcast_to(np.asarray(x.error), x.value.shape).max(axis=dims, initial=0.0)
     near = np.abs(wide - np.expand_dims(chosen, dims)) <= 2 * np.expand_dims(worst, dims)
-    rivals = near.sum(axis=dims) > 1
-    index = np.where(rivals & (worst > 0), np.inf, 0.0)
+    ties = near.sum(axis=dims) > 1
+    index = np.where(ties & (worst > 0), np.inf, 0.0)
     return [Tracked(results[0], worst, absolute(results[0])), Tracked(results[1], index, absolute(results[1]))]
 
 

@@ -62,7 +62,7 @@ def reduce(node: Node, operands: list[Tracked], results: list[Array], tf32: bool
 
 
 def _product(node: Node, factors: list[Tracked], value: Array, terms: int, indices: Sequence[Array] = ()) -> Tracked:
-    """A product of `terms` factors of two operands, of which indices may stand between."""
+    """A product of `terms` factors of two operands, whose indices may be in between."""
     x, y = factors
     ends = [(absolute(x.value) + x.error, absolute(y.value) + y.error), (absolute(x.value), absolute(y.value))]
     outer, inner = (shadow(node, [a, *indices, b]) for a, b in ends)
@@ -180,7 +180,7 @@ def fft(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -
     (x,), value = operands, results[0]
     dims = tuple(range(value.ndim - len(node.attrs["length"]), value.ndim))
     scale = 1 / math.prod(node.attrs["length"]) if node.attrs["kind"] in ("IFFT", "IRFFT") else 1.0
-    scale *= 2 if node.attrs["kind"] == "IRFFT" else 1  # all but one of the places stand for two
+    scale *= 2 if node.attrs["kind"] == "IRFFT" else 1  # all but one of the places count for two
     parts = (np.broadcast_to(p.sum(axis=dims, keepdims=True) * s, value.shape) for p, s in zip(addends(x), (scale, scale, scale**2), strict=True))  # fmt: skip
     stages = math.ceil(math.log2(max(math.prod(node.attrs["length"]), 2))) * 4
     return [summed(value, *parts, terms=stages, parents=[])]

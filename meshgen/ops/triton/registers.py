@@ -39,7 +39,7 @@ class Code:
 Made: TypeAlias = tuple[str, tuple[str, ...]]
 """Source, and the helper functions that it calls."""
 Expression: TypeAlias = Callable[[Node, Sequence[Code]], Made]
-"""Source of an op over operands in registers. Raises CodegenError MG0301 where Triton has no way to say it."""
+"""Source of an op over operands in registers. Raises CodegenError MG0301 if Triton cannot express it."""
 
 
 def register_type(dtype: str) -> str:

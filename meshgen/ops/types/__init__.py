@@ -1,1 +1,1 @@
-"""Result types of ops, and what is wrong with malformed ones."""
+"""Result types of ops, and faults of malformed ones."""

@@ -28,7 +28,7 @@ COMMON = {"axes": "names", "kind": "str", "peer": "mesh"}  # the forms of what m
 
 
 def has_form(value: Any, form: str) -> bool:
-    """Whether an attribute is what one of `FORMS` says."""
+    """Whether an attribute has one of `FORMS`."""
     if form == "any":
         return True
     if form in ("sharding", "mesh", "str"):

@@ -70,7 +70,7 @@ def _site_of(node: Node) -> Site:
 
 @lru_cache(maxsize=1 << 14)
 def _is_sound(form: Form) -> bool:
-    """Whether there is nothing wrong with nodes of a form; a model's layers repeat the same few."""
+    """Whether nodes of a form are well-formed; a model's layers repeat the same few."""
     return not form_faults(form)
 
 

@@ -1,4 +1,4 @@
-"""One op under inspection: what it is made of, and the faults found so far."""
+"""One op under inspection: its parts, and the faults found so far."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ class Site:
         return self.require(len(self.regions) == count, f"has {len(self.regions)} regions instead of {count}")
 
     def region(self, number: int, inputs: Sequence[TensorType], outputs: Sequence[TensorType]) -> bool:
-        """Whether a region takes and gives these types."""
+        """Whether a region has these input and output types."""
         found, sound = self.regions[number], True
         for what, values, wanted in (("takes", found.inputs, inputs), ("gives", found.outputs, outputs)):
             types = [value.type for value in values]

@@ -24,7 +24,7 @@ def _given_sizes(site: Site, count: int, rank: int | None) -> None:
 
 
 def sized(count: int) -> Inference:
-    """The result type is as declared: `count` operands say its sizes, dim by dim."""
+    """The result type is as declared: `count` operands give its sizes, dim by dim."""
 
     def rule(site: Site) -> list[TensorType] | None:
         _given_sizes(site, count, site.results[0].rank if site.results else None)

@@ -1,4 +1,4 @@
-"""Which operations run in chunks: a chain grows from collectives along one dim, as far as sharding rules let it flow.
+"""Find operations to run in chunks: a chain grows from collectives along one dim, as far as sharding rules allow.
 
 %h = dot_general %x, %w      f32[8,16] -> f32[8,16]     rows of %x are a loop of the dot: chunks of rows
 %s = all_reduce %h                                      any rows
@@ -14,7 +14,7 @@ from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Node
 from meshgen.sharding.optimizations.tiled import Loop, loop_of
 
-# Collectives that may be done for some rows of a dim at a time, and the attributes that name dims of which they need all rows.
+# Collectives that may run on some rows of a dim at a time, and the attributes with dims of which they need all rows.
 CHUNKED = {
     "all_reduce": (), "all_gather": ("dim",), "reduce_scatter": ("dim",), "all_to_all": ("split_dim", "concat_dim"),
     "permute_pairs": (), "shift": (), "broadcast": (),
@@ -31,7 +31,7 @@ class Seed:
 
 @dataclass(frozen=True)
 class Chain:
-    """The nodes that run in `count` chunks, with the loop of each that is cut; `parts` have no flow between them."""
+    """The nodes that run in `count` chunks, with the loop of each that is cut; `parts` do not depend on each other."""
 
     count: int
     loops: Mapping[Node, Loop]
@@ -39,16 +39,16 @@ class Chain:
 
     @property
     def key(self) -> Hashable:
-        """What tells chains apart: equal ones come from different collectives in them."""
+        """A key: equal chains may grow from different collectives in them."""
         return self.count, frozenset((node, loop.result) for node, loop in self.loops.items())
 
     def dim(self, node: Node) -> int:
-        """The dim of a node's result of which chunks are made."""
+        """The dim of a node's result that is cut into chunks."""
         return self.loops[node].result
 
 
 class Flow:
-    """A graph as chains grow in it: who makes and who reads a value, and which loops can be cut."""
+    """A graph in which chains grow: producers and users of values, and the loops that can be cut."""
 
     def __init__(self, graph: Graph, among: Set[Node]) -> None:
         """`among`: the nodes that may be in a chain."""
@@ -56,15 +56,15 @@ class Flow:
         self._loops: dict[tuple[Node, int, int, int | None], Loop | None] = {}
         self._of_forms: dict[
             tuple[int, int, int, int | None], Loop | None
-        ] = {}  # of equal nodes, as layers repeat them
+        ] = {}  # shared by equal nodes, as layers repeat them
         self._numbers: dict[Form, int] = {}
         self._forms: dict[Node, int | None] = {}  # the numbers of nodes' forms
 
     def grow(self, seeds: Sequence[Seed], count: int, *, through_dots: bool) -> Chain:
-        """The chain of some collectives in `count` chunks; empty where none can be cut.
+        """The chain of some collectives in `count` chunks; empty if none can be cut.
 
         Args:
-            through_dots: go on behind and before dots, and over other collectives; else the chain ends with dots.
+            through_dots: continue after and before dots, and across other collectives; else the chain ends with dots.
         """
         loops: dict[Node, Loop] = {}
         parts: list[list[Node]] = []
@@ -85,7 +85,7 @@ class Flow:
     def _neighbours(
         self, node: Node, loop: Loop, count: int, known: Container[Node]
     ) -> Iterator[tuple[Node, Loop | None]]:
-        """Who makes rows that a node in chunks takes, and who takes rows that it makes, with the loops that run over these; not the `known`."""
+        """Producers and users of the rows of a node in chunks, with the loops over these rows; not the `known`."""
         for value, dim in zip(node.operands, loop.operands, strict=True):
             maker = self._producers.get(value)
             if maker is not None and dim is not None and maker not in known:
@@ -97,7 +97,7 @@ class Flow:
     def loop(self, node: Node, dim: int, count: int, operand: int | None = None) -> Loop | None:
         """The loop of a node along a dim of its result (of an operand), if it can be cut into chunks.
 
-        Chunks of what is made from nothing are slices, which cost nothing.
+        Chunks of constants and iotas are slices, which cost nothing.
         """
         key = node, dim, count, operand
         if key not in self._loops:

@@ -1,4 +1,4 @@
-"""Chains of operations around collectives that nothing hides run in 2, 4 or 8 chunks, so that communication overlaps computation."""
+"""Chains of operations around exposed collectives run in 2, 4 or 8 chunks, so that communication overlaps computation."""
 
 from __future__ import annotations
 
@@ -13,16 +13,16 @@ _USUAL = Planner("cuda:sm_90", None)
 
 
 def chunks(module: Module, planner: Planner = _USUAL) -> Module:
-    """The program in chunks where the step is then predicted to be clearly shorter; else itself."""
+    """The program in chunks if the predicted step is then clearly shorter; else itself."""
     return in_chunks(module, planner).module
 
 
 def in_chunks(module: Module, planner: Planner) -> Found:
-    """The same, and what was decided for each collective that nothing hides.
+    """The same, and the decision for each exposed collective.
 
-    Raises CodegenError where the program cannot be scheduled.
+    Raises CodegenError if the program cannot be scheduled.
     """
-    if CHUNKS in module.attrs:  # it was written so
+    if CHUNKS in module.attrs:  # it was written in chunks
         return Found(module, decisions_of(module))
     found = search(flat(module), planner)
     if CHUNKS in found.module.attrs:
@@ -32,10 +32,10 @@ def in_chunks(module: Module, planner: Planner) -> Found:
 
 
 _WHOLE: WeakKeyDictionary[Graph, tuple[Planner, tuple[Decision, ...]]] = WeakKeyDictionary()
-"""What was decided of programs that stayed whole, and for which planner, kept as long as their graphs are."""
+"""The decisions for programs that stayed whole, and their planners, kept as long as their graphs are."""
 
 
 def decided(module: Module, planner: Planner) -> tuple[Decision, ...]:
-    """What was decided for each collective that nothing hides, of a program that went through `chunks` or of any other."""
+    """The decision for each exposed collective, of a program after `chunks` or of any other."""
     known = _WHOLE.get(module.graph)
     return known[1] if known and known[0] == planner else in_chunks(module, planner).decisions

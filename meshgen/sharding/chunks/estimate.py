@@ -1,4 +1,4 @@
-"""What chunks of a chain gain, before anything is written out: an estimate that says which chains are worth a closer look."""
+"""Estimate the gain of a chain in chunks before it is rewritten, to find the chains that are worth scheduling."""
 
 from __future__ import annotations
 
@@ -20,19 +20,19 @@ class Estimates:
     """What chains of one program gain; what equal operations take is found out once."""
 
     def __init__(self, graph: Graph, mesh: Mesh, target: str, exposed: Mapping[Node, float]) -> None:
-        """`exposed`: seconds of collectives during which nothing computes."""
+        """`exposed`: seconds of collectives during which no kernel runs."""
         self._graph, self._mesh, self._exposed = graph, mesh, exposed
         self._device, self._costs = device_of(target), default_costs(target)
         self._work: dict[Node, float] = {}
         self._longer: dict[object, float] = {}
 
     def could_hide(self, chain: Chain) -> float:
-        """Seconds of what is exposed that no number of chunks of the nodes of a chain hides more of: what dots beside it take."""
+        """An upper bound on exposed seconds that chunks of a chain can hide: the time of dots that can run at the same time."""
         return sum(min(sum(shown), work) for shown, work in map(self._shown, chain.parts))
 
     def gain(self, chain: Chain) -> float:
-        """Seconds by which the step may become shorter: what is hidden, without what launches, small products and messages, and copies add."""
-        # What is a loop nest makes a kernel of its own; other operations mostly go along.
+        """Seconds by which the step may become shorter: hidden seconds, less those that launches, small dots and messages, and copies add."""
+        # A loop nest makes a kernel of its own; other operations are mostly fused into one.
         launches = sum(node.op in LOOPS for node in chain.loops) * self._device.launch_seconds * (chain.count - 1)
         longer = sum(self._chunks_longer(node, loop, chain.count) for node, loop in chain.loops.items())
         added = launches + longer + memory_seconds(_copied_bytes(self._graph, chain), self._device)
@@ -40,12 +40,12 @@ class Estimates:
         return (self._hidden(stretches(self._graph, chain), chain.count) if hidden > added else hidden) - added
 
     def _hidden(self, parts: Iterable[Sequence[Node]], count: int) -> float:
-        """Seconds that chunks can hide at best: in each part all but a chunk of what is exposed, behind dots of the part."""
+        """Seconds that chunks can hide at best: in each part all exposed seconds but those of one chunk, under dots of the part."""
         found = map(self._shown, parts)
         return sum(min(sum(shown) - max(shown, default=0.0) / count, work) for shown, work in found)
 
     def _shown(self, part: Sequence[Node]) -> tuple[list[float], float]:
-        """What the collectives of a part are exposed for, and what its dots take."""
+        """Exposed seconds of a part's collectives, and seconds of its dots."""
         work = sum(self._seconds(node) for node in part if node.op == "dot_general")
         return [self._exposed[node] for node in part if node in self._exposed], work
 
@@ -55,7 +55,7 @@ class Estimates:
         return self._work[dot]
 
     def _chunks_longer(self, node: Node, loop: Loop, count: int) -> float:
-        """How much longer all chunks of a dot or a collective take than the whole: small products fill a device less well, and each
+        """How much longer all chunks of a dot or a collective take than the whole: small dots use a device less well, and each
         message has its latency.
         """
         if node.op != "dot_general" and node.op not in CHUNKED:
@@ -72,13 +72,13 @@ class Estimates:
 
 
 def stretches(graph: Graph, chain: Chain) -> list[list[Node]]:
-    """The parts of a chain, cut where rows must all be there: where what is not in the chain reads them and makes what is read
-    in it again.
+    """The parts of a chain, cut where all rows are needed: where an op outside of the chain reads them and makes a value that
+    the chain reads.
     """
     part_of = {node: number for number, part in enumerate(chain.parts) for node in part}
     found: dict[tuple[int, int], list[Node]] = {}
     made = {node.result for node in chain.loops}
-    gone: dict[Value, int] = {}  # before a value is known, how often all rows had to be
+    gone: dict[Value, int] = {}  # before a value, how often all rows were needed
     for node in graph.nodes:
         times = [gone[value] for value in node.operands if value in gone]
         if node in part_of:

@@ -1,4 +1,4 @@
-"""Which collectives of a program run while nothing computes, by a schedule of it."""
+"""Find the exposed collectives of a program, those that run while no kernel does, by a schedule of it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from meshgen.sharding.chunks.chain import CHUNKED
 
 @dataclass(frozen=True)
 class Alike:
-    """What collectives have in common that are decided on together: all but the place in the program."""
+    """Key of collectives that share a decision: all but the location in the program."""
 
     op: str
     attrs: str
@@ -29,17 +29,17 @@ class Alike:
 
 
 class _Key(NamedTuple):
-    """What finds the collective of a program in its schedule, whose values are others."""
+    """Key of a collective that is the same in the program and in its schedule, which has other values."""
 
     alike: Alike
     source: str
 
 
 def exposed(module: Module, plan: Schedule) -> dict[Alike, dict[Node, float]]:
-    """Seconds of each collective of the program, outside of regions, during which nothing computes; of those with such, by kind.
+    """Seconds of each collective of the program, outside of regions, during which no kernel runs; only exposed ones, by kind.
 
     Args:
-        plan: a schedule of the module, fused. Collectives that only their identity tells apart share what is exposed of them.
+        plan: a schedule of the module, fused. Collectives that differ only in identity share their exposed seconds.
     """
     seconds: dict[_Key, float] = {}
     for each in plan.exposures:

@@ -1,4 +1,4 @@
-"""A program with the nodes of a chain in chunks: slices of what comes in whole, joins of what somebody reads whole.
+"""Rewrite the nodes of a chain in chunks: slices of whole operands, concatenations of results that are read whole.
 
 before   %h = dot_general %x, %w   %s = all_reduce %h   %y = tanh %s                      f32[8,16]
 after    %x0 = slice %x [0:4]  %h0 = dot_general %x0, %w  %s0 = all_reduce %h0  %y0 = tanh %s0
@@ -19,18 +19,18 @@ from meshgen.sharding.optimizations.tiled import attrs_on_tiles, tile_of
 
 
 def in_chunks(graph: Graph, chain: Chain) -> Graph:
-    """An equal program, to the last bit, in which the nodes of the chain run chunk by chunk."""
+    """An equivalent program, to the last bit, in which the nodes of the chain run chunk by chunk."""
     return _Rewriter(graph, chain).run()
 
 
 class _Rewriter:
-    """Chunks of values and their joins are made once, when somebody first needs them."""
+    """Chunks of values and their concatenations are made once, at the first use."""
 
     def __init__(self, graph: Graph, chain: Chain) -> None:
         self._graph, self._chain = graph, chain
         self._out = Graph(graph.name, list(graph.inputs))
         self._chunks: dict[tuple[Value, int | None], list[Value]] = {}  # of a value along a dim
-        self._made: dict[Value, int] = {}  # of what is made in chunks and not joined yet, the dim
+        self._made: dict[Value, int] = {}  # values in chunks that are not concatenated yet, with the dim
 
     def run(self) -> Graph:
         for node in self._graph.nodes:
@@ -63,7 +63,7 @@ class _Rewriter:
         self._made[node.result] = loop.result
 
     def _pieces(self, value: Value, dim: int | None) -> Sequence[Value]:
-        """What each chunk takes of a value: its rows along the dim, or all of it."""
+        """The operand of each chunk: a value's rows along the dim, or all of it."""
         if (value, dim) in self._chunks:
             return self._chunks[value, dim]
         self._join(value)
@@ -79,7 +79,7 @@ class _Rewriter:
         return self._out.add("slice", [value], [kind], attrs, loc=value.loc).result
 
     def _join(self, value: Value) -> None:
-        """Make all rows of a value that was made in chunks; it stays the same value for whoever reads it."""
+        """Concatenate a value that was made in chunks; its users keep reading the same value."""
         if value in self._made:
             dim = self._made.pop(value)
             chunks = list(self._chunks[value, dim])

@@ -1,7 +1,7 @@
-"""Which collectives are to run in chunks: those that nothing hides, where the step is then predicted to be clearly shorter.
+"""Choose collectives to run in chunks: exposed ones, if the predicted step is then clearly shorter.
 
-Ways are estimated first: what could be hidden, against launches, latencies and copies on top. The most promising are written out,
-fused and scheduled, and the shortest step that keeps within the memory decides. Collectives that are alike, as those of equal layers,
+Candidates are estimated first: seconds that could be hidden, less added launches, latencies and copies. The most promising are rewritten,
+fused and scheduled, and the shortest step within the memory limit wins. Equal collectives, as those of equal layers,
 share one decision.
 """
 
@@ -24,12 +24,12 @@ from meshgen.sharding.chunks.exposed import Alike, exposed
 from meshgen.sharding.chunks.rewrite import in_chunks
 
 _PAYS = f"chunks pay where it is {DEFAULT.chunks.gain:.0%} shorter"
-CHUNKS = "chunks"  # attribute of a module in chunks: what was decided on, and why
+CHUNKS = "chunks"  # attribute of a module in chunks: the decisions, and why
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What became of collectives that are alike and that nothing hid for `exposed_seconds` of the step, and why."""
+    """The decision for equal collectives that are exposed for `exposed_seconds` of the step, and why."""
 
     what: str
     exposed_seconds: float
@@ -39,7 +39,7 @@ class Decision:
 
 @dataclass(frozen=True)
 class Found:
-    """The program, in chunks where that pays, and what was decided."""
+    """The program, in chunks where that pays, and the decisions."""
 
     module: Module
     decisions: tuple[Decision, ...]
@@ -47,7 +47,7 @@ class Found:
 
 @dataclass(frozen=True)
 class _Way:
-    """Collectives that are alike, with the chain that they would be in, and the step that is estimated."""
+    """Equal collectives, with the chain that they would be in, and the estimated step."""
 
     what: Alike
     dim: int
@@ -60,7 +60,7 @@ class _Way:
 
 @dataclass(frozen=True)
 class _State:
-    """A program with its schedule, and the ways that made it."""
+    """A program with its schedule, and the candidates that made it."""
 
     module: Module
     plan: Schedule
@@ -68,11 +68,11 @@ class _State:
 
 
 def search(module: Module, planner: Planner) -> Found:
-    """The module with chains in chunks, where the predicted step is then shorter by `chunks.gain` of the cost model; else itself.
+    """The module with chains in chunks, if the predicted step is then shorter by `chunks.gain` of the cost model; else itself.
 
     Args:
         module: at stage partition, without control flow that communicates.
-        planner: says how much memory the step may take; None: what the module's own order takes.
+        planner: gives the memory limit of the step; None: the memory of the module's own order.
     """
     return _Search(module, planner).run()
 
@@ -114,13 +114,13 @@ class _Search:
 
     @cached_property
     def _bound(self) -> float:
-        """The part of the step that chunks could save if nothing were exposed: the launches of the busier stream still take theirs."""
+        """The part of the step that chunks could save if nothing were exposed: the launches of the busier stream still take their time."""
         plan = self._base.plan
         busiest = max(sum(item.seconds for item in plan.items if item.stream == stream) for stream in range(STREAMS))
         return min(plan.exposed_seconds, plan.step_seconds - busiest) / plan.step_seconds if plan.step_seconds else 0.0
 
     def _round(self, state: _State) -> _State | None:
-        """The best program with one more way that makes the step clearly shorter; None if there is none."""
+        """The best program with one more candidate that makes the step clearly shorter; None if none does."""
         best = state
         for way in self._promising(state):
             if way.seconds > best.plan.step_seconds * DEFAULT.scheduling.same_step:
@@ -131,7 +131,7 @@ class _Search:
         return None if best is state else best
 
     def _promising(self, state: _State) -> Iterator[_Way]:
-        """Ways from the best by estimate on, as long as launches are left for them."""
+        """Candidates, the best by estimate first, as long as launches may be scheduled."""
         ways = sorted(self._ways(state), key=lambda way: way.seconds)
         for way in sorted({way.chain.key: way for way in reversed(ways)}.values(), key=lambda way: way.seconds):
             launches = len(state.plan.items) * (1 + way.chain.count) // 2
@@ -141,10 +141,10 @@ class _Search:
                 self._left -= launches
                 yield way
             else:
-                self._notes.setdefault(way.what, f"{way} is less promising than what was tried for others")
+                self._notes.setdefault(way.what, f"{way} is less promising than the candidates that were tried")
 
     def _ways(self, state: _State) -> Iterator[_Way]:
-        """The ways of which the estimated step is shorter."""
+        """The candidates whose estimated step is shorter."""
         step, flow = state.plan.step_seconds, Flow(state.module.graph, self._among)
         found = exposed(state.module, state.plan)
         every = {node: seconds for alike in found.values() for node, seconds in alike.items()}
@@ -160,7 +160,7 @@ class _Search:
             self._notes.setdefault(what, _bound_text(most))
 
     def _tried(self, state: _State, way: _Way, to_beat: float) -> _State | None:
-        """The program with one more way, scheduled; None where it takes more memory than it may, or too long with any."""
+        """The program with one more candidate, scheduled; None if it exceeds the memory limit, or is not fast enough."""
         graph, attrs = in_chunks(state.module.graph, way.chain), state.module.attrs | {MEMORY_CAP: self._cap}
         candidate = self._planner.candidate(module := replace(state.module, graph=graph, attrs=attrs))
         least = candidate.steps.least_seconds
@@ -187,7 +187,7 @@ def _change(seconds: float, state: _State, longer: str = "", shorter: str = "") 
 
 
 def _ways_along(what: Alike, seeds: Sequence[Seed], step: float, flow: Flow, estimates: Estimates) -> Iterator[_Way]:
-    """The ways of collectives that are cut along one dim of which the estimated step is clearly shorter."""
+    """The candidates that cut collectives along one dim and whose estimated step is clearly shorter."""
     for count, through in itertools.product(DEFAULT.chunks.counts, (False, True)):
         chain = flow.grow(seeds, count, through_dots=through)
         gain = estimates.gain(chain)
@@ -202,7 +202,7 @@ def _share(left: Chain, right: Chain) -> float:
 
 
 def _text(chain: Chain, nodes: Iterable[Node], gain: float, pays: bool) -> str:
-    """What came of collectives in a chain that made the step shorter."""
+    """The decisions for collectives in a chain that made the step shorter."""
     dims = sorted({chain.loops[node].result for node in nodes if node in chain.loops})
     way = f"{chain.count} chunks along dim {', '.join(map(str, dims))}"
     if pays:
@@ -211,11 +211,11 @@ def _text(chain: Chain, nodes: Iterable[Node], gain: float, pays: bool) -> str:
 
 
 def decisions_of(module: Module) -> tuple[Decision, ...]:
-    """What was decided of the collectives of a module that is in chunks."""
+    """The decisions for the collectives of a module that is in chunks."""
     return tuple(Decision(*row) for row in module.attrs.get(CHUNKS, ()))
 
 
 def _bound_text(share: float) -> str:
     if not share:
-        return "nothing before or behind it can compute a part of its rows"
-    return f"chunks could hide at most {share:.1%} of the step, without what they cost"
+        return "no op before or after it can compute a part of its rows"
+    return f"chunks could hide at most {share:.1%} of the step, before their costs"

@@ -1,1 +1,1 @@
-"""Programs on several meshes: where values live, one program per mesh, what crosses."""
+"""Programs on several meshes: the mesh of each value, one program per mesh, transfers between them."""

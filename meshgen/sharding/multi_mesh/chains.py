@@ -1,4 +1,4 @@
-"""Chains of programs on several meshes: one that ends at what crosses goes on where that comes from, or goes to."""
+"""Chains of programs on several meshes: one that ends at a transfer continues on the mesh at its other side."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Key = tuple[str, int]  # the op of a transfer, and its channel
 
 
 class ReasonsAcross(Reasons):
-    """The chains of one part; `parts` has those of all by the names of their meshes, and may be filled later."""
+    """The chains of one part; `parts` has those of all parts by the names of their meshes, and may be filled later."""
 
     def __init__(self, solved: Solved, parts: Mapping[str, ReasonsAcross]) -> None:
         super().__init__(solved)
@@ -29,11 +29,11 @@ class ReasonsAcross(Reasons):
         }
 
     def chains(self, value: Value) -> list[Chain]:
-        """As of one mesh, each up to an annotation of the user's on whichever mesh."""
+        """The chains of a value, each up to an annotation of the user's on any mesh."""
         return [self.followed(chain, frozenset()) for chain in super().chains(value)]
 
     def followed(self, chain: Chain, seen: frozenset[Key]) -> Chain:
-        """The chain with what leads on from the transfer at which it ends; itself where it does not end at one."""
+        """The chain, continued across the transfer at which it ends; itself if it does not end at one."""
         here = self._told.get(chain.annotation)
         if here is None or (key := _other_side(here)) in seen:
             return chain
@@ -49,7 +49,7 @@ class ReasonsAcross(Reasons):
         return replace(chain, ties=(*chain.ties, tie, *rest.ties), annotation=rest.annotation)
 
     def own(self, value: Value) -> list[Chain]:
-        """The chains as far as they are on this mesh."""
+        """The parts of the chains that are on this mesh."""
         return super().chains(value)
 
 

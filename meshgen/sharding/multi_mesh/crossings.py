@@ -1,10 +1,13 @@
-"""How values cross between the meshes of a program: what one part's propagation tells the others, and the cheapest way over.
+"""Choose the shardings of values that are transferred between meshes: hints from one part to the others, and the cheapest transfer.
 
-A part takes from those that are decided how what crosses between them lies there, as a hint: the same split, as far as
-both meshes have the axes. The parts are decided in order of declaration, then once more there and back where a
-decision tells a part something new of a value of which it knew nothing. When all are decided, each crossing gets
-the two shardings between which it moves data. A value may be reduced and split on the way out, and gathered on the
-way in, where that is faster than the network between the meshes; the collectives for it are the parts' own.
+Example: `%h : f32[64,32]` has sharding [{dp}, {}] on @a, and both meshes have dp=4. @b gets the hint [{dp}, {}] for it, and each
+device of @a sends its 16 rows to one of @b.
+
+A transferred value has its sharding on parts that are decided as a hint on those that are not: the same split, as far as
+both meshes have the axes. The parts are decided in order of declaration, then once more forwards and backwards if a
+decision gives a hint for a value that had none. When all are decided, each transfer gets
+the two shardings between which it moves data. A value may be reduced and split before it, and gathered
+after it, if that is faster than the network between the meshes; the parts have the collectives for it.
 """
 
 from __future__ import annotations
@@ -25,7 +28,7 @@ Stage = Callable[[Module], Module]
 
 
 def propagate_parts(parts: Sequence[Module], propagate: Stage) -> list[Module]:
-    """The parts propagated, each knowing how what crosses lies on other meshes. What they knew stays on the transfers."""
+    """The parts propagated, each with hints for transferred values from other meshes. The hints stay on the transfers."""
     entered = list(parts)
     found: dict[int, Module] = {}
     forward = range(len(parts))
@@ -37,7 +40,7 @@ def propagate_parts(parts: Sequence[Module], propagate: Stage) -> list[Module]:
 
 
 def with_hints(parts: Sequence[Module], propagated: Sequence[Module]) -> list[Module]:
-    """Parts that were not propagated, with what `propagate_parts` told them."""
+    """Parts that were not propagated, with the hints of `propagate_parts`."""
     hints = {
         _key(node): node.notes.hint
         for part in propagated
@@ -53,7 +56,7 @@ def with_hints(parts: Sequence[Module], propagated: Sequence[Module]) -> list[Mo
 
 
 def _told(part: Module, number: int, found: Mapping[int, Module]) -> Module:
-    """The part with hints for what crosses and is whole here as far as is known; itself where there is nothing new."""
+    """The part with hints for transferred values that are whole here so far; itself if there is none."""
     there = {
         _key(node): (_end(node), other.mesh)
         for place, other in found.items()
@@ -89,8 +92,8 @@ def _key(node: Node) -> tuple[str, int]:
 
 
 def _end(node: Node) -> Sharding:
-    """How what crosses lies on the near side of a propagated transfer."""
-    return _lies(node).operands[0] if node.op == "transfer_send" else _lies(node).results[0]
+    """The sharding of a transferred value on this mesh, after propagation."""
+    return _shardings_of(node).operands[0] if node.op == "transfer_send" else _shardings_of(node).results[0]
 
 
 def _each_node(part: Module, change: Callable[[Node], Node]) -> Module:
@@ -99,7 +102,7 @@ def _each_node(part: Module, change: Callable[[Node], Node]) -> Module:
 
 
 def _carried(sharding: Sharding, here: Mesh, there: Mesh) -> Sharding:
-    """The same split over axes of the same name and size, per dim as far as there are such."""
+    """The same split over axes of the same name and size, per dim up to the first axis that the mesh lacks."""
 
     def is_same(ref: str) -> bool:
         name = split_ref(ref)[0]
@@ -109,7 +112,7 @@ def _carried(sharding: Sharding, here: Mesh, there: Mesh) -> Sharding:
 
 
 def alone(part: Module) -> Module:
-    """A propagated part to be planned before the others are known: the far side of a crossing lies as the near one."""
+    """A propagated part to be planned before the others are known: the far side of a transfer gets the sharding of the near one."""
 
     def settled(node: Node) -> Node:
         if node.op not in BETWEEN_MESHES:
@@ -122,7 +125,7 @@ def alone(part: Module) -> Module:
 
 @dataclass(frozen=True)
 class Way:
-    """Shardings to cross between, with the time and bytes of what is done before, on the way and behind."""
+    """Shardings to transfer between, with time and bytes of the reshards before and after, and of the transfer."""
 
     source: Sharding
     target: Sharding
@@ -132,7 +135,7 @@ class Way:
 
 @dataclass(frozen=True)
 class Crossing:
-    """A value that crosses: the transfers of propagated parts, and how its meshes have and want it."""
+    """A transferred value: the transfers of propagated parts, and its shardings on both meshes."""
 
     sent: Node
     sender: Mesh
@@ -142,7 +145,7 @@ class Crossing:
 
     @property
     def wanted(self) -> Sharding:
-        """How the receiving mesh wants the value."""
+        """The sharding that the receiving mesh needs."""
         return _end(self.got)
 
     @property
@@ -151,7 +154,7 @@ class Crossing:
         return (self.sender, self.sent), (self.receiver, self.got)
 
     def ways(self) -> Iterator[Way]:
-        """Between what is sent and received as the parts were decided, first, and between such with further splits."""
+        """Candidates: first the shardings that the parts decided, then these with further splits."""
         sources = [_end(self.sent), *_split_further(self.made.without_partial(), self.sender)]
         targets = [self.wanted, *_split_further(self.wanted, self.receiver)]
         yield from itertools.starmap(self._way, itertools.product(dict.fromkeys(sources), dict.fromkeys(targets)))
@@ -160,9 +163,9 @@ class Crossing:
         kind = self.got.results[0].type
         ends = Ends(kind.sizes, source, self.sender, target, self.receiver)
         before = plan_reshard(kind, self.made, source, self.sender)
-        behind = plan_reshard(kind, target, self.wanted, self.receiver)
-        seconds = before.seconds + seconds_between(ends, kind.numpy_dtype.itemsize) + behind.seconds
-        moved = before.ring_bytes + max(between(ends)) * kind.numpy_dtype.itemsize + behind.ring_bytes
+        after = plan_reshard(kind, target, self.wanted, self.receiver)
+        seconds = before.seconds + seconds_between(ends, kind.numpy_dtype.itemsize) + after.seconds
+        moved = before.ring_bytes + max(between(ends)) * kind.numpy_dtype.itemsize + after.ring_bytes
         return Way(source, target, seconds, moved)
 
     def cheapest(self) -> Way:
@@ -171,7 +174,7 @@ class Crossing:
 
 
 def crossings(parts: Sequence[Module]) -> dict[int, Crossing]:
-    """What crosses between propagated parts, by channel."""
+    """The values transferred between propagated parts, by channel."""
     sent: dict[int, tuple[Node, Mesh, Sharding]] = {}
     for part in parts:
         made = _made(part)
@@ -183,29 +186,29 @@ def crossings(parts: Sequence[Module]) -> dict[int, Crossing]:
 
 
 def settle(parts: Sequence[Module]) -> list[Module]:
-    """Propagated parts whose transfers know the shardings between which they move data."""
+    """Propagated parts with transfers that have the shardings between which they move data."""
     ways = {channel: crossing.cheapest() for channel, crossing in crossings(parts).items()}
 
     def settled(node: Node) -> Node:
         if node.op not in BETWEEN_MESHES:
             return node
-        way, lies = ways[node.attrs["channel"]], _lies(node)
+        way, shardings = ways[node.attrs["channel"]], _shardings_of(node)
         if node.op == "transfer_send":
-            lies = replace(lies, operands=(way.source, *lies.operands[1:]))
+            shardings = replace(shardings, operands=(way.source, *shardings.operands[1:]))
         else:
-            lies = replace(lies, results=(way.target, *lies.results[1:]))
+            shardings = replace(shardings, results=(way.target, *shardings.results[1:]))
         why = "; ".join(filter(None, (node.notes.why, f"it crosses from {way.source} to {way.target}")))
         attrs = {**node.attrs, "source": way.source, "target": way.target}
-        return replace(node, sharding=lies, attrs=attrs, notes=Notes(why))
+        return replace(node, sharding=shardings, attrs=attrs, notes=Notes(why))
 
     return [_each_node(part, settled) for part in parts]
 
 
 def _made(part: Module) -> dict[Value, Sharding]:
-    """How every value of a propagated part is made."""
+    """The sharding in which every value of a propagated part is made."""
     found = dict(zip(part.graph.inputs, part.in_shardings, strict=True))
     for node in part.graph.nodes:
-        found.update(zip(node.results, _lies(node).results, strict=True))
+        found.update(zip(node.results, _shardings_of(node).results, strict=True))
     return found
 
 
@@ -223,6 +226,6 @@ def _split_further(sharding: Sharding, mesh: Mesh) -> Iterator[Sharding]:
             yield sharding.with_dims(dims)
 
 
-def _lies(node: Node) -> NodeSharding:
+def _shardings_of(node: Node) -> NodeSharding:
     assert node.sharding is not None, "the parts are propagated"
     return node.sharding

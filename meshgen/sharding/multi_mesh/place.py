@@ -1,8 +1,8 @@
-"""Which mesh every value of a program on several meshes lives on.
+"""Choose a mesh for every value of a program on several meshes.
 
-Annotations say it of their values. An op runs where its operands are: where these are on several meshes, on the one
-for which the fewest bytes cross, its result's way to where it goes next included. What has no operand on a mesh (a
-weight and what is made of it alone) lives where it is first used, and what depends on no input is made on every mesh
+An annotated value is on the mesh that its annotation names. An op runs on the mesh of its operands; if these are on several, on the one
+for which the fewest bytes are transferred, including the transfer of its result to its next mesh. A value without operands on a mesh (a
+weight and values made of it alone) is on the mesh of its first use, and a value that depends on no input is made on every mesh
 that uses it. Program order decides between equals, so no order of traversal matters.
 """
 
@@ -16,13 +16,13 @@ from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.parts import mesh_of_option
 from meshgen.ir.regions import captured
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import RETILING  # what leads to another mesh in a program that is written with its collectives
+from meshgen.ops.classes import RETILING  # ops to another mesh, in programs written with their collectives
 from meshgen.spec import Sharding
 
 
 @dataclass
 class Places:
-    """The mesh (by name) of each value, and of each node with the reason; `free` values are made where they are used."""
+    """The mesh (by name) of each value, and of each node with the reason; `free` values are made on every mesh that uses them."""
 
     home: dict[Value, str] = field(default_factory=dict[Value, str])
     nodes: dict[Node, str] = field(default_factory=dict[Node, str])
@@ -31,7 +31,7 @@ class Places:
 
 
 def place(module: Module) -> Places:
-    """The places of a module at stage import. Raises ShardingError MG0209 with everything that cannot be placed."""
+    """The places of a module at stage import. Raises ShardingError MG0209 with all values that cannot be placed."""
     placer = _Placer(module)
     placer.forward()
     placer.backward()
@@ -66,24 +66,24 @@ class _Placer:
         return next(iter(named), "")
 
     def _goals(self) -> dict[Value, str]:
-        """Where each value is bound for: the mesh of the nearest annotation behind it, first in program order."""
+        """The mesh that each value leads to: that of the nearest annotation after it, the first in program order."""
         goal: dict[Value, str] = {}
-        for value, wish in zip(
+        for value, annotation in zip(
             self.graph.outputs, _padded(self.module.out_annotations, self.graph.outputs), strict=True
         ):
-            if wish and wish.sharding.mesh:
-                goal.setdefault(value, wish.sharding.mesh)
+            if annotation and annotation.sharding.mesh:
+                goal.setdefault(value, annotation.sharding.mesh)
         for node in reversed(self.graph.nodes):
             mesh = self.asked[node] or next((goal[v] for v in node.results if v in goal), "")
             if mesh:
-                goal.update(dict.fromkeys(self.reads[node], mesh))  # a use that stands earlier overrules
+                goal.update(dict.fromkeys(self.reads[node], mesh))  # an earlier use takes precedence
         return goal
 
     def forward(self) -> None:
-        """Annotated values, and what is computed from placed ones."""
+        """Place annotated values, and values computed from placed ones."""
         inputs = self.graph.inputs
-        for value, wish in zip(inputs, _padded(self.module.in_annotations, inputs), strict=True):
-            sharding = wish.sharding if wish else value.sharding
+        for value, annotation in zip(inputs, _padded(self.module.in_annotations, inputs), strict=True):
+            sharding = annotation.sharding if annotation else value.sharding
             if sharding and sharding.mesh:
                 self.found.home[value] = sharding.mesh
         for node in self.graph.nodes:
@@ -95,7 +95,7 @@ class _Placer:
                 self._put(node, *self._cheapest(node, placed))
 
     def _cheapest(self, node: Node, placed: Sequence[Value]) -> tuple[str, str]:
-        """The mesh of one of the operands where the fewest bytes cross; of equal ones where the result goes, then the later."""
+        """The mesh of one of the operands for which the fewest bytes are transferred; if equal that of the result's goal, then the later."""
         home = self.found.home
         goal = next((self.goal[value] for value in node.results if value in self.goal), "")
         choices = list(dict.fromkeys(home[value] for value in placed))
@@ -111,7 +111,7 @@ class _Placer:
         return best, f"{crossing(best)} bytes cross, {others}"
 
     def backward(self) -> None:
-        """What is computed from unplaced values only: to its first user."""
+        """Place values computed from unplaced values only: on the mesh of their first user."""
         for node in reversed(self.graph.nodes):
             if node not in self.found.nodes and not all(value in self.found.free for value in node.results):
                 self._put(node, self._user(node.results), "it is first used there")
@@ -131,11 +131,11 @@ class _Placer:
 def first_named(module: Module) -> dict[str, Location | None]:
     """The meshes that annotations name, with where the program names them first."""
     ends = [*module.graph.inputs, *module.graph.outputs]
-    wishes = [
+    annotations = [
         *_padded(module.in_annotations, module.graph.inputs),
         *_padded(module.out_annotations, module.graph.outputs),
     ]
-    named = [(w.sharding.mesh, w.loc or value.loc) for value, w in zip(ends, wishes, strict=True) if w]
+    named = [(w.sharding.mesh, w.loc or value.loc) for value, w in zip(ends, annotations, strict=True) if w]
     found: dict[str, Location | None] = {}
     for mesh, loc in [*named, *_named_inside(module.graph, module.meshes)]:
         found[mesh] = found.get(mesh) or loc
@@ -156,8 +156,8 @@ def is_on_several(node: Node, meshes: Sequence[Mesh]) -> bool:
     return bool(node.regions) and len({mesh for mesh, _ in _named(node, meshes) if mesh}) > 1
 
 
-def _padded(wishes: Sequence[Annotation | None], values: Sequence[Value]) -> list[Annotation | None]:
-    return [*wishes, *[None] * (len(values) - len(wishes))]
+def _padded(annotations: Sequence[Annotation | None], values: Sequence[Value]) -> list[Annotation | None]:
+    return [*annotations, *[None] * (len(values) - len(annotations))]
 
 
 def _nbytes(value: Value) -> int:

@@ -1,10 +1,10 @@
-"""From a program on several meshes to one program per mesh, with a pair of transfers where a value crosses.
+"""Split a program on several meshes into one program per mesh, with a pair of transfers for each value that crosses.
 
 Before:  %h = dot_general %x, %w (on @a)   %y = tanh %h (on @b)
 After:   @a: %h = dot_general %x, %w, %t = transfer_send %h to @b       @b: %h = transfer_recv from @a, %y = tanh %h
 
-A value crosses once for every mesh that uses it. Transfers stand in program order in all parts, and each takes the
-turn that the one before leaves, so that no pass can put them into different orders on two meshes.
+A value is transferred once for every mesh that uses it. Transfers are in program order in all parts, and each takes the
+token of the one before, so that no pass can reorder them differently on two meshes.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ from meshgen.spec import Sharding
 def split_meshes(module: Module) -> Module:
     """The module in parts, one per mesh in order of declaration; one that is on a single mesh stays as it is.
 
-    Raises ShardingError: MG0209 for what cannot be placed on a mesh, MG0201 where the size of a mesh is unknown.
+    Raises ShardingError: MG0209 for values that cannot be placed on a mesh, MG0201 if the size of a mesh is unknown.
     """
     if module.parts or module.stage not in ("import", "materialize"):
         return module
@@ -56,7 +56,7 @@ def split_meshes(module: Module) -> Module:
 
 
 def _on_used(module: Module) -> Module:
-    """A user's program without meshes that nothing is put on; on a single mesh, shardings do not name it."""
+    """A user's program without unused meshes; on a single mesh, shardings do not name it."""
     named = first_named(module)
     if unknown := list(unknown_meshes(module)):
         raise ShardingError(*unknown)
@@ -66,7 +66,10 @@ def _on_used(module: Module) -> Module:
     module = replace(module, mesh=next(iter(used), module.mesh), meshes=())
     if not any(named):
         return module
-    ins, outs = ([wish and _here(wish) for wish in side] for side in (module.in_annotations, module.out_annotations))
+    ins, outs = (
+        [annotation and _here(annotation) for annotation in side]
+        for side in (module.in_annotations, module.out_annotations)
+    )
     return replace(module, graph=without_meshes(module.graph, module.mesh), in_annotations=ins, out_annotations=outs)
 
 
@@ -81,10 +84,10 @@ class _Part:
     def __init__(self, whole: Module, mesh: Mesh) -> None:
         self.whole, self.mesh = whole, mesh
         self.graph = Graph(whole.graph.name)
-        self.here: dict[Value, Value] = {}  # what stands for a value of the whole program
+        self.here: dict[Value, Value] = {}  # value of the whole program -> value of this part
         self.inputs: list[int] = []
         self.outputs: list[int] = []
-        self.turn: list[Value] = []  # what the last transfer left
+        self.turn: list[Value] = []  # token of the last transfer
 
     def module(self) -> Module:
         ins, outs = self.whole.in_annotations, self.whole.out_annotations
@@ -103,7 +106,7 @@ class _Part:
         )
 
     def _donations(self) -> dict[int, int | None]:
-        """The donated inputs that are here; none of them is overwritten by an output of another mesh."""
+        """The donated inputs of this part; an output of another mesh reuses none of them."""
         here = {number: place for place, number in enumerate(self.outputs)}
         donated = self.whole.donations
         return {
@@ -114,7 +117,7 @@ class _Part:
 
 
 def _lists(values: Sequence[Value]) -> list[Sharding]:
-    """How values lie, where the program says it of them."""
+    """The shardings that the program gives for values, if any."""
     return [value.sharding for value in values if value.sharding]
 
 
@@ -122,8 +125,8 @@ def _bare(value: Value) -> Value:
     return replace(value, sharding=value.sharding and replace(value.sharding, mesh=""))
 
 
-def _here(wish: Annotation | None) -> Annotation | None:
-    return wish and replace(wish, sharding=replace(wish.sharding, mesh=""))
+def _here(annotation: Annotation | None) -> Annotation | None:
+    return annotation and replace(annotation, sharding=replace(annotation.sharding, mesh=""))
 
 
 class _Writer:
@@ -149,10 +152,12 @@ class _Writer:
                 part = self.parts[places.nodes[node]]
                 self._check_group(node, part)
                 self._copy(node, part)
-        wishes = [*self.module.out_annotations, *[None] * len(graph.outputs)]
+        annotations = [*self.module.out_annotations, *[None] * len(graph.outputs)]
         for number, value in enumerate(graph.outputs):
-            wish = wishes[number]
-            home = (wish.sharding.mesh if wish else "") or places.home.get(value, self.module.meshes[0].name)
+            annotation = annotations[number]
+            home = (annotation.sharding.mesh if annotation else "") or places.home.get(
+                value, self.module.meshes[0].name
+            )
             part = self.parts[home]
             part.outputs.append(number)
             part.graph.outputs.append(self._use(value, part, f"output {number} is on @{home}", value.loc))
@@ -180,7 +185,7 @@ class _Writer:
             self.faults.append(Diagnostic("MG0209", message, node.loc, hint="use a group for each mesh"))
 
     def _user(self, node: Node, part: _Part) -> str:
-        """Why a node is in a part, for people."""
+        """Why a node is in a part, as text."""
         if node.op in ANNOTATIONS:
             return f"an annotation puts it on @{part.mesh.name}"
         name = f" '{node.results[0].name}'" if node.results and node.results[0].name else ""
@@ -188,11 +193,11 @@ class _Writer:
         return f"{node.op}{name} is on @{part.mesh.name}" + (f" ({reason})" if reason else "")
 
     def _use(self, value: Value, part: _Part, user: str, loc: Location | None) -> Value:
-        """What stands for a value in a part: itself, a copy of how it is made, or what is received."""
+        """The value in a part: itself, a copy made there, or a received value."""
         if value not in part.here:
             if value in self.places.free:
                 self._copy(self.makers[value], part)
-            elif 0 in value.type.shape:  # there is nothing to send
+            elif 0 in value.type.shape:  # empty: not sent
                 self._empty(value, part)
             else:
                 self._cross(value, part, user, loc)

@@ -1,7 +1,7 @@
 """A gather sinks below an operation that can be done on tiles, where that sends less (the RFC's AllGather Move Down).
 
-Of sharded values below element-wise ops; in a local program (stage partition) a gather also below whatever its rule says
-can be done on tiles: layouts, dots, reductions of other dims, collectives over other axes.
+For sharded values, below element-wise ops; in a local program (stage partition) also below any op that its rule allows
+on tiles: layouts, dots, reductions of other dims, collectives over other axes.
 """
 
 from __future__ import annotations
@@ -24,16 +24,20 @@ from meshgen.sharding.optimizations.rewrite import (
 )
 from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, tile_of
 
-_FREE = ELEMENTWISE | {"concatenate", "reshape", "transpose"}  # below these also where as much moves: less is computed
+_FREE = ELEMENTWISE | {
+    "concatenate",
+    "reshape",
+    "transpose",
+}  # below these also if as many bytes move: less is computed
 
 
 @about(*MOVES)
 def all_gather_sink(module: Module) -> Module:
     """Before: `add(all_gather(x), all_gather(y))`, `convert(all_gather(x : f32)) : bf16`.
 
-    After: `all_gather(add(x, y))`, `all_gather(convert(x))`. The moves have no other use; an operand that all
-    devices hold is sliced (which is local). A gather goes below also if the bytes stay the same: then less is
-    computed. Moved data is not changed, so results are equal to the last bit.
+    After: `all_gather(add(x, y))`, `all_gather(convert(x))`. The gathers have no other use; an operand that all
+    devices hold is sliced (which is local). A gather also sinks if the bytes stay the same: then less is
+    computed. Results are equal to the last bit.
     """
     return walk(module, _sink)
 
@@ -44,7 +48,7 @@ def _sink(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 
 def _sink_gather(node: Node, walk: Walk) -> Sequence[Value] | None:
-    """In a local program. What else the op takes must be the same on all devices: the others will compute with theirs."""
+    """In a local program. Other operands of the op must be the same on all devices, as each computes with its own."""
     gathers = {v: m for v in node.operands if (m := walk.producers.get(v)) and m.op == "all_gather"}
     for number, value in enumerate(node.operands if gathers else ()):
         move = gathers.get(value)
@@ -70,9 +74,9 @@ def _loop_below(node: Node, number: int, move: Node, count: int, walk: Walk) -> 
 
 
 def _moved_gathers(node: Node, loop: Loop, move: Node, gathers: Mapping[Value, Node], walk: Walk) -> list[Value] | None:
-    """The operands whose gather goes below; None if one is neither gathered alike nor the same on all devices.
+    """The operands whose gather sinks; None if one is neither gathered alike nor the same on all devices.
 
-    One that the op takes in several places goes below only where the loop runs along its gathered rows in all of them.
+    A repeated operand sinks only if the loop runs along its gathered rows in all of its positions.
     """
     axes = tuple(move.attrs["axes"])
     alike: list[Value] = []
@@ -90,7 +94,7 @@ def _pays_below(node: Node, loop: Loop, count: int, moves: Sequence[Node], walk:
     tile = Value(tile_of(node.result.type, loop.result, count))
     attrs = {"axes": moves[0].attrs["axes"], "dim": loop.result}
     after = price("all_gather", attrs, tile, node.result, walk.mesh).ring_bytes
-    if node.op in REDUCED_ALIKE:  # of the other collective less moves too
+    if node.op in REDUCED_ALIKE:  # the other collective moves less too
         own = price(node.op, node.attrs, Value(moves[0].operands[0].type), tile, walk.mesh).ring_bytes
         before, after = before + price_of(node, walk.mesh).ring_bytes, after + own
     return after < before or (after == before and node.op in _FREE)
@@ -138,9 +142,9 @@ def _sink_move(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 
 def _passes(value: Value, move: Node, start: Value, walk: Walk) -> bool:
-    """Whether an operand that is not moved can be brought to the form before the move without communication.
+    """Whether an operand that is not gathered can be resharded to the form before the gather without communication.
 
-    A number must be the same on all devices that exchange data: each would use its own on what becomes another's.
+    A scalar must be the same on all devices that exchange data: each uses its own on rows that others get.
     """
     if value.type.rank == 0:
         return value.sharding is not None or walk.is_uniform(value, link_axes(move.op, move.attrs, walk.mesh))
@@ -165,8 +169,8 @@ def _moved(node: Node, moves: Sequence[Node], start: Value, walk: Walk) -> Seque
     partial = (
         node.result.sharding.canonical(walk.mesh).partial if node.result.sharding else ()
     )  # of more than one device
-    lies = start.sharding and replace(start.sharding, partial=partial)
-    computed = walk.emit(node.op, operands, node.attrs, like, lies, loc=node.loc, notes=node.notes)
+    sharding = start.sharding and replace(start.sharding, partial=partial)
+    computed = walk.emit(node.op, operands, node.attrs, like, sharding, loc=node.loc, notes=node.notes)
     notes = merged_notes(moves, f"moved below {node.op}")
     return [walk.emit(move.op, [computed], move.attrs, node.result, node.result.sharding, loc=node.loc, notes=notes)]
 

@@ -1,7 +1,7 @@
 """An all_reduce whose result is only used in a narrower type becomes a reduce_scatter and a gather of that type.
 
-Works on a local program (stage partition). The sum is made in the wide type as before, so nothing is lost; what is
-gathered afterwards is half as long. Between the two, each device computes on its tile only.
+Works on a local program (stage partition). The sum is made in the wide type as before, so no precision is lost; the gather
+afterwards moves half the bytes. Between the two, each device computes on its tile only.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ from meshgen.sharding.optimizations.tiled import tile_of
 def all_reduce_decompose(module: Module) -> Module:
     """Before: `convert (tanh (all_reduce %x : f32)) : bf16`.
 
-    After: `all_gather (convert (tanh (reduce_scatter %x : f32)) : bf16)`, where that takes less time by the cost model. What
-    else the ops in between take is the same on all devices, and nothing there has another use.
+    After: `all_gather (convert (tanh (reduce_scatter %x : f32)) : bf16)`, if the cost model predicts less time. Other
+    operands of the ops in between are the same on all devices, and no value there has another use.
     """
     return walk(module, _decompose)
 
@@ -53,7 +53,7 @@ def _is_narrower(node: Node) -> bool:
 
 
 def _chain(node: Node, walk: Walk) -> tuple[Node, list[Node]] | None:
-    """The reduction that a cast is made of, and the element-wise ops from it to the cast."""
+    """The reduction before a cast, and the element-wise ops from it to the cast."""
     chain = [node]
     for _ in range(DEFAULT.search.chain):
         at = chain[-1]

@@ -1,6 +1,6 @@
 """An all_reduce of an all_reduce over other axes folds into one, and an all_reduce that is sliced into a reduce_scatter.
 
-All rules hold for any per-device values: nothing is assumed to be equal on two devices that is not proven to be.
+All rules hold for any per-device values: two devices are assumed to have equal values only where that is proven.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def all_reduce_fold(module: Module) -> Module:
     """Before: `all_reduce(all_reduce(x) on a) on b`, `all_slice(all_reduce(x) on a, b) on a`, `all_gather(reduce_scatter(x))`.
 
     After: `all_reduce(x) on a, b`, `all_reduce(reduce_scatter(x) on a) on b`, `all_reduce(x)`. The inner one has no other
-    use. A reduction of what provably is the same on all devices (local programs) is the value, or a multiple of it.
+    use. A reduction of a value that provably is the same on all devices (local programs) is the value, or a multiple of it.
     """
     return walk(module, _fold)
 
@@ -62,12 +62,12 @@ def _reduce_twice(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None
         return None  # a sum over the same axis twice is not the sum over it once
     together = tuple(sorted((*axes, *more), key=walk.mesh.order))
     attrs, notes = {"axes": together, "kind": kind}, merged_notes([inner, node], "two all_reduces folded into one")
-    lies = node.result.sharding
-    return [walk.emit("all_reduce", inner.operands, attrs, node.result, lies, loc=node.loc, notes=notes)]
+    sharding = node.result.sharding
+    return [walk.emit("all_reduce", inner.operands, attrs, node.result, sharding, loc=node.loc, notes=notes)]
 
 
 def _reduce_and_slice(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
-    """The axes that are sliced are scattered over; over the rest, of which only a local program has some, tiles are reduced."""
+    """A reduce_scatter over the sliced axes; over the others, which only local programs have, the tiles are reduced."""
     sliced = tuple(node.attrs["axes"])
     rest = tuple(axis for axis in inner.attrs["axes"] if axis not in sliced)
     is_whole = len(rest) + len(sliced) == len(inner.attrs["axes"])
@@ -81,8 +81,8 @@ def _reduce_and_slice(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | 
         return None  # fewer rows than devices: the scattered rows are padded to one for each
     if rest and sum(step.seconds for step in steps) > price_of(inner, walk.mesh).seconds:
         return None
-    notes, lies = merged_notes([inner, node], "all_reduce and slice joined"), node.result.sharding
-    scattered = walk.emit("reduce_scatter", inner.operands, attrs, node.result, lies, loc=node.loc, notes=notes)
+    notes, sharding = merged_notes([inner, node], "all_reduce and slice joined"), node.result.sharding
+    scattered = walk.emit("reduce_scatter", inner.operands, attrs, node.result, sharding, loc=node.loc, notes=notes)
     if not rest:
         return [scattered]
     more, notes = inner.attrs | {"axes": rest}, merged_notes([inner], "of the tile that is kept")

@@ -1,6 +1,6 @@
 """Operands that are reduced and then added are added first and reduced once (the RFC's Reassociate passes).
 
-In a local program (stage partition) also where layouts, signs or factors that are the same on all devices stand between: the
+In a local program (stage partition) also across layouts, signs or factors that are the same on all devices: the
 gradient of a tied embedding is a sum of one over tokens and the transpose of another over activations, and is reduced once.
 """
 
@@ -23,9 +23,9 @@ _COMBINES = {"add": "sum", "subtract": "sum", "multiply": "product", "maximum": 
 def all_reduce_reassociate(module: Module) -> Module:
     """Before: `add(all_reduce(x), all_reduce(y))`, `add(all_reduce(x), transpose(all_reduce(y)))`.
 
-    After: `all_reduce(add(x, y))`, `all_reduce(add(x, transpose(y)))`; reduce_scatter alike, and `select` for `add` where the
-    choice is the same on all devices. Only where both reductions are the same and have no other use, and the op
-    combines as they do. Sums of floats are added in another order.
+    After: `all_reduce(add(x, y))`, `all_reduce(add(x, transpose(y)))`; reduce_scatter alike, and `select` for `add` if the
+    predicate is the same on all devices. Both reductions must be alike and have no other use, and the op
+    must combine as they do. Sums of floats are added in another order.
     """
     return walk(module, _reassociate)
 
@@ -38,7 +38,7 @@ class _Term:
     ways: tuple[tuple[Node, int], ...] = ()
 
     def written(self, walk: Walk) -> Value:
-        """The same of what is not reduced yet."""
+        """The same ops on the value before its reduction."""
         value = self.reduction.operands[0]
         for node, number in self.ways:
             operands = [value if n == number else other for n, other in enumerate(node.operands)]
@@ -72,8 +72,8 @@ def _reassociate(node: Node, walk: Walk) -> Sequence[Value] | None:
     combined = walk.emit(node.op, operands, node.attrs, like, x.sharding, loc=node.loc)
     makers = [first.reduction, second.reduction]
     first, notes = makers[0], merged_notes(makers, "reduced once, after the operands are combined")
-    lies = node.result.sharding
-    return [walk.emit(first.op, [combined], first.attrs, node.result, lies, loc=node.loc, notes=notes)]
+    sharding = node.result.sharding
+    return [walk.emit(first.op, [combined], first.attrs, node.result, sharding, loc=node.loc, notes=notes)]
 
 
 def _may_join(node: Node, first: Node, second: Node, walk: Walk) -> bool:
@@ -82,13 +82,13 @@ def _may_join(node: Node, first: Node, second: Node, walk: Walk) -> bool:
         return False
     if first.op == "reduce_scatter" and first.operands[0].type != second.operands[0].type:
         return False  # tiles of as many rows, the last one short
-    if kind in ("sum", "product") and node.result.type.dtype == "i1":  # wraps: adding is no sum
+    if kind in ("sum", "product") and node.result.type.dtype == "i1":  # booleans: adding wraps, so it is not a sum
         return False
     return node.op == "select" or _COMBINES[node.op] == kind
 
 
 def _key(reduction: Node, walk: Walk) -> dict[str, Any]:
-    """What must be the same; the order of a group does not matter to an all_reduce."""
+    """What must be equal for two reductions to be alike; an all_reduce does not depend on the order of its group."""
     attrs = reduction.attrs
     ordered = tuple(sorted(attrs["axes"], key=walk.mesh.order)) if reduction.op == "all_reduce" else attrs["axes"]
     return attrs | {"axes": ordered}
@@ -99,7 +99,7 @@ def _is_common(chosen: Value, reduction: Node, walk: Walk) -> bool:
 
 
 def _term(value: Value, user: Node, walk: Walk) -> _Term | None:
-    """The reduction that an operand is made of; nothing on the way has another use."""
+    """The reduction that an operand comes from; no value in between has another use."""
     ways: list[tuple[Node, int]] = []
     users = user.operands.count(value)
     for _ in range(DEFAULT.search.chain):
@@ -117,7 +117,7 @@ def _term(value: Value, user: Node, walk: Walk) -> _Term | None:
 
 
 def _passed_on(node: Node, walk: Walk) -> int | None:
-    """The operand of an op of one result that is as large and of the same type; None if there is none or are several."""
+    """The operand, of an op of one result, of the same size and dtype as the result; None unless exactly one is."""
     if len(node.results) != 1 or node.regions or is_bound(node) or node.result.sharding is not None:
         return None
     numbers = [n for n, v in enumerate(node.operands) if _extent(v) == _extent(node.result)]
@@ -127,7 +127,7 @@ def _passed_on(node: Node, walk: Walk) -> int | None:
 
 
 def _is_factor(value: Value, walk: Walk) -> bool:
-    """Whether a value is rather the factor of a product than what is scaled."""
+    """Whether a value is the factor of a product rather than the scaled value."""
     made = walk.producers.get(value)
     return made is None or made.op in ("constant", "broadcast_in_dim")
 
@@ -137,7 +137,7 @@ def _extent(value: Value) -> tuple[int, str]:
 
 
 def _passes(reduction: Node, node: Node, number: int, walk: Walk) -> bool:
-    """Whether a reduction may be done behind an op; one that scatters rows only behind a sign."""
+    """Whether a reduction may be done after an op; a reduce_scatter only after a negation."""
     if reduction.op == "reduce_scatter" and node.op != "negate":
         return False
     kind, axes = reduction.attrs["kind"], tuple(reduction.attrs["axes"])

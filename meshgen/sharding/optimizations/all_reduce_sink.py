@@ -1,7 +1,7 @@
 """An all_reduce sinks below a linear operation whose result is smaller (the RFC's AllReduce Reassociate).
 
-Works on a local program (stage partition). The op is linear in what is reduced, and what else it takes is provably the same on all
-devices of the groups: with each device's own factor the sum of products is not the product with the sum.
+Works on a local program (stage partition). The op is linear in the reduced value, and its other operands are provably the same on all
+devices of the groups: with different factors the sum of products is not the product with the sum.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from meshgen.sharding.optimizations.tiled import linear_operands
 
 @about("all_reduce")
 def all_reduce_sink(module: Module) -> Module:
-    """Before: `reduce (all_reduce %x)`, `slice (all_reduce %x)`, `dot (all_reduce %x), %w`, where less comes out.
+    """Before: `reduce (all_reduce %x)`, `slice (all_reduce %x)`, `dot (all_reduce %x), %w`, if the result is smaller.
 
     After: `all_reduce (reduce %x)`, `all_reduce (slice %x)`, `all_reduce (dot %x, %w)`. The reduction has no other use.
     """
@@ -53,5 +53,5 @@ def _below(node: Node, moved: dict[Value, Node], walk: Walk) -> Sequence[Value]:
     reductions = list(moved.values())
     operands = [moved[v].operands[0] if v in moved else v for v in node.operands]
     computed = walk.emit(node.op, operands, node.attrs, node.result, None, loc=node.loc, notes=node.notes)
-    first, notes = reductions[0], merged_notes(reductions, f"moved below {node.op}, which makes less of it")
+    first, notes = reductions[0], merged_notes(reductions, f"moved below {node.op}, whose result is smaller")
     return [walk.emit("all_reduce", [computed], first.attrs, node.result, None, loc=first.loc, notes=notes)]

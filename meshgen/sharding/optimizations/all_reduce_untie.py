@@ -2,7 +2,7 @@
 
 Works on a local program (stage partition). Mean square minus squared mean is the usual case: propagation leaves
 `%q * %m` partial, where `%m` is the sum of the partial `%q`; reducing that term again makes one sum wait for the other.
-Without it the two are independent, and `combine` makes one message of them. As many bytes are moved as before.
+Without it the two are independent, and `collective-combine` makes one message of them. The bytes stay the same.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from meshgen.ir.graph import Module, Node, Value, is_float
 from meshgen.sharding.optimizations.rewrite import Walk, about, merged_notes, walk
 
-_Sum = tuple[Value, tuple[str, ...]]  # what is summed, over which axes in mesh order
+_Sum = tuple[Value, tuple[str, ...]]  # summed value, axes in mesh order
 
 
 @about("all_reduce")
@@ -40,7 +40,7 @@ def _axes(node: Node, walk: Walk) -> tuple[str, ...]:
 
 
 def _untied(node: Node, walk: Walk, sums: Mapping[_Sum, Value]) -> Sequence[Value] | None:
-    """The reduction of what is not known, and the known term put to it; None where there is no such term."""
+    """The reduction of the unknown terms, with the known sum added; None if no term has a known sum."""
     made = walk.producers.get(node.operands[0])
     if made is None or made.op not in ("add", "subtract") or not is_float(node.result.type.dtype):
         return None
@@ -51,7 +51,7 @@ def _untied(node: Node, walk: Walk, sums: Mapping[_Sum, Value]) -> Sequence[Valu
         if factors is None:
             continue
         other = made.operands[1 - number]
-        notes = merged_notes([node], "a term whose sum is known is left out of it")
+        notes = merged_notes([node], "without a term whose sum is known")
         rest = walk.emit("all_reduce", [other], node.attrs, other, None, loc=node.loc, notes=notes)
         whole = walk.emit("multiply", factors, {}, term, None, loc=node.loc)
         ends = [whole, rest] if number == 0 else [rest, whole]
@@ -60,7 +60,7 @@ def _untied(node: Node, walk: Walk, sums: Mapping[_Sum, Value]) -> Sequence[Valu
 
 
 def _known_factors(term: Value, axes: tuple[str, ...], walk: Walk, sums: Mapping[_Sum, Value]) -> list[Value] | None:
-    """Of a product of a partial value whose sum is known and something that is a sum itself: both sums."""
+    """For a product of a partial value with a known sum and a factor that is itself a sum: both sums."""
     known = walk.producers.get(term)
     if known is None or known.op != "multiply" or not walk.single(term):
         return None

@@ -13,8 +13,8 @@ from meshgen.sharding.optimizations.rewrite import Walk, about, walk
 def cancel_inverse_collectives(module: Module) -> Module:
     """Before: `all_slice(all_gather(x))`, `all_gather(all_slice(x))`, `all_to_all(all_to_all(x))`.   After: `x`.
 
-    A slice of what was gathered is the device's own tile whatever the values. The other way round is right
-    only if all devices of a group sliced the same value, so only where x's sharding says so.
+    A slice of a gathered value is the device's own tile, whatever the values. The reverse only holds
+    if all devices of a group sliced the same value, so only if x's sharding says so.
     """
     return walk(module, _cancel)
 

@@ -23,7 +23,7 @@ def _drop(node: Node, walk: Walk) -> Sequence[Value] | None:
     if node.op == "shift":
         size = walk.mesh.axis_size(node.attrs["shift_axis"])
         same = not (node.attrs["offset"] % size if node.attrs.get("rotate") else node.attrs["offset"])
-    elif node.op == "update_halo":  # also between equal shardings, for rows may be stale: unless there are none
+    elif node.op == "update_halo":  # kept between equal shardings too, as rows may be stale; not if there are none
         alike = node.operands[0].sharding == node.result.sharding
         same = alike and not transfer_of(node.op, node.attrs, walk.mesh).elements
     elif node.op in RETILING:

@@ -1,6 +1,6 @@
 """Gathers, slices, reduce_scatters or shifts along one dim that follow each other fold into one.
 
-All rules hold for any per-device values: nothing is assumed to be equal on two devices.
+All rules hold for any per-device values: no two devices are assumed to have equal values.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ _ALONG_A_DIM = ("all_gather", "all_slice", "reduce_scatter")
 def collective_chain_fold(module: Module) -> Module:
     """Before: `all_gather(all_gather(x) on b) on a` of one dim, `shift(shift(x) by 1) by 2`.
 
-    After: `all_gather(x) on a, b`, `shift(x) by 3`. What is gathered over some axes and sliced over the same ones in
-    another order changes places: one `permute_pairs`. The inner one has no other use, and the joint one takes no longer.
+    After: `all_gather(x) on a, b`, `shift(x) by 3`. A gather over some axes and a slice over the same ones in
+    another order permute tiles: one `permute_pairs`. The inner one has no other use, and the folded one takes no longer.
     """
     return walk(module, _join)
 
@@ -41,13 +41,13 @@ def _along_dim(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
     same = node.attrs["dim"] == inner.attrs["dim"] and node.attrs.get("kind") == inner.attrs.get("kind")
     if not same or any(overlaps(a, b) for a in outer for b in below) or not _nests(node, inner, walk):
         return None
-    # A gather's outer axes are major: it joins what the inner one joined. A slice cuts what the first one cut.
+    # A gather's outer axes are major: it gathers the result of the inner one. A slice slices that of the first one.
     axes = outer + below if node.op == "all_gather" else below + outer
     return _emit(node.op, {**node.attrs, "axes": axes}, node, inner, walk)
 
 
 def _nests(node: Node, inner: Node, walk: Walk) -> bool:
-    """Whether all that lies between the two is rows of the finer tiles: rows behind a last, short one would get in between."""
+    """Whether the finer tiles fill the coarser ones exactly: after a short last tile padding would get in between."""
     finer, many = (inner.operands[0], inner) if node.op == "all_gather" else (node.result, node)
     dim, count = node.attrs["dim"], walk.mesh.group_size(tuple(many.attrs["axes"]))
     rows, tile = (local_type(value, walk.mesh).sizes[dim] for value in (inner.result, finer))

@@ -1,9 +1,9 @@
 """Small independent collectives over the same groups become one message, which pays one latency.
 
 Works on a local program (stage partition), where every value is a plain buffer: buffers are flattened, joined, sent
-once, and cut apart. The joined message goes where its last part stood. Nothing else waits for it: a part may go later
-only as far as the first node that is more than a map of elements (`due`), and nodes in between that use the part move
-behind the message. So the order of all other work stays, and no cycle can arise.
+once, and cut apart. The message takes the position of its last part. Nothing else waits for it: a part may be deferred
+only up to the first user that is not a small element-wise op (`due`), and users in between move
+after the message. So the order of all other work stays, and no cycle can arise.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from meshgen.ops.triton.registers import TRITON_TYPES
 from meshgen.sharding.optimizations.messages import MESSAGES, Writer
 from meshgen.sharding.optimizations.rewrite import about, price_of, with_graph
 
-# What may be put off until the message is there, if it is small; anything else stays where it is.
+# Ops that may be deferred until after the message, if they are small; all others stay in place.
 _LIGHT = ELEMENTWISE | ARRANGING | MADE | LOCAL_OPS | {"bitcast_convert", "dynamic_slice", "mask_padding", "reduce"}
 
 
@@ -33,13 +33,13 @@ def collective_combine(module: Module) -> Module:
 
     After: `%m = all_reduce (concatenate (reshape %x), (reshape %y)) on t   %a = reshape (slice %m)   %b = ...`;
     all_gather and reduce_scatter alike. Only among the same axes, kind and dtype (gathers: width of the dtype), and of
-    types that kernels hold.
+    types that kernels support.
     """
     return combined(module, DEFAULT.messages.share)
 
 
 def combined(module: Module, copied: float) -> Module:
-    """The module with messages of collectives for which copying takes up to that part of the latency that is saved."""
+    """The module with messages of collectives for which copying takes at most that part of the latency saved."""
     return with_graph(module, _combined(module.graph, module.mesh, copied))
 
 
@@ -86,7 +86,7 @@ def _buckets(graph: Graph, mesh: Mesh, copied: float) -> list[_Bucket]:
 
 
 def _due(graph: Graph) -> dict[Value, int]:
-    """For each value the place of the first node that cannot be put off and needs it, maybe through others that can."""
+    """For each value the position of the first node that needs it, perhaps through deferred ones, and cannot be deferred."""
     due: dict[Value, int] = {}
     for place in range(len(graph.nodes) - 1, -1, -1):
         node = graph.nodes[place]
@@ -99,16 +99,16 @@ def _due(graph: Graph) -> dict[Value, int]:
 
 
 def is_light(node: Node) -> bool:
-    """Whether a node may be put off: a map of few elements."""
+    """Whether a node may be deferred: an element-wise op on few elements."""
     values = (*node.operands, *node.results)
     return node.op in _LIGHT and not node.regions and all(v.type.nbytes <= DEFAULT.messages.held_bytes for v in values)
 
 
 def _key(node: Node, mesh: Mesh) -> tuple[Any, ...]:
-    """Collectives of the same key may share a message. A gather moves bits; a reduction knows numbers of one type."""
+    """Collectives of the same key may share a message. A gather moves bits of any dtype; a reduction needs one dtype."""
     dtype, axes = node.result.type.dtype, tuple(node.attrs["axes"])
     if node.op == "all_reduce":
-        axes = tuple(sorted(axes, key=mesh.order))  # the order of a group does not matter to it
+        axes = tuple(sorted(axes, key=mesh.order))  # it does not depend on the order of a group
     word = bits(dtype) if node.op == "all_gather" else dtype
     return node.op, axes, node.attrs.get("kind"), word
 
@@ -128,7 +128,7 @@ def _limit(node: Node, mesh: Mesh) -> float:
 def _may_join(node: Node, mesh: Mesh, copied: float) -> bool:
     """Whether copying the buffers into and out of a message takes less than that part of the latency that it saves.
 
-    Kernels do the copying: what they cannot hold goes alone.
+    Kernels do the copying: types that they do not support are sent alone.
     """
     if node.result.type.dtype not in TRITON_TYPES or not price_of(node, mesh).ring_bytes:
         return False
@@ -137,7 +137,7 @@ def _may_join(node: Node, mesh: Mesh, copied: float) -> bool:
 
 
 def _reordered(nodes: Sequence[Node], found: list[list[Node]], mesh: Mesh) -> list[Node]:
-    """The nodes with each group's message where its last member was, and behind it what had to wait for it."""
+    """The nodes with each group's message where its last member was, and after it the nodes deferred for it."""
     group_of = {node: group for group in found for node in group}
     kept: list[Node] = []
     late: list[Node] = []
@@ -160,7 +160,7 @@ def _reordered(nodes: Sequence[Node], found: list[list[Node]], mesh: Mesh) -> li
 
 
 def _released(late: list[Node], kept: list[Node], missing: set[Value]) -> list[Node]:
-    """Move what has waited long enough to `kept`; returns what waits on."""
+    """Append deferred nodes that are ready to `kept`; returns the others."""
     rest: list[Node] = []
     for node in late:
         if missing.isdisjoint(used_by(node)):

@@ -8,5 +8,5 @@ from meshgen.sharding.optimizations.collective_combine import combined
 
 
 def collective_combine_large(module: Module) -> Module:
-    """As `collective_combine`, of what takes longer to copy. The module itself where there is no more to join."""
+    """As `collective_combine`, for larger operands, which take longer to copy. The module itself if nothing more can be combined."""
     return combined(module, DEFAULT.messages.larger_share)

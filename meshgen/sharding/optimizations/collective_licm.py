@@ -20,13 +20,13 @@ _PURE = ELEMENTWISE | ARRANGING | MADE | LOOPS | LOCAL_OPS | {*_MOVING, "dynamic
 def collective_licm(module: Module) -> Module:
     """Before: `while (...) { ... all_gather %w ... }`, `%w` from around the loop or carried unchanged.
 
-    After: `%g = all_gather %w   while (...) { ... %g ... }`. What leads to it goes with it. Not out of loops that run once at most.
+    After: `%g = all_gather %w   while (...) { ... %g ... }`. Its operands' producers are hoisted with it. Not out of loops that run at most once.
     """
     return with_graph(module, without_dead(with_loops_changed(module.graph, _out_of)))
 
 
 def _out_of(loop: Node) -> list[Node]:
-    """The collectives of a loop's body that do not change, with what leads to them, then the loop without them."""
+    """The loop-invariant collectives of a loop's body with the producers of their operands, then the loop without them."""
     body = loop.regions[1]
     same = _unchanged(loop)
     own = {value for value in body.values() if value not in same}
@@ -47,7 +47,7 @@ def _out_of(loop: Node) -> list[Node]:
 
 
 def _handed(loop: Node, gone: Sequence[Node], given: Mapping[Value, Value]) -> Node:
-    """The loop without some nodes of its body: what they made it is given, and hands to itself, as its text would say it."""
+    """The loop without some nodes of its body: their results become carried values that the body returns unchanged."""
     condition, body = loop.regions
     put = {inner: replace(outer) for inner, outer in given.items()}
     without = set(gone)
@@ -55,16 +55,16 @@ def _handed(loop: Node, gone: Sequence[Node], given: Mapping[Value, Value]) -> N
     ends = [put.get(value, value) for value in body.outputs]
     tested = Graph(condition.name, [*condition.inputs, *map(replace, put.values())], condition.nodes, condition.outputs)
     inside = Graph(body.name, [*body.inputs, *put.values()], left, [*ends, *put.values()])
-    lies = loop.sharding
-    if lies:
+    sharding = loop.sharding
+    if sharding:
         more = tuple(value.sharding or Sharding.replicated(value.type.rank) for value in given.values())
-        lies = replace(lies, operands=(*lies.operands, *more), results=(*lies.results, *more))
+        sharding = replace(sharding, operands=(*sharding.operands, *more), results=(*sharding.results, *more))
     operands, results = [*loop.operands, *given.values()], [*loop.results, *map(replace, given.values())]
-    return replace(loop, operands=operands, results=results, regions=(tested, inside), sharding=lies)
+    return replace(loop, operands=operands, results=results, regions=(tested, inside), sharding=sharding)
 
 
 def _unchanged(loop: Node) -> dict[Value, Value]:
-    """What a body is given that stays as it was before the loop, and what it was there."""
+    """Inputs of a body that are loop-invariant, each with its value before the loop."""
     body = loop.regions[1]
     carried = zip(body.inputs, body.outputs, loop.operands, strict=True)
     return {inner: outer for inner, after, outer in carried if inner is after}

@@ -32,9 +32,9 @@ def _narrow(node: Node, walk: Walk) -> Sequence[Value] | None:
     like = Value(old.with_shape(node.result.type.shape), source.name, node.result.sharding, node.result.loc)
     if price(node.op, node.attrs, source, like, walk.mesh).ring_bytes == 0:
         return None
-    lies = node.result.sharding
-    moved = walk.emit(node.op, [source], node.attrs, like, lies, loc=node.loc, notes=node.notes)
-    return [walk.emit("convert", [moved], cast.attrs, node.result, lies, loc=cast.loc)]
+    sharding = node.result.sharding
+    moved = walk.emit(node.op, [source], node.attrs, like, sharding, loc=node.loc, notes=node.notes)
+    return [walk.emit("convert", [moved], cast.attrs, node.result, sharding, loc=cast.loc)]
 
 
 def _keeps_order(old: str, new: str) -> bool:

@@ -1,8 +1,8 @@
 """Independent fetches of rows share a message where the busiest device then sends less.
 
-Works on a local program (stage partition). What is taken apart of a fused weight, or joined from two tensors, is
-fetched in pieces, and each piece keeps other devices busy: on its own every fetch takes as long as its busiest device,
-in one message only the sum of what a device sends or receives counts. Windows of one tensor that overlap, as the taps
+Works on a local program (stage partition). Slices of a fused weight, or rows of a concatenation, are
+fetched in pieces, and each piece keeps other devices busy: a fetch of its own takes as long as its busiest device,
+in one message only the sum that a device sends or receives counts. Windows of one tensor that overlap, as the taps
 of a stencil, are fetched once.
 """
 
@@ -27,7 +27,7 @@ _MASKS = ELEMENTWISE | {"broadcast_in_dim", "constant", "iota", "pad", "process_
 def fetch_combine(module: Module) -> Module:
     """Before: `%a = fetch_rows %x base = 0   %b = fetch_rows %x base = 64`, `%x` or other tensors with such rows.
 
-    After: `%m = fetch_rows %x parts = [...]   %a = slice %m   %b = slice %m`, where the first one stood.
+    After: `%m = fetch_rows %x parts = [...]   %a = slice %m   %b = slice %m`, in place of the first one.
     """
     return with_graph(module, _joined(module.graph, module.mesh))
 
@@ -92,7 +92,7 @@ def _key(node: Node) -> tuple[Any, ...]:
 
 
 def _is_near(node: Node, message: _Message, between: list[Node]) -> bool:
-    """Whether a fetch belongs to a message: it is of one of its tensors, or no work but on single elements lies between."""
+    """Whether a fetch belongs to a message: it is of one of its tensors, or only element-wise ops are in between."""
     if any(other.operands == node.operands for other in message.members):
         return True
     return all(is_light(other) or (other.op in _MASKS and not other.regions) for other in between)
@@ -110,7 +110,7 @@ def _moved(members: Sequence[Node], fetches: Sequence[RowFetch]) -> int:
 
 
 def _hull(members: Sequence[Node], fetches: Sequence[RowFetch]) -> RowFetch | None:
-    """The one window around all those of the same tensor, where that moves no more than its parts."""
+    """The one window around all those of the same tensor, if that moves no more than its parts."""
     first = fetches[0]
     if any(m.operands != members[0].operands for m in members) or any(f.step != first.step for f in fetches):
         return None
@@ -120,7 +120,7 @@ def _hull(members: Sequence[Node], fetches: Sequence[RowFetch]) -> RowFetch | No
 
 
 def _write(message: _Message) -> list[Node]:
-    """The tensors joined, their one fetch, and its result cut apart; the cuts make the values of the members."""
+    """The concatenated tensors, one fetch, and slices of its result, which make the values of the members."""
     first, dim = message.members[0], message.members[0].attrs["dim"]
     nodes: list[Node] = []
 

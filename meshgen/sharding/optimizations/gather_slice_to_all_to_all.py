@@ -12,7 +12,7 @@ from meshgen.sharding.optimizations.rewrite import Walk, about, merged_notes, pr
 def gather_slice_to_all_to_all(module: Module) -> Module:
     """Before: `all_slice(all_gather(x) along 0) along 1`, on the same axes.   After: `all_to_all(x) split 1 concat 0`.
 
-    Whatever devices hold: both ends of the pair are told by positions in the group. The gather has no other use.
+    Holds for any per-device values: both ops go by positions in the group. The gather has no other use.
     """
     return walk(module, _exchange)
 
@@ -30,6 +30,6 @@ def _exchange(node: Node, walk: Walk) -> Sequence[Value] | None:
         > price_of(inner, walk.mesh).ring_bytes
     ):
         return None  # fewer rows than devices: every block is padded to one
-    notes = merged_notes([inner, node], "gathered and sliced elsewhere: an exchange")
-    lies = node.result.sharding
-    return [walk.emit("all_to_all", inner.operands, attrs, node.result, lies, loc=node.loc, notes=notes)]
+    notes = merged_notes([inner, node], "gathered along one dim and sliced along another")
+    sharding = node.result.sharding
+    return [walk.emit("all_to_all", inner.operands, attrs, node.result, sharding, loc=node.loc, notes=notes)]

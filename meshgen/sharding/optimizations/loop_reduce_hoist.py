@@ -1,8 +1,8 @@
 """A sum over the trips of a loop is reduced once after the loop instead of in every trip.
 
-Works on a local program (stage partition). The carried value becomes each device's own sum, from a neutral element on; what it
-started with is added behind the loop. Sums of floats are added in another order. A device's own sum of what a
-reduce_scatter cuts is as large as the whole: these stay in the loop where that needs much more memory.
+Works on a local program (stage partition). The carried value becomes each device's own sum, from a neutral element on; its initial value
+is added after the loop. Sums of floats are added in another order. A device's own sum before a
+reduce_scatter is as large as the whole: these stay in the loop if that needs much more memory.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def loop_reduce_hoist(module: Module) -> Module:
     """Before: `%r = while (%s = %z) { %a = all_reduce %x   %t = add %s, %a }`.
 
     After: `%p = while (%s = 0) { %t = add %s, %x }   %r = add %z, (all_reduce %p)`; reduce_scatter alike, and max, min, products
-    and bits. The sum so far is used for nothing else in the loop. Not out of loops that run once at most.
+    and bits. The sum so far has no other use in the loop. Not out of loops that run at most once.
     """
     found = _hoisted(module.graph, ("all_reduce", "reduce_scatter"))
     if "reduce_scatter" in ops_of(module.graph):
@@ -42,7 +42,7 @@ def loop_reduce_hoist(module: Module) -> Module:
 
 @dataclass(frozen=True)
 class _Sum:
-    """A carried value: the ops that add to it, and the reductions of what is added, all of one kind over the same axes."""
+    """A carried value: the ops that add to it, and the reductions of the terms, all of one kind over the same axes."""
 
     number: int
     adds: tuple[Node, ...]
@@ -50,7 +50,7 @@ class _Sum:
 
 
 def _hoisted(graph: Graph, ops: Sequence[str]) -> Graph:
-    """The graph with reductions of `ops` behind loops instead of in them."""
+    """The graph with reductions of `ops` after loops instead of in them."""
 
     def change(loop: Node) -> list[Node]:
         turned = _turned(loop, ops)
@@ -61,7 +61,7 @@ def _hoisted(graph: Graph, ops: Sequence[str]) -> Graph:
 
 
 def _turned(loop: Node, ops: Sequence[str]) -> Node:
-    """The loop with transposes of what is reduced before the reduction instead of behind it."""
+    """The loop with transposes before a reduction instead of after it."""
     body = loop.regions[1]
     uses, made = Counter(used_values(body)), body.producers()
     nodes: list[Node] = []
@@ -91,7 +91,7 @@ def _sums(loop: Node, ops: Sequence[str]) -> list[_Sum]:
 def _sum(
     number: int, body: Graph, uses: Mapping[Value, int], made: Mapping[Value, Node], ops: Sequence[str]
 ) -> _Sum | None:
-    """From what is carried on back to what was carried in: each step adds a reduction."""
+    """The additions from the body's result back to the carried value; each adds a reduction."""
     start, value = body.inputs[number], body.outputs[number]
     adds: list[Node] = []
     reductions: list[Node] = []
@@ -111,11 +111,11 @@ def _sum(
 
 
 def _is_one(start: Value, adds: Sequence[Node], reductions: Sequence[Node], uses: Mapping[Value, int]) -> bool:
-    """Whether all that is added is reduced alike, as it is added, and nothing else sees the sum so far."""
+    """Whether all terms are reduced alike, by the kind of the addition, and the sum so far has no other use."""
     kind = reductions[0].attrs["kind"]
     is_alike = all(_likeness(each) == _likeness(reductions[0]) for each in reductions)
     is_alike = is_alike and reductions[0].operands[0].type.dtype == start.type.dtype  # not summed in a wider type
-    is_truth = start.type.dtype == "i1" and kind in ("sum", "product")  # wraps: adding is no sum
+    is_truth = start.type.dtype == "i1" and kind in ("sum", "product")  # booleans: adding wraps, so it is not a sum
     return uses[start] == 1 and is_alike and not is_truth and all(_KINDS[node.op] == kind for node in adds)
 
 
@@ -136,7 +136,7 @@ def _written(loop: Node, sums: Sequence[_Sum]) -> list[Node]:
     tested = Graph(condition.name, _put(condition.inputs, unread), condition.nodes, condition.outputs)
     operands, results = list(loop.operands), list(loop.results)
     before: list[Node] = []
-    behind: list[Node] = []
+    after_loop: list[Node] = []
     for each in sums:
         reduction, number, kind = each.reductions[0], each.number, own[each.number]
         start, end = operands[number], results[number]
@@ -144,13 +144,13 @@ def _written(loop: Node, sums: Sequence[_Sum]) -> list[Node]:
         before.append(Node("constant", [], [Value(kind, loc=loop.loc)], {"value": zero}, loop.loc))
         operands[number] = before[-1].result
         results[number] = Value(kind, end.name and f"{end.name}_own", None, end.loc)
-        notes = merged_notes(each.reductions, "what a loop adds up is reduced once behind it")
+        notes = merged_notes(each.reductions, "a sum over the trips of a loop is reduced once after it")
         made = Value(end.type, loc=reduction.loc)
         attrs = dict(reduction.attrs)
-        behind.append(Node(reduction.op, [results[number]], [made], attrs, reduction.loc, notes=notes))
+        after_loop.append(Node(reduction.op, [results[number]], [made], attrs, reduction.loc, notes=notes))
         op = "add" if each.adds[0].op == "subtract" else each.adds[0].op
-        behind.append(Node(op, [start, made], [end], dict(each.adds[0].attrs), each.adds[0].loc))
-    return [*before, replace(loop, operands=operands, results=results, regions=(tested, inside)), *behind]
+        after_loop.append(Node(op, [start, made], [end], dict(each.adds[0].attrs), each.adds[0].loc))
+    return [*before, replace(loop, operands=operands, results=results, regions=(tested, inside)), *after_loop]
 
 
 def _put(values: Sequence[Value], put: Mapping[Value, Value]) -> list[Value]:
@@ -158,7 +158,7 @@ def _put(values: Sequence[Value], put: Mapping[Value, Value]) -> list[Value]:
 
 
 def _with(node: Node, put: Mapping[Value, Value]) -> Node:
-    """The node with other values for what it takes and makes."""
+    """The node with other operands and results."""
     if not any(value in put for value in node.operands):
         return node
     return replace(node, operands=_put(node.operands, put), results=_put(node.results, put))

@@ -1,4 +1,4 @@
-"""Loops of a program as passes change them: each by itself, from the innermost outwards."""
+"""Apply a change to each loop of a program, from the innermost outwards."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from meshgen.ir.op_names import CONTROL
 def with_loops_changed(
     graph: Graph, change: Callable[[Node], list[Node]], around: Mapping[Value, Node] | None = None
 ) -> Graph:
-    """The graph with what `change` makes of each loop in its place; loops that run once at most stay as they are.
+    """The graph with what `change` makes of each loop in its place; loops that run at most once stay as they are.
 
     Args:
-        around: what makes the values from around the graph, where it is a region.
+        around: producers of the values from around the graph, if it is a region.
     """
     nodes: list[Node] = []
     known = {**(around or {}), **graph.producers()}

@@ -39,7 +39,7 @@ class Writer:
         rows = [_ROWS[first.op](self, node, count, word) for node in group]
         joined = self.emit("concatenate", rows, (rows[0].type.sizes[0], sum(r.type.sizes[1] for r in rows)), dim=1)
         height = {"all_gather": count, "reduce_scatter": 1}.get(first.op, joined.type.sizes[0])
-        note = f"{len(group)} small {first.op}s in one message: each alone would wait for the links anew"
+        note = f"{len(group)} small {first.op}s in one message: each alone would pay the latency of the links"
         attrs = first.attrs if first.op == "all_reduce" else {**first.attrs, "dim": 0}
         result = self.emit(first.op, [joined], (height, joined.type.sizes[1]), **attrs)
         notes = merged_notes(group, note)

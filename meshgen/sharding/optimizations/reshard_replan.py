@@ -15,8 +15,8 @@ from meshgen.sharding.reshard.problem import PICOSECONDS, Cost
 def reshard_replan(module: Module) -> Module:
     """Before: `permute(all_gather(x))`, `all_slice(all_to_all(x))`, ...   After: the cheapest plan from x.
 
-    Only where the shardings of both ends are known, and both time and bytes do not grow. Links of the chain that have other
-    uses stay, so leaving them out saves nothing.
+    Only if the shardings of both ends are known, and neither time nor bytes grow. Reshards of the chain with other
+    uses stay, so dropping them would save nothing.
     """
     return walk(module, _replan)
 

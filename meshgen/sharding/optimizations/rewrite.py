@@ -1,6 +1,6 @@
-"""What optimisations share: one forward walk over a graph that replaces nodes, and facts about single nodes.
+"""The walk that optimisations share: one forward pass over a graph that replaces nodes, and queries about single nodes.
 
-Every pass is one walk, so its time is linear: tables of producers and of use counts answer what a rule asks.
+Every pass is one walk, so its time is linear: queries read tables of producers and use counts.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _EFFECTS = AWAITED | {"rng_bit_generator"}
 
 @dataclass(frozen=True)
 class Price:
-    """What a node moves and takes on every device."""
+    """Bytes and seconds of a node on every device."""
 
     ring_bytes: int
     seconds: float
 
 
 def is_bound(node: Node) -> bool:
-    """Whether a node computes with a value that it was required to read as it lies."""
+    """Whether a node reads a value whose sharding is required for its users."""
     return node.op not in SHARDING_OPS and any(value.is_bound for value in node.operands)
 
 
@@ -55,7 +55,7 @@ def price(op: str, attrs: Mapping[str, Any], source: Value, result: Value, mesh:
 
 
 def moved_ends(node: Node) -> list[Value]:
-    """What a collective takes and gives: a send has no result, a recv no operand, and what is received needs none."""
+    """Operand and result types of a collective; a send has no result, a recv no operand."""
     return node.results[:1] if node.op == "transfer_recv" else [*node.operands[:1], *node.results[:1]]
 
 
@@ -86,7 +86,7 @@ class Walk:
     def __init__(self, module: Module, rule: Rule) -> None:
         self.mesh: Mesh = module.mesh
         self.uses: Counter[Value] = Counter(used_values(module.graph))
-        self.producers: dict[Value, Node] = {}  # of the graph in hand only: nothing moves into or out of a loop
+        self.producers: dict[Value, Node] = {}  # of the current graph only: nothing moves into or out of a loop
         self.constants: dict[Value, Node] = {}  # of all graphs
         self._rule = rule
         self._module = module
@@ -95,7 +95,7 @@ class Walk:
         self._nodes: list[Node] = []
 
     def graph(self, old: Graph) -> Graph:
-        """The graph, rewritten; itself where no rule had anything to do."""
+        """The graph, rewritten; itself if no rule applied."""
         saved = self._nodes, self.producers
         self._nodes, self.producers = [], {}
         for node in old.nodes:
@@ -130,7 +130,7 @@ class Walk:
         return node if is_old else replace(node, operands=operands, regions=regions)
 
     def _release(self, node: Node) -> None:
-        """The node is gone: its operands have one use less, and what nobody uses any more goes as well."""
+        """Drop the node: its operands have one use less, and nodes without uses are dropped as well."""
         left = [node]
         while left:
             for value in left.pop().operands:
@@ -141,7 +141,7 @@ class Walk:
 
     def emit(self, op: str, operands: Sequence[Value], attrs: Mapping[str, Any], like: Value,
              sharding: Sharding | None, *, loc: Location | None = None, notes: Notes = NO_NOTES) -> Value:  # fmt: skip
-        """Append a node before the one in hand; its result has the type, name and place of `like`."""
+        """Append a node before the current one; its result has the type, name and location of `like`."""
         result = Value(like.type, like.name, sharding, like.loc)
         node = Node(op, list(operands), [result], dict(attrs), loc, notes=notes)
         if op not in SHARDING_OPS and sharding is not None:
@@ -162,7 +162,7 @@ class Walk:
         return self._varying.is_uniform(value, axes)
 
     def single(self, value: Value) -> bool:
-        """Whether the value has no use besides that of the node in hand."""
+        """Whether the current node is the only use of the value."""
         return self.uses[value] == 1
 
 
@@ -174,13 +174,13 @@ def _known(value: Value) -> Sharding:
 
 
 def walk(module: Module, rule: Rule) -> Module:
-    """The module with a rule applied at every node, without what nobody uses any more; itself where the rule fits nowhere."""
+    """The module with a rule applied at every node, without unused nodes; itself if the rule applies nowhere."""
     graph = Walk(module, rule).graph(module.graph)
     return module if graph is module.graph else replace(module, graph=without_dead(graph))
 
 
 def with_graph(module: Module, graph: Graph) -> Module:
-    """The module with another graph; itself where that has the very same nodes, perhaps in copies of their regions."""
+    """The module with another graph; itself if that has the same nodes, perhaps with copies of their regions."""
     return module if _is_same(module.graph, graph) else replace(module, graph=graph)
 
 
@@ -199,7 +199,7 @@ def _is_same_node(old: Node, new: Node) -> bool:
 
 
 def about(*ops: str) -> Callable[[Run], Run]:
-    """A pass as one that is run on programs with one of these ops only: on others it has nothing to do."""
+    """The pass, run only on programs with one of these ops: on others it has nothing to do."""
 
     def limited(optimization: Run) -> Run:
         @wraps(optimization)
@@ -218,7 +218,7 @@ def ops_of(graph: Graph) -> set[str]:
 
 
 def without_dead(graph: Graph) -> Graph:
-    """The graph, regions included, without nodes that have no effect and whose results nobody uses."""
+    """The graph, regions included, without nodes that have no effect and whose results are unused."""
     nodes = [replace(n, regions=tuple(map(without_dead, n.regions))) if n.regions else n for n in graph.nodes]
     uses = Counter(used_values(Graph(graph.name, graph.inputs, nodes, graph.outputs)))
     kept: list[Node] = []

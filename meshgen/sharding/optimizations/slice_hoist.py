@@ -1,8 +1,8 @@
 """A slice of a device's tile is hoisted above the operations that make it, so that only the tile is computed.
 
-Of sharded values before element-wise ops; in a local program (stage partition) before whatever its rule says can be done on
-tiles, and before collectives over other axes, of which so less moves. Every device slices its own value, so nothing is
-assumed to be equal.
+For sharded values, above element-wise ops; in a local program (stage partition) above any op that its rule allows on
+tiles, and above collectives over other axes, which then move less. Every device slices its own value, so no two devices
+are assumed to have equal values.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ def slice_hoist(module: Module) -> Module:
 
     After: `add(all_slice(x), all_slice(y))`, `all_reduce(all_slice(x) on b) on a`.
 
-    Only where the op has no other use. A slice so comes next to the reduction or gather that it can join. One walk backwards.
+    Only if the op has no other use. This brings a slice next to the reduction or gather that it can fold with. One walk backwards.
     """
     uses = Counter(used_values(module.graph))
     return with_graph(module, _graph(module.graph, uses, module.mesh))
@@ -85,7 +85,7 @@ def _loop(node: Node, cut: Node, mesh: Mesh) -> Loop | None:
 def _swap_locally(node: Node, cut: Node, mesh: Mesh) -> tuple[Node, list[Node]]:
     """The same in a local program."""
     loop, count = _loop(node, cut, mesh), mesh.group_size(tuple(cut.attrs["axes"]))
-    assert loop is not None, "it was looked at before"
+    assert loop is not None, "checked by the caller"
     made: dict[tuple[Value, int], Node] = {}
     operands: list[Value] = []
     for value, dim in zip(node.operands, loop.operands, strict=True):
@@ -111,16 +111,20 @@ def _swap(node: Node, cut: Node) -> tuple[Node, list[Node]]:
             made[value] = _slice(value, cut)
     operands = [made[value].result if value in made else value for value in node.operands]
     result = cut.result
-    lies = NodeSharding(tuple(_lies(v) for v in operands), (_lies(result),), _lies(result).dims)
-    return Node(node.op, operands, [result], dict(node.attrs), node.loc, lies, notes=node.notes), list(made.values())
+    sharding = NodeSharding(
+        tuple(_sharding_of(v) for v in operands), (_sharding_of(result),), _sharding_of(result).dims
+    )
+    return Node(node.op, operands, [result], dict(node.attrs), node.loc, sharding, notes=node.notes), list(
+        made.values()
+    )
 
 
 def _slice(value: Value, cut: Node) -> Node:
-    sharding, axes, dim = _lies(value), tuple(cut.attrs["axes"]), cut.attrs["dim"]
+    sharding, axes, dim = _sharding_of(value), tuple(cut.attrs["axes"]), cut.attrs["dim"]
     dims = tuple(old + axes if d == dim else old for d, old in enumerate(sharding.dims))
     result = Value(value.type, value.name, Sharding(dims, sharding.partial), value.loc)
     return Node("all_slice", [value], [result], dict(cut.attrs), cut.loc, notes=cut.notes)
 
 
-def _lies(value: Value) -> Sharding:
+def _sharding_of(value: Value) -> Sharding:
     return value.sharding or Sharding.replicated(value.type.rank)

@@ -1,7 +1,7 @@
-"""Operations of a local program on tiles: what an operation is where one of its loops is cut, or its operands are partial.
+"""Operations of a local program on tiles: the form of an operation if one of its loops is cut, or its operands are partial.
 
-The sharding rule of an operation says it: a loop that is the major part of a dim, and is not summed or shifted, may be
-cut in front of the operation or behind it. Passes move collectives over operations by it.
+This follows from its sharding rule: a loop that is the major part of a dim, and is not summed or shifted, may be
+sliced before the operation or after it. Passes move collectives across operations accordingly.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.registry import rule_of
 from meshgen.sharding.optimizations.rewrite import Walk
 
-TILED = ELEMENTWISE | ARRANGING | LOOPS  # attributes say nothing of dims that are cut, but of a slice
+TILED = ELEMENTWISE | ARRANGING | LOOPS  # attributes do not depend on the cut dims, except for a slice
 
 
 @dataclass(frozen=True)
 class Loop:
-    """A loop of an operation and where it is: the dim of each operand that has it, and of the result."""
+    """A loop of an operation: the dim of each operand that has it, and of the result."""
 
     operands: tuple[int | None, ...]
     result: int
@@ -60,10 +60,10 @@ def attrs_on_tiles(node: Node, loop: Loop, count: int) -> dict[str, Any]:
 
 
 def linear_operands(node: Node, partial: Sequence[int], kind: str, axes: Sequence[str], walk: Walk) -> bool:
-    """Whether a reduction of these operands, of this kind over `axes`, may be done behind the operation instead.
+    """Whether a reduction of these operands, of this kind over `axes`, may be done after the operation instead.
 
-    It must be linear in them and what else it takes the same on all devices; of what it takes besides as a term
-    (the initial value of a reduction, what is padded with) only a neutral element is so.
+    It must be linear in them, and other operands the same on all devices; another term
+    (the initial value of a reduction, a padding value) must be a neutral element.
     """
     if node.op not in TILED or len(node.results) != 1 or (kind in ("sum", "product") and _is_truth(node)):
         return False
@@ -78,7 +78,7 @@ def linear_operands(node: Node, partial: Sequence[int], kind: str, axes: Sequenc
 
 
 def _is_truth(node: Node) -> bool:
-    """Whether it works on truth values, of which a sum wraps."""
+    """Whether it works on booleans, whose sum wraps."""
     return any(value.type.dtype == "i1" for value in (*node.operands, *node.results)) and node.op != "select"
 
 

@@ -17,7 +17,7 @@ from meshgen.sharding.partitioners import (
 )
 from meshgen.sharding.partitioners import windowed as windows
 from meshgen.sharding.partitioners.builder import LocalBuilder
-from meshgen.sharding.partitioners.registry import PARTITIONERS, Site, lies, local_type, partitioner
+from meshgen.sharding.partitioners.registry import PARTITIONERS, Site, local_type, partitioner, sharding_of
 
 __all__ = [
     "PARTITIONERS",
@@ -26,7 +26,6 @@ __all__ = [
     "collectives",
     "contraction",
     "elementwise",
-    "lies",
     "local_type",
     "lookup",
     "manual",
@@ -36,6 +35,7 @@ __all__ = [
     "random_bits",
     "run_time_places",
     "scans",
+    "sharding_of",
     "sources",
     "transfers",
     "updates",

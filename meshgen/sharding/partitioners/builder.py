@@ -1,4 +1,4 @@
-"""Writes the program of one device: appends nodes, and knows the few idioms that uneven tiles need."""
+"""Writes the program of one device: appends nodes, with the few idioms that uneven tiles need."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INDEX = "i32"  # positions on a device and in a tensor's dim
 @dataclass
 class LocalBuilder:
     """A graph under construction. Nodes get the location `loc`; process indices are computed once; `constants` are known;
-    `sources` has the node of the sharded program that made a global value, and its operands on this device.
+    `sources` has the producer of a global value in the sharded program, and its operands on this device.
     """
 
     mesh: Mesh
@@ -72,13 +72,13 @@ class LocalBuilder:
         return self.emit("constant", [], like, value=value)
 
     def absent(self, like: TensorType) -> Value:
-        """What a device gives of elements that others have, which changes nothing of theirs: of a zero not even the sign."""
+        """The value that a device contributes to a sum for elements of other devices: it does not even change the sign of a zero."""
         if (kind := picked_kind(like.dtype)) == "sum" and is_inexact(like.dtype):
             return self.splat(-complex(0.0, 0.0) if is_complex(like.dtype) else -0.0, like)
         return self.splat(neutral(kind, like.dtype).item(), like)
 
     def spread(self, scalar: Value, shape: Sequence[int | None]) -> Value:
-        """A 0-d value at every place of a shape."""
+        """A 0-d value broadcast to a shape."""
         if not shape:
             return scalar
         return self.emit("broadcast_in_dim", [scalar], scalar.type.with_shape(shape), dims=())
@@ -100,17 +100,17 @@ class LocalBuilder:
         return index if tile == 1 else self.elementwise("multiply", index, self.splat(tile, index.type))
 
     def mask_padding(self, local: Value, value: Value, sharding: Sharding, dims: Sequence[int], fill: Scalar) -> Value:
-        """A value's buffer with `fill` in its padding along `dims`; nothing is added where there is no padding.
+        """A value's buffer with `fill` in its padding along `dims`; the buffer itself without padding.
 
         Args:
             local: the buffer.
-            value: the global value that it is a part of, which lies as `sharding` says.
+            value: the global value that it is a part of, with `sharding`.
             dims: dims of the tensor.
         """
-        lies = sharding.canonical(self.mesh)
+        canonical = sharding.canonical(self.mesh)
         for dim in dims:
             size = value.type.sizes[dim]
-            if size % lies.parts(dim, self.mesh):
-                attrs = {"dim": dim, "axes": lies.dims[dim], "size": size, "fill": fill}
+            if size % canonical.parts(dim, self.mesh):
+                attrs = {"dim": dim, "axes": canonical.dims[dim], "size": size, "fill": fill}
                 local = self.emit("mask_padding", [local], local.type, **attrs)
         return local

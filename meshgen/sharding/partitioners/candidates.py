@@ -1,4 +1,4 @@
-"""What the devices of a group found, put together: by all of them, or by each for a share of the rows."""
+"""Combine the candidates that the devices of a group found: on all of them, or on each for a share of the rows."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ Finish = Callable[
 def finished(site: Site, found: Sequence[Value], axes: tuple[str, ...], finish: Finish, each: int) -> list[Value]:
     """The results for all rows, on every device of the group.
 
-    Each device finishes a share of the rows and all gather the results where that moves less than gathering what
-    all devices found: 2 (n - 1) / n instead of n - 1 times what a device found.
+    Each device finishes a share of the rows and all gather the results if that moves less than gathering all
+    candidates: 2 (n - 1) / n instead of n - 1 times the candidates of a device.
 
     Args:
         found: per operand the device's candidates, the last dim; all dims before are rows.
-        finish: is given the candidates of all devices, in the group's order, for some rows.
+        finish: from the candidates of all devices, in the group's order, for some rows, to the results.
         each: number of results per row; 0: the results have no such dim.
     """
     builder, count = site.builder, site.mesh.group_size(axes)
@@ -54,12 +54,12 @@ def _gathered(builder: LocalBuilder, value: Value, dim: int, axes: tuple[str, ..
 def _exchanged(builder: LocalBuilder, value: Value, axes: tuple[str, ...], why: str) -> Value:
     """The candidates of all devices for the device's share of the rows."""
     (rows, width), count = value.type.sizes, builder.mesh.group_size(axes)
-    kind = value.type.with_shape((-(-rows // count), width * count))  # rows come out even: rounded up as shares are
+    kind = value.type.with_shape((-(-rows // count), width * count))  # shares are equal: rows are rounded up
     return builder.communicate("all_to_all", value, kind, why, axes=axes, split_dim=0, concat_dim=1)
 
 
 def _padded(builder: LocalBuilder, value: Value, rows: int) -> Value:
-    """With rows that nobody looks at, so that all shares are equal."""
+    """The value with unused rows appended, so that all shares are equal."""
     more = rows - value.type.sizes[0]
     if not more:
         return value

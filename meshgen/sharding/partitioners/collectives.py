@@ -1,4 +1,4 @@
-"""Partitioners of collectives: they keep their axes; what happens in groups of one device vanishes.
+"""Partitioners of collectives: they keep their axes; those in groups of one device vanish.
 
 A collective between two shardings must mean what its name says: the axes it moves are the minor-most of
 their dim, and tiles nest, so that a device's new tile is where the op puts it.
@@ -14,7 +14,7 @@ from meshgen.ir.graph import Value
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import REDUCING
 from meshgen.sharding.partitioners.local_moves import cut_locally
-from meshgen.sharding.partitioners.registry import Site, lies, partitioner
+from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
 from meshgen.spec import Sharding
 
 _GATHERS = {"all_gather": "dim", "all_to_all": "concat_dim"}  # the attribute with the dim that loses the axes
@@ -31,11 +31,11 @@ def collective(site: Site) -> list[Value]:
 
 @partitioner("permute", "retile")
 def move(site: Site) -> list[Value]:
-    """These carry their shardings; what a device has already is cut out of its buffer."""
+    """These carry their shardings; rows that a device already has are sliced out of its buffer."""
     attrs = site.node.attrs
     source, target = _ends(site, attrs["source"], attrs["target"])
     if summand_axes(source, target, site.mesh) is None:
-        ends = f"{site.sharding(0)} -> {lies(site.node.result)}"
+        ends = f"{site.sharding(0)} -> {sharding_of(site.node.result)}"
         raise site.refuse(f"it cannot reduce, as {ends} requires", "use all_reduce or reduce_scatter")
     if source == target:
         return site.operands
@@ -57,9 +57,9 @@ def update_halo(site: Site) -> list[Value]:
 
 def _ends(site: Site, source: Sharding, target: Sharding) -> tuple[Sharding, Sharding]:
     """The shardings that a move names, with parts of axes joined. They must be those of its values."""
-    ends = site.sharding(0), lies(site.node.result)
-    lie, named = ([merged(sharding, site.mesh) for sharding in pair] for pair in (ends, (source, target)))
-    if lie != named:
+    ends = site.sharding(0), sharding_of(site.node.result)
+    joined, named = ([merged(sharding, site.mesh) for sharding in pair] for pair in (ends, (source, target)))
+    if joined != named:
         raise site.refuse(f"it names {source} -> {target}, but its values have shardings {ends[0]} -> {ends[1]}")
     return named[0], named[1]
 
@@ -74,7 +74,7 @@ class _Layout:
 
 def _check(site: Site, axes: tuple[str, ...]) -> None:
     """Raises ShardingError unless the collective leads from the operand's sharding to the result's."""
-    op, attrs, ends = site.node.op, site.node.attrs, (site.sharding(0), lies(site.node.result))
+    op, attrs, ends = site.node.op, site.node.attrs, (site.sharding(0), sharding_of(site.node.result))
     ends_axes = [axis for sharding in ends for axis in merged(sharding, site.mesh).used_axes]
     parts = AxisParts.of(site.mesh, [*axes, *ends_axes])
     if not parts.fits(*axes, *ends_axes):
@@ -119,7 +119,7 @@ def _add_partial(partial: dict[str, str], axes: tuple[str, ...], kind: str, mesh
 
 
 def _is_innermost(partial: dict[str, str], axes: tuple[str, ...], kind: str, mesh: Mesh) -> bool:
-    """Whether partial axes of other kinds lie outside of all of these: kinds do not commute, inner ones come first."""
+    """Whether partial axes of other kinds are outside of all of these: kinds do not commute, inner ones come first."""
     others = [mesh.order(axis) for axis, other in partial.items() if other != kind]
     return not others or max(others) < min(map(mesh.order, axes))
 

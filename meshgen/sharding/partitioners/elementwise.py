@@ -1,4 +1,4 @@
-"""Partitioners of ops that look at one place at a time: a device does the same to its tiles, padding included."""
+"""Partitioners of element-wise ops: a device does the same to its tiles, padding included."""
 
 from __future__ import annotations
 

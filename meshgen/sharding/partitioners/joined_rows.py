@@ -1,7 +1,7 @@
-"""Rows of a joined tensor, fetched from what it is joined from.
+"""Fetch rows of a concatenation from its operands.
 
-A tensor and a few rows joined to its ends (a convolution that wraps around, or repeats the edge) has tiles of its own, which
-nobody needs by themselves: who looks at the joined rows fetches them where they are.
+A tensor with a few rows concatenated to its ends (a convolution that wraps around, or repeats the edge) has tiles of its own, which
+no op needs by themselves: an op that reads its rows fetches them from the operands.
 """
 
 from __future__ import annotations
@@ -15,13 +15,13 @@ from meshgen.ccl.halo import RowFetch, rows_moved
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ops.rules.rule import Window
 from meshgen.sharding.partitioners.builder import INDEX, LocalBuilder
-from meshgen.sharding.partitioners.registry import Site, lies
+from meshgen.sharding.partitioners.registry import Site, sharding_of
 from meshgen.sharding.window_fetches import turn
 
 
 @dataclass(frozen=True)
 class _Part:
-    """What a joined tensor has from row `begin` on: of a local value, `fetch.rows` rows, `shift` rows after what is wanted begins."""
+    """Rows of a concatenation from row `begin` on: `fetch.rows` rows of a local value, `shift` rows after the first wanted one."""
 
     begin: int
     value: Value
@@ -30,9 +30,9 @@ class _Part:
 
 
 def from_parts(site: Site, value: Value, window: Window, plan: RowFetch, why: str) -> Value | None:
-    """The rows of `plan` of a joined operand; what is no row of it may be anything.
+    """The rows of `plan` of a concatenated operand; rows outside of it may hold anything.
 
-    None where the operand is not joined along the window's dim, or its own rows are fetched with no more.
+    None if the operand is not a concatenation along the window's dim, or fetching its own rows moves no more.
     """
     operand, dim, sources = site.node.operands[window.operand], window.dim, site.builder.sources
     node, given = sources.get(operand, (None, []))
@@ -40,7 +40,7 @@ def from_parts(site: Site, value: Value, window: Window, plan: RowFetch, why: st
     if not is_join or node is None or value is not site.operands[window.operand] or plan.divisor != 1 or plan.wrap:
         return None
     is_turn = turn(node, lambda part: sources[part][0] if part in sources else None) is not None
-    if is_turn or plan.step < 0 or any(lies(part) != lies(operand) for part in node.operands):
+    if is_turn or plan.step < 0 or any(sharding_of(part) != sharding_of(operand) for part in node.operands):
         return None
     parts = list(_parts(node, given, dim, plan, sources))
     if not parts or rows_moved([part.fetch for part in parts]) > plan.moved():
@@ -60,7 +60,7 @@ def from_parts(site: Site, value: Value, window: Window, plan: RowFetch, why: st
 def _parts(
     node: Node, given: list[Value], dim: int, plan: RowFetch, sources: dict[Value, tuple[Node, list[Value]]]
 ) -> Iterator[_Part]:
-    """The parts that some device wants rows of, each of its own rows or of those of the tensor that it is cut out of."""
+    """The operands of which some device wants rows, each with its own rows or those of the tensor that it is a slice of."""
     sizes = [part.type.sizes[dim] for part in node.operands]
     for part, local, begin in zip(node.operands, given, itertools.accumulate(sizes, initial=0), strict=False):
         rows, offset = part.type.sizes[dim], 0
@@ -73,7 +73,7 @@ def _parts(
             made is not None
             and made.op == "slice"
             and _is_cut_along(made, dim)
-            and lies(made.operands[0]) == lies(part)
+            and sharding_of(made.operands[0]) == sharding_of(part)
         ):
             local, offset, whole = operands[0], made.attrs["start"][dim], made.operands[0].type.sizes[dim]
         else:
@@ -81,7 +81,7 @@ def _parts(
         fetch = RowFetch(
             plan.count, local.type.sizes[dim], plan.base - begin + offset, plan.step, plan.rows, offset + rows
         )
-        if len(users) == 1:  # the others want no row: theirs are before the first or behind the last
+        if len(users) == 1:  # the others want none of its rows: theirs are before the first or after the last
             ((index, first, stop),) = users
             base = first - begin + offset - index * whole
             yield _Part(
@@ -102,7 +102,7 @@ def _is_cut_along(node: Node, dim: int) -> bool:
 
 
 def _rows(builder: LocalBuilder, axes: tuple[str, ...], plan: RowFetch, value: Value, dim: int) -> Value:
-    """Which row of the joined tensor each element is of."""
+    """The row of the concatenation that each element belongs to."""
     kind = TensorType(tuple(plan.rows if d == dim else size for d, size in enumerate(value.type.sizes)), INDEX)
     row = builder.emit("iota", [], kind, dim=dim)
     scalar = TensorType((), INDEX)
@@ -112,7 +112,7 @@ def _rows(builder: LocalBuilder, axes: tuple[str, ...], plan: RowFetch, value: V
 
 
 def _fetched(builder: LocalBuilder, part: _Part, plan: RowFetch, axes: tuple[str, ...], dim: int, why: str) -> Value:
-    """As many rows as are wanted, those of the part in their places."""
+    """All wanted rows, with those of the part in their positions."""
     fetch, value = part.fetch, part.value
     attrs: dict[str, Any] = {"axes": axes, "dim": dim, "base": fetch.base, "step": fetch.step, "limit": fetch.limit}
     shape = [fetch.rows if d == dim else size for d, size in enumerate(value.type.sizes)]

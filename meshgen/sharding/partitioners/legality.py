@@ -1,6 +1,6 @@
 """Whether a node's shardings are ones that its rule allows: then local computation on tiles is right.
 
-Checked for every node before it is partitioned, whoever wrote its shardings: dims that share a factor are
+Checked for every node before it is partitioned, whether its shardings were propagated or written by hand: dims that share a factor are
 split by the same axes, whole factors are not split, a split of reduced factors leaves a partial result of
 that kind, and partial operands meet only ops that are linear in them.
 """
@@ -14,16 +14,16 @@ from meshgen.ir.axis_parts import NO_DIVISION, AxisParts, merged
 from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh, split_ref
 from meshgen.ops.rules.rule import DimMap, Rule
-from meshgen.sharding.partitioners.registry import lies
+from meshgen.sharding.partitioners.registry import sharding_of
 from meshgen.sharding.reshard.plan import same_layout
 from meshgen.spec import Sharding
 
 
 def find_control_fault(node: Node, mesh: Mesh) -> str | None:
-    """What is wrong with the shardings around and in control flow; None where each value keeps its one sharding."""
+    """A fault of the shardings around and in control flow; None if each value has one sharding throughout."""
     is_loop = node.op == "while"
     decided = [node.regions[0].outputs[0]] if is_loop else node.operands[:1]
-    if any(not lies(value).canonical(mesh).is_replicated for value in decided):
+    if any(not sharding_of(value).canonical(mesh).is_replicated for value in decided):
         return "the predicate must be replicated, or devices would take different branches"
     carried = node.operands if is_loop else node.operands[1:]
     pairs = [pair for body in node.regions for pair in zip(body.inputs, carried, strict=False)]
@@ -31,15 +31,15 @@ def find_control_fault(node: Node, mesh: Mesh) -> str | None:
     pairs += [pair for body in bodies for pair in zip(body.outputs, node.results, strict=False)]
     pairs += zip(node.operands, node.results, strict=True) if is_loop else ()
     for inner, outer in pairs:
-        if not same_layout(lies(inner), lies(outer), inner.type, mesh):
-            return f"a value has sharding {lies(inner)} in it and {lies(outer)} around it"
+        if not same_layout(sharding_of(inner), sharding_of(outer), inner.type, mesh):
+            return f"a value has sharding {sharding_of(inner)} in it and {sharding_of(outer)} around it"
     return None
 
 
 def find_fault(node: Node, rule: Rule, mesh: Mesh) -> str | None:
-    """What is wrong with the node's shardings in one sentence; None where they are legal."""
-    operands = [merged(lies(value), mesh) for value in node.operands]
-    results = [merged(lies(value), mesh) for value in node.results]
+    """A fault of the node's shardings in one sentence; None if they are legal."""
+    operands = [merged(sharding_of(value), mesh) for value in node.operands]
+    results = [merged(sharding_of(value), mesh) for value in node.results]
     if any(s.halo or any(s.offsets) for s in (*operands, *results)):
         return _irregular_fault(node, rule, operands, results)
     ends = [*zip(rule.operands, operands, strict=True), *zip(rule.results, results, strict=True)]
@@ -59,7 +59,7 @@ def find_fault(node: Node, rule: Rule, mesh: Mesh) -> str | None:
 
 
 def _irregular_fault(node: Node, rule: Rule, operands: Sequence[Sharding], results: Sequence[Sharding]) -> str | None:
-    """Halos and offsets are carried by element-wise ops whose operands all lie alike, and by no others."""
+    """A fault of halos and offsets: only element-wise ops whose operands all have the same sharding carry them."""
     identity = tuple((d,) for d in range(results[0].rank))
     ends = [*zip(rule.operands, operands, strict=True), *zip(rule.results, results, strict=True)]
     alike = all(sharding == results[0] and dims == identity for dims, sharding in ends)
@@ -173,20 +173,20 @@ class _Check:
             yield from self._partial_faults(axis, owners.get(axis))
 
     def _is_picked(self, number: int, layout: _Layout) -> bool:
-        """Whether it is a result that is partial where rows of a window stay with the devices that have them."""
+        """Whether the result is partial because rows of a window stay on the devices that have them."""
         if layout.factors[number] or number not in (pick.window.factor for pick in self.rule.picks):
             return False
         axes = next(x.factors[number] for x in self.layouts if number in x.factors)
         return layout in self.layouts[self.count :] and all(layout.partial.get(a) == self._due(number) for a in axes)
 
     def _due(self, number: int) -> str | None:
-        """The kind of partial result that a split of the factor leaves; for a window where its rows are left."""
+        """The kind of partial result that a split of the factor makes; for a window if its rows stay in place."""
         loop = self.rule.factors[number]
         kinds = {pick.window.factor: pick.kind for pick in self.rule.picks}
         return loop.reduction if loop.kind == "reduce" else kinds.get(number)
 
     def _partial_faults(self, axis: str, owner: int | None) -> Iterator[str]:
-        """An axis over which something is partial: the reduction or the linear operands that make it so."""
+        """A fault of an axis over which a value is partial: a reduction or linear operands must make it so."""
         given = {i: x.partial[axis] for i, x in enumerate(self.layouts[: self.count]) if axis in x.partial}
         made = [x.partial.get(axis) for x in self.layouts[self.count :]]
         if owner is not None:

@@ -1,4 +1,4 @@
-"""Moves between shardings that need nothing from other devices: a halo that is dropped, a part that is cut at offsets."""
+"""Reshards without communication: dropping a halo, slicing at offsets."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ from meshgen.spec import Sharding
 def cut_locally(
     builder: LocalBuilder, value: Value, source: Sharding, target: Sharding, shape: Sequence[int]
 ) -> Value | None:
-    """A device's buffer under `target` as a slice of the one that it has; None where it misses rows.
+    """A device's buffer under `target` as a slice of the one that it has; None if rows are missing.
 
-    What the buffer holds behind the device's range is padding, as ever.
+    The buffer's rows after the device's range are padding, as everywhere.
 
     Args:
         value: the buffer under `source`.
@@ -52,25 +52,27 @@ def cut_locally(
 
 def cut(builder: LocalBuilder, value: Value, sharding: Sharding, shape: Sequence[int]) -> Value:
     """The device's tile of a value of global `shape` that it holds whole."""
-    lies = sharding.canonical(builder.mesh)
-    if lies.halo or any(lies.offsets):
-        found = cut_locally(builder, value, Sharding.replicated(lies.rank), lies.without_partial(), shape)
-        assert found is not None, "a device that holds the whole value misses nothing of it"
+    canonical = sharding.canonical(builder.mesh)
+    if canonical.halo or any(canonical.offsets):
+        found = cut_locally(builder, value, Sharding.replicated(canonical.rank), canonical.without_partial(), shape)
+        assert found is not None, "a device that holds the whole value has all rows"
         value = found
     else:
-        for dim, axes in enumerate(lies.dims):
+        for dim, axes in enumerate(canonical.dims):
             if axes:
                 sizes = [*value.type.sizes]
-                sizes[dim] = lies.tile(dim, shape[dim], builder.mesh)
+                sizes[dim] = canonical.tile(dim, shape[dim], builder.mesh)
                 value = builder.emit("all_slice", [value], value.type.with_shape(sizes), axes=axes, dim=dim)
-    for kind, run in itertools.groupby(lies.partial, lambda pair: pair[1]):  # kinds do not commute: outer ones first
+    for kind, run in itertools.groupby(
+        canonical.partial, lambda pair: pair[1]
+    ):  # kinds do not commute: outer ones first
         axes = tuple(axis for axis, _ in run)
         value = builder.emit("to_partial", [value], value.type, axes=axes, kind=kind)
     return value
 
 
 def _starts(held: Split, wanted: Split, mesh: Mesh) -> tuple[tuple[str, ...], np.ndarray]:
-    """Where a device's rows of a dim begin in its buffer, by the device's number over the axes."""
+    """The first row of a device's range in its buffer, per device number over the axes."""
     parts = AxisParts.of(mesh, [*held.axes, *wanted.axes])
     axes = parts.cover((*held.axes, *wanted.axes))
     grid = grid_of(mesh, axes)

@@ -1,4 +1,4 @@
-"""Partitioner of gather: batches and whole dims are local; a split dim that is indexed is looked up by masks."""
+"""Partitioner of gather: batches and whole dims are local; look-ups in a split dim are masked."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _is_searched(site: Site, dim: int) -> bool:
 
 @dataclass(frozen=True)
 class _Component:
-    """One coordinate of the look-ups on a device, and which of them are there (None: all)."""
+    """One coordinate of the look-ups on a device, and a mask of those in its tile (None: all)."""
 
     index: Value
     is_here: Value | None
@@ -75,7 +75,7 @@ def _extracted(site: Site, number: int) -> Value:
 
 
 def clamped(site: Site, index: Value, last: int) -> Value:
-    """Into [0, last] in the indices' own type, where wider values are not cut off, then as positions."""
+    """Indices clamped into [0, last] in their own type, so that wide values are not truncated, then as positions."""
     builder, limits = site.builder, ml_dtypes.iinfo(index.type.numpy_dtype)
     if last > _INDEX_MAX:
         raise site.refuse(f"a dim of {last + 1} rows cannot be split and looked up: positions are {INDEX}")

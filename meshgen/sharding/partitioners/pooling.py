@@ -1,4 +1,4 @@
-"""Partitioner of select_and_scatter, the gradient of pooling: what windows choose, and what their sources add up to.
+"""Partitioner of select_and_scatter, the gradient of pooling: the elements that windows select, and the sums of their sources.
 
 A device finds the places that the windows of its own sources choose, by a reduce_window over values and positions.
 Then it fetches the sources of all windows that may choose one of its rows, with the places, and scatters those that do.
@@ -40,7 +40,7 @@ def select_and_scatter(site: Site) -> list[Value]:
 def _chosen(site: Site, split: list[int]) -> Value:
     """For each of the device's sources the row-major global position, over the windowed dims, that its window chooses.
 
-    -1 where there is none. Padding has the position -1, so it gives way to every element.
+    -1 if there is none. Padding has the position -1, so every element is preferred to it.
     """
     node, builder, operand = site.node, site.builder, site.operands[0]
     attrs, sizes = node.attrs, node.operands[0].type.sizes
@@ -56,7 +56,7 @@ def _chosen(site: Site, split: list[int]) -> Value:
     none = builder.splat(-1, TensorType((), dtype))
     zero = builder.splat(0, TensorType((), operand.type.dtype))
     for dim in split:
-        # A window of the source's rows on the operand's: the source stands for the result of a reduce_window.
+        # The window of the operand's rows for the source's: the source has the role of a reduce_window's result.
         window = Window(-1, 0, dim, -attrs["low"][dim], attrs["window_strides"][dim], attrs["window_dimensions"][dim])
         axes, total = site.axes(0, dim), node.operands[1].type.sizes[dim]
         operand = fetch(site, operand, window, axes, None, total=total)
@@ -74,7 +74,7 @@ def _chosen(site: Site, split: list[int]) -> Value:
 
 
 def _preferring(select: Graph, value: str, index: str) -> Graph:
-    """(value, position), (value, position) -> the pair that `select` prefers; one without a position gives way."""
+    """(value, position), (value, position) -> the pair that `select` prefers; one without a position loses."""
     scalar, place, truth = TensorType((), value), TensorType((), index), TensorType((), "i1")
     body = Graph("preferred", [Value(scalar), Value(place), Value(scalar), Value(place)])
     a, i, b, j = body.inputs

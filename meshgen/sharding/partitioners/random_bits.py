@@ -1,4 +1,4 @@
-"""The partitioner of random bits: a device computes those of its tile, each from its global position."""
+"""The partitioner of random bits: a device computes the bits of its tile, each from its global position."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from typing import Any
 from meshgen.ir.graph import TensorType, Value, dtype_name
 from meshgen.ops.random_bits import PHILOX_WORDS, carried, halves, joined, paired_dim, philox, threefry
 from meshgen.sharding.partitioners.builder import LocalBuilder
-from meshgen.sharding.partitioners.registry import Site, lies, partitioner
+from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
 
 
 @dataclass(frozen=True)
 class Word:
-    """Unsigned numbers of a device's program, with the operators that generators are written in."""
+    """Unsigned numbers of a device's program, with the operators that generators use."""
 
     builder: LocalBuilder
     value: Value
@@ -58,7 +58,7 @@ class Word:
         return Word(self.builder, self.builder.convert(self.value, name))
 
     def spread(self, shape: Sequence[int | None]) -> Word:
-        """A single number at every place of a shape."""
+        """A single number broadcast to a shape."""
         return Word(self.builder, self.builder.spread(self.value, shape))
 
     def chosen(self, options: Sequence[Word]) -> Word:
@@ -128,7 +128,7 @@ def _positions(site: Site) -> list[Word]:
     """Per dim of the bits the global position of each number of the tile."""
     builder, local = site.builder, site.local_types()[1]
     found: list[Word] = []
-    for dim, axes in enumerate(lies(site.node.results[1]).canonical(site.mesh).dims):
+    for dim, axes in enumerate(sharding_of(site.node.results[1]).canonical(site.mesh).dims):
         kind = TensorType(local.shape, "ui64")
         place = Word(builder, builder.emit("iota", [], kind, dim=dim))
         if axes:

@@ -1,4 +1,4 @@
-"""The table op -> partitioner, and what a partitioner sees: one node of the sharded program and its local operands."""
+"""The table op -> partitioner, and a partitioner's input: one node of the sharded program and its local operands."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from meshgen.spec import Sharding
 
 @dataclass(frozen=True)
 class Site:
-    """A node with global types and shardings, its operands on a device, and where its local form is written to."""
+    """A node with global types and shardings, its operands on a device, and the builder of its local form."""
 
     node: Node
     operands: list[Value]
@@ -26,8 +26,8 @@ class Site:
         return self.builder.mesh
 
     def sharding(self, operand: int) -> Sharding:
-        """How an operand lies."""
-        return lies(self.node.operands[operand])
+        """The sharding of an operand."""
+        return sharding_of(self.node.operands[operand])
 
     def axes(self, operand: int, dim: int) -> tuple[str, ...]:
         """Axes of more than one device that split a dim of an operand."""
@@ -45,7 +45,7 @@ class Site:
         )
 
     def why(self, need: str) -> str:
-        """The reason of a collective that the node itself needs: what for, and who split the dim."""
+        """The reason of a collective that the node itself needs: its purpose, and why the dim is split."""
         node = self.node
         where = bracketed(place_text(node.loc))
         chain = "; ".join(node.sharding.why) if node.sharding else ""
@@ -71,11 +71,11 @@ def partitioner(*ops: str) -> Callable[[Partitioner], Partitioner]:
     return register
 
 
-def lies(value: Value) -> Sharding:
-    """How a value lies; a value that nothing is said about (in a body of scalars) is replicated."""
+def sharding_of(value: Value) -> Sharding:
+    """The sharding of a value; replicated if it has none (in a body of scalars)."""
     return value.sharding or Sharding.replicated(value.type.rank)
 
 
 def local_type(value: Value, mesh: Mesh) -> TensorType:
     """The type of a value's buffer on a device."""
-    return value.type.with_shape(lies(value).local_shape(value.type.sizes, mesh))
+    return value.type.with_shape(sharding_of(value).local_shape(value.type.sizes, mesh))

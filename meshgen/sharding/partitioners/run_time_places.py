@@ -1,7 +1,7 @@
-"""Partitioners of ops that cut or write at places known only at run time: dynamic slices, updates and scatter.
+"""Partitioners of ops that slice or write at positions known only at run time: dynamic slices, updates and scatter.
 
-Along a split dim a device knows which of the places lie in its tile: it reads or writes those. Nothing is
-communicated here; what was read is a partial sum (rows that a device does not have are zeros).
+Along a split dim a device reads or writes the positions in its tile. Nothing is
+communicated here; a value read this way is a partial sum (rows that a device does not have are zeros).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from meshgen.sharding.partitioners.lookup import clamped
 from meshgen.sharding.partitioners.registry import Site, partitioner
 from meshgen.sharding.partitioners.scans import IDEMPOTENT
 
-_NOWHERE = -(2**30)  # an index that no update of a scatter can reach
+_NOWHERE = -(2**30)  # an index outside of every operand, so its update is dropped
 
 
 def _split_dims(site: Site, window: tuple[int, ...]) -> list[int]:
@@ -42,7 +42,7 @@ def _rows_from(site: Site, start: Value, count: int) -> Value:
 
 
 def _looked_up(site: Site, value: Value, dim: int, rows: Value) -> tuple[Value, Value]:
-    """Rows of a value along a dim, and for every element whether its row exists (others hold anything)."""
+    """Rows of a value along a dim, and for every element whether its row exists (other elements are undefined)."""
     builder, size = site.builder, value.type.sizes[dim]
     zero = builder.splat(0, rows.type)
     inside = builder.elementwise(
@@ -61,7 +61,7 @@ def _looked_up(site: Site, value: Value, dim: int, rows: Value) -> tuple[Value, 
 
 
 def own_rows(site: Site, dim: int, start: int, count: int) -> Value:
-    """Of rows [start, start + count) of operand 0 along a split dim those that the device has, zeros for the others."""
+    """Rows [start, start + count) of operand 0 along a split dim: those that the device has, zeros for the others."""
     builder, value = site.builder, site.operands[0]
     rows = _rows_from(site, _in_tile(site, dim, builder.splat(start, TensorType((), INDEX))), count)
     found, inside = _looked_up(site, value, dim, rows)
@@ -70,9 +70,9 @@ def own_rows(site: Site, dim: int, start: int, count: int) -> Value:
 
 @partitioner("dynamic_slice")
 def dynamic_slice(site: Site) -> list[Value]:
-    """Dims that are taken whole are taken whole from the tile, as their start is clamped to 0 on both.
+    """A dim of full size is taken from the tile in full: its start is clamped to 0 in both.
 
-    Of a split dim each device looks up the rows that it has; the others are zeros.
+    Along a split dim each device looks up the rows that it has; the others are zeros.
     """
     builder, taken = site.builder, site.node.attrs["slice_sizes"]
     value, wanted = site.operands[0], site.local_types()[0]
@@ -92,7 +92,7 @@ def dynamic_slice(site: Site) -> list[Value]:
 def dynamic_update_slice(site: Site) -> list[Value]:
     """Along split dims a device writes the rows of the update that fall into its tile.
 
-    A window as large as the update (or the tile) is put where it covers those rows; what else it covers keeps its value.
+    A window as large as the update (or the tile) is put where it covers those rows; other rows under it keep their values.
     """
     builder, (operand, update) = site.builder, site.operands[:2]
     taken = site.node.operands[1].type.sizes
@@ -118,7 +118,7 @@ def dynamic_update_slice(site: Site) -> list[Value]:
 
 
 def _window_start(site: Site, dim: int, taken: int, tile: int) -> Value:
-    """Where the window is put in the tile along a dim."""
+    """The position of the window in the tile along a dim."""
     builder, scalar = site.builder, TensorType((), INDEX)
     if taken == site.node.operands[0].type.sizes[dim]:
         return builder.splat(0, scalar)
@@ -130,7 +130,7 @@ def _window_start(site: Site, dim: int, taken: int, tile: int) -> Value:
 
 
 def _along(site: Site, mask: Value, dim: int, kind: TensorType) -> Value:
-    """A mask that says the same along `dim`, after that dim of the update has become another size."""
+    """The mask after dim `dim` of the update has become another size, in which it is constant."""
     if mask.type.sizes == kind.sizes:
         return mask
     start, limit = (0,) * kind.rank, tuple(1 if d == dim else s for d, s in enumerate(mask.type.sizes))
@@ -141,7 +141,7 @@ def _along(site: Site, mask: Value, dim: int, kind: TensorType) -> Value:
 
 @partitioner("scatter")
 def scatter(site: Site) -> list[Value]:
-    """Along split dims in which places are written, indices are moved into the tile; what misses it is dropped.
+    """Along split dims that are indexed, indices are made relative to the tile; updates outside of it are dropped.
 
     Where the updates are split, each device combines its own; the operand counts once.
     """

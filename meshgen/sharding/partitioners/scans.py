@@ -1,6 +1,6 @@
-"""Partitioners of ops that look along a whole dim, but need little of other tiles: cumulative ops and top_k.
+"""Partitioners of ops that read along a whole dim, but need little of other tiles: cumulative ops and top_k.
 
-A device works on its tile; what it must know of the others is one row (the total of each tile) or k candidates.
+A device works on its tile; of the others it needs one row each (the total of the tile) or k candidates.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ def neutral_scalar(combiner: str, dtype: str) -> Scalar:
 
 
 def scan(site: Site, dim: int) -> list[Value]:
-    """A cumulative op along a split dim: scan the tile, gather all tiles' totals, combine those on the near side.
+    """A cumulative op along a split dim: scan the tile, gather all tiles' totals, combine those before it.
 
-    In the tile and among the totals the neutral element stands for the initial value, which is put in at the end.
+    The tile and the totals use the neutral element as initial value; the initial value itself is combined in at the end.
     """
     builder, attrs = site.builder, site.node.attrs
     combiner = fold_kind(site.node.regions[0])
@@ -54,7 +54,7 @@ def scan(site: Site, dim: int) -> list[Value]:
 
 
 def _is_known_as(site: Site, init: Value, fill: Scalar) -> bool:
-    """Whether the initial value is a constant that changes nothing, also one that was spread to a 0-d value."""
+    """Whether the initial value is a neutral constant, possibly broadcast to a 0-d value."""
     if (constant := site.builder.constants.get(init)) is not None:
         return bool(constant == fill)
     value = site.node.operands[1]
@@ -64,7 +64,7 @@ def _is_known_as(site: Site, init: Value, fill: Scalar) -> bool:
 
 
 def _repeated(site: Site, dim: int, tile: int, is_forward: bool) -> Value:
-    """The initial value as often as it counts in each row of the tile: once, and once for every row of padding."""
+    """The initial value, combined as often as each row of the tile needs it: once, and once for every row of padding."""
     builder, init, size = site.builder, site.operands[1], site.node.operands[0].type.sizes[dim]
     kind = init.type.with_shape((size,))
     ones = dict.fromkeys(("window_strides", "base_dilations", "window_dilations"), (1,))
@@ -77,7 +77,7 @@ def _repeated(site: Site, dim: int, tile: int, is_forward: bool) -> Value:
 
 
 def _before(site: Site, dim: int, total: Value, fill: Scalar, is_forward: bool) -> Value:
-    """The totals of all tiles in a row along the dim, with the neutral element for those that do not count here."""
+    """The totals of all tiles, concatenated along the dim, with the neutral element for tiles that are not before this one."""
     builder, axes = site.builder, site.axes(0, dim)
     sizes = _replaced(total.type.sizes, dim, site.mesh.group_size(axes))
     full = total.type.with_shape(sizes)
@@ -104,8 +104,8 @@ def _replaced(sizes: tuple[int, ...] | list[int], dim: int, size: int) -> tuple[
 def top_k(site: Site) -> list[Value]:
     """Each device offers the top k of its tile; the top k of all offers, in the order of tiles, are the results.
 
-    Of equals the first wins: in each tile's offers the first of equals comes first.
-    Padding is below all that is (the lowest NaN), and behind it where something equal is.
+    Among equal elements the first wins: each tile offers them in order.
+    Padding is the lowest value in total order (the lowest NaN), and comes after elements equal to it.
     """
     node, builder = site.node, site.builder
     dim, k = node.operands[0].type.rank - 1, node.attrs["k"]

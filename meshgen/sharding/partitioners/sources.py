@@ -7,7 +7,7 @@ import numpy as np
 from meshgen.ir.graph import Value
 from meshgen.sharding.partitioners.builder import INDEX
 from meshgen.sharding.partitioners.local_moves import cut
-from meshgen.sharding.partitioners.registry import Site, lies, partitioner
+from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
 
 
 @partitioner("constant")
@@ -19,7 +19,7 @@ def constant(site: Site) -> list[Value]:
         local = site.local_types()[0]
         return site.clone(value=np.broadcast_to(value.reshape(-1)[0], local.sizes))
     whole = builder.emit("constant", [], result.type, value=value)
-    return [cut(builder, whole, lies(result), result.type.sizes)]
+    return [cut(builder, whole, sharding_of(result), result.type.sizes)]
 
 
 def _is_splat(value: np.ndarray) -> bool:
@@ -35,7 +35,7 @@ def _is_splat(value: np.ndarray) -> bool:
 def iota(site: Site) -> list[Value]:
     """Positions are counted in integers and converted last: a narrow float cannot add them exactly."""
     dim, builder, local = site.node.attrs["dim"], site.builder, site.local_types()[0]
-    axes = lies(site.node.result).canonical(site.mesh).dims[dim]
+    axes = sharding_of(site.node.result).canonical(site.mesh).dims[dim]
     if not axes:
         return site.clone()
     tile = local.sizes[dim]

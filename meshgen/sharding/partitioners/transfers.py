@@ -5,18 +5,18 @@ from __future__ import annotations
 from meshgen.ccl.between import Ends
 from meshgen.ir.axis_parts import merged
 from meshgen.ir.graph import Value
-from meshgen.sharding.partitioners.registry import Site, lies, partitioner
+from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
 
 
 @partitioner("transfer_send", "transfer_recv")
 def transfer(site: Site) -> list[Value]:
-    """Raises ShardingError where the value does not lie as the transfer says, or cannot cross."""
+    """Raises ShardingError if the value does not have the sharding that the transfer names, or cannot be transferred."""
     node, sends = site.node, site.node.op == "transfer_send"
     if "source" not in node.attrs or "target" not in node.attrs:
         raise site.refuse("it needs the value's sharding on both meshes")
     here, named = (node.operands if sends else node.results)[0], node.attrs["source" if sends else "target"]
-    if merged(lies(here), site.mesh) != merged(named, site.mesh):
-        raise site.refuse(f"it names {named}, but its value has sharding {lies(here)}")
+    if merged(sharding_of(here), site.mesh) != merged(named, site.mesh):
+        raise site.refuse(f"it names {named}, but its value has sharding {sharding_of(here)}")
     if faults := Ends.of(node.op, node.attrs, site.mesh).faults():
         raise site.refuse(faults[0])
     return site.clone()

@@ -1,6 +1,6 @@
 """Partitioners of ops that sort or combine in a region.
 
-Dims that such an op looks along are whole (`legality`); along the others it does the same to every tile.
+Dims along which such an op works are whole (`legality`); along the others it does the same to every tile.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ def along_whole_dims(site: Site) -> list[Value]:
 
 @partitioner("reduce_region")
 def reduce_region(site: Site) -> list[Value]:
-    """Along split dims: each device reduces its rows, and what all found is reduced in order.
+    """Along split dims: each device reduces its rows, and the results of all are reduced in order.
 
-    Rows in the padding are the initial value, which the region leaves alone: body and initial value form a monoid.
+    Rows in the padding are the initial value, which is neutral for the region: body and initial value form a monoid.
     """
     count = len(site.operands) // 2
     inits = site.operands[count:]
@@ -36,11 +36,11 @@ def reduce_region(site: Site) -> list[Value]:
 
 def _with_init(site: Site, number: int, dims: list[int], init: Value) -> Value:
     """An operand with the initial value in its padding."""
-    builder, local, lies = site.builder, site.operands[number], site.sharding(number).canonical(site.mesh)
+    builder, local, canonical = site.builder, site.operands[number], site.sharding(number).canonical(site.mesh)
     for dim in dims:
         size = site.node.operands[number].type.sizes[dim]
-        if size % lies.parts(dim, site.mesh):
-            row = global_rows(site, lies.dims[dim], local.type, dim, 0, local.type.sizes[dim])
+        if size % canonical.parts(dim, site.mesh):
+            row = global_rows(site, canonical.dims[dim], local.type, dim, 0, local.type.sizes[dim])
             inside = builder.compare(row, "LT", builder.splat(size, row.type))
             local = builder.emit("select", [inside, local, builder.spread(init, local.type.sizes)], local.type)
     return local

@@ -1,7 +1,7 @@
 """Partitioners of ops that need other rows of a split dim than a device's tile has: they fetch them first.
 
-The rule's windows say which rows of an operand a tile of the result needs. Rows that do not exist are the op's
-own padding: they are filled with what the op pads with before it sees them.
+The rule's windows say which rows of an operand a tile of the result needs. Rows outside of the tensor are the op's
+own padding: they are filled with its padding value first.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from meshgen.ops.rules.rule import Window
 from meshgen.ops.rules.windowed import scanned_dim
 from meshgen.sharding.partitioners.builder import INDEX
 from meshgen.sharding.partitioners.joined_rows import from_parts
-from meshgen.sharding.partitioners.registry import Site, lies, partitioner
+from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
 from meshgen.sharding.partitioners.run_time_places import own_rows
 from meshgen.sharding.partitioners.scans import scan
 from meshgen.sharding.window_fetches import row_fetch, span, turn
@@ -25,12 +25,12 @@ from meshgen.sharding.window_fetches import row_fetch, span, turn
 
 @partitioner("slice")
 def slice_(site: Site) -> list[Value]:
-    """Of a dim that is taken whole the tile is; of one that is cut the rows that the result's tile needs, or those that
-    the device has where the result is partial.
+    """The tile of an unsliced dim; of a sliced one the rows that the result's tile needs, or those that
+    the device has if the result is partial.
     """
     attrs, sizes = site.node.attrs, site.node.operands[0].type.sizes
     start, limit = list(attrs["start"]), list(attrs["limit"])
-    whole = lies(site.node.result).canonical(site.mesh).dims
+    whole = sharding_of(site.node.result).canonical(site.mesh).dims
     picked = [w.dim for w in rule_of(site.node).windows if site.axes(0, w.dim) and not whole[w.dim]]
     for dim in picked:
         site = replace(site, operands=[own_rows(site, dim, start[dim], limit[dim] - start[dim])])
@@ -55,13 +55,13 @@ def pad(site: Site) -> list[Value]:
 
 @partitioner("reverse")
 def reverse(site: Site) -> list[Value]:
-    """Of a split dim the rows from the other end are fetched first; a device then reverses what it has."""
+    """Along a split dim the rows from the other end are fetched first, then reversed on the device."""
     return site.clone([fetched(site, 0, None)[0]])
 
 
 @partitioner("concatenate")
 def concatenate(site: Site) -> list[Value]:
-    """Along a split dim every operand's rows are brought to where the result has them, and the right one is chosen."""
+    """Along a split dim every operand's rows are moved to their positions in the result, and a select picks the right ones."""
     dim, builder = site.node.attrs["dim"], site.builder
     axes = site.axes(0, dim)
     if not axes:
@@ -80,14 +80,14 @@ def concatenate(site: Site) -> list[Value]:
 
 
 def _roll(site: Site, dim: int, axes: tuple[str, ...]) -> Value | None:
-    """`concatenate(x[k:], x[:k])` is a rotation: one exchange of the rows that cross tiles. None if it is none."""
+    """`concatenate(x[k:], x[:k])` is a rotation: one exchange of the rows that cross tiles. None if it is not one."""
     sources = site.builder.sources
     by = turn(site.node, lambda value: sources[value][0] if value in sources else None)
     if by is None:
         return None
     tail, given = sources[site.node.operands[0]]
     source = tail.operands[0]
-    if lies(source) != lies(site.node.result):
+    if sharding_of(source) != sharding_of(site.node.result):
         return None
     size = source.type.sizes[dim]
     tile = given[0].type.sizes[dim]
@@ -98,7 +98,7 @@ def _roll(site: Site, dim: int, axes: tuple[str, ...]) -> Value | None:
 
 @partitioner("reduce_window")
 def reduce_window(site: Site) -> list[Value]:
-    """What lies outside the operand is the initial value."""
+    """Rows outside of the operand are the initial value."""
     if (dim := scanned_dim(site.node)) is not None and site.axes(0, dim):
         return scan(site, dim)
     count = len(site.operands) // 2
@@ -145,9 +145,9 @@ def _plan(site: Site, window: Window, axes: tuple[str, ...], total: int | None =
 def fetch(
     site: Site, value: Value, window: Window, axes: tuple[str, ...], fill: Value | None, total: int | None = None
 ) -> Value:
-    """The rows of a value along a window's dim that the device's tile of the factor needs; `fill` where there is none.
+    """The rows of a value along a window's dim that the device's tile of the factor needs; `fill` for rows outside of it.
 
-    The value is split along the dim as the window's operand is. `total` is the factor's size where the rule has none.
+    The value is split along the dim as the window's operand is. `total` is the factor's size if the rule has none.
     """
     dim, plan = window.dim, _plan(site, window, axes, total).reduced()
     why = site.why(f"rows of other tiles along dim {dim}")
@@ -189,7 +189,7 @@ def _affine(site: Site, axes: tuple[str, ...], step: int, base: int) -> Value:
 
 
 def _dilated(site: Site, value: Value, window: Window, axes: tuple[str, ...], fill: Value) -> Value:
-    """The places that the tile looks at, of which the rows are some: where they begin may differ from device to device."""
+    """The positions that the tile reads, some of which are rows: the first row may differ from device to device."""
     builder, dim, plan = site.builder, window.dim, _plan(site, window, axes)
     apart, sizes = window.dilation, value.type.sizes
     wanted = span(window, -(-rule_of(site.node).factors[window.factor].size // plan.count))
@@ -208,7 +208,7 @@ def _dilated(site: Site, value: Value, window: Window, axes: tuple[str, ...], fi
     value = builder.emit("pad", [value, fill], shaped(total), **spread)
     if is_fixed:
         return value
-    # The first row stands at start * apart - (index step + base), from 0 to apart - 1, after the first place.
+    # The first row is at start * apart - (index step + base), from 0 to apart - 1, after the first position.
     scalar = TensorType((), INDEX)
     place = builder.elementwise("multiply", _first_row(site, axes, plan), builder.splat(apart, scalar))
     place = builder.elementwise("subtract", place, _affine(site, axes, plan.step, plan.base))

@@ -1,1 +1,1 @@
-"""What propagation is made of: choices along each mesh axis, their costs and their solution."""
+"""The parts of propagation: reachable states and labels along each mesh axis, their costs, and the solution."""

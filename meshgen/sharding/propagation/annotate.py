@@ -1,4 +1,10 @@
-"""Decisions along mesh axes written onto the program: shardings of values, the option of every node, and why."""
+"""Write the decisions along the mesh axes onto the program: shardings of values, the option of every node, and why.
+
+Example, on x=4 with `%a : f32[64,32]{x}` annotated and loops a, b, c of `dot_general`:
+
+    decision along x   %h = dot_general %a, %w -> f32[64,96]: loop a (64) is split
+    written            %h: [{x}, {}]   loops [[x], [], []]   "x splits loop a (64) from required annotation [{x}, {}] of input %a"
+"""
 
 from __future__ import annotations
 
@@ -35,7 +41,7 @@ def annotated(solved: Solved) -> Module:
         )
         option = tuple(parts.merge(solved.orders[site].get(f, ())) for f in range(len(site.rule.factors)))
         why = tuple(_reason(site, axis, decisions[axis], number) for axis in labels if _uses(labels[axis]))
-        operands, results = (tuple(_as_wished(site, s, parts) for s in side) for side in (operands, results))
+        operands, results = (tuple(_as_asked(site, s, parts) for s in side) for side in (operands, results))
         if site.node.op in MANUAL_ENDS:  # axes of size 1 that the user wrote are manual, too
             results = tuple(free_part(result, site.manual) for result in results)
         if site.node.op == "manual_result":
@@ -43,7 +49,9 @@ def annotated(solved: Solved) -> Module:
         found[site.node] = NodeSharding(operands, results, option, why)
         if site.node.op == "sharding_group":
             found |= of_members(site.node, found[site.node])
-    made = {value: s for node, lies in found.items() for value, s in zip(node.results, lies.results, strict=True)}
+    made = {
+        value: s for node, sharding in found.items() for value, s in zip(node.results, sharding.results, strict=True)
+    }
     graph = _with_shardings(module.graph, found, made, module.mesh)
     inputs = [found[s.node].results[0] for s in sites if s.node.op == "input"]
     outputs = [found[s.node].operands[0] for s in sites if s.node.op == "output"]
@@ -59,47 +67,49 @@ def annotated(solved: Solved) -> Module:
 def _with_shardings(graph: Graph, found: dict[Node, NodeSharding], made: dict[Value, Sharding], mesh: Mesh) -> Graph:
     """A copy of the graph and its regions with `sharding` on every node.
 
-    Loops and branches carry how their values lie; a region's inputs and outputs lie like the op's results
-    (a loop's) or like its operands and results (a branch's).
+    A loop has one sharding per carried value: its region's inputs and outputs have those of the op's results. A branch's
+    inputs have those of the op's operands, its outputs those of the op's results.
     """
     nodes: list[Node] = []
     for node in graph.nodes:
-        lies = found.get(node)
+        sharding = found.get(node)
         if node.op in CONTROL:
             results = tuple(made[value] for value in node.results)
             arguments = (Sharding(()), *(made[value] for value in node.regions[0].inputs))
-            lies = NodeSharding(results if node.op == "while" else arguments, results)
+            sharding = NodeSharding(results if node.op == "while" else arguments, results)
         if node.op == "manual":
-            lies = NodeSharding(
+            sharding = NodeSharding(
                 _taken(node, made), tuple(made[value] for value in node.results), (), _manual_why(node, mesh)
             )
         regions = node.regions
         if node.op in CONTROL or is_open(node):
             regions = tuple(_with_shardings(region, found, made, mesh) for region in regions)
-        nodes.append(replace(node, sharding=lies, regions=regions))
+        nodes.append(replace(node, sharding=sharding, regions=regions))
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)
 
 
 def _taken(node: Node, made: dict[Value, Sharding]) -> tuple[Sharding, ...]:
-    """How a manual computation takes its operands: as it declares, and split over free axes as its body is."""
+    """The shardings of a manual computation's operands: as it declares, and split over free axes as in its body."""
     if not is_open(node):
         return node.attrs["in_shardings"]
     return tuple(joined(s, made[v]) for s, v in zip(node.attrs["in_shardings"], node.regions[0].inputs, strict=True))
 
 
 def _manual_why(node: Node, mesh: Mesh) -> tuple[str, ...]:
-    """A line per axis: the program says how operands lie along manual axes, along the others they are whole."""
-    free = "free here: the body decides" if is_open(node) else "not manual here: what the body uses is whole along it"
+    """A line per axis: along manual axes the program gives the shardings of operands, along the others they are whole."""
+    free = "free here: the body decides" if is_open(node) else "not manual here: the body's values are whole along it"
     return tuple(f"{axis} is {'manual here' if axis in node.attrs['axes'] else free}" for axis in mesh.names)
 
 
-def _as_wished(site: Site, sharding: Sharding, parts: AxisParts) -> Sharding:
-    """What was kept of a wish in the user's own words: with axes of size 1, halo and offsets."""
+def _as_asked(site: Site, sharding: Sharding, parts: AxisParts) -> Sharding:
+    """The part of an annotation that was kept, as the user wrote it: with axes of size 1, halo and offsets."""
     asked = site.asked
-    if asked is None or asked.rank != sharding.rank:  # the turn beside what is received is not what was asked for
+    if (
+        asked is None or asked.rank != sharding.rank
+    ):  # the second result of a transfer is its token, which has no annotation
         return sharding
     if site.misfits:
-        is_kept = site.wish is not None and site.wish.required and site.node.op not in MANUAL_ENDS
+        is_kept = site.annotation is not None and site.annotation.required and site.node.op not in MANUAL_ENDS
         return asked if is_kept else sharding
 
     def plain(refs: Sequence[str]) -> list[str]:
@@ -109,7 +119,9 @@ def _as_wished(site: Site, sharding: Sharding, parts: AxisParts) -> Sharding:
     dims = tuple(wanted if plain(wanted) == plain(found) else found for wanted, found in pairs)
     kinds, found_kinds = (parts.normal(each).partial for each in (asked, sharding))
     partial = asked.partial if kinds == found_kinds else sharding.partial
-    is_kept = (dims, partial) == (asked.dims, asked.partial) or (site.wish is not None and site.wish.required)
+    is_kept = (dims, partial) == (asked.dims, asked.partial) or (
+        site.annotation is not None and site.annotation.required
+    )
     return Sharding(dims, partial, asked.halo if is_kept else (), asked.offsets if is_kept else ())
 
 
@@ -142,7 +154,7 @@ def _uses(label: Label) -> bool:
 
 
 def _reason(site: Site, axis: str, decision: Decision, number: int) -> str:
-    """Who put the axis there: the loop or partial value, the annotation, and how many other choices lost."""
+    """Why a node is split over the axis: the loop or partial value, the annotation, and how many other choices lost."""
     label = decision.solution.labels[number]
     lost = decision.problem.sizes[number] - 2
     tail = f"; {lost} other choice{'s' if lost > 1 else ''} would move more" if lost > 0 else ""

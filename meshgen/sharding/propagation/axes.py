@@ -1,7 +1,13 @@
-"""The axes of a program, decided one after the other: each sees what the others split, twice round.
+"""Decide the axes of a program one after the other, in two rounds, each with what the other axes split.
 
-What comes out depends on where that starts, so there are several starts, and the finished plans are compared. A weight is
-best left where the user placed it, as a rule; and of two axes that could split the same dim the one that is decided first has it.
+Example, on x=2, y=2 with `%a : f32[64,32]{x}` and `%w : f32[32,96]{,y}` annotated:
+
+    round 1, x   %h = dot_general %a, %w -> [{x}, {}]      of half the work: y is not decided yet
+    round 1, y   %h -> [{x}, {y}]                          of the tiles f32[32,96] that x leaves
+    round 2      x again, given that y splits columns; then y: nothing changes
+
+The result depends on the order, so there are several starts, and the finished plans are compared. As a rule a weight is
+best left where the user placed it; of two axes that could split the same dim, the one decided first gets it.
 """
 
 from __future__ import annotations
@@ -23,28 +29,28 @@ from meshgen.sharding.propagation.states import Link
 
 @dataclass(frozen=True)
 class Decision:
-    """What was decided along one axis, and where each state came from."""
+    """The decision along one axis, and the annotation that each state comes from."""
 
     solution: AxisSolution
     origins: dict[Value, Origins]
-    problem: AxisProblem  # what it was chosen from
-    steps: Steps  # over which ties the annotations reached them
+    problem: AxisProblem  # the labels and costs that it was chosen from
+    steps: Steps  # the ties over which annotations reached the states
 
 
 @dataclass(frozen=True)
 class Start:
-    """From where the axes are decided.
+    """A start of the decisions.
 
     Args:
-        is_last_first: the last axis of the mesh is decided first, and is major on a dim where annotations leave that open.
-        pins: arguments that the user placed stay there unless moving them saves much.
+        is_last_first: decide the last axis of the mesh first; it is then major on a dim unless annotations say otherwise.
+        pins: arguments with an annotation keep their sharding unless moving them saves much.
     """
 
     is_last_first: bool = False
     pins: bool = True
 
     def in_order(self, axes: Sequence[str]) -> list[str]:
-        """The axes of the mesh as they are decided."""
+        """The axes of the mesh in the order in which they are decided."""
         return list(reversed(axes) if self.is_last_first else axes)
 
 
@@ -54,7 +60,7 @@ _Split = dict[str, tuple[Label, ...]]
 
 @dataclass(frozen=True)
 class Axes:
-    """The sites of a program and the axes, or parts of axes, that may split them; it remembers what it decided."""
+    """The sites of a program and the axes, or parts of axes, that may split them; decisions are cached."""
 
     module: Module
     sites: list[Site]
@@ -69,11 +75,11 @@ class Axes:
 
     @cached_property
     def edges(self) -> list[Edge]:
-        """The values that are used, with who makes and who uses them."""
+        """The values that are used, each with its producer and its uses."""
         return edges(self.sites)
 
     def starts(self, start: Start, decisions: dict[str, Decision]) -> Iterator[Start]:
-        """The others that may come to something else than these decisions: without axes to order and arguments that move none can."""
+        """The other starts that may lead to other decisions; none if there is one axis and no argument that could move."""
         pinned = (True, False) if any(map(self._moves_arguments, decisions.values())) else (True,)
         orders = (False, True) if len(self.names) > 1 else (False,)
         return (other for pins in pinned for last in orders if (other := Start(last, pins)) != start)
@@ -122,7 +128,7 @@ def _decide(axes: Axes, link: Link, others: dict[str, Decision]) -> Decision:
     known: dict[object, list[Label]] = {}
 
     def of(site: Site) -> list[Label]:
-        """The labels of a site: of those that are alike and whose values are in the same states the same list."""
+        """The labels of a site; sites that are alike and whose values can be in the same states share one list."""
         states = tuple(tuple(origins.get(value, ())) for value in site.values)
         key = site.like, states, tuple(split.get(site, {}).items())
         if key not in known:

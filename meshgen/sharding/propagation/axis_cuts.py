@@ -1,7 +1,8 @@
-"""Where a mesh axis should be cut in two: it splits a dim of several factors, and is longer than the first of them.
+"""Find where a mesh axis should be cut in two: it splits a dim of several factors, and is longer than the first of them.
 
-16 heads over 8 devices, seen as 2 groups of 8: 2 devices by groups and 4 within each need no data to move. 10 heads of
-64 columns over 4 devices: 2 devices split the heads, and only the other 2 share their columns.
+Example: `reshape f32[64,16] -> f32[64,2,8]` (16 heads as 2 groups of 8) on tp=8, heads split over tp. Cut into `tp:(1)2` and
+`tp:(2)4`, 2 parts split the groups and 4 the heads of each: [{}, {tp:(1)2}, {tp:(2)4}], and no data moves.
+`reshape f32[64,10,64] -> f32[64,640]` on tp=4: `tp:(1)2` splits the 10 heads, and only the other part of size 2 their 64 columns.
 """
 
 from __future__ import annotations
@@ -16,13 +17,13 @@ from meshgen.sharding.propagation.sites import Site
 
 
 def axis_cuts(sites: Iterable[Site], origins: Mapping[str, Mapping[Value, Origins]], mesh: Mesh) -> list[str]:
-    """Parts of axes, such as `tp:(1)2`, at which reshapes want axes to be cut.
+    """Parts of axes, such as `tp:(1)2`, at which reshapes make it useful to cut axes.
 
     Args:
         origins: per axis, or part of one, the states that annotations reach.
     """
     found: dict[str, None] = {}
-    taken: dict[str, set[int]] = {}  # sizes of the major parts, which nest
+    taken: dict[str, set[int]] = {}  # sizes of the major parts, each of which divides the next
     for site in sites:
         if site.node.op != "reshape":
             continue
@@ -39,7 +40,7 @@ def axis_cuts(sites: Iterable[Site], origins: Mapping[str, Mapping[Value, Origin
 
 
 def _reached(site: Site, table: Mapping[Value, Origins]) -> list[tuple[int, ...]]:
-    """The factors of each dim, on either side of a reshape, that annotations reach, or of which they reach a part on the other."""
+    """The factors of each dim, on both sides of a reshape, that share a factor with a dim that annotations reach."""
     ends = [(site.node.operands[0], site.rule.operands[0]), (site.node.results[0], site.rule.results[0])]
     parts = {
         factor

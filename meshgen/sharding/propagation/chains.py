@@ -1,7 +1,14 @@
-"""Why a value lies as it does: from its sharding back over the rules of operations to an annotation.
+"""Trace a value's sharding back over the rules of operations to an annotation: its chain, one per mesh axis.
 
-Of each axis the chain follows what was chosen: every value on it lies as the chain says. Where a choice can only be
-traced to a wish that lost on the way, the chain follows what annotations could reach, and says how it ended.
+Example, on x=4 with `%a : f32[64,32]` annotated, the chain of `%y = tanh (dot_general %a, %w)`:
+
+    x splits dim 0
+      as %h splits dim 0, by tanh 'a b -> a b'
+      as %a splits dim 0, by dot_general 'a c, c b -> a b reduce(c: sum)'
+      from required annotation [{x}, {}] of input %a
+
+A chain follows the chosen states: every value on it has the state that the chain says. If a choice can only be traced to
+a hint that lost on the way, the chain follows the states that annotations could reach, and says which state was chosen.
 """
 
 from __future__ import annotations
@@ -20,18 +27,18 @@ from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.propagation.states import State, state_of
 
-Face = tuple[Value, State]  # a value in a state, as some site makes or uses it
+Face = tuple[Value, State]  # a value in a state at a site that makes or uses it
 SHOWN_TIES = 6  # of a chain in text; a longer one is shown without its middle
-# What people call the sites that are no operation of the program.
+# Names for sites that are not operations of the program.
 TIES = {
-    "carry": "the value that a loop carries",
-    "branch_argument": "what branches are given",
-    "branch_result": "the result of branches",
+    "carry": "the carried value of a loop",
+    "branch_argument": "an operand of branches",
+    "branch_result": "a result of branches",
     "annotate": "an annotation of the same value",
     "sharding_group": "a sharding group",
     "propagation_barrier": "a propagation barrier",
-    "manual_operand": "what a manual computation takes",
-    "manual_result": "what a manual computation gives",
+    "manual_operand": "an operand of a manual computation",
+    "manual_result": "a result of a manual computation",
     "input": "being an input",
     "output": "being an output",
 }
@@ -39,7 +46,7 @@ TIES = {
 
 @dataclass(frozen=True)
 class Tie:
-    """One step: the rule of `op` ties what was asked about to `value`, which lies as `state` says."""
+    """One step of a chain: the rule of `op` ties the value before it to `value`, which has `state`."""
 
     value: str
     state: str
@@ -55,7 +62,7 @@ class Tie:
 
 @dataclass(frozen=True)
 class Chain:
-    """How an annotation reaches a value along one axis: nearest tie first."""
+    """The ties over which an annotation reaches a value along one axis, nearest first."""
 
     axis: str
     state: str
@@ -92,7 +99,7 @@ class Reasons:
         return found + self._of_single_devices(value)
 
     def states(self, value: Value) -> dict[str, State]:
-        """How the value lies along each axis where it is made."""
+        """The state of the value along each axis where it is made."""
         if value not in self._makers:
             return {}
         number, place = self._makers[value]
@@ -113,7 +120,7 @@ class Reasons:
         site = self._solved.sites[number]
         if state not in decision.origins.get(value, {}):  # its loop was reached over another value of the op,
             values = dict.fromkeys([*site.node.operands, *site.node.results])
-            reached = [(v, s) for v in values for s in decision.origins.get(v, {})]  # or stands in for one that was
+            reached = [(v, s) for v in values for s in decision.origins.get(v, {})]  # or replaces one that was
             value, state = next((f for f in _faces(site, decision.solution.labels[number]) if f in reached), reached[0])
             ties.append(self._tie((value, state), site, axis))
         while (value, state) in decision.steps and len(ties) < len(decision.steps):
@@ -122,22 +129,22 @@ class Reasons:
         return Chain(axis, what, tuple(ties), decision.origins[value][state])
 
     def _tie(self, face: Face, site: Site, axis: str = "") -> Tie:
-        """A step; with an axis, what became of it is told where it is not as the step says."""
+        """A step; with an axis, the text also has the chosen state if it is another one."""
         value, state = face
         rule = "" if site.node.op in TIES else site.rule.notation()
         text = state_text(state)
         if axis and (ended := self.states(value).get(axis)) != state:
-            text = f"was to be so that it {text} (in the end it {state_text(ended)})"
+            text = f"could be in a state that {text} (the chosen one {state_text(ended)})"
         return Tie(self.name(value), text, site.node.op, rule, site.node.loc)
 
     def name(self, value: Value) -> str:
-        """What the user calls a value."""
+        """A value's name in texts for the user."""
         if value.name or value not in self._makers:
             return f"%{value.name or '?'}"
         return f"the result of {self._solved.sites[self._makers[value][0]].node.op}"
 
     def _of_single_devices(self, value: Value) -> list[Chain]:
-        """Axes of size 1, which split nothing and are written as the user wrote them."""
+        """Chains of axes of size 1, which split nothing but are kept where the user wrote them."""
         if value not in self._makers:
             return []
         site = self._solved.sites[self._makers[value][0]]
@@ -155,29 +162,29 @@ class Reasons:
         ]
 
     def _whole(self, axis: str, value: Value) -> str:
-        """Why a value is whole along an axis: the user said so, nothing asked for it, or all else is dearer."""
+        """Why a value is whole along an axis: it is annotated so, no annotation reaches it, or every alternative costs more."""
         number, place = self._makers[value]
         decision, site = self._solved.decisions[axis], self._solved.sites[number]
-        if site.wish and site.wish.required and state_of(site.wish.sharding, axis) is None:
+        if site.annotation and site.annotation.required and state_of(site.annotation.sharding, axis) is None:
             return f"required annotation {site.asked} of {self.name(value)}{_place(site)} leaves {axis} out"
         offers = {state: origin for state, origin in decision.origins.get(value, {}).items() if state is not None}
         if not offers:
-            return f"nothing asked for it: no annotation reaches this value along {axis}"
+            return f"no annotation reaches this value along {axis}"
         state, origin = next(iter(offers.items()))
-        could = f"it could be so that it {state_text(state)} from {origin}"
+        could = f"an alternative {state_text(state)}, from {origin}"
         labels = decision.problem.labels[number]
         if all(label.results[place] not in offers for label in labels):
-            return f"{could}, but '{site.node.op}' cannot be split so over {decision.problem.link.size} devices"
-        return f"{could}, but that is estimated to take longer"
+            return f"{could}, but '{site.node.op}' cannot be split that way over {decision.problem.link.size} devices"
+        return f"{could}, but is estimated to take longer"
 
 
 def _place(site: Site) -> str:
-    loc = (site.wish and site.wish.loc) or site.node.loc
+    loc = (site.annotation and site.annotation.loc) or site.node.loc
     return bracketed(place_text(loc))
 
 
 def state_text(state: State) -> str:
-    """How a value lies, as a verb phrase."""
+    """A state as a verb phrase."""
     if state is None:
         return "is whole"
     return f"splits dim {state}" if isinstance(state, int) else f"is partial ({state})"
@@ -190,7 +197,7 @@ def _faces(site: Site, label: Label) -> list[Face]:
 
 
 def _ways(sites: Sequence[Site], decision: Decision, axis: str) -> dict[Face, tuple[Face, Site] | str]:
-    """How each face of the solution is reached: the face before it and the site that ties both, or the annotation."""
+    """For each face of the solution the face before it and the site that ties both, or the annotation."""
     touching: dict[Face, list[int]] = {}
     faces = [_faces(site, label) for site, label in zip(sites, decision.solution.labels, strict=True)]
     for number, mine in enumerate(faces):
@@ -216,7 +223,7 @@ def _ways(sites: Sequence[Site], decision: Decision, axis: str) -> dict[Face, tu
 
 
 def _followed(face: Face, ways: dict[Face, tuple[Face, Site] | str]) -> tuple[list[tuple[Face, Site]], str] | None:
-    """The ties from a face to its annotation; None where what was chosen leads to none."""
+    """The ties from a face to its annotation; None if the chosen states lead to none."""
     ties: list[tuple[Face, Site]] = []
     while face in ways:
         way = ways[face]

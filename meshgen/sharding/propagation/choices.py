@@ -1,6 +1,13 @@
-"""The choice of every site along one mesh axis, as a labelling problem: costs of labels, and their solution.
+"""Choose a label for every site along one mesh axis: build the labelling problem, with its costs, and solve it.
 
-Labels at both ends of an edge tell the value's state there; if they differ the value is resharded, at the
+Example, on x=4 with `%a : f32[64,32]{x}` annotated and `%w : f32[32,96]` not:
+
+    %h = dot_general %a, %w -> f32[64,96]   labels: loop a (64) split, or whole
+    %y = tanh %h                            labels: split, or whole
+    edge %h                                 both split, or both whole: 0 s; split -> whole: an all-gather of 24 kB
+    chosen                                  split, split: a quarter of the work of whole, whole
+
+The labels at both ends of an edge give the value's state there; if they differ the value is resharded, which costs the
 estimated time of that. A value with several users may have one resharded copy that they share.
 """
 
@@ -22,7 +29,7 @@ from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import Link, State
 from meshgen.sharding.window_fetches import rows_moved
 
-# Where a value must be whole unless the user asked for a partial one.
+# Values here must be whole unless a partial one is annotated.
 ENDS = ("input", "output", "decision", *MANUAL_ENDS)
 
 
@@ -52,7 +59,7 @@ def edges(sites: list[Site]) -> list[Edge]:
 
 @dataclass(frozen=True)
 class View:
-    """What the other axes leave: bytes of each value where it is made and used, work, edges that they reshard."""
+    """What the other axes leave to this one: bytes of each value where it is made and used, work, and edges that they reshard."""
 
     nbytes: Callable[[Value], float]
     used_bytes: Callable[[tuple[int, int]], float]  # (site, operand)
@@ -62,11 +69,11 @@ class View:
 
 
 def _placed(sites: list[Site]) -> set[Value]:
-    """Inputs that the user placed, and what annotations make of them."""
+    """Inputs with an annotation, and the results of annotations of them."""
     found: set[Value] = set()
     for site in sites:
         is_input = site.node.op == "input" or (site.node.op == "annotate" and site.node.operands[0] in found)
-        if is_input and site.wish is not None and site.wish.required:
+        if is_input and site.annotation is not None and site.annotation.required:
             found.add(site.value)
     return found
 
@@ -80,7 +87,7 @@ class _Edge:
 
 
 class AxisProblem:
-    """Variables: one per site with more than one label, one per shared copy. Tables: work, wishes, edges."""
+    """Variables: one per site with more than one label, one per shared copy. Tables: work, annotations, edges."""
 
     def __init__(
         self, sites: list[Site], link: Link, labels: list[list[Label]], view: View, joints: Sequence[Edge]
@@ -89,12 +96,12 @@ class AxisProblem:
         self.sizes = [len(options) for options in labels]
         self.tables: list[Table] = []
         self.placed = _placed(sites)
-        self.known_prices: dict[Any, dict[tuple[State, State], float]] = {}  # of edges that are priced alike
-        self.known_costs: dict[Any, np.ndarray] = {}  # of sites that are alike
-        self.known_edges: dict[Any, _Edge] = {}  # of edges between choices that are alike
+        self.known_prices: dict[Any, dict[tuple[State, State], float]] = {}  # shared by edges with equal costs
+        self.known_costs: dict[Any, np.ndarray] = {}  # shared by sites that are alike
+        self.known_edges: dict[Any, _Edge] = {}  # shared by edges between equal choices
         self.known_turns: dict[
             Any, tuple[np.ndarray, np.ndarray]
-        ] = {}  # tables by what they are turned from, which so stays
+        ] = {}  # transposed tables by their source, which they keep alive
 
     def solve(self) -> AxisSolution:
         for number, site in enumerate(self.sites):
@@ -107,14 +114,14 @@ class AxisProblem:
         return AxisSolution(chosen, solution.cost, solution.is_exact)
 
     def _costs(self, site: Site, labels: list[Label]) -> np.ndarray:
-        """What each label costs, whatever the others are."""
+        """The cost of each label that does not depend on other sites."""
         key = site.like, id(labels), self.view.work(site), site.times, *map(self.view.nbytes, site.values)
         if key not in self.known_costs:
             self.known_costs[key] = np.array([self._alone(site, label) for label in labels])
         return self.known_costs[key]
 
     def _alone(self, site: Site, label: Label) -> float:
-        """Redundant work if the loop is not split, and what the user's wish says of the label."""
+        """The cost of redundant work if the loop is not split, and of labels that a hint or required annotation rules out."""
         cost, weights = self.view.work(site), DEFAULT.propagation
         if label.factor is not None:
             size = site.rule.factors[label.factor].size
@@ -126,14 +133,14 @@ class AxisProblem:
         if site.is_manual(self.link.axis):
             return cost
         state = asked_face(site, label)
-        if site.wish is None:
+        if site.annotation is None:
             return cost + (weights.forbidden_seconds if site.node.op in ENDS and isinstance(state, str) else 0.0)
         if is_as_asked(site, state, self.link.axis):
             return cost
-        return cost + (weights.forbidden_seconds if site.wish.required else weights.hint_seconds)
+        return cost + (weights.forbidden_seconds if site.annotation.required else weights.hint_seconds)
 
     def _fetching(self, site: Site, factor: int) -> float:
-        """Time that the op itself communicates: to fetch the rows of a window, to gather what is to be combined or the tiles' totals."""
+        """Seconds of communication of the op itself: fetching the rows of a window, gathering candidates or the totals of tiles."""
         total, latency = 0.0, DEFAULT.propagation.latency_seconds
         if (loop := site.rule.factors[factor]).kind in ("combine", "scan"):
             others = self.link.size - 1  # a row of each, or its candidates for a share of the rows and their results
@@ -149,7 +156,7 @@ class AxisProblem:
         return total
 
     def _add_edge(self, value: Value, producer: tuple[int, int], uses: list[tuple[int, int]]) -> None:
-        """The tables of a value: each use reads it as it is made, resharded for it alone, or from a copy that uses share."""
+        """The tables of a value: each use reads it as it is made, resharded for that use alone, or from a shared copy."""
         maker, labels = self.sites[producer[0]], self.labels
         ends = [
             (id(labels[site]), i, self._price_key(value, (site, i), maker.times), self._weight(maker, (site, i)))
@@ -197,7 +204,7 @@ class AxisProblem:
         return _Edge(len(options), tables)
 
     def _add_uses(self, maker: Site, uses: list[tuple[int, int]]) -> None:
-        """What is required of a value for its users holds where they read it."""
+        """A cost that keeps an annotation for users where they read the value."""
         for site, i in uses:
             if asks_use(maker, self.sites[site]):
                 costs = [
@@ -207,14 +214,14 @@ class AxisProblem:
                 self._add((site,), np.array(costs))
 
     def _weight(self, maker: Site, use: tuple[int, int]) -> float:
-        """How much an edge counts: what a loop changes is resharded on every trip, what it only reads once before it."""
+        """The weight of an edge: a value that a loop changes is resharded in every trip, one that it only reads once before it."""
         user = self.sites[use[0]]
         times = 1.0 if not maker.node.attrs.get("is_changed") else user.times / maker.times
         times *= DEFAULT.propagation.behind if user.node.attrs.get("as_result") else 1.0
         return times * (DEFAULT.propagation.same_edge if use in self.view.moved else 1.0)
 
     def _price_key(self, value: Value, use: tuple[int, int], times: float) -> tuple[float, bool, int]:
-        """What the price of an edge depends on beside its states: bytes, whether an argument is moved, and devices of other axes."""
+        """What the cost of an edge depends on besides its states: bytes, whether an argument is moved, and devices of other axes."""
         is_argument = value in self.placed and self._is_at_rest(use)
         return self.view.used_bytes(use) * times, is_argument, self.view.reduced.get(use, 1)
 
@@ -223,7 +230,7 @@ class AxisProblem:
     ) -> dict[tuple[State, State], float]:
         """Seconds between all states that occur at the ends of the edges of a value.
 
-        What other axes gather on the edge counts in full and what they cut counts as cut: that is what this axis adds.
+        Bytes are those after what other axes gather and slice on the edge, so the cost is what this axis adds.
         To reduce among m devices of other axes and n of this one moves 2 (mn - 1) / mn of the bytes: a share of
         2 (n - 1) / n / m more than without this axis.
         """
@@ -233,7 +240,7 @@ class AxisProblem:
         return self.known_prices[key]
 
     def _is_at_rest(self, use: tuple[int, int]) -> bool:
-        """Whether an operand can stay as it was placed: not where windows of several rows go over it, which cross tiles in every step."""
+        """Whether an operand can keep its sharding: not if windows of several rows cross its tiles in every step."""
         site, operand = self.sites[use[0]], use[1]
         return not any(window.operand == operand and window.width > 1 for window in site.rule.windows)
 
@@ -247,7 +254,7 @@ class AxisProblem:
         return {(s, t): seconds(s, t) for s in states for t in states}
 
     def _shared_states(self, made: list[State], wanted: list[list[State]]) -> list[State]:
-        """States that at least two users may want and the producer may not deliver."""
+        """States that at least two users may need and in which the producer may not make the value."""
         if len(wanted) < 2 or (len(made) == 1 and all(set(states) == {made[0]} for states in wanted)):
             return []
         count: dict[State, int] = {}

@@ -1,10 +1,13 @@
-"""Control flow as propagation sees it: the nodes of all regions in one list, and ties between their ends.
+"""Flatten control flow for propagation: the nodes of all regions in one list, and sites that tie region ends to the op.
 
-A carried value of a loop is one site that ties its initial value, the body's result, the body's and the
-condition's argument and the loop's result: it lies the same everywhere. A result of `case` or `if` is a site
-that ties the branches' results. Operands and results of a manual computation are sites with required annotations;
-a body that axes which are not manual may split is part of the program along these, another is not looked into.
-So loops and branches are no special case of reach or of the choice.
+Example: `%r = while (%s = %z : f32[64,32]) { %t = add %s, %x }` becomes
+
+    add     %t = add %s, %x, with the loop's number of trips as its weight
+    carry   ties %z, %s (of condition and body), %t and %r: dims 0 and 1 of all are tied, so all have one sharding
+
+A result of `case` or `if` is a site that ties the branches' results. Operands and results of a manual computation are sites
+with required annotations; its body is part of the program along axes that are not manual, if these may split it, else it is opaque.
+So reachable states and choices need no special case for loops and branches.
 """
 
 from __future__ import annotations
@@ -22,7 +25,7 @@ from meshgen.sharding.propagation.tiles import joined
 from meshgen.spec import Sharding
 
 MANUAL_ENDS = ("manual_operand", "manual_result")
-# Sites that are no operation: they only tie values, or stand for the ends of the program.
+# Sites that are not operations: they only tie values, or represent the ends of the program.
 PSEUDO_OPS = (
     "input",
     "output",
@@ -86,9 +89,9 @@ def _branches(node: Node, times: float, manual: tuple[str, ...]) -> list[Flat]:
 
 
 def _manual(node: Node, times: float, manual: tuple[str, ...]) -> list[Flat]:
-    """The ends of a manual computation, between them its body where free axes may split it.
+    """The ends of a manual computation, and between them its body if free axes may split it.
 
-    Else it is an end of the program for what it is given, and another for what it gives.
+    If not, its operands are outputs of the program, and its results inputs.
     """
     axes, body = (*manual, *node.attrs["axes"]), node.regions[0]
     inputs, outputs = ([[v] if is_open(node) else [] for v in side] for side in (body.inputs, body.outputs))

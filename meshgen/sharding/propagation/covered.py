@@ -1,7 +1,8 @@
-"""Loops of which other axes split all that is major to them: only so are their tiles tiles of a dim.
+"""Find splits of minor factors whose major factors the other axes no longer split completely, and undo them.
 
-Of 30 = 3 x 10 rows two devices can have 5 each of the 10 where other axes split the 3, one each. What one axis so relies on, a later
-decision on another may take away.
+Example: `reshape f32[3,10] -> f32[30]` on y=3, x=2. If y splits the factor of 3, x may split the factor of 10: a device has
+5 rows, [{y, x}]. If y is decided anew and leaves the 3 whole, a device's 5 of each 10 rows are not contiguous in the 30, so
+x must leave them whole as well.
 """
 
 from __future__ import annotations
@@ -14,11 +15,11 @@ from meshgen.sharding.propagation.reach import Covered
 from meshgen.sharding.propagation.sites import Site
 
 Splits = dict[Site, dict[int, int]]
-Labels = Mapping[str, Sequence[Label]]  # per axis, one for each site
+Labels = Mapping[str, Sequence[Label]]  # per axis, one label per site
 
 
 def splits(sites: Sequence[Site], labels: Labels, mesh: Mesh) -> Splits:
-    """By how much axes split each factor of each site; 0: nothing else may split it."""
+    """Into how many parts axes split each factor of each site; 0: no other axis may split it."""
     found: Splits = {}
     for axis, chosen in labels.items():
         for site, label in zip(sites, chosen, strict=True):
@@ -35,11 +36,11 @@ def covers(split: Splits) -> Covered:
 
 
 def without_uncovered(sites: Sequence[Site], labels: Labels, mesh: Mesh) -> dict[str, tuple[Label, ...]]:
-    """The labels, with sites whole along an axis whose split relied on what other axes do not split in the end."""
+    """The labels; sites whose split needs major factors that no other axis splits in the end are whole along the axis."""
     found = {axis: list(chosen) for axis, chosen in labels.items()}
     joined = [number for number, site in enumerate(sites) if _is_joined(site)]
     is_new = bool(joined)
-    while is_new:  # each time at least one more is whole
+    while is_new:  # terminates: each round makes at least one more site whole
         is_new = False
         for axis, chosen in found.items():
             covered = covers(splits(sites, {other: each for other, each in found.items() if other != axis}, mesh))
@@ -50,7 +51,7 @@ def without_uncovered(sites: Sequence[Site], labels: Labels, mesh: Mesh) -> dict
 
 
 def _is_joined(site: Site) -> bool:
-    """Whether a dim is made of several loops. What the user asks of the op itself is not changed, but refused where it must be."""
+    """Whether a dim is made of several loops. The user's option of an op is not changed; if it is illegal it is refused elsewhere."""
     return site.option is None and site.is_joined
 
 

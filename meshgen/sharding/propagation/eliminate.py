@@ -1,9 +1,16 @@
-"""The cheapest labelling of a graph of choices, exactly, by eliminating one variable after the other.
+"""Find the cheapest labelling of a graph of choices, exactly, by eliminating one variable after the other.
+
+Example, costs in seconds, of variables a, b and c with two labels each:
+
+    tables          (a, b): [[0, 3], [3, 1]]   (b, c): [[2, 0], [0, 2]]   (c,): [0, 5]
+    eliminate a     (b,): [0, 1]               cheapest a: [0, 1] for b = 0, 1
+    eliminate c     (b,): [2, 0]               cheapest c: [0, 0]
+    b               [2, 1]: b = 1, then a = 1 and c = 0; cost 1
 
 A problem has variables, each with a number of labels, and tables: a table gives a cost to every combination of
 labels of a few variables. Eliminating a variable joins its tables and keeps, for every combination of its
 neighbours' labels, the least cost; walking back gives the labels. The work grows with the width of the graph, not
-with its length: a model's layers form a long, narrow graph. What repeats is joined once: equal tables are one array,
+with its length: a model's layers form a long, narrow graph. Repeated joins are done once: equal tables are one array,
 and the same arrays in the same places have the same join. Source: Dechter, Artificial Intelligence 113, 1999.
 """
 
@@ -32,7 +39,7 @@ class Table(NamedTuple):
 
 @dataclass(frozen=True)
 class Labelling:
-    """Label of every variable, total cost, and whether it is proven to be the cheapest."""
+    """Label of every variable, total cost, and whether it is proven cheapest."""
 
     labels: tuple[int, ...]
     cost: float
@@ -46,9 +53,9 @@ def cheapest(sizes: list[int], tables: list[Table]) -> Labelling:
         sizes: number of labels of each variable, at least 1.
         tables: costs in any unit; infinity forbids a combination.
 
-    In a graph that is too wide the first guess fixes variables as they would be best if all others could follow. Then the
-    first of them, the most connected, has each of its labels in turn, and all others are guessed anew. At last others are
-    fixed, as the best labelling found so far has them: it can only get cheaper, and what was guessed is free again.
+    In a graph that is too wide some variables are first fixed to the label that is best if all others could follow. Then the
+    first of them, the most connected, tries each of its labels, with all others guessed anew. Last, other variables are
+    fixed to their labels in the best labelling so far, and the guessed ones are free again: the cost can only fall.
     """
     best, fixed = _Elimination(sizes, tables).run()
     if fixed:
@@ -67,7 +74,7 @@ def cheapest(sizes: list[int], tables: list[Table]) -> Labelling:
 
 
 class _Elimination:
-    """One elimination; `kept` has the labels of variables that it has to fix, those that were so less often first; `given` are fixed from the start."""
+    """One elimination; `kept` has the labels of variables that it may fix, those fixed least often first; `given` are fixed from the start."""
 
     def __init__(
         self,
@@ -83,8 +90,8 @@ class _Elimination:
         self.neighbours: list[set[int]] = [set() for _ in sizes]
         self.order: list[tuple[int, tuple[int, ...], Any]] = []  # variable, neighbours, best label for theirs
         self.arrays: dict[tuple[tuple[int, ...], bytes], Array] = {}  # equal ones are the same
-        self.seen: dict[int, tuple[Array, Array]] = {}  # arrays by identity, and those that they are equal to
-        self.joins: dict[tuple[Any, ...], tuple[Any, Array]] = {}  # best labels and least costs of what was joined
+        self.seen: dict[int, tuple[Array, Array]] = {}  # arrays by identity, and the equal arrays that represent them
+        self.joins: dict[tuple[Any, ...], tuple[Any, Array]] = {}  # best labels and least costs of each join
         self.wide = 0  # cells of the wide ones among them
         self.constant = 0.0
         self.fixed: list[int] = []

@@ -1,6 +1,10 @@
-"""Sharding groups (`sdy.sharding_group`): values that lie alike, as one site that ties the dims of all of them.
+"""Make one site of each sharding group (`sdy.sharding_group`), which ties the dims of all its members.
 
-What is required of one member is required of the group; members of two groups make them one.
+Example, on x=4: `%p = tanh %a : f32[64,32]` and `%q = negate %b : f32[64,32]` in group 3, `%a` annotated [{x}, {}]
+
+    site    sharding_group %p, %q with rule `a b, a b -> a b, a b`, so x splits dim 0 of both
+
+A required annotation of one member holds for the group; a member of two groups merges them.
 """
 
 from __future__ import annotations
@@ -16,7 +20,7 @@ from meshgen.spec import Sharding
 
 
 def joined_groups(nodes: Sequence[Flat], faults: list[Diagnostic]) -> list[Flat]:
-    """The nodes with one per group, where its first member stands; it has the nodes of all `members`."""
+    """The nodes, with one per group in place of its first member; its attribute `members` has the nodes of all."""
     members = [flat for flat in nodes if flat.node.op == "sharding_group"]
     if not members:
         return list(nodes)
@@ -35,7 +39,7 @@ def joined_groups(nodes: Sequence[Flat], faults: list[Diagnostic]) -> list[Flat]
 
 
 def _first_of_group(members: Sequence[Flat]) -> dict[int, int]:
-    """By number of a group the least number of those that share members with it."""
+    """Per number of a group the least number of the groups that share members with it."""
     numbers = {flat.node.attrs["group"]: flat.node.attrs["group"] for flat in members}
     made = {flat.node.result: flat.node.attrs["group"] for flat in members}
     for flat in members:
@@ -54,7 +58,7 @@ def _joined(group: Sequence[Flat]) -> Flat:
 
 
 def _faults(group: Sequence[Flat]) -> list[Diagnostic]:
-    """Members are equally large, and all on tiles of the same axes."""
+    """Faults of members with different shapes, or on tiles of different axes."""
     first, found = group[0], list[Diagnostic]()
     for flat in group[1:]:
         here, there = flat.node.result.type, first.node.result.type
@@ -72,32 +76,36 @@ def _faults(group: Sequence[Flat]) -> list[Diagnostic]:
     return found
 
 
-def wish_of_group(
-    node: Node, wishes: Mapping[Value, Sequence[Annotation]], faults: list[Diagnostic], parts: AxisParts
+def annotation_of_group(
+    node: Node, annotations: Mapping[Value, Sequence[Annotation]], faults: list[Diagnostic], parts: AxisParts
 ) -> Annotation | None:
-    """What is required of members; a fault where that contradicts itself. `wishes` are those of each value."""
-    required = [wish for v in (*node.operands, *node.results) for wish in wishes.get(v, ()) if wish.required]
-    said = [wish for wish in required if wish.sharding.used_axes or not all(wish.open_dims or (False,))]
+    """The required annotation of a group; appends a fault if those of its members contradict. `annotations` are those of each value."""
+    found = [each for value in (*node.operands, *node.results) for each in annotations.get(value, ())]
+    required = [each for each in found if each.required]
+    said = [each for each in required if each.sharding.used_axes or not all(each.open_dims or (False,))]
     if not said:
         return None
-    closed = [wish for wish in said if not any(wish.open_dims)]
+    closed = [annotation for annotation in said if not any(annotation.open_dims)]
     best = (closed or said)[0]
-    for wish in said:
-        if not _agrees(wish, best, parts):
-            message = f"members of sharding group {node.attrs['group']} have required shardings {wish.sharding} and {best.sharding}"
+    for annotation in said:
+        if not _agrees(annotation, best, parts):
+            message = f"members of sharding group {node.attrs['group']} have required shardings {annotation.sharding} and {best.sharding}"
             faults.append(
                 Diagnostic(
-                    "MG0206", message, wish.loc or node.loc, hint="annotate one of them, or both with the same sharding"
+                    "MG0206",
+                    message,
+                    annotation.loc or node.loc,
+                    hint="annotate one of them, or both with the same sharding",
                 )
             )
             return None
     return replace(best, sharding=Sharding(best.sharding.dims))
 
 
-def _agrees(wish: Annotation, best: Annotation, parts: AxisParts) -> bool:
-    """Whether the dims of a wish are those of another one, or are open and start as these do."""
-    opened = [*wish.open_dims, *[False] * (wish.sharding.rank - len(wish.open_dims))]
-    sides = ([_plain(axes, parts) for axes in each.sharding.dims] for each in (wish, best))
+def _agrees(annotation: Annotation, best: Annotation, parts: AxisParts) -> bool:
+    """Whether the dims of an annotation are those of another one, or are open and a prefix of them."""
+    opened = [*annotation.open_dims, *[False] * (annotation.sharding.rank - len(annotation.open_dims))]
+    sides = ([_plain(axes, parts) for axes in each.sharding.dims] for each in (annotation, best))
     dims = zip(*sides, opened, strict=True)
     return all(here == there or (is_open and there[: len(here)] == here) for here, there, is_open in dims)
 
@@ -108,9 +116,9 @@ def _plain(refs: Sequence[str], parts: AxisParts) -> list[str]:
     return [part for part in plain if parts.mesh.axis_size(part) != 1]
 
 
-def of_members(node: Node, lies: NodeSharding) -> dict[Node, NodeSharding]:
-    """What was decided for a group, for the node of each member."""
+def of_members(node: Node, sharding: NodeSharding) -> dict[Node, NodeSharding]:
+    """The decision for a group, for the node of each member."""
     return {
-        member: replace(lies, operands=(operand,), results=(result,))
-        for member, operand, result in zip(node.attrs["members"], lies.operands, lies.results, strict=True)
+        member: replace(sharding, operands=(operand,), results=(result,))
+        for member, operand, result in zip(node.attrs["members"], sharding.operands, sharding.results, strict=True)
     }

@@ -1,4 +1,9 @@
-"""What a user required is kept (law 2): what could not be is refused, never left out."""
+"""Refuse a program whose required annotations or options propagation could not keep (law 2): none is ever dropped.
+
+Example, on x=4: `%r = sort %v along dim 0 : f32[64,32]` with an option that splits loop a, its rows, over x:
+
+    MG0206   loop a (64) of 'sort' cannot be split over axis 'x' as its option requires: it must be whole
+"""
 
 from __future__ import annotations
 
@@ -14,20 +19,21 @@ from meshgen.sharding.propagation.states import state_of
 def unkept(sites: Sequence[Site], labels: Mapping[str, Sequence[Label]]) -> list[Diagnostic]:
     """Per-op options and required annotations that the labels of the sites (per axis) do not follow.
 
-    A dim of one row or none has nothing to split: asking for that is no fault.
+    Splitting a dim of at most one row is not a fault: it has nothing to split.
     """
     found: list[Diagnostic] = []
     for number, site in enumerate(sites):
         for axis, chosen in labels.items():
-            text = _option_fault(site, chosen[number], axis) or _wish_fault(site, chosen[number], axis)
+            text = _option_fault(site, chosen[number], axis) or _annotation_fault(site, chosen[number], axis)
             if text:
                 hint = "choose another loop or dim, or leave it to propagation"
-                found.append(Diagnostic("MG0206", text, site.wish.loc if site.wish else site.node.loc, hint=hint))
+                where = site.annotation.loc if site.annotation else site.node.loc
+                found.append(Diagnostic("MG0206", text, where, hint=hint))
     return found
 
 
 def unreadable(sites: Sequence[Site]) -> list[Diagnostic]:
-    """Annotations for users that no user can follow: they cut an axis otherwise than the rest of the program."""
+    """Annotations for users that no user can follow: they factor an axis differently from the rest of the program."""
     found: list[Diagnostic] = []
     for maker in (site for site in sites if site.misfits):
         if any(
@@ -35,7 +41,8 @@ def unreadable(sites: Sequence[Site]) -> list[Diagnostic]:
         ):
             text = f"annotation {maker.asked} of {maker.value.type} cannot be kept by its users: {NO_DIVISION}"
             hint = f"leave out {', '.join(maker.misfits)}, or factor the axis alike in all annotations"
-            found.append(Diagnostic("MG0206", text, maker.wish.loc if maker.wish else maker.node.loc, hint=hint))
+            where = maker.annotation.loc if maker.annotation else maker.node.loc
+            found.append(Diagnostic("MG0206", text, where, hint=hint))
     return found
 
 
@@ -48,13 +55,13 @@ def _option_fault(site: Site, label: Label, axis: str) -> str:
     return f"loop {loop.name} ({loop.size}) of '{site.node.op}' cannot be split over axis '{axis}' as its option requires: {why}"
 
 
-def _wish_fault(site: Site, label: Label, axis: str) -> str:
-    if site.wish is None or not site.wish.required:
+def _annotation_fault(site: Site, label: Label, axis: str) -> str:
+    if site.annotation is None or not site.annotation.required:
         return ""
-    asked, got = state_of(site.wish.sharding, axis), asked_face(site, label)
+    asked, got = state_of(site.annotation.sharding, axis), asked_face(site, label)
     if asked is None or asked == got or (isinstance(asked, int) and site.value.type.sizes[asked] <= 1):
         return ""
     what = (
         f"dim {asked} cannot be split over" if isinstance(asked, int) else f"the value cannot be a partial {asked} over"
     )
-    return f"annotation {site.wish.sharding} of {site.value.type} cannot be kept: {what} axis '{axis}'"
+    return f"annotation {site.annotation.sharding} of {site.value.type} cannot be kept: {what} axis '{axis}'"

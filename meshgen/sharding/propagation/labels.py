@@ -1,6 +1,14 @@
-"""The labels that a site may take along a mesh axis, and what they say of its values.
+"""List the labels that a site may take along a mesh axis; a label gives the state of each operand and result.
 
-A label says which of the site's loops the axis splits, or that partial operands stay partial, or neither.
+Example, `%h = dot_general %a, %w : f32[64,32], f32[32,96]` on x=4, loops a = 64, b = 96, c = 32 (summed):
+
+    label           %a      %w      %h
+    a is split      dim 0   whole   dim 0
+    b is split      whole   dim 1   dim 1
+    c is split      dim 1   dim 0   partial (sum)
+    none            whole   whole   whole
+
+Listed are only labels whose states annotations reach: with `%a` annotated [{x}, {}] these are the first and the last.
 """
 
 from __future__ import annotations
@@ -59,9 +67,9 @@ def labels_of(
             if any(kind in origins.get(node.operands[i], {}) for i in way.operands):
                 operands_ = tuple(kind if i in way.operands else None for i in range(len(node.operands)))
                 found.append(Label(None, way, operands_, (kind,) * len(node.results)))
-    asked = site.wish and state_of(site.wish.sharding, link.axis)
-    if isinstance(asked, int) and site.wish and site.wish.required and not _has(site, found, asked):
-        factor = (rule.results or rule.operands)[0][asked][0]  # of a single row: nothing else is split by it
+    asked = site.annotation and state_of(site.annotation.sharding, link.axis)
+    if isinstance(asked, int) and site.annotation and site.annotation.required and not _has(site, found, asked):
+        factor = (rule.results or rule.operands)[0][asked][0]  # of a single row, which has nothing to split
         operands, results = rule.places(factor)
         found.append(Label(factor, None, tuple(operands), tuple(results)))
     if isinstance(asked, str) and all(asked not in (*label.operands, *label.results) for label in found):
@@ -70,38 +78,38 @@ def labels_of(
 
 
 def whole_label(site: Site) -> Label:
-    """Along the axis nothing of the site is split or partial."""
+    """The label with all values whole."""
     return Label(None, None, (None,) * len(site.node.operands), (None,) * len(site.node.results))
 
 
 def _manual_label(site: Site, axis: str) -> Label:
-    """Along a manual axis a body is whole; what its ends take and give outside lies as they declare."""
+    """Along a manual axis a body is whole; operands and results of the computation have their declared states."""
     operands, results = (None,) * len(site.node.operands), (None,) * len(site.node.results)
-    if site.wish is None or site.node.op not in MANUAL_ENDS:
+    if site.annotation is None or site.node.op not in MANUAL_ENDS:
         return Label(None, None, operands, results)
-    said = state_of(site.wish.sharding, axis)
+    said = state_of(site.annotation.sharding, axis)
     return Label(None, None, (said,), results) if site.asks_operand else Label(None, None, operands, (said,))
 
 
 def asked_face(site: Site, label: Label) -> State:
-    """The state of the value that a site's wish is about."""
+    """The state of a site's annotated value."""
     return label.operands[0] if site.asks_operand else label.results[0]
 
 
 def is_as_asked(site: Site, state: State, axis: str) -> bool:
-    """Whether a state along an axis is what a site's wish asks for, or what it leaves open."""
-    assert site.wish is not None, "it asks"
-    asked, opened = state_of(site.wish.sharding, axis), site.wish.open_dims
+    """Whether a state along an axis follows a site's annotation, or the annotation leaves it open."""
+    assert site.annotation is not None, "it asks"
+    asked, opened = state_of(site.annotation.sharding, axis), site.annotation.open_dims
     return state == asked or (asked is None and isinstance(state, int) and state < len(opened) and opened[state])
 
 
 def asks_use(maker: Site, user: Site) -> bool:
-    """Whether an annotation says how a user of its result must read it: one for users, unless the user is one that has its own."""
-    is_bound = maker.node.op == "annotate" and maker.wish is not None and maker.wish.required
+    """Whether an annotation applies to how a user reads its result: an annotation for users, unless the user is an annotation too."""
+    is_bound = maker.node.op == "annotate" and maker.annotation is not None and maker.annotation.required
     return (
         is_bound
         and not maker.node.attrs.get("as_result", True)
-        and not (user.wish is not None and user.asks_operand)
+        and not (user.annotation is not None and user.asks_operand)
         and user.node.op != "annotate"
     )
 
@@ -126,9 +134,9 @@ def _is_asked_of_others(site: Site, factor: int, axis: str) -> bool:
 def _instead_of_sums(
     site: Site, link: Link, labels: list[Label], covered: Covered, others: Callable[[Site, int], int]
 ) -> list[Label]:
-    """For a product that sums over a split dim, and makes more than it takes: a dim of the larger operand instead.
+    """For a dot that sums over a split dim and whose result is larger than its operands: a dim of the larger operand instead.
 
-    Annotations do not reach it. But exchanging the operands then moves less than reducing partial sums.
+    Annotations do not reach that dim, but exchanging the operands moves less than reducing partial sums.
     """
     rule, node = site.rule, site.node
     known = {label.factor for label in labels if label.factor is not None}
@@ -159,13 +167,16 @@ def _has(site: Site, labels: list[Label], state: State) -> bool:
 def _is_reached(site: Site, factor: int, origins: dict[Value, Origins]) -> bool:
     operands, results = site.rule.places(factor)
     pairs = [*zip(site.node.operands, operands, strict=True), *zip(site.node.results, results, strict=True)]
-    if site.node.op == "propagation_barrier":  # its result lies as what may flow to that says
+    if site.node.op == "propagation_barrier":  # its result has a state that may flow to it
         pairs = pairs[1:]
     return any(dim is not None and dim in origins.get(value, {}) for value, dim in pairs)
 
 
 def _is_splittable(site: Site, factor: int, link: Link, others: Callable[[Site, int], int]) -> bool:
-    """Not where another axis leaves its rows partial; evenly, or the factor is a dim of its own and tiles need not nest in those that other axes make."""
+    """Whether the axis may split the factor: evenly, or as a dim of its own whose tiles need not nest in those of other axes.
+
+    Never if another axis leaves its rows partial.
+    """
     loop, split = site.rule.factors[factor], others(site, factor)
     if not split:
         return False

@@ -1,4 +1,10 @@
-"""The order of several mesh axes on one dim: taken from annotations, passed along ties, else the mesh's."""
+"""Choose the order of several mesh axes on one dim: that of annotations, spread along ties, else the mesh's.
+
+Example, on x=2, y=2, both of which split dim 0 of `%a : f32[64,32]` and of `%y = tanh %a`:
+
+    %a annotated [{y, x}, {}]   %y gets [{y, x}, {}] too, so no rows move
+    none annotated              [{x, y}, {}], the order of the mesh
+"""
 
 from __future__ import annotations
 
@@ -14,8 +20,8 @@ Orders = dict[Site, dict[int, tuple[str, ...]]]
 def axis_orders(sites: list[Site], chosen: dict[Site, dict[str, Label]], axes: list[str]) -> Orders:
     """Per site and factor the axes that split it, major to minor.
 
-    Annotations fix the order where they stand; from there it spreads breadth-first to factors that have the
-    same axes on the same dim, larger annotated values first, so that few values change order.
+    Annotations fix the order at their values; from there it spreads breadth-first to factors with the
+    same axes on the same dim, from larger annotated values first, so that few values change order.
     """
     wanted: Orders = {site: {} for site in sites}
     for site in sites:
@@ -42,13 +48,15 @@ def axis_orders(sites: list[Site], chosen: dict[Site, dict[str, Label]], axes: l
 
 
 def _fixed(sites: list[Site], wanted: Orders) -> list[tuple[Site, int, tuple[str, ...]]]:
-    """Orders that annotations and per-op options state, the largest values first; axes that they leave open come last."""
+    """Orders from annotations and per-op options, the largest values first; axes that they leave open come last."""
     found: list[tuple[int, int, Site, int, tuple[str, ...]]] = []
     for number, site in enumerate(sites):
         stated = dict(enumerate(site.option or ()))
-        if site.wish:
+        if site.annotation:
             maps = (site.rule.operands if site.asks_operand else site.rule.results)[0]
-            stated = {factors[0]: axes for factors, axes in zip(maps, site.wish.sharding.dims, strict=True) if factors}
+            stated = {
+                factors[0]: axes for factors, axes in zip(maps, site.annotation.sharding.dims, strict=True) if factors
+            }
         for factor, named in stated.items():
             on = wanted[site].get(factor, ())
             order = tuple(axis for axis in named if axis in on)  # not those of size 1

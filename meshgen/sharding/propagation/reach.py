@@ -1,7 +1,14 @@
-"""Which states along one mesh axis the annotations can reach, and from which annotation each comes.
+"""Find the states along one mesh axis that the annotations can reach, and the annotation each comes from.
+
+Example, on x=4 with `%a : f32[64,32]` annotated [{}, {x}]:
+
+    %a                                            dim 1, from the annotation
+    %h = dot_general %a, %w : f32[32,96]          partial (sum): dim 1 of %a is the summed loop c
+    %w                                            dim 0: the same loop c
+    %y = negate %h                                partial (sum): negate is linear
 
 An annotation seeds its value; every rule ties the dims that share a factor; a sharded reduction makes its
-result partial and linear ops pass that on. A partial value that was asked for seeds the reductions that can make
+result partial and linear ops pass that on. An annotated partial value seeds the reductions that can make
 it. The fixed point is a set, so it does not depend on the order of
 traversal; origins go to the seed that is fewest ties away, in program order.
 """
@@ -19,7 +26,7 @@ from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import State, state_of
 
 Origins = dict[State, str]
-Steps = dict[tuple[Value, State], tuple[Value, State, Site]]  # where a state came from, and the site that ties both
+Steps = dict[tuple[Value, State], tuple[Value, State, Site]]  # the state before it, and the site that ties both
 _SUBJECTS = {
     "input": "input",
     "output": "output",
@@ -89,12 +96,12 @@ def reach(
 
 
 def seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:
-    """The states that the user asks of a site's values along an axis, each with what asks for it."""
+    """The states of a site's values along an axis that annotations or options ask for, each with that annotation as text."""
     found: list[tuple[Value, State, str]] = []
-    if site.wish and site.node.op != "sharding_group":  # its wish is that of a member
-        state = state_of(site.wish.sharding, axis)
-        strength = "required" if site.wish.required else "hint"
-        where = bracketed(place_text(site.wish.loc))
+    if site.annotation and site.node.op != "sharding_group":  # its annotation is that of a member
+        state = state_of(site.annotation.sharding, axis)
+        strength = "required" if site.annotation.required else "hint"
+        where = bracketed(place_text(site.annotation.loc))
         subject = f"{_SUBJECTS.get(site.node.op, 'value')} %{site.value.name or '?'}"
         if state is not None:
             asked = crossing_text(site) or f"{strength} annotation {site.asked} of {subject}{where}"
@@ -108,7 +115,7 @@ def seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:
 
 
 def crossing_text(site: Site) -> str:
-    """What asks for a hint that another mesh gives; empty for all others."""
+    """The transfer that a hint from another mesh comes from, as text; empty for other annotations."""
     if site.node.op not in BETWEEN_MESHES:
         return ""
     channel, peer = site.node.attrs["channel"], site.node.attrs["peer"].name
@@ -117,7 +124,7 @@ def crossing_text(site: Site) -> str:
 
 
 def _sources(value: Value, state: State, makers: dict[Value, Site], size: int) -> list[tuple[Value, State]]:
-    """What makes a partial value: reductions of its kind that the axis splits, behind ops that are linear in them."""
+    """The producers of a partial value: reductions of its kind that the axis splits, followed by ops linear in them."""
     found: list[tuple[Value, State]] = []
     pending = [value] if isinstance(state, str) else []
     for value in pending:  # grows
@@ -131,7 +138,7 @@ def _sources(value: Value, state: State, makers: dict[Value, Site], size: int) -
 
 
 def _states_of_factor(site: Site, factor: int) -> list[tuple[Value, State]]:
-    """The states that values of the site have when the factor is sharded."""
+    """The states of the site's values when the factor is split."""
     rule = site.rule
     operands, results = rule.places(factor)
     found: list[tuple[Value, State]] = [
@@ -146,7 +153,7 @@ def _states_of_factor(site: Site, factor: int) -> list[tuple[Value, State]]:
 
 
 class _Ties:
-    """What one value's state says about the others of its sites; of sites that are alike it is found once."""
+    """The states of a site's other values that follow from one value's state; found once for sites that are alike."""
 
     def __init__(self, size: int, covered: Covered) -> None:
         self.size, self.covered = size, covered
@@ -163,7 +170,7 @@ class _Ties:
 
 
 def _ties(site: Site, value: Value, state: State, size: int, covered: Covered) -> list[tuple[Value, State]]:
-    """What one value's state says about the others of the site."""
+    """The states of the site's other values that follow from one value's state."""
     rule = site.rule
     found: list[tuple[Value, State]] = []
     for number, operand in enumerate(site.node.operands):
@@ -192,7 +199,7 @@ def _from_dim(
 
 
 def _is_merged(site: Site, value: Value, state: State, size: int, covered: Covered) -> bool:
-    """Whether a dim that a reshape merges a split one into, behind others, can be split by its first factor instead."""
+    """Whether a dim into which a reshape merges a split dim as a minor factor can be split by its first factor instead."""
     rule, node = site.rule, site.node
     if node.op != "reshape" or not isinstance(state, int):
         return False
@@ -202,7 +209,7 @@ def _is_merged(site: Site, value: Value, state: State, size: int, covered: Cover
 
 
 def picks_of(site: Site, operand: int, dim: int, size: int) -> list[Pick]:
-    """The rows of a split dim that the devices may leave partial instead of moving them."""
+    """The windows over a split dim whose rows the devices may leave partial instead of moving them."""
     loops = site.rule.factors
     return [
         pick
@@ -214,7 +221,7 @@ def picks_of(site: Site, operand: int, dim: int, size: int) -> list[Pick]:
 def _turned(
     site: Site, dims: tuple[tuple[int, ...], ...], dim: int, size: int, covered: Covered
 ) -> list[tuple[Value, State]]:
-    """Where the op looks along the whole of a split dim: the largest loop of the operand that can be split instead."""
+    """If the op needs the whole of a split dim: the largest loop of the operand that can be split instead."""
     factors = site.rule.factors
     if not any(factors[f].kind == "whole" and factors[f].size > 1 for f in dims[dim]):
         return []
@@ -226,7 +233,7 @@ def _turned(
 
 
 def _is_major(site: Site, value: Value, state: State, factor: int, covered: Covered) -> bool:
-    """Whether a split of the factor is a split of the value's dim: nothing major to it is left unsplit."""
+    """Whether a split of the factor is a split of the value's dim: all factors major to it are split completely."""
     if not isinstance(state, int):
         return True
     rule = site.rule

@@ -1,4 +1,12 @@
-"""What propagation looks at: the graph's nodes plus one site per input and output, with their rules and wishes."""
+"""List the sites that propagation decides: the graph's nodes plus one per input and output, with rules and annotations.
+
+Example, `%h = dot_general %a, %w : f32[64,32], f32[32,96]` with `%a` annotated [{x}, {}]:
+
+    input %a        rule `-> a b`              annotation [{x}, {}], required
+    input %w        rule `-> a b`
+    dot_general     rule `a c, c b -> a b reduce(c: sum)`
+    output %h       rule `a b ->`
+"""
 
 from __future__ import annotations
 
@@ -19,31 +27,39 @@ from meshgen.ops.flops import node_flops
 from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Rule
 from meshgen.sharding.propagation.control import MANUAL_ENDS, PSEUDO_OPS, Flat, flatten, identity_rule
-from meshgen.sharding.propagation.groups import joined_groups, wish_of_group
+from meshgen.sharding.propagation.groups import annotation_of_group, joined_groups
 from meshgen.sharding.propagation.tiles import body_rule, end_rule
 from meshgen.sharding.window_fetches import turn
 from meshgen.spec import Sharding, fit
 
-FREE_OPS = ("constant", "iota", "broadcast_in_dim", "reshape", "transpose", "slice", "pad")  # indices of what uses them
+FREE_OPS = (
+    "constant",
+    "iota",
+    "broadcast_in_dim",
+    "reshape",
+    "transpose",
+    "slice",
+    "pad",
+)  # their work counts at their users
 
-_WISHING = ("annotate", *MANUAL_ENDS)  # with the wish in their attributes
+_ANNOTATING = ("annotate", *MANUAL_ENDS)  # with an annotation in their attributes
 
 
 @dataclass(eq=False)
 class Site:
     """A node, an input (`op` input) or an output (`op` output), seen by propagation.
 
-    `wish` is what the user asked of its value, in parts of axes, and `asked` the same in the user's words;
+    `annotation` is that of its value, in parts of axes, and `asked` its sharding as the user wrote it;
     `option` the user's axes per loop; `times` how often it runs; `seconds` its work when it is not sharded; along the
-    axes in `manual` nothing in it can be split: it works on tiles of them. `misfits` are parts of axes that are asked for
-    and do not nest in those that the program is solved over (6 devices as 2 x 3 and as 3 x 2): `wish` leaves them out. What
-    is required is kept all the same: the value is brought to it, and from it. `like` is a number that sites share which are alike but
-    for their values: what of one is a matter of its rule and of its values' states is so of all.
+    axes in `manual` nothing in it can be split: it works on tiles of them. `misfits` are parts of axes in the annotation
+    that do not nest in those that the program is solved over (6 devices as 2 x 3 and as 3 x 2): `annotation` leaves them out. If it
+    is required it is kept all the same: the value is resharded to it, and from it. Sites with the same number `like` differ only
+    in their values, so they share all that depends on the rule and on the states of values alone.
     """
 
     node: Node
     rule: Rule
-    wish: Annotation | None
+    annotation: Annotation | None
     asked: Sharding | None
     option: tuple[tuple[str, ...], ...] | None
     times: float
@@ -59,17 +75,17 @@ class Site:
 
     @cached_property
     def is_joined(self) -> bool:
-        """Whether a dim is made of several loops: what splits some of them matters to the others."""
+        """Whether a dim is made of several loops: a split of some of them affects the others."""
         return any(len(part) > 1 for dims in (*self.rule.operands, *self.rule.results) for part in dims)
 
     @property
     def asks_operand(self) -> bool:
-        """Whether a wish is about the first operand, not about the first result."""
+        """Whether the annotation is of the first operand, not of the first result."""
         return _asks_operand(self.node)
 
     @property
     def value(self) -> Value:
-        """The value that a wish is about."""
+        """The value that the annotation is of."""
         return self.node.operands[0] if self.asks_operand else self.node.results[0]
 
     def carries(self, source: Value, target: Value) -> bool:
@@ -101,37 +117,37 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
     given = itertools.zip_longest(
         [*inputs, *outputs], [*_padded(module.in_annotations, inputs), *module.out_annotations]
     )
-    wishes = {id(node): wish for node, wish in given if node}
+    annotations = {id(node): annotation for node, annotation in given if node}
     found: list[Site] = []
     faults: list[Diagnostic] = []
     inside = joined_groups(flatten(graph, 1.0), faults)
     if faults:
         raise ShardingError(*faults)
     nodes = [Flat(n, 1.0) for n in inputs] + inside + [Flat(n, 1.0) for n in outputs]
-    said = _wishes_by_value(nodes, wishes)
+    said = _annotations_by_value(nodes, annotations)
     joined = {value for node, *_ in nodes if node.op == "concatenate" for value in node.operands}
     makers = {value: node for node, *_ in nodes for value in node.results}
     kinds = Kinds(joined, makers)
     for node, times, manual in nodes:
-        wish = wishes.get(id(node)) or wish_of(node)
+        annotation = annotations.get(id(node)) or annotation_of(node)
         if node.op == "sharding_group":
-            wish = wish_of_group(node, said, faults, parts)
+            annotation = annotation_of_group(node, said, faults, parts)
         value = node.operands[0] if _asks_operand(node) else node.results[0]
-        if wish:
-            wish = replace(wish, sharding=fit(wish.sharding, value.type.rank))
-            if wrong := _faults(wish, value, node.loc, module.mesh):
+        if annotation:
+            annotation = replace(annotation, sharding=fit(annotation.sharding, value.type.rank))
+            if wrong := _faults(annotation, value, node.loc, module.mesh):
                 faults += wrong
                 continue
-            wish = replace(wish, sharding=wish.sharding.without_even_offsets(value.type.shape, module.mesh))
+            sharding = annotation.sharding.without_even_offsets(value.type.shape, module.mesh)
+            annotation = replace(annotation, sharding=sharding)
         option = _option(node, faults, parts)
-        site_rule, like = kinds.of(node, is_plain=wish is None and option is None and not manual)
-        asked = merged(wish.sharding, module.mesh).used_axes if wish else ()
+        site_rule, like = kinds.of(node, is_plain=annotation is None and option is None and not manual)
+        asked = merged(annotation.sharding, module.mesh).used_axes if annotation else ()
         misfits = tuple(axis for axis in asked if not parts.fits(axis))
-        refined = wish and _refined(wish, misfits, parts)
+        refined = annotation and _refined(annotation, misfits, parts)
+        written = annotation and annotation.sharding
         seconds = _seconds(node) * times
-        found.append(
-            Site(node, site_rule, refined, wish and wish.sharding, option, times, seconds, manual, misfits, like)
-        )
+        found.append(Site(node, site_rule, refined, written, option, times, seconds, manual, misfits, like))
     if faults:
         raise ShardingError(*faults)
     return found
@@ -140,7 +156,7 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
 class Kinds:
     """The rules of nodes, and what sites are alike; equal rules of one form of node are made once.
 
-    `joined` are the operands of concatenations, `makers` say which node makes a value.
+    `joined` are the operands of concatenations, `makers` has the producer of each value.
     """
 
     def __init__(self, joined: AbstractSet[Value], makers: Mapping[Value, Node]) -> None:
@@ -150,7 +166,7 @@ class Kinds:
         self.count = itertools.count()
 
     def of(self, node: Node, *, is_plain: bool) -> tuple[Rule, int]:
-        """The rule of a node, and what is `like` of its site; one that is not plain is like no other."""
+        """The rule of a node, and the number `like` of its site; one that is not plain has a number of its own."""
         form = form_of(node)
         if form is None or not is_plain:
             return _rule_in_place(node, self.joined, self.makers), next(self.count)
@@ -166,51 +182,60 @@ class Kinds:
 
 
 def _rule_in_place(node: Node, joined: AbstractSet[Value], makers: Mapping[Value, Node]) -> Rule:
-    """The rule of a node without what happens to its rows elsewhere; `joined` are the operands of concatenations."""
+    """The rule of a node, without windows whose rows are moved by another node; `joined` are the operands of concatenations."""
     found = _rule(node)
-    if found.picks and node.result in joined:  # rows that are turned or put elsewhere are fetched once
+    if found.picks and node.result in joined:  # rotated or moved rows are fetched once
         found = replace(found, picks=())
-    if turn(node, makers.get) is not None:  # its rows move once: they are counted where they are cut
+    if turn(node, makers.get) is not None:  # its rows move once: they are counted at the slices
         found = replace(found, windows=())
     return found
 
 
-def _wishes_by_value(nodes: Sequence[Flat], wishes: Mapping[int, Annotation | None]) -> dict[Value, list[Annotation]]:
-    """What annotations say of how values are made: those of inputs, and of a value or of what it was before."""
+def _annotations_by_value(
+    nodes: Sequence[Flat], annotations: Mapping[int, Annotation | None]
+) -> dict[Value, list[Annotation]]:
+    """Annotations of how values are made: those of inputs, and of a value or of the operand that it annotates."""
     found: dict[Value, list[Annotation]] = {}
     for node, *_ in nodes:
-        wish = wishes.get(id(node)) if node.op == "input" else wish_of(node) if node.op == "annotate" else None
-        if wish:
+        annotation = annotations.get(id(node)) if node.op == "input" else None
+        annotation = annotation_of(node) if node.op == "annotate" else annotation
+        if annotation:
             made = [*node.results, *(node.operands if node.attrs.get("as_result") else ())]
             for value in made:
-                found.setdefault(value, []).append(replace(wish, sharding=fit(wish.sharding, value.type.rank)))
+                sharding = fit(annotation.sharding, value.type.rank)
+                found.setdefault(value, []).append(replace(annotation, sharding=sharding))
     return found
 
 
-def _padded(wishes: Sequence[Annotation | None], sites: list[Node]) -> list[Annotation | None]:
-    return list(wishes) + [None] * (len(sites) - len(wishes))
+def _padded(annotations: Sequence[Annotation | None], sites: list[Node]) -> list[Annotation | None]:
+    return list(annotations) + [None] * (len(sites) - len(annotations))
 
 
-def wish_of(node: Node) -> Annotation | None:
-    """What a node itself says of its value."""
-    if hint := node.notes.hint:  # how a value lies on the other mesh between which it crosses
+def annotation_of(node: Node) -> Annotation | None:
+    """The annotation in a node's own attributes or notes."""
+    if hint := node.notes.hint:  # the sharding on the other mesh of a transfer
         return Annotation(hint, False, (), node.loc)
-    if node.op not in _WISHING or "sharding" not in node.attrs:
+    if node.op not in _ANNOTATING or "sharding" not in node.attrs:
         return None
     attrs = node.attrs
     return Annotation(attrs["sharding"], attrs.get("required", True), tuple(attrs.get("open_dims", ())), node.loc)
 
 
-def _faults(wish: Annotation, value: Value, loc: Location | None, mesh: Mesh) -> list[Diagnostic]:
+def _faults(annotation: Annotation, value: Value, loc: Location | None, mesh: Mesh) -> list[Diagnostic]:
     name = f"'{value.name}' ({value.type})" if value.name else str(value.type)
     return [
-        Diagnostic(d.code, f"sharding {wish.sharding} of {name}: {d.message}", wish.loc or loc, d.notes, d.hint)
-        for d in (*wish.sharding.faults(value.type.shape, mesh), *kind_faults(wish.sharding, value.type.dtype))
+        Diagnostic(
+            d.code, f"sharding {annotation.sharding} of {name}: {d.message}", annotation.loc or loc, d.notes, d.hint
+        )
+        for d in (
+            *annotation.sharding.faults(value.type.shape, mesh),
+            *kind_faults(annotation.sharding, value.type.dtype),
+        )
     ]
 
 
 def _option(node: Node, faults: list[Diagnostic], parts: AxisParts) -> tuple[tuple[str, ...], ...] | None:
-    """The user's axes per loop, checked, in terms of the parts; those of one device split nothing and are left out."""
+    """The user's axes per loop, checked, in terms of the parts; axes of one device are left out."""
     option = node.option
     if option is None:
         return None
@@ -239,19 +264,21 @@ def _option(node: Node, faults: list[Diagnostic], parts: AxisParts) -> tuple[tup
     return (*refined, *((),) * (loops - len(option)))
 
 
-def _refined(wish: Annotation, misfits: Sequence[str], parts: AxisParts) -> Annotation:
-    sharding = merged(wish.sharding, parts.mesh)
+def _refined(annotation: Annotation, misfits: Sequence[str], parts: AxisParts) -> Annotation:
+    sharding = merged(annotation.sharding, parts.mesh)
     if misfits:
         dims = tuple(parts.refine([axis for axis in axes if axis not in misfits]) for axes in sharding.dims)
         pairs = tuple(
             (part, kind) for axis, kind in sharding.partial if axis not in misfits for part in parts.refine((axis,))
         )
-        opened = () if wish.required else wish.open_dims
-        return Annotation(Sharding(dims, pairs), wish.required, opened, wish.loc)
+        opened = () if annotation.required else annotation.open_dims
+        return Annotation(Sharding(dims, pairs), annotation.required, opened, annotation.loc)
     dims = tuple(parts.refine(axes) for axes in sharding.dims)
     partial = tuple((part, kind) for axis, kind in sharding.partial for part in parts.refine((axis,)))
-    opened = tuple(is_open and not _is_uneven(sharding, dim) for dim, is_open in enumerate(wish.open_dims))
-    return Annotation(Sharding(dims, partial, sharding.halo, sharding.offsets), wish.required, opened, wish.loc)
+    opened = tuple(is_open and not _is_uneven(sharding, dim) for dim, is_open in enumerate(annotation.open_dims))
+    return Annotation(
+        Sharding(dims, partial, sharding.halo, sharding.offsets), annotation.required, opened, annotation.loc
+    )
 
 
 def _is_uneven(sharding: Sharding, dim: int) -> bool:

@@ -1,4 +1,7 @@
-"""A program with the decision along every mesh axis, solved as it is written."""
+"""Solve a program as it is written: a decision along every mesh axis, or part of one that annotations name.
+
+Example, on x=6 with `%a : f32[64,32]` annotated [{x:(1)2}, {}]: the axes solved are `x:(1)2` and `x:(2)3`, one after the other.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +19,7 @@ from meshgen.sharding.propagation.control import flatten
 from meshgen.sharding.propagation.kept import unkept, unreadable
 from meshgen.sharding.propagation.labels import Label
 from meshgen.sharding.propagation.order import Orders, axis_orders
-from meshgen.sharding.propagation.sites import Site, sites_of, wish_of
+from meshgen.sharding.propagation.sites import Site, annotation_of, sites_of
 
 
 @dataclass(frozen=True)
@@ -24,7 +27,7 @@ class Solved:
     """A program, or one that is equal to it, and the decision along each part of each axis."""
 
     axes: Axes
-    start: Start  # from where they were decided
+    start: Start  # the start that they were decided from
     decisions: dict[str, Decision]
 
     @property
@@ -53,7 +56,7 @@ class Solved:
 
     @property
     def faults(self) -> list[Diagnostic]:
-        """Required annotations that are not kept, and values that cannot be read as they are required."""
+        """Faults: required annotations that are not kept, and annotations for users that no user can follow."""
         return [*unkept(self.sites, self.labels), *unreadable(self.sites)]
 
 
@@ -66,7 +69,7 @@ def solve_as_written(module: Module, cuts: Sequence[str] = ()) -> Solved:
     solved = _solve(module, cuts)
     if (
         not cuts and solved.faults
-    ):  # uneven tiles of parts of an axis do not nest: those that options name are not cut for annotations
+    ):  # uneven tiles of parts of an axis do not nest: parts that options name are not cut for annotations
         return _solve(module, (), only_options=True)
     return solved
 
@@ -78,23 +81,29 @@ def _solve(module: Module, cuts: Sequence[str], *, only_options: bool = False) -
 
 
 def _named_axes(module: Module, *, only_options: bool) -> list[str]:
-    """The axes that the user names, and parts of them, those first that the program should be solved over.
+    """The axes, and parts of axes, that the user names; the first ones take precedence.
 
-    That matters where parts do not nest: options must be kept as they are, then what most annotations name goes first.
+    Precedence matters if parts do not nest: options come first, as they must be kept, then parts that most annotations name.
     """
     nodes = [node for node, *_ in flatten(module.graph, 1.0)]
     lists = [tuple(axes) for node in nodes for axes in node.option or ()]
     options = Counter(axis for axes in lists for axis in merge(axes, module.mesh))
-    wishes = [wish for wish in [*module.in_annotations, *module.out_annotations, *map(wish_of, nodes)] if wish]
+    annotations = [
+        annotation
+        for annotation in [*module.in_annotations, *module.out_annotations, *map(annotation_of, nodes)]
+        if annotation
+    ]
     required, hinted = Counter[str](), Counter[str]()
-    for wish in wishes:
-        lies = wish.sharding
-        kinds = {kind for _, kind in lies.partial}  # parts of an axis that are partial with different kinds stay parts
-        by_kind = [[axis for axis, kind in lies.partial if kind == each] for each in sorted(kinds)]
+    for annotation in annotations:
+        sharding = annotation.sharding
+        kinds = {
+            kind for _, kind in sharding.partial
+        }  # parts of an axis that are partial with different kinds stay parts
+        by_kind = [[axis for axis, kind in sharding.partial if kind == each] for each in sorted(kinds)]
         by_place = [sorted(axes, key=lambda axis: split_ref(axis)[:2]) for axes in by_kind]
-        named = [axis for axes in (*lies.dims, *by_place) for axis in merge(axes, module.mesh)]
+        named = [axis for axes in (*sharding.dims, *by_place) for axis in merge(axes, module.mesh)]
         hinted.update(named)
-        required.update(named if wish.required else ())
+        required.update(named if annotation.required else ())
 
     def rank(axis: str) -> tuple[int, int, int, str]:
         return -options[axis], -required[axis], -hinted[axis], axis

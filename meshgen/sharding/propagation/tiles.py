@@ -1,7 +1,12 @@
-"""Manual computations whose bodies may be split over the axes that are not manual ("free"), as JAX's `axis_names` leaves them.
+"""Let axes that are not manual ("free") split the bodies of manual computations, as with JAX's `axis_names`.
 
-Propagation sees the body as part of the program, on tiles: along manual axes every value in it is whole, along free
-ones it may be split. A collective that the user wrote works on tiles as any operation does; its rule says along
+Example, on x=2, y=2: `manual over x` with operand f32[64,32]{x}
+
+    body argument   f32[32,32], whole along x
+    propagation     may split it over y: [{}, {y}] in the body is [{x}, {y}] of the operand
+
+Propagation treats the body as part of the program, on tiles: along manual axes every value in it is whole, along free
+ones it may be split. A collective that the user wrote works on tiles like any operation; its rule says along
 which dims they may be split further. `materialize` writes such a body out for one device, so that every later stage
 has a manual computation over all axes that it uses.
 """
@@ -27,7 +32,7 @@ def free_part(sharding: Sharding, manual: Sequence[str]) -> Sharding:
 
 
 def joined(manual: Sharding, free: Sharding) -> Sharding:
-    """A sharding over manual axes, and minor to them over free ones."""
+    """A sharding over manual axes, with free ones minor to them."""
     dims = tuple((*outer, *inner) for outer, inner in zip(manual.dims, free.dims, strict=True))
     return Sharding(dims, (*manual.partial, *free.partial))
 

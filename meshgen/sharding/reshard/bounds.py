@@ -1,8 +1,8 @@
-"""What the rest of a reshard costs at least.
+"""Lower bounds on the cost of the rest of a reshard.
 
-A device must receive what it misses of its part of the target. Where summands must be reduced, an element has n of them
-and k devices want it: the first to have it complete needs n - 1 messages about it before and by then, each other at least one more. The
-same holds between regions of devices that slow links connect: what crosses such links costs their bandwidth.
+A device must receive the elements of its part of the target that it lacks. If summands must be reduced, an element has n of them
+and k devices need it: it takes n - 1 messages until the first device has the sum, and at least one more for each other device. The
+same holds between regions of devices that slow links connect: bytes across such links cost their bandwidth.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class Bounds:
         self._slow = [_Regions.of(problem, bandwidth) for bandwidth in bandwidths[:-1]]
 
     def missing(self, state: Sharding) -> int:
-        """Bytes that some device must still receive: no plan moves less (summands count as if they were reduced)."""
+        """Bytes that some device must still receive: no plan moves less (summands count as reduced)."""
         place = state.without_partial()
         found = self._missing.get(place)
         if found is None:
@@ -86,12 +86,12 @@ class Bounds:
         return int(seconds * PICOSECONDS), missing, 0, 1
 
     def _reduced(self, state: Sharding) -> int:
-        """Bytes that a device receives on average to reduce what must be."""
+        """Bytes that a device receives on average for the required reductions."""
         problem = self._problem
         axes = _to_reduce(problem, state)
         if not axes:
             return 0
-        # The first tile of even ones has no padding: its device needs others' summands of all of it.
+        # The first of even tiles has no padding: its device needs others' summands for all of it.
         whole = problem.local(self._target).nbytes if is_plain(self._target) else 0
         return max(self._messages(state, axes, problem.axes), whole)
 
@@ -117,7 +117,7 @@ class Bounds:
 
 
 def _to_reduce(problem: Problem, state: Sharding) -> tuple[str, ...]:
-    """The axes over which summands must be reduced, whatever the way: none where the target has others to which they may go."""
+    """The axes over which summands must be reduced, whatever the way: none if the target has other partial axes to which they may move."""
     target = problem.target
     others = any(pair not in state.partial for pair in target.partial)
     return () if others else tuple(pair[0] for pair in state.partial if pair not in target.partial)
@@ -143,20 +143,20 @@ class _Regions:
         return _Regions(grid_of(problem.mesh, problem.axes), axes, bandwidth, latency, devices, {})
 
     def missing(self, wanted: list[Split], held: list[Split]) -> int:
-        """Elements that the devices of a region want, together, and none of them holds: the most of all regions."""
+        """Elements that some device of a region needs and none of them holds; the maximum over all regions."""
         kept: Numbers = np.ones(1, np.int64)
         for want, have in zip(wanted, held, strict=True):
             kept = kept * self._common(want, have)
         return int((self._total(wanted) - kept).max())
 
     def _total(self, wanted: list[Split]) -> Numbers:
-        """Elements that the devices of each region want, together; a problem always asks for the same."""
+        """Elements that the devices of each region need, together; the same for all states of a problem."""
         if self._wanted is None:
             self._wanted = math.prod((self._common(want, want) for want in wanted), start=np.ones(1, np.int64))
         return self._wanted
 
     def _common(self, want: Split, have: Split) -> Numbers:
-        """Per region: rows of a dim that are both wanted and held in it."""
+        """Per region: rows of a dim that are both needed and held in it."""
         found = self._tables.get((want, have))
         if found is None:
             bounds = np.unique(np.concatenate([self.grid.tiles(split)[0] for split in (want, have)] + [[want.size]]))

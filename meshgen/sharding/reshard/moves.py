@@ -1,6 +1,6 @@
 """The moves between shardings that a reshard is searched over, each one collective (or a local slice).
 
-A move that works tile by tile is offered only where the tiles really nest: a dim whose size the axes do not
+A move that works tile by tile is offered only if the tiles nest: a dim whose size the axes do not
 divide is gathered whole or sliced from whole, else re-tiled.
 """
 
@@ -31,9 +31,9 @@ def _with_dim(state: Sharding, dim: int, axes: tuple[str, ...]) -> Sharding:
 
 
 def _slices(problem: Problem, state: Sharding) -> Iterator[Move]:
-    """Slice dims on axes that replicate: on any one, or on all at once that the target has there and the state has not.
+    """Slice dims on axes that replicate: on any one, or at once on all that the target has there and the state lacks.
 
-    What the target does not want there is of use where the smaller tiles are reduced or cross slow links.
+    Slices that the target lacks are useful if the smaller tiles are then reduced or cross slow links.
     """
     free = [axis for axis in problem.axes if axis not in state.used_axes]
     for dim, axes in enumerate(state.dims):
@@ -79,7 +79,7 @@ def _reducible(state: Sharding) -> tuple[tuple[str, ...], str]:
 
 
 def _subsets(problem: Problem, axes: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
-    """Of few axes all subsets, the larger first; of many what the dims of the target have of them, and neighbours."""
+    """All subsets of few axes, the larger first; of many those in dims of the target, and runs of neighbours."""
     if len(axes) <= DEFAULT.search.all_orders_of_axes:
         for count in range(len(axes), 0, -1):
             yield from itertools.combinations(axes, count)
@@ -99,7 +99,7 @@ def _without(state: Sharding, reduced: tuple[str, ...]) -> Sharding:
 
 
 def _scatters(problem: Problem, state: Sharding) -> Iterator[Move]:
-    """reduce_scatter onto the minor-most place of a dim, in the target's order of axes where it has them all."""
+    """reduce_scatter onto the minor-most place of a dim, in the target's order of axes if it has them all."""
     candidates, kind = _reducible(state)
     for axes in _subsets(problem, candidates):
         for dim, present in enumerate(state.dims):
@@ -117,9 +117,9 @@ def _reductions(problem: Problem, state: Sharding) -> Iterator[Move]:
 
 
 def missing_summands(state: Sharding, target: Sharding) -> tuple[tuple[str, str], ...] | None:
-    """The partial axes that the target has and the state has not; None if some of the state's must be reduced first.
+    """The partial axes that the target has and the state lacks; None if some of the state's must be reduced first.
 
-    An axis can be added only inside of those of other kinds: what is reduced before it would not stay neutral.
+    An axis can be added only inside of those of other kinds: after an inner reduction of another kind its neutral element is not neutral.
     """
     if any(pair not in target.partial for pair in state.partial):
         return None
@@ -144,9 +144,9 @@ def _to_partial(problem: Problem, state: Sharding) -> Iterator[Move]:
 
 
 def moved_summands(problem: Problem, state: Sharding) -> tuple[tuple[str, str], ...] | None:
-    """What the target is partial over, or as many devices of it, for summands that are partial over other axes.
+    """Partial axes of the target, or parts of them with as many devices, for summands that are partial over other axes.
 
-    They move one to one, so no device keeps two; only where all are of one kind. None where they are in place.
+    They move one to one, so no device keeps two; only if all are of one kind. None if they are in place.
     """
     wanted = problem.target.partial
     if not state.partial or set(state.partial) <= set(wanted):
@@ -164,7 +164,7 @@ def moved_summands(problem: Problem, state: Sharding) -> tuple[tuple[str, str], 
 def transfer(
     problem: Problem, state: Sharding, after: Sharding, partial: tuple[tuple[str, str], ...] | None = None
 ) -> Move | None:
-    """Straight to the tiles of another sharding, by sends and receives; None where there is nothing to do.
+    """Straight to the tiles of another sharding, by sends and receives; None if nothing moves.
 
     Summands stay summands, over the axes that `partial` names or their own, which must be free there.
     """
@@ -180,7 +180,7 @@ def transfer(
 
 
 def _orders(axes: Sequence[str]) -> Iterator[tuple[str, ...]]:
-    """Some of the axes in any order; of many neighbours in theirs."""
+    """Permutations of subsets of few axes; of many, runs of neighbours in their order."""
     if len(axes) > DEFAULT.search.all_orders_of_axes:
         yield from _runs(axes)
         return
@@ -191,7 +191,7 @@ def _orders(axes: Sequence[str]) -> Iterator[tuple[str, ...]]:
 def predecessors(problem: Problem) -> Iterator[tuple[Sharding, Move]]:
     """Plain shardings from which one all_gather, all_to_all or slice leads to the target's tiles, with that move.
 
-    Where few devices hold much or links are slow, it is better to send a part to each device and to join them there.
+    If few devices hold much or links are slow, it is better to send a part to each device and gather afterwards.
     """
     target = replace(problem.target.without_partial(), halo=())
     if not is_plain(target):

@@ -1,4 +1,4 @@
-"""Reshard plans: the collectives that bring a value from one sharding to another, in the user's terms.
+"""Plan reshards: the collectives from one sharding to another, in the user's axes.
 
 `reshard/search` finds them, over parts of axes that do not overlap; here shardings are brought into these terms
 and the steps back into the user's.
@@ -23,9 +23,9 @@ from meshgen.sharding.reshard.problem import PICOSECONDS, Cost, Problem
 from meshgen.sharding.reshard.search import Path, cheapest, straight, without
 from meshgen.spec import Sharding
 
-# By bytes of an element: the type that stands for all of that width, which have the same plans.
+# Bytes of an element -> a type of that width; all types of a width have the same plans.
 _OF_WIDTH = {dtype.itemsize: name for name, dtype in DTYPES.items()}
-# Axes that neither end uses, of which a search may make use; of more a few, over so many devices in all.
+# Axes unused at both ends that a search may use: at most so many, over at most so many devices.
 _FREE, _ROOM = 5, 1 << 16
 
 
@@ -59,7 +59,7 @@ class ReshardPlan:
 
     @property
     def cost(self) -> Cost:
-        """What plans are compared by."""
+        """The cost that plans are compared by."""
         transfers = sum(step.op in RESHARDS for step in self.steps)
         return round(self.seconds * PICOSECONDS), self.ring_bytes, transfers, len(self.steps)
 
@@ -81,7 +81,7 @@ def plan_reshard(type: TensorType, source: Sharding, target: Sharding, mesh: Mes
 
 
 def other_plans(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh) -> list[ReshardPlan]:
-    """What else would do: for each op of the cheapest plan the cheapest one without it; cheapest first."""
+    """Alternatives: for each op of the cheapest plan the cheapest plan without it; cheapest first."""
     best = plan_reshard(type, source, target, mesh)
     terms = _Terms.of(mesh, source, target)
     if terms.parts is None:
@@ -98,7 +98,7 @@ def other_plans(type: TensorType, source: Sharding, target: Sharding, mesh: Mesh
 
 
 def same_layout(left: Sharding, right: Sharding, type: TensorType, mesh: Mesh) -> bool:
-    """Whether two shardings say the same of a tensor: in other parts of axes, with axes of size 1, or with even offsets."""
+    """Whether two shardings give a tensor the same layout: they may differ in parts of axes, axes of size 1, or even offsets."""
     if left == right:
         return True
     ends = (merged(sharding, mesh).without_even_offsets(type.sizes, mesh) for sharding in (left, right))
@@ -121,10 +121,10 @@ def _plan(
 
 @dataclass(frozen=True)
 class _Terms:
-    """The axes that a search works on: disjoint parts of mesh axes, or, where those asked for do not nest, as they are.
+    """The axes that a search works on: disjoint parts of mesh axes, or the axes as they are if those of the ends do not nest.
 
-    Axes that overlap can be reduced one after the other, and tiles over them be sent straight to each other, but a
-    search would take them for independent ones.
+    Overlapping axes can be reduced one after the other, and tiles over them sent to each other directly, but a
+    search would treat them as independent.
     """
 
     mesh: Mesh
@@ -167,7 +167,7 @@ class _Terms:
 
 
 def _useful(parts: AxisParts, used: Sequence[str]) -> tuple[str, ...]:
-    """The axes that the ends use and a few free ones, those of the most devices: ways over more of these would be no better."""
+    """The axes that the ends use and a few free ones, those of the most devices: more of these would not lead to better plans."""
     mesh, named = parts.mesh, set(used)
     free = [axis for axis in parts.all() if axis not in named]
     if len(free) > _FREE:
@@ -185,7 +185,7 @@ def _useful(parts: AxisParts, used: Sequence[str]) -> tuple[str, ...]:
 def _steps(
     problem: Problem, terms: _Terms, source: Sharding, start: Sharding, target: Sharding, path: Path
 ) -> Iterator[Step]:
-    """The path in the user's terms; the last step ends in the target as it was written."""
+    """The path in the user's terms; the last step ends in the target as written."""
     state, before = start, source
     for number, move in enumerate(path):
         after = target if number == len(path) - 1 else terms.readable(move.sharding, (source, target))

@@ -1,4 +1,4 @@
-"""A tensor and the sharding that it is to be brought to: what the moves and the search ask about it, each answered once."""
+"""A tensor and its target sharding, with cached answers to the queries of the moves and the search."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from meshgen.mesh import Mesh
 from meshgen.ops.classes import RESHARDS
 from meshgen.spec import Sharding
 
-PICOSECONDS = 1e12  # times are compared as whole numbers
+PICOSECONDS = 1e12  # times are compared as integers
 Cost = tuple[int, int, int, int]  # picoseconds, bytes, grouped sends and receives, steps
 
 
@@ -25,7 +25,7 @@ class Move(NamedTuple):
 
     @property
     def name(self) -> tuple[Any, ...]:
-        """What ways of the same cost are ordered by."""
+        """The key that orders paths of the same cost."""
         attrs = self.attrs
         dims = tuple(attrs.get(key, -1) for key in ("dim", "split_dim", "concat_dim"))
         return self.op, tuple(attrs.get("axes", ())), dims, self.sharding.dims
@@ -40,7 +40,7 @@ class Problem:
     """A tensor and the sharding to reach, over axes of which no two overlap and none has size 1.
 
     Attributes:
-        axes: all axes that a sharding on the way may use, in mesh order.
+        axes: all axes that an intermediate sharding may use, in mesh order.
         latency, bandwidth: of the fastest links.
         has_slow_links: whether others have less bandwidth.
     """
@@ -69,7 +69,7 @@ class Problem:
         return found
 
     def nests(self, dim: int, outer: tuple[str, ...], inner: tuple[str, ...]) -> bool:
-        """Whether tiles over `outer` fall into those over `outer + inner` without a rest."""
+        """Whether tiles over `outer` are whole numbers of those over `outer + inner`."""
         if not outer:
             return True
         found = self._nests.get((dim, outer, inner))
@@ -102,6 +102,6 @@ class Problem:
         return seconds_of(move.op, move.attrs, moved, self.mesh), moved
 
     def cost(self, source: Sharding, move: Move) -> Cost:
-        """What the search adds up."""
+        """The cost that the search adds up."""
         seconds, moved = self.price(source, move)
         return round(seconds * PICOSECONDS), moved, int(bool(moved) and move.op in RESHARDS), 1

@@ -1,8 +1,8 @@
-"""The cheapest path between two shardings, by search (A*) over `reshard/moves`.
+"""Find the cheapest path between two shardings, by A* search over `reshard/moves`.
 
 Cost is time on the mesh's links; ties go to fewer bytes, then to plain collectives before grouped sends and
-receives, then to fewer steps, then to the order of names. `reshard/bounds` bounds the rest of a way from below, the
-best way found so far bounds all others from above. No tile on the way is larger than the larger of both ends: reducing in place,
+receives, then to fewer steps, then to the order of names. `reshard/bounds` bounds the rest of a path from below, the
+best path found so far bounds all others from above. No intermediate tile is larger than the larger of both ends: reducing in place,
 re-tiling, and making partial again never need more, so that limit excludes no reshard.
 """
 
@@ -28,9 +28,9 @@ _NEVER: tuple[Cost, tuple[Any, ...]] = ((2**63, 2**63, 0, 0), ())
 
 
 class _Entry(NamedTuple):
-    """A way in the search's queue; ordered by what it costs at least, then by the names of its steps.
+    """A path in the search's queue; ordered by its lower bound, then by the names of its steps.
 
-    `joins`: it goes on with a transfer to tiles that one more collective joins to the target's. So much is tried last.
+    `joins`: it continues with a transfer to tiles that one more collective gathers into the target's. Such are tried last.
     """
 
     order: Cost
@@ -44,7 +44,7 @@ class _Entry(NamedTuple):
 
 
 def straight(problem: Problem, start: Sharding) -> Path:
-    """Reduce what must be, re-tile, make partial again: possible for every reshard, and within the larger end."""
+    """Reduce where required, re-tile, make partial again: possible for every reshard, with no tile larger than those of the larger end."""
     path: list[Move] = []
     state = start
     while state != problem.target:
@@ -59,7 +59,7 @@ def straight(problem: Problem, start: Sharding) -> Path:
 
 
 def cheapest(problem: Problem, start: Sharding) -> Path:
-    """The path of least cost; in place of grouped sends and receives collectives that move no more, if there are."""
+    """The path of least cost; collectives replace grouped sends and receives if they move no more."""
     bounds = Bounds(problem)
     first = straight(problem, start)
     search = _Search(problem, bounds, start, _path_cost(problem, start, first), first)
@@ -74,7 +74,7 @@ def cheapest(problem: Problem, start: Sharding) -> Path:
 
 
 def without(problem: Problem, start: Sharding, op: str) -> Path | None:
-    """The path of least cost that does without an op; None if there is none."""
+    """The path of least cost without an op; None if none exists."""
     path = _Search(problem, Bounds(problem), start, _NEVER[0], (), (op,)).run()
     return path if path and all(move.op != op for move in path) else None
 
@@ -84,11 +84,11 @@ class _Search:
     """One search from `start` to the problem's target.
 
     Attributes:
-        most: what a way may cost; the cost of the best one found so far.
-        best: that one.
-        avoided: ops that it does without, but where they are local.
-        moved: bytes that it may move.
-        spent: what the best way to each sharding costs, and the names of its steps.
+        most: upper limit of the cost of a path; the cost of the best one found so far.
+        best: that path.
+        avoided: ops that paths must not have, unless they are local.
+        moved: limit of bytes moved.
+        spent: cost of the best path to each sharding, and the names of its steps.
     """
 
     problem: Problem
@@ -111,10 +111,10 @@ class _Search:
         self._predecessors: list[tuple[int, Sharding]] | None = None
 
     def run(self) -> Path:
-        """The cheapest way; `best` if there is no better one.
+        """The cheapest path; `best` if none is better.
 
-        It first goes on with the ways that seem nearest to the end, so that it knows a good one early, then with the cheapest so
-        far, until they are proven the cheapest of all, then with the nearest again: each until so many moves are priced.
+        It first extends the paths that seem nearest to the target, to find a good one early, then the cheapest so
+        far, until one is proven cheapest of all, then the nearest again: each up to a limit of priced moves.
         """
         limits = DEFAULT.search
         numbers = itertools.count(1)
@@ -145,24 +145,24 @@ class _Search:
         return self.best
 
     def _is_within(self, _: Move) -> bool:
-        """Count a move; whether it may be looked at."""
+        """Count a move; whether it is within the limit."""
         self._looked += 1
         return self._looked <= self._most_looked
 
     def _order(self, bound: Cost, state: Sharding) -> Cost:
-        """What a way is ordered by: what it costs at least; in a hurry rather by what is left of it."""
+        """The order of a path: its lower bound, or, to find one early, the bound on the rest of it."""
         return _sum(bound, self.bounds.least(state)) if self._hurries else bound
 
     def _allows(self, cost: Cost) -> bool:
         return cost <= self.most and cost[1] <= self.moved
 
     def _is_late(self, state: Sharding, cost: Cost, names: tuple[Any, ...]) -> bool:
-        """Whether a better way to the state is known."""
+        """Whether a better path to the state is known."""
         known = self.spent.get(state)
         return known is not None and known < (cost, names)
 
     def _after(self, entry: _Entry, move: Move, number: int) -> _Entry | None:
-        """The entry one move further, if it fits in memory and may lead to the cheapest way."""
+        """The entry one move further, if it fits in memory and may lead to the cheapest path."""
         problem, state = self.problem, move.sharding
         least = self.bounds.least(state)
         if not self._allows(_sum(entry.cost, least)) or problem.elements(state) > self._limit:
@@ -181,7 +181,7 @@ class _Search:
         return _Entry(self._order(bound, state), names, number, bound, cost, state, path)
 
     def _step(self, state: Sharding, move: Move) -> Cost:
-        """What a move costs at least, found faster than what it costs."""
+        """A lower bound on the cost of a move, faster to compute than the cost."""
         if move.op in LOCAL_OPS or not self.bounds.elements:
             return 0, 0, 0, 1
         if move.op not in RESHARDS:
@@ -203,7 +203,7 @@ class _Search:
                     yield move
 
     def _ends(self, state: Sharding) -> Iterator[Sharding]:
-        """Where sends and receives may lead to: the target, equal tiles, and tiles from which the target's are cut."""
+        """Targets of sends and receives: the target, equal tiles, and tiles that the target's are slices of."""
         target = self.problem.target
         yield target
         if not is_plain(state):
@@ -213,14 +213,14 @@ class _Search:
         yield from (before for time, before in self._joins() if not time)
 
     def _joins(self) -> list[tuple[int, Sharding]]:
-        """Tiles that one move makes the target's, with the time of that."""
+        """Tiles that one move turns into the target's, with the seconds of that move."""
         if self._predecessors is None:
             pairs = predecessors(self.problem)
             self._predecessors = [(self.problem.cost(before, move)[0], before) for before, move in pairs]
         return self._predecessors
 
     def _may_join(self, entry: _Entry) -> bool:
-        """Whether to join tiles at last may be cheaper than to send the target's at once."""
+        """Whether sending smaller tiles and gathering them may be cheaper than sending the target's directly."""
         problem, state = self.problem, entry.state
         direct = transfer(problem, state, problem.target)
         least = self.bounds.least(state.with_partial(problem.target.partial))[0]

@@ -1,1 +1,1 @@
-"""Programs that compute the same as the user's: found, rewritten, and compared by what they cost."""
+"""Rewrites of the user's program to equivalent ones, and the costs by which these are compared."""

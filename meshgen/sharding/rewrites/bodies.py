@@ -1,4 +1,8 @@
-"""Bodies of loops and branches are rewritten with the graph around them."""
+"""Apply a rewrite of graphs to the bodies of loops and branches too, innermost first.
+
+Example: with a rewrite that folds `slice (pad %x : f32[64])`, in `while (...) { %p = pad %x  %y = slice %p }` the body is
+rewritten to `{ %y = pad %x }`, then the graph around the loop.
+"""
 
 from __future__ import annotations
 
@@ -12,7 +16,7 @@ Rewrite = Callable[[Graph], Graph | None]
 
 
 def in_bodies(graph: Graph, rewrite: Rewrite) -> Graph | None:
-    """The graph with the regions of its loops and branches rewritten; None where none was."""
+    """The graph with the regions of its loops and branches rewritten; None if none changed."""
     changed: dict[Node, Node] = {}
     for node in graph.nodes:
         found = [rewrite(region) for region in flow_regions(node)]

@@ -1,7 +1,10 @@
-"""What a solved program costs once it is planned to the end: equal programs, and ways to cut axes, are compared by it.
+"""Compute the cost of a solved program planned up to partitioning, by which equivalent programs and cuts of axes are compared.
 
-The estimates of single axes do not add up to that where axes are cut in different ways: two halves of an axis reduce
-in two steps on paper and in one in the plan. Latencies are left out, as in propagation: bytes decide.
+Example, x=4: `%q = slice (dot %x, %w) [:, 0:32]` with `%x : f32[64,32]{x}`, `%w : f32[32,96]{,x}` exchanges columns of
+activations; `dot %x, (slice %w)` exchanges rows of the weight: fewer bytes, and a third of the work of the dot.
+
+The estimates along single axes do not add up to this if axes are cut in different ways: two halves of an axis reduce
+in two steps in the estimates and in one in the plan. Latencies are left out, as in propagation: bytes decide.
 """
 
 from __future__ import annotations
@@ -20,12 +23,12 @@ from meshgen.sharding.propagation.annotate import annotated
 from meshgen.sharding.propagation.axes import view_of
 from meshgen.sharding.propagation.solve import Solved
 
-CHOOSING = ("concatenate", "select")  # whose work is left out: rows are chosen by masks in either, and fused away
+CHOOSING = ("concatenate", "select")  # their work is left out: masks are fused away
 
 
 @dataclass(frozen=True)
 class Seconds:
-    """Time on links, and of one device's work: of its dots, and of all else."""
+    """Seconds on links, and of one device's work: of dots, and of all other ops."""
 
     links: float
     dots: float
@@ -39,7 +42,7 @@ class Seconds:
         return (self.total, self.links) < (other.total, other.links)
 
     def is_worth(self, first: Seconds) -> bool:
-        """Whether to leave the user's program, which takes `first`, for one that takes this."""
+        """Whether this cost justifies a program other than the user's, which costs `first`."""
         weights = DEFAULT.rewriting
         if self.total < weights.worth * first.total:
             return True
@@ -48,7 +51,7 @@ class Seconds:
 
 
 def planned_seconds(solved: Solved, manager: PassManager) -> Seconds:
-    """Time on links of the program once it is planned to the end of partition, and of the work of one device."""
+    """Seconds on links of the program after partitioning, and of the work of one device."""
     view = view_of(solved.sites, solved.decisions, solved.module)
     work = {site: view.work(site) for site in solved.sites if site.node.op not in CHOOSING}
     dots = sum(seconds for site, seconds in work.items() if site.node.op == "dot_general")
@@ -62,5 +65,5 @@ def _seconds(record: CollectiveRecord, module_mesh: Mesh) -> float:
     if not record.ring_bytes:
         return 0.0
     links = (module_mesh.axis(axis).bandwidth for axis in record.axes)
-    leaving = DEFAULT.links.network_bytes_per_second  # where it runs along no axis it leaves the mesh
+    leaving = DEFAULT.links.network_bytes_per_second  # along no axis: it goes to another mesh
     return record.ring_bytes * record.times / min(links, default=leaving)

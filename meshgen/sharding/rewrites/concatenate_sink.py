@@ -17,7 +17,7 @@ from meshgen.ir.regions import captured, needed_nodes
 
 @dataclass(frozen=True)
 class _Join:
-    """A value that is not written yet: its parts along a dim."""
+    """A value that is not emitted yet: its parts along a dim."""
 
     dim: int
     parts: tuple[Value, ...]
@@ -30,7 +30,7 @@ class _Join:
 def concatenate_sink(graph: Graph) -> Graph | None:
     """Before: `concatenate (slice %j), %j along 1`, with `%j = concatenate %a, %x along 0`.   After: parts of both joined along 1, these along 0.
 
-    None where no op along another dim follows a concatenation.
+    None if no op along another dim follows a concatenation.
     """
     writer = _Writer(graph)
     for node in graph.nodes:
@@ -47,10 +47,10 @@ class _Writer:
         self._producers = graph.producers()
         self._joins: dict[Value, _Join] = {}
         self.nodes: list[Node] = []
-        self.moved = 0  # ops that were written on parts
+        self.moved = 0  # ops that were emitted per part
 
     def plain(self, value: Value) -> Value:
-        """The value itself, joined here where it was not yet."""
+        """The value itself, joined here if it was not yet."""
         if (join := self._joins.pop(value, None)) is not None:
             like = self._producers[value]
             self.nodes.append(Node("concatenate", list(join.parts), [value], {"dim": join.dim}, like.loc))
@@ -64,7 +64,7 @@ class _Writer:
         self.nodes.append(node)
 
     def _deferred(self, node: Node) -> bool:
-        """Whether the node was written on parts, or is joined later."""
+        """Whether the node was emitted per part, or its concatenation is deferred."""
         joins = [self._joins.get(value) for value in node.operands]
         if node.op == "concatenate":
             return self._concatenate(node, joins)
@@ -97,7 +97,7 @@ class _Writer:
         return True
 
     def _each(self, node: Node, joins: Sequence[_Join], operands: Sequence[list[Value]]) -> None:
-        """The node on each part. A part that is cut out of another one is cut out of what becomes of that."""
+        """The node on each part. A part that is a slice of another one becomes a slice of that one's result."""
         dim, made = joins[0].dim, dict[int, Value]()
         cuts = [self._cut_of(joins, number) for number in range(len(operands))]
         for number in sorted(range(len(operands)), key=lambda n: cuts[n] is not None):
@@ -117,7 +117,7 @@ class _Writer:
         self.moved += 1
 
     def _cut_of(self, joins: Sequence[_Join], number: int) -> tuple[int, int] | None:
-        """Of which other part the part is rows, in all joins alike, and from which row on; None if it is none."""
+        """The other part that this one is a slice of, in all concatenations alike, and the first row; None if there is none."""
         found: set[tuple[int, int] | None] = set()
         for join in joins:
             node, dim = self._producers.get(join.parts[number]), join.dim
@@ -130,7 +130,7 @@ class _Writer:
         return found.pop() if len(found) == 1 else None
 
     def _inside(self, node: Node, join: _Join) -> tuple[Value, dict[str, Any]] | None:
-        """The part that holds all rows of a slice, and the slice of it; None if it takes rows of several, or all."""
+        """The part that holds all rows of a slice, and the slice of it; None if it takes rows of several parts, or all."""
         start, limit = (list(node.attrs[name]) for name in ("start", "limit"))
         for part, begin in zip(join.parts, itertools.accumulate(join.sizes, initial=0), strict=False):
             if begin <= start[join.dim] < limit[join.dim] <= begin + part.type.sizes[join.dim]:

@@ -1,4 +1,7 @@
-"""Windows that are written at places known at compile time, and numbers that are."""
+"""Find windows that are written at positions known at compile time, and values that are known numbers.
+
+Example: `%y = dynamic_update_slice %x, %u, 3, 0` with `%x : f32[8,4]`, `%u : f32[2,4]` writes rows 3 and 4: position (3, 0).
+"""
 
 from __future__ import annotations
 
@@ -18,7 +21,7 @@ _MADE_FROM = ("broadcast_in_dim", "convert", "reshape")
 
 
 def window_start(node: Node, producers: Mapping[Value, Node]) -> tuple[int, ...] | None:
-    """Where the update of an op is written whole into the operand, or combined with it; None if that is not known.
+    """The position at which all of an op's update is written into the operand, or combined with it; None if unknown.
 
     The update is operand 1 of a dynamic_update_slice and operand 2 of a scatter.
     """
@@ -35,7 +38,7 @@ def window_start(node: Node, producers: Mapping[Value, Node]) -> tuple[int, ...]
 
 
 def _scattered(node: Node, producers: Mapping[Value, Node]) -> list[int] | None:
-    """The place of a scatter of one window of all dims, which replaces what was there or is combined with it."""
+    """The position of a scatter of one window over all dims, which replaces elements or is combined with them."""
     if node.op != "scatter" or len(node.operands) != 3:
         return None
     attrs, (operand, indices, update), (region,) = node.attrs, node.operands, node.regions
@@ -58,7 +61,7 @@ def _scattered(node: Node, producers: Mapping[Value, Node]) -> list[int] | None:
 def _folded(
     value: Value, producers: Mapping[Value, Node], depth: int = DEFAULT.search.folded_index_steps
 ) -> np.ndarray[Any, Any] | None:
-    """The number or index vector that a value is known to be."""
+    """The known number or index vector of a value."""
     node = producers.get(value)
     if node is None or node.op not in _FOLDED or not depth or value.type.size > 16:
         return None

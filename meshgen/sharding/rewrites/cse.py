@@ -1,9 +1,9 @@
 """Common subexpressions are computed, and so communicated, once.
 
-Libraries write the mean of a value in its variance again: left apart, each would be reduced on its own. Constants
-and what is made of them alone stay where they are: every device makes those for itself, and a shared one would tie
-parts of the program that have nothing else in common. So do slices that are joined to other rows, as those of a rotation:
-they move with these, where the same rows by themselves may be summed.
+Libraries compute the mean of a value again in its variance: each copy would be reduced on its own. Constants
+and values made of constants alone are not merged: every device makes its own, and a shared one would tie
+parts of the program that have nothing else in common. Nor are slices that are concatenated with other rows, as in a rotation:
+they move with these, while the same rows by themselves may be summed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _PURE = ELEMENTWISE | ARRANGING | LOOPS | {"constant", "iota", "dynamic_slice", 
 
 
 def cse(module: Module) -> Module:
-    """Before: `%a = reduce %x   %b = reduce %x`.   After: `%b` is `%a`. The module itself where nothing occurs twice."""
+    """Before: `%a = reduce %x   %b = reduce %x`.   After: `%b` is `%a`. The module itself if nothing occurs twice."""
     graph = _merged(module.graph, {}, {})
     return module if graph is module.graph else replace(module, graph=graph)
 
@@ -34,9 +34,9 @@ def common_values(graph: Graph) -> dict[Value, Value]:
 
 
 def _merged(graph: Graph, outer: dict[Value, Value], found: dict[Value, Value]) -> Graph:
-    """The graph with uses of second values replaced; `outer` has those of the graphs around it, `found` gets all."""
+    """The graph with uses of duplicates replaced; `outer` has those of the graphs around it, `found` gets all."""
     same = dict(outer)
-    numbers: dict[Value, Any] = {}  # what a value is: itself, or of a constant one how it is made
+    numbers: dict[Value, Any] = {}  # identity of a value: itself, or for a constant how it is made
     seen: dict[Any, list[Value]] = {}
     nodes: list[Node] = []
     joined = {value for node in graph.nodes if node.op == "concatenate" for value in node.operands}

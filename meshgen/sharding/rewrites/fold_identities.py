@@ -11,10 +11,10 @@ from meshgen.ir.regions import needed_nodes, rewired
 
 
 def fold_identities(graph: Graph) -> Graph | None:
-    """Before: `%f = reverse %x over a dim of size 1   %y = tanh %f`.   After: `%y = tanh %x`. None where there is none.
+    """Before: `%f = reverse %x over a dim of size 1   %y = tanh %f`.   After: `%y = tanh %x`. None if there is none.
 
-    So are slices that take all, what is joined to nothing, and dims of size 1 that come and go. What only these needed is
-    left out. Values that leave the graph stay as they are.
+    Also slices of all rows, concatenations of one operand, and dims of size 1 that are added and removed. Nodes that only these
+    used are dropped. Outputs of the graph stay as they are.
     """
     producers, outputs = graph.producers(), {*graph.outputs}
     now: dict[Value, Value] = {}
@@ -34,12 +34,12 @@ def fold_identities(graph: Graph) -> Graph | None:
 
 
 def _is_kept(node: Node) -> bool:
-    """Whether a node is there for more than what it computes, or may be: it has an effect, or says something."""
+    """Whether a node may do more than compute its results: it has an effect, or annotates."""
     return node.op not in ("slice", "broadcast_in_dim", "reshape", "reverse", "concatenate")
 
 
 def _same(node: Node, producers: Mapping[Value, Node]) -> Value | None:
-    """The operand that a node only gives on; None for a node that does more."""
+    """The operand that a node returns unchanged; None if it changes it."""
     if node.op == "concatenate":
         parts = [value for value in node.operands if value.type.sizes[node.attrs["dim"]]]
         return parts[0] if len(parts) == 1 else None

@@ -1,8 +1,10 @@
-"""Which dims are seen in the frame of a longer one: those that slices cut out of a split dim unevenly.
+"""Find dims that are to be computed in the frame of a longer dim: those that slices cut unevenly out of a split dim.
 
-Rows 1 to 1022 of 1024 on 8 devices have tiles of 128 rows that begin one row later than those of the 1024. From such
-a slice on, all that is computed row by row has the same rows; together these dims are one class, and one frame serves
-them all. Where it ends (joined to other rows, padded, written into a tensor, summed over), rows are chosen by masks.
+Example: `%a = slice %x [1:1023]`, `%b = tanh %a` of f32[1024] on 8 devices. Tiles of the 1022 rows would begin one row later
+than those of the 1024, so both dims get a frame: 1024 rows in tiles of 128, of which row r is row r - 1 of %a.
+
+All dims after such a slice that are computed row by row form one class, with one frame. Where the class ends (rows are
+concatenated with others, padded, written into a tensor, or summed over), masks select the rows.
 """
 
 from __future__ import annotations
@@ -27,7 +29,7 @@ ALONG_OTHERS = ("concatenate", "scatter")  # carry rows along dims that they nei
 
 
 def cut_dims(node: Node) -> list[int]:
-    """The dims that a slice takes a part of; none where it strides."""
+    """The dims of which a slice takes a part; none if it strides."""
     if node.op != "slice" or set(node.attrs["stride"]) - {1}:
         return []
     sizes = node.operands[0].type.sizes
@@ -57,7 +59,7 @@ def frames_of(graph: Graph, parts: Parts) -> dict[Dim, Frame]:
 
 
 def joined_pieces(node: Node, frames: dict[Dim, Frame]) -> Iterator[tuple[Dim, Frame]]:
-    """The operands of a concatenation and where their rows come in the frame of its result."""
+    """The operands of a concatenation and the position of their rows in the frame of its result."""
     if node.op != "concatenate":
         return
     dim = node.attrs["dim"]
@@ -70,14 +72,14 @@ def joined_pieces(node: Node, frames: dict[Dim, Frame]) -> Iterator[tuple[Dim, F
 
 @dataclass
 class _Class:
-    """Dims that walk the same rows; where slices that make some of them start, and where some are put in what size."""
+    """Dims with the same rows; the starts of slices that make some of them, and the sizes and positions that some are put into."""
 
     members: dict[Dim, None] = field(default_factory=dict[Dim, None])
     walks: int = 0  # ops that walk the rows one by one or sum over them
     starts: list[tuple[int, int]] = field(default_factory=list[tuple[int, int]])  # (size of the source, start)
     places: list[tuple[int, int]] = field(
         default_factory=list[tuple[int, int]]
-    )  # (size of what it becomes part of, start)
+    )  # (size of the tensor it becomes part of, start)
 
 
 class _Finder:
@@ -90,7 +92,7 @@ class _Finder:
         self.frames: dict[Dim, Frame] = {}
 
     def enter(self, found: _Class, size: int, at: int | None = None) -> None:
-        """Give all dims of a class a frame of `size` rows, where its slices are near it."""
+        """Give all dims of a class a frame of `size` rows, if its slices are nearly as long."""
         starts = [start for source, start in found.starts if source == size]
         if at is None:
             places = [start for whole, start in found.places if whole == size]
@@ -122,7 +124,7 @@ class _Finder:
         return found
 
     def _places(self, user: Node, number: int, dim: int) -> Iterator[tuple[int, int]]:
-        """Where a user puts the rows of its operand, and in how many."""
+        """The position at which a user puts the rows of its operand, and the number of rows of its result."""
         if user.op == "concatenate" and user.attrs["dim"] == dim:
             yield user.result.type.sizes[dim], sum(v.type.sizes[dim] for v in user.operands[:number])
         elif user.op == "pad" and number == 0:
@@ -132,7 +134,7 @@ class _Finder:
 
 
 def walked(node: Node) -> list[tuple[Dim, int | None]]:
-    """Every dim of an op's operands and results with the loop that walks it row by row or sums over it; None where none has it alone."""
+    """Every dim of an op's operands and results with the loop that walks it row by row or sums over it; None if the loop shares its dim."""
     if node.op not in (*CARRIERS, *ALONG_OTHERS, "slice", "pad") or node.option is not None:
         return []
     rule = rule_of(node)
@@ -148,7 +150,7 @@ def walked(node: Node) -> list[tuple[Dim, int | None]]:
 
 
 def _tied(node: Node, dim: Dim) -> Iterator[Dim]:
-    """Dims of a node that walk the same loop as one of its, each alone."""
+    """Dims of a node with the same loop as one of its dims, and no other loop."""
     ends = walked(node)
     loops = {loop for end, loop in ends if end == dim and loop is not None}
     yield from (end for end, loop in ends if loop in loops)

@@ -14,10 +14,10 @@ from meshgen.sharding.rewrites.bodies import in_bodies
 
 
 def inner_product_unflatten(graph: Graph, outer: Mapping[Value, Node] | None = None) -> Graph | None:
-    """Before: `dot (reshape %x), (reshape %y)`, of one dim each.   After: `dot %x, %y` over all dims. None where there is none.
+    """Before: `dot (reshape %x), (reshape %y)`, of one dim each.   After: `dot %x, %y` over all dims. None if there is none.
 
     Args:
-        outer: what makes the values of the graphs around a body.
+        outer: producers of the values of the graphs around a body.
     """
     producers = {**(outer or {}), **graph.producers()}
     inner = in_bodies(graph, lambda region: inner_product_unflatten(region, producers)) or graph

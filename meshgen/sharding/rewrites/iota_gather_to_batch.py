@@ -1,7 +1,7 @@
 """A gather or scatter whose index in one dim is the row number itself gets that dim as a batching dim.
 
 `x.at[jnp.arange(n)[:, None], ids]` indexes row i of x by i: as a batching dim, which is tied to the indices, x may be
-split by rows and nobody needs the indices of others.
+split by rows, and no device needs the indices of others.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _Producers = Mapping[Value, Node]
 
 @dataclass(frozen=True)
 class _Names:
-    """What gather and scatter call the same attributes."""
+    """Names of the same attributes of gather and scatter."""
 
     indexed: str  # operand dims that the index vector is for
     dropped: str  # operand dims of single rows, not in the window
@@ -40,7 +40,7 @@ _NAMES = {
 
 
 def iota_gather_to_batch(graph: Graph) -> Graph | None:
-    """Before: `gather %x, (concatenate %iota, %i)`.   After: `gather %x, %i` with a batching dim. None where there is none."""
+    """Before: `gather %x, (concatenate %iota, %i)`.   After: `gather %x, %i` with a batching dim. None if there is none."""
     producers = graph.producers()
     nodes = [made for node in graph.nodes for made in _by_batch(node, producers)]
     if len(nodes) == len(graph.nodes) and all(a is b for a, b in zip(nodes, graph.nodes, strict=True)):
@@ -49,7 +49,7 @@ def iota_gather_to_batch(graph: Graph) -> Graph | None:
 
 
 def _by_batch(node: Node, producers: _Producers) -> list[Node]:
-    """The node, or what looks up or writes the same by batch."""
+    """The node, or an equal gather or scatter with a batching dim."""
     names = _NAMES.get(node.op)
     place = (len(node.operands) - 1) // 2 if node.op == "scatter" else 1
     join = producers.get(node.operands[place]) if names and node.option is None else None
@@ -71,7 +71,7 @@ def _by_batch(node: Node, producers: _Producers) -> list[Node]:
 
 
 def _own(node: Node, names: _Names, join: Node, producers: _Producers) -> dict[int, int]:
-    """The parts of the index vectors, by number, that are the index's own place along a dim of the indices."""
+    """The parts of the index vectors, by number, that equal the position along a dim of the indices."""
     attrs, dim, sizes = node.attrs, join.attrs["dim"], node.operands[0].type.sizes
     taken, found = {dim, *attrs[names.batches[1]]}, dict[int, int]()
     if any(part.type.sizes[dim] != 1 for part in join.operands):
@@ -118,7 +118,7 @@ def own_dim(value: Value, producers: _Producers) -> int | None:
 
 
 def _carried(node: Node, dim: int) -> int | None:
-    """Where an op that moves elements puts a dim."""
+    """The dim of the result at which an op that moves elements puts a dim."""
     operand, sizes = node.operands[0].type.sizes, node.result.type.sizes
     if node.op == "broadcast_in_dim":
         found = node.attrs["dims"][dim]

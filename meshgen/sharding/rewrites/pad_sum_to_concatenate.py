@@ -1,7 +1,7 @@
 """A sum of zero-padded tensors that do not overlap becomes their concatenation.
 
-So gradients of slices are written: those of a tensor that was taken apart, or turned, come as such a sum. Joined, their
-rows are brought to their places at once; each padded by itself would be as large as all of them.
+Gradients of slices are such sums, as of a tensor that was split into parts or rotated. A concatenation moves all rows
+to their places at once; each part padded by itself would be as large as all of them.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from meshgen.sharding.rewrites.constant_places import is_zero
 
 @dataclass(frozen=True)
 class _Rows:
-    """Tensors and where the rows of each begin along a dim of a larger tensor, in rising order; zeros elsewhere."""
+    """Tensors and the first row of each along a dim of a larger tensor, in rising order; zeros elsewhere."""
 
     dim: int
     parts: tuple[tuple[int, Value], ...]
 
     def beside(self, other: _Rows) -> _Rows | None:
-        """All rows together; None where some lie on each other."""
+        """All rows together; None if some overlap."""
         if self.dim != other.dim:
             return None
         parts = sorted((*self.parts, *other.parts), key=lambda part: part[0])
@@ -36,7 +36,7 @@ class _Rows:
 
 
 def pad_sum_to_concatenate(graph: Graph) -> Graph | None:
-    """Before: `add (pad %a high = 3), (pad %b low = 5)`.   After: `concatenate %a, %b`. None where there is none."""
+    """Before: `add (pad %a high = 3), (pad %b low = 5)`.   After: `concatenate %a, %b`. None if there is none."""
     producers, rows = graph.producers(), dict[Value, _Rows]()
     nodes: list[Node] = []
     for node in graph.nodes:

@@ -1,4 +1,7 @@
-"""The rewrites of a program before propagation, by name: what always pays, and what makes a candidate to be compared."""
+"""The rewrites of a program before propagation, by name: those that always pay, and those that make a candidate to compare.
+
+Example: `cse` always runs; `slice-into-dot` makes a candidate, `dot %x, (slice %w : f32[32,96])`, next to the program as written.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +40,7 @@ def _of_module(rewrite: Rewrite) -> Callable[[Module], Module]:
 
 
 def _of_graphs(rewrite: Rewrite) -> Callable[[Module], Module]:
-    """The same, of the bodies of loops and branches too."""
+    """The same, for the bodies of loops and branches too."""
     return wraps(rewrite)(_of_module(everywhere(rewrite)))
 
 

@@ -1,8 +1,8 @@
-"""Values seen as rows of larger ones: a slice is a view, and is written only where somebody needs it by itself.
+"""Represent values as rows of larger ones: a slice is a view, and is emitted only if a user needs it by itself.
 
-`x[2:]` and `x[:-2]`, of two rows less than x, have tiles of their own, which begin elsewhere than x's: whatever combines
-them would move rows for that alone. Seen in the frame of x, of x's size and with x's tiles, both are x shifted by two
-rows and by none; what stands in the other rows of the frame does not matter.
+Example, x : f32[1024]: `x[2:]` and `x[:-2]` have 1022 rows, whose tiles begin elsewhere than x's, so an op that combines
+them would move rows for that alone. In the frame of x, with x's size and tiles, they are x shifted by two rows and x itself;
+the other rows of the frame may hold anything.
 """
 
 from __future__ import annotations
@@ -28,14 +28,14 @@ class Frame:
 
 @dataclass(frozen=True)
 class View:
-    """A value, of which row r along dim d is row `at[d]` + r of `value`."""
+    """A view, whose row r along dim d is row `at[d]` + r of `value`."""
 
     value: Value
     at: tuple[int, ...]
 
 
 class FrameWriter:
-    """Writes a graph anew, with values as views of others."""
+    """Rewrites a graph, with values as views of others."""
 
     def __init__(self, old: Graph) -> None:
         self.graph = Graph(old.name, old.inputs)
@@ -46,13 +46,13 @@ class FrameWriter:
         self._shifted: dict[tuple[Value, tuple[int, ...], tuple[int, ...]], Value] = {}
 
     def emit(self, op: str, operands: Sequence[Value], kind: TensorType, like: Node, /, **attrs: Any) -> Value:
-        """Append a node where `like` stood; returns its result."""
+        """Append a node in place of `like`; returns its result."""
         result = Value(kind, "", loc=like.loc)
         self.graph.nodes.append(Node(op, list(operands), [result], attrs, like.loc))
         return result
 
     def set(self, old: Value, new: Value, at: Sequence[int]) -> None:
-        """Tell that rows of `new` stand for `old`; where they are all of it and nobody knows it yet, it is `old` itself."""
+        """Record that rows of `new` are `old`; if they are all of it and `new` is unnamed yet, it is `old` itself."""
         last = self.graph.nodes[-1] if self.graph.nodes else None
         if new.type == old.type and new not in self._seen and last is not None and last.results == [new]:
             last.results[:] = [old]
@@ -64,11 +64,11 @@ class FrameWriter:
         return self._views.get(value, View(value, (0,) * value.type.rank))
 
     def is_view(self, value: Value) -> bool:
-        """Whether a value is not written by itself."""
+        """Whether a value is a view, not emitted by itself."""
         return value in self._views
 
     def plain(self, value: Value) -> Value:
-        """The value itself, written here where it was a view so far."""
+        """The value itself, emitted here if it was a view so far."""
         if not self.is_view(value):
             return value
         view, sizes = self._views.pop(value), value.type.sizes
@@ -78,7 +78,7 @@ class FrameWriter:
         return value
 
     def framed(self, value: Value, frames: Sequence[Frame], like: Node) -> Value:
-        """The value in frames, one per dim; what is in the other rows is not said."""
+        """The value in frames, one per dim; the other rows hold anything."""
         key = value, tuple(frames)
         if key not in self._made:
             self._made[key] = self._framed(value, frames, like)
@@ -94,12 +94,12 @@ class FrameWriter:
         lows = [frame.at - at for frame, at in zip(frames, view.at, strict=True)]
         wanted = tuple(frame.size for frame in frames)
         is_shift = [new == old for new, old in zip(wanted, sizes, strict=True)]
-        # Shifts first: what is cut off beside them may differ from user to user.
+        # Shifts first: users may differ in the rows that they slice off.
         shifted = self._moved(view.value, _where(is_shift, lows), sizes, like)
         return self._moved(shifted, _where([not each for each in is_shift], lows), wanted, like)
 
     def _moved(self, value: Value, low: tuple[int, ...], sizes: tuple[int, ...], like: Node) -> Value:
-        """A value with its rows `low` further, in a tensor of other sizes."""
+        """A value with its rows shifted by `low`, in a tensor of other sizes."""
         if value.type.sizes == sizes and not any(low):
             return value
         if (value, low, sizes) not in self._shifted:
@@ -113,7 +113,7 @@ class FrameWriter:
         return self._shifted[value, low, sizes]
 
     def _spread(self, value: Value, frames: Sequence[Frame], like: Node) -> Value | None:
-        """A value that is equal along all dims of which it is to have other rows, made with those."""
+        """A value that is constant along all dims whose size changes, made anew with the other size."""
         node = self.producers.get(value)
         if self.is_view(value) or node is None or node.op not in ("broadcast_in_dim", "constant"):
             return None
@@ -128,7 +128,7 @@ class FrameWriter:
         return self.emit("broadcast_in_dim", [self.plain(source)], kind, like, **node.attrs)
 
     def _is_near(self, value: Value, frames: Sequence[Frame]) -> bool:
-        """Whether no more than few rows come from far or go there, or nearly all that do are the value's own."""
+        """Whether along each dim few rows are moved, or the value has nearly all rows of what it is a view of."""
         view = self.view(value)
         for frame, at, size, rows in zip(frames, view.at, view.value.type.sizes, value.type.sizes, strict=True):
             shift, most = abs(frame.at - at), max(size, frame.size)
@@ -142,7 +142,7 @@ class FrameWriter:
         return self.emit("constant", [], kind, like, value=value)
 
     def inside(self, kind: TensorType, dim: int, first: int, stop: int, like: Node) -> Value | None:
-        """Whether an element of a tensor is in rows [first, stop) of a dim; None where all are."""
+        """Whether an element of a tensor is in rows [first, stop) of a dim; None if all are."""
         index, flags = (TensorType((kind.sizes[dim],), name) for name in (INDEX, "i1"))
         ends = [("GE", first)] * (first > 0) + [("LT", stop)] * (stop < kind.sizes[dim])
         tests: list[Value] = []

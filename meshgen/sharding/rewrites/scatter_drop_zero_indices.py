@@ -1,8 +1,8 @@
 """Components of scatter indices that are always zero are dropped.
 
-Updates that are as large as a dim of the operand, written at 0, are tied to it row by row and split with it; written at a place that
-is not known, a part of them falls out and the rest moves to other rows. What writes blocks at clamped places (a batch of
-dynamic_update_slices) has an index for every dim, and is at 0 where nothing else would fit.
+Updates as large as a dim of the operand and written at 0 are tied to it row by row and split with it; at an unknown
+position some rows would fall outside and the others move. A scatter of blocks at clamped positions (a batch of
+dynamic_update_slices) has an index for every dim, which is 0 where no other position fits.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _Range = tuple[int, int]  # least and greatest element
 
 
 def scatter_drop_zero_indices(graph: Graph) -> Graph | None:
-    """Before: `scatter %x, (concatenate %i, %zeros), %u`.   After: `scatter %x, %i, %u`. None where there is none."""
+    """Before: `scatter %x, (concatenate %i, %zeros), %u`.   After: `scatter %x, %i, %u`. None if there is none."""
     producers = graph.producers()
     nodes = [made for node in graph.nodes for made in _without_zeros(node, producers)]
     if len(nodes) == len(graph.nodes):
@@ -32,8 +32,8 @@ def scatter_drop_zero_indices(graph: Graph) -> Graph | None:
 
 
 def _without_zeros(node: Node, producers: _Producers) -> list[Node]:
-    """The node, or slices of its index vectors and what scatters at them."""
-    if node.op != "scatter" or node.option is not None:  # that counts the loops of the node as it stands
+    """The node, or slices of its index vectors and a scatter with these."""
+    if node.op != "scatter" or node.option is not None:  # an option counts the loops of the node as written
         return [node]
     attrs, place = node.attrs, len(node.operands) // 2
     indices, dim = node.operands[place], attrs["index_vector_dim"]
@@ -73,10 +73,10 @@ def range_of(
     row: tuple[int, int] | None = None,
     depth: int = DEFAULT.search.bounded_index_steps,
 ) -> _Range:
-    """What all elements of an integer value are known to be within.
+    """The range that all elements of an integer value are known to be in.
 
     Args:
-        row: a dim and a place along it, where only the elements there are asked for.
+        row: a dim and an index along it, to ask for the elements there only.
     """
     node = producers.get(value)
     known = integer_range(value.type.dtype)
@@ -121,7 +121,7 @@ def _union(ranges: Sequence[_Range]) -> _Range:
 
 
 def _before_broadcast(node: Node, row: tuple[int, int] | None) -> tuple[int, int] | None:
-    """Where a row of the result stands in the operand; None where it is all of it."""
+    """The row of the operand that a row of the result is; None if it is all of it."""
     dims, operand = node.attrs["dims"], node.operands[0].type
     if row is None or row[0] not in dims:
         return None

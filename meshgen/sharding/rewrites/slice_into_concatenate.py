@@ -17,9 +17,9 @@ _Cut = tuple[tuple[int, int], ...]  # [start, stop) of each dim
 
 
 def slice_into_concatenate(graph: Graph) -> Graph | None:
-    """Before: `slice (concatenate %a, %b) [1:]`.   After: `concatenate (slice %a [1:]), %b`. None where there is none.
+    """Before: `slice (concatenate %a, %b) [1:]`.   After: `concatenate (slice %a [1:]), %b`. None if there is none.
 
-    Only joins that are used by slices alone.
+    Only concatenations that are used by slices alone.
     """
     writer = _Writer(graph)
     for node in graph.nodes:
@@ -47,7 +47,7 @@ class _Writer:
         return self.replaced.get(value, value)
 
     def is_cut_join(self, value: Value) -> bool:
-        """Whether a value is joined from others and only slices use it, or slices of slices of such a one."""
+        """Whether a value is a concatenation that only slices use, or a slice of one that only slices use."""
         node = self._producers.get(value)
         if node is None or node.op != "concatenate" or value in self._outputs or value in self._inner:
             return False
@@ -55,12 +55,12 @@ class _Writer:
         return node.option is None and bool(users) and all(self._is_slice(user) for user, _ in users)
 
     def _is_slice(self, node: Node) -> bool:
-        """A slice, or a join of slices that is itself cut up again."""
+        """A slice, or a concatenation of slices that is itself sliced again."""
         is_plain = node.op == "slice" and set(node.attrs["stride"]) == {1} and node.option is None
         return is_plain or (node.op == "concatenate" and self.is_cut_join(node.result))
 
     def cut(self, value: Value, cut: _Cut, like: Node) -> Value:
-        """The part of a value, made of parts of what it is joined from."""
+        """A slice of a value, made of slices of the operands that it concatenates."""
         value = self.latest(value)
         if all(part == (0, size) for part, size in zip(cut, value.type.sizes, strict=True)):
             return value
@@ -96,6 +96,6 @@ class _Writer:
 
 
 def _without_unused(graph: Graph) -> Graph:
-    """Without joins and slices that nobody uses any more."""
+    """The graph without concatenations and slices that have no use left."""
     nodes = needed_nodes(graph.nodes, graph.outputs, lambda node: node.op not in ("slice", "concatenate"))
     return replace(graph, nodes=nodes)

@@ -1,8 +1,8 @@
 """A slice of a dot's result becomes a slice of the operand whose columns it takes.
 
-`slice(dot(x, w))` equals `dot(x, slice(w))` where the cut dim comes from w alone. A fused projection (q, k and v,
-or gate and up, in one weight) whose columns are sharded would exchange activations to take its parts apart;
-cutting the weight exchanges rows of the weight instead.
+`slice(dot(x, w))` equals `dot(x, slice(w))` if the sliced dim comes from w alone. A fused projection (q, k and v,
+or gate and up, in one weight) whose columns are sharded would exchange activations to slice out its parts;
+slicing the weight exchanges rows of the weight instead.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from meshgen.ops.dot_dims import DotDims
 
 
 def slice_into_dot(graph: Graph) -> Graph | None:
-    """Before: `slice (dot %x, %w)`.   After: `dot %x, (slice %w)`. None where no dot is cut along a dim of one operand."""
+    """Before: `slice (dot %x, %w)`.   After: `dot %x, (slice %w)`. None if no dot is sliced along a dim of one operand."""
     uses, outputs = graph.uses(), {*graph.outputs, *(value for node in graph.nodes for value in captured(node))}
     moved: dict[Value, tuple[int, int]] = {}  # result of a dot -> (operand, dim) that its slices cut
     for node in graph.nodes:

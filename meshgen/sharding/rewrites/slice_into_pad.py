@@ -1,7 +1,7 @@
 """A slice of a padded tensor becomes a pad with other, possibly negative, amounts.
 
-A stencil written as shifted slices of a padded tensor so reads the tensor itself: each shift is a halo of a few rows,
-where the padded tensor, a little larger, would have other tiles than what is made from it.
+A stencil written as shifted slices of a padded tensor then reads the tensor itself: each shift is a halo of a few rows.
+The padded tensor, a little larger, would have other tiles than the values made from it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from meshgen.ir.regions import needed_nodes
 
 
 def slice_into_pad(graph: Graph) -> Graph | None:
-    """Before: `slice (pad %x low = 1 high = 1) [2:]`.   After: `pad %x low = -1 high = 1`. None where there is none."""
+    """Before: `slice (pad %x low = 1 high = 1) [2:]`.   After: `pad %x low = -1 high = 1`. None if there is none."""
     producers = graph.producers()
     folded = {node: amounts for node in graph.nodes if (amounts := _amounts(node, producers))}
     if not folded:
@@ -30,7 +30,7 @@ def _pad(node: Node, producers: dict[Value, Node], amounts: dict[str, tuple[int,
 
 
 def _amounts(node: Node, producers: dict[Value, Node]) -> dict[str, tuple[int, ...]] | None:
-    """The padding that makes the slice of a pad from the pad's operand; None if the node is no such slice."""
+    """The padding that makes the slice of a pad from the pad's operand; None if the node is not such a slice."""
     pad = producers.get(node.operands[0]) if node.op == "slice" else None
     options = node.option is not None or (pad is not None and pad.option is not None)
     if pad is None or pad.op != "pad" or options or any(pad.attrs["interior"]) or set(node.attrs["stride"]) != {1}:

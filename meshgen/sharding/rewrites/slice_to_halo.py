@@ -36,7 +36,7 @@ from meshgen.sharding.rewrites.row_views import Frame, FrameWriter
 
 
 def slice_to_halo(graph: Graph, parts: Parts) -> Graph | None:
-    """The rewritten graph, bodies of loops and branches too; None where nothing is cut so.
+    """The rewritten graph, bodies of loops and branches too; None if no slice is rewritten.
 
     Args:
         parts: into how many parts annotations may split a dim of a value.
@@ -63,7 +63,7 @@ class _Rewrite:
         return _without_unused(self._writer.graph)
 
     def _written(self, node: Node) -> bool:
-        """Whether the node was written in frames, or as a view."""
+        """Whether the node was emitted in frames, or as a view."""
         if dims := cut_dims(node):
             is_split = any(self._parts(node.operands[0], d) > 1 for d in dims)
             return (is_split or self._writer.is_view(node.operands[0])) and self._cut(node)
@@ -74,7 +74,7 @@ class _Rewrite:
         return self._is_framed(node) and self._carry(node)
 
     def _is_framed(self, node: Node) -> bool:
-        """Whether the op walks rows of frames, one by one, or sums over them: each of its loops in one frame."""
+        """Whether the op is computed row by row in frames, or sums over them: each of its loops in one frame."""
         if node.op not in (*CARRIERS, *ALONG_OTHERS) or len(node.results) != 1:
             return False
         ends = walked(node)
@@ -86,7 +86,7 @@ class _Rewrite:
         return [self._frames.get((value, dim), Frame(size)) for dim, size in enumerate(value.type.sizes)]
 
     def _set(self, old: Value, new: Value) -> bool:
-        """The new value, in the frame of the old one, stands for it."""
+        """Record the new value, in the frame of the old one, in its place."""
         self._writer.set(old, new, [frame.at for frame in self._frame(old)])
         return True
 
@@ -97,7 +97,7 @@ class _Rewrite:
         return True
 
     def _is_cut_join(self, node: Node) -> bool:
-        """Whether a concatenation along a split dim joins rows that are cut or framed, and is no mere rotation."""
+        """Whether a concatenation along a split dim has operands that are slices or in frames, and is not just a rotation."""
         if node.op != "concatenate" or node.option is not None:
             return False
         dim = node.attrs["dim"]
@@ -143,7 +143,7 @@ class _Rewrite:
         return self._set(node.result, value)
 
     def _carry(self, node: Node) -> bool:
-        """The op on all rows of the frames; what is summed over gets neutral rows outside."""
+        """The op on all rows of the frames; rows outside are neutral if they are summed over."""
         rule = rule_of(node)
         operands = [self._operand(node, number, rule.operands[number]) for number in range(len(node.operands))]
         frames = self._frame(node.result)
@@ -183,7 +183,7 @@ class _Rewrite:
         return value
 
     def _placed(self, node: Node, indices: Value) -> Value:
-        """The indices of a gather or scatter in the frames of what it looks up or writes to: none reaches other rows.
+        """The indices of a gather or scatter in the frames of its operand: none reaches other rows.
 
         A window that covers a dim whole covers its frame: it is at 0 there too.
         """
@@ -203,14 +203,14 @@ class _Rewrite:
         moved = self._shifted(safe, at, along, node)
         if is_gather:
             return moved
-        flags = TensorType(indices.type.shape, "i1")  # a place that does not exist is not written to
+        flags = TensorType(indices.type.shape, "i1")  # a position outside is not written to
         same = {"direction": "EQ", "compare_type": "SIGNED"}
         exists = self._writer.emit("compare", [safe, indices], flags, node, **same)
         nowhere = self._writer.splat(integer_range(moved.type.dtype)[1], moved.type, node)
         return self._writer.emit("select", [exists, moved, nowhere], moved.type, node)
 
     def _shifted(self, indices: Value, at: Sequence[int], along: int, node: Node) -> Value:
-        """Index vectors with numbers added to them, in a type that holds what comes out."""
+        """Index vectors with numbers added to them, in a type that holds the sums."""
         if not any(at):
             return indices
         if bits(indices.type.dtype) < bits(INDEX):
@@ -239,7 +239,7 @@ def _update(node: Node) -> Value:
 
 
 def _without_unused(graph: Graph) -> Graph:
-    """Without slices, pads and constants that nobody uses."""
+    """The graph without unused slices, pads and constants."""
     used = set(used_values(graph))
     gone = ("slice", "constant", "broadcast_in_dim", "iota")
     return replace(graph, nodes=[n for n in graph.nodes if n.op not in gone or n.result in used])

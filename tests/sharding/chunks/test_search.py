@@ -62,7 +62,7 @@ def test_small_messages_stay_whole_and_the_report_says_why() -> None:
     assert not decision.is_applied
     assert decision.what == "all_reduce over tp of f32[64,64]"
     assert decision.exposed_seconds == pytest.approx(found.plan.exposed_seconds)
-    assert decision.text.endswith("% of the step, without what they cost")
+    assert decision.text.endswith("% of the step, before their costs")
 
 
 def test_what_is_applied_is_in_the_table_the_records_and_the_reasons() -> None:

@@ -1,6 +1,10 @@
-"""What else could have been chosen, and what it would cost: other loops of an operation, other ways to reshard.
+"""List the alternatives that propagation rejected, with what each would cost: other loops of an operation, and hints that lost.
 
-Choices are weighed as propagation weighed them: one axis at a time, with the others as they were decided.
+Example, on x=4 with `%a : f32[64,32]` annotated [{x}, {}] and `%h = dot_general %a, %w : f32[32,96]`:
+
+    x: dot_general 'h' on whole values: 0.0281 us longer, as estimated
+
+Alternatives are costed as in propagation: along one axis at a time, with the decisions along the others fixed.
 """
 
 from __future__ import annotations
@@ -23,8 +27,8 @@ from meshgen.sharding.propagation.states import state_of
 
 
 @dataclass(frozen=True)
-class Rival:
-    """A choice for an op along an axis that was not made, and by how much it makes the step longer."""
+class Rejected:
+    """A rejected choice for an op along an axis, and by how much the step would be longer with it."""
 
     op: str
     axis: str
@@ -37,7 +41,7 @@ class Rival:
 
 @dataclass(frozen=True)
 class LostHint:
-    """A hint that was not followed along an axis: what it asked for, what was chosen, and why."""
+    """A hint that was not followed along an axis: the state it asked for, the chosen one, and why."""
 
     value: str
     axis: str
@@ -53,18 +57,18 @@ class LostHint:
 
 def _more(seconds: float | None) -> str:
     if seconds is None:
-        return "not possible with what is required"
+        return "not possible with the required annotations"
     return f"{seconds * 1e6:.3g} us longer, as estimated" if seconds > 1e-9 else "as fast, as estimated"
 
 
-def rivals(solved: Solved, site: Site) -> list[Rival]:
-    """The choices for a site that were not made though what is required allows them, along all axes."""
+def rejected(solved: Solved, site: Site) -> list[Rejected]:
+    """The rejected choices for a site that required annotations allow, along all axes."""
     number = solved.sites.index(site)
-    found: list[Rival] = []
+    found: list[Rejected] = []
     for axis, decision in solved.decisions.items():
         options, chosen = decision.problem.labels[number], decision.solution.labels[number]
         found += [
-            Rival(_op_text(site), axis, _label_text(site, label), more)
+            Rejected(_op_text(site), axis, _label_text(site, label), more)
             for option, label in enumerate(options)
             if label != chosen and (more := _dearer(solved, axis, number, option)) is not None
         ]
@@ -74,30 +78,30 @@ def rivals(solved: Solved, site: Site) -> list[Rival]:
 def lost_hints(solved: Solved) -> Iterator[LostHint]:
     """The hints that lost, in program order."""
     for number, site in enumerate(solved.sites):
-        wish = site.wish
+        annotation = site.annotation
         if (
-            wish is None or wish.required or site.node.op in BETWEEN_MESHES
-        ):  # what another mesh told is no wish of the user's
+            annotation is None or annotation.required or site.node.op in BETWEEN_MESHES
+        ):  # hints from another mesh are not the user's
             continue
         yield from _cut_otherwise(site)
         for axis, decision in solved.decisions.items():
-            asked = state_of(wish.sharding, axis)
+            asked = state_of(annotation.sharding, axis)
             got = asked_face(site, decision.solution.labels[number])
             if asked is None or asked == got:
                 continue
             options = [n for n, label in enumerate(decision.problem.labels[number]) if asked_face(site, label) == asked]
             costs = [cost for option in options if (cost := _dearer(solved, axis, number, option)) is not None]
-            where = wish.loc or site.node.loc
-            why = f"keeping it is {_more(min(costs, default=None))}" if options else "its op cannot be split so"
+            where = annotation.loc or site.node.loc
+            why = f"keeping it is {_more(min(costs, default=None))}" if options else "its op cannot be split that way"
             name = f"%{site.value.name or '?'}"
             yield LostHint(name, axis, state_text(asked), f"it {state_text(got)}", why, place_text(where))
 
 
 def _cut_otherwise(site: Site) -> Iterator[LostHint]:
     """The parts of axes in a hint that do not nest in those of the other annotations."""
-    if site.asked is None or site.wish is None:
+    if site.asked is None or site.annotation is None:
         return
-    where = place_text(site.wish.loc or site.node.loc)
+    where = place_text(site.annotation.loc or site.node.loc)
     for axis in site.misfits:
         asked = state_text(state_of(site.asked, axis))
         yield LostHint(f"%{site.value.name or '?'}", axis, asked, "it is not", NO_DIVISION, where)
