@@ -163,7 +163,7 @@ FAULTS = [
     (manual(within('{"y"}, {}', '"y"', "1x6"), "4x6", "4x6", given="16x6", whole="16x6"), "MG0203", "names ['y'], but ['y'] are manual already"),
     (manual(within('{}, {"y"}', '"x"', "4x6"), "4x6", "4x6", given="16x6", whole="16x6"), "MG0203", "names ['y'], but ['y'] are manual already"),
     (manual(FETCHED.replace("LIMIT", "9")), "MG0104", "limit 9 is not one of 0 to 8"),
-    (local(FETCHED.replace("LIMIT", "0 wrap").replace("2x6", "4x6")), "MG0104", "limit 0: there are no rows"),
+    (local(FETCHED.replace("LIMIT", "0 wrap").replace("2x6", "4x6")), "MG0104", "limit 0: it has zero rows"),
     (local(REDUCED.replace("4, 5, 6, 7", "4, 5, 6, 6")), "MG0104", "each to be named once"),
     (local(COLLECTIVES[3][0].replace("split_count = 2", "split_count = 3"), result="tensor<8x3xf32>"), "MG0104", "split_count is 3"),
     (local(COLLECTIVES[7][0].replace("[0, 1]]", "[1, 2]]")), "MG0104", "the source of more than one pair"),
