@@ -67,7 +67,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             values by name and for lines.
         memory_limit: bytes per device that a step may use to hide more communication; default: what it needs
             where nothing overlaps.
-        skip: optimisations to skip: `chunks` are collectives in pieces that overlap with compute.
+        skip: names of passes to leave out, such as `chunks` (docs/passes.md has all).
         entry: of MLIR text with several public functions: the one to compile, or a list of several; default: @main, or else
             all of them. Several functions, also those of a dict as `graph` (`{"prefill": f, "decode": g}`), become one
             `EntriesExecutable` and one module; `args`, `in_specs`, `out_specs` and `donate` may then be dicts by their names.

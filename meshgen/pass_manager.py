@@ -122,7 +122,7 @@ class PassManager:
         """The module after the passes, one after the other.
 
         Args:
-            cost: by which a pass that applies `if cheaper` may not make the program dearer; in `unit`.
+            cost: of a program, in `unit`; without it every change is taken, as it is from a pass that applies `always`.
         """
         known: float | None = None  # cost of the module
         for each in filter(self.runs, passes):

@@ -6,13 +6,14 @@ along (`meshgen.ir.symbols`), so the formulas are those of the program that runs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 
 from meshgen.ccl.cost import COMMUNICATIONS
 from meshgen.ir.graph import Graph, Module
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Axis, Mesh
+from meshgen.pass_manager import PassManager
 from meshgen.sharding.analyze import Volume, volume_of
 from meshgen.sharding.optimizations.collective_combine_large import collective_combine_large
 from meshgen.sharding.optimize import optimize_local
@@ -24,11 +25,14 @@ class _NamedAxis(Axis):
     """An axis whose size has a name. It equals no other axis, as values cached for plain meshes have no names."""
 
 
-def local_volume(stages: Mapping[str, Module], needed: Callable[[Graph], Graph]) -> Volume | None:
+def local_volume(
+    stages: Mapping[str, Module], needed: Callable[[Graph], Graph], skip: Iterable[str] = ()
+) -> Volume | None:
     """Traffic of the program of these stages, whichever it was entered at; None before it is partitioned.
 
     Args:
         needed: fusion's change of a graph before it makes kernels, which drops nodes that no result needs.
+        skip: names of passes that the program was planned without.
 
     Programs that were written per device have tile sizes as written.
     """
@@ -39,7 +43,7 @@ def local_volume(stages: Mapping[str, Module], needed: Callable[[Graph], Graph])
     if entered is None or not entered.mesh.is_static:
         return volume_of(replace(written, graph=needed(written.graph)))
     named = partition(replace(entered, mesh=_named(entered.mesh)), written.arguments)
-    local = optimize_local(named)
+    local = optimize_local(named, PassManager(frozenset(skip)))
     if _messages(local.graph) != _messages(written.graph):
         local = collective_combine_large(local)
     return replace(volume_of(replace(local, graph=needed(local.graph))), mesh=entered.mesh)

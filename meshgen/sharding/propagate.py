@@ -7,7 +7,7 @@ depend on the order of traversal or of the program's ops: they are taken in cano
 (`ir/canonical.py`), which decides between equal costs. `propagation/order` takes the order of several axes
 on one dim from the annotations.
 
-This is done for the program as written, for equivalent programs (`REWRITES`), for other parts of axes and from other starts:
+This is done for the program as written, for equivalent programs (`ALTERNATIVES`), for other parts of axes and from other starts:
 each candidate is planned up to partitioning, and the cheapest is taken if it is clearly cheaper. An example on x=4:
 
     %h = dot_general %x, %w : f32[64,32]{x}, f32[32,96]{,x}      candidate `slice-into-dot`:  %v = slice %w [:, 0:32]
@@ -129,12 +129,16 @@ class _Search:
 
     def _cheapest(self, first: Solved, others: Iterable[_Candidate]) -> Solved:
         """The first, or the cheapest of the others that keep the required annotations, if it is clearly cheaper."""
-        candidates = [each for each in others if not each.solved.faults]
+        tried = list(others)
+        candidates = [each for each in tried if not each.solved.faults]
         best = self._worth(first, [each.solved for each in candidates])
         taken = next((each.passes for each in candidates if each.solved is best), ())
-        for each in candidates:
+        for each in tried:
             by, *more = each.passes
             if more:
+                continue
+            if not any(each is sound for sound in candidates):  # a required annotation is not kept: no plan, no cost
+                self.manager.record(by.name).note(kept=False)
                 continue
             with self.manager.timed(by) as record:
                 before, after = (self._seconds(solved).total for solved in (first, each.solved))

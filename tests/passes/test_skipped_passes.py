@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from meshgen import api
 from meshgen.passes import PASSES
 from meshgen.pipeline import Timing, run_stages
 from meshgen.testing.oracle import check
@@ -36,3 +38,12 @@ def test_programs_without_any_pass_compute_the_same() -> None:
             program_of(seed), pipeline=lambda module, o=options, t=timing: run_stages(module, o, t, "fuse")["fuse"]
         )
         assert result.ok and not timing.passes, f"seed {seed}: {result.faults}"
+
+
+@pytest.mark.parametrize("name", ["collective-cse", "reshard-replan", "all-gather-sink", "collective-combine"])
+def test_formulas_are_those_of_the_program_without_the_pass(name: str) -> None:
+    path = Path(__file__).parent / "gains" / f"{name}.mlir"
+    executable = api.plan(str(path), target="cpu", skip=[name])
+    volume = executable.volume
+    assert volume is not None and volume.counts == executable.comms.counts
+    assert volume.formula.at(executable.mesh) == executable.comms.ring_bytes > 0
