@@ -18,6 +18,7 @@ from meshgen.ccl.halo import most_kept, most_rows, parts_of
 from meshgen.ccl.lower_groups import is_plain_gather, native_of
 from meshgen.ccl.lower_moves import Blocks
 from meshgen.ir.op_names import BETWEEN_MESHES
+from meshgen.ir.predicates import is_transfer_send
 from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
@@ -247,7 +248,7 @@ def _between(collective: Collective) -> Packing:
         _Side(sharding, mesh, sharding.local_shape(ends.shape, mesh))
         for sharding, mesh in ((ends.source, ends.sender), (ends.target, ends.receiver))
     ]
-    sends = collective.op == "transfer_send"
+    sends = is_transfer_send(collective)
     here, there = sides if sends else sides[::-1]
     kind = collective.operands[0] if sends else collective.results[0]
     holders = ends.sender.size // ends.sender.group_size(ends.source.split_axes)

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from meshgen.codegen.unroll import communicates
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.predicates import is_loop
 from meshgen.ops.uniform import Varying
 
 
@@ -37,11 +38,11 @@ def _flows(graph: Graph) -> Iterator[Node]:
 
 def _choice(node: Node) -> Value:
     """The values that decide the branch."""
-    return node.regions[0].outputs[0] if node.op == "while" else node.operands[0]
+    return node.regions[0].outputs[0] if is_loop(node) else node.operands[0]
 
 
 def _divergence(node: Node, axes: list[str]) -> Diagnostic:
-    what = "the condition" if node.op == "while" else "the branch index"
+    what = "the condition" if is_loop(node) else "the branch index"
     return Diagnostic(
         "MG0401",
         f"'{node.op}' holds collectives, but {what} may differ between devices along {', '.join(axes)}: they would deadlock",

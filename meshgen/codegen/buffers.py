@@ -9,6 +9,7 @@ from meshgen.codegen import memory
 from meshgen.codegen.program import Program
 from meshgen.errors import place_text
 from meshgen.ir.graph import Module, Node, TensorType, Value
+from meshgen.ir.predicates import is_constant
 from meshgen.runtime.plan import STREAMS, Buffer, Schedule, aligned
 
 FIXED = ("input", "constant")  # kinds of buffers that are in place before the step
@@ -79,7 +80,7 @@ def _kinds(program: Program) -> dict[Value, str]:
     graph = program.module.graph
     kinds = dict.fromkeys(program.storages.root.values(), "temporary")
     kinds |= {program.storages.root[value]: "output" for value in graph.outputs}
-    kinds |= {node.result: "constant" for node in graph.nodes if node.op == "constant"}
+    kinds |= {node.result: "constant" for node in graph.nodes if is_constant(node)}
     return kinds | dict.fromkeys(graph.inputs, program.inputs_are)
 
 
@@ -123,6 +124,6 @@ def _lifetimes(program: Program, order: Sequence[int], waits: Sequence[Sequence[
 def constants_of(module: Module, plan: Schedule) -> dict[int, Node]:
     """The `constant` nodes of the module by the number of their buffer."""
     numbers = {value: n for n, value in enumerate(module.graph.values())}
-    found = {numbers[node.result]: node for node in module.graph.nodes if node.op == "constant"}
+    found = {numbers[node.result]: node for node in module.graph.nodes if is_constant(node)}
     assert all(plan.buffers[n].kind == "constant" for n in found)
     return found

@@ -17,7 +17,7 @@ from meshgen.codegen.timeline import Costs, Task
 from meshgen.codegen.unroll import is_message
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.op_names import BETWEEN_MESHES, CONTROL
+from meshgen.ir.predicates import is_control, is_kernel, is_loop, is_transfer
 from meshgen.ir.regions import all_nodes, captured
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import UNLAUNCHED
@@ -37,7 +37,7 @@ def collect(module: Module, costs: Costs, inputs_are: str, planned: Planned) -> 
     """
     nodes = tuple(with_senders([n for n in module.graph.nodes if n.op not in UNLAUNCHED]))
     kernels = dict(module.kernels)
-    flows = {n: _flow(node, module, planned) for n, node in enumerate(nodes) if node.op in CONTROL}
+    flows = {n: _flow(node, module, planned) for n, node in enumerate(nodes) if is_control(node)}
     names = [_name(node, kernels) if n not in flows else "" for n, node in enumerate(nodes)]
     inner = [name for flow in flows.values() for region in flow.regions for name in region.kernels]
     kernels |= {
@@ -65,7 +65,7 @@ def _scratch_bytes(nodes: Sequence[Node], flows: Mapping[int, Flow], mesh: Mesh)
 
 
 def _flow(node: Node, module: Module, planned: Planned) -> Flow:
-    if any(inner.op in BETWEEN_MESHES for region in node.regions for inner in all_nodes(region)):
+    if any(is_transfer(inner) for region in node.regions for inner in all_nodes(region)):
         raise CodegenError(
             Diagnostic(
                 "MG0301",
@@ -76,7 +76,7 @@ def _flow(node: Node, module: Module, planned: Planned) -> Flow:
         )
     outside = tuple(captured(node))
     steps = tuple(planned(replace(module, graph=closed(region, outside), donations={})) for region in node.regions)
-    return Flow(outside, steps, (node.notes.trips or 1) if node.op == "while" else None)
+    return Flow(outside, steps, (node.notes.trips or 1) if is_loop(node) else None)
 
 
 def closed(region: Graph, outside: Sequence[Value]) -> Graph:
@@ -88,7 +88,7 @@ def _name(node: Node, kernels: dict[str, Graph]) -> str:
     """The kernel of a node; an unfused op becomes a kernel. Empty for a collective."""
     if node.op in COLLECTIVES:
         return ""
-    if node.op == "kernel":
+    if is_kernel(node):
         return node.attrs["kernel"]
     name = next(name for n in itertools.count() if (name := f"{node.op}_{n}") not in kernels)
     inputs = {value: Value(value.type, f"a{i}") for i, value in enumerate(dict.fromkeys(node.operands))}

@@ -14,6 +14,7 @@ from itertools import pairwise
 from meshgen.codegen.unroll import is_message
 from meshgen.ir.donation import settled
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.predicates import is_kernel, is_loop
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import VIEWS
 from meshgen.runtime.in_place import overwrites
@@ -115,10 +116,10 @@ def _may_overwrite(node: Node, own: Value, result: Value, roots: Mapping[Value, 
     """Whether a launch may write its result over an operand."""
     places = [number for number, value in enumerate(_reads(node)) if roots[value] is own]
     number = node.results.index(result)
-    if node.op == "kernel":
+    if is_kernel(node):
         pairs = overwrites(module.kernels[node.attrs["kernel"]])
         return all(number in pairs.get(place, ()) for place in places)
-    return places == [number] if node.op == "while" else node.op in IN_PLACE
+    return places == [number] if is_loop(node) else node.op in IN_PLACE
 
 
 def _needs(late: Sequence[Node], maker: Node, before: Mapping[Node, Sequence[Node]]) -> bool:

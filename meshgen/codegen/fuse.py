@@ -27,7 +27,7 @@ from meshgen.codegen.window_slices import window_slices
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.notes import Notes
-from meshgen.ir.op_names import CONTROL
+from meshgen.ir.predicates import is_constant, is_control, is_loop
 from meshgen.ir.regions import captured
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import COLLECTIVES
@@ -93,11 +93,11 @@ class _FusedGraphWriter:
 
     def _stays(self, node: Node) -> bool:
         """An array constant is data of the module, not of a kernel."""
-        return node.op == "constant" and node.attrs["value"].ndim > 0
+        return is_constant(node) and node.attrs["value"].ndim > 0
 
     def _constants(self) -> None:
         for node in self._graph.nodes:
-            if self._stays(node) or (node.op == "constant" and node.result in self._grouping.must):
+            if self._stays(node) or (is_constant(node) and node.result in self._grouping.must):
                 self._out.nodes.append(node)
                 self._present.add(node.result)
 
@@ -116,7 +116,7 @@ class _FusedGraphWriter:
 
     def _group(self, group: Group) -> None:
         (first, *_) = group.members
-        if first.op in COLLECTIVES or first.op in CONTROL:
+        if first.op in COLLECTIVES or is_control(first):
             for value in (*first.operands, *captured(first)):
                 self._view(value)
             regions = tuple(self._fused_region(region) for region in first.regions)
@@ -144,14 +144,14 @@ class _FusedGraphWriter:
 
     def _noted(self, node: Node) -> Notes:
         """With the trip count of a loop, if known; its counter is in kernels from here on."""
-        trips = trip_count(node, self._producers) if node.op == "while" else None
+        trips = trip_count(node, self._producers) if is_loop(node) else None
         return node.notes if trips is None else replace(node.notes, trips=max(1, trips))
 
     def _fused_region(self, region: Graph) -> Graph:
         """A region with kernels; its constants are data of the module, outside of the region."""
         fused = fuse_graph(region, self._kernels, self._mesh, self._producers)
-        self._out.nodes += [node for node in fused.nodes if node.op == "constant"]
-        return Graph(fused.name, fused.inputs, [n for n in fused.nodes if n.op != "constant"], fused.outputs)
+        self._out.nodes += [node for node in fused.nodes if is_constant(node)]
+        return Graph(fused.name, fused.inputs, [n for n in fused.nodes if not is_constant(n)], fused.outputs)
 
     def _copied(self, node: Node, group: Group) -> bool:
         """Whether the kernel of a group recomputes a free node or one of another group."""

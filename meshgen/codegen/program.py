@@ -9,6 +9,7 @@ from functools import cached_property
 from meshgen.codegen.storages import Storages
 from meshgen.codegen.timeline import Task
 from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.predicates import is_kernel
 from meshgen.runtime.plan import Schedule
 
 
@@ -84,7 +85,7 @@ class Program:
         node = self.nodes[number]
         if number in self.flows:
             return [*node.operands, *self.flows[number].outside]
-        return node.operands if node.op == "kernel" or not self.names[number] else list(dict.fromkeys(node.operands))
+        return node.operands if is_kernel(node) or not self.names[number] else list(dict.fromkeys(node.operands))
 
 
 def place_of(

@@ -8,6 +8,7 @@ from dataclasses import replace
 from meshgen.codegen.collect import closed
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.notes import Place, Slot
+from meshgen.ir.predicates import is_constant
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import UNLAUNCHED
 from meshgen.runtime.plan import Schedule
@@ -23,8 +24,8 @@ def scheduled(module: Module, plan: Schedule) -> Module:
     number_of = {value: number for number, value in enumerate(graph.values())}
     slots = _slots(plan)
     order = _issue_order(launched, number_of, plan)
-    views = {node.result: node for node in graph.nodes if node.op in UNLAUNCHED and node.op != "constant"}
-    nodes = [_placed(node, number_of, plan) for node in graph.nodes if node.op == "constant"]
+    views = {node.result: node for node in graph.nodes if node.op in UNLAUNCHED and not is_constant(node)}
+    nodes = [_placed(node, number_of, plan) for node in graph.nodes if is_constant(node)]
     for slot, item, node in zip(slots, plan.items, order, strict=True):
         nodes += _views([*node.operands, *captured(node)], views, number_of, plan)
         nodes.append(_placed(_with_regions(node, module, item.regions), number_of, plan, slot))

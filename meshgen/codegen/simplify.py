@@ -11,6 +11,7 @@ from meshgen.codegen.identities import IDENTITIES
 from meshgen.codegen.splats import Array, Writer, splat_of
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.loops import without_unchanged
+from meshgen.ir.predicates import is_constant, is_loop
 from meshgen.ops.classes import IMPURE, POINTWISE
 from meshgen.ops.evaluate.evaluator import evaluate_node
 from meshgen.ops.live import live_nodes
@@ -33,7 +34,7 @@ class _Simplifier:
         self._now: dict[Value, Value] = {value: value for value in graph.inputs}
 
     def visit(self, node: Node) -> None:
-        if node.op == "while":
+        if is_loop(node):
             node, same = without_unchanged(node)
             self._now.update({result: self._now.get(value, value) for result, value in same.items()})
         operands = [self._now.get(v, v) for v in node.operands]
@@ -55,7 +56,7 @@ class _Simplifier:
         kind = node.result.type
         if None in kind.shape or any(None in v.type.shape for v in operands):
             return None
-        if node.op == "constant":
+        if is_constant(node):
             number = splat_of(node.attrs["value"]) if kind.rank else None
             return None if number is None else self._writer.splat(number, kind, node)
         if kind.size == 0 and node.op != "broadcast_in_dim":

@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.predicates import is_constant
 from meshgen.ir.regions import rewired_graph
 from meshgen.ir.spread import spread_element, stored_bytes
 from meshgen.ops.classes import IMPURE
@@ -48,7 +49,7 @@ class Writer:
         self._made.update(dict.fromkeys(results, copy))
         if key is not None:
             self._known[key] = copy
-        if node.op == "constant" and (number := splat_of(node.attrs["value"])) is not None:
+        if is_constant(node) and (number := splat_of(node.attrs["value"])) is not None:
             self._splats[copy.result] = number
         if node.op == "broadcast_in_dim" and operands[0] in self._splats:
             self._splats[copy.result] = self._splats[operands[0]]

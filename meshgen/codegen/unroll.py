@@ -16,7 +16,7 @@ from meshgen.ccl.cost import MESSAGES
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
-from meshgen.ir.op_names import BRANCHES
+from meshgen.ir.predicates import is_branching, is_loop
 from meshgen.ops.classes import LAYOUT, MADE, POINTWISE
 from meshgen.runtime.plan import COLLECTIVES
 
@@ -55,7 +55,7 @@ def _communicates(node: Node) -> bool:
 
 def _is_short(node: Node, producers: Mapping[Value, Node]) -> bool:
     """Whether a node is a loop of a known number of trips whose work is element-wise and little."""
-    trips = trip_count(node, producers) if node.op == "while" else None
+    trips = trip_count(node, producers) if is_loop(node) else None
     if trips is None or any(inner.op not in _ELEMENTWISE for region in node.regions for inner in region.nodes):
         return False
     return trips * len(node.regions[1].nodes) <= DEFAULT.fusion.unrolled_nodes
@@ -63,7 +63,7 @@ def _is_short(node: Node, producers: Mapping[Value, Node]) -> bool:
 
 def _trips(node: Node, producers: Mapping[Value, Node], wanted: Wanted) -> int | None:
     """The number of copies of an unrolled loop's body; None: the loop stays."""
-    if node.op != "while" or not wanted(node) or communicates(node.regions[0]):
+    if not is_loop(node) or not wanted(node) or communicates(node.regions[0]):
         return None
     trips = trip_count(node, producers)
     return trips if trips is not None and trips * len(node.regions[1].nodes) <= MOST_NODES else None
@@ -77,7 +77,7 @@ def _emit(node: Node, env: dict[Value, Value], into: Graph, producers: Mapping[V
         for _ in range(trips):
             state = _emit_body(node.regions[1], state, env, into, producers, wanted)
         env.update(zip(node.results, state, strict=True))
-    elif node.op in BRANCHES and wanted(node) and all(_ends(region, producers) for region in node.regions):
+    elif is_branching(node) and wanted(node) and all(_ends(region, producers) for region in node.regions):
         choice, *handed = (env[value] for value in node.operands)
         ways = [_emit_body(region, handed, env, into, producers, wanted) for region in node.regions]
         env.update(zip(node.results, _selected(choice, ways, into), strict=True))
@@ -97,7 +97,7 @@ def _emit_body(body: Graph, inputs: list[Value], env: Mapping[Value, Value], int
 def _ends(body: Graph, producers: Mapping[Value, Node]) -> bool:
     """Whether a branch may be computed where it is not taken: a loop in it might not end."""
     known = {**producers, **body.producers()}
-    loops_end = all(node.op != "while" or trip_count(node, known) is not None for node in body.nodes)
+    loops_end = all(not is_loop(node) or trip_count(node, known) is not None for node in body.nodes)
     return loops_end and all(_ends(region, known) for node in body.nodes for region in node.regions)
 
 

@@ -14,6 +14,7 @@ from collections.abc import Iterator
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value, is_float
+from meshgen.ir.predicates import is_constant
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.evaluate.window import fold_kind, window_places
 
@@ -43,7 +44,7 @@ def _plain_fold(node: Node) -> str | None:
 
 
 def _is_neutral(init: Node | None, kind: str) -> bool:
-    return init is not None and init.op == "constant" and init.attrs["value"] == neutral(kind, init.result.type.dtype)
+    return is_constant(init) and init.attrs["value"] == neutral(kind, init.result.type.dtype)
 
 
 def _emit_fold(graph: Graph, node: Node, kind: str, is_neutral: bool) -> None:

@@ -8,6 +8,7 @@ from dataclasses import replace
 from meshgen.errors import Diagnostic, ProgramError, about, listed
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.limits import MAX_NESTING, too_deep
+from meshgen.ir.predicates import is_call
 from meshgen.ir.regions import all_nodes, nodes_with_depth
 
 MAX_NODES = 200_000  # operations; a program of this size takes gigabytes and minutes
@@ -51,7 +52,7 @@ def _callees_first(graph: Graph, functions: Mapping[str, Graph]) -> tuple[list[s
 
 
 def _calls(graph: Graph) -> Iterator[Node]:
-    return (node for node in all_nodes(graph) if node.op == "call")
+    return (node for node in all_nodes(graph) if is_call(node))
 
 
 def _refuse_too_many(graph: Graph, functions: Mapping[str, Graph], order: list[str]) -> None:
@@ -75,7 +76,7 @@ def _refuse_too_deep(graph: Graph, functions: Mapping[str, Graph], order: list[s
         heights[name] = max((height for _, height in _heights(functions[name], heights)), default=0)
     node, height = max(_heights(graph, heights), key=lambda row: row[1], default=(None, 0))
     if node is not None and height > MAX_NESTING:
-        written = " after inlining" if node.op == "call" else ""
+        written = " after inlining" if is_call(node) else ""
         message = f"'{node.op}': regions are nested {height} deep{written}"
         raise ProgramError(too_deep(message, node.loc))
 
@@ -83,11 +84,11 @@ def _refuse_too_deep(graph: Graph, functions: Mapping[str, Graph], order: list[s
 def _heights(graph: Graph, heights: Mapping[str, int]) -> Iterator[tuple[Node, int]]:
     """Nodes with the nesting depth of regions around and inside each."""
     for node, depth in nodes_with_depth(graph):
-        yield node, depth + (heights[node.attrs["callee"]] if node.op == "call" else bool(node.regions))
+        yield node, depth + (heights[node.attrs["callee"]] if is_call(node) else bool(node.regions))
 
 
 def _count(graph: Graph, counts: Mapping[str, int]) -> int:
-    return sum(counts[node.attrs["callee"]] if node.op == "call" else 1 for node in all_nodes(graph))
+    return sum(counts[node.attrs["callee"]] if is_call(node) else 1 for node in all_nodes(graph))
 
 
 def _inlined(graph: Graph, done: Mapping[str, Graph]) -> Graph:
@@ -97,7 +98,7 @@ def _inlined(graph: Graph, done: Mapping[str, Graph]) -> Graph:
     for node in graph.nodes:
         node.operands = [replaced.get(value, value) for value in node.operands]
         node.regions = tuple(_inlined(region, done) for region in node.regions)
-        if node.op != "call":
+        if not is_call(node):
             result.nodes.append(node)
             continue
         outputs = copy_nodes(done[node.attrs["callee"]], node.operands, result)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.predicates import is_loop
 from meshgen.ir.regions import rewired_graph
 
 
@@ -79,7 +80,7 @@ def always_ends(graph: Graph, producers: Mapping[Value, Node] | None = None) -> 
     """Whether every `while` of a graph counts a carried integer up by a constant to a constant (its start may be any)."""
     known = {**(producers or {}), **graph.producers()}
     return all(
-        (node.op != "while" or _counted(node, known)) and all(always_ends(body, known) for body in node.regions)
+        (not is_loop(node) or _counted(node, known)) and all(always_ends(body, known) for body in node.regions)
         for node in graph.nodes
     )
 

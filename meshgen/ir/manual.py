@@ -10,6 +10,7 @@ from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.inline import copy_nodes
 from meshgen.ir.op_names import ANNOTATIONS
+from meshgen.ir.predicates import is_annotation, is_manual
 from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
@@ -28,7 +29,7 @@ class _Computation(Protocol):
 
 def is_open(node: _Computation) -> bool:
     """Whether a manual computation lets its free axes split its operands, results or body."""
-    return node.op == "manual" and ("in_free" in node.attrs or has_annotations(node.regions[0]))
+    return is_manual(node) and ("in_free" in node.attrs or has_annotations(node.regions[0]))
 
 
 def has_annotations(graph: Graph) -> bool:
@@ -38,7 +39,7 @@ def has_annotations(graph: Graph) -> bool:
 
 def meshes_of(node: Node, meshes: Sequence[Mesh]) -> Sequence[Mesh]:
     """The meshes, starting with that of a node's regions: the one that a manual computation names."""
-    if node.op != "manual":
+    if not is_manual(node):
         return meshes
     names = {sharding.mesh for key in ("in_shardings", "out_shardings") for sharding in node.attrs[key]}
     return sorted(meshes, key=lambda mesh: mesh.name not in names)
@@ -75,25 +76,23 @@ def _settled(
     put: dict[Value, Value] = {}
     for node in graph.nodes:
         operands = [put.get(value, value) for value in node.operands]
-        inner = (*manual, *node.attrs["axes"]) if node.op == "manual" else manual
-        writes = inside or (node.op == "manual" and not (keeps and is_open(node)))
+        inner = (*manual, *node.attrs["axes"]) if is_manual(node) else manual
+        writes = inside or (is_manual(node) and not (keeps and is_open(node)))
         around = meshes_of(node, meshes)
         faults += _bound_twice(node, manual)
         regions = tuple(_settled(region, around, inner, faults, keeps, writes) for region in node.regions)
-        if (
-            node.op == "manual" and not writes and not is_open(replace(node, regions=regions))
-        ):  # it does not name free axes
+        if is_manual(node) and not writes and not is_open(replace(node, regions=regions)):  # it does not name free axes
             writes = True
             regions = tuple(_settled(region, around, inner, faults, keeps, writes) for region in regions)
-        if node.op == "manual" and not inside:
+        if is_manual(node) and not inside:
             attrs = {**node.attrs, "axes": _all_axes(node)} if writes else node.attrs
             result.nodes.append(replace(node, operands=operands, regions=regions, attrs=attrs))
-        elif node.op == "manual":
+        elif is_manual(node):
             made = _written_out(replace(node, operands=operands, regions=regions), mesh, result)
             put.update(zip(node.results, made, strict=True))
         elif manual and node.op in ANNOTATIONS:
             free = [name for name in mesh.names if name not in manual]
-            said = node.attrs["sharding"].canonical(mesh).used_axes if node.op == "annotate" else ()
+            said = node.attrs["sharding"].canonical(mesh).used_axes if is_annotation(node) else ()
             named = [axis for axis in said if split_ref(axis)[0] in manual]
             faults += [_annotated(node, manual)] if named else []
             if free and not named:
@@ -110,7 +109,7 @@ def _settled(
 
 def _bound_twice(node: Node, manual: Sequence[str]) -> list[Diagnostic]:
     """The axes of a manual computation, own and those of its operands and results, that are manual around it already."""
-    if node.op != "manual" or not manual:
+    if not is_manual(node) or not manual:
         return []
     named = [
         *node.attrs["axes"],
@@ -125,7 +124,7 @@ def _bound_twice(node: Node, manual: Sequence[str]) -> list[Diagnostic]:
 def _all_axes(node: Node) -> tuple[str, ...]:
     """The manual axes of a node and of its regions."""
     inner = [node, *(each for region in node.regions for each in all_nodes(region))]
-    return tuple(dict.fromkeys(axis for each in inner if each.op == "manual" for axis in each.attrs["axes"]))
+    return tuple(dict.fromkeys(axis for each in inner if is_manual(each) for axis in each.attrs["axes"]))
 
 
 def _annotated(node: Node, manual: Sequence[str]) -> Diagnostic:

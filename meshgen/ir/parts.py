@@ -14,6 +14,7 @@ from typing import Any
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.op_names import BETWEEN_MESHES
+from meshgen.ir.predicates import is_transfer, is_transfer_recv, is_transfer_send
 from meshgen.mesh import Mesh, split_ref
 from meshgen.spec import Sharding
 
@@ -95,7 +96,7 @@ def _transfer_faults(parts: Sequence[Module]) -> Iterator[Diagnostic]:
     table: dict[int, dict[str, tuple[Node, Mesh]]] = {}
     for part in parts:
         for node in part.graph.nodes:
-            if node.op in BETWEEN_MESHES:
+            if is_transfer(node):
                 sides = table.setdefault(node.attrs["channel"], {})
                 if node.op in sides:
                     yield Diagnostic("MG0104", f"channel {node.attrs['channel']} has two '{node.op}'", node.loc)
@@ -130,9 +131,9 @@ def whole_graph(module: Module) -> Graph:
     for part, inputs, _ in parts_of(module):
         put.update(zip(part.graph.inputs, (module.graph.inputs[number] for number in inputs), strict=True))
     for node in _interleaved(module.parts):
-        if node.op == "transfer_send":
+        if is_transfer_send(node):
             made[node.attrs["channel"]] = put.get(node.operands[0], node.operands[0])
-        elif node.op == "transfer_recv":
+        elif is_transfer_recv(node):
             put[node.results[0]] = made[node.attrs["channel"]]
         else:
             graph.nodes.append(replace(node, operands=[put.get(value, value) for value in node.operands]))
@@ -149,9 +150,9 @@ def _interleaved(parts: Sequence[Module]) -> Iterator[Node]:
     while any(rows):
         count = sum(map(len, rows))
         for row in rows:
-            while row and not (row[0].op == "transfer_recv" and row[0].attrs["channel"] not in sent):
+            while row and not (is_transfer_recv(row[0]) and row[0].attrs["channel"] not in sent):
                 node = row.pop(0)
-                if node.op == "transfer_send":
+                if is_transfer_send(node):
                     sent.add(node.attrs["channel"])
                 yield node
         if sum(map(len, rows)) == count:

@@ -6,12 +6,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ir.op_names import CONTROL, WITH_PROGRAMS
+from meshgen.ir.op_names import WITH_PROGRAMS
+from meshgen.ir.predicates import is_control
 
 
 def flow_regions(node: Node) -> tuple[Graph, ...]:
     """The regions of a loop or of branches; other nodes have none of this kind."""
-    return node.regions if node.op in CONTROL else ()
+    return node.regions if is_control(node) else ()
 
 
 def program_regions(node: Node) -> tuple[Graph, ...]:

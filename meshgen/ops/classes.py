@@ -12,14 +12,23 @@ LAYOUT = with_kernel("layout")  # index maps: not stored for their own sake, but
 MADE = with_kernel("source")  # from nothing
 LOOKUPS = with_kernel("lookup")
 LOOPS = with_kernel("dot", "reduction")
+DOTS = with_kernel("dot")
+REDUCTIONS = with_kernel("reduction")
+UNSTORED = LAYOUT | MADE
 GENERATED = POINTWISE | LAYOUT | MADE | LOOKUPS | LOOPS
 
 ELEMENTWISE = with_trait(Trait.ELEMENTWISE)
 ARRANGING = with_trait(Trait.ARRANGES)
+REGROUPING = with_trait(Trait.REGROUPS)
+JOINING = with_trait(Trait.JOINS)
+TAKING = with_trait(Trait.TAKES)
+LEAVING = with_trait(Trait.LEAVES)
+CONTRACTIONS = with_trait(Trait.CONTRACTS)
 EXPENSIVE = with_trait(Trait.EXPENSIVE)
 
 # Over devices.
 LOCAL_OPS = with_trait(Trait.LOCAL)
+OF_RANKS = with_trait(Trait.OF_RANK)
 RESHARDS = with_trait(Trait.RESHARD)
 RETILING = RESHARDS & with_attributes("source", "target")
 REDUCING = with_trait(Trait.REDUCES)

@@ -8,7 +8,7 @@ from meshgen.ir.graph import Node
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.evaluate import contraction as means
 from meshgen.ops.evaluate import window as folds
-from meshgen.ops.op import DOT, NO_KERNEL, REDUCTION, AtLeast, Op, TypeOf, named, per_operand, per_result
+from meshgen.ops.op import DOT, NO_KERNEL, REDUCTION, AtLeast, Op, Trait, TypeOf, named, per_operand, per_result
 from meshgen.ops.rules import contraction as rules
 from meshgen.ops.rules import updates, windowed
 from meshgen.ops.tolerance import folds as fold_errors
@@ -40,10 +40,11 @@ OPS = (
        error=fold_errors.reduce_region, rule=updates.reduce_region, kernel=NO_KERNEL, flops=per_operand,
        attributes={"dims": "ints"}, has_regions=True),
     Op(name="dot_general", operands=2, types=types.dot_general, evaluate=means.dot_general, error=errors.bilinear,
-       rule=rules.dot_general, kernel=DOT, flops=_dot_flops, attributes=named(_DOT, "ints")),
+       rule=rules.dot_general, kernel=DOT, flops=_dot_flops, attributes=named(_DOT, "ints"),
+       traits=frozenset((Trait.CONTRACTS,))),
     Op(name="convolution", operands=2, types=types.convolution, evaluate=means.convolution, error=errors.bilinear,
        rule=windowed.convolution, kernel=NO_KERNEL, flops=_convolution_flops,
-       attributes={**named(_CONVOLUTION, "ints"), **named(_FEATURES, "int")}),
+       attributes={**named(_CONVOLUTION, "ints"), **named(_FEATURES, "int")}, traits=frozenset((Trait.CONTRACTS,))),
     Op(name="reduce_window", operands=AtLeast(2), types=types.reduce_window, evaluate=folds.reduce_window,
        error=fold_errors.reduce_window, rule=windowed.reduce_window, kernel=NO_KERNEL, flops=per_result,
        attributes=named(_WINDOW, "ints"), has_regions=True),

@@ -54,16 +54,18 @@ SOURCES = (
 MOVES = (
     _move("broadcast_in_dim", 1, types.broadcast_in_dim, means.broadcast, 1, rules.broadcast_in_dim, LAYOUT, ("dims",), Trait.ARRANGES),
     _move("transpose", 1, types.transpose, means.transpose, 1, rules.transpose, LAYOUT, ("perm",), Trait.ARRANGES),
-    _move("reshape", 1, types.reshape, means.reshape, 1, rules.reshape, LAYOUT, (), Trait.ARRANGES),
+    _move("reshape", 1, types.reshape, means.reshape, 1, rules.reshape, LAYOUT, (), Trait.ARRANGES, Trait.REGROUPS),
     _move("reverse", 1, types.reversed_dims, means.reverse, 1, rules.reverse, LAYOUT, ("dims",), Trait.ARRANGES),
-    _move("slice", 1, types.sliced, means.sliced, 1, rules.window, LAYOUT, _WINDOW, Trait.ARRANGES),
-    _move("pad", 2, types.pad, means.padded, 2, rules.window, LAYOUT, ("low", "high", "interior"), Trait.ARRANGES),
-    _move("concatenate", AtLeast(1), types.concatenate, means.concatenate, -1, rules.window, LOOKUP, (), Trait.ARRANGES, dim=True),
-    _move("dynamic_slice", AtLeast(1), types.dynamic_slice, means.dynamic_slice, 1, updates.dynamic_slice, LOOKUP, ("slice_sizes",)),
+    _move("slice", 1, types.sliced, means.sliced, 1, rules.window, LAYOUT, _WINDOW, Trait.ARRANGES, Trait.TAKES),
+    _move("pad", 2, types.pad, means.padded, 2, rules.window, LAYOUT, ("low", "high", "interior"), Trait.ARRANGES, Trait.LEAVES),
+    _move("concatenate", AtLeast(1), types.concatenate, means.concatenate, -1, rules.window, LOOKUP, (), Trait.ARRANGES, Trait.JOINS, dim=True),
+    _move("dynamic_slice", AtLeast(1), types.dynamic_slice, means.dynamic_slice, 1, updates.dynamic_slice, LOOKUP, ("slice_sizes",),
+          Trait.TAKES),
     _move("dynamic_update_slice", AtLeast(2), types.dynamic_update_slice, means.dynamic_update_slice, 2, updates.dynamic_update_slice,
           LOOKUP),
     Op(name="gather", operands=2, types=types.gather, evaluate=means.of_node(means.gather), error=errors.move(1), rule=lookup.gather,
-       kernel=LOOKUP, flops=no_flops, attributes={**named(_GATHER, "ints"), "index_vector_dim": "int"}),
+       kernel=LOOKUP, flops=no_flops, attributes={**named(_GATHER, "ints"), "index_vector_dim": "int"},
+       traits=frozenset((Trait.TAKES,))),
 )  # fmt: skip
 
 VIEWS = (  # of what is in memory: fusion writes them, and nothing copies

@@ -50,10 +50,10 @@ def _over_axes(name: str, infer: Inference, *traits: Trait, optional: Mapping[st
     return _collective(name, infer, {"axes": "names", **attributes}, *traits, optional=optional)
 
 
-def _local(name: str, kernel: Kernel, **attributes: str) -> Op:
+def _local(name: str, kernel: Kernel, *traits: Trait, **attributes: str) -> Op:
     """A collective without communication."""
-    return _collective(name, types.collective, {"axes": "names", **attributes}, Trait.LOCAL, Trait.IN_BODIES, kernel=kernel,
-                       error=errors.on_rank)  # fmt: skip
+    return _collective(name, types.collective, {"axes": "names", **attributes}, Trait.LOCAL, Trait.OF_RANK, Trait.IN_BODIES, *traits,
+                       kernel=kernel, error=errors.on_rank)  # fmt: skip
 
 
 def _transfer(name: str, operands: AtLeast, rule: RuleOf) -> Op:
@@ -83,7 +83,7 @@ COLLECTIVES = (
     _over_axes("permute_pairs", types.permute_pairs, Trait.IN_BODIES, pairs="any"),
     _over_axes("fetch_rows", types.fetch_rows, optional={"parts": "ints", "wrap": "flag", "divisor": "int"}, dim="int", base="int",
                step="int", limit="int"),
-    _local("all_slice", LAYOUT, dim="int"),
+    _local("all_slice", LAYOUT, Trait.LEAVES, Trait.TAKES, dim="int"),
     _local("to_partial", Kernel("expression", plain("{0}")), kind="str"),
 )  # fmt: skip
 
@@ -105,7 +105,7 @@ def _of_rank(
 ) -> Op:
     """A coordinate of the device; `runtime/simulate.py` has its meaning on a rank."""
     return Op(name=name, operands=operands, types=infer, evaluate=NO_MEANING, error=error, rule=NO_RULE, kernel=kernel, flops=no_flops,
-              attributes={"axes": "names", **attributes})  # fmt: skip
+              attributes={"axes": "names", **attributes}, traits=frozenset((Trait.OF_RANK,)))  # fmt: skip
 
 
 OF_RANKS = (

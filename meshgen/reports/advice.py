@@ -13,6 +13,7 @@ from typing import Any
 
 from meshgen.errors import MeshgenError
 from meshgen.ir.graph import Annotation, Graph, Module, Node
+from meshgen.ir.predicates import is_annotation
 from meshgen.pipeline import Options, Timing
 from meshgen.reports.collectives import collective_records_of
 from meshgen.reports.interface import Compiled
@@ -163,7 +164,7 @@ def _dropped(module: Module, origin: _Origin) -> Module | None:
         if site.node.op == "input":
             return replace(module, in_annotations=_cleared(module.in_annotations, number))
         return replace(module, out_annotations=_cleared(module.out_annotations, number))
-    if site.node.op != "annotate":
+    if not is_annotation(site.node):
         return None
     return replace(module, graph=_opened(module.graph, site))
 
@@ -191,11 +192,7 @@ def _opened(graph: Graph, site: Site) -> Graph:
     for node in graph.nodes:
         regions = tuple(_opened(region, site) for region in node.regions)
         attrs = node.attrs
-        if (
-            node.op == "annotate"
-            and node.loc == site.node.loc
-            and _same(attrs["sharding"], site.node.attrs["sharding"])
-        ):
+        if is_annotation(node) and node.loc == site.node.loc and _same(attrs["sharding"], site.node.attrs["sharding"]):
             rank = node.result.type.rank
             mesh = attrs["sharding"].mesh
             attrs = {**attrs, "sharding": replace(Sharding.replicated(rank), mesh=mesh), "open_dims": (True,) * rank}

@@ -19,7 +19,7 @@ from meshgen.reports.interface import Compiled
 from meshgen.reports.parts import crossing_lines
 from meshgen.reports.tables import bytes_text, seconds_text
 from meshgen.sharding.propagation.chains import Reasons
-from meshgen.sharding.propagation.control import PSEUDO_OPS
+from meshgen.sharding.propagation.pseudo_ops import PSEUDO_OPS
 from meshgen.sharding.propagation.rejected import rejected
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.solve import Solved

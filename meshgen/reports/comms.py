@@ -11,7 +11,8 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from meshgen.ccl.cost import link_axes
-from meshgen.ir.op_names import BETWEEN_MESHES, TEXT_NAMES
+from meshgen.ir.op_names import TEXT_NAMES
+from meshgen.ir.predicates import is_transfer, is_transfer_recv
 from meshgen.mesh import Mesh
 from meshgen.reports.tables import Table, bytes_text, render, seconds_text, table_of
 from meshgen.runtime.plan import Launched, Schedule
@@ -106,8 +107,7 @@ def _collective(launched: Launched, mesh: Mesh) -> Collective:
     hidden = launched.exposure.hidden if launched.exposure else 0.0
     called = plan.collective(item, mesh)
     types = [
-        call.results[0] if item.op == "transfer_recv" or not call.operands else call.operands[0]
-        for call in called.calls
+        call.results[0] if is_transfer_recv(item) or not call.operands else call.operands[0] for call in called.calls
     ]
     axes = link_axes(item.op, item.attrs, mesh)
     return Collective(
@@ -125,8 +125,8 @@ def _collective(launched: Launched, mesh: Mesh) -> Collective:
         seconds=item.seconds,
         hidden_seconds=hidden,
         exposed_seconds=max(0.0, item.seconds - hidden),
-        peer=item.attrs["peer"].name if item.op in BETWEEN_MESHES else "",
-        channel=item.attrs["channel"] if item.op in BETWEEN_MESHES else -1,
+        peer=item.attrs["peer"].name if is_transfer(item) else "",
+        channel=item.attrs["channel"] if is_transfer(item) else -1,
         edges=item.edges,
         operands=len(types),
     )

@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 from meshgen.errors import Diagnostic, Location, ShardingError, UsageError, place_text
 from meshgen.ir.graph import Graph, Value
+from meshgen.ir.predicates import is_annotation
 from meshgen.mesh import Mesh, overlaps
 from meshgen.reports.collectives import Edge, chains_of, edges_of
 from meshgen.reports.interface import Compiled
@@ -93,7 +94,7 @@ def _lost(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[str, ...]:
 def _wholes(graph: Graph) -> Iterator[tuple[Value, Sharding]]:
     """What required annotations inside the program ask of values."""
     for node in graph.nodes:
-        annotation = annotation_of(node) if node.op == "annotate" else None
+        annotation = annotation_of(node) if is_annotation(node) else None
         if annotation and annotation.required:
             yield node.operands[0], annotation.sharding
         for region in node.regions:

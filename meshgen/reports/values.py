@@ -10,7 +10,8 @@ from weakref import WeakKeyDictionary
 from meshgen.errors import Diagnostic, Location, UsageError, bracketed, place_text
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.manual import is_open
-from meshgen.ir.op_names import BRANCHES, WITH_PROGRAMS
+from meshgen.ir.op_names import WITH_PROGRAMS
+from meshgen.ir.predicates import is_annotation, is_branching, is_loop, is_manual, is_transfer_recv, is_transfer_send
 from meshgen.ir.regions import program_nodes
 from meshgen.reports.annotations import unmade_values
 from meshgen.reports.interface import Compiled
@@ -78,7 +79,7 @@ class Known:
         same = common_values(self.entered.graph)
         for node in program_nodes(self.entered.graph):
             for value in node.results:
-                if value in table or not _is_meant(what, value, node.loc) or node.op == "annotate":
+                if value in table or not _is_meant(what, value, node.loc) or is_annotation(node):
                     continue
                 kept = table.get(same.get(value, value))
                 if kept is None:
@@ -170,7 +171,7 @@ def _made(graph: Graph) -> Iterator[_Made]:
         assert shardings is not None, "every node has a sharding after propagation"
         for value, sharding in zip(_carried(node), shardings.results, strict=False):
             yield _Made(value, node.op, sharding, shardings.why, node.loc)
-        if node.op == "manual" and not is_open(node):
+        if is_manual(node) and not is_open(node):
             yield from _per_device(node.regions[0], node)
         elif node.op in WITH_PROGRAMS:
             yield from _taken(node)
@@ -180,17 +181,17 @@ def _made(graph: Graph) -> Iterator[_Made]:
 
 def _carried(node: Node) -> list[Value]:
     """The results of a node, without the tokens that order transfers."""
-    if node.op == "transfer_send":
+    if is_transfer_send(node):
         return []
-    return node.results[:1] if node.op == "transfer_recv" else node.results
+    return node.results[:1] if is_transfer_recv(node) else node.results
 
 
 def _taken(node: Node) -> Iterator[_Made]:
     """Inputs of regions. A loop's condition has the same inputs as its body, mostly by the same names."""
     assert node.sharding is not None, "every node has a sharding after propagation"
-    given = node.sharding.results if node.op == "while" else node.sharding.operands
-    given = given[1:] if node.op in BRANCHES else given
-    if node.op == "manual":
+    given = node.sharding.results if is_loop(node) else node.sharding.operands
+    given = given[1:] if is_branching(node) else given
+    if is_manual(node):
         given = tuple(free_part(sharding, node.attrs["axes"]) for sharding in given)
     seen: set[str] = set()
     for region in node.regions[::-1]:

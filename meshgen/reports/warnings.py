@@ -9,7 +9,8 @@ from meshgen.codegen.unroll import communicates
 from meshgen.errors import Diagnostic, place_text
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import always_ends
-from meshgen.ir.op_names import ANNOTATIONS, BRANCHES
+from meshgen.ir.op_names import ANNOTATIONS
+from meshgen.ir.predicates import is_annotation, is_branching
 from meshgen.ir.regions import all_nodes
 from meshgen.ops.classes import ARRANGING
 from meshgen.ops.op import Trait
@@ -51,7 +52,7 @@ def _reductions(module: Module) -> Iterator[Diagnostic]:
             if node is None:
                 annotation = said.get(value)
                 whole[value] = value in said and (annotation is None or not annotation.sharding.partial)
-            elif node.op == "annotate":
+            elif is_annotation(node):
                 whole[value] = not node.attrs["sharding"].partial and is_whole(node.operands[0])
             else:
                 whole[value] = node.op in _MAPS and all(map(is_whole, node.operands))
@@ -86,7 +87,7 @@ def _branches(module: Module) -> Iterator[Diagnostic]:
 
 
 def _control(graph: Graph) -> Iterator[Node]:
-    return (node for node in all_nodes(graph) if node.op in BRANCHES)
+    return (node for node in all_nodes(graph) if is_branching(node))
 
 
 def _axes(graph: Graph) -> Iterator[str]:

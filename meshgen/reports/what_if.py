@@ -9,6 +9,7 @@ from typing import Any
 
 from meshgen.errors import Diagnostic, Location, UsageError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
+from meshgen.ir.predicates import is_annotation
 from meshgen.ir.regions import program_regions
 from meshgen.names import whole_number
 from meshgen.reports.comms import Collective, Comms, collective_records
@@ -86,10 +87,10 @@ def _insert(graph: Graph, value: Value, sharding: Sharding) -> Graph:
         operands = [put.get(v, v) for v in node.operands]
         regions = tuple(_insert(region, value, sharding) for region in node.regions)
         attrs = node.attrs
-        if value in node.results and node.op == "annotate":
+        if value in node.results and is_annotation(node):
             attrs = {**attrs, "sharding": sharding, "required": True, "open_dims": ()}
         nodes.append(replace(node, operands=operands, regions=regions, attrs=attrs))
-        if value in node.results and node.op != "annotate":
+        if value in node.results and not is_annotation(node):
             nodes.append(_annotation(value, sharding, node.loc, put))
     return Graph(graph.name, graph.inputs, nodes, [put.get(v, v) for v in graph.outputs])
 

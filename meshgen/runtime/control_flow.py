@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from meshgen.errors import Diagnostic, RuntimeFailure, bracketed
-from meshgen.ir.op_names import CONTROL
+from meshgen.ir.predicates import is_control, is_if, is_loop
 from meshgen.runtime.plan import Item, Schedule
 
 Request = TypeVar("Request", covariant=True)  # the condition that an engine waits for before it goes on
@@ -181,11 +181,11 @@ class _InstructionWriter(Generic[F]):
 
     def _put_control(self, frame: F, number: int) -> None:
         item = frame.plan.items[number]
-        assert item.op in CONTROL, f"'{item.op}' needs no decision"
+        assert is_control(item), f"'{item.op}' needs no decision"
         for own in [frame] if item.communicates else frame.by_rank():
             only = Only(own)
             self.code.append(only)
-            (self._put_loop if item.op == "while" else self._put_branch)(own, item, own.inside(number))
+            (self._put_loop if is_loop(item) else self._put_branch)(own, item, own.inside(number))
             only.target = len(self.code)
 
     def _put_loop(self, frame: F, item: Item, regions: Sequence[F]) -> None:
@@ -206,7 +206,7 @@ class _InstructionWriter(Generic[F]):
         self.code.append(choose)
         ends: list[Jump] = []
         targets: list[int] = []
-        for region in reversed(regions) if item.op == "if" else regions:
+        for region in reversed(regions) if is_if(item) else regions:
             targets.append(len(self.code))
             self._put_region(region)
             ends.append(Jump(0))

@@ -19,7 +19,7 @@ from meshgen.ccl.lower import lower
 from meshgen.ccl.processes import Processes
 from meshgen.ccl.steps import SCRATCH, BufferRef, Lowered
 from meshgen.ccl.transport import axes_of, launches, perform
-from meshgen.ir.op_names import CONTROL
+from meshgen.ir.predicates import is_control
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import poison
 from meshgen.runtime.control_flow import Choose, Issue, Move, code_of, follow, require_one_way
@@ -92,7 +92,7 @@ def run_alone(rank: Rank, network: Processes) -> None:
 
 def _is_issued(item: Item) -> bool:
     """The host decides all control flow."""
-    return item.op not in CONTROL
+    return not is_control(item)
 
 
 def _operands(frame: Frame, item: Item) -> list[Array]:

@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from meshgen.errors import Diagnostic, RuntimeFailure
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ir.op_names import CONTROL
+from meshgen.ir.predicates import is_control
 from meshgen.ops.evaluate.evaluator import last_uses
 from meshgen.runtime.host_memory import free_bytes
 from meshgen.runtime.module_file.manifest import Manifest
@@ -84,7 +84,7 @@ def _working_bytes(node: Node) -> int:
     if node.op in _VIEWS:
         return 0
     computed = sum(map(_computed_bytes, types))
-    if node.op in CONTROL:
+    if is_control(node):
         return computed + max(map(body_bytes, node.regions))
     if node.regions:  # run on whole arrays
         computed *= 2 + sum(len(region.nodes) + len(region.inputs) for region in node.regions)

@@ -22,7 +22,7 @@ from meshgen.ccl.collective import Collective
 from meshgen.ccl.cost import COMMUNICATIONS
 from meshgen.errors import bracketed
 from meshgen.ir.graph import Graph, TensorType
-from meshgen.ir.op_names import CONTROL
+from meshgen.ir.predicates import is_control, is_loop, is_transfer_send
 from meshgen.mesh import Mesh
 from meshgen.runtime.in_place import overwrites
 
@@ -120,7 +120,7 @@ class Item:
     @property
     def given(self) -> tuple[int, ...]:
         """The arguments of regions: a loop's results and invariant operands, or all operands of a branch but the first."""
-        return (*self.outputs, *self.inputs[len(self.outputs) :]) if self.op == "while" else self.inputs[1:]
+        return (*self.outputs, *self.inputs[len(self.outputs) :]) if is_loop(self) else self.inputs[1:]
 
     @property
     def writes(self) -> tuple[int, ...]:
@@ -136,7 +136,7 @@ class Item:
     def label(self) -> str:
         """Its name in messages."""
         if "peer" in self.attrs:
-            return f"{self.op} {'to' if self.op == 'transfer_send' else 'from'} @{self.attrs['peer'].name}"
+            return f"{self.op} {'to' if is_transfer_send(self) else 'from'} @{self.attrs['peer'].name}"
         axes = self.attrs.get("axes")
         return self.kernel or (f"{self.op} over {', '.join(axes) or 'no axis'}" if isinstance(axes, tuple) else self.op)
 
@@ -225,7 +225,7 @@ class Schedule:
         """Whether an item reads an operand before it writes a result over it."""
         if item.op in IN_PLACE:
             return operand == result
-        if item.op == "while":  # its results begin as its first operands
+        if is_loop(item):  # its results begin as its first operands
             return operand == result
         if not item.kernel:
             return False
@@ -247,7 +247,7 @@ class Schedule:
         """Kernels and collectives in the order of issue, those of regions at their item."""
         exposure = {e.item: e for e in self.exposures}
         for number, item in enumerate(self.items):
-            if item.op not in CONTROL:
+            if not is_control(item):
                 yield Launched(item, self, 1, exposure.get(number))
             for region in item.regions:
                 for inner in region.launches():

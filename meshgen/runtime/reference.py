@@ -14,7 +14,7 @@ import numpy as np
 from meshgen.ccl.between import Post
 from meshgen.ccl.local import Pending, communicate
 from meshgen.ir.graph import Node, Value
-from meshgen.ir.op_names import BETWEEN_MESHES
+from meshgen.ir.predicates import is_transfer, is_transfer_recv, is_transfer_send
 from meshgen.mesh import Mesh
 from meshgen.runtime.control_flow import require_one_way
 from meshgen.runtime.execute import Choice, Frame, Rank, Request
@@ -57,17 +57,17 @@ def rank_steps(manifest: Manifest, place: Callable[[Frame, int], None], launch: 
                order: Sequence[int] | None = None) -> Generator[Node, None, list[Frame]]:  # fmt: skip
     """As `plan_steps`, with the frames of all ranks as they are at the end; `place` puts inputs and constants into one."""
     plan, mesh = manifest.plan, manifest.mesh
-    for each in (mesh, *(item.attrs["peer"] for item in plan.items if item.op in BETWEEN_MESHES)):
+    for each in (mesh, *(item.attrs["peer"] for item in plan.items if is_transfer(item))):
         post.join(each)
     ranks = [Rank(plan, mesh, rank, launch, post.first_rank) for rank in range(mesh.size)]
     for number, rank in enumerate(ranks):
         place(rank.frame, number)
     for number in order if order is not None else range(len(plan.items)):
         item = plan.items[number]
-        while item.op == "transfer_recv" and not post.has(item.attrs["channel"]):
+        while is_transfer_recv(item) and not post.has(item.attrs["channel"]):
             yield _node(plan, item)
         _run_together([rank.run(number) for rank in ranks], mesh, post)
-        if item.op == "transfer_send":
+        if is_transfer_send(item):
             post.announce(item.attrs["channel"])
     return [rank.frame for rank in ranks]
 

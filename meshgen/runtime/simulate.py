@@ -18,8 +18,8 @@ from meshgen.errors import ArgumentError, Diagnostic, RuntimeFailure
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.group_calls import calls_of
 from meshgen.ir.loops import always_ends
-from meshgen.ir.op_names import BETWEEN_MESHES, CONTROL
 from meshgen.ir.parts import parts_of
+from meshgen.ir.predicates import is_control, is_if, is_kernel, is_loop, is_transfer, is_transfer_recv, is_transfer_send
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import LOCAL_OPS
 from meshgen.ops.evaluate.common import Array, Handler, RunRegion, narrow, neutral
@@ -77,7 +77,7 @@ def _mentions(graph: Graph, ops: Sequence[str]) -> bool:
 
 def _branch(node: Node, choice: Array) -> int:
     """The region that an `if` or `case` takes."""
-    return int(not choice) if node.op == "if" else case_branch(choice, len(node.regions))
+    return int(not choice) if is_if(node) else case_branch(choice, len(node.regions))
 
 
 # Lock-step ----------------------------------------------------------------------------------------------------
@@ -111,7 +111,7 @@ class Simulation:
         values.update(zip(graph.inputs, inputs, strict=True))
         last = last_uses(graph)
         for number, node in enumerate(graph.nodes):
-            while node.op == "transfer_recv" and not self._post.has(node.attrs["channel"]):
+            while is_transfer_recv(node) and not self._post.has(node.attrs["channel"]):
                 yield node
             results = self._node(node, [values[v] for v in node.operands], values)
             values.update(zip(node.results, results, strict=True))
@@ -124,25 +124,25 @@ class Simulation:
         return run(self.module.kernels[node.attrs["kernel"]], args)
 
     def _node(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
-        if node.op in BETWEEN_MESHES:
+        if is_transfer(node):
             return self._between(node, operands)
         if node.op in COLLECTIVES:
             pairs = zip(calls_of(node), operands, strict=True)
             return [run_collective(call, self.mesh, shards, self._mailbox) for call, shards in pairs]
-        if node.op in CONTROL and any(_mentions(region, COLLECTIVES) for region in node.regions):
+        if is_control(node) and any(_mentions(region, COLLECTIVES) for region in node.regions):
             return self._control(node, operands, values)
         return self._each_rank(node, operands, values)
 
     def _between(self, node: Node, operands: list[Shards]) -> list[Shards]:
         """Send a value to another mesh, or receive one; the last result is the order token of the next transfer."""
-        if node.op == "transfer_send":
+        if is_transfer_send(node):
             return [self._post.send(node, operands[0], self.mesh.size)]
         return [self._post.receive(node, self.mesh), [np.zeros((), np.bool_)] * self.mesh.size]
 
     def _each_rank(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
         """Run on every rank; once for ranks with identical operand objects if the op does not depend on the rank."""
-        is_kernel = node.op == "kernel"
-        share = self._rank_free[node.attrs["kernel"]] if is_kernel else node.op not in _RANK_OPS and not node.regions
+        launches = is_kernel(node)
+        share = self._rank_free[node.attrs["kernel"]] if launches else node.op not in _RANK_OPS and not node.regions
         made: dict[tuple[int, ...], list[Array]] = {}
         per_rank: list[list[Array]] = []
         for rank in range(self.mesh.size):
@@ -159,7 +159,7 @@ class Simulation:
 
     def _control(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
         """Control flow around collectives: loops have equal trip counts on all ranks; each rank takes the results of its own branch."""
-        if node.op == "while":
+        if is_loop(node):
             condition, body = node.regions
             state = operands
             while self._agreed(node, self.run(condition, state, values)[0]):

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from meshgen.errors import place_text
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.op_names import WITH_PROGRAMS
+from meshgen.ir.predicates import is_kernel, is_loop
 from meshgen.mesh import Mesh
 from meshgen.ops.flops import node_flops, trips
 from meshgen.sharding.live import local_type
@@ -42,9 +43,9 @@ class _Reader:
 
     def graph(self, graph: Graph, times: float) -> Iterator[Work]:
         for node in graph.nodes:
-            if node.op == "kernel":
+            if is_kernel(node):
                 yield from self.graph(self._kernels[node.attrs["kernel"]], times)
-            elif node.op == "while":
+            elif is_loop(node):
                 for region in node.regions:
                     yield from self.graph(region, times * trips(node, graph))
             elif node.op in WITH_PROGRAMS:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from meshgen.errors import bracketed, place_text
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.predicates import is_constant
 from meshgen.ir.regions import program_regions, used_by
 from meshgen.mesh import Mesh
 
@@ -86,7 +87,7 @@ class _Reader:
         """Each node with the bytes of all that is alive while it runs (one dict, changed from node to node)."""
         storage = {value: value for value in graph.inputs}
         last = _last_uses(graph, storage)
-        constants = [node for node in graph.nodes if node.op == "constant"]
+        constants = [node for node in graph.nodes if is_constant(node)]
         alive = {node.result: self._stored(node, node.result) for node in constants}
         kept = {storage[value] for value in graph.outputs if value in storage} | {*graph.inputs, *alive}
         for number, node in enumerate(graph.nodes):
@@ -100,7 +101,7 @@ class _Reader:
         """Bytes of a value's buffer."""
         splat = (
             not self._is_fused
-            and node.op == "constant"
+            and is_constant(node)
             and (node.attrs["value"].size <= 1 or not any(node.attrs["value"].strides))
         )
         return 0 if splat or (node.op == "iota" and not self._is_fused) else local_type(value, self._mesh).nbytes

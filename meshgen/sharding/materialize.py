@@ -16,7 +16,8 @@ from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir.canonical import canonical_order
 from meshgen.ir.graph import Annotation, Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import has_annotations, is_open
-from meshgen.ir.op_names import ANNOTATIONS, CONTROL
+from meshgen.ir.op_names import ANNOTATIONS
+from meshgen.ir.predicates import is_annotation, is_control, is_loop, is_manual
 from meshgen.ir.regions import flow_regions, rewired
 from meshgen.mesh import Mesh
 from meshgen.sharding.copies import Copies, Names, Party
@@ -64,7 +65,7 @@ def _check(module: Module) -> None:
 def _all_nodes(graph: Graph) -> Iterator[Node]:
     """Nodes in canonical order, those of loops and branches before their op."""
     for node in canonical_order(graph):
-        for region in node.regions if node.op in CONTROL or is_open(node) else ():
+        for region in node.regions if is_control(node) or is_open(node) else ():
             yield from _all_nodes(region)
         yield node
 
@@ -72,9 +73,9 @@ def _all_nodes(graph: Graph) -> Iterator[Node]:
 def annotations_of(graph: Graph) -> Iterator[Node]:
     """The annotations inside a program in program order, those of loops, branches and open bodies after their op."""
     for node in graph.nodes:
-        if node.op == "annotate":
+        if is_annotation(node):
             yield node
-        for region in node.regions if node.op in CONTROL or is_open(node) else ():
+        for region in node.regions if is_control(node) or is_open(node) else ():
             yield from annotations_of(region)
 
 
@@ -129,12 +130,12 @@ class _Writer:
     def _write_node(self, node: Node, nodes: list[Node]) -> None:
         shardings = _shardings_of(node)
         name = node.results[0].name if node.results else ""
-        party = _party("annotation" if node.op == "annotate" else node.op, shardings.why, name, node.loc)
+        party = _party("annotation" if is_annotation(node) else node.op, shardings.why, name, node.loc)
         if node.op in ANNOTATIONS:
             self._write_annotation(node, party, nodes)
             return
         operands = [self._copies[v].get(s, party) for v, s in zip(node.operands, shardings.operands, strict=True)]
-        if node.op == "manual":
+        if is_manual(node):
             nodes.append(self._manual(node, operands))
             for old, new in zip(node.results, nodes[-1].results, strict=True):
                 self.define(old, new, party, nodes)
@@ -175,14 +176,14 @@ class _Writer:
             self._copies[result] = copies
         else:
             self.define(result, copies.get(target, party), party, nodes)
-        if node.op == "annotate":
+        if is_annotation(node):
             shardings = Value(value.type, granted=(self.annotations[result],), is_bound=is_for_users(node))
             self._copies[result].value.stands_for(shardings)
 
     def _region(self, node: Node, number: int) -> Graph:
         """A region of control flow has the shardings of the op's own values; bodies of other ops work on scalars, which no axis splits."""
         old, shardings = node.regions[number], _shardings_of(node)
-        if node.op not in CONTROL:
+        if not is_control(node):
             return without_annotations(old)
         inputs = [Value(v.type, v.name, s, v.loc) for v, s in zip(old.inputs, _inner(node), strict=True)]
         new = Graph(old.name, inputs)
@@ -259,9 +260,9 @@ def _made(graph: Graph) -> dict[Value, Sharding]:
 
 def _given(node: Node, number: int) -> Sequence[Sharding]:
     """The shardings of the outputs of a region of control flow."""
-    return (Sharding(()),) if node.op == "while" and number == 0 else _shardings_of(node).results
+    return (Sharding(()),) if is_loop(node) and number == 0 else _shardings_of(node).results
 
 
 def _inner(node: Node) -> Sequence[Sharding]:
     """The shardings of the inputs of a region of control flow: those of the op's own values."""
-    return _shardings_of(node).results if node.op == "while" else _shardings_of(node).operands[1:]
+    return _shardings_of(node).results if is_loop(node) else _shardings_of(node).operands[1:]

@@ -15,8 +15,8 @@ from dataclasses import replace
 from meshgen.errors import Diagnostic, ProgramError, ShardingError
 from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.op_names import CONTROL
 from meshgen.ir.partial_kinds import kind_faults
+from meshgen.ir.predicates import is_control, is_manual
 from meshgen.mesh import Mesh
 from meshgen.ops.live import live_nodes
 from meshgen.ops.registry import has_rule, rule_of
@@ -75,7 +75,7 @@ def _write(graph: Graph, builder: LocalBuilder, made: dict[Value, Value]) -> Non
     """Append the local form of the graph's nodes; `made` maps global values to local ones."""
     for node in graph.nodes:
         builder.loc = node.loc
-        bodies = () if node.op == "manual" else tuple(local_body(body, builder.mesh, made) for body in node.regions)
+        bodies = () if is_manual(node) else tuple(local_body(body, builder.mesh, made) for body in node.regions)
         site = Site(replace(node, regions=bodies or node.regions), [made[value] for value in node.operands], builder)
         results = PARTITIONERS[node.op](site) if node.op in PARTITIONERS else site.clone()
         builder.sources.update((value, (node, site.operands)) for value in node.results)
@@ -119,7 +119,7 @@ def graph_faults(graph: Graph, mesh: Mesh, sound: set[_Placed] | None = None) ->
         if _value_faults(value, mesh):
             broken.add(value)
     for node in graph.nodes:
-        bodies = () if node.op == "manual" else node.regions  # those of manual computations are local already
+        bodies = () if is_manual(node) else node.regions  # those of manual computations are local already
         found += [d for body in bodies for d in graph_faults(body, mesh, sound)]
         wrong = [d for value in node.results for d in _value_faults(value, mesh)]
         found += wrong
@@ -151,7 +151,7 @@ def _node_faults(node: Node, mesh: Mesh) -> list[Diagnostic]:
     if has_rule(node.op) and node.op in PARTITIONERS:
         fault = find_fault(node, rule_of(node), mesh)
         return [Diagnostic("MG0206", f"'{node.op}': {fault}", node.loc)] if fault else []
-    if node.op in CONTROL:
+    if is_control(node):
         fault = find_control_fault(node, mesh)
         return [Diagnostic("MG0206", f"'{node.op}': {fault}", node.loc)] if fault else []
     if node.op in PARTITIONERS or all(_is_whole(v, mesh) for v in (*node.operands, *node.results)):

@@ -10,7 +10,7 @@ from typing import Any, cast
 import numpy as np
 
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.ir.op_names import BETWEEN_MESHES
+from meshgen.ir.predicates import is_transfer
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import Item, Schedule
 from meshgen.simulator.machine import DEFAULT_MACHINE, Machine, machine_of
@@ -128,7 +128,7 @@ def _play(timelines: Sequence[Timeline], machine: Machine) -> None:
     while ready:
         number = ready.pop()
         for item in queues[number]:
-            if item.op not in BETWEEN_MESHES:
+            if not is_transfer(item):
                 timelines[number].issue(item)
                 continue
             channel = item.attrs["channel"]

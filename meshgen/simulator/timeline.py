@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.op_names import CONTROL
+from meshgen.ir.predicates import is_control, is_loop
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import STREAMS, Item, Schedule
 from meshgen.simulator.groups import groups_of
@@ -102,7 +102,7 @@ class Timeline:
 
     def _issue(self, item: Item, plan: Schedule, frame: _Frame) -> None:
         ready = frame.ready(item)
-        if item.op in CONTROL:
+        if is_control(item):
             self._spend(item, plan, frame, ready, self._control(item, ready))
         elif item.is_collective:
             groups = groups_of(self.mesh, axes_of(item, self.mesh))
@@ -150,7 +150,7 @@ class Timeline:
         return seconds + self._machine.overlap_slowdown * _overlap(*frame.last_collective, start, start + seconds)
 
     def _control(self, item: Item, ready: Array) -> Array:
-        if item.op != "while":
+        if not is_loop(item):
             longest = max(item.regions, key=lambda region: region.step_seconds)
             return self._play_region(longest, ready)
         condition, body = item.regions

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from meshgen.ir.op_names import CONTROL
+from meshgen.ir.predicates import is_control
 from meshgen.runtime.plan import COMMUNICATION, COMPUTE
 from meshgen.simulator.network import moved_bytes
 from meshgen.simulator.simulation import PartTimes, Simulation
@@ -51,7 +51,7 @@ def _slice(part: PartTimes, span: Span, place: int, pid: int) -> Event:
     return {
         "ph": "X",
         "pid": pid,
-        "tid": 2 if item.op in CONTROL else item.stream,
+        "tid": 2 if is_control(item) else item.stream,
         "name": item.label,
         "cat": "kernel" if item.kernel else item.op,
         "ts": start * _MICROSECONDS,

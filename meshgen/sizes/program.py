@@ -14,7 +14,7 @@ import numpy as np
 
 from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
-from meshgen.ir.op_names import CONTROL
+from meshgen.ir.predicates import is_control, is_loop
 from meshgen.ir.regions import all_nodes
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Mesh
@@ -258,8 +258,8 @@ class _TypedGraphWriter:
         if old.op in SIZE_QUERIES and (node := self.known.static(old, operands)) is None:
             return None
         regions = node.regions
-        if node.op in CONTROL:
-            inner = operands if node.op == "while" else operands[1:]
+        if is_control(node):
+            inner = operands if is_loop(node) else operands[1:]
             kept = [_passes_on(node, number) for number in range(len(inner))]
             regions = tuple(self.graph(region, inner, put, kept) for region in regions)
         types = self._types(node, [value.type for value in node.operands], regions)
@@ -291,7 +291,7 @@ class _TypedGraphWriter:
 
 def _passes_on(node: Node, number: int) -> bool:
     """Whether an input of a node's regions always equals the operand of the node there."""
-    if node.op != "while":
+    if not is_loop(node):
         return True
     body = node.regions[1]
     return body.outputs[number] is body.inputs[number]

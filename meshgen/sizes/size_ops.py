@@ -13,6 +13,7 @@ import numpy as np
 
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Node, TensorType, Value, is_inexact
+from meshgen.ir.predicates import is_constant
 from meshgen.ops.evaluate.common import Array
 from meshgen.ops.evaluate.evaluator import evaluate_node
 from meshgen.ops.op import Trait
@@ -85,7 +86,7 @@ class KnownSizes:
         """
         if len(node.results) != 1 or not _is_small(node.result.type):
             return node
-        if node.op == "constant":
+        if is_constant(node):
             self.numbers[node.result] = np.broadcast_to(node.attrs["value"], node.result.type.sizes)
             if is_size:
                 self.of_sizes.add(node.result)

@@ -9,7 +9,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ir.op_names import ANNOTATIONS, CONTROL
+from meshgen.ir.op_names import ANNOTATIONS
+from meshgen.ir.predicates import is_control, is_loop
 from meshgen.ir.regions import all_nodes
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import with_trait
@@ -67,7 +68,7 @@ def _pairs(node: Node) -> Iterator[tuple[Place, Place]]:
     elif node.op == "transpose":
         for target, dim in enumerate(node.attrs["perm"]):
             yield (node.operands[0], dim), (node.results[0], target)
-    elif node.op in CONTROL:
+    elif is_control(node):
         yield from _control_pairs(node)
 
 
@@ -78,14 +79,14 @@ def _same(left: Value, right: Value) -> Iterator[tuple[Place, Place]]:
 
 def _control_pairs(node: Node) -> Iterator[tuple[Place, Place]]:
     """Pairs of operands and region arguments, and of yielded values and results; a loop's condition yields neither."""
-    is_loop = node.op == "while"
-    given: Sequence[Value] = node.operands if is_loop else node.operands[1:]
+    repeats = is_loop(node)
+    given: Sequence[Value] = node.operands if repeats else node.operands[1:]
     for region in node.regions:
         for outer, inner in zip(given, region.inputs, strict=False):
             yield from _same(outer, inner)
-    for region in node.regions[1:] if is_loop else node.regions:
+    for region in node.regions[1:] if repeats else node.regions:
         for inner, outer in zip(region.outputs, node.results, strict=False):
             yield from _same(inner, outer)
-    if is_loop:
+    if repeats:
         for start, end in zip(node.operands, node.results, strict=True):
             yield from _same(start, end)

@@ -19,6 +19,7 @@ from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.space import Index, Space
 from meshgen.codegen.roofline import Device
 from meshgen.ir.graph import Graph, Node, Value, is_float
+from meshgen.ir.predicates import is_constant
 from meshgen.kernels.matmul import GROUP_M, Tile, choose_tile
 from meshgen.ops.classes import LAYOUT
 from meshgen.ops.dot_dims import DotDims
@@ -262,7 +263,7 @@ class _Dot:
         if isinstance(fill, str):
             return fill in ("0", "0.0")
         node = self.evaluator.producer.get(fill)
-        return node is not None and node.op == "constant" and not node.attrs["value"].any()
+        return is_constant(node) and not node.attrs["value"].any()
 
     def _pointers(self, number: int, load: _Load) -> str:
         """Addresses of the first step's tile, before the loop."""

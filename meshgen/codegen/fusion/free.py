@@ -7,6 +7,7 @@ from collections.abc import Set as AbstractSet
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.predicates import is_constant
 from meshgen.ops.classes import LAYOUT, MADE, POINTWISE
 
 
@@ -28,7 +29,7 @@ class FreeNodes:
         """Whether every reader recomputes the node."""
         if node in self._views:
             return False
-        if node.op == "constant":
+        if is_constant(node):
             return node.attrs["value"].ndim == 0
         if node.results and node.results[0] in self._written:
             return False

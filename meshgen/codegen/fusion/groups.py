@@ -19,7 +19,7 @@ from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.unroll import is_message
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ir.op_names import CONTROL
+from meshgen.ir.predicates import is_constant, is_control
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import GENERATED, LAYOUT, LOOKUPS, LOOPS, MADE, POINTWISE
 from meshgen.runtime.plan import COLLECTIVES
@@ -77,7 +77,7 @@ class Grouping:
         node = self.producer.get(value)
         if node is None or value in self.owner or node in self.views:
             return True
-        return node.op == "constant" and not self.free.has(node)
+        return is_constant(node) and not self.free.has(node)
 
     def copied(self, value: Value) -> Node | None:
         """The producer of the value, if every reader recomputes it."""
@@ -120,7 +120,7 @@ class Grouping:
             if (root := self.memory_root(node.result)) in self.owner:
                 self.owner[node.result] = self.owner[root]
             return
-        if node.op == "constant" or self.free.has(node) or any(v in self.owner for v in node.results):
+        if is_constant(node) or self.free.has(node) or any(v in self.owner for v in node.results):
             return
         if node.op == "dot_general":
             self._visit_dot(node)
@@ -296,7 +296,7 @@ class Grouping:
     def _at_hand(self, value: Value, dot: Node) -> bool:
         """Whether an epilogue may read the value: made before the dot, and not by a collective that could overlap it."""
         node = self.producer.get(self.memory_root(value) if self.producer.get(value) in self.views else value)
-        if node is None or node.op == "constant":
+        if node is None or is_constant(node):
             return True
         if node.op in COLLECTIVES:
             early = all(self.producer.get(self.view_root(v)) is None for v in node.operands)
@@ -325,10 +325,10 @@ def _must_exist(graph: Graph) -> dict[Value, None]:
     from_nothing: set[Value] = set()
     for node in graph.nodes:
         if node.op in GENERATED - LOOPS - LOOKUPS and from_nothing.issuperset(node.operands):
-            from_nothing.update(node.results if node.op != "constant" or not node.result.type.rank else ())
+            from_nothing.update(node.results if not is_constant(node) or not node.result.type.rank else ())
         if node.op in GENERATED:
             continue
-        own = from_nothing if node.op not in COLLECTIVES and node.op not in CONTROL else set[Value]()
+        own = from_nothing if node.op not in COLLECTIVES and not is_control(node) else set[Value]()
         found.update(dict.fromkeys(v for v in (*node.operands, *captured(node)) if v not in own))
     found.update(dict.fromkeys(graph.outputs))
     return found

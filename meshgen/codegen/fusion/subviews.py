@@ -13,6 +13,7 @@ import math
 from collections.abc import Sequence
 
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.predicates import is_constant
 from meshgen.ops.classes import GENERATED
 from meshgen.runtime.plan import ALIGNMENT
 
@@ -26,7 +27,7 @@ def subviews(graph: Graph) -> set[Node]:
     found: set[Node] = set()
     for root, nodes in slices.items():
         maker = producers.get(root)
-        is_there = maker is None or maker.op not in GENERATED or (maker.op == "constant" and root.type.rank > 0)
+        is_there = maker is None or maker.op not in GENERATED or (is_constant(maker) and root.type.rank > 0)
         if is_there and not _overlap(nodes):
             found.update(nodes)
     return found

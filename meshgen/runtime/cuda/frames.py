@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 
 from meshgen.ccl.lower import lower
 from meshgen.ccl.steps import BufferRef, Group
-from meshgen.ir.op_names import CONTROL
+from meshgen.ir.predicates import is_control
 from meshgen.mesh import Mesh
 from meshgen.runtime.cuda.code import Launcher
 from meshgen.runtime.cuda.collectives import RankWork
@@ -89,7 +89,7 @@ class FrameMaker:
 
     def _prepared(self, frame: Frame) -> Frame:
         for number, item in enumerate(frame.plan.items):
-            if item.op in CONTROL:
+            if is_control(item):
                 frame.regions[number] = self._regions(frame, number, item)
             elif item.is_collective:
                 frame.works[number] = {rank: self._work(frame, item, rank) for rank in frame.ranks}

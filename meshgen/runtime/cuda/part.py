@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.op_names import CONTROL
+from meshgen.ir.predicates import is_control
 from meshgen.runtime.control_flow import Choose, Issue, Move, carried, code_of, follow, given_back, require_one_way
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.collectives import run_lowered
@@ -141,7 +141,7 @@ class Part:
             self._api.cuda("cuStreamWaitEvent", device.streams[stream], device.event((frame.path, event)), 0)
 
     def _issue_item(self, frame: Frame, number: int, item: Item) -> None:
-        if item.op in CONTROL:
+        if is_control(item):
             self._issue_loop(frame, number, item)
         elif item.is_collective:
             if self._others:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from meshgen.ir.op_names import CONTROL
+from meshgen.ir.predicates import is_control
 from meshgen.runtime.control_flow import Move
 from meshgen.runtime.cuda.frames import Frame
 from meshgen.runtime.plan import Item, Schedule, aligned
@@ -21,7 +21,7 @@ class Copy(NamedTuple):
 
 def is_decided(item: Item) -> bool:
     """Whether an item is static: no control flow except loops with a known trip count."""
-    if item.op not in CONTROL:
+    if not is_control(item):
         return True
     inner = (each for region in item.regions for each in region.items)
     return "trips" in item.attrs and all(map(is_decided, inner))
@@ -37,7 +37,7 @@ def staged_bytes(plan: Schedule) -> int:
     """The most bytes that one parallel copy of control flow moves."""
     found = 0
     for item in plan.items:
-        if item.op in CONTROL:
+        if is_control(item):
             own = sum(aligned(plan.buffers[n].type.nbytes) for n in item.outputs)
             found = max(found, own, *map(staged_bytes, item.regions))
     return found

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from meshgen.errors import Diagnostic, ScheduleError
 from meshgen.ir.op_names import BETWEEN_MESHES
+from meshgen.ir.predicates import is_transfer
 from meshgen.mesh import Mesh
 from meshgen.runtime.plan import STREAMS, Item, Schedule
 
@@ -85,7 +86,7 @@ def _needs(plans: Sequence[Schedule]) -> dict[Place, list[Place]]:
 
 def _transfers(plans: Sequence[Schedule]) -> Iterator[tuple[Place, Item]]:
     for part, plan in enumerate(plans):
-        yield from (((part, number), item) for number, item in enumerate(plan.items) if item.op in BETWEEN_MESHES)
+        yield from (((part, number), item) for number, item in enumerate(plan.items) if is_transfer(item))
 
 
 def _partners(plans: Sequence[Schedule]) -> dict[Place, Place]:
@@ -122,7 +123,7 @@ def _stuck(heads: Sequence[Place], needs: Mapping[Place, list[Place]], done: Map
     """The transfers at which meshes deadlock."""
     for part, number in heads:
         item = plans[part].items[number]
-        if item.op in BETWEEN_MESHES and all(need in done for need in needs[part, number]):
+        if is_transfer(item) and all(need in done for need in needs[part, number]):
             text = f"@{meshes[part].name} waits in item {number} '{item.label}' for the other side of transfer {item.attrs['channel']}"
             hint = "transfers between two meshes must be in the same order on both"
             yield Diagnostic("MG0401", f"{text}, which comes after an item that waits for this mesh", None, (), hint)

@@ -12,7 +12,7 @@ from meshgen.ccl.exchange import summand_axes
 from meshgen.ccl.packing import packing
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.graph import Node, TensorType, Value
-from meshgen.ir.op_names import BETWEEN_MESHES, CONTROL
+from meshgen.ir.predicates import is_control, is_kernel, is_loop, is_transfer, is_transfer_send
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import RESHARDS
 from meshgen.ops.collective_checks import ROOT_ATTRS
@@ -102,13 +102,13 @@ def _item_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
         return [f"'{item.label}' uses a buffer that does not exist"]
     if not 0 <= item.stream < STREAMS:
         return [f"'{item.label}' is on stream {item.stream}, but there are {STREAMS}"]
-    if item.op in CONTROL:
+    if is_control(item):
         return _flow_faults(item, plan, mesh)
     if item.regions:
         return [f"'{item.label}' has regions, but is not control flow"]
-    if item.op == "kernel" and item.scratch is not None:
+    if is_kernel(item) and item.scratch is not None:
         return [f"'{item.label}' has scratch, but is a kernel"]
-    if item.op == "kernel":
+    if is_kernel(item):
         return _kernel_faults(item, plan)
     if item.op not in COLLECTIVES:
         return [f"unknown op '{item.op}'"]
@@ -122,7 +122,7 @@ def _flow_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     for region in item.regions:
         if region.arena_bytes > room:
             found.append(f"'{item.op}' has {room} bytes for a region that needs {region.arena_bytes}")
-        if any(inner.op in BETWEEN_MESHES for inner in region.items):
+        if any(is_transfer(inner) for inner in region.items):
             found.append(f"'{item.op}' holds a transfer between meshes")
         inner = islice(_faults(region, mesh, "given"), MAX_FAULTS)
         found += [f"in '{item.op}': {text}" for text in inner]
@@ -154,7 +154,7 @@ def _signatures(item: Item, plan: Schedule) -> Iterator[str]:
     inputs, outputs = ([plan.buffers[n].type for n in numbers] for numbers in (item.inputs, item.outputs))
     steps = [[[region.buffers[n].type for n in side if 0 <= n < len(region.buffers)] for side in (region.inputs, region.outputs)]
              for region in item.regions]  # fmt: skip
-    if item.op == "while":
+    if is_loop(item):
         wanted = [(inputs, [TensorType((), "i1")]), (inputs, outputs)]
         if inputs[: len(outputs)] != outputs:
             yield "its carried values do not match its results"
@@ -184,7 +184,7 @@ def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
         return ["'recv' has no receivers"]
     try:
         faults = verify_node(Node(item.op, inputs, outputs, dict(item.attrs)), mesh)
-        if not faults and item.op in BETWEEN_MESHES:
+        if not faults and is_transfer(item):
             return _between_faults(item, inputs, outputs, mesh)
         if not faults and item.op in RESHARDS:
             return _transfer_faults(item, [inputs[0].type, outputs[0].type], mesh)
@@ -215,7 +215,7 @@ def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> lis
 
 def _between_faults(item: Item, inputs: Sequence[Value], outputs: Sequence[Value], mesh: Mesh) -> list[str]:
     """Both ends of a transfer between meshes are shardings of its tensor, and this side's shards have its type."""
-    sends = item.op == "transfer_send"
+    sends = is_transfer_send(item)
     if not all(isinstance(item.attrs.get(name), Sharding) for name in ("source", "target")):
         return [f"'{item.op}' needs the value's sharding on both meshes"]
     ends = Ends.of(item.op, item.attrs, mesh)

@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Value
 from meshgen.ir.op_names import BETWEEN_MESHES
+from meshgen.ir.predicates import is_transfer
 from meshgen.mesh import overlaps
 from meshgen.sharding.propagation.chains import Chain, Reasons, Tie
 from meshgen.sharding.propagation.reach import seeds
@@ -22,7 +23,7 @@ class ReasonsAcross(Reasons):
     def __init__(self, solved: Solved, parts: Mapping[str, ReasonsAcross]) -> None:
         super().__init__(solved)
         self.parts = parts
-        transfers = [site for site in solved.sites if site.node.op in BETWEEN_MESHES]
+        transfers = [site for site in solved.sites if is_transfer(site.node)]
         self.transfers = {(site.node.op, site.node.attrs["channel"]): site for site in transfers}
         self._told = {
             origin: site for site in transfers for axis in solved.decisions for _, _, origin in seeds(site, axis)

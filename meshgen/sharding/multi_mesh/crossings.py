@@ -20,6 +20,7 @@ from meshgen.ccl.between import Ends, between, seconds_between
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.notes import Notes
 from meshgen.ir.op_names import BETWEEN_MESHES
+from meshgen.ir.predicates import is_transfer, is_transfer_recv, is_transfer_send
 from meshgen.mesh import Mesh, split_ref
 from meshgen.sharding.reshard.plan import plan_reshard
 from meshgen.spec import Sharding
@@ -45,11 +46,11 @@ def with_hints(parts: Sequence[Module], propagated: Sequence[Module]) -> list[Mo
         _key(node): node.notes.hint
         for part in propagated
         for node in part.graph.nodes
-        if node.op in BETWEEN_MESHES and node.notes.hint is not None
+        if is_transfer(node) and node.notes.hint is not None
     }
 
     def told(node: Node) -> Node:
-        hint = hints.get(_key(node)) if node.op in BETWEEN_MESHES else None
+        hint = hints.get(_key(node)) if is_transfer(node) else None
         return _hinted(node, hint) if hint else node
 
     return [_each_node(part, told) for part in parts]
@@ -62,17 +63,13 @@ def _told(part: Module, number: int, found: Mapping[int, Module]) -> Module:
         for place, other in found.items()
         if place != number
         for node in other.graph.nodes
-        if node.op in BETWEEN_MESHES
+        if is_transfer(node)
     }
     here = found.get(number)
-    split = (
-        {_key(node) for node in here.graph.nodes if node.op in BETWEEN_MESHES and _end(node).split_axes}
-        if here
-        else set()
-    )
+    split = {_key(node) for node in here.graph.nodes if is_transfer(node) and _end(node).split_axes} if here else set()
     hints: dict[Node, Sharding] = {}
     for node in part.graph.nodes:
-        if node.op not in BETWEEN_MESHES or node.notes.hint is not None or _key(node) in split:
+        if not is_transfer(node) or node.notes.hint is not None or _key(node) in split:
             continue
         other = there.get((BETWEEN_MESHES[BETWEEN_MESHES.index(node.op) - 1], node.attrs["channel"]))
         hint = _carried(*other, part.mesh) if other else None
@@ -93,7 +90,7 @@ def _key(node: Node) -> tuple[str, int]:
 
 def _end(node: Node) -> Sharding:
     """The sharding of a transferred value on this mesh, after propagation."""
-    return _shardings_of(node).operands[0] if node.op == "transfer_send" else _shardings_of(node).results[0]
+    return _shardings_of(node).operands[0] if is_transfer_send(node) else _shardings_of(node).results[0]
 
 
 def _each_node(part: Module, change: Callable[[Node], Node]) -> Module:
@@ -115,7 +112,7 @@ def alone(part: Module) -> Module:
     """A propagated part to be planned before the others are known: the far side of a transfer gets the sharding of the near one."""
 
     def settled(node: Node) -> Node:
-        if node.op not in BETWEEN_MESHES:
+        if not is_transfer(node):
             return node
         here = _end(node)
         return replace(node, attrs={**node.attrs, "source": here, "target": here, "peer": part.mesh})
@@ -179,9 +176,9 @@ def crossings(parts: Sequence[Module]) -> dict[int, Crossing]:
     for part in parts:
         made = _made(part)
         for node in part.graph.nodes:
-            if node.op == "transfer_send":
+            if is_transfer_send(node):
                 sent[node.attrs["channel"]] = node, part.mesh, made[node.operands[0]]
-    received = [(node, part.mesh) for part in parts for node in part.graph.nodes if node.op == "transfer_recv"]
+    received = [(node, part.mesh) for part in parts for node in part.graph.nodes if is_transfer_recv(node)]
     return {node.attrs["channel"]: Crossing(*sent[node.attrs["channel"]], node, mesh) for node, mesh in received}
 
 
@@ -190,10 +187,10 @@ def settle(parts: Sequence[Module]) -> list[Module]:
     ways = {channel: crossing.cheapest() for channel, crossing in crossings(parts).items()}
 
     def settled(node: Node) -> Node:
-        if node.op not in BETWEEN_MESHES:
+        if not is_transfer(node):
             return node
         way, shardings = ways[node.attrs["channel"]], _shardings_of(node)
-        if node.op == "transfer_send":
+        if is_transfer_send(node):
             shardings = replace(shardings, operands=(way.source, *shardings.operands[1:]))
         else:
             shardings = replace(shardings, results=(way.target, *shardings.results[1:]))

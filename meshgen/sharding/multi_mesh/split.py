@@ -21,6 +21,7 @@ from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.notes import Notes
 from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ir.parts import joined, on_mesh, without_meshes
+from meshgen.ir.predicates import is_sharding_group
 from meshgen.ir.regions import captured, rewired_graph
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import RETILING
@@ -177,7 +178,7 @@ class _Writer:
 
     def _check_group(self, node: Node, part: _Part) -> None:
         """A fault where members of a sharding group are on several meshes."""
-        if node.op != "sharding_group":
+        if not is_sharding_group(node):
             return
         first = self.groups.setdefault(node.attrs["group"], part.mesh.name)
         if first != part.mesh.name:

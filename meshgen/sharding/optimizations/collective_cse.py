@@ -9,6 +9,7 @@ import numpy as np
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
+from meshgen.ir.predicates import is_constant
 from meshgen.ir.spread import stored_bytes
 from meshgen.ops.classes import ELEMENTWISE
 from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, walk
@@ -25,7 +26,7 @@ def collective_cse(module: Module) -> Module:
     def merge(node: Node, walk: Walk) -> Sequence[Value] | None:
         if node.op not in _PURE:
             return None
-        if node.op == "constant" and node.result.type.nbytes > DEFAULT.search.constant_bytes:
+        if is_constant(node) and node.result.type.nbytes > DEFAULT.search.constant_bytes:
             return None
         attrs = tuple(sorted((name, _hashable(value)) for name, value in node.attrs.items()))
         key = (node.op, tuple(node.operands), attrs, node.result.type, node.result.sharding)

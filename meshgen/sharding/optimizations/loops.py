@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.loops import trip_count
-from meshgen.ir.op_names import CONTROL
+from meshgen.ir.predicates import is_control, is_loop
 
 
 def with_loops_changed(
@@ -21,8 +21,8 @@ def with_loops_changed(
     nodes: list[Node] = []
     known = {**(around or {}), **graph.producers()}
     for node in graph.nodes:
-        if node.regions and node.op in CONTROL:
+        if node.regions and is_control(node):
             node = replace(node, regions=tuple(with_loops_changed(region, change, known) for region in node.regions))
-        runs_often = node.op == "while" and trip_count(node, known) not in (0, 1)
+        runs_often = is_loop(node) and trip_count(node, known) not in (0, 1)
         nodes += change(node) if runs_often else [node]
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)

@@ -20,6 +20,7 @@ import numpy as np
 
 from meshgen.ccl.cost import collective_seconds, ring_bytes
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
+from meshgen.ir.predicates import is_constant
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.evaluator import evaluate_node
 from meshgen.sharding.optimizations.rewrite import about, merged_notes, price_of, with_graph, without_dead
@@ -167,7 +168,7 @@ def _scalar(value: Value, producers: Mapping[Value, Node]) -> float | None:
         value = node.operands[0]
     if node is None:
         return None
-    if node.op == "constant":
+    if is_constant(node):
         numbers = np.unique(np.asarray(node.attrs["value"], np.float64))
         return float(numbers[0]) if numbers.size == 1 else None
     if node.op not in _ARITHMETIC or value.type.rank:

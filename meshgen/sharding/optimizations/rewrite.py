@@ -15,6 +15,7 @@ from meshgen.ccl.cost import COMMUNICATIONS, ring_bytes, seconds_of
 from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, TensorType, Value
 from meshgen.ir.notes import NO_NOTES, Notes
+from meshgen.ir.predicates import is_constant, is_transfer_recv
 from meshgen.ir.regions import used_values
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import AWAITED, LOCAL_OPS, REDUCED_ALIKE
@@ -56,7 +57,7 @@ def price(op: str, attrs: Mapping[str, Any], source: Value, result: Value, mesh:
 
 def moved_ends(node: Node) -> list[Value]:
     """Operand and result types of a collective; a send has no result, a recv no operand."""
-    return node.results[:1] if node.op == "transfer_recv" else [*node.operands[:1], *node.results[:1]]
+    return node.results[:1] if is_transfer_recv(node) else [*node.operands[:1], *node.results[:1]]
 
 
 def price_of(node: Node, mesh: Mesh) -> Price:
@@ -114,7 +115,7 @@ class Walk:
             self._nodes.append(node)
             for value in node.results:
                 self.producers[value] = node
-            if node.op == "constant":
+            if is_constant(node):
                 self.constants[node.result] = node
             return
         for old, new in zip(node.results, found, strict=True):

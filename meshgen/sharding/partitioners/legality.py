@@ -12,6 +12,7 @@ from dataclasses import dataclass
 
 from meshgen.ir.axis_parts import NO_DIVISION, AxisParts, merged
 from meshgen.ir.graph import Node, Value
+from meshgen.ir.predicates import is_loop
 from meshgen.mesh import Mesh, split_ref
 from meshgen.ops.rules.rule import DimMap, Rule
 from meshgen.sharding.partitioners.registry import sharding_of
@@ -21,15 +22,15 @@ from meshgen.spec import Sharding
 
 def find_control_fault(node: Node, mesh: Mesh) -> str | None:
     """A fault of the shardings around and in control flow; None if each value has one sharding throughout."""
-    is_loop = node.op == "while"
-    decided = [node.regions[0].outputs[0]] if is_loop else node.operands[:1]
+    repeats = is_loop(node)
+    decided = [node.regions[0].outputs[0]] if repeats else node.operands[:1]
     if any(not sharding_of(value).canonical(mesh).is_replicated for value in decided):
         return "the predicate must be replicated, or devices would take different branches"
-    carried = node.operands if is_loop else node.operands[1:]
+    carried = node.operands if repeats else node.operands[1:]
     pairs = [pair for body in node.regions for pair in zip(body.inputs, carried, strict=False)]
-    bodies = node.regions[1:] if is_loop else node.regions
+    bodies = node.regions[1:] if repeats else node.regions
     pairs += [pair for body in bodies for pair in zip(body.outputs, node.results, strict=False)]
-    pairs += zip(node.operands, node.results, strict=True) if is_loop else ()
+    pairs += zip(node.operands, node.results, strict=True) if repeats else ()
     for inner, outer in pairs:
         if not same_layout(sharding_of(inner), sharding_of(outer), inner.type, mesh):
             return f"a value has sharding {sharding_of(inner)} in it and {sharding_of(outer)} around it"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshgen.ir.graph import TensorType, Value, is_float, is_inexact
+from meshgen.ir.predicates import is_constant
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.evaluate.window import fold_kind
 from meshgen.sharding.partitioners.builder import INDEX, Scalar
@@ -60,7 +61,7 @@ def _is_known_as(site: Site, init: Value, fill: Scalar) -> bool:
     value = site.node.operands[1]
     while (made := site.builder.sources.get(value)) and made[0].op == "broadcast_in_dim" and not value.type.rank:
         value = made[0].operands[0]
-    return bool(made and made[0].op == "constant" and not value.type.rank and made[0].attrs["value"] == fill)
+    return bool(made and is_constant(made[0]) and not value.type.rank and made[0].attrs["value"] == fill)
 
 
 def _repeated(site: Site, dim: int, tile: int, is_forward: bool) -> Value:

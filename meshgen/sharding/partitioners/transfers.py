@@ -5,13 +5,14 @@ from __future__ import annotations
 from meshgen.ccl.between import Ends
 from meshgen.ir.axis_parts import merged
 from meshgen.ir.graph import Value
+from meshgen.ir.predicates import is_transfer_send
 from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_of
 
 
 @partitioner("transfer_send", "transfer_recv")
 def transfer(site: Site) -> list[Value]:
     """Raises ShardingError if the value does not have the sharding that the transfer names, or cannot be transferred."""
-    node, sends = site.node, site.node.op == "transfer_send"
+    node, sends = site.node, is_transfer_send(site.node)
     if "source" not in node.attrs or "target" not in node.attrs:
         raise site.refuse("it needs the value's sharding on both meshes")
     here, named = (node.operands if sends else node.results)[0], node.attrs["source" if sends else "target"]

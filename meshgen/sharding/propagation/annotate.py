@@ -14,12 +14,12 @@ from dataclasses import replace
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import is_open
-from meshgen.ir.op_names import CONTROL
+from meshgen.ir.predicates import is_control, is_loop, is_manual, is_sharding_group
 from meshgen.mesh import Mesh
 from meshgen.sharding.propagation.axes import Decision
-from meshgen.sharding.propagation.control import MANUAL_ENDS
 from meshgen.sharding.propagation.groups import of_members
 from meshgen.sharding.propagation.labels import Label
+from meshgen.sharding.propagation.pseudo_ops import MANUAL_ENDS, is_input, is_manual_result, is_output
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.propagation.tiles import free_part, joined
@@ -44,17 +44,17 @@ def annotated(solved: Solved) -> Module:
         operands, results = (tuple(_as_asked(site, s, parts) for s in side) for side in (operands, results))
         if site.node.op in MANUAL_ENDS:  # axes of size 1 that the user wrote are manual, too
             results = tuple(free_part(result, site.manual) for result in results)
-        if site.node.op == "manual_result":
+        if is_manual_result(site.node):
             results = (joined(site.node.attrs["manual"], *results),)
         found[site.node] = NodeSharding(operands, results, option, why)
-        if site.node.op == "sharding_group":
+        if is_sharding_group(site.node):
             found |= of_members(site.node, found[site.node])
     made = {
         value: s for node, sharding in found.items() for value, s in zip(node.results, sharding.results, strict=True)
     }
     graph = _with_shardings(module.graph, found, made, module.mesh)
-    inputs = [found[s.node].results[0] for s in sites if s.node.op == "input"]
-    outputs = [found[s.node].operands[0] for s in sites if s.node.op == "output"]
+    inputs = [found[s.node].results[0] for s in sites if is_input(s.node)]
+    outputs = [found[s.node].operands[0] for s in sites if is_output(s.node)]
     return replace(
         module,
         graph=graph,
@@ -73,16 +73,16 @@ def _with_shardings(graph: Graph, found: dict[Node, NodeSharding], made: dict[Va
     nodes: list[Node] = []
     for node in graph.nodes:
         sharding = found.get(node)
-        if node.op in CONTROL:
+        if is_control(node):
             results = tuple(made[value] for value in node.results)
             arguments = (Sharding(()), *(made[value] for value in node.regions[0].inputs))
-            sharding = NodeSharding(results if node.op == "while" else arguments, results)
-        if node.op == "manual":
+            sharding = NodeSharding(results if is_loop(node) else arguments, results)
+        if is_manual(node):
             sharding = NodeSharding(
                 _taken(node, made), tuple(made[value] for value in node.results), (), _manual_why(node, mesh)
             )
         regions = node.regions
-        if node.op in CONTROL or is_open(node):
+        if is_control(node) or is_open(node):
             regions = tuple(_with_shardings(region, found, made, mesh) for region in regions)
         nodes.append(replace(node, sharding=sharding, regions=regions))
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 from meshgen.ir.graph import Value
 from meshgen.mesh import Mesh, split_ref
+from meshgen.ops.classes import REGROUPING
 from meshgen.sharding.propagation.reach import Origins
 from meshgen.sharding.propagation.sites import Site
 
@@ -25,7 +26,7 @@ def axis_cuts(sites: Iterable[Site], origins: Mapping[str, Mapping[Value, Origin
     found: dict[str, None] = {}
     taken: dict[str, set[int]] = {}  # sizes of the major parts, each of which divides the next
     for site in sites:
-        if site.node.op != "reshape":
+        if site.node.op not in REGROUPING:
             continue
         for axis, table in origins.items():
             size = mesh.axis_size(axis)

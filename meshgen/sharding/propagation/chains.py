@@ -22,6 +22,7 @@ from meshgen.errors import Location, bracketed, place_text
 from meshgen.ir.graph import Value
 from meshgen.sharding.propagation.axes import Decision
 from meshgen.sharding.propagation.labels import Label
+from meshgen.sharding.propagation.pseudo_ops import TIES
 from meshgen.sharding.propagation.reach import seeds
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.solve import Solved
@@ -29,19 +30,6 @@ from meshgen.sharding.propagation.states import State, state_of
 
 Face = tuple[Value, State]  # a value in a state at a site that makes or uses it
 SHOWN_TIES = 6  # of a chain in text; a longer one is shown without its middle
-# Names for sites that are not operations of the program.
-TIES = {
-    "carry": "the carried value of a loop",
-    "branch_argument": "an operand of branches",
-    "branch_result": "a result of branches",
-    "annotate": "an annotation of the same value",
-    "sharding_group": "a sharding group",
-    "propagation_barrier": "a propagation barrier",
-    "manual_operand": "an operand of a manual computation",
-    "manual_result": "a result of a manual computation",
-    "input": "being an input",
-    "output": "being an output",
-}
 
 
 @dataclass(frozen=True)

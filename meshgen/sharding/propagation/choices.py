@@ -22,15 +22,15 @@ import numpy as np
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Value
-from meshgen.sharding.propagation.control import MANUAL_ENDS
+from meshgen.ir.predicates import is_annotation
 from meshgen.sharding.propagation.eliminate import Table, cheapest
 from meshgen.sharding.propagation.labels import Label, asked_face, asks_use, is_as_asked
+from meshgen.sharding.propagation.pseudo_ops import ENDS, is_input
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import Link, State
 from meshgen.sharding.window_fetches import rows_moved
 
 # Values here must be whole unless a partial one is annotated.
-ENDS = ("input", "output", "decision", *MANUAL_ENDS)
 
 
 @dataclass(frozen=True)
@@ -72,8 +72,8 @@ def _placed(sites: list[Site]) -> set[Value]:
     """Inputs with an annotation, and the results of annotations of them."""
     found: set[Value] = set()
     for site in sites:
-        is_input = site.node.op == "input" or (site.node.op == "annotate" and site.node.operands[0] in found)
-        if is_input and site.annotation is not None and site.annotation.required:
+        given = is_input(site.node) or (is_annotation(site.node) and site.node.operands[0] in found)
+        if given and site.annotation is not None and site.annotation.required:
             found.add(site.value)
     return found
 

@@ -19,23 +19,10 @@ from meshgen.ir.canonical import canonical_order
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.manual import is_open
-from meshgen.ir.op_names import ANNOTATIONS, BRANCHES
+from meshgen.ir.predicates import is_branching, is_loop, is_manual, is_propagation_barrier
 from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, letters, rule
 from meshgen.sharding.propagation.tiles import joined
 from meshgen.spec import Sharding
-
-MANUAL_ENDS = ("manual_operand", "manual_result")
-# Sites that are not operations: they only tie values, or represent the ends of the program.
-PSEUDO_OPS = (
-    "input",
-    "output",
-    *ANNOTATIONS,
-    "carry",
-    "branch_argument",
-    "branch_result",
-    "decision",
-    *MANUAL_ENDS,
-)
 
 
 class Flat(NamedTuple):
@@ -51,11 +38,11 @@ def flatten(graph: Graph, times: float, manual: tuple[str, ...] = ()) -> list[Fl
     found: list[Flat] = []
     producers = graph.producers()
     for node in canonical_order(graph):
-        if node.op == "while":
+        if is_loop(node):
             found += _loop(node, times, trip_count(node, producers) or DEFAULT.propagation.unknown_trips, manual)
-        elif node.op in BRANCHES:
+        elif is_branching(node):
             found += _branches(node, times, manual)
-        elif node.op == "manual":
+        elif is_manual(node):
             found += _manual(node, times, manual)
         else:
             found.append(Flat(node, times, manual))
@@ -120,6 +107,6 @@ def identity_rule(node: Node) -> Rule:
     dims = " ".join(letters(ends[0].type.rank)) or "()"
     sides = [", ".join([dims] * len(side)) for side in (node.operands, node.results)]
     types = [[value.type for value in side] for side in (node.operands, node.results)]
-    through = node.operands and node.results and node.op != "propagation_barrier"
+    through = node.operands and node.results and not is_propagation_barrier(node)
     linear = (Linear(tuple(range(len(node.operands))), ALL_KINDS),) if through else ()
     return rule(f"{sides[0]} -> {sides[1]}", types[0], types[1], linear=linear)

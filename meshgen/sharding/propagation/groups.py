@@ -15,13 +15,14 @@ from dataclasses import replace
 from meshgen.errors import Diagnostic
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Annotation, Node, NodeSharding, Value
+from meshgen.ir.predicates import is_sharding_group
 from meshgen.sharding.propagation.control import Flat
 from meshgen.spec import Sharding
 
 
 def joined_groups(nodes: Sequence[Flat], faults: list[Diagnostic]) -> list[Flat]:
     """The nodes, with one per group in place of its first member; its attribute `members` has the nodes of all."""
-    members = [flat for flat in nodes if flat.node.op == "sharding_group"]
+    members = [flat for flat in nodes if is_sharding_group(flat.node)]
     if not members:
         return list(nodes)
     first = _first_of_group(members)
@@ -30,7 +31,7 @@ def joined_groups(nodes: Sequence[Flat], faults: list[Diagnostic]) -> list[Flat]
         groups.setdefault(first[flat.node.attrs["group"]], []).append(flat)
     found: list[Flat] = []
     for flat in nodes:
-        if flat.node.op != "sharding_group":
+        if not is_sharding_group(flat.node):
             found.append(flat)
         elif (group := groups.pop(first[flat.node.attrs["group"]], None)) is not None:
             faults += _faults(group)

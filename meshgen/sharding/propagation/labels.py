@@ -17,8 +17,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from meshgen.ir.graph import Value
+from meshgen.ir.predicates import is_annotation, is_propagation_barrier
+from meshgen.ops.classes import DOTS
 from meshgen.ops.rules.rule import Linear
-from meshgen.sharding.propagation.control import MANUAL_ENDS
+from meshgen.sharding.propagation.pseudo_ops import MANUAL_ENDS
 from meshgen.sharding.propagation.reach import Covered, Origins, fits, picks_of, usable_factor
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import Link, State, state_of
@@ -105,12 +107,12 @@ def is_as_asked(site: Site, state: State, axis: str) -> bool:
 
 def asks_use(maker: Site, user: Site) -> bool:
     """Whether an annotation applies to how a user reads its result: an annotation for users, unless the user is an annotation too."""
-    is_bound = maker.node.op == "annotate" and maker.annotation is not None and maker.annotation.required
+    is_bound = is_annotation(maker.node) and maker.annotation is not None and maker.annotation.required
     return (
         is_bound
         and not maker.node.attrs.get("as_result", True)
         and not (user.annotation is not None and user.asks_operand)
-        and user.node.op != "annotate"
+        and not is_annotation(user.node)
     )
 
 
@@ -142,7 +144,7 @@ def _instead_of_sums(
     known = {label.factor for label in labels if label.factor is not None}
     is_summed = any(rule.factors[factor].kind == "reduce" for factor in known)
     given = [value.type.nbytes for value in node.operands]
-    if node.op != "dot_general" or not is_summed or sum(given) > node.result.type.nbytes:
+    if node.op not in DOTS or not is_summed or sum(given) > node.result.type.nbytes:
         return []
     larger = given.index(max(given))
     free = [
@@ -167,7 +169,7 @@ def _has(site: Site, labels: list[Label], state: State) -> bool:
 def _is_reached(site: Site, factor: int, origins: dict[Value, Origins]) -> bool:
     operands, results = site.rule.places(factor)
     pairs = [*zip(site.node.operands, operands, strict=True), *zip(site.node.results, results, strict=True)]
-    if site.node.op == "propagation_barrier":  # its result has a state that may flow to it
+    if is_propagation_barrier(site.node):  # its result has a state that may flow to it
         pairs = pairs[1:]
     return any(dim is not None and dim in origins.get(value, {}) for value, dim in pairs)
 

@@ -20,7 +20,8 @@ from collections.abc import Callable
 
 from meshgen.errors import bracketed, place_text
 from meshgen.ir.graph import Value
-from meshgen.ir.op_names import BETWEEN_MESHES
+from meshgen.ir.predicates import is_sharding_group, is_transfer, is_transfer_send
+from meshgen.ops.classes import REGROUPING
 from meshgen.ops.rules.rule import Pick, Rule
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import State, state_of
@@ -98,7 +99,7 @@ def reach(
 def seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:
     """The states of a site's values along an axis that annotations or options ask for, each with that annotation as text."""
     found: list[tuple[Value, State, str]] = []
-    if site.annotation and site.node.op != "sharding_group":  # its annotation is that of a member
+    if site.annotation and not is_sharding_group(site.node):  # its annotation is that of a member
         state = state_of(site.annotation.sharding, axis)
         strength = "required" if site.annotation.required else "hint"
         where = bracketed(place_text(site.annotation.loc))
@@ -116,10 +117,10 @@ def seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:
 
 def crossing_text(site: Site) -> str:
     """The transfer that a hint from another mesh comes from, as text; empty for other annotations."""
-    if site.node.op not in BETWEEN_MESHES:
+    if not is_transfer(site.node):
         return ""
     channel, peer = site.node.attrs["channel"], site.node.attrs["peer"].name
-    way = f"to @{peer}, which takes" if site.node.op == "transfer_send" else f"from @{peer}, which has"
+    way = f"to @{peer}, which takes" if is_transfer_send(site.node) else f"from @{peer}, which has"
     return f"transfer {channel} {way} %{site.value.name or '?'} as {site.asked}"
 
 
@@ -201,7 +202,7 @@ def _from_dim(
 def _is_merged(site: Site, value: Value, state: State, size: int, covered: Covered) -> bool:
     """Whether a dim into which a reshape merges a split dim as a minor factor can be split by its first factor instead."""
     rule, node = site.rule, site.node
-    if node.op != "reshape" or not isinstance(state, int):
+    if node.op not in REGROUPING or not isinstance(state, int):
         return False
     dims = rule.operands[0] if value is node.operands[0] else rule.results[0]
     major = usable_factor(rule, dims, state, site, covered)

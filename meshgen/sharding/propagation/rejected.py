@@ -17,7 +17,7 @@ import numpy as np
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import bracketed, place_text
 from meshgen.ir.axis_parts import NO_DIVISION
-from meshgen.ir.op_names import BETWEEN_MESHES
+from meshgen.ir.predicates import is_transfer
 from meshgen.sharding.propagation.chains import state_text
 from meshgen.sharding.propagation.eliminate import Table, cheapest
 from meshgen.sharding.propagation.labels import Label, asked_face
@@ -80,7 +80,7 @@ def lost_hints(solved: Solved) -> Iterator[LostHint]:
     for number, site in enumerate(solved.sites):
         annotation = site.annotation
         if (
-            annotation is None or annotation.required or site.node.op in BETWEEN_MESHES
+            annotation is None or annotation.required or is_transfer(site.node)
         ):  # hints from another mesh are not the user's
             continue
         yield from _cut_otherwise(site)

@@ -22,27 +22,18 @@ from meshgen.ir.axis_parts import NO_DIVISION, AxisParts, merged
 from meshgen.ir.forms import form_of
 from meshgen.ir.graph import Annotation, Module, Node, Value
 from meshgen.ir.partial_kinds import kind_faults
+from meshgen.ir.predicates import is_annotation, is_propagation_barrier, is_sharding_group, is_transfer_send
 from meshgen.mesh import Mesh, split_ref
+from meshgen.ops.classes import CONTRACTIONS, JOINING, UNSTORED
 from meshgen.ops.flops import node_flops
 from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Rule
-from meshgen.sharding.propagation.control import MANUAL_ENDS, PSEUDO_OPS, Flat, flatten, identity_rule
+from meshgen.sharding.propagation.control import Flat, flatten, identity_rule
 from meshgen.sharding.propagation.groups import annotation_of_group, joined_groups
+from meshgen.sharding.propagation.pseudo_ops import MANUAL_ENDS, PSEUDO_OPS, is_input, is_manual_operand
 from meshgen.sharding.propagation.tiles import body_rule, end_rule
 from meshgen.sharding.window_fetches import turn
 from meshgen.spec import Sharding, fit
-
-FREE_OPS = (
-    "constant",
-    "iota",
-    "broadcast_in_dim",
-    "reshape",
-    "transpose",
-    "slice",
-    "pad",
-)  # their work counts at their users
-
-_ANNOTATING = ("annotate", *MANUAL_ENDS)  # with an annotation in their attributes
 
 
 @dataclass(eq=False)
@@ -90,7 +81,7 @@ class Site:
 
     def carries(self, source: Value, target: Value) -> bool:
         """Whether propagation may go from one of its values to another: a barrier lets it go one way, or none."""
-        if self.node.op != "propagation_barrier" or source is target:
+        if not is_propagation_barrier(self.node) or source is target:
             return True
         return self.node.attrs["direction"] == ("BACKWARD" if source is self.node.result else "FORWARD")
 
@@ -100,7 +91,7 @@ class Site:
 
 
 def _asks_operand(node: Node) -> bool:
-    return not node.results or node.op in ("manual_operand", "transfer_send")
+    return not node.results or is_manual_operand(node) or is_transfer_send(node)
 
 
 def _rule(node: Node) -> Rule:
@@ -125,12 +116,12 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
         raise ShardingError(*faults)
     nodes = [Flat(n, 1.0) for n in inputs] + inside + [Flat(n, 1.0) for n in outputs]
     said = _annotations_by_value(nodes, annotations)
-    joined = {value for node, *_ in nodes if node.op == "concatenate" for value in node.operands}
+    joined = {value for node, *_ in nodes if node.op in JOINING for value in node.operands}
     makers = {value: node for node, *_ in nodes for value in node.results}
     kinds = Kinds(joined, makers)
     for node, times, manual in nodes:
         annotation = annotations.get(id(node)) or annotation_of(node)
-        if node.op == "sharding_group":
+        if is_sharding_group(node):
             annotation = annotation_of_group(node, said, faults, parts)
         value = node.operands[0] if _asks_operand(node) else node.results[0]
         if annotation:
@@ -197,8 +188,8 @@ def _annotations_by_value(
     """Annotations of how values are made: those of inputs, and of a value or of the operand that it annotates."""
     found: dict[Value, list[Annotation]] = {}
     for node, *_ in nodes:
-        annotation = annotations.get(id(node)) if node.op == "input" else None
-        annotation = annotation_of(node) if node.op == "annotate" else annotation
+        annotation = annotations.get(id(node)) if is_input(node) else None
+        annotation = annotation_of(node) if is_annotation(node) else annotation
         if annotation:
             made = [*node.results, *(node.operands if node.attrs.get("as_result") else ())]
             for value in made:
@@ -215,7 +206,7 @@ def annotation_of(node: Node) -> Annotation | None:
     """The annotation in a node's own attributes or notes."""
     if hint := node.notes.hint:  # the sharding on the other mesh of a transfer
         return Annotation(hint, False, (), node.loc)
-    if node.op not in _ANNOTATING or "sharding" not in node.attrs:
+    if not (is_annotation(node) or node.op in MANUAL_ENDS) or "sharding" not in node.attrs:
         return None
     attrs = node.attrs
     return Annotation(attrs["sharding"], attrs.get("required", True), tuple(attrs.get("open_dims", ())), node.loc)
@@ -289,10 +280,10 @@ def _is_uneven(sharding: Sharding, dim: int) -> bool:
 
 def _seconds(node: Node) -> float:
     weights = DEFAULT.propagation
-    if node.op in ("dot_general", "convolution"):
+    if node.op in CONTRACTIONS:
         is_wide = node.operands[0].type.dtype in ("f32", "f64")
         return node_flops(node) / (weights.wide_flops_per_second if is_wide else weights.narrow_flops_per_second)
-    if node.op in PSEUDO_OPS or node.op in FREE_OPS:
+    if node.op in PSEUDO_OPS or node.op in UNSTORED:  # the work of these counts at their users
         return 0.0
     seconds = sum(v.type.nbytes for v in [*node.operands, *node.results]) / weights.bytes_per_second
     return seconds if seconds > DEFAULT.links.nvlink_latency_seconds else seconds * weights.below_a_collective

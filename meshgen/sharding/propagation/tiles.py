@@ -17,9 +17,10 @@ from collections.abc import Sequence
 
 from meshgen.ir.graph import Node
 from meshgen.mesh import split_ref
-from meshgen.ops.classes import ON_RANKS
+from meshgen.ops.classes import ON_RANKS, REDUCING
 from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Linear, Rule, letters, rule
+from meshgen.sharding.propagation.pseudo_ops import is_manual_operand
 from meshgen.spec import Sharding
 
 _WHOLE_DIMS = ("dim", "split_dim", "concat_dim")  # attributes that name a dim whose rows a collective rearranges
@@ -39,12 +40,12 @@ def joined(manual: Sharding, free: Sharding) -> Sharding:
 
 def end_rule(node: Node) -> Rule:
     """The rule of an end of a body: its dims are those of tiles, evenly split where manual axes split them too."""
-    inner = (node.results if node.op == "manual_operand" else node.operands)[0]
+    inner = (node.results if is_manual_operand(node) else node.operands)[0]
     names = letters(inner.type.rank)
     cut = [bool(axes) for axes in node.attrs["manual"].dims]
     outer = " ".join(f"(u{d} {n})" if cut[d] else n for d, n in enumerate(names)) or "()"
     plain = " ".join(names) or "()"
-    sides = (outer, plain) if node.op == "manual_operand" else (plain, outer)
+    sides = (outer, plain) if is_manual_operand(node) else (plain, outer)
     sizes = {f"u{d}": 1 for d, is_cut in enumerate(cut) if is_cut}
     sizes |= dict(zip(names, inner.type.sizes, strict=True))
     return rule(f"{sides[0]} -> {sides[1]}", [inner.type], [inner.type], sizes=sizes)
@@ -61,6 +62,6 @@ def body_rule(node: Node) -> Rule:
     given = " ".join(f"{n}_in" if d in moved else n for d, n in enumerate(names)) or "()"
     made = " ".join(f"{n}_out" if d in moved else n for d, n in enumerate(names)) or "()"
     whole = [f"{names[d]}_{side}" for d in sorted(moved) for side in ("in", "out")]
-    linear = (Linear((0,), (node.attrs["kind"],)),) if node.op == "all_reduce" else ()
+    linear = (Linear((0,), (node.attrs["kind"],)),) if node.op in REDUCING and not moved else ()
     kinds = [node.operands[0].type], [node.result.type]
     return rule(f"{given} -> {made}", *kinds, whole=whole, linear=linear)

@@ -12,6 +12,7 @@ import numpy as np
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
+from meshgen.ir.predicates import is_constant
 from meshgen.ops.evaluate.evaluator import Evaluator
 from meshgen.ops.evaluate.window import fold_kind
 
@@ -75,4 +76,4 @@ def is_zero(value: Value, producers: Mapping[Value, Node]) -> bool:
     node = producers.get(value)
     while node is not None and node.op in _MADE_FROM:
         node = producers.get(node.operands[0])
-    return node is not None and node.op == "constant" and not np.any(node.attrs["value"])
+    return is_constant(node) and not np.any(node.attrs["value"])

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.predicates import is_constant
 from meshgen.ir.regions import needed_nodes
 from meshgen.ops.evaluate.common import integer_range
 from meshgen.sharding.rewrites.constant_places import is_zero
@@ -104,7 +105,7 @@ def own_dim(value: Value, producers: _Producers) -> int | None:
         return None
     if node.op == "iota":
         found = node.attrs["dim"]
-    elif node.op == "constant":
+    elif is_constant(node):
         found = _counting(np.asarray(node.attrs["value"]))
     elif node.op in ("broadcast_in_dim", "reshape", "transpose", "convert"):
         inner = own_dim(node.operands[0], producers)

@@ -15,6 +15,7 @@ import numpy as np
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.predicates import is_constant
 from meshgen.sharding.partitioners.builder import INDEX, Scalar
 
 
@@ -118,7 +119,7 @@ class FrameWriter:
         if self.is_view(value) or node is None or node.op not in ("broadcast_in_dim", "constant"):
             return None
         kind = value.type.with_shape(frame.size for frame in frames)
-        if node.op == "constant":
+        if is_constant(node):
             array = np.asarray(node.attrs["value"])
             return None if any(array.strides) and array.size > 1 else self.splat(array.flat[0], kind, like)
         (source,) = node.operands
