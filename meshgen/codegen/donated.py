@@ -16,7 +16,7 @@ from meshgen.ir.donation import settled
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_kernel, is_loop
 from meshgen.ir.regions import captured
-from meshgen.ops.classes import VIEWS
+from meshgen.ops.classes import UNLAUNCHED, VIEWS
 from meshgen.runtime.in_place import overwrites
 from meshgen.runtime.plan import IN_PLACE
 
@@ -52,7 +52,7 @@ def donated(module: Module) -> Donated:
         maker = makers.get(result)
         if result is own:
             continue  # it is returned unchanged
-        if maker is None or maker.op in ("constant", "join") or result in over or result.type.nbytes != own.type.nbytes:
+        if maker is None or maker.op in UNLAUNCHED or result in over or result.type.nbytes != own.type.nbytes:
             unused[number] = f"result {output} shares its value with another result"
         elif own in {roots[value] for value in graph.outputs}:
             unused[number] = "it is a result as well"

@@ -23,7 +23,7 @@ import numpy as np
 from meshgen.ccl.lower_groups import NCCL_TYPES
 from meshgen.ir.graph import Graph, Node, TensorType, Value, is_float
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import REDUCING
+from meshgen.ops.classes import REDUCED_ALIKE, REDUCING
 
 _EXTREMES = ("max", "min")
 _INTEGERS = {"f32": "i32", "f64": "i64"}  # of as many bits
@@ -49,7 +49,7 @@ def _is_other(node: Node) -> bool:
     types = {node.operands[0].type.dtype, node.result.type.dtype}
     (dtype, *others) = types
     kind = node.attrs["kind"]
-    if others or not is_float(dtype) or (kind in _EXTREMES and node.op == "reduce_to"):
+    if others or not is_float(dtype) or (kind in _EXTREMES and node.op not in REDUCED_ALIKE):
         return False  # results off the root are undefined, and must not be interpreted as ordered integers
     return kind in _EXTREMES or (kind in ("sum", "product") and dtype not in NCCL_TYPES)
 

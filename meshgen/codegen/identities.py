@@ -219,7 +219,7 @@ def _logical(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
     for this, other in ((0, 1), (1, 0)):
         number = writer.number(operands[this])
         if node.result.type.dtype == "i1" and number is not None:
-            decides = bool(number) == (node.op == "or")
+            decides = bool(number) != bool(neutral(node.op, "i1"))
             return operands[this] if decides else operands[other]
     return None
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from meshgen.ir.graph import Graph, Value
 from meshgen.ir.regions import captured
-from meshgen.ops.classes import LAYOUT, LOOKUPS, LOOPS, POINTWISE
+from meshgen.ops.classes import LAYOUT, LOOKUPS, LOOPS, POINTWISE, REGROUPING
 
 _ANY_MAP = POINTWISE | LOOKUPS | LOOPS  # ops of kernels whose loads and stores follow any index map
 
@@ -20,7 +20,7 @@ class Neighbours:
         """Whether a kernel makes the value for its one reader, so that it may write it in any layout."""
         node, is_moved = self._producer.get(value), False
         while node is not None and node.op in LAYOUT and self._has_one_reader(value):
-            is_moved |= node.op != "reshape"
+            is_moved |= node.op not in REGROUPING
             value = node.operands[0]
             node = self._producer.get(value)
         return is_moved or (node is not None and node.op in _ANY_MAP and self._has_one_reader(value))

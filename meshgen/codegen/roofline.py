@@ -9,11 +9,9 @@ from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, is_float
 from meshgen.kernels.matmul import slowdown
+from meshgen.ops.classes import CONTRACTIONS, DOTS, TAKING
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.flops import node_flops
-
-_LOOKS_UP = frozenset({"gather", "dynamic_slice", "slice", "all_slice"})
-
 
 DEVICES = {device.name: device for device in DEFAULT.kernels.devices}
 
@@ -36,7 +34,7 @@ def kernel_bytes(body: Graph) -> int:
     uses = body.uses()
     total = sum(value.type.nbytes for value in body.outputs)
     for value in body.inputs:
-        users = [node for node, number in uses[value] if number == 0 and node.op in _LOOKS_UP]
+        users = [node for node, number in uses[value] if number == 0 and node.op in TAKING]
         partial = len(users) == len(uses[value]) > 0
         read = sum(node.result.type.nbytes for node in users) if partial else value.type.nbytes
         total += min(value.type.nbytes, read)
@@ -46,12 +44,12 @@ def kernel_bytes(body: Graph) -> int:
 def kernel_seconds(body: Graph, target: str) -> float:
     """Predicted duration of one launch, its launch overhead included."""
     device = device_of(target)
-    dots = sum(node.op == "dot_general" for node in body.nodes)
+    dots = sum(node.op in DOTS for node in body.nodes)
     compute = 0.0
     for node in body.nodes:
-        if node.op == "dot_general":
+        if node.op in DOTS:
             compute += dot_seconds(node, device, dots)
-        elif node.op == "convolution":
+        elif node.op in CONTRACTIONS:
             compute += node_flops(node) / device.peaks.get(node.operands[0].type.dtype, device.vector_flops)
         else:
             share = 1.0 if is_float(node.results[0].type.dtype) else DEFAULT.kernels.integer_share

@@ -12,7 +12,7 @@ from meshgen.codegen.splats import Array, Writer, splat_of
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.loops import without_unchanged
 from meshgen.ir.predicates import is_constant, is_loop
-from meshgen.ops.classes import IMPURE, POINTWISE
+from meshgen.ops.classes import ELEMENTWISE, IMPURE, POINTWISE
 from meshgen.ops.evaluate.evaluator import evaluate_node
 from meshgen.ops.live import live_nodes
 
@@ -68,7 +68,7 @@ class _Simplifier:
 
     def _fold(self, node: Node, operands: list[Value]) -> Array | None:
         """The number that the result has everywhere, if its operands are splats."""
-        if node.op not in POINTWISE or node.op in ("to_partial", "bitcast_convert") or not operands:
+        if node.op not in POINTWISE or node.op not in ELEMENTWISE or not operands:
             return None
         numbers = [self._writer.number(v) for v in operands]
         if any(n is None for n in numbers):

@@ -28,7 +28,7 @@ from meshgen.ops.types.site import Inference
 Function = Callable[..., Any]
 Error = Callable[[Tracked], Array]
 _TRAITS = frozenset((Trait.ELEMENTWISE, Trait.BROADCASTS))
-DEAR, JUMPS, POLES = Trait.EXPENSIVE, Trait.JUMPS, Trait.POLES
+DEAR, JUMPS, POLES, TYPED = Trait.EXPENSIVE, Trait.JUMPS, Trait.POLES, Trait.TYPED
 ANY, BY_COUNT = (Domain.ANY,), (Domain.ANY, Domain.COUNT)
 POSITIVE, FROM_ONE, FROM_TWO, WITHIN_ONE = Domain.POSITIVE, Domain.FROM_ONE, Domain.FROM_TWO, Domain.WITHIN_ONE
 
@@ -59,12 +59,12 @@ def _binary(name: str, of: str, function: Function, error: ErrorRule | None, rul
 
 
 def _bits(name: str, evaluate: means.OfNode, kernel: Expression) -> Op:
-    return _op(name, 1, types.unary("integer"), means.of_node(evaluate), None, rules.WHOLE, kernel, domains=ANY)
+    return _op(name, 1, types.unary("integer"), means.of_node(evaluate), None, rules.WHOLE, kernel, TYPED, domains=ANY)
 
 
 def _shift(name: str, kernel: Expression, *, arithmetic: bool = False, left: bool = False) -> Op:
     evaluate = means.shift(arithmetic=arithmetic, left=left)
-    return _op(name, 2, types.binary("integer"), evaluate, None, rules.WHOLE, kernel, domains=BY_COUNT)
+    return _op(name, 2, types.binary("integer"), evaluate, None, rules.WHOLE, kernel, TYPED, domains=BY_COUNT)
 
 
 def _arcsine_parts(z: Array) -> Array:
@@ -168,10 +168,10 @@ ARITHMETIC = (
     _binary("multiply", "any", np.multiply, errors.multiply, rules.PRODUCT, plain("{0} * {1}", of_bits="{0} & {1}")),
     _binary("divide", "number", means.divide, errors.divide, rules.divide, triton.divide, POLES, domains=BY_COUNT),
     _binary("remainder", "real", means.remainder, errors.remainder, rules.WHOLE, triton.remainder, JUMPS, domains=BY_COUNT),
-    _binary("power", "number", means.power, errors.power, rules.WHOLE, triton.power, DEAR,
+    _binary("power", "number", means.power, errors.power, rules.WHOLE, triton.power, DEAR, TYPED,
             domains=(POSITIVE, Domain.COUNT)),
-    _binary("maximum", "ordered", np.maximum, errors.extreme, rules.of_kind("max"), triton.extremum("maximum", "|")),
-    _binary("minimum", "ordered", np.minimum, errors.extreme, rules.of_kind("min"), triton.extremum("minimum", "&")),
+    _binary("maximum", "ordered", np.maximum, errors.extreme, rules.of_kind("max"), triton.extremum("maximum", "|"), TYPED),
+    _binary("minimum", "ordered", np.minimum, errors.extreme, rules.of_kind("min"), triton.extremum("minimum", "&"), TYPED),
     _binary("and", "logical", np.bitwise_and, errors.logical(False), rules.of_kind("and"), plain("{0} & {1}")),
     _binary("or", "logical", np.bitwise_or, errors.logical(True), rules.of_kind("or"), plain("{0} | {1}")),
     _binary("xor", "logical", np.bitwise_xor, errors.logical(None), rules.of_kind("xor"), plain("{0} ^ {1}")),
@@ -212,21 +212,22 @@ BITS = (
 )
 
 CHOICES = (
-    _op("compare", 2, types.compare, means.of_node(means.compare), errors.compare, rules.WHOLE, triton.compare, JUMPS,
+    _op("compare", 2, types.compare, means.of_node(means.compare), errors.compare, rules.WHOLE, triton.compare, JUMPS, TYPED,
         attributes={"direction": "str"}, optional={"compare_type": "str"}),
     _op("is_finite", 1, types.is_finite, means.of_numbers(np.isfinite), None, rules.WHOLE, plain('tl.abs({0}) < float("inf")'), JUMPS,
         domains=ANY),
     _op("select", 3, types.select, means.of_node(means.choose), errors.select, rules.select, plain("tl.where({0}, {1}, {2})"),
-        flops=no_flops),
-    _op("clamp", 3, types.clamp, means.of_node(means.clamp), errors.clamp, rules.clamp, triton.clamp),
+        TYPED, flops=no_flops),
+    _op("clamp", 3, types.clamp, means.of_node(means.clamp), errors.clamp, rules.clamp, triton.clamp, TYPED),
 )  # fmt: skip
 
 CONVERSIONS = (
-    _op("convert", 1, types.convert, means.of_node(means.converted), errors.convert, rules.convert, triton.converted, flops=no_flops),
+    _op("convert", 1, types.convert, means.of_node(means.converted), errors.convert, rules.convert, triton.converted, TYPED,
+        flops=no_flops),
     _op("reduce_precision", 1, types.reduce_precision, means.of_node(means.reduce_precision), errors.reduce_precision, rules.WHOLE,
         None, JUMPS, attributes={"exponent_bits": "int", "mantissa_bits": "int"}),
     Op(name="bitcast_convert", operands=1, types=types.bitcast_convert, evaluate=means.of_node(means.bitcast_convert), error=None,
-       rule=rules.bitcast_convert, kernel=Kernel("expression", triton.bitcast), flops=no_flops, ),
+       rule=rules.bitcast_convert, kernel=Kernel("expression", triton.bitcast), flops=no_flops, traits=frozenset((TYPED,))),
 )  # fmt: skip
 
 OPS = (*FUNCTIONS, *STEPS, *PARTS, *ARITHMETIC, *BITS, *CHOICES, *CONVERSIONS)

@@ -30,6 +30,7 @@ class Trait(Enum):
     ELEMENTWISE = (
         "an element of the result is made of the elements of the operands at the same place, or of 0-d operands"
     )
+    TYPED = "its source in kernels needs operands of known types: literals are put into registers first"
     BROADCASTS = "evaluation broadcasts its operands: bodies of such ops alone run on whole arrays at once"
     JUMPS = "the result is a step function of an operand: where it jumps, any error decides"
     POLES = "a small error of an operand may become any error of the result"

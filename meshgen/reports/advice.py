@@ -19,6 +19,7 @@ from meshgen.reports.collectives import collective_records_of
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import Table, bytes_text, seconds_text, table_of
 from meshgen.reports.values import known_of, link_parts
+from meshgen.sharding.propagation.pseudo_ops import is_input, is_output
 from meshgen.sharding.propagation.reach import seeds
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.solve import Solved
@@ -156,12 +157,12 @@ def _dropped(module: Module, origin: _Origin) -> Module | None:
     site = origin.site
     if site.annotation is None:
         return None
-    if site.node.op in ("input", "output"):
+    if is_input(site.node) or is_output(site.node):
         number = _place([s for s in origin.solved.sites if s.node.op == site.node.op], site)
         entered = origin.part.stages["import"]
-        side = "inputs" if site.node.op == "input" else "outputs"
+        side = "inputs" if is_input(site.node) else "outputs"
         number = entered.attrs[side][number] if side in entered.attrs else number
-        if site.node.op == "input":
+        if is_input(site.node):
             return replace(module, in_annotations=_cleared(module.in_annotations, number))
         return replace(module, out_annotations=_cleared(module.out_annotations, number))
     if not is_annotation(site.node):

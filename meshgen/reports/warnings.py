@@ -12,14 +12,14 @@ from meshgen.ir.loops import always_ends
 from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ir.predicates import is_annotation, is_branching
 from meshgen.ir.regions import all_nodes
-from meshgen.ops.classes import ARRANGING
+from meshgen.ops.classes import ARRANGING, MADE, OF_RANKS
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import with_trait
 from meshgen.ops.uniform import Varying
 from meshgen.reports.donations import donation_warnings
 from meshgen.reports.interface import Compiled
 
-_MAPS = with_trait(Trait.BROADCASTS) | ARRANGING | {*ANNOTATIONS, "iota"}
+_MAPS = with_trait(Trait.BROADCASTS) | ARRANGING | {*ANNOTATIONS} | MADE - OF_RANKS
 
 
 def warnings_of(executable: Compiled) -> list[Diagnostic]:

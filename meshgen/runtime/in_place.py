@@ -14,11 +14,12 @@ from dataclasses import dataclass
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
-from meshgen.ops.op import Trait
-from meshgen.ops.registry import with_trait
+from meshgen.ops.classes import ELEMENTWISE, POINTWISE, REGROUPING
 
-_SAME_INDEX = with_trait(Trait.BROADCASTS) | {"bitcast_convert", "to_partial"}
-_SAME_ELEMENT = _SAME_INDEX | {"mask_padding", "reshape", "dynamic_update_slice"}  # of an operand of the result's size
+_SAME_INDEX = ELEMENTWISE | POINTWISE
+_SAME_ELEMENT = (
+    _SAME_INDEX | REGROUPING | {"mask_padding", "dynamic_update_slice"}
+)  # of an operand of the result's size
 
 
 @dataclass(frozen=True)
@@ -73,7 +74,7 @@ def _keeps_place(node: Node, operand: Value) -> bool:
     types = operand.type, node.result.type
     if node.op == "dynamic_update_slice":  # elements that are not updated stay in place
         return operand is node.operands[0] and node.operands.count(operand) == 1
-    return types[0].size == types[1].size if node.op == "reshape" else types[0].shape == types[1].shape
+    return types[0].size == types[1].size if node.op in REGROUPING else types[0].shape == types[1].shape
 
 
 def _is_at_its_index(node: Node) -> bool:

@@ -7,7 +7,7 @@ a program that reads it gives a detectably wrong result.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Mapping, Sequence
 from typing import TypeVar
 
 import numpy as np
@@ -21,14 +21,13 @@ from meshgen.ir.loops import always_ends
 from meshgen.ir.parts import parts_of
 from meshgen.ir.predicates import is_control, is_if, is_kernel, is_loop, is_transfer, is_transfer_recv, is_transfer_send
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import LOCAL_OPS
+from meshgen.ops.classes import OF_RANKS
 from meshgen.ops.evaluate.common import Array, Handler, RunRegion, narrow, neutral
 from meshgen.ops.evaluate.control import case_branch
 from meshgen.ops.evaluate.evaluator import Evaluator, last_uses
 from meshgen.runtime.shards import Shards, assemble, shard_all, shard_array
 
 T = TypeVar("T")
-_RANK_OPS = ("process_index", "mask_padding", *LOCAL_OPS)
 
 
 # Rank-dependent ops --------------------------------------------------------------------------------
@@ -70,7 +69,7 @@ def rank_handlers(mesh: Mesh, rank: int) -> dict[str, Handler]:
     return {"process_index": index, "mask_padding": mask, "all_slice": tile, "to_partial": partial}
 
 
-def _mentions(graph: Graph, ops: Sequence[str]) -> bool:
+def _mentions(graph: Graph, ops: Collection[str]) -> bool:
     """Whether a graph or a region in it has one of the ops."""
     return any(node.op in ops or any(_mentions(r, ops) for r in node.regions) for node in graph.nodes)
 
@@ -97,7 +96,7 @@ class Simulation:
         self._evaluators = [
             Evaluator({**rank_handlers(self.mesh, rank), "kernel": self._kernel}) for rank in range(self.mesh.size)
         ]
-        self._rank_free = {name: not _mentions(body, _RANK_OPS) for name, body in module.kernels.items()}
+        self._rank_free = {name: not _mentions(body, OF_RANKS) for name, body in module.kernels.items()}
 
     def run(self, graph: Graph, inputs: Sequence[Shards], outer: Mapping[Value, Shards] | None = None) -> list[Shards]:
         """Outputs of a graph, per output the shards of all ranks. Raises RuntimeFailure if it waits for another mesh."""
@@ -142,7 +141,7 @@ class Simulation:
     def _each_rank(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
         """Run on every rank; once for ranks with identical operand objects if the op does not depend on the rank."""
         launches = is_kernel(node)
-        share = self._rank_free[node.attrs["kernel"]] if launches else node.op not in _RANK_OPS and not node.regions
+        share = self._rank_free[node.attrs["kernel"]] if launches else node.op not in OF_RANKS and not node.regions
         made: dict[tuple[int, ...], list[Array]] = {}
         per_rank: list[list[Array]] = []
         for rank in range(self.mesh.size):

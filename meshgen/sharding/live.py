@@ -5,13 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from meshgen.errors import bracketed, place_text
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.ir.regions import program_regions, used_by
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import MADE, REGROUPING, UNLAUNCHED
 
-VIEWS = ("reshape", "view", "subview", "join")  # no storage of their own
+_UNCOPIED = REGROUPING | UNLAUNCHED  # no storage of their own
 
 
 @dataclass(frozen=True)
@@ -99,12 +102,11 @@ class _Reader:
 
     def _stored(self, node: Node, value: Value) -> int:
         """Bytes of a value's buffer."""
-        splat = (
-            not self._is_fused
-            and is_constant(node)
-            and (node.attrs["value"].size <= 1 or not any(node.attrs["value"].strides))
-        )
-        return 0 if splat or (node.op == "iota" and not self._is_fused) else local_type(value, self._mesh).nbytes
+        if not self._is_fused and node.op in MADE:  # kernels make them in registers
+            array = node.attrs["value"] if is_constant(node) else np.zeros(())
+            if array.size <= 1 or not any(array.strides):
+                return 0
+        return local_type(value, self._mesh).nbytes
 
 
 def _last_uses(graph: Graph, storage: dict[Value, Value]) -> dict[int, list[Value]]:
@@ -112,7 +114,7 @@ def _last_uses(graph: Graph, storage: dict[Value, Value]) -> dict[int, list[Valu
     last: dict[Value, int] = {}
     for number, node in enumerate(graph.nodes):
         for value in node.results:
-            source = node.operands[0] if node.op in VIEWS and node.operands else None
+            source = node.operands[0] if node.op in _UNCOPIED and node.operands else None
             storage[value] = storage.get(source, value) if source is not None else value
             last[storage[value]] = number
         for value in used_by(node):

@@ -19,9 +19,9 @@ from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.regions import all_nodes, captured
 from meshgen.mesh import make_mesh
 from meshgen.ops.evaluate.evaluator import Evaluator
+from meshgen.ops.evaluate.memory import body_bytes
 from meshgen.ops.registry import with_meaning
 from meshgen.ops.types.inference import infer_types, verify_node
-from meshgen.runtime.footprint import body_bytes
 from meshgen.runtime.simulate import rank_handlers
 from meshgen.testing.generators import USUAL, WIDE
 from meshgen.testing.random_graphs import random_program

@@ -12,7 +12,7 @@ from meshgen.ops.registry import rule_of
 from meshgen.ops.types.inference import verify_graph
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
-from meshgen.sharding.rewrites.scatter_drop_zero_indices import range_of, scatter_drop_zero_indices
+from meshgen.sharding.rewrites.scatter_drop_zero_indices import scatter_drop_zero_indices
 from meshgen.testing.oracle import check
 
 HEADS = '{sdy.sharding = #sdy.sharding<@mesh, [{}, {}, {"x"}]>}'
@@ -95,33 +95,6 @@ def test_blocks_at_unknown_places_of_split_heads_are_moved_whole(region: str) ->
     assert scatter_drop_zero_indices(module.graph) is None
     assert collectives(module) != []
     assert check(module, pipeline=partitioned).ok
-
-
-@pytest.mark.parametrize(
-    ("text", "row", "expected"),
-    [
-        ("%v = stablehlo.constant dense<[[1, 7], [2, 5]]> : tensor<2x2xi32>", None, (1, 7)),
-        ("%v = stablehlo.constant dense<[[1, 7], [2, 5]]> : tensor<2x2xi32>", (1, 1), (5, 7)),
-        ("%v = stablehlo.convert %a : (tensor<2x2xi8>) -> tensor<2x2xi32>", (0, 1), (-128, 127)),
-        ("%w = stablehlo.convert %a : (tensor<2x2xi8>) -> tensor<2x2xi32>\n"
-         "%v = stablehlo.convert %w : (tensor<2x2xi32>) -> tensor<2x2xui8>", None, (0, 255)),
-        ("%z = stablehlo.constant dense<3> : tensor<2x2xi8>\n %v = stablehlo.maximum %z, %a : tensor<2x2xi8>", None, (3, 127)),
-        ("%z = stablehlo.constant dense<[-1, 4]> : tensor<2xi8>\n"
-         "%w = stablehlo.broadcast_in_dim %z, dims = [0] : (tensor<2xi8>) -> tensor<2x2xi8>\n"
-         "%v = stablehlo.minimum %w, %a : tensor<2x2xi8>", (0, 0), (-128, -1)),
-        ("%z = stablehlo.constant dense<[[9, 9]]> : tensor<1x2xi8>\n"
-         "%v = stablehlo.concatenate %a, %z, %a, dim = 0 : (tensor<2x2xi8>, tensor<1x2xi8>, tensor<2x2xi8>) -> tensor<5x2xi8>",
-         (0, 2), (9, 9)),
-        ("%v = stablehlo.add %a, %a : tensor<2x2xi8>", None, (-128, 127)),
-    ],
-)  # fmt: skip
-def test_ranges_of_integers(text: str, row: tuple[int, int] | None, expected: tuple[int, int]) -> None:
-    kind = text.rsplit("tensor<", 1)[1]
-    module = parse_text(
-        f"func.func @main(%a: tensor<2x2xi8>) -> tensor<{kind} {{\n{text}\nreturn %v : tensor<{kind}\n}}"
-    )
-    graph = module.graph
-    assert range_of(graph.outputs[0], graph.producers(), row) == expected
 
 
 def test_what_was_turned_is_written_too() -> None:

@@ -20,7 +20,7 @@ from meshgen.errors import CodegenError
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.functions import NEEDS
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import LAYOUT, LOOKUPS, POINTWISE
+from meshgen.ops.classes import LAYOUT, LOOKUPS, POINTWISE, REDUCTIONS, TYPED
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.registry import expression
 from meshgen.ops.triton.registers import NARROW, Code, both, literal, register_type, rounded, unsupported, zero
@@ -73,7 +73,7 @@ class Evaluator:
         node = self.producer.get(value)
         if node is None:
             return otherwise
-        return f"reduced_{node.attrs['kind']}" if node.op == "reduce" else node.op
+        return f"reduced_{node.attrs['kind']}" if node.op in REDUCTIONS else node.op
 
     def write(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
@@ -236,7 +236,7 @@ class Evaluator:
         if node.op == "to_partial":
             return self._to_partial(node, args[0])
         text, helpers = expression(node, args)
-        if node.op in _TYPED or any(_is_literal(a) and _calls_method(text, a.text) for a in args):
+        if node.op in TYPED or any(_is_literal(a) and _calls_method(text, a.text) for a in args):
             text, helpers = expression(node, args := [self.in_register(a) for a in args])
         for name in helpers:
             self.helper(name)
@@ -285,12 +285,6 @@ class Evaluator:
         if self.next_is_checked():
             pointer, mask = self.compared(pointer, mask, value.type.size)
         self.write(f"tl.store({pointer}, {stored}, mask={mask})" if mask else f"tl.store({pointer}, {stored})")
-
-
-# Sources of these need tensors of known types, whether or not they call their methods.
-_TYPED = frozenset(
-    ["convert", "bitcast_convert", "compare", "shift_left", "shift_right_logical", "shift_right_arithmetic", "popcnt", "count_leading_zeros", "power", "maximum", "minimum", "clamp", "select"]
-)  # fmt: skip
 
 
 def _is_literal(code: Code) -> bool:

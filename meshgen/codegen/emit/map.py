@@ -10,7 +10,7 @@ from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.space import backward
 from meshgen.ir.graph import Graph, Value
-from meshgen.ops.classes import LAYOUT, POINTWISE
+from meshgen.ops.classes import LAYOUT, LEAVING, POINTWISE
 
 BLOCK = 1024  # elements of a flat tile: 8 per thread, one 16-byte vector of bf16
 SQUARE = 32  # side of the tile of a transposing kernel
@@ -74,7 +74,7 @@ def _reads(body: Graph, index: tuple[Expr, ...]) -> list[tuple[Value, tuple[Expr
             found[value, place] = None
         elif node.op in POINTWISE:
             stack += [(v, place if v.type.rank else ()) for v in node.operands]
-        elif node.op in LAYOUT and node.op not in ("pad", "all_slice"):
+        elif node.op in LAYOUT - LEAVING:
             stack.append((node.operands[0], backward(node, place)))
     return list(found)
 

@@ -9,7 +9,7 @@ from meshgen.codegen.expr import Expr, Var, delinearize, substitute
 from meshgen.codegen.fusion.space import Index, Space, backward
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ops.classes import LAYOUT, LOOPS, MADE, POINTWISE
+from meshgen.ops.classes import DOTS, LAYOUT, LOOPS, MADE, POINTWISE
 
 
 @dataclass(frozen=True)
@@ -28,7 +28,7 @@ def plan_body(body: Graph) -> Plan:
         if len(sizes) > 1:
             raise _no_family(body)
         return Plan("map")
-    dots = [n for n in heavy if n.op == "dot_general"]
+    dots = [n for n in heavy if n.op in DOTS]
     first = dots or [*heavy, *(n for n in body.nodes if n.op in POINTWISE)]
     for anchor in first:
         space = _grow(body, anchor)

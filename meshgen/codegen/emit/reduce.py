@@ -17,6 +17,7 @@ from meshgen.codegen.emit.plan import spread, where
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.space import Space
 from meshgen.ir.graph import DTYPES, Graph, Node, Value, is_float
+from meshgen.ops.classes import REDUCTIONS
 from meshgen.ops.triton.registers import Code, literal, register_type
 
 WHOLE_ROW = 16384  # elements of a row that registers of one block hold
@@ -142,7 +143,7 @@ class _Reduce:
         found: list[list[Node]] = []
         for node in self.body.nodes:
             depth = max((level.get(v, 0) for v in node.operands), default=0)
-            if node.op == "reduce":
+            if node.op in REDUCTIONS:
                 found += [[]] * (depth + 1 - len(found))
                 found[depth] = [*found[depth], node]
                 depth += 1

@@ -9,7 +9,7 @@ from meshgen.codegen.splats import attribute_key
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured, rewired_graph
 from meshgen.ir.walks import operands_first
-from meshgen.ops.classes import GENERATED, LAYOUT, MADE
+from meshgen.ops.classes import GENERATED, LAYOUT, MADE, REDUCTIONS
 
 # Most characteristic first; ops that are not listed are omitted from names.
 _TELLING = (
@@ -100,7 +100,7 @@ def _structure(body: Graph, outer: Mapping[Value, Any] | None = None) -> Any:
 def _readable_name(nodes: Sequence[Node]) -> str:
     """A readable name: the heavy op, or the name of the pattern, and the most characteristic of the others."""
     ops = {n.op for n in nodes}
-    kinds = {n.attrs["kind"] for n in nodes if n.op == "reduce"}
+    kinds = {n.attrs["kind"] for n in nodes if n.op in REDUCTIONS}
     if "maximum" in kinds and "add" in kinds and "exponential" in ops:
         return "softmax"
     if "rsqrt" in ops and "add" in kinds:

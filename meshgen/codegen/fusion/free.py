@@ -8,7 +8,7 @@ from collections.abc import Set as AbstractSet
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_constant
-from meshgen.ops.classes import LAYOUT, MADE, POINTWISE
+from meshgen.ops.classes import LAYOUT, MADE, POINTWISE, REGROUPING
 
 
 class FreeNodes:
@@ -48,7 +48,7 @@ class FreeNodes:
 
     def _see_through(self, node: Node) -> None:
         row = self.row_before(node) + 1
-        if row > DEFAULT.fusion.free_in_a_row and node.op != "reshape":  # a reshape of what is in memory is a view
+        if row > DEFAULT.fusion.free_in_a_row and node.op not in REGROUPING:  # a reshape of what is in memory is a view
             self._written.update(node.results)
         if self.has(node):
             sources = tuple(dict.fromkeys(s for v in node.operands for s in self.sources(v)))

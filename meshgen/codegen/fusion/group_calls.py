@@ -19,6 +19,7 @@ from meshgen.codegen.fusion.groups import Group, Grouping
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.group_calls import VARIADIC
+from meshgen.ops.classes import JOINING, REGROUPING
 
 
 def group_calls(grouping: Grouping, joins: Collection[Group]) -> Graph:
@@ -43,7 +44,7 @@ class _Part:
 
 def _is_only_packed(node: Node, grouping: Grouping, joins: Collection[Group]) -> bool:
     """Whether a kernel only concatenates tensors that are in memory."""
-    group = grouping.owner.get(node.result) if node.op == "concatenate" else None
+    group = grouping.owner.get(node.result) if node.op in JOINING else None
     if group is None or group in joins or group.members != [node]:
         return False
     copied = [value for value in node.operands if _lies_in(value, grouping) not in group.reads]
@@ -55,7 +56,7 @@ def _lies_in(value: Value, grouping: Grouping) -> Value:
     """The value whose bytes a value shares: the operand of a reshape, or of a broadcast that repeats nothing."""
     while (node := grouping.producer.get(value)) is not None:
         is_broadcast = node.op == "broadcast_in_dim" and node.operands[0].type.size == value.type.size
-        if not (node.op == "reshape" or (is_broadcast and list(node.attrs["dims"]) == sorted(node.attrs["dims"]))):
+        if not (node.op in REGROUPING or (is_broadcast and list(node.attrs["dims"]) == sorted(node.attrs["dims"]))):
             break
         value = node.operands[0]
     return value

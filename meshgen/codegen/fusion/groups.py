@@ -21,7 +21,7 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_constant, is_control
 from meshgen.ir.regions import captured
-from meshgen.ops.classes import GENERATED, LAYOUT, LOOKUPS, LOOPS, MADE, POINTWISE
+from meshgen.ops.classes import DOTS, GENERATED, LAYOUT, LOOKUPS, LOOPS, MADE, POINTWISE, REDUCTIONS, REGROUPING
 from meshgen.runtime.plan import COLLECTIVES
 
 
@@ -87,7 +87,7 @@ class Grouping:
     def view_root(self, value: Value) -> Value:
         """The value, seen through plain reshapes."""
         node = self.producer.get(value)
-        while node is not None and node.op == "reshape":
+        while node is not None and node.op in REGROUPING:
             value = node.operands[0]
             node = self.producer.get(value)
         return value
@@ -95,7 +95,7 @@ class Grouping:
     def memory_root(self, value: Value) -> Value:
         """The value, seen through plain reshapes and views."""
         node = self.producer.get(value)
-        while node is not None and (node.op == "reshape" or node in self.views):
+        while node is not None and (node.op in REGROUPING or node in self.views):
             value = node.operands[0]
             node = self.producer.get(value)
         return value
@@ -122,12 +122,12 @@ class Grouping:
             return
         if is_constant(node) or self.free.has(node) or any(v in self.owner for v in node.results):
             return
-        if node.op == "dot_general":
+        if node.op in DOTS:
             self._visit_dot(node)
-        elif node.op in POINTWISE or node.op in LAYOUT or node.op == "reduce":
+        elif node.op in POINTWISE or node.op in LAYOUT or node.op in REDUCTIONS:
             group = next((g for g in self._candidates(node) if self._joins(node, g)), None)
             if group is None:
-                self._new("reduce" if node.op == "reduce" else "map", [node])
+                self._new("reduce" if node.op in REDUCTIONS else "map", [node])
             else:
                 self._take(group, node)
         else:
@@ -182,7 +182,7 @@ class Grouping:
         if any(maker is not group and self.depends(maker, group) for maker in makers):
             return False
         outside = {*group.reads, *(v for v in sources if self.owner.get(v) is not group)}
-        if len(outside) > DEFAULT.fusion.inputs or (node.op == "reduce" and not self._parallel_enough(node, group)):
+        if len(outside) > DEFAULT.fusion.inputs or (node.op in REDUCTIONS and not self._parallel_enough(node, group)):
             return False
         return group.space.add(node)
 
@@ -212,7 +212,7 @@ class Grouping:
         """Make the node a member: ownership, reads, edges."""
         group.members.append(node)
         group.length += 1 + self.free.row_before(node)
-        if node.op == "reduce":
+        if node.op in REDUCTIONS:
             group.kind = "reduce"
         self.owner.update(dict.fromkeys(node.results, group))
         for value in self.node_sources(node):
@@ -220,7 +220,7 @@ class Grouping:
             if maker is group:
                 continue
             group.reads[value] = None
-            if node.op == "dot_general":
+            if node.op in DOTS:
                 self._multiplied.setdefault(value, []).append(group)
             if value in group.space.index and group.kind in ("map", "reduce"):
                 self._placed.setdefault(value, []).append(group)
@@ -312,7 +312,7 @@ class Grouping:
 
     def multiplies(self, reader: Group, made: Sequence[Value]) -> bool:
         """Whether a dot of the reader has one of the values as an operand: that would be computed once per tile."""
-        dots = [n for n in reader.members if n.op == "dot_general"]
+        dots = [n for n in reader.members if n.op in DOTS]
         return any(v in made for n in dots for v in self.node_sources(n))
 
 

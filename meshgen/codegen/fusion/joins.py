@@ -11,6 +11,7 @@ import math
 
 from meshgen.codegen.fusion.groups import Group, Grouping
 from meshgen.ir.graph import Value
+from meshgen.ops.classes import JOINING
 from meshgen.runtime.plan import ALIGNMENT, MOST_PARTS
 
 
@@ -28,7 +29,7 @@ def joins(grouping: Grouping) -> set[Group]:
 
 def _join_operands(group: Group, grouping: Grouping) -> list[Value]:
     """The values that would be made in the result of a group; empty if it is not a join."""
-    if len(group.members) != 1 or group.members[0].op != "concatenate" or group.extra:
+    if len(group.members) != 1 or group.members[0].op not in JOINING or group.extra:
         return []
     (node,) = group.members
     if math.prod(node.result.type.sizes[: node.attrs["dim"]]) != 1 or len(node.operands) > MOST_PARTS:

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from meshgen.codegen.expr import ZERO, Expr, Var, constant, delinearize, linearize, variable, variables
 from meshgen.ir.graph import Node, Value
-from meshgen.ops.classes import LAYOUT, POINTWISE
+from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, POINTWISE, REDUCTIONS
 
 Index = tuple[Expr, ...]
 
@@ -102,16 +102,16 @@ class Space:
 
     def start(self, node: Node) -> None:
         """Span the space by a kernel's first node."""
-        spanning = node.operands[0] if node.op == "reduce" else node.result
+        spanning = node.operands[0] if node.op in REDUCTIONS else node.result
         index = tuple(variable(f"d{i}", size) for i, size in enumerate(spanning.type.sizes))
         self.dims = tuple(v for e in index for v in variables(e))
         self.size = math.prod(spanning.type.sizes)
         self.index[spanning] = index
-        if node.op == "dot_general":
+        if node.op in DOTS:
             self.dot = node
             self.dots.append(node)
             self.fixed.add(node.result)
-        if node.op == "reduce":
+        if node.op in REDUCTIONS:
             placed = self._reduce_index(node)
             assert placed is not None, "a reduce spans its own space"
             self._take_reduce(node, placed)
@@ -119,9 +119,9 @@ class Space:
 
     def add(self, node: Node) -> bool:
         """Take a further node in if it can be generated with the rest; otherwise change nothing."""
-        if node.op == "dot_general":
+        if node.op in DOTS:
             return self._add_sibling(node)
-        if node.op == "reduce":
+        if node.op in REDUCTIONS:
             placed = self._reduce_index(node)
             if placed is None or not self._readable((node.operands[0], self.locate(node.operands[0]) or ())):
                 return False
@@ -224,7 +224,7 @@ class Space:
 
     def _reads_through(self, node: Node, index: Index) -> list[tuple[Value, Index]] | None:
         """The same for the result of a layout op; what has conditions is computed from memory only."""
-        if node.op in ("pad", "all_slice"):
+        if node.op in LEAVING:
             return None if any(self.depends(v) for v in node.operands) else []
         return [(node.operands[0], backward(node, index))]
 

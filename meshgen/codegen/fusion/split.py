@@ -12,6 +12,7 @@ import numpy as np
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ops.classes import REDUCTIONS
 from meshgen.ops.evaluate.common import neutral
 
 
@@ -19,7 +20,7 @@ def split_reductions(graph: Graph) -> Graph:
     """The graph with its big reductions split; the same graph if there are none."""
     found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     for node in graph.nodes:
-        parts = _split_factor(node) if node.op == "reduce" else None
+        parts = _split_factor(node) if node.op in REDUCTIONS else None
         if parts is None:
             found.nodes.append(node)
         else:

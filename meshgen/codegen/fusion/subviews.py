@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_constant
-from meshgen.ops.classes import GENERATED
+from meshgen.ops.classes import GENERATED, REGROUPING
 from meshgen.runtime.plan import ALIGNMENT
 
 
@@ -49,7 +49,7 @@ def byte_range(node: Node) -> tuple[int, int] | None:
 def _root(value: Value, producers: dict[Value, Node]) -> Value:
     """The value, seen through plain reshapes."""
     node = producers.get(value)
-    while node is not None and node.op == "reshape":
+    while node is not None and node.op in REGROUPING:
         value = node.operands[0]
         node = producers.get(value)
     return value

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 
 from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Node
+from meshgen.ops.classes import COMMUNICATING, DOTS
+from meshgen.ops.op import Trait
+from meshgen.ops.registry import with_trait
 from meshgen.sharding.optimizations.tiled import Loop, loop_of
 
-# Collectives that may run on some rows of a dim at a time, and the attributes with dims of which they need all rows.
-CHUNKED = {
-    "all_reduce": (), "all_gather": ("dim",), "reduce_scatter": ("dim",), "all_to_all": ("split_dim", "concat_dim"),
-    "permute_pairs": (), "shift": (), "broadcast": (),
-}  # fmt: skip
+CHUNKED = with_trait(Trait.IN_BODIES) & COMMUNICATING  # collectives that may run on some rows of a dim at a time
+_WHOLE_DIMS = ("dim", "split_dim", "concat_dim")  # attributes that name a dim of which they need all rows
 
 
 @dataclass(frozen=True)
@@ -77,7 +77,7 @@ class Flow:
                 if loop is None or node in loops or is_foreign:
                     continue
                 loops[node] = loop
-                if through_dots or node.op != "dot_general":
+                if through_dots or node.op not in DOTS:
                     waiting += self._neighbours(node, loop, count, loops)
             parts.append([*loops][before:])
         return Chain(count, loops, [part for part in parts if part])
@@ -121,5 +121,5 @@ class Flow:
 def _loop(node: Node, dim: int, count: int, operand: int | None) -> Loop | None:
     if node.op not in CHUNKED:
         return loop_of(node, dim, count, operand=operand)
-    whole = [node.attrs[name] for name in CHUNKED[node.op]]
+    whole = [node.attrs[name] for name in _WHOLE_DIMS if name in node.attrs]
     return None if dim in whole or node.result.type.sizes[dim] % count else Loop((dim,), dim)

@@ -11,7 +11,7 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.forms import form_of
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import ELEMENTWISE, LOOPS
+from meshgen.ops.classes import DOTS, ELEMENTWISE, LOOPS
 from meshgen.sharding.chunks.chain import CHUNKED, Chain
 from meshgen.sharding.optimizations.tiled import Loop, tile_of
 
@@ -46,7 +46,7 @@ class Estimates:
 
     def _shown(self, part: Sequence[Node]) -> tuple[list[float], float]:
         """Exposed seconds of a part's collectives, and seconds of its dots."""
-        work = sum(self._seconds(node) for node in part if node.op == "dot_general")
+        work = sum(self._seconds(node) for node in part if node.op in DOTS)
         return [self._exposed[node] for node in part if node in self._exposed], work
 
     def _seconds(self, dot: Node) -> float:
@@ -58,12 +58,12 @@ class Estimates:
         """How much longer all chunks of a dot or a collective take than the whole: small dots use a device less well, and each
         message has its latency.
         """
-        if node.op != "dot_general" and node.op not in CHUNKED:
+        if node.op not in DOTS and node.op not in CHUNKED:
             return 0.0
         key = (form_of(node) or node, loop, count)
         if key not in self._longer:
             chunk = _chunk(node, loop, count)
-            seconds = self._seconds if node.op == "dot_general" else self._message
+            seconds = self._seconds if node.op in DOTS else self._message
             self._longer[key] = count * seconds(chunk) - seconds(node)
         return self._longer[key]
 

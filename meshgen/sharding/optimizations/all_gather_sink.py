@@ -12,7 +12,7 @@ from dataclasses import replace
 from meshgen.ccl.cost import link_axes
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
-from meshgen.ops.classes import ELEMENTWISE, REDUCED_ALIKE
+from meshgen.ops.classes import ARRANGING, ELEMENTWISE, REDUCED_ALIKE
 from meshgen.sharding.optimizations.rewrite import (
     MOVES,
     Walk,
@@ -24,11 +24,7 @@ from meshgen.sharding.optimizations.rewrite import (
 )
 from meshgen.sharding.optimizations.tiled import Loop, attrs_on_tiles, loop_of, tile_of
 
-_FREE = ELEMENTWISE | {
-    "concatenate",
-    "reshape",
-    "transpose",
-}  # below these also if as many bytes move: less is computed
+_FREE = ELEMENTWISE | ARRANGING  # below these also if as many bytes move: less is computed
 
 
 @about(*MOVES)

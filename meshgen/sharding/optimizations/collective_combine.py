@@ -17,14 +17,14 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import used_by
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import ARRANGING, ELEMENTWISE, LOCAL_OPS, MADE
+from meshgen.ops.classes import ARRANGING, ELEMENTWISE, POINTWISE, REDUCTIONS, TAKING, UNSTORED
 from meshgen.ops.evaluate.common import bits
 from meshgen.ops.triton.registers import TRITON_TYPES
 from meshgen.sharding.optimizations.messages import MESSAGES, Writer
 from meshgen.sharding.optimizations.rewrite import about, price_of, with_graph
 
 # Ops that may be deferred until after the message, if they are small; all others stay in place.
-_LIGHT = ELEMENTWISE | ARRANGING | MADE | LOCAL_OPS | {"bitcast_convert", "dynamic_slice", "mask_padding", "reduce"}
+_LIGHT = ELEMENTWISE | POINTWISE | ARRANGING | UNSTORED | TAKING | REDUCTIONS
 
 
 @about(*MESSAGES)

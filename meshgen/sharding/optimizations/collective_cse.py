@@ -11,12 +11,10 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.ir.spread import stored_bytes
-from meshgen.ops.classes import ELEMENTWISE
+from meshgen.ops.classes import ARRANGING, ELEMENTWISE, REDUCTIONS
 from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, walk
 
-_PURE = ELEMENTWISE | {
-    *SHARDING_OPS, "transpose", "reshape", "broadcast_in_dim", "slice", "reverse", "reduce", "constant"
-}  # fmt: skip
+_PURE = ELEMENTWISE | ARRANGING | REDUCTIONS | {*SHARDING_OPS}
 
 
 def collective_cse(module: Module) -> Module:
@@ -24,7 +22,7 @@ def collective_cse(module: Module) -> Module:
     seen: dict[Any, Value] = {}
 
     def merge(node: Node, walk: Walk) -> Sequence[Value] | None:
-        if node.op not in _PURE:
+        if node.op not in _PURE and not is_constant(node):
             return None
         if is_constant(node) and node.result.type.nbytes > DEFAULT.search.constant_bytes:
             return None

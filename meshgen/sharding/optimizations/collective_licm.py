@@ -7,13 +7,20 @@ from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import rewired
-from meshgen.ops.classes import ARRANGING, ELEMENTWISE, LOCAL_OPS, LOOPS, MADE, REDUCED_ALIKE
+from meshgen.ops.classes import (
+    ARRANGING,
+    COMMUNICATING,
+    ELEMENTWISE,
+    LOOPS,
+    MADE,
+    OF_RANKS,
+    TAKING,
+)
 from meshgen.sharding.optimizations.loops import with_loops_changed
-from meshgen.sharding.optimizations.rewrite import MOVES, about, merged_notes, with_graph, without_dead
+from meshgen.sharding.optimizations.rewrite import about, merged_notes, with_graph, without_dead
 from meshgen.spec import Sharding
 
-_MOVING = (*MOVES, *REDUCED_ALIKE, "broadcast", "fetch_rows", "permute_pairs", "shift")
-_PURE = ELEMENTWISE | ARRANGING | MADE | LOOPS | LOCAL_OPS | {*_MOVING, "dynamic_slice", "mask_padding"}
+_PURE = ELEMENTWISE | ARRANGING | MADE | LOOPS | OF_RANKS | TAKING | COMMUNICATING
 
 
 @about("while")
@@ -34,7 +41,7 @@ def _out_of(loop: Node) -> list[Node]:
     for node in body.nodes:
         if node.op in _PURE and not node.regions and all(v in fixed or v not in own for v in node.operands):
             fixed |= dict.fromkeys(node.results, node)
-    wanted = list(dict.fromkeys(node for node in fixed.values() if node.op in _MOVING))  # in program order
+    wanted = list(dict.fromkeys(node for node in fixed.values() if node.op in COMMUNICATING))  # in program order
     if not wanted:
         return [loop]
     moved: list[Node] = []
@@ -84,5 +91,5 @@ def _leading_to(wanted: Sequence[Node], fixed: Mapping[Value, Node]) -> set[Node
 def _outside(node: Node, same: Mapping[Value, Value]) -> Node:
     """A copy of a node over the values around the loop."""
     results = [replace(value) for value in node.results]
-    notes = merged_notes([node], "the same in every trip: before the loop") if node.op in _MOVING else node.notes
+    notes = merged_notes([node], "the same in every trip: before the loop") if node.op in COMMUNICATING else node.notes
     return replace(node, operands=[same.get(v, v) for v in node.operands], results=results, notes=notes)

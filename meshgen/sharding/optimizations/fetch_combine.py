@@ -16,11 +16,11 @@ from typing import Any
 from meshgen.ccl.halo import Part, RowFetch, rows_moved
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import ELEMENTWISE
+from meshgen.ops.classes import ELEMENTWISE, UNSTORED
 from meshgen.sharding.optimizations.collective_combine import is_light
 from meshgen.sharding.optimizations.rewrite import about, merged_notes, with_graph
 
-_MASKS = ELEMENTWISE | {"broadcast_in_dim", "constant", "iota", "pad", "process_index", "slice"}
+_MASKS = ELEMENTWISE | UNSTORED
 
 
 @about("fetch_rows")

@@ -13,6 +13,7 @@ from typing import Any
 
 from meshgen.ccl.halo import RowFetch, rows_moved
 from meshgen.ir.graph import Node, TensorType, Value
+from meshgen.ops.classes import JOINING
 from meshgen.ops.rules.rule import Window
 from meshgen.sharding.partitioners.builder import INDEX, LocalBuilder
 from meshgen.sharding.partitioners.registry import Site, sharding_of
@@ -36,7 +37,7 @@ def from_parts(site: Site, value: Value, window: Window, plan: RowFetch, why: st
     """
     operand, dim, sources = site.node.operands[window.operand], window.dim, site.builder.sources
     node, given = sources.get(operand, (None, []))
-    is_join = node is not None and node.op == "concatenate" and node.attrs["dim"] == dim
+    is_join = node is not None and node.op in JOINING and node.attrs["dim"] == dim
     if not is_join or node is None or value is not site.operands[window.operand] or plan.divisor != 1 or plan.wrap:
         return None
     is_turn = turn(node, lambda part: sources[part][0] if part in sources else None) is not None

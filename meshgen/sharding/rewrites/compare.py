@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import DOTS
 from meshgen.pass_manager import PassManager
 from meshgen.sharding.analyze import CollectiveRecord, analyze
 from meshgen.sharding.materialize import materialize
@@ -54,7 +55,7 @@ def planned_seconds(solved: Solved, manager: PassManager) -> Seconds:
     """Seconds on links of the program after partitioning, and of the work of one device."""
     view = view_of(solved.sites, solved.decisions, solved.module)
     work = {site: view.work(site) for site in solved.sites if site.node.op not in CHOOSING}
-    dots = sum(seconds for site, seconds in work.items() if site.node.op == "dot_general")
+    dots = sum(seconds for site, seconds in work.items() if site.node.op in DOTS)
     sharded = optimize(materialize(alone(annotated(solved))), manager)
     local = optimize_local(partition(sharded), manager)
     links = sum(_seconds(record, module_mesh=local.mesh) for record in analyze(local).collectives)

@@ -13,11 +13,12 @@ import numpy as np
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
 from meshgen.ir.predicates import is_constant
+from meshgen.ops.classes import ARRANGING, ELEMENTWISE, MADE
 from meshgen.ops.evaluate.evaluator import Evaluator
 from meshgen.ops.evaluate.window import fold_kind
+from meshgen.ops.registry import with_meaning
 
-_FOLDED = ("constant", "broadcast_in_dim", "concatenate", "reshape", "convert", "iota", "add", "select", "compare", "slice",
-           "minimum", "clamp")  # fmt: skip
+_FOLDED = (ELEMENTWISE | ARRANGING | MADE) & with_meaning()
 _MADE_FROM = ("broadcast_in_dim", "convert", "reshape")
 
 

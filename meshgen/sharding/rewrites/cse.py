@@ -15,9 +15,9 @@ import numpy as np
 
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.spread import stored_bytes
-from meshgen.ops.classes import ARRANGING, ELEMENTWISE, LOOPS
+from meshgen.ops.classes import ARRANGING, ELEMENTWISE, JOINING, LOOPS, MADE, TAKING
 
-_PURE = ELEMENTWISE | ARRANGING | LOOPS | {"constant", "iota", "dynamic_slice", "gather"}
+_PURE = ELEMENTWISE | ARRANGING | LOOPS | MADE | TAKING
 
 
 def cse(module: Module) -> Module:
@@ -39,7 +39,7 @@ def _merged(graph: Graph, outer: dict[Value, Value], found: dict[Value, Value]) 
     numbers: dict[Value, Any] = {}  # identity of a value: itself, or for a constant how it is made
     seen: dict[Any, list[Value]] = {}
     nodes: list[Node] = []
-    joined = {value for node in graph.nodes if node.op == "concatenate" for value in node.operands}
+    joined = {value for node in graph.nodes if node.op in JOINING for value in node.operands}
     for node in graph.nodes:
         is_part = node.op == "slice" and node.result in joined
         node = _with_uses(node, same, found)
