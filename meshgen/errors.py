@@ -11,12 +11,13 @@ import re
 import sysconfig
 import traceback
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path, PurePath
 
 from meshgen.printable import printable
+from meshgen.records import dataclass
 
 _LONG_WORD, _LONG_TEXT = 400, 8000  # characters
 _LONG = re.compile(rf"\S{{{_LONG_WORD + 1},}}")

@@ -13,7 +13,7 @@ import math
 import operator
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeAlias, cast
 
@@ -24,6 +24,7 @@ from meshgen.axis_refs import split_ref as split_ref
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.names import axis_name_fault, mesh_name_faults
+from meshgen.records import dataclass
 
 MOST_DEVICES = 1 << 20  # exact volumes of uneven tiles are computed over the devices along the axes that matter
 DEFAULT_NAME = "mesh"  # of a mesh that is given without a name

@@ -10,11 +10,12 @@ import sys
 import time
 from collections.abc import Callable, Generator, Iterable
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Literal
 
 from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Module
+from meshgen.records import dataclass
 
 Applies = Literal["always", "if cheaper", "unless dearer"]
 Show = Callable[[str, Module], None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from functools import lru_cache
 from typing import Any, cast
@@ -22,6 +22,7 @@ from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Module, Node
 from meshgen.mesh import Mesh
 from meshgen.pass_manager import PassManager, PassRecord
+from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
 
 Progress = Callable[[str, int, int], None]  # the stage, steps done, of how many

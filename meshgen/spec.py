@@ -1,9 +1,8 @@
 """Shardings: which mesh axes split each dim, over which axes a value is partial, halo, offsets.
 
-One function (`Sharding.ranges`) says which part of a tensor a device owns; local shapes, reshards, masks and
-the oracle's assembly are computed from it. A dim of size N split over P devices has tile T = ceil(N / P);
-the device with in-group index i owns [min(i T, N), min((i + 1) T, N)), so a last tile may be short or empty.
-Local buffers always have the tile's size (plus halo); rows beyond a device's range are padding.
+One function (`Sharding.ranges`) says which part of a tensor a device owns; local shapes, reshards, masks and the oracle's assembly are computed
+from it. A dim of size N split over P devices has tile T = ceil(N / P); the device with in-group index i owns [min(i T, N), min((i + 1) T, N)),
+so a last tile may be short or empty. Local buffers always have the tile's size (plus halo); rows beyond a device's range are padding.
 """
 
 from __future__ import annotations
@@ -11,13 +10,14 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any, cast
 
 from meshgen.axis_refs import overlap_fault, overlaps
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.mesh import Mesh
+from meshgen.records import dataclass
 
 PARTIAL_KINDS = ("sum", "max", "min", "product", "and", "or", "xor")
 Halo = tuple[int, int]

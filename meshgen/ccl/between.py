@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -20,6 +20,7 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import Array, poisoned
+from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 

@@ -9,13 +9,14 @@ Several such fetches may share one message.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from meshgen.ccl.exchange import Numbers, below_bounds
 from meshgen.ir.graph import FETCH_NUMBERS
+from meshgen.records import dataclass
 
 _FAR = 2.0**62  # rows: beyond the end of any tensor
 

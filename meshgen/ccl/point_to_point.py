@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from meshgen.ccl.steps import SCRATCH, Box, Copy, Message, Messages, Step, dense
+from meshgen.records import dataclass
 
 
 @dataclass

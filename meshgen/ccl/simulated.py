@@ -10,7 +10,7 @@ Source: `shard` dialect, "Collective Communication Operations".
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -22,6 +22,7 @@ from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import Array, compute_dtype, narrow, neutral, poisoned, ufunc_of
 from meshgen.ops.evaluate.elementwise import convert
+from meshgen.records import dataclass
 
 UFUNC_OF_KIND = {"sum": "add", "max": "maximum", "min": "minimum", "product": "multiply",
                  "and": "and", "or": "or", "xor": "xor"}  # fmt: skip

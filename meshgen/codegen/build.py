@@ -8,12 +8,11 @@ from __future__ import annotations
 
 import ast
 import functools
-import importlib.metadata
 import importlib.util
 import os
+import re
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Protocol
 
@@ -26,6 +25,7 @@ from meshgen.codegen.workers import Reply, compile_all
 from meshgen.errors import CodegenError, Diagnostic, Location, MissingError, UsageError
 from meshgen.ir.graph import Graph
 from meshgen.ops.triton.registers import SIGNATURE_TYPES
+from meshgen.records import dataclass
 from meshgen.reproducers import keep_reproducer
 
 FORMAT = 3  # of the cache's entries
@@ -271,14 +271,21 @@ def _variable_of(tool: str) -> str:
 
 @functools.cache
 def _versions(tool: str, path: str) -> dict[str, str]:
-    spec = importlib.util.find_spec("triton")
-    if spec is None or not spec.submodule_search_locations:
-        raise MissingError(Diagnostic("MG0602", "Triton is not installed", hint="pip install triton"))
-    binary = path or os.path.join(spec.submodule_search_locations[0], "backends", "nvidia", "bin", tool)
+    place = _triton()
+    binary = path or str(place / "backends" / "nvidia" / "bin" / tool)
     try:
         shown = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout
         version = shown.strip().splitlines()[-1]
     except (OSError, ValueError, subprocess.CalledProcessError, IndexError) as error:
         hint = f"unset {_variable_of(tool)}" if path else "install Triton again: pip install --force-reinstall triton"
         raise MissingError(Diagnostic("MG0602", f"'{binary}' cannot be run: {error}", hint=hint)) from error
-    return {"triton": importlib.metadata.version("triton"), "ptxas": version}
+    triton = re.search(r"^__version__ = ['\"]([^'\"]+)", (place / "__init__.py").read_text("utf-8"), re.MULTILINE)
+    return {"triton": triton[1] if triton else "unknown", "ptxas": version}
+
+
+def _triton() -> Path:
+    """The folder of Triton, which is not imported: that takes longer than most compilations. Raises MissingError MG0602."""
+    spec = importlib.util.find_spec("triton")
+    if spec is None or not spec.submodule_search_locations:
+        raise MissingError(Diagnostic("MG0602", "Triton is not installed", hint="pip install triton"))
+    return Path(spec.submodule_search_locations[0])

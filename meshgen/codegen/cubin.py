@@ -10,7 +10,8 @@ from __future__ import annotations
 import struct
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass
+
+from meshgen.records import dataclass
 
 _OPCODES = {
     0x23C: "HMMA", 0x237: "IMMA", 0x23F: "DMMA", 0x9F0: "HGMMA", 0xFAE: "LDGSTS", 0x981: "LDG", 0x986: "STG",

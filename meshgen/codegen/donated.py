@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from itertools import pairwise
 
 from meshgen.codegen.unroll import is_message
@@ -17,6 +17,7 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_kernel, is_loop
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import UNLAUNCHED, VIEWS
+from meshgen.records import dataclass
 from meshgen.runtime.in_place import overwrites
 from meshgen.runtime.plan import IN_PLACE
 

@@ -11,12 +11,13 @@ else reads the rows, they stay one tensor.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from meshgen.ccl.halo import Part, RowFetch, parts_of
 from meshgen.codegen.neighbours import Neighbours
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.mesh import Mesh
+from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

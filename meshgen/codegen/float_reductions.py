@@ -16,7 +16,7 @@ Source: `src/device/reduce_kernel.h` of NCCL 2.30, `FuncMinMax`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
@@ -24,6 +24,7 @@ from meshgen.ccl.lower_groups import NCCL_TYPES
 from meshgen.ir.graph import Graph, Node, TensorType, Value, is_float
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import REDUCED_ALIKE, REDUCING
+from meshgen.records import dataclass
 
 _EXTREMES = ("max", "min")
 _INTEGERS = {"f32": "i32", "f64": "i64"}  # of as many bits

@@ -10,12 +10,12 @@ from __future__ import annotations
 import bisect
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from meshgen.errors import CodegenError, Diagnostic
+from meshgen.records import dataclass
 from meshgen.runtime.plan import STREAMS, aligned
 
 Clock = tuple[int, ...]

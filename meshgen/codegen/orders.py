@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ import numpy as np
 from meshgen.codegen.memory import Clock, join
 from meshgen.codegen.timeline import Task
 from meshgen.cost_model.model import DEFAULT
+from meshgen.records import dataclass
 from meshgen.runtime.plan import STREAMS
 
 Priority = Callable[[int], tuple[float, int]]

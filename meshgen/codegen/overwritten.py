@@ -7,12 +7,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from meshgen.codegen.program import Program, place_of
 from meshgen.codegen.timeline import Task
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Value
+from meshgen.records import dataclass
 from meshgen.runtime.in_place import overwrites
 from meshgen.runtime.plan import IN_PLACE
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 from typing import Any
 from weakref import WeakKeyDictionary
@@ -16,6 +16,7 @@ from meshgen.codegen.schedule import Steps
 from meshgen.codegen.unroll import unroll
 from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Module
+from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
 
 _FLAT: WeakKeyDictionary[Module, Module] = WeakKeyDictionary()

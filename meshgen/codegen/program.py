@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from functools import cached_property
 
 from meshgen.codegen.storages import Storages
 from meshgen.codegen.timeline import Task
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_kernel
+from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
 
 

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
 from meshgen.codegen.fusion.subviews import byte_range
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import VIEWS
+from meshgen.records import dataclass
 
 
 class Made(NamedTuple):

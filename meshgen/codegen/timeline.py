@@ -6,10 +6,10 @@ A stream runs its tasks one after the other in issue order; a task also waits fo
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from meshgen.ir.graph import Graph, Node
 from meshgen.mesh import Mesh
+from meshgen.records import dataclass
 from meshgen.runtime.plan import COMMUNICATION, COMPUTE, STREAMS, Exposure, Item
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from meshgen.codegen.bounds.source import Access, Given, accesses
@@ -22,6 +21,7 @@ from meshgen.mesh import Mesh
 from meshgen.ops.classes import GENERATED, MADE
 from meshgen.ops.flops import graph_flops
 from meshgen.ops.triton.registers import TRITON_TYPES, unsupported
+from meshgen.records import dataclass
 
 _WIDTH = 116  # columns of a line of source
 

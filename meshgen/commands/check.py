@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import argparse
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +20,7 @@ from meshgen.compiled.executable import Executable
 from meshgen.errors import Diagnostic, MeshgenError, NumbersDiffer, UsageError
 from meshgen.ir.graph import Module
 from meshgen.pipeline import verify_program
+from meshgen.records import dataclass
 from meshgen.reports.comms import comms_table
 from meshgen.reports.tables import counted
 from meshgen.sharding.unknown import trial_meshes, trial_shapes

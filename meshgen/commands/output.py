@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import shutil
 import sys
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
-from importlib.util import find_spec
 from typing import TYPE_CHECKING, Any
 
 from meshgen.commands.streams import write_err, write_out
@@ -19,6 +17,8 @@ from meshgen.printable import printable
 if TYPE_CHECKING:  # `meshgen doctor` runs where packages are missing
     from meshgen.pipeline import Progress
     from meshgen.reports.tables import Table
+
+_CLEARED = "\r\x1b[K"  # the line of a terminal, with the cursor at its start
 
 
 class Output:
@@ -65,16 +65,13 @@ class Output:
     @contextmanager
     def progress(self) -> Generator[Progress | None]:
         """A status line on a terminal; None elsewhere."""
-        if not sys.stderr.isatty() or not find_spec("rich"):
+        if not sys.stderr.isatty():
             yield None
             return
-        from rich.console import Console
-
-        own = {
-            name: value for name, value in os.environ.items() if name not in ("COLUMNS", "LINES")
-        }  # it may misread them
-        with Console(stderr=True, _environ=own).status("starting") as status:
-            yield lambda what, done, total: status.update(f"{what} ({done}/{total})")
+        try:
+            yield lambda what, done, total: write_err(f"{_CLEARED}{printable(what)} ({done}/{total})")
+        finally:
+            write_err(_CLEARED)
 
 
 def document_text(value: Mapping[str, Any]) -> str:

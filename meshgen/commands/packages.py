@@ -6,7 +6,6 @@ from __future__ import annotations
 NEEDS = {
     "numpy": ("everything", "pip install numpy"),
     "ml_dtypes": ("everything", "pip install ml_dtypes"),
-    "rich": ("tables and progress on the command line, reports", "pip install rich"),
     "xdsl": ("compiling", "pip install 'xdsl>=0.74,<0.75'"),
     "triton": ("compiling for GPUs and run --device interpret", "pip install triton"),
     "jinja2": ("reports", "pip install jinja2"),

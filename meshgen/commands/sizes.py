@@ -5,7 +5,6 @@ from __future__ import annotations
 import argparse
 import itertools
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from meshgen.commands.output import Output
@@ -16,6 +15,7 @@ from meshgen.ir.graph import Module
 from meshgen.mesh import DEFAULT_NAME, Mesh, make_mesh, parse_mesh, parse_mesh_choices
 from meshgen.names import whole_number
 from meshgen.pipeline import Options
+from meshgen.records import dataclass
 from meshgen.reports.tables import bytes_text, counted, seconds_text, table_of
 from meshgen.runtime.open_program import OpenProgram
 from meshgen.runtime.sizes import Sizes, bound

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
 import numpy as np
 
 from meshgen.emulator.types import Array
+from meshgen.records import dataclass
 
 
 @dataclass

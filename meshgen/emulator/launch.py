@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -20,6 +19,7 @@ from meshgen.emulator.shared_memory import SharedMemory
 from meshgen.emulator.spaces import SPACES
 from meshgen.emulator.types import TYPES, Array
 from meshgen.emulator.wave import WARP, Wave, initial_registers
+from meshgen.records import dataclass
 
 LANES = 1 << 14  # threads that run at once: their registers fit the cache of a core (measured, demo kernels)
 MOST_THREADS = 1024  # of a block, on every architecture

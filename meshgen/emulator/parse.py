@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.operands import operand_of, split_operands
@@ -26,6 +26,7 @@ from meshgen.emulator.program import (
     layout,
 )
 from meshgen.errors import Location
+from meshgen.records import dataclass
 
 _COMMENT = re.compile(r"//[^\n]*|/\*.*?\*/", re.S)
 _TARGET = re.compile(r"^\s*\.target\s+(\w+)", re.M)

@@ -8,13 +8,13 @@ nevertheless. JAX is imported only where one of its programs is given.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from meshgen.frontend.mlir import read_generated
 from meshgen.frontend.signature import Signature, Slot, tree_of
 from meshgen.frontend.trees import Path, dotted
 from meshgen.ir.graph import Module
+from meshgen.records import dataclass
 
 
 def is_jax(program: Any) -> bool:

@@ -8,13 +8,14 @@ Arguments are bound by position or name, their leaves by key: never by the order
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, TypeAlias, cast
 
 from meshgen.errors import Diagnostic
 from meshgen.frontend.trees import Path, canonical, children, dotted, flatten
+from meshgen.records import dataclass
 
 SHOWN = 400  # characters of a signature in a message
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import cached_property
 from typing import Any
 
@@ -20,6 +20,7 @@ import numpy as np
 from meshgen.errors import Location
 from meshgen.ir.notes import NO_NOTES, Notes
 from meshgen.mesh import Mesh
+from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 _NUMPY_NAMES: dict[str, Any] = {

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 

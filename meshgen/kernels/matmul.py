@@ -5,7 +5,7 @@ The candidates were checked with ptxas for sm_80 and sm_90: none spills, all fit
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from meshgen.records import dataclass
 
 GROUP_M = 8  # tiles of rows that share columns of the right operand while those are in the L2 cache
 

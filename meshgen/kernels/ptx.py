@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
-from dataclasses import dataclass
+
+from meshgen.records import dataclass
 
 RANK = 4  # dims of a box
 THREADS = 256  # per block

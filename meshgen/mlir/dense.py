@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
@@ -22,6 +21,7 @@ from xdsl.printer import Printer
 
 from meshgen.ir.graph import DTYPES, TensorType, is_complex, is_float, real_dtype
 from meshgen.ir.limits import MAX_LOCAL_RANK, size_fault
+from meshgen.records import dataclass
 
 _COMMENT = re.compile(r"//[^\n]*")
 _ELEMENT = re.compile(r"[^\[\],\s]+")

@@ -9,7 +9,7 @@ written is said in one place.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -20,6 +20,7 @@ from xdsl.printer import Printer
 
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mlir.conversion import Exporter
+from meshgen.records import dataclass
 
 _REASONS = "@reasons@"  # what stands in a pattern for the reasons of a plan
 _QUOTED = f'"{_REASONS}"'

@@ -20,7 +20,6 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Self
 
 from xdsl.dialects.builtin import (
@@ -43,6 +42,7 @@ from xdsl.traits import IsTerminator
 
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.stablehlo.attributes import integers, is_integers
+from meshgen.records import dataclass
 
 Letters = dict[str, int]
 """The numbers that letters stand for in one operation."""

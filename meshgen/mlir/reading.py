@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -25,6 +25,7 @@ from meshgen.ir.shared_devices import places_in, refined, refs_over, shared_devi
 from meshgen.mesh import DEFAULT_NAME, Mesh, split_ref
 from meshgen.mlir.dense import COMPLEX_NAMES
 from meshgen.mlir.registries import TYPE_DECODERS
+from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 NO_MESH = Mesh(())

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from meshgen.ir.graph import Node, TensorType
+from meshgen.records import dataclass
 
 Dims = tuple[int, ...]
 

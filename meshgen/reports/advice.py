@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from typing import Any
 
 from meshgen.errors import MeshgenError
 from meshgen.ir.graph import Annotation, Graph, Module, Node
 from meshgen.ir.predicates import is_annotation
 from meshgen.pipeline import Options, Timing
+from meshgen.records import dataclass
 from meshgen.reports.collectives import collective_records_of
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import Table, bytes_text, seconds_text, table_of

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from html import escape
-from importlib.util import find_spec
+from textwrap import wrap
 from typing import TYPE_CHECKING, Any
+from unicodedata import combining, east_asian_width
+
+from meshgen.records import dataclass
 
 if TYPE_CHECKING:
-    from rich.console import Group
-
     from meshgen.sharding.analyze import Analysis
 
 WIDTH = 150  # columns if the output is not a terminal
+_LEAST = 20  # columns of a folded one
 
 
 @dataclass(frozen=True)
@@ -29,59 +29,47 @@ class Table:
     def is_left(self, number: int) -> bool:
         return number == 0 or self.columns[number] in self.left
 
-    def __rich__(self) -> Group:
-        from rich.console import Group
-        from rich.table import Table as RichTable
-        from rich.text import Text
-
-        table = RichTable(box=None, pad_edge=False, header_style="bold")
-        for number, column in enumerate(self.columns):
-            justify = "left" if self.is_left(number) else "right"
-            table.add_column(column, justify=justify, overflow="fold", no_wrap=column != "why")
-        for row in self.rows:
-            table.add_row(*row)
-        return Group(Text(self.title, style="bold"), table)
-
-    def is_plain(self, width: int) -> bool:
-        """Whether it fits into so many columns, and no cell has characters that take more than a column, or none."""
-        lines = (self.columns, *self.rows)
-        cells = (cell for line in lines for cell in line)
-        if not all(cell.isascii() and cell.isprintable() and cell == cell.strip() for cell in (self.title, *cells)):
-            return False
-        widths = [max(len(line[number]) for line in lines) for number in range(len(self.columns))]
-        return max(len(self.title), sum(widths) + 2 * (len(widths) - 1)) <= width
-
-    def plain(self) -> str:
-        """The table where rich is not installed, or has nothing to do: no line is folded."""
+    def text(self, width: int) -> str:
+        """The table in so many columns, where all but the column `why` fit: that is folded. Other lines may be longer."""
         lines = [self.columns, *self.rows]
-        widths = [max(len(line[number]) for line in lines) for number in range(len(self.columns))]
-        aligned = [
-            [
-                cell.ljust(width) if self.is_left(n) else cell.rjust(width)
-                for n, (cell, width) in enumerate(zip(line, widths, strict=True))
-            ]
-            for line in lines
-        ]
-        return "\n".join([self.title, *("  ".join(line).rstrip() for line in aligned)])
+        widths = [max(_width(line[number]) for line in lines) for number in range(len(self.columns))]
+        folded = next((number for number, name in enumerate(self.columns) if name == "why"), None)
+        if folded is not None:
+            others = sum(widths) - widths[folded] + 2 * (len(widths) - 1)
+            widths[folded] = min(widths[folded], max(width - others, _LEAST))
+        aligned = [self._aligned(part, widths) for line in lines for part in _folded(line, folded, widths)]
+        return "\n".join([self.title, *aligned])
+
+    def _aligned(self, line: Sequence[str], widths: Sequence[int]) -> str:
+        cells: list[str] = []
+        for number, (cell, width) in enumerate(zip(line, widths, strict=True)):
+            space = " " * (width - _width(cell))
+            cells.append(cell + space if self.is_left(number) else space + cell)
+        return "  ".join(cells).rstrip()
+
+
+def _folded(line: Sequence[str], folded: int | None, widths: Sequence[int]) -> list[list[str]]:
+    """A line as several where one of its cells takes more than its column."""
+    if folded is None or _width(line[folded]) <= widths[folded]:
+        return [list(line)]
+    parts = wrap(line[folded], widths[folded], break_on_hyphens=False)
+    return [
+        [part if n == folded else "" if number else cell for n, cell in enumerate(line)]
+        for number, part in enumerate(parts)
+    ]
+
+
+def _width(text: str) -> int:
+    """The columns that a text takes on a terminal."""
+    if text.isascii():
+        return len(text)
+    return sum(2 if east_asian_width(each) in "WF" else 0 if combining(each) else 1 for each in text)
 
 
 def render(*tables: Table | str, html: bool = False, width: int = WIDTH) -> str:
     """Tables and lines as plain text, or as an HTML fragment."""
-    is_plain = not html and all(isinstance(table, Table) and table.is_plain(width) for table in tables)
-    if is_plain or not find_spec("rich"):
-        text = "\n".join(each if isinstance(each, str) else each.plain() for each in tables)
-        return f"<pre>{escape(text)}</pre>" if html else text
-    from rich.console import Console
-
-    plain: dict[str, Any] = {"color_system": None, "highlight": False, "markup": False, "emoji": False}
-    console = Console(file=io.StringIO(), width=width, record=html, _environ={}, **plain)
-    for table in tables:
-        console.print(table)
-    if html:
-        return console.export_html(inline_styles=True, code_format="<pre>{code}</pre>")
-    file = console.file
-    assert isinstance(file, io.StringIO)
-    return "\n".join(line.rstrip() for line in file.getvalue().splitlines())
+    text = "\n".join(each if isinstance(each, str) else each.text(width) for each in tables)
+    return f"<pre>{escape(text)}</pre>" if html else text
 
 
 def table_of(

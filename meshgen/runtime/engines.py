@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import weakref
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Protocol
 
@@ -14,6 +13,7 @@ import numpy as np
 from meshgen.ccl.between import Post
 from meshgen.ccl.processes import Processes
 from meshgen.ccl.world import World
+from meshgen.records import dataclass
 from meshgen.runtime.cuda import api
 from meshgen.runtime.cuda.code import code_of
 from meshgen.runtime.cuda.execute import Executor, Program

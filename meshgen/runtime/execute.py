@@ -7,7 +7,6 @@ results of collectives are poison, as is their scratch.
 from __future__ import annotations
 
 from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -22,6 +21,7 @@ from meshgen.ccl.transport import axes_of, launches, perform
 from meshgen.ir.predicates import is_control
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import poison
+from meshgen.records import dataclass
 from meshgen.runtime.control_flow import Choose, Issue, Move, code_of, follow, require_one_way
 from meshgen.runtime.launch import POISON, Launch
 from meshgen.runtime.plan import IN_PLACE, Item, Schedule

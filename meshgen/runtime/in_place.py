@@ -10,11 +10,10 @@ the last of them may overwrite it then.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import ELEMENTWISE, POINTWISE, REGROUPING
+from meshgen.records import dataclass
 
 _SAME_INDEX = ELEMENTWISE | POINTWISE
 _SAME_ELEMENT = (

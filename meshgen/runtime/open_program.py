@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from meshgen.errors import ArgumentError, Diagnostic, MissingError, ShardingError
 from meshgen.ir.graph import STAGES, TensorType
 from meshgen.mesh import Mesh
+from meshgen.records import dataclass
 from meshgen.runtime.arguments import Shapes as Shapes
 from meshgen.runtime.arguments import shapes_given
 from meshgen.runtime.sizes import Sizes, axis_sizes, with_sizes

@@ -14,7 +14,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 from typing import Any
 
@@ -24,6 +24,7 @@ from meshgen.errors import bracketed
 from meshgen.ir.graph import Graph, TensorType
 from meshgen.ir.predicates import is_control, is_loop, is_transfer_send
 from meshgen.mesh import Mesh
+from meshgen.records import dataclass
 from meshgen.runtime.in_place import overwrites
 
 COMPUTE, COMMUNICATION = 0, 1

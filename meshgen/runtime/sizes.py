@@ -6,12 +6,13 @@ import math
 import operator
 import os
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from meshgen.errors import Diagnostic, MissingError, ShardingError, UsageError
 from meshgen.mesh import DEFAULT_NAME, Mesh, meshes_of
 from meshgen.names import whole_number
+from meshgen.records import dataclass
 
 # One mesh, several that are told apart by their names, or sizes by axis, or those by mesh.
 Given: TypeAlias = Mesh | Sequence[Mesh] | Mapping[str, int] | Mapping[str, Mesh | Mapping[str, int]] | None

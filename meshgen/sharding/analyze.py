@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from meshgen.ccl.cost import COMMUNICATIONS, link_axes, ring_bytes, seconds_of
@@ -19,6 +19,7 @@ from meshgen.ir.reasons import reason_of
 from meshgen.ir.symbols import Dim, names_in
 from meshgen.mesh import Mesh
 from meshgen.ops.flops import named_trips
+from meshgen.records import dataclass
 from meshgen.sharding.arithmetic import Work, work_of
 from meshgen.sharding.live import Peak, local_type, peak_of
 from meshgen.sharding.optimizations.rewrite import moved_ends

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 
 from meshgen.errors import place_text
 from meshgen.ir.graph import Graph, Node, TensorType, Value
@@ -11,6 +10,7 @@ from meshgen.ir.op_names import WITH_PROGRAMS
 from meshgen.ir.predicates import is_kernel, is_loop
 from meshgen.mesh import Mesh
 from meshgen.ops.flops import node_flops, trips
+from meshgen.records import dataclass
 from meshgen.sharding.live import local_type
 
 

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from meshgen.ccl.cost import COMMUNICATIONS, link_axes
 from meshgen.cost_model.model import DEFAULT
@@ -16,6 +15,7 @@ from meshgen.errors import Location, place_text
 from meshgen.ir.graph import Node, Value
 from meshgen.ir.notes import Notes
 from meshgen.mesh import Mesh, overlaps
+from meshgen.records import dataclass
 from meshgen.sharding.reshard.plan import ReshardPlan, Step, plan_reshard, same_layout
 from meshgen.sharding.reshard.problem import Cost
 from meshgen.spec import Sharding

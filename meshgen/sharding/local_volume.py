@@ -7,13 +7,14 @@ along (`meshgen.ir.symbols`), so the formulas are those of the program that runs
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from meshgen.ccl.cost import COMMUNICATIONS
 from meshgen.ir.graph import Graph, Module
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Axis, Mesh
 from meshgen.pass_manager import PassManager
+from meshgen.records import dataclass
 from meshgen.sharding.analyze import Volume, volume_of
 from meshgen.sharding.optimizations.collective_combine_large import collective_combine_large
 from meshgen.sharding.optimize import optimize_local

@@ -19,7 +19,7 @@ The slice on the left takes columns of the activations from other devices, that 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from weakref import WeakKeyDictionary
 
 from meshgen.cost_model.model import DEFAULT
@@ -27,6 +27,7 @@ from meshgen.errors import ShardingError
 from meshgen.ir.graph import Graph, Module
 from meshgen.ops.manual_tiles import manual_faults
 from meshgen.pass_manager import Pass, PassManager
+from meshgen.records import dataclass
 from meshgen.sharding.propagation.annotate import annotated
 from meshgen.sharding.propagation.axis_cuts import axis_cuts
 from meshgen.sharding.propagation.solve import Solved, solve_as_written

@@ -10,13 +10,14 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
 import numpy as np
 
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.records import dataclass
 from meshgen.simulator.machine import Machine
 
 _SHARES = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0}  # of (n-1)/n of the size

@@ -10,12 +10,13 @@ import itertools
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, cast
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.records import dataclass
 
 MOST_FILE_BYTES = 1 << 20  # bytes: a profile has a few lines
 

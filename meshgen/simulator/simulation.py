@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
 
@@ -12,6 +11,7 @@ import numpy as np
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.predicates import is_transfer
 from meshgen.mesh import Mesh
+from meshgen.records import dataclass
 from meshgen.runtime.plan import Item, Schedule
 from meshgen.simulator.machine import DEFAULT_MACHINE, Machine, machine_of
 from meshgen.simulator.network import between_seconds, packing_seconds

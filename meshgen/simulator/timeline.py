@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 import numpy as np
 
 from meshgen.ir.predicates import is_control, is_loop
 from meshgen.mesh import Mesh
+from meshgen.records import dataclass
 from meshgen.runtime.plan import STREAMS, Item, Schedule
 from meshgen.simulator.groups import groups_of
 from meshgen.simulator.machine import Machine

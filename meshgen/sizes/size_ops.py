@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 import numpy as np
 
@@ -20,6 +20,7 @@ from meshgen.ops.op import Trait
 from meshgen.ops.registry import with_trait
 from meshgen.ops.types.inference import verify_node
 from meshgen.ops.types.site import shapes_agree
+from meshgen.records import dataclass
 
 FOLDED = with_trait(Trait.BROADCASTS) | {
     "bitcast_convert",

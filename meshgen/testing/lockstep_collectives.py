@@ -8,7 +8,7 @@ The rows of a tile that a device does not own are padding. As in `ccl/simulated.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ from meshgen.ccl.transfer import pieces
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import neutral, poisoned
+from meshgen.records import dataclass
 
 Row = list[Value]  # a value on each device
 

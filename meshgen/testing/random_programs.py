@@ -10,7 +10,6 @@ import contextlib
 import tempfile
 import traceback
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +22,7 @@ from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages
+from meshgen.records import dataclass
 from meshgen.runtime.loading import load
 from meshgen.runtime.module_file.files import write_text
 from meshgen.runtime.plan import Schedule

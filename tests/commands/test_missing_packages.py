@@ -11,7 +11,6 @@ import pytest
 
 from meshgen.cli import main
 from meshgen.commands.packages import EXTRAS, NEEDS, install_line
-from meshgen.reports.tables import Table, render, table_of
 
 PROGRAM = "func.func @main(%a: tensor<4xf32>) -> tensor<4xf32> {\n  %0 = stablehlo.tanh %a : tensor<4xf32>\n  return %0 : tensor<4xf32>\n}\n"
 MESH = ["--mesh", "a=2", "--target", "cpu"]
@@ -28,29 +27,8 @@ def without(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, name, None)
 
 
-def test_every_command_does_without_rich(
-    place: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    without("rich", monkeypatch)
-    commands = {
-        "doctor": "needed for",
-        f"compile p.mlir -o m.mgx {' '.join(MESH)}": "Kernels: 1 launch",
-        f"check p.mlir {' '.join(MESH)}": "ok: largest error",
-        f"explain p.mlir {' '.join(MESH)}": "Collectives: 0",
-        f"explain p.mlir --advise {' '.join(MESH)}": "peak memory",
-        f"report p.mlir -o r.html {' '.join(MESH)}": "r.html",
-        "inspect m.mgx": "buffer",
-        "run m.mgx": "result  type",
-        "diff m.mgx m.mgx": "figure",
-        "opt p.mlir": "stablehlo.tanh",
-    }
-    for words, said in commands.items():
-        assert main(words.split()) == 0, words
-        assert said in capsys.readouterr().out
-
-
 def test_doctor_runs_without_anything(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    for name in ("rich", "numpy", "ml_dtypes", "xdsl", "triton", "jinja2", "scipy"):
+    for name in ("numpy", "ml_dtypes", "xdsl", "triton", "jinja2", "scipy"):
         without(name, monkeypatch)
     monkeypatch.setitem(NEEDS, "no-such-package", ("nothing", "pip install no-such-package"))
     assert main(["doctor"]) == 5
@@ -92,12 +70,3 @@ def test_how_to_install() -> None:
     assert install_line("cupy") == EXTRAS["cupy-cuda12x"][1]
     assert install_line("xdsl") == NEEDS["xdsl"][1]
     assert install_line("other") == "pip install other"
-
-
-def test_a_plain_table_is_aligned_as_the_other(monkeypatch: pytest.MonkeyPatch) -> None:
-    table = table_of("Title", ("name", "bytes", "why"), [("a", 5, "so"), ("long name", 12345, "<b>")], left=("why",))
-    assert isinstance(table, Table)
-    folded = render(table)
-    without("rich", monkeypatch)
-    assert render(table) == folded.rstrip("\n")
-    assert render(table, "", html=True).endswith("&lt;b&gt;\n</pre>")

@@ -172,7 +172,7 @@ import sys
 
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("xdsl", "triton", "jax", "scipy", "rich", "jinja2"):
+        if name.split(".")[0] in ("xdsl", "triton", "jax", "scipy", "jinja2"):
             raise ModuleNotFoundError(f"No module named '{name}'", name=name)
 
 sys.meta_path.insert(0, Refuse())

@@ -1,44 +1,45 @@
-"""Tables that fit are written without rich, as it would write them."""
+"""Tables: aligned columns, and the reasons in the last one folded to the width of the terminal."""
 
 from __future__ import annotations
 
-import random
-
-import pytest
-
-from meshgen.reports.tables import Table, render
-
-_LETTERS = "ab c1.[]{}:%-"
+from meshgen.reports.tables import Table, render, table_of
 
 
-def _word(pick: random.Random, most: int) -> str:
-    return "".join(pick.choice(_LETTERS) for _ in range(pick.randint(0, most))).strip()
+def test_columns_are_aligned() -> None:
+    table = table_of("Title", ("name", "bytes", "why"), [("a", 5, "so"), ("long name", 12345, "<b>")], left=("why",))
+    assert render(table).splitlines() == [
+        "Title",
+        "name       bytes  why",
+        "a              5  so",
+        "long name  12345  <b>",
+    ]
+    assert render(table, "", html=True).endswith("&lt;b&gt;\n</pre>")
 
 
-def _made(pick: random.Random) -> Table:
-    columns = [pick.choice(["a", "why", "seconds", "long column"]) for _ in range(pick.randint(1, 5))]
-    rows = [[_word(pick, 20) for _ in columns] for _ in range(pick.randint(0, 4))]
-    return Table(_word(pick, 20), columns, rows, pick.sample(columns, 1))
+def test_reasons_are_folded_between_words() -> None:
+    table = Table("T", ["name", "why", "n"], [["x", "one two three four five six", "10"], ["y", "seven", "2"]], ["why"])
+    assert render(table, width=30).splitlines() == [
+        "T",
+        "name  why                    n",
+        "x     one two three four    10",
+        "      five six",
+        "y     seven                  2",
+    ]
 
 
-@pytest.mark.parametrize("seed", range(100))
-def test_a_plain_table_is_as_rich_writes_it(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    table = _made(random.Random(seed))
-    assert table.is_plain(150)
-    plain = render(table)
-    monkeypatch.setattr(Table, "is_plain", lambda *_: False)
-    assert render(table) == plain
+def test_a_word_longer_than_its_column_is_broken_and_no_column_is_narrower_than_a_word_of_twenty() -> None:
+    lines = render(Table("T", ["why"], [["x" * 45]]), width=5).splitlines()
+    assert lines == ["T", "why", "x" * 20, "x" * 20, "x" * 5]
 
 
-@pytest.mark.parametrize(
-    ("table", "width"),
-    [
-        (Table("wide", ["a"], [["x" * 21]]), 20),
-        (Table("a title that is wide", ["a"], []), 19),
-        (Table("two columns", ["a", "b"], [["x" * 9, "y" * 10]]), 20),
-        (Table("wide letters", ["a"], [["漢"]]), 20),
-        (Table("lines", ["a"], [["x\ny"]]), 20),
-    ],
-)
-def test_what_rich_has_to_fold_is_left_to_it(table: Table, width: int) -> None:
-    assert not table.is_plain(width)
+def test_no_other_column_is_folded() -> None:
+    assert render(Table("T", ["name"], [["x" * 45]]), width=5).splitlines()[-1] == "x" * 45
+
+
+def test_wide_letters_take_two_columns_and_accents_none() -> None:
+    table = Table("T", ["name", "n"], [["漢字", "1"], ["abcde", "2"], ["e\u0301", "3"]])
+    assert render(table).splitlines()[2:] == ["漢字   1", "abcde  2", "e\u0301      3"]
+
+
+def test_a_table_without_rows_has_its_head() -> None:
+    assert render(Table("T", ["a", "why"], [])) == "T\na  why"

@@ -245,7 +245,7 @@ import sys
 
 class Refuse:
     def find_spec(self, name, path=None, target=None):
-        if name.split(".")[0] in ("xdsl", "triton", "jax", "jaxlib", "scipy", "rich", "jinja2", "torch"):
+        if name.split(".")[0] in ("xdsl", "triton", "jax", "jaxlib", "scipy", "jinja2", "torch"):
             raise ImportError(f"{name} is not on this machine")
 
 sys.meta_path.insert(0, Refuse())

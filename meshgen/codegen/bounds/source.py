@@ -12,13 +12,13 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.bounds.arithmetic import Arithmetic
 from meshgen.codegen.bounds.prove import Question, prove
 from meshgen.codegen.bounds.values import Condition, Known, Number, Pointer, fits
 from meshgen.codegen.expr import Expr
+from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ slice, padding masks, ...) are part of the loads. Other operands are computed in
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
@@ -24,6 +23,7 @@ from meshgen.kernels.matmul import GROUP_M, Tile, choose_tile
 from meshgen.ops.classes import LAYOUT
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.triton.registers import NARROW, Code, register_type, rounded, zero
+from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

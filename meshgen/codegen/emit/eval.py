@@ -7,7 +7,7 @@ A value that is needed twice at the same index is computed once per scope; a loo
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.guards import NEVER, Guard, Guards, Steps
@@ -24,6 +24,7 @@ from meshgen.ops.classes import LAYOUT, LOOKUPS, POINTWISE, REDUCTIONS, TYPED
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.registry import expression
 from meshgen.ops.triton.registers import NARROW, Code, both, literal, register_type, rounded, unsupported, zero
+from meshgen.records import dataclass
 
 
 @dataclass

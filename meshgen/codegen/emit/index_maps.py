@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from meshgen.codegen import expr as ex
@@ -11,6 +10,7 @@ from meshgen.codegen.expr import ZERO, Expr
 from meshgen.codegen.fusion.space import Index, backward
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.triton.registers import Code, both, literal
+from meshgen.records import dataclass
 
 if TYPE_CHECKING:
     from meshgen.codegen.emit.eval import Evaluator

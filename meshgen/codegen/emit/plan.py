@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 from meshgen.codegen.expr import Expr, Var, delinearize, substitute
 from meshgen.codegen.fusion.space import Index, Space, backward
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import DOTS, LAYOUT, LOOPS, MADE, POINTWISE
+from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -8,7 +8,6 @@ for the outputs that are not reduced. Sums over chunks are kept per lane and joi
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator, neutral_number
@@ -19,6 +18,7 @@ from meshgen.codegen.fusion.space import Space
 from meshgen.ir.graph import DTYPES, Graph, Node, Value, is_float
 from meshgen.ops.classes import REDUCTIONS
 from meshgen.ops.triton.registers import Code, literal, register_type
+from meshgen.records import dataclass
 
 WHOLE_ROW = 16384  # elements of a row that registers of one block hold
 CHUNK = 4096  # elements that a block reads at once of a longer row

@@ -12,7 +12,7 @@ from __future__ import annotations
 import heapq
 from collections.abc import Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from meshgen.codegen.fusion.free import FreeNodes
 from meshgen.codegen.fusion.space import Space
@@ -22,6 +22,7 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_constant, is_control
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import DOTS, GENERATED, LAYOUT, LOOKUPS, LOOPS, MADE, POINTWISE, REDUCTIONS, REGROUPING
+from meshgen.records import dataclass
 from meshgen.runtime.plan import COLLECTIVES
 
 

@@ -6,13 +6,13 @@ All of it lowers the bytes that kernels move, and none of it adds a kernel.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from meshgen.codegen.fusion.groups import Group, Grouping
 from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.classes import EXPENSIVE, LOOKUPS, POINTWISE
+from meshgen.records import dataclass
 from meshgen.runtime.plan import COLLECTIVES
 
 

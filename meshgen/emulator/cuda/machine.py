@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import bisect
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from functools import wraps
 from typing import Any, Concatenate, TypeVar
 
@@ -17,6 +16,7 @@ from meshgen.emulator.cuda.types import CallFailed, CUresult, CUstreamCaptureMod
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.global_memory import Range
 from meshgen.emulator.memory import Memory
+from meshgen.records import dataclass
 
 Array = np.ndarray[Any, Any]
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 from numbers import Integral
 from typing import Any, cast
@@ -24,6 +24,7 @@ from meshgen.frontend.trees import Path, bracketed, dotted, flatten, unflatten
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value
 from meshgen.ir.manual import settle_manual
 from meshgen.mesh import Mesh, make_mesh
+from meshgen.records import dataclass
 from meshgen.spec import Sharding, fit
 
 

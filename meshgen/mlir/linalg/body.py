@@ -6,7 +6,7 @@ A value of the body is held over the loops that it depends on, not over all of t
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from xdsl.dialects import scf, tensor
 from xdsl.dialects.builtin import IntegerType
@@ -18,6 +18,7 @@ from meshgen.mlir.arith.elementwise import apply_operation
 from meshgen.mlir.arith.payload import Builder, mnemonic
 from meshgen.mlir.linalg.maps import UnreadableMap, line_of, read
 from meshgen.mlir.spread import Loops, Spread, over, reshaped_dim, sliced
+from meshgen.records import dataclass
 
 Sizes = tuple[int | None, ...]
 WIDENING = ("extf", "extsi")

@@ -7,7 +7,6 @@ Maps are written in letters: `mk, kn -> mn`. In a window the spatial letters of 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects.builtin import Float64Type, IndexType, IntegerType
 from xdsl.dialects.linalg.ops import YieldOp
@@ -17,6 +16,7 @@ from xdsl.ir.affine import AffineExpr, AffineMap
 from meshgen.mlir.arith.dialect import ARITH, MATH
 from meshgen.mlir.operation_signatures import SIGNATURES
 from meshgen.mlir.tosa.dialect import TOSA
+from meshgen.records import dataclass
 
 OPERATIONS: dict[str, type[Operation]] = {op.name: op for dialect in (ARITH, MATH, TOSA) for op in dialect.operations}
 CONTRACTIONS = {

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from xdsl.ir import Operation
 
@@ -14,6 +13,7 @@ from meshgen.mlir.linalg.structured import refuse
 from meshgen.mlir.operation_signature import attribute_of
 from meshgen.mlir.registries import imports
 from meshgen.mlir.stablehlo.attributes import integers
+from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ fold of windows is a `reduce_window`; every other fold is a `reduce` of the term
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
@@ -22,6 +21,7 @@ from meshgen.mlir.linalg.maps import lines_of
 from meshgen.mlir.linalg.windowed import convolved, folded_windows
 from meshgen.mlir.spread import Loops, Spread, in_order, reduced
 from meshgen.ops.evaluate.common import neutral
+from meshgen.records import dataclass
 
 KINDS = {
     "addf": "add", "addi": "add", "mulf": "multiply", "muli": "multiply", "maximumf": "maximum", "maxnumf": "maximum",

@@ -10,7 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TypeVar
 
 from xdsl.dialects.shard import ReductionKind
@@ -23,6 +23,7 @@ from xdsl.printer import Printer
 from meshgen.ir.graph import NodeSharding
 from meshgen.mesh import Mesh
 from meshgen.mlir.literals import parse_text
+from meshgen.records import dataclass
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
 T = TypeVar("T")

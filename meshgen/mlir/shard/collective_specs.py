@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from xdsl.dialects.shard import BroadcastOp, GatherOp, RecvOp, ReductionKind, ScatterOp, SendOp
 from xdsl.ir import Operation
 
@@ -16,6 +14,7 @@ from meshgen.mlir.shard.collective_ops import (
     ReduceScatterOp,
     ToPartialOp,
 )
+from meshgen.records import dataclass
 
 KINDS = {
     ReductionKind.SUM: "sum",

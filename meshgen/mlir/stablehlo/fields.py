@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from xdsl.dialects import builtin
@@ -25,6 +25,7 @@ from meshgen.mlir.stablehlo.attributes import (
     struct_fields,
     word_of,
 )
+from meshgen.records import dataclass
 
 Values = Mapping[str, Any]
 

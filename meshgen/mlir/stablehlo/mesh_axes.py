@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any
 
 from xdsl.dialects.builtin import ArrayAttr, DenseArrayBase, SymbolRefAttr
@@ -15,6 +14,7 @@ from xdsl.printer import Printer
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.attributes import ATTRIBUTES, integers
+from meshgen.records import dataclass
 
 _Read = Callable[[], object]
 

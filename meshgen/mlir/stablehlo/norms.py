@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import ClassVar
 
 from xdsl.dialects import builtin
@@ -18,6 +17,7 @@ from meshgen.mlir.registries import imports
 from meshgen.mlir.stablehlo.attributes import integer_of
 from meshgen.mlir.stablehlo.base import GenericOperation, define
 from meshgen.mlir.stablehlo.fields import Field, number
+from meshgen.records import dataclass
 
 
 class Inference(GenericOperation):

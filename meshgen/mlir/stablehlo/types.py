@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, SSAValue
@@ -11,6 +10,7 @@ from xdsl.parser import UnresolvedOperand
 from xdsl.printer import Printer
 
 from meshgen.mlir.parser import TextParser
+from meshgen.records import dataclass
 
 Types = Sequence[Attribute]
 Pair = tuple[Types, Types]  # of the operands and of the results

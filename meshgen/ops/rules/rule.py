@@ -11,13 +11,14 @@ import itertools
 import math
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from functools import lru_cache
 from typing import Any, Literal, NamedTuple
 
 from meshgen.ir.graph import TensorType, is_inexact
 from meshgen.ir.symbols import Expr, expressions
 from meshgen.ops.evaluate.common import bits
+from meshgen.records import dataclass
 
 Kind = Literal["parallel", "reduce", "combine", "scan", "window", "whole"]
 DimMap = tuple[tuple[int, ...], ...]

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from itertools import pairwise
 from typing import Any
 
 from meshgen.errors import Diagnostic, Location
 from meshgen.ir.graph import Graph, TensorType, is_complex, is_float, is_inexact
+from meshgen.records import dataclass
 
 Shape = tuple[int | None, ...]
 Inference = Callable[["Site"], "list[TensorType] | None"]

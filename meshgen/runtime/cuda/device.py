@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from meshgen.errors import Diagnostic, RuntimeFailure
+from meshgen.records import dataclass
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.plan import STREAMS
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
 from meshgen.ir.graph import TensorType
+from meshgen.records import dataclass
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.code import code_of
 from meshgen.runtime.cuda.device import Device

@@ -17,12 +17,12 @@ import re
 import struct
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from meshgen.errors import Diagnostic, ModuleError, UsageError
+from meshgen.records import dataclass
 from meshgen.runtime.host_memory import free_bytes
 from meshgen.runtime.module_file.files import write_file
 from meshgen.runtime.module_file.members import damaged

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
+from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
 from meshgen.spec import Sharding
 

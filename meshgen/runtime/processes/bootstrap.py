@@ -14,7 +14,6 @@ import atexit
 import json
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
 from datetime import timedelta
 from importlib import import_module
 from typing import Any
@@ -25,6 +24,7 @@ from meshgen.ccl.rendezvous import Address, Exchange, Record, connect, through_r
 from meshgen.ccl.world import TIME_OUT_SECONDS, World
 from meshgen.errors import Diagnostic, MissingError, RuntimeFailure, UsageError
 from meshgen.names import whole_number
+from meshgen.records import dataclass
 from meshgen.runtime.sizes import LAUNCHERS
 
 TIME_OUT = "MESHGEN_TIME_OUT"  # variable with the time-out in seconds

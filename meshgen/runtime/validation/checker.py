@@ -18,10 +18,11 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from meshgen.errors import Diagnostic, ScheduleError
 from meshgen.mesh import Mesh
+from meshgen.records import dataclass
 from meshgen.runtime.plan import STREAMS, Buffer, Item, Schedule
 from meshgen.runtime.validation.overlaps import Clock, Use, clashes
 from meshgen.runtime.validation.structure import MAX_FAULTS, structure_faults

@@ -8,13 +8,13 @@
 from __future__ import annotations
 
 from collections.abc import Container, Hashable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass
 
 from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Node
 from meshgen.ops.classes import COMMUNICATING, DOTS
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import with_trait
+from meshgen.records import dataclass
 from meshgen.sharding.optimizations.tiled import Loop, loop_of
 
 CHUNKED = with_trait(Trait.IN_BODIES) & COMMUNICATING  # collectives that may run on some rows of a dim at a time

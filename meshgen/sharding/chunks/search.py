@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import astuple, dataclass, replace
+from dataclasses import astuple, replace
 from functools import cached_property
 
 from meshgen.codegen.planner import Planner
@@ -17,6 +17,7 @@ from meshgen.codegen.schedule import MEMORY_CAP
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Module, Node
+from meshgen.records import dataclass
 from meshgen.runtime.plan import STREAMS, Schedule
 from meshgen.sharding.chunks.chain import Chain, Flow, Seed
 from meshgen.sharding.chunks.estimate import Estimates

@@ -7,12 +7,12 @@ gradient of a tied embedding is a sum of one over tokens and the transpose of an
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ops.classes import REDUCED_ALIKE
+from meshgen.records import dataclass
 from meshgen.sharding.optimizations.rewrite import Walk, is_bound, merged_notes, walk
 from meshgen.sharding.optimizations.tiled import linear_operands
 

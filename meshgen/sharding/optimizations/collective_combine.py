@@ -9,7 +9,7 @@ after the message. So the order of all other work stays, and no cycle can arise.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from meshgen.ccl.cost import link_axes
@@ -20,6 +20,7 @@ from meshgen.mesh import Mesh
 from meshgen.ops.classes import ARRANGING, ELEMENTWISE, POINTWISE, REDUCTIONS, TAKING, UNSTORED
 from meshgen.ops.evaluate.common import bits
 from meshgen.ops.triton.registers import TRITON_TYPES
+from meshgen.records import dataclass
 from meshgen.sharding.optimizations.messages import MESSAGES, Writer
 from meshgen.sharding.optimizations.rewrite import about, price_of, with_graph
 

@@ -10,13 +10,14 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from typing import Any
 
 from meshgen.ccl.halo import Part, RowFetch, rows_moved
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import ELEMENTWISE, UNSTORED
+from meshgen.records import dataclass
 from meshgen.sharding.optimizations.collective_combine import is_light
 from meshgen.sharding.optimizations.rewrite import about, merged_notes, with_graph
 

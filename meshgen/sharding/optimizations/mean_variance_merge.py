@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.evaluator import evaluate_node
+from meshgen.records import dataclass
 from meshgen.sharding.optimizations.rewrite import about, merged_notes, price_of, with_graph, without_dead
 
 _EXACT = ("f32", "f64")  # statistics in narrower types lose more by another order

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import wraps
 from typing import Any
 
@@ -20,6 +20,7 @@ from meshgen.ir.regions import used_values
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import AWAITED, LOCAL_OPS, REDUCED_ALIKE
 from meshgen.ops.uniform import Varying
+from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 MOVES = ("all_gather", "all_to_all", "permute", "retile", "update_halo")  # they move data and compute nothing

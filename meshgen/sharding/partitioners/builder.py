@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from meshgen.ir.notes import NO_NOTES, Notes
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.rules.rule import picked_kind
+from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 Scalar = bool | int | float

@@ -13,12 +13,13 @@ best left where the user placed it; of two axes that could split the same dim, t
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from functools import cached_property
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Module, Value
+from meshgen.records import dataclass
 from meshgen.sharding.propagation.choices import AxisProblem, AxisSolution, Edge, View, edges
 from meshgen.sharding.propagation.covered import covers, splits, without_uncovered
 from meshgen.sharding.propagation.labels import Label, labels_of

@@ -18,7 +18,6 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from hashlib import blake2b
 from types import MappingProxyType
 from typing import Any, NamedTuple
@@ -26,6 +25,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from meshgen.cost_model.model import DEFAULT
+from meshgen.records import dataclass
 
 Array = np.ndarray[Any, np.dtype[np.float64]]
 

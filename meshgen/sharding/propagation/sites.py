@@ -13,7 +13,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import cached_property
 
 from meshgen.cost_model.model import DEFAULT
@@ -28,6 +28,7 @@ from meshgen.ops.classes import CONTRACTIONS, JOINING, UNSTORED
 from meshgen.ops.flops import node_flops
 from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Rule
+from meshgen.records import dataclass
 from meshgen.sharding.propagation.control import Flat, flatten, identity_rule
 from meshgen.sharding.propagation.groups import annotation_of_group, joined_groups
 from meshgen.sharding.propagation.pseudo_ops import MANUAL_ENDS, PSEUDO_OPS, is_input, is_manual_operand

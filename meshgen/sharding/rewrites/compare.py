@@ -9,12 +9,11 @@ in two steps in the estimates and in one in the plan. Latencies are left out, as
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from meshgen.cost_model.model import DEFAULT
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import DOTS
 from meshgen.pass_manager import PassManager
+from meshgen.records import dataclass
 from meshgen.sharding.analyze import CollectiveRecord, analyze
 from meshgen.sharding.materialize import materialize
 from meshgen.sharding.multi_mesh.crossings import alone

@@ -8,11 +8,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured, needed_nodes
+from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import statistics
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import field
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import rule_of, with_trait
+from meshgen.records import dataclass
 from meshgen.sharding.rewrites.constant_places import window_start
 from meshgen.sharding.rewrites.row_views import Frame
 

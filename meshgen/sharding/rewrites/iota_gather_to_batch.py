@@ -7,7 +7,7 @@ split by rows, and no device needs the indices of others.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.ir.regions import needed_nodes
 from meshgen.ops.evaluate.common import integer_range
+from meshgen.records import dataclass
 from meshgen.sharding.rewrites.constant_places import is_zero
 
 _Producers = Mapping[Value, Node]

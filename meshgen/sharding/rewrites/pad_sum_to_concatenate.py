@@ -7,10 +7,11 @@ to their places at once; each part padded by itself would be as large as all of 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import needed_nodes
+from meshgen.records import dataclass
 from meshgen.sharding.rewrites.constant_places import is_zero
 
 

@@ -8,7 +8,6 @@ the other rows of the frame may hold anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ import numpy as np
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.predicates import is_constant
+from meshgen.records import dataclass
 from meshgen.sharding.partitioners.builder import INDEX, Scalar
 
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from meshgen.ir.graph import DTYPES, Graph, TensorType, Value, is_float, is_inex
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Mesh
 from meshgen.ops.types.inference import infer_types
+from meshgen.records import dataclass
 
 MAX_SIZE = 13
 MAX_ELEMENTS = 4096

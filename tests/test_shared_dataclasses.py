@@ -1,0 +1,151 @@
+"""`records.dataclass` does what the standard library's does."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import FrozenInstanceError, field
+from typing import Any
+
+import numpy as np
+import pytest
+
+from meshgen.records import dataclass
+
+
+def _classes(decorate: Any) -> dict[str, type]:
+    """Classes that use all that the package uses, with one decorator."""
+
+    @decorate(frozen=True)
+    class Point:
+        x: int
+        y: int = 2
+        note: str = field(default="", compare=False, repr=False)
+
+    @decorate(frozen=True)
+    class Deep(Point):
+        z: tuple[int, ...] = ()
+
+    @decorate(frozen=True, eq=False)
+    class Alone:
+        _set: int
+
+    @decorate
+    class Bag:
+        size: int
+        items: list[int] = field(default_factory=list)
+        total: int = field(init=False)
+        seen: set[int] = field(init=False, default_factory=set)
+
+        def __post_init__(self) -> None:
+            self.total = self.size + len(self.items)
+
+    @decorate(frozen=True, kw_only=True)
+    class Named:
+        name: str
+        rank: int = 0
+
+    @decorate(frozen=True)
+    class Own:
+        x: int
+
+        def __eq__(self, other: object) -> bool:
+            return True
+
+        def __hash__(self) -> int:
+            return 7
+
+        def __repr__(self) -> str:
+            return "own"
+
+    @decorate(frozen=True)
+    class Empty:
+        pass
+
+    return {each.__name__: each for each in (Point, Deep, Alone, Bag, Named, Own, Empty)}
+
+
+OURS, STANDARD = _classes(dataclass), _classes(dataclasses.dataclass)
+MADE = [
+    ("Point", (1,), {}), ("Point", (1, 3), {"note": "n"}), ("Point", (), {"y": 5, "x": 1}), ("Deep", (1,), {"z": (4,)}),
+    ("Bag", (3,), {}), ("Bag", (3, [1, 2]), {}), ("Named", (), {"name": "n"}), ("Own", (1,), {}), ("Empty", (), {}),
+    ("Alone", (1,), {}),
+]  # fmt: skip
+WRONG: list[tuple[str, tuple[Any, ...], dict[str, Any]]] = [
+    ("Point", (), {}), ("Point", (1, 2, "", 4), {}), ("Point", (1,), {"w": 1}), ("Named", ("n",), {}), ("Empty", (1,), {}),
+]  # fmt: skip
+
+
+def _made(classes: dict[str, type], case: tuple[str, tuple[Any, ...], dict[str, Any]]) -> Any:
+    name, args, kwargs = case
+    return classes[name](*args, **kwargs)
+
+
+@pytest.mark.parametrize("case", MADE, ids=str)
+def test_instances_hold_and_show_the_same(case: Any) -> None:
+    ours, standard = _made(OURS, case), _made(STANDARD, case)
+    assert dataclasses.asdict(ours) == dataclasses.asdict(standard)
+    assert repr(ours) == repr(standard)
+    assert [each.name for each in dataclasses.fields(ours)] == [each.name for each in dataclasses.fields(standard)]
+
+
+@pytest.mark.parametrize("case", WRONG, ids=str)
+def test_wrong_arguments_are_refused_alike(case: Any) -> None:
+    for classes in (OURS, STANDARD):
+        with pytest.raises(TypeError):
+            _made(classes, case)
+
+
+@pytest.mark.parametrize("one", MADE, ids=str)
+@pytest.mark.parametrize("other", MADE, ids=str)
+def test_equality_is_the_same(one: Any, other: Any) -> None:
+    assert (_made(OURS, one) == _made(OURS, other)) == (_made(STANDARD, one) == _made(STANDARD, other))
+
+
+@pytest.mark.parametrize("case", MADE, ids=str)
+def test_what_is_equal_and_frozen_has_equal_hashes(case: Any) -> None:
+    if STANDARD[case[0]].__hash__ is None:
+        with pytest.raises(TypeError):
+            hash(_made(OURS, case))
+    else:
+        one, other = _made(OURS, case), _made(OURS, case)
+        assert (hash(one) == hash(other)) == (one == other)
+
+
+def test_frozen_instances_cannot_be_changed() -> None:
+    point = OURS["Point"](1)
+    for name in ("x", "new"):
+        with pytest.raises(FrozenInstanceError, match=f"cannot assign to field '{name}'"):
+            setattr(point, name, 3)
+    with pytest.raises(FrozenInstanceError, match="cannot delete field 'x'"):
+        del point.x
+    bag = OURS["Bag"](1)
+    bag.size = 4
+    assert bag.size == 4
+
+
+def test_replace_makes_another_instance_and_runs_post_init() -> None:
+    assert dataclasses.replace(OURS["Deep"](1, z=(3,)), y=5) == OURS["Deep"](1, 5, z=(3,))
+    assert dataclasses.replace(OURS["Bag"](1, [1]), size=5).total == 6
+
+
+def test_defaults_are_made_anew_for_each_instance() -> None:
+    first, second = OURS["Bag"](1), OURS["Bag"](1)
+    first.items.append(1)
+    assert second.items == []
+
+
+def test_a_field_that_is_the_same_object_is_equal_to_itself() -> None:
+    """As in tuples: a NaN, or an array, is not compared with itself."""
+
+    @dataclass(frozen=True)
+    class Held:
+        value: Any
+
+    for value in (float("nan"), np.zeros(3)):
+        assert Held(value) == Held(value)
+
+
+def test_a_class_that_holds_itself_is_shown() -> None:
+    bag = OURS["Bag"](1)
+    bag.items.append(bag)
+    assert "..." in repr(bag)
