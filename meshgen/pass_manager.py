@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from typing import Literal
@@ -76,6 +76,15 @@ class PassRecord:
         self.after += after
         self.unit = unit or self.unit
 
+    def add(self, other: PassRecord) -> None:
+        """Count another record's changes as well."""
+        self.fired += other.fired
+        self.kept += other.kept
+        self.before += other.before
+        self.after += other.after
+        self.unit = other.unit or self.unit
+        self.seconds += other.seconds
+
 
 @dataclass
 class PassManager:
@@ -98,6 +107,11 @@ class PassManager:
     def record(self, name: str) -> PassRecord:
         """The record of a pass, to which its next change is added."""
         return self.records.setdefault(name, PassRecord(name))
+
+    def add(self, records: Mapping[str, PassRecord]) -> None:
+        """Count what another manager's passes did."""
+        for name, record in records.items():
+            self.record(name).add(record)
 
     def runs(self, each: Pass) -> bool:
         """Whether a pass is not left out."""

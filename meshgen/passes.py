@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from meshgen.pass_manager import named
+from meshgen.codegen import fuse
+from meshgen.pass_manager import Pass, named
 from meshgen.sharding import optimize, overlap
 from meshgen.sharding.rewrites import passes as rewrites
 
-PASSES = named(
-    *rewrites.SIMPLIFICATIONS,
-    *rewrites.ALTERNATIVES,
-    rewrites.SLICE_TO_HALO,
-    *optimize.PASSES,
-    *optimize.LOCAL_PASSES,
-    *overlap.PASSES,
-)
+BY_STAGE: dict[str, tuple[Pass, ...]] = {  # that runs them
+    "propagate": (*rewrites.SIMPLIFICATIONS, *rewrites.ALTERNATIVES, rewrites.SLICE_TO_HALO),
+    "optimize": optimize.PASSES,
+    "partition": (*optimize.LOCAL_PASSES, *overlap.PASSES),
+    "fuse": (fuse.LOOP_UNROLL, *fuse.PASSES),
+}
+PASSES = named(*(each for passes in BY_STAGE.values() for each in passes))

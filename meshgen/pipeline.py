@@ -141,13 +141,13 @@ def _overlapped(module: Module, options: Options, manager: PassManager) -> Modul
     from meshgen.codegen.planner import Planner
     from meshgen.sharding.overlap import overlapped
 
-    return overlapped(module, Planner(options.first, options.memory_limit), manager)
+    return overlapped(module, Planner(options.first, options.memory_limit, manager.skip), manager)
 
 
 def _fuse(module: Module, options: Options, manager: PassManager) -> Module:
     from meshgen.codegen.planner import fused
 
-    return fused(module)
+    return fused(module, manager)
 
 
 def _schedule(module: Module, options: Options, manager: PassManager) -> Module:

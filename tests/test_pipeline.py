@@ -86,8 +86,8 @@ def test_a_fault_of_fuse_is_seen_where_schedules_are_compared(monkeypatch: pytes
 
     right = planner.fuse
 
-    def wrong(module: Module) -> Module:
-        made = right(module)
+    def wrong(module: Module, manager: PassManager) -> Module:
+        made = right(module, manager)
         return replace(made, graph=_without_first(made.graph))
 
     monkeypatch.setattr(planner, "fuse", wrong)

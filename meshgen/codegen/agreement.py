@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from meshgen.codegen.unroll import communicates
+from meshgen.codegen.communicating import communicates
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_loop

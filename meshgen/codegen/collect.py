@@ -8,13 +8,13 @@ from dataclasses import replace
 
 from meshgen.ccl.collective import Collective
 from meshgen.ccl.packing import packing
+from meshgen.codegen.communicating import is_message
 from meshgen.codegen.donated import donated
 from meshgen.codegen.messages import with_senders
 from meshgen.codegen.overwritten import overwritten
 from meshgen.codegen.program import Flow, Program
 from meshgen.codegen.storages import storages_of
 from meshgen.codegen.timeline import Costs, Task
-from meshgen.codegen.unroll import is_message
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_control, is_kernel, is_loop, is_transfer

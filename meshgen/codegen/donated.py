@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 
-from meshgen.codegen.unroll import is_message
+from meshgen.codegen.communicating import is_message
 from meshgen.ir.donation import settled
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_kernel, is_loop

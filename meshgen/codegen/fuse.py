@@ -9,56 +9,65 @@ from __future__ import annotations
 import heapq
 import itertools
 from collections.abc import Mapping
-from collections.abc import Set as AbstractSet
 from dataclasses import replace
 
-from meshgen.codegen.edge_buffers import edge_buffers
-from meshgen.codegen.float_reductions import float_reductions
 from meshgen.codegen.fusion.bodies import Cutter, Kernels
-from meshgen.codegen.fusion.group_calls import group_calls
 from meshgen.codegen.fusion.groups import Group, Grouping
-from meshgen.codegen.fusion.joins import joins
-from meshgen.codegen.fusion.split import split_reductions
-from meshgen.codegen.fusion.subviews import subviews
-from meshgen.codegen.fusion.traffic import lower_traffic
-from meshgen.codegen.outermost_collectives import outermost_collectives
-from meshgen.codegen.simplify import simplify
-from meshgen.codegen.window_slices import window_slices
+from meshgen.codegen.fusion.traffic import grouped
+from meshgen.codegen.passes.all_reduce_promote import all_reduce_promote
+from meshgen.codegen.passes.canonicalize import canonicalize
+from meshgen.codegen.passes.collective_outermost_dim import collective_outermost_dim
+from meshgen.codegen.passes.concatenate_in_place import concatenate_in_place
+from meshgen.codegen.passes.concatenate_to_group_call import concatenate_to_group_call
+from meshgen.codegen.passes.fetch_drop_local_rows import fetch_drop_local_rows
+from meshgen.codegen.passes.loop_unroll import loop_unroll
+from meshgen.codegen.passes.reduce_window_to_slices import reduce_window_to_slices
+from meshgen.codegen.passes.slice_to_subview import slice_to_subview
+from meshgen.codegen.passes.split_reduction import split_reduction
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.notes import Notes
 from meshgen.ir.predicates import is_constant, is_control, is_loop
 from meshgen.ir.regions import captured
-from meshgen.mesh import Mesh
+from meshgen.pass_manager import Pass, PassManager
 from meshgen.runtime.plan import COLLECTIVES
 
+_LOCAL = ("partition",)
+LOOP_UNROLL = Pass("loop-unroll", loop_unroll, _LOCAL, "always")
+SIMPLIFICATIONS = (  # of programs whose sizes have names as well
+    Pass("all-reduce-promote", all_reduce_promote, _LOCAL, "always"),
+    Pass("canonicalize", canonicalize, _LOCAL, "always"),
+)
+PASSES = (
+    *SIMPLIFICATIONS,
+    Pass("reduce-window-to-slices", reduce_window_to_slices, _LOCAL, "always"),
+    Pass("fetch-drop-local-rows", fetch_drop_local_rows, _LOCAL, "always"),
+    Pass("collective-outermost-dim", collective_outermost_dim, _LOCAL, "always"),
+    Pass("split-reduction", split_reduction, _LOCAL, "always"),
+    Pass("slice-to-subview", slice_to_subview, _LOCAL, "always"),
+    Pass("concatenate-in-place", concatenate_in_place, _LOCAL, "always"),
+    Pass("concatenate-to-group-call", concatenate_to_group_call, _LOCAL, "always"),
+)
 
-def fuse(module: Module) -> Module:
-    """The module with kernels; `Module.kernels` holds their bodies."""
+
+def fuse(module: Module, manager: PassManager | None = None) -> Module:
+    """The module with kernels, after the passes that prepare it for them; `Module.kernels` holds their bodies.
+
+    Args:
+        module: at stage partition, with control flow unrolled as far as `loop-unroll` does.
+    """
+    module = (manager or PassManager()).apply(module, PASSES)
     kernels = Kernels()
-    graph = fuse_graph(module.graph, kernels, module.mesh)
+    graph = _fused_graph(module.graph, kernels)
     return replace(module, graph=graph, stage="fuse", kernels=kernels.bodies)
 
 
-def fuse_graph(graph: Graph, kernels: Kernels, mesh: Mesh, outside: Mapping[Value, Node] | None = None) -> Graph:
+def _fused_graph(graph: Graph, kernels: Kernels, outside: Mapping[Value, Node] | None = None) -> Graph:
     """One function, or one region of a control flow op; values that outlive kernels keep their identity.
 
     `outside` has the producers of captured values.
     """
-    graph = window_slices(simplify(float_reductions(graph, mesh)))
-    graph = split_reductions(outermost_collectives(edge_buffers(graph, mesh), mesh))
-    grouping, whole = _grouped(graph, is_region=outside is not None)
-    if (called := group_calls(grouping, whole)) is not graph:
-        graph = called
-        grouping, whole = _grouped(graph, is_region=outside is not None)
-    return _FusedGraphWriter(graph, grouping, whole, kernels, mesh, {**(outside or {}), **graph.producers()}).write()
-
-
-def _grouped(graph: Graph, *, is_region: bool) -> tuple[Grouping, set[Group]]:
-    """The groups, and those that are joins; a region has no views of parts."""
-    grouping = Grouping(graph, frozenset() if is_region else subviews(graph))
-    lower_traffic(grouping)
-    return grouping, set[Group]() if is_region else joins(grouping)
+    return _FusedGraphWriter(graph, grouped(graph), kernels, {**(outside or {}), **graph.producers()}).write()
 
 
 class _FusedGraphWriter:
@@ -68,13 +77,10 @@ class _FusedGraphWriter:
         self,
         graph: Graph,
         grouping: Grouping,
-        whole: AbstractSet[Group],
         kernels: Kernels,
-        mesh: Mesh,
         producers: Mapping[Value, Node],
     ) -> None:
-        self._graph, self._grouping, self._kernels, self._mesh = graph, grouping, kernels, mesh
-        self._joins, self._producers = whole, producers
+        self._graph, self._grouping, self._kernels, self._producers = graph, grouping, kernels, producers
         self._out = Graph(graph.name, list(graph.inputs))
         self._users: dict[Value, list[Group]] = {}
         for group in grouping.groups:
@@ -111,7 +117,7 @@ class _FusedGraphWriter:
             self._out.nodes.append(Node("view", [root], [value], {}, value.loc))
         elif node is not None:
             self._view(node.operands[0])
-            self._out.nodes.append(Node("subview", node.operands, [value], node.attrs, node.loc))
+            self._out.nodes.append(node)
         self._present.add(value)
 
     def _group(self, group: Group) -> None:
@@ -123,10 +129,10 @@ class _FusedGraphWriter:
             self._out.nodes.append(replace(first, regions=regions, notes=self._noted(first)))
             self._present.update(first.results)
             return
-        if group in self._joins:
+        if first.op == "join":
             for value in first.operands:
                 self._view(value)
-            self._out.nodes.append(replace(first, op="join"))
+            self._out.nodes.append(first)
             self._present.update(first.results)
             return
         members = sorted(group.members, key=self._grouping.position.__getitem__)
@@ -149,7 +155,7 @@ class _FusedGraphWriter:
 
     def _fused_region(self, region: Graph) -> Graph:
         """A region with kernels; its constants are data of the module, outside of the region."""
-        fused = fuse_graph(region, self._kernels, self._mesh, self._producers)
+        fused = _fused_graph(region, self._kernels, self._producers)
         self._out.nodes += [node for node in fused.nodes if is_constant(node)]
         return Graph(fused.name, fused.inputs, [n for n in fused.nodes if not is_constant(n)], fused.outputs)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -11,41 +11,51 @@ from weakref import WeakKeyDictionary
 from meshgen.codegen.agreement import require_agreement
 from meshgen.codegen.costs import default_costs
 from meshgen.codegen.donated import readers_first
-from meshgen.codegen.fuse import fuse
+from meshgen.codegen.fuse import LOOP_UNROLL, fuse
 from meshgen.codegen.schedule import Steps
-from meshgen.codegen.unroll import unroll
 from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Module
+from meshgen.pass_manager import PassManager, PassRecord
 from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
 
-_FLAT: WeakKeyDictionary[Module, Module] = WeakKeyDictionary()
-_FUSED: WeakKeyDictionary[Module, Module] = WeakKeyDictionary()
-"""Fused programs, kept as long as the local one is: its schedule is looked at before the stage `fuse` comes."""
+_Known = WeakKeyDictionary[Module, dict[frozenset[str], tuple[Module, Mapping[str, PassRecord]]]]
+_FLAT: _Known = WeakKeyDictionary()
+_FUSED: _Known = WeakKeyDictionary()
+"""Fused programs, by the passes left out, with what the others did, kept as long as the local one is: its schedule is looked at before the
+stage `fuse` comes."""
 _PLANS: WeakKeyDictionary[Module, dict[tuple[str, int | None], Schedule]] = WeakKeyDictionary()
 """Schedules of fused programs by target and limit of memory, kept as long as these are."""
 
 
-def flat(module: Module) -> Module:
+def flat(module: Module, manager: PassManager) -> Module:
     """A program of stage partition with control flow that communicates unrolled; itself if there is none."""
-    if module not in _FLAT:
-        found = unroll(module)
-        if found is module:
-            return module
-        _FLAT[module] = found
-    return _FLAT[module]
+    return _kept(_FLAT, module, manager, lambda inner: inner.apply(module, (LOOP_UNROLL,)))
 
 
-def fused(module: Module) -> Module:
+def fused(module: Module, manager: PassManager) -> Module:
     """A program of stage partition with kernels, control flow that communicates unrolled."""
-    module = flat(module)
-    if module not in _FUSED:
-        require_defined(module, "unroll")
-        require_agreement(module)
-        found = readers_first(fuse(module))
-        require_defined(found, "fuse")
-        _FUSED[module] = found
-    return _FUSED[module]
+    module = flat(module, manager)
+    return _kept(_FUSED, module, manager, lambda inner: _fused(module, inner))
+
+
+def _fused(module: Module, manager: PassManager) -> Module:
+    require_agreement(module)
+    found = readers_first(fuse(module, manager))
+    require_defined(found, "fuse")
+    return found
+
+
+def _kept(known: _Known, module: Module, manager: PassManager, run: Callable[[PassManager], Module]) -> Module:
+    """What a run makes of the module, once; the manager's records count it each time."""
+    found = known.get(module, {}).get(manager.skip)
+    if found is None or manager.show:
+        inner = PassManager(manager.skip, manager.show)
+        found = run(inner), inner.records
+        if found[0] is not module:
+            known.setdefault(module, {})[manager.skip] = found
+    manager.add(found[1])
+    return found[0]
 
 
 def planned(module: Module, target: str, memory_limit: int | None) -> Schedule:
@@ -55,20 +65,32 @@ def planned(module: Module, target: str, memory_limit: int | None) -> Schedule:
 
 @dataclass(frozen=True)
 class Planner:
-    """Schedules for a target, of steps that may take so many bytes (None: what the program's own order takes)."""
+    """Schedules for a target, of steps that may take so many bytes (None: what the program's own order takes).
+
+    Attributes:
+        skip: names of passes that are left out.
+    """
 
     target: str
     memory_limit: int | None
+    skip: frozenset[str] = frozenset()
+
+    def flat(self, module: Module) -> Module:
+        """A local program with control flow that communicates unrolled."""
+        return flat(module, PassManager(self.skip))
+
+    def _fused(self, module: Module) -> Module:
+        return fused(module, PassManager(self.skip))
 
     def candidate(self, module: Module) -> Candidate:
         """A local program, to be compared with others."""
-        return Candidate(fused(module), self.target, self.memory_limit)
+        return Candidate(self._fused(module), self.target, self.memory_limit)
 
     def with_attrs(self, module: Module, attrs: Mapping[str, Any]) -> Module:
         """A local program with further attributes, which its schedule does not depend on: what is known of it is kept."""
-        before = fused(module)
+        before = self._fused(module)
         found, after = (replace(each, attrs={**each.attrs, **attrs}) for each in (module, before))
-        _FUSED[found] = after
+        _FUSED[found] = {self.skip: (after, _FUSED[module][self.skip][1])}
         _PLANS[after] = _PLANS.get(before, {})
         return found
 

@@ -10,7 +10,7 @@ import itertools
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from meshgen.codegen.fusion.subviews import byte_range
+from meshgen.codegen.passes.slice_to_subview import byte_range
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import VIEWS
 from meshgen.records import dataclass

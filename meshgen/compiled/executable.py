@@ -13,7 +13,7 @@ from meshgen.compiled.arguments import bound_arrays, fitting, weight_arrays
 from meshgen.errors import CodegenError, Diagnostic, UsageError, grouped
 from meshgen.frontend.signature import Signature, Slot, signature_of
 from meshgen.frontend.tracer.callers import at_callers_line
-from meshgen.ir.graph import Graph, Module
+from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.pass_manager import PassRecord
 from meshgen.pipeline import Options, Progress, Timing
@@ -193,14 +193,9 @@ class Executable:
     @cached_property
     def volume(self) -> Volume | None:
         """The bytes that the final program moves, as formulas in the numbers of devices, open sizes and trips."""
-        from meshgen.codegen.float_reductions import float_reductions
-        from meshgen.codegen.simplify import simplify
         from meshgen.sharding.local_volume import local_volume
 
-        def needed(graph: Graph) -> Graph:
-            return simplify(float_reductions(graph, self.mesh))
-
-        return local_volume(self.stages, needed, self.options.skip)
+        return local_volume(self.stages, self.options.skip)
 
     def record(self) -> dict[str, Any]:
         """The document of `explain --json`."""

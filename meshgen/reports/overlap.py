@@ -17,7 +17,8 @@ def overlap_of(executable: Compiled) -> tuple[Decision, ...]:
     if "partition" not in executable.stages or "chunks" in executable.options.skip:
         return ()
     options = executable.options
-    return decided(executable.stages["partition"], Planner(options.first, options.memory_limit))
+    planner = Planner(options.first, options.memory_limit, frozenset(options.skip))
+    return decided(executable.stages["partition"], planner)
 
 
 def overlap_table(executable: Compiled) -> Table | None:

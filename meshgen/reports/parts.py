@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from meshgen.codegen.unroll import unroll
+from meshgen.codegen.passes.loop_unroll import unrolled
 from meshgen.errors import Location
 from meshgen.ir.graph import Module, Node
 from meshgen.reports.interface import Compiled
@@ -86,7 +86,7 @@ def _placements(module: Module | None) -> dict[_Key, str]:
     """Per value why it is on its mesh."""
     if module is None:
         return {}
-    module = unroll(module, partial(is_on_several, meshes=module.meshes))
+    module = unrolled(module, partial(is_on_several, meshes=module.meshes))
     places, found = place(module), dict[_Key, str]()
     for node in module.graph.nodes:
         why = places.why.get(node, "it depends on no input, so every mesh that uses it makes it")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any
 
-from meshgen.codegen.unroll import communicates
+from meshgen.codegen.communicating import communicates
 from meshgen.errors import Diagnostic, place_text
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import always_ends

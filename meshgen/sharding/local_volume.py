@@ -6,10 +6,11 @@ along (`meshgen.ir.symbols`), so the formulas are those of the program that runs
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from meshgen.ccl.cost import COMMUNICATIONS
+from meshgen.codegen.fuse import SIMPLIFICATIONS
 from meshgen.ir.graph import Graph, Module
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Axis, Mesh
@@ -26,28 +27,26 @@ class _NamedAxis(Axis):
     """An axis whose size has a name. It equals no other axis, as values cached for plain meshes have no names."""
 
 
-def local_volume(
-    stages: Mapping[str, Module], needed: Callable[[Graph], Graph], skip: Iterable[str] = ()
-) -> Volume | None:
+def local_volume(stages: Mapping[str, Module], skip: Iterable[str] = ()) -> Volume | None:
     """Traffic of the program of these stages, whichever it was entered at; None before it is partitioned.
 
     Args:
-        needed: fusion's change of a graph before it makes kernels, which drops nodes that no result needs.
         skip: names of passes that the program was planned without.
 
     Programs that were written per device have tile sizes as written.
     """
+    manager = PassManager(frozenset(skip))
     written = stages.get("partition")
     entered = stages.get("optimize") or stages.get("materialize")
     if written is None:
         return None
     if entered is None or not entered.mesh.is_static:
-        return volume_of(replace(written, graph=needed(written.graph)))
+        return volume_of(manager.apply(written, SIMPLIFICATIONS))
     named = partition(replace(entered, mesh=_named(entered.mesh)), written.arguments)
-    local = optimize_local(named, PassManager(frozenset(skip)))
+    local = optimize_local(named, manager)
     if _messages(local.graph) != _messages(written.graph):
         local = collective_combine_large(local)
-    return replace(volume_of(replace(local, graph=needed(local.graph))), mesh=entered.mesh)
+    return replace(volume_of(manager.apply(local, SIMPLIFICATIONS)), mesh=entered.mesh)
 
 
 def _named(mesh: Mesh) -> Mesh:

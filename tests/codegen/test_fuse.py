@@ -12,12 +12,13 @@ from bodies import ONE, Body, check, random_args
 from test_triton_source_reductions import layer_norm, softmax
 
 from meshgen.codegen.fuse import fuse
-from meshgen.codegen.fusion.split import split_reductions
+from meshgen.codegen.passes.split_reduction import split_reduction
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.notes import Notes
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.runtime.simulate import Simulation
+from tests.codegen.passes.after import after
 
 Array = np.ndarray[Any, Any]
 
@@ -177,12 +178,15 @@ def test_updates_that_read_what_they_update_are_not_computed_again_in_each_other
 def test_big_sums_are_split_in_a_fixed_order() -> None:
     b = Body("f32[4096,96]")
     graph = b.done(b.reduce("add", b.inputs[0], 0))
-    split = split_reductions(graph)
+    split = after(split_reduction, graph)
     assert [n.op for n in split.nodes].count("reduce") == 2
     args = random_args(graph)
     np.testing.assert_allclose(evaluate(split, args)[0], args[0].astype(np.float64).sum(0), atol=4096 * 2.0**-24 * 256)
     b = Body("f32[40,9]")
-    assert [n.op for n in split_reductions(b.done(b.reduce("add", b.inputs[0], 0))).nodes] == ["constant", "reduce"]
+    assert [n.op for n in after(split_reduction, b.done(b.reduce("add", b.inputs[0], 0))).nodes] == [
+        "constant",
+        "reduce",
+    ]
 
 
 def test_fusion_is_deterministic() -> None:

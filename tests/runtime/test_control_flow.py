@@ -116,7 +116,7 @@ def test_what_a_region_does_is_counted_once_where_its_trips_are_not_known(compil
 
 @pytest.mark.parametrize("trips", [2, 10])
 def test_a_loop_that_is_too_long_to_be_written_out_counts_its_trips(monkeypatch, trips):
-    monkeypatch.setattr("meshgen.codegen.unroll.MOST_NODES", 10)
+    monkeypatch.setattr("meshgen.codegen.passes.loop_unroll.MOST_NODES", 10)
     text = SUMS.replace("%go = stablehlo.and %large, %early : tensor<i1>", "").replace("return %go", "return %early")
     text = text.replace("LT, %i, %most", "LT, %i, %ten").replace(
         "cond {", f"cond {{\n%ten = stablehlo.constant dense<{trips}> : tensor<i32>"

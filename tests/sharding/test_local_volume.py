@@ -12,13 +12,14 @@ import pytest
 
 from meshgen import api
 from meshgen.cli import main
-from meshgen.codegen.simplify import simplify
+from meshgen.codegen.fuse import SIMPLIFICATIONS
 from meshgen.compiled.executable import Executable
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import Module
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.mlir.text import parse_text
+from meshgen.pass_manager import PassManager
 from meshgen.pipeline import Options, Timing
 from meshgen.sharding.analyze import analyze, volume_of
 from meshgen.sharding.local_volume import local_volume
@@ -204,7 +205,7 @@ def test_formulas_are_what_the_schedule_moves_here_and_what_the_plan_moves_on_ot
                 stages["partition"] = optimize_local(partition(stages["optimize"]))
             except ShardingError:  # the shardings of the plan do not fit this mesh
                 continue
-            there = local_volume(stages, simplify)
+            there = local_volume(stages)
             assert there is not None
             if [r.formula for r in there.collectives] == [r.formula for r in volume.collectives]:
                 compared += 1
@@ -213,7 +214,7 @@ def test_formulas_are_what_the_schedule_moves_here_and_what_the_plan_moves_on_ot
 
 
 def simplified(module: Module) -> Module:
-    return replace(module, graph=simplify(module.graph))
+    return PassManager().apply(module, SIMPLIFICATIONS)
 
 
 def other_meshes(mesh: Mesh) -> Iterator[Mesh]:

@@ -11,17 +11,16 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from collections.abc import Set as AbstractSet
 from dataclasses import field
 
+from meshgen.codegen.communicating import is_message
 from meshgen.codegen.fusion.free import FreeNodes
 from meshgen.codegen.fusion.space import Space
-from meshgen.codegen.unroll import is_message
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_constant, is_control
 from meshgen.ir.regions import captured
-from meshgen.ops.classes import DOTS, GENERATED, LAYOUT, LOOKUPS, LOOPS, MADE, POINTWISE, REDUCTIONS, REGROUPING
+from meshgen.ops.classes import DOTS, GENERATED, LAYOUT, LOOKUPS, LOOPS, MADE, POINTWISE, REDUCTIONS, REGROUPING, VIEWS
 from meshgen.records import dataclass
 from meshgen.runtime.plan import COLLECTIVES
 
@@ -54,9 +53,9 @@ class Group:
 class Grouping:
     """The groups of one graph; `owner` says which group makes a value, `groups` lists them in order of creation."""
 
-    def __init__(self, graph: Graph, views: AbstractSet[Node] = frozenset()) -> None:
-        """`views`: slices that share memory with their operand (`subviews`)."""
-        self.graph, self.views = graph, views
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.views = {node for node in graph.nodes if node.op == "subview"}
         self.producer = graph.producers()
         self.position = {node: place for place, node in enumerate(graph.nodes)}
         self.owner: dict[Value, Group] = {}
@@ -65,8 +64,8 @@ class Grouping:
         self._placed: dict[Value, list[Group]] = {}
         self._multiplied: dict[Value, list[Group]] = {}
         self.must = dict.fromkeys(self.view_root(value) for value in _must_exist(graph))
-        self.must.update((self.memory_root(node.result), None) for node in graph.nodes if node in views)
-        self.free = FreeNodes(graph, self.must, views)
+        self.must.update((self.memory_root(node.result), None) for node in graph.nodes if node in self.views)
+        self.free = FreeNodes(graph, self.must, self.views)
         self.readers = self._node_readers()
         for node in graph.nodes:
             self._visit(node)
@@ -327,7 +326,7 @@ def _must_exist(graph: Graph) -> dict[Value, None]:
     for node in graph.nodes:
         if node.op in GENERATED - LOOPS - LOOKUPS and from_nothing.issuperset(node.operands):
             from_nothing.update(node.results if not is_constant(node) or not node.result.type.rank else ())
-        if node.op in GENERATED:
+        if node.op in GENERATED or node.op in VIEWS:
             continue
         own = from_nothing if node.op not in COLLECTIVES and not is_control(node) else set[Value]()
         found.update(dict.fromkeys(v for v in (*node.operands, *captured(node)) if v not in own))

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from meshgen.codegen.fusion.groups import Group, Grouping
 from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.model import DEFAULT
-from meshgen.ir.graph import Node, Value
+from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import EXPENSIVE, LOOKUPS, POINTWISE
 from meshgen.records import dataclass
 from meshgen.runtime.plan import COLLECTIVES
@@ -22,6 +22,13 @@ class Recipe:
 
     nodes: tuple[Node, ...]
     sources: tuple[Value, ...]
+
+
+def grouped(graph: Graph) -> Grouping:
+    """The kernels of a graph."""
+    grouping = Grouping(graph)
+    lower_traffic(grouping)
+    return grouping
 
 
 def lower_traffic(grouping: Grouping) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from weakref import WeakKeyDictionary
 
-from meshgen.codegen.planner import Planner, flat
+from meshgen.codegen.planner import Planner
 from meshgen.ir.graph import Graph, Module
 from meshgen.sharding.chunks.search import CHUNKS, Decision, Found, decisions_of, search
 
@@ -24,7 +24,7 @@ def in_chunks(module: Module, planner: Planner) -> Found:
     """
     if CHUNKS in module.attrs:  # it was written in chunks
         return Found(module, decisions_of(module))
-    found = search(flat(module), planner)
+    found = search(planner.flat(module), planner)
     if CHUNKS in found.module.attrs:
         return found
     _WHOLE[module.graph] = planner, found.decisions

@@ -15,7 +15,7 @@ from functools import partial
 
 import numpy as np
 
-from meshgen.codegen.unroll import unroll
+from meshgen.codegen.passes.loop_unroll import unrolled
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.notes import Notes
@@ -48,7 +48,7 @@ def split_meshes(module: Module) -> Module:
             for m in unknown
         ]
         raise ShardingError(*faults)
-    module = unroll(module, partial(is_on_several, meshes=module.meshes))
+    module = unrolled(module, partial(is_on_several, meshes=module.meshes))
     writer = _Writer(module, place(module))
     writer.write()
     if writer.faults:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from meshgen.codegen.unroll import unroll
+from meshgen.codegen.passes.loop_unroll import loop_unroll
 from meshgen.ir.graph import Module, Node
 from meshgen.mlir.text import parse_text
 from meshgen.pipeline import Options, Timing, run_stages
@@ -64,5 +64,5 @@ def chain(module: Module, dim: int, count: int, *, through_dots: bool = True) ->
 
 
 def chunked(module: Module, dim: int, count: int, *, through_dots: bool = True) -> Module:
-    flat = unroll(module)
+    flat = loop_unroll(module)
     return replace(flat, graph=in_chunks(flat.graph, chain(flat, dim, count, through_dots=through_dots)))

@@ -11,7 +11,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 from meshgen.codegen.fuse import fuse
-from meshgen.codegen.unroll import unroll
+from meshgen.codegen.passes.loop_unroll import loop_unroll
 from meshgen.ir.graph import Module
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.ops.types.inference import verify_node
@@ -88,7 +88,7 @@ def test_the_reason_of_a_collective_tells_of_its_chunks() -> None:
 
 def _in_random_chunks(module: Module, rng: random.Random) -> tuple[Module, int]:
     """The program with every collective that can be cut in chunks, with as many others as its chain takes along; and how many chains."""
-    flat, chains = unroll(module), 0
+    flat, chains = loop_unroll(module), 0
     left = set(flat.graph.nodes)
     for node in collectives(flat):
         flow = Flow(flat.graph, left)

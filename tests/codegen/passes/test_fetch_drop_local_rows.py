@@ -9,13 +9,14 @@ import pytest
 
 from meshgen.ccl.collective import Collective
 from meshgen.ccl.cost import collective_seconds
-from meshgen.codegen.edge_buffers import edge_buffers
 from meshgen.codegen.fuse import fuse
+from meshgen.codegen.passes.fetch_drop_local_rows import fetch_drop_local_rows
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.simulate import Simulation
 from tests.ccl.random_collectives import random_case
+from tests.codegen.passes.after import after
 
 Array = np.ndarray[Any, Any]
 MESH = make_mesh({"x": 4})
@@ -44,7 +45,7 @@ def ran(graph: Graph, mesh: Mesh, shards: list[Array]) -> list[Array]:
 
 
 def fetched_rows(graph: Graph) -> list[int]:
-    return [n.result.type.sizes[0] for n in edge_buffers(graph, MESH).nodes if n.op == "fetch_rows"]
+    return [n.result.type.sizes[0] for n in after(fetch_drop_local_rows, graph, MESH).nodes if n.op == "fetch_rows"]
 
 
 @pytest.mark.parametrize(
@@ -61,7 +62,7 @@ def fetched_rows(graph: Graph) -> list[int]:
 def test_only_the_edges_are_fetched(rows: int, fetched: list[int], attrs: dict[str, Any]) -> None:
     graph = fetching(rows, **attrs)
     assert fetched_rows(graph) == [n for n in fetched if n]
-    changed = edge_buffers(graph, MESH)
+    changed = after(fetch_drop_local_rows, graph, MESH)
     assert not [fault for node in changed.nodes for fault in verify_node(node, MESH)]
     shards = [np.random.default_rng(rank).standard_normal((8, 3)).astype(np.float32) for rank in range(4)]
     for rank, (got, want) in enumerate(zip(ran(changed, MESH, shards), ran(graph, MESH, shards), strict=True)):
@@ -81,7 +82,7 @@ def test_only_the_edges_are_fetched(rows: int, fetched: list[int], attrs: dict[s
 )
 def test_other_fetches_stay(rows: int, attrs: dict[str, Any]) -> None:
     graph = fetching(rows, **attrs)
-    assert edge_buffers(graph, MESH).nodes == graph.nodes
+    assert after(fetch_drop_local_rows, graph, MESH).nodes == graph.nodes
 
 
 @pytest.mark.parametrize("read_by", ["caller", "dot", "sort"])
@@ -92,7 +93,7 @@ def test_rows_stay_together_for_who_reads_one_tensor(read_by: str) -> None:
         graph.outputs = graph.nodes[-1].results
     else:
         graph = fetching(9, base=-1, read_by=read_by)
-    assert edge_buffers(graph, MESH).nodes == graph.nodes
+    assert after(fetch_drop_local_rows, graph, MESH).nodes == graph.nodes
 
 
 def test_random_fetches_mean_the_same_and_move_no_more() -> None:
@@ -104,7 +105,7 @@ def test_random_fetches_mean_the_same_and_move_no_more() -> None:
         graph = Graph("main", [Value(case.node.operands[0].type, "x")])
         got = graph.add("fetch_rows", graph.inputs, [case.node.result.type], case.node.attrs).result
         graph.outputs = [graph.add("negate", [got], [got.type]).result]
-        changed = edge_buffers(graph, case.mesh)
+        changed = after(fetch_drop_local_rows, graph, case.mesh)
         if changed.nodes == graph.nodes:
             continue
         changed_count += 1

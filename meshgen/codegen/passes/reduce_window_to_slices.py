@@ -1,4 +1,4 @@
-"""Windows of a few elements as element-wise operations on strided slices, which are part of any kernel.
+"""A reduction over windows of a few elements becomes element-wise operations on strided slices, which are part of any kernel.
 
     before   %1 = reduce_window maximum %0, %init {window = (2,), strides = (2,)}     f32[8] -> f32[4]
     after    %1 = maximum (slice %0 [0:7:2]), (slice %0 [1:8:2])
@@ -12,8 +12,9 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 
+from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.cost_model.model import DEFAULT
-from meshgen.ir.graph import Graph, Node, Value, is_float
+from meshgen.ir.graph import Graph, Module, Node, Value, is_float
 from meshgen.ir.predicates import is_constant
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.evaluate.window import fold_kind, window_places
@@ -22,8 +23,12 @@ _ROUNDED = ("add", "multiply")
 _WIDE = ("f32", "f64")
 
 
-def window_slices(graph: Graph) -> Graph:
-    """The graph with its small plain windows written as element-wise operations; their results keep their identity."""
+def reduce_window_to_slices(module: Module) -> Module:
+    """A local program with its small plain windows written as element-wise operations; their results keep their identity."""
+    return on_graphs(module, _without_windows)
+
+
+def _without_windows(graph: Graph) -> Graph:
     found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     producers = graph.producers()
     for node in graph.nodes:

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bodies import Body, random_args
 
-from meshgen.codegen.simplify import simplify
+from meshgen.codegen.passes.canonicalize import canonicalize
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ops.evaluate.evaluator import Evaluator, evaluate
+from tests.codegen.bodies import Body, random_args
+from tests.codegen.passes.after import after
 
 
 def ops(graph: Graph) -> list[str]:
@@ -17,7 +18,7 @@ def ops(graph: Graph) -> list[str]:
 
 def same(graph: Graph) -> Graph:
     """The simplified graph, after checking that it computes the same."""
-    found = simplify(graph)
+    found = after(canonicalize, graph)
     args = random_args(graph)
     for got, want in zip(evaluate(found, args), evaluate(graph, args), strict=True):
         np.testing.assert_array_equal(got, want)
@@ -142,7 +143,7 @@ def test_regions_see_what_outer_values_became() -> None:
 def test_dead_collectives_go_on_every_device() -> None:
     b = Body("f32[4]")
     b.graph.add("all_reduce", b.inputs, [b.inputs[0].type], {"axes": ("x",), "kind": "sum"})
-    assert ops(simplify(b.done(b.op("negate", b.inputs[0])))) == ["negate"]
+    assert ops(after(canonicalize, b.done(b.op("negate", b.inputs[0])))) == ["negate"]
 
 
 @pytest.mark.parametrize("changes", [True, False])
@@ -158,13 +159,13 @@ def test_what_a_loop_carries_unchanged_is_used_from_outside(changes: bool) -> No
     body = Graph("body", [Value(v.type, v.name) for v in condition.inputs])
     i, inner, factor, limit = body.inputs
     one = body.add("constant", [], [number], {"value": np.array(1, np.int32)}).result
-    after = body.add("multiply", [inner, factor], [kind]).result if changes else inner
-    body.outputs = [body.add("add", [i, one], [number]).result, after, factor, limit]
+    carried = body.add("multiply", [inner, factor], [kind]).result if changes else inner
+    body.outputs = [body.add("add", [i, one], [number]).result, carried, factor, limit]
     start = graph.add("constant", [], [number], {"value": np.array(0, np.int32)}).result
     loop = Node("while", [start, x, scaled, n], [Value(v.type) for v in body.inputs], regions=(condition, body))
     graph.nodes.append(loop)
     graph.outputs = [loop.results[1], loop.results[2], loop.results[0]]
-    found = simplify(graph)
+    found = after(canonicalize, graph)
     (slim,) = [node for node in found.nodes if node.op == "while"]
     assert len(slim.operands) == len(slim.results) == (2 if changes else 1)
     args = [np.linspace(0, 1, 4, dtype=np.float32), np.linspace(1, 2, 4, dtype=np.float32), np.array(3, np.int32)]

@@ -9,13 +9,14 @@ import ml_dtypes
 import numpy as np
 import pytest
 
-from meshgen.codegen.window_slices import window_slices
+from meshgen.codegen.passes.reduce_window_to_slices import reduce_window_to_slices
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.types.inference import verify_node
 from tests.codegen.bodies import check
+from tests.codegen.passes.after import after
 
 KINDS = {"f32": ("add", "multiply", "maximum", "minimum"), "bf16": ("add", "maximum"), "i32": ("add", "minimum", "xor"), "i1": ("and", "or")}  # fmt: skip
 
@@ -73,7 +74,7 @@ def test_random_windows_mean_the_same() -> None:
         graph = windowed(sizes, dtype, kind, attrs, init=0 if rng.random() < 0.3 else None, given=given)
         if not graph.outputs[0].type.size:
             continue
-        changed = window_slices(graph)
+        changed = after(reduce_window_to_slices, graph)
         assert not [fault for node in changed.nodes for fault in verify_node(node)]
         written += not any(node.op == "reduce_window" for node in changed.nodes)
         args = [
@@ -90,14 +91,14 @@ def test_random_windows_mean_the_same() -> None:
 def test_narrow_sums_are_rounded_once() -> None:
     graph = windowed((8,), "bf16", "add", plain(1, window_dimensions=(8,)))
     x = np.array([256, *[1] * 7], ml_dtypes.bfloat16)  # 256 + 1 is 256 in bf16
-    assert float(evaluate(window_slices(graph), [x])[0][0]) == float(ml_dtypes.bfloat16(263))
+    assert float(evaluate(after(reduce_window_to_slices, graph), [x])[0][0]) == float(ml_dtypes.bfloat16(263))
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16"])
 def test_a_pooling_is_a_kernel_of_its_own_or_of_its_reader(dtype: str) -> None:
     pooled = windowed((2, 9, 9, 3), dtype, "maximum",
                       plain(4, window_dimensions=(1, 3, 3, 1), window_strides=(1, 2, 2, 1), low=(0, 1, 1, 0), high=(0, 1, 1, 0)))  # fmt: skip
-    body = window_slices(pooled)
+    body = after(reduce_window_to_slices, pooled)
     body.outputs = [body.add("tanh", body.outputs, [body.outputs[0].type]).result]
     body.name = "pool"
     check(body, ulps=8)
@@ -105,7 +106,7 @@ def test_a_pooling_is_a_kernel_of_its_own_or_of_its_reader(dtype: str) -> None:
 
 def test_large_windows_and_those_of_several_tensors_stay() -> None:
     large = windowed((64,), "f32", "add", plain(1, window_dimensions=(DEFAULT.fusion.window_elements + 1,)))
-    assert [n.op for n in window_slices(large).nodes] == ["constant", "reduce_window"]
+    assert [n.op for n in after(reduce_window_to_slices, large).nodes] == ["constant", "reduce_window"]
     assert math.prod(large.nodes[1].attrs["window_dimensions"]) == DEFAULT.fusion.window_elements + 1
     most = windowed((64,), "f32", "add", plain(1, window_dimensions=(DEFAULT.fusion.window_elements,)))
-    assert "reduce_window" not in [n.op for n in window_slices(most).nodes]
+    assert "reduce_window" not in [n.op for n in after(reduce_window_to_slices, most).nodes]

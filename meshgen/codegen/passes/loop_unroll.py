@@ -1,8 +1,11 @@
-"""Unrolling of control flow that communicates: a static schedule needs every collective separately.
+"""Loops of a known number of trips that communicate, or are short, are unrolled; of branches that communicate all are computed, and one is selected.
 
-Loops whose trips are known become copies of their body: the same kernels, so they are generated and compiled once.
-Of branches all are computed, and one is selected. What holds no collectives stays as it is, but for short loops of element-wise
-work (the rounds of a random generator): unrolled, they fuse with the surrounding operations, and their carried values stay in registers.
+    before   %1 = while (%i = 0, %x) { %i < 3 } { all_reduce %x }
+    after    %1 = all_reduce (all_reduce (all_reduce %x))
+
+A static schedule overlaps only what it has separately. Copies of a body are the same kernels, so they are generated and compiled once.
+What holds no collectives stays as it is, but for short loops of element-wise work (the rounds of a random generator): unrolled, they fuse
+with the surrounding operations, and their carried values stay in registers.
 """
 
 from __future__ import annotations
@@ -12,24 +15,28 @@ from dataclasses import replace
 
 import numpy as np
 
-from meshgen.ccl.cost import MESSAGES
+from meshgen.codegen.communicating import communicates
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.predicates import is_branching, is_loop
 from meshgen.ops.classes import LAYOUT, MADE, POINTWISE
-from meshgen.runtime.plan import COLLECTIVES
 
 Wanted = Callable[[Node], bool]
 _ELEMENTWISE = POINTWISE | LAYOUT | MADE
 MOST_NODES = 100_000  # of one unrolled loop; beyond it the loop stays and scheduling refuses it
 
 
-def unroll(module: Module, wanted: Wanted | None = None) -> Module:
-    """The module with control flow unrolled that communicates, is short, or is `wanted`; itself if there is none."""
+def loop_unroll(module: Module) -> Module:
+    """A local program with control flow unrolled that communicates or is short; itself if there is none."""
     producers = module.graph.producers()
-    wanted = wanted or (lambda node: _communicates(node) or _is_short(node, producers))
-    if not any(wanted(node) for node in module.graph.nodes):
+    return unrolled(module, lambda node: any(map(communicates, node.regions)) or _is_short(node, producers))
+
+
+def unrolled(module: Module, wanted: Wanted) -> Module:
+    """The module with control flow unrolled that is `wanted`; itself if there is none."""
+    producers = module.graph.producers()
+    if not any(_is_unrolled(node, producers, wanted) for node in module.graph.nodes):
         return module
     graph = Graph(module.graph.name, list(module.graph.inputs))
     env = {value: value for value in graph.inputs}
@@ -39,26 +46,21 @@ def unroll(module: Module, wanted: Wanted | None = None) -> Module:
     return replace(module, graph=graph)
 
 
-def communicates(graph: Graph) -> bool:
-    """Whether a graph, or a region in it, holds a collective."""
-    return any(node.op in COLLECTIVES or _communicates(node) for node in graph.nodes)
-
-
-def is_message(node: Node) -> bool:
-    """Whether a node sends or receives, or control flow that does: such nodes keep their order."""
-    return node.op in MESSAGES or any(is_message(inner) for region in node.regions for inner in region.nodes)
-
-
-def _communicates(node: Node) -> bool:
-    return any(communicates(region) for region in node.regions)
-
-
 def _is_short(node: Node, producers: Mapping[Value, Node]) -> bool:
     """Whether a node is a loop of a known number of trips whose work is element-wise and little."""
     trips = trip_count(node, producers) if is_loop(node) else None
     if trips is None or any(inner.op not in _ELEMENTWISE for region in node.regions for inner in region.nodes):
         return False
     return trips * len(node.regions[1].nodes) <= DEFAULT.fusion.unrolled_nodes
+
+
+def _is_unrolled(node: Node, producers: Mapping[Value, Node], wanted: Wanted) -> bool:
+    return _trips(node, producers, wanted) is not None or _is_selected(node, producers, wanted)
+
+
+def _is_selected(node: Node, producers: Mapping[Value, Node], wanted: Wanted) -> bool:
+    """Whether all branches of a node are computed."""
+    return is_branching(node) and wanted(node) and all(_ends(region, producers) for region in node.regions)
 
 
 def _trips(node: Node, producers: Mapping[Value, Node], wanted: Wanted) -> int | None:
@@ -77,7 +79,7 @@ def _emit(node: Node, env: dict[Value, Value], into: Graph, producers: Mapping[V
         for _ in range(trips):
             state = _emit_body(node.regions[1], state, env, into, producers, wanted)
         env.update(zip(node.results, state, strict=True))
-    elif is_branching(node) and wanted(node) and all(_ends(region, producers) for region in node.regions):
+    elif _is_selected(node, producers, wanted):
         choice, *handed = (env[value] for value in node.operands)
         ways = [_emit_body(region, handed, env, into, producers, wanted) for region in node.regions]
         env.update(zip(node.results, _selected(choice, ways, into), strict=True))

@@ -9,13 +9,14 @@ import pytest
 
 import meshgen as mg
 from meshgen.ccl.lower_groups import native_reduction
-from meshgen.codegen.float_reductions import float_reductions
+from meshgen.codegen.passes.all_reduce_promote import all_reduce_promote
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value, is_float
 from meshgen.ir.notes import NO_NOTES, Notes
 from meshgen.mesh import make_mesh
 from meshgen.ops.types.inference import verify_graph
 from meshgen.runtime.simulate import simulate
 from meshgen.spec import P
+from tests.codegen.passes.after import after
 
 MESH = make_mesh({"x": 4})
 FLOATS = [dtype for dtype in DTYPES if is_float(dtype)]
@@ -49,7 +50,7 @@ def special(dtype: str) -> np.ndarray:
 def test_extremes_are_those_of_integers(op: str, dtype: str, kind: str) -> None:
     """Of zeros of both signs either is right: ordered integers put -0 before 0."""
     module = reduced(op, dtype, kind)
-    rewritten = float_reductions(module.graph, MESH)
+    rewritten = after(all_reduce_promote, module.graph, MESH)
     assert verify_graph(rewritten, MESH) == []
     (sent,) = (node for node in rewritten.nodes if node.op == op)
     assert sent.result.type.dtype == ("i64" if dtype == "f64" else "i32")
@@ -63,7 +64,7 @@ def test_extremes_are_those_of_integers(op: str, dtype: str, kind: str) -> None:
 @pytest.mark.parametrize("dtype", FLOATS)
 def test_sums_are_rewritten_only_where_nccl_has_no_type(dtype: str) -> None:
     module = reduced("all_reduce", dtype, "sum")
-    rewritten = float_reductions(module.graph, MESH)
+    rewritten = after(all_reduce_promote, module.graph, MESH)
     is_same = native_reduction("sum", dtype, dtype) is not None
     (sent,) = (node for node in rewritten.nodes if node.op == "all_reduce")
     assert (sent is module.graph.nodes[0]) == is_same and sent.result.type.dtype == (dtype if is_same else "f32")
@@ -76,9 +77,9 @@ def test_nccl_is_not_asked_for_extremes_of_floats() -> None:
 
 def test_a_group_of_one_and_other_kinds_stay() -> None:
     for module in (reduced("all_reduce", "i32", "max"), reduced("all_reduce", "f32", "product")):
-        assert float_reductions(module.graph, MESH).nodes == module.graph.nodes
+        assert after(all_reduce_promote, module.graph, MESH).nodes == module.graph.nodes
     alone = reduced("all_reduce", "f32", "max")
-    assert float_reductions(alone.graph, make_mesh({"x": 1})).nodes == alone.graph.nodes
+    assert after(all_reduce_promote, alone.graph, make_mesh({"x": 1})).nodes == alone.graph.nodes
 
 
 TEXT = """module { sdy.mesh @mesh = <["x"=4]>
@@ -112,4 +113,4 @@ def test_maxima_for_a_root_stay_floats(kind: str) -> None:
     tile = TensorType((4, 8), "f32")
     graph = Graph("main", [Value(tile, "x")])
     graph.outputs = [graph.add("reduce_to", graph.inputs, [tile], {"axes": ("x",), "kind": kind, "root": 0}).result]
-    assert [node.op for node in float_reductions(graph, MESH).nodes] == ["reduce_to"]
+    assert [node.op for node in after(all_reduce_promote, graph, MESH).nodes] == ["reduce_to"]

@@ -1,4 +1,4 @@
-"""Rewrites of float reductions over devices whose semantics NCCL lacks to reductions that it has.
+"""Float reductions over devices that NCCL lacks, maxima with NaN and narrow sums, become reductions of types that it has.
 
     before   %1 = all_reduce %0 {kind = max}                                       f32[64]
     after    %2 = select (%0 != %0), 2147483647, (%0 as an ordered integer)        i32[64]
@@ -16,12 +16,12 @@ Source: `src/device/reduce_kernel.h` of NCCL 2.30, `FuncMinMax`.
 
 from __future__ import annotations
 
-from dataclasses import replace
 
 import numpy as np
 
 from meshgen.ccl.lower_groups import NCCL_TYPES
-from meshgen.ir.graph import Graph, Node, TensorType, Value, is_float
+from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.ir.graph import Graph, Module, Node, TensorType, Value, is_float
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import REDUCED_ALIKE, REDUCING
 from meshgen.records import dataclass
@@ -30,12 +30,14 @@ _EXTREMES = ("max", "min")
 _INTEGERS = {"f32": "i32", "f64": "i64"}  # of as many bits
 
 
-def float_reductions(graph: Graph, mesh: Mesh) -> Graph:
-    """The graph, regions included, with such reductions rewritten; their results keep their identity."""
+def all_reduce_promote(module: Module) -> Module:
+    """A local program with such reductions rewritten; their results keep their identity."""
+    return on_graphs(module, lambda graph: _promoted(graph, module.mesh))
+
+
+def _promoted(graph: Graph, mesh: Mesh) -> Graph:
     found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     for node in graph.nodes:
-        if node.regions:
-            node = replace(node, regions=tuple(float_reductions(region, mesh) for region in node.regions))
         if _is_other(node) and mesh.group_size(node.attrs["axes"]) > 1:
             _emit_reduction(found, node)
         else:

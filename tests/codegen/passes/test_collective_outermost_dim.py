@@ -11,13 +11,14 @@ import pytest
 from meshgen.ccl.collective import Collective
 from meshgen.ccl.packing import packing
 from meshgen.codegen.fuse import fuse
-from meshgen.codegen.outermost_collectives import outermost_collectives
+from meshgen.codegen.passes.collective_outermost_dim import collective_outermost_dim
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.simulate import Simulation
 from meshgen.spec import P
 from tests.ccl.random_collectives import Case, random_case
+from tests.codegen.passes.after import after
 
 Array = np.ndarray[Any, Any]
 MOVED = ("all_gather", "reduce_scatter", "all_to_all", "retile")
@@ -48,14 +49,14 @@ def test_random_collectives_mean_the_same_and_copy_nothing_more() -> None:
         if case.node.operands[0].type.dtype not in ("f32", "i32", "bf16", "ui8"):
             continue
         graph = between_kernels(case.node)
-        changed = outermost_collectives(graph, case.mesh)
+        changed = after(collective_outermost_dim, graph, case.mesh)
         (node,) = (n for n in changed.nodes if n.op == case.node.op)
         assert not [f for n in changed.nodes for f in verify_node(n, case.mesh)], str(case)
         if len(changed.nodes) == len(graph.nodes):
             continue
         rewritten[case.node.op] += 1
-        before, after = (packing(Collective.of(n, case.mesh)) for n in (case.node, node))
-        assert after.scratch_bytes <= before.scratch_bytes and after.local_bytes <= before.local_bytes, str(case)
+        old, new = (packing(Collective.of(n, case.mesh)) for n in (case.node, node))
+        assert new.scratch_bytes <= old.scratch_bytes and new.local_bytes <= old.local_bytes, str(case)
         shards = shards_of(case, rng)
         for got, want in zip(ran(changed, case.mesh, shards), ran(graph, case.mesh, shards), strict=True):
             np.testing.assert_array_equal(got, want, str(case))
@@ -83,7 +84,7 @@ def gathers(*, of_input: bool = False, read_by: str = "kernel") -> Graph:
 
 
 def dim_of(graph: Graph) -> int:
-    (node,) = (n for n in outermost_collectives(graph, MESH).nodes if n.op == "all_gather")
+    (node,) = (n for n in after(collective_outermost_dim, graph, MESH).nodes if n.op == "all_gather")
     return node.attrs["dim"]
 
 
@@ -110,7 +111,7 @@ def scatters(*, kept: bool) -> Graph:
 
 
 def test_a_summand_is_written_packed_where_nothing_else_reads_it() -> None:
-    changed, same = (outermost_collectives(scatters(kept=kept), MESH) for kept in (False, True))
+    changed, same = (after(collective_outermost_dim, scatters(kept=kept), MESH) for kept in (False, True))
     assert [n.attrs["dim"] for g in (changed, same) for n in g.nodes if n.op == "reduce_scatter"] == [0, 1]
     module = fuse(Module(MESH, scatters(kept=False), "partition"))
     assert sum(n.op == "kernel" for n in module.graph.nodes) == 1
@@ -144,8 +145,8 @@ def test_tiles_that_swap_their_axes_arrive_whole() -> None:
     tile = graph.add("tanh", graph.inputs, [f32(32, 16)]).result
     attrs = {"source": P("x", "y"), "target": P("y", "x"), "shape": (64, 64)}
     graph.outputs = [graph.add("retile", [tile], [f32(16, 32)], attrs).result]
-    changed = outermost_collectives(graph, mesh)
+    changed = after(collective_outermost_dim, graph, mesh)
     (node,) = (n for n in changed.nodes if n.op == "retile")
-    before, after = (packing(Collective.of(n, mesh)) for n in (graph.nodes[1], node))
-    assert before.scratch_bytes > 0 and after.scratch_bytes == 0
+    old, new = (packing(Collective.of(n, mesh)) for n in (graph.nodes[1], node))
+    assert old.scratch_bytes > 0 and new.scratch_bytes == 0
     assert node.attrs["shape"] == (4, 4, 16, 16) and node.result.type == f32(1, 2, 16, 16)

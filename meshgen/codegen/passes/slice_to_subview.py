@@ -1,9 +1,11 @@
-"""Contiguous slices of values in memory: views at a byte offset, without a copy.
+"""A contiguous slice of a value in memory becomes a view at a byte offset, without a copy.
 
-    %1 = slice %weights [2:3, 0:1024, 0:1024]     of an argument f32[12,1024,1024]: 4 MB from byte 8 MB on
+    before   %1 = slice %weights [2:3, 0:1024, 0:1024]       of an argument f32[12,1024,1024]
+    after    %1 = subview %weights [2:3, 0:1024, 0:1024]     4 MB from byte 8 MB on
 
 A kernel could read such rows by its index map as well, but then it would be another kernel for each layer of a stack. Slices that
-overlap are left to index maps: a kernel that reads several of them loads their elements once.
+overlap are left to index maps: a kernel that reads several of them loads their elements once. So are those in loops and branches,
+whose regions have no views of parts.
 """
 
 from __future__ import annotations
@@ -11,11 +13,23 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
-from meshgen.ir.graph import Graph, Node, Value
+from meshgen.codegen.passes.graphs import with_graph
+from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.ops.classes import GENERATED, REGROUPING
 from meshgen.runtime.plan import ALIGNMENT
+
+
+def slice_to_subview(module: Module) -> Module:
+    """A local program with such slices as views; values keep their identity."""
+    views = subviews(module.graph)
+    nodes = [
+        Node("subview", node.operands, node.results, node.attrs, node.loc) if node in views else node
+        for node in module.graph.nodes
+    ]
+    return with_graph(module, replace(module.graph, nodes=nodes))
 
 
 def subviews(graph: Graph) -> set[Node]:

@@ -1,4 +1,10 @@
-"""Constant folding, algebraic identities, what loops carry unchanged, common subexpressions and dead code, in two passes over a graph.
+"""Constants fold, algebraic identities apply, and common subexpressions, what loops carry unchanged and dead code go.
+
+    before   %1 = multiply %x, (broadcast 1.0)
+             %2 = reshape (reshape %1)
+             %3 = add %2, %2'      where %2' is equal to %2
+    after    %2 = reshape %x
+             %3 = add %2, %2
 
 A value without elements is never computed.
 """
@@ -8,8 +14,9 @@ from __future__ import annotations
 import numpy as np
 
 from meshgen.codegen.identities import IDENTITIES
+from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.codegen.splats import Array, Writer, splat_of
-from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.loops import without_unchanged
 from meshgen.ir.predicates import is_constant, is_loop
 from meshgen.ops.classes import ELEMENTWISE, IMPURE, POINTWISE
@@ -17,29 +24,36 @@ from meshgen.ops.evaluate.evaluator import evaluate_node
 from meshgen.ops.live import live_nodes
 
 
-def simplify(graph: Graph) -> Graph:
-    """An equal graph with less in it; inputs and outputs keep their number, order and types."""
-    simplifier = _Simplifier(graph)
+def canonicalize(module: Module) -> Module:
+    """An equal local program with less in it; inputs and outputs keep their number, order and types."""
+    return on_graphs(module, _canonical)
+
+
+def _canonical(graph: Graph) -> Graph:
+    canonicalizer = _Canonicalizer(graph)
     for node in graph.nodes:
-        simplifier.visit(node)
-    return simplifier.finish()
+        canonicalizer.visit(node)
+    return canonicalizer.finish()
 
 
-class _Simplifier:
+class _Canonicalizer:
     """Nodes are copied one by one; what a node's result became is in `_now`."""
 
     def __init__(self, graph: Graph) -> None:
         self._graph = graph
         self._writer = Writer(Graph(graph.name, list(graph.inputs)))
         self._now: dict[Value, Value] = {value: value for value in graph.inputs}
+        self._changed = False
 
     def visit(self, node: Node) -> None:
         if is_loop(node):
             node, same = without_unchanged(node)
             self._now.update({result: self._now.get(value, value) for result, value in same.items()})
+            self._changed |= bool(same)
         operands = [self._now.get(v, v) for v in node.operands]
         if (found := self._replace(node, operands)) is not None:
             self._now[node.result] = found
+            self._changed = True
             return
         copy = self._writer.emit(node, operands, self._now)
         self._now.update(zip(node.results, copy.results, strict=True))
@@ -47,7 +61,10 @@ class _Simplifier:
     def finish(self) -> Graph:
         written = self._writer.graph
         written.outputs = [self._now.get(v, v) for v in self._graph.outputs]  # a region may hand on what is outside
-        return Graph(written.name, list(written.inputs), live_nodes(written), list(written.outputs))
+        nodes = live_nodes(written)
+        if not self._changed and len(nodes) == len(self._graph.nodes):
+            return self._graph
+        return Graph(written.name, list(written.inputs), nodes, list(written.outputs))
 
     def _replace(self, node: Node, operands: list[Value]) -> Value | None:
         """The replacement of the only result, or None."""

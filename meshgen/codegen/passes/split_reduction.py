@@ -1,4 +1,4 @@
-"""Reductions to few elements are split in two, so that they fill the device: first to a few per result, then to one.
+"""A reduction to few elements is split in two, so that it fills the device: first to a few per result, then to one.
 
 `reduce x[R, C] over R` becomes `reduce (reshape x[P, R/P, C]) over R/P`, then over P. The order of the sum is
 fixed by the shapes alone: no atomics, the same bits on every run.
@@ -10,21 +10,26 @@ import math
 
 import numpy as np
 
+from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.cost_model.model import DEFAULT
-from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ops.classes import REDUCTIONS
 from meshgen.ops.evaluate.common import neutral
 
 
-def split_reductions(graph: Graph) -> Graph:
-    """The graph with its big reductions split; the same graph if there are none."""
+def split_reduction(module: Module) -> Module:
+    """A local program with its big reductions split."""
+    return on_graphs(module, _with_split_reductions)
+
+
+def _with_split_reductions(graph: Graph) -> Graph:
     found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     for node in graph.nodes:
         parts = _split_factor(node) if node.op in REDUCTIONS else None
         if parts is None:
             found.nodes.append(node)
         else:
-            _split(found, node, *parts)
+            _emit_split(found, node, *parts)
     return found
 
 
@@ -44,7 +49,7 @@ def _split_factor(node: Node) -> tuple[int, int] | None:
     return (dim, fitting[-1]) if fitting else None
 
 
-def _split(graph: Graph, node: Node, dim: int, parts: int) -> None:
+def _emit_split(graph: Graph, node: Node, dim: int, parts: int) -> None:
     value, init = node.operands
     shape, kind = value.type.sizes, node.attrs["kind"]
     dtype = value.type.dtype

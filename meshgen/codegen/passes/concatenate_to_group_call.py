@@ -1,38 +1,53 @@
-"""Messages that would have to be packed, as group calls: each tensor is sent without copying it, in one launch of NCCL.
+"""A collective of a concatenation that a kernel would only pack becomes a group call: each tensor is sent without copying it.
 
     before   %1 = concatenate %a, %b {dim = 1}     f32[1,96], f32[1,32] -> f32[1,128]      a kernel that only copies
              %2 = all_gather %1 {dim = 0}          f32[1,128] -> f32[4,128]
              %3 = slice %2 [0:4, 0:96]             %4 = slice %2 [0:4, 96:128]
     after    %3, %4 = all_gather %a, %b {dim = 0}
 
-A concatenation that nothing copies (`joins.py`) stays one call, and so does one that a kernel makes beside other work. Rows of which
+NCCL launches the calls of a group together. A concatenation that nothing copies (`concatenate_in_place.py`) stays one call, and so does one that a kernel makes beside other work. Rows of which
 more than one would need a kernel of its own are packed by one.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection
 from dataclasses import replace
 
-from meshgen.codegen.fusion.groups import Group, Grouping
+from meshgen.codegen.fusion.groups import Grouping
+from meshgen.codegen.fusion.traffic import grouped
+from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.cost_model.model import DEFAULT
-from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.group_calls import VARIADIC
 from meshgen.ops.classes import JOINING, REGROUPING
 
 
-def group_calls(grouping: Grouping, joins: Collection[Group]) -> Graph:
-    """The graph with such messages as group calls; the same one where there are none. `joins`: the groups that are joins."""
-    graph, uses = grouping.graph, grouping.graph.uses()
-    parts: dict[Node, list[_Part]] = {}  # by collective
-    for node in graph.nodes:
-        packed = grouping.producer.get(node.operands[0]) if node.op in VARIADIC and len(node.operands) == 1 else None
-        if packed is None or not _is_only_packed(packed, grouping, joins) or len(uses[packed.result]) > 1:
-            continue
-        if found := _message_rows(node, packed, [reader for reader, _ in uses[node.result]], graph):
-            parts[node] = found
+def concatenate_to_group_call(module: Module) -> Module:
+    """A local program with such messages as group calls."""
+    return on_graphs(module, _with_group_calls)
+
+
+def _with_group_calls(graph: Graph) -> Graph:
+    parts = _packed_messages(graph)
+    if not parts:
+        return graph
+    grouping = grouped(graph)
+    parts = {node: rows for node, (packed, rows) in parts.items() if _is_only_packed(packed, grouping)}
     return _written(grouping, parts) if parts else graph
+
+
+def _packed_messages(graph: Graph) -> dict[Node, tuple[Node, list[_Part]]]:
+    """By collective, the concatenation that it sends and the parts of it."""
+    producer, uses = graph.producers(), graph.uses()
+    found: dict[Node, tuple[Node, list[_Part]]] = {}
+    for node in graph.nodes:
+        packed = producer.get(node.operands[0]) if node.op in VARIADIC and len(node.operands) == 1 else None
+        if packed is None or packed.op != "concatenate" or len(uses[packed.result]) > 1:
+            continue
+        if parts := _message_rows(node, packed, [reader for reader, _ in uses[node.result]], graph):
+            found[node] = packed, parts
+    return found
 
 
 class _Part:
@@ -42,10 +57,10 @@ class _Part:
         self.row, self.slices, self.result = row, slices, result
 
 
-def _is_only_packed(node: Node, grouping: Grouping, joins: Collection[Group]) -> bool:
+def _is_only_packed(node: Node, grouping: Grouping) -> bool:
     """Whether a kernel only concatenates tensors that are in memory."""
-    group = grouping.owner.get(node.result) if node.op in JOINING else None
-    if group is None or group in joins or group.members != [node]:
+    group = grouping.owner.get(node.result)
+    if group is None or group.members != [node]:
         return False
     copied = [value for value in node.operands if _lies_in(value, grouping) not in group.reads]
     is_joined = len(node.operands) > 1 and all(v.type.size for v in node.operands)
@@ -79,7 +94,7 @@ def _message_rows(node: Node, packed: Node, readers: list[Node], graph: Graph) -
 
 def _is_cut(node: Node, dim: int, start: int, stop: int, sizes: tuple[int, ...]) -> bool:
     """Whether a node takes just these rows of a dim."""
-    if node.op != "slice" or node.result.type.sizes != sizes:
+    if node.op not in ("slice", "subview") or node.result.type.sizes != sizes:
         return False
     return (node.attrs["start"][dim], node.attrs["limit"][dim]) == (start, stop)
 

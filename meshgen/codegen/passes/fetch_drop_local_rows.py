@@ -1,4 +1,4 @@
-"""Fetches of rows that a device mostly holds itself: only the missing rows are fetched, into a separate buffer.
+"""A fetch of rows most of which a device holds itself fetches only the others, into a buffer of their own.
 
     before   %1 = fetch_rows %0 base = -1                      f32[8,4] -> f32[9,4]     its own eight rows are copied
     after    %1 = fetch_rows %0 base = -1                      f32[8,4] -> f32[1,4]
@@ -15,7 +15,8 @@ from dataclasses import replace
 
 from meshgen.ccl.halo import Part, RowFetch, parts_of
 from meshgen.codegen.neighbours import Neighbours
-from meshgen.ir.graph import Graph, Node, Value
+from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
 
@@ -29,8 +30,12 @@ class _Piece:
     fetched: Part | None = None
 
 
-def edge_buffers(graph: Graph, mesh: Mesh) -> Graph:
-    """The graph with smaller fetches where only kernels read them; values with other uses keep their identity."""
+def fetch_drop_local_rows(module: Module) -> Module:
+    """A local program with smaller fetches where only kernels read them; values with other uses keep their identity."""
+    return on_graphs(module, lambda graph: _with_edges(graph, module.mesh))
+
+
+def _with_edges(graph: Graph, mesh: Mesh) -> Graph:
     near, found = Neighbours(graph), Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     for node in graph.nodes:
         pieces = _pieces(node, mesh) if node.op == "fetch_rows" and near.is_read_in_parts(node.result) else []

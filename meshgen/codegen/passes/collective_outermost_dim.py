@@ -1,4 +1,4 @@
-"""Collectives along inner dims, rewritten to act on the outermost one: kernels then read and write the packed layout.
+"""A collective along an inner dim acts on the outermost one instead: kernels then read and write the packed layout.
 
     before   %1 = all_gather %0 {dim = 1}                        f32[64,2] -> f32[64,8]      64 runs of each tile to copy
     after    %1 = all_gather (reshape %0) {dim = 0}              f32[1,64,2] -> f32[4,64,2]
@@ -17,13 +17,18 @@ from dataclasses import replace
 from meshgen.ccl.collective import leading
 from meshgen.ccl.lower_groups import MOST_CALLS, native_reduction
 from meshgen.codegen.neighbours import Neighbours
-from meshgen.ir.graph import Graph, Node, Value
+from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
 
-def outermost_collectives(graph: Graph, mesh: Mesh) -> Graph:
-    """The graph with the collectives rewritten whose packing a kernel takes; the values that others use stay the same ones."""
+def collective_outermost_dim(module: Module) -> Module:
+    """A local program with the collectives rewritten whose packing a kernel takes; the values that others use stay the same ones."""
+    return on_graphs(module, lambda graph: _packed_by_kernels(graph, module.mesh))
+
+
+def _packed_by_kernels(graph: Graph, mesh: Mesh) -> Graph:
     rewriter = _Rewriter(graph, mesh)
     for node in graph.nodes:
         rewriter.visit(node)

@@ -3,10 +3,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from meshgen.codegen import unroll as unrolling
 from meshgen.codegen.fuse import fuse
+from meshgen.codegen.passes import loop_unroll as unrolling
+from meshgen.codegen.passes.loop_unroll import loop_unroll
 from meshgen.codegen.schedule import schedule
-from meshgen.codegen.unroll import unroll
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import make_mesh
 from meshgen.runtime.simulate import simulate
@@ -50,7 +50,7 @@ def looped(trips: int, *, communicates: bool = True) -> Module:
 @pytest.mark.parametrize("trips", [0, 1, 5])
 def test_a_loop_that_communicates_is_written_out_and_computes_the_same(trips):
     module = looped(trips)
-    flat = unroll(module)
+    flat = loop_unroll(module)
     ops = [node.op for node in flat.graph.nodes]
     assert "while" not in ops and ops.count("all_reduce") == trips
     args = [np.random.default_rng(n).standard_normal((6, 2)).astype(np.float32) for n in range(2)]
@@ -61,42 +61,42 @@ def test_a_loop_that_communicates_is_written_out_and_computes_the_same(trips):
 
 def test_short_elementwise_loops_become_one_kernel():
     module = looped(5, communicates=False)
-    fused = fuse(unroll(module))
+    fused = fuse(loop_unroll(module))
     assert [node.op for node in fused.graph.nodes] == ["kernel"]
     args = [np.random.default_rng(n).standard_normal((6, 2)).astype(np.float32) for n in range(2)]
-    np.testing.assert_array_equal(simulate(unroll(module), args)[0], simulate(module, args)[0])
+    np.testing.assert_array_equal(simulate(loop_unroll(module), args)[0], simulate(module, args)[0])
 
 
 def test_other_loops_stay():
     long = looped(200, communicates=False)
-    assert unroll(long) is long
+    assert loop_unroll(long) is long
     heavy = looped(5, communicates=False)
     body = next(node for node in heavy.graph.nodes if node.op == "while").regions[1]
     body.outputs[1] = body.add("sort", [body.outputs[1]], [body.outputs[1].type]).result
-    assert unroll(heavy) is heavy
+    assert loop_unroll(heavy) is heavy
 
 
 def test_loops_of_unknown_length_stay():
     module = looped(5)
     module.graph.nodes[0].op = "process_index"
     module.graph.nodes[0].attrs = {"axes": ("x",)}
-    assert "while" in [node.op for node in unroll(module).graph.nodes]
+    assert "while" in [node.op for node in loop_unroll(module).graph.nodes]
 
 
 def test_a_loop_that_would_become_too_long_stays(monkeypatch):
     module = looped(5)
     body = next(node for node in module.graph.nodes if node.op == "while").regions[1]
     monkeypatch.setattr(unrolling, "MOST_NODES", 5 * len(body.nodes))
-    assert "while" not in [node.op for node in unroll(module).graph.nodes]
+    assert "while" not in [node.op for node in loop_unroll(module).graph.nodes]
     monkeypatch.setattr(unrolling, "MOST_NODES", 5 * len(body.nodes) - 1)
-    assert "while" in [node.op for node in unroll(module).graph.nodes]
+    assert "while" in [node.op for node in loop_unroll(module).graph.nodes]
 
 
 def test_a_loop_whose_condition_communicates_stays():
     module = looped(5)
     condition = next(node for node in module.graph.nodes if node.op == "while").regions[0]
     condition.add("all_reduce", [condition.inputs[1]], [f32(3, 2)], {"axes": ("x",), "kind": "sum"})
-    assert "while" in [node.op for node in unroll(module).graph.nodes]
+    assert "while" in [node.op for node in loop_unroll(module).graph.nodes]
 
 
 def branching(inner: Module, depth: int) -> Module:
@@ -118,5 +118,5 @@ def test_a_branch_with_a_loop_that_may_not_end_is_not_computed_where_it_is_not_t
     endless = looped(5)
     endless.graph.nodes[0].op = "process_index"
     endless.graph.nodes[0].attrs = {"axes": ("x",)}
-    assert "select" not in [node.op for node in unroll(branching(endless, depth)).graph.nodes]
-    assert "select" in [node.op for node in unroll(branching(looped(2), depth)).graph.nodes]
+    assert "select" not in [node.op for node in loop_unroll(branching(endless, depth)).graph.nodes]
+    assert "select" in [node.op for node in loop_unroll(branching(looped(2), depth)).graph.nodes]

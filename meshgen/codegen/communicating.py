@@ -1,0 +1,17 @@
+"""What in a local program communicates."""
+
+from __future__ import annotations
+
+from meshgen.ccl.cost import MESSAGES
+from meshgen.ir.graph import Graph, Node
+from meshgen.runtime.plan import COLLECTIVES
+
+
+def communicates(graph: Graph) -> bool:
+    """Whether a graph, or a region in it, holds a collective."""
+    return any(node.op in COLLECTIVES or any(map(communicates, node.regions)) for node in graph.nodes)
+
+
+def is_message(node: Node) -> bool:
+    """Whether a node sends or receives, or control flow that does: such nodes keep their order."""
+    return node.op in MESSAGES or any(is_message(inner) for region in node.regions for inner in region.nodes)

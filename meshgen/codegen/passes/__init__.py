@@ -1,0 +1,1 @@
+"""Passes of the stage `fuse` over local programs, before their kernels are cut out."""
