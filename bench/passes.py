@@ -1,8 +1,8 @@
-"""`python -m bench.passes FOLDER... [--random N]`: what each pass gains, one JSON document. No GPU is needed.
+"""`python -m bench.passes FOLDER... [--random N] [--stage NAME]`: what each pass gains, one JSON document. No GPU is needed.
 
 Every `*.mlir` below the folders is planned for `cuda:sm_90`, and once more without each pass that changed it: what a device then sends,
 and how long the predicted step is, over what it is with all passes. Of N random programs it is only counted which passes change them.
-Figures are predictions, so they do not depend on the machine that runs this. `docs/generate.py` makes docs/passes.md of the output.
+`--stage` measures the passes of one stage only. Figures are predictions, so they do not depend on the machine that runs this. `docs/generate.py` makes docs/passes.md of the output.
 """
 
 from __future__ import annotations
@@ -11,14 +11,14 @@ import argparse
 import json
 import sys
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from meshgen import api
 from meshgen.compiled.executable import Executable
 from meshgen.errors import MeshgenError
-from meshgen.passes import PASSES
+from meshgen.passes import BY_STAGE, PASSES
 from meshgen.pipeline import Timing, run_stages
 from meshgen.testing.random_programs import options_of, program_of
 
@@ -37,10 +37,10 @@ class Gain:
     step: float
 
 
-def gains(path: Path, name: str) -> Iterator[tuple[str, Gain]]:
-    """For each pass that changed the program what it gains. Raises MeshgenError where the program is refused."""
+def gains(path: Path, name: str, passes: Collection[str]) -> Iterator[tuple[str, Gain]]:
+    """For each of the passes that changed the program what it gains. Raises MeshgenError where the program is refused."""
     whole = api.plan(str(path), target=TARGET)
-    for each in [record.name for record in whole.passes.values() if record.kept]:
+    for each in [record.name for record in whole.passes.values() if record.kept and record.name in passes]:
         yield each, _gain(name, whole, api.plan(str(path), target=TARGET, skip=[each]))
 
 
@@ -50,14 +50,14 @@ def _gain(name: str, whole: Executable, without: Executable) -> Gain:
     return Gain(name, ratio, step_without / step if step else 1.0)
 
 
-def measured(folders: list[Path]) -> tuple[int, dict[str, list[Gain]]]:
+def measured(folders: list[Path], passes: Collection[str]) -> tuple[int, dict[str, list[Gain]]]:
     """How many programs there are, and the gains by pass."""
-    found: dict[str, list[Gain]] = {name: [] for name in PASSES}
+    found: dict[str, list[Gain]] = {name: [] for name in passes}
     count = 0
     for folder in folders:
         for path in sorted(folder.rglob("*.mlir")):
             try:
-                for each, gain in gains(path, str(path.relative_to(folder.parent))):
+                for each, gain in gains(path, str(path.relative_to(folder.parent)), passes):
                     found[each].append(gain)
             except MeshgenError:  # for no mesh, or not meant to be right
                 continue
@@ -71,7 +71,7 @@ def random_counts(count: int) -> Counter[str]:
     found = Counter[str]()
     for seed in range(count):
         timing = Timing()
-        run_stages(program_of(seed), options_of(seed), timing, "partition")
+        run_stages(program_of(seed), options_of(seed), timing, "fuse")
         found.update(record.name for record in timing.passes.values() if record.kept)
     return found
 
@@ -80,8 +80,10 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench.passes", description=__doc__)
     parser.add_argument("folders", nargs="*", type=Path, metavar="FOLDER")
     parser.add_argument("--random", type=int, default=0, metavar="N")
+    parser.add_argument("--stage", choices=BY_STAGE)
     options = parser.parse_args()
-    count, found = measured(options.folders)
+    passes = [each.name for each in BY_STAGE[options.stage]] if options.stage else list(PASSES)
+    count, found = measured(options.folders, passes)
     changed = random_counts(options.random)
     rows = {
         name: {"gains": [asdict(each) for each in each_gains], "random": changed[name]}

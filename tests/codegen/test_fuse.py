@@ -12,13 +12,11 @@ from bodies import ONE, Body, check, random_args
 from test_triton_source_reductions import layer_norm, softmax
 
 from meshgen.codegen.fuse import fuse
-from meshgen.codegen.passes.split_reduction import split_reduction
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.notes import Notes
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.runtime.simulate import Simulation
-from tests.codegen.passes.after import after
 
 Array = np.ndarray[Any, Any]
 
@@ -173,20 +171,6 @@ def test_updates_that_read_what_they_update_are_not_computed_again_in_each_other
     sources = [kernel_source(name, body, ONE) for name, body in module.kernels.items()]
     assert 1 < len(launches(module)) < 24
     assert max(len(source.text) for source in sources) < 50_000
-
-
-def test_big_sums_are_split_in_a_fixed_order() -> None:
-    b = Body("f32[4096,96]")
-    graph = b.done(b.reduce("add", b.inputs[0], 0))
-    split = after(split_reduction, graph)
-    assert [n.op for n in split.nodes].count("reduce") == 2
-    args = random_args(graph)
-    np.testing.assert_allclose(evaluate(split, args)[0], args[0].astype(np.float64).sum(0), atol=4096 * 2.0**-24 * 256)
-    b = Body("f32[40,9]")
-    assert [n.op for n in after(split_reduction, b.done(b.reduce("add", b.inputs[0], 0))).nodes] == [
-        "constant",
-        "reduce",
-    ]
 
 
 def test_fusion_is_deterministic() -> None:

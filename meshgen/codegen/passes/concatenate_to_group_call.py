@@ -20,7 +20,7 @@ from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.group_calls import VARIADIC
-from meshgen.ops.classes import JOINING, REGROUPING
+from meshgen.ops.classes import REGROUPING
 
 
 def concatenate_to_group_call(module: Module) -> Module:
