@@ -16,7 +16,6 @@ Source: `src/device/reduce_kernel.h` of NCCL 2.30, `FuncMinMax`.
 
 from __future__ import annotations
 
-
 import numpy as np
 
 from meshgen.ccl.lower_groups import NCCL_TYPES
