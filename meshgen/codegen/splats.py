@@ -42,7 +42,7 @@ class Writer:
         )
         if key is not None and key in self._known:
             return self._known[key]
-        results = [Value(v.type, v.name, v.sharding, v.loc) for v in node.results]
+        results = [Value(v.type, v.name, v.sharding, v.loc, id=v.id) for v in node.results]
         regions = tuple(rewired_graph(region, now) for region in node.regions)
         copy = replace(node, operands=operands, results=results, attrs=dict(node.attrs), regions=regions)
         self.graph.nodes.append(copy)

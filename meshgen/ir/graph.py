@@ -8,6 +8,7 @@ verifier of its text form (`mlir/text.py`), and nothing below depends on it. A n
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import field
@@ -128,7 +129,8 @@ class Value:
     `sharding` is set from the `materialize` stage on (there `type` is global) and dropped by `partition`
     (there `type` is the local one). `name` is the user's or the text's name, without `%`. `granted` numbers the annotations
     (`annotations_of` the program at stage `propagate`) whose value this is, with the annotated sharding: their trace after `materialize`. Where one of them was required for its
-    users, `is_bound`: its users must keep reading it with this sharding.
+    users, `is_bound`: its users must keep reading it with this sharding. `id` is its own; passes hand it on to what the value becomes, so that
+    reports find it again at other stages.
     """
 
     type: TensorType
@@ -137,6 +139,7 @@ class Value:
     loc: Location | None = None
     granted: tuple[int, ...] = ()
     is_bound: bool = False
+    id: int = field(default_factory=itertools.count().__next__)
 
     def stands_for(self, other: Value) -> None:
         """Record that this replaces `other`, with the same sharding."""

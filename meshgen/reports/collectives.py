@@ -119,7 +119,7 @@ def _chains(
     """The chains that lead to the axes of a collective on a value."""
     if solved is None or reasons is None:
         return
-    for same in [v for site in solved.sites for v in site.node.results if _is_same(v, value)][:1]:
+    for same in [v for site in solved.sites for v in site.node.results if v.id == value.id][:1]:
         for chain in reasons.chains(same):
             if any(overlaps(chain.axis, axis) for axis in axes):
                 yield {"value": reasons.name(same)} | chain.record() | {"text": chain.lines()}
@@ -139,10 +139,6 @@ def _edge_record(
         "chains": chains_of(edge, row.axes, solved, reasons),
         "alternatives": [_plan_record(plan) for plan in plans],
     }
-
-
-def _is_same(value: Value, other: Value) -> bool:
-    return (value.name, value.loc, value.type) == (other.name, other.loc, other.type)
 
 
 def _plan_record(plan: ReshardPlan) -> dict[str, Any]:

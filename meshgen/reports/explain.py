@@ -65,8 +65,8 @@ def annotation_record(executable: Compiled) -> dict[str, Any]:
 
 
 def _values(executable: Compiled, what: Question, across: Across | None) -> list[dict[str, Any]]:
-    records = known_of(executable).values(what)
-    return [across.placed(executable, record) for record in records] if across else records
+    records = known_of(executable).records(what)
+    return [across.placed(executable, value, record) if across else record for value, record in records]
 
 
 def _collectives(executable: Compiled, numbers: Sequence[int], across: Across | None) -> list[dict[str, Any]]:

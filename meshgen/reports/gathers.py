@@ -47,7 +47,7 @@ class Gather:
         return {name: getattr(self, name) for name in fields} | places
 
 
-_Asked: TypeAlias = dict[tuple[Any, ...], list[Sharding]]  # per value, by what identifies it
+_Asked: TypeAlias = dict[int, list[Sharding]]  # per value, by its id
 
 
 def gathers(executable: Compiled) -> list[Gather]:
@@ -57,7 +57,7 @@ def gathers(executable: Compiled) -> list[Gather]:
         return []
     asked: _Asked = {}
     for value, sharding in _wholes(entered.graph):
-        asked.setdefault(_key(value), []).append(sharding)
+        asked.setdefault(value.id, []).append(sharding)
     found = [_gather(number, edge, executable, asked) for number, edge in edges_of(module).items()]
     return sorted((each for each in found if each), key=lambda each: (-each.ring_bytes, each.numbers))
 
@@ -65,7 +65,7 @@ def gathers(executable: Compiled) -> list[Gather]:
 def _gather(number: int, edge: Edge, executable: Compiled, asked: _Asked) -> Gather | None:
     rows = [(at, row) for at, row in enumerate(executable.comms) if number in row.edges and row.kind in GATHERING]
     axes = _lost(edge.source, edge.target, executable.mesh)
-    axes = tuple(axis for axis in axes if not any(_is_whole(each, axis) for each in asked.get(_key(edge.value), ())))
+    axes = tuple(axis for axis in axes if not any(_is_whole(each, axis) for each in asked.get(edge.value.id, ())))
     if not rows or not axes or not edge.users:  # an unused value is an output: its sharding is annotated or chosen
         return None
     return Gather(
@@ -100,11 +100,6 @@ def _wholes(graph: Graph) -> Iterator[tuple[Value, Sharding]]:
             yield node.operands[0], annotation.sharding
         for region in node.regions:
             yield from _wholes(region)
-
-
-def _key(value: Value) -> tuple[Any, ...]:
-    """What identifies a value at all stages."""
-    return value.name, value.loc, value.type
 
 
 def _is_whole(sharding: Sharding, axis: str) -> bool:

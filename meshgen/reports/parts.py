@@ -7,8 +7,7 @@ from functools import partial
 from typing import Any
 
 from meshgen.codegen.passes.loop_unroll import unrolled
-from meshgen.errors import Location
-from meshgen.ir.graph import Module, Node
+from meshgen.ir.graph import Module, Value
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import bytes_text, seconds_text
 from meshgen.reports.values import known_of, link_parts
@@ -17,7 +16,6 @@ from meshgen.sharding.multi_mesh.crossings import Crossing, Way, crossings
 from meshgen.sharding.multi_mesh.place import is_on_several, place
 
 MOST_WAYS = 4  # other ways to cross that are shown, cheapest first
-_Key = tuple[str, Location | None, str]  # of a value: its name, its place and its type
 
 
 class Across:
@@ -39,11 +37,12 @@ class Across:
         times = f"busy for {seconds_text(busy)} of the {seconds_text(step)} that a step of all meshes takes"
         return f"@{part.mesh.name} {part.mesh}: {times}"
 
-    def placed(self, part: Compiled, record: dict[str, Any]) -> dict[str, Any]:
+    def placed(self, part: Compiled, value: Value, record: dict[str, Any]) -> dict[str, Any]:
         """The record of a value with its mesh, and why it is there."""
-        loc = Location(**record["location"]) if record["location"] else None
-        why = self._placed.get((record["value"], loc, record["type"]), "")
-        received = [c.got for c in self.crossings.values() if c.receiver == part.mesh and _makes(c.got, record, loc)]
+        why = self._placed.get(value.id, "")
+        received = [
+            c.got for c in self.crossings.values() if c.receiver == part.mesh and c.got.results[0].id == value.id
+        ]
         why = received[0].notes.why if received else why
         return record | {"mesh": part.mesh.name, "placed": why}
 
@@ -77,24 +76,19 @@ class Across:
         return found
 
 
-def _makes(node: Node, record: Mapping[str, Any], loc: Location | None) -> bool:
-    value = node.results[0]
-    return (value.name, node.loc, str(value.type)) == (record["value"], loc, record["type"])
-
-
-def _placements(module: Module | None) -> dict[_Key, str]:
-    """Per value why it is on its mesh."""
+def _placements(module: Module | None) -> dict[int, str]:
+    """Per value, by its id, why it is on its mesh."""
     if module is None:
         return {}
     module = unrolled(module, partial(is_on_several, meshes=module.meshes))
-    places, found = place(module), dict[_Key, str]()
+    places, found = place(module), dict[int, str]()
     for node in module.graph.nodes:
         why = places.why.get(node, "it depends on no input, so every mesh that uses it makes it")
-        found.update({(value.name, node.loc, str(value.type)): why for value in node.results})
+        found.update({value.id: why for value in node.results})
     annotations = [*module.in_annotations, *[None] * len(module.graph.inputs)]
     for value, annotation in zip(module.graph.inputs, annotations, strict=False):
         why = "annotated so" if annotation and annotation.sharding.mesh else "it is first used there"
-        found[value.name, value.loc, str(value.type)] = why
+        found[value.id] = why
     return found
 
 

@@ -57,8 +57,12 @@ class Known:
 
         Raises UsageError (MG0001) if `what` names none.
         """
+        return [record for _, record in self.records(what)]
+
+    def records(self, what: Question = None) -> list[tuple[Value, dict[str, Any]]]:
+        """The same, each with its value. Raises UsageError (MG0001) if `what` names none."""
         made = [*self._inputs(), *_made(self.module.graph)]
-        records = [self._record(each, what) for each in made if _is_meant(what, each.value, each.loc)]
+        records = [(each.value, self._record(each, what)) for each in made if _is_meant(what, each.value, each.loc)]
         if what is not None:
             records += self._elsewhere(made, what)
         if not records and what is not None:
@@ -72,7 +76,7 @@ class Known:
             why = f"annotated as {annotation.sharding} ({kind})" if annotation else "not annotated: chosen for its uses"
             yield _Made(value, "input", self.module.in_shardings[number], [why], value.loc)
 
-    def _elsewhere(self, made: Sequence[_Made], what: str | int) -> Iterator[dict[str, Any]]:
+    def _elsewhere(self, made: Sequence[_Made], what: str | int) -> Iterator[tuple[Value, dict[str, Any]]]:
         """Records of values of the entered program that the propagated one does not have."""
         if self.entered is None:
             return
@@ -84,13 +88,13 @@ class Known:
                     continue
                 kept = table.get(same.get(value, value))
                 if kept is None:
-                    yield self._absent(value, node)
+                    yield value, self._absent(value, node)
                     continue
                 where = bracketed(place_text(kept.loc))
                 name = f"%{kept.value.name}" if kept.value.name else f"the result of {kept.op}"
                 note = f"it equals {name}{where}, which is computed once for both"
                 record = self._record(replace(kept, note=note), what)
-                yield record | {"value": value.name, "location": asdict(node.loc) if node.loc else None}
+                yield value, record | {"value": value.name, "location": asdict(node.loc) if node.loc else None}
 
     def _absent(self, value: Value, node: Node) -> dict[str, Any]:
         note = "it is not computed: nothing needs it in the cheapest of the equal programs that were compared"

@@ -97,7 +97,7 @@ def _insert(graph: Graph, value: Value, sharding: Sharding) -> Graph:
 
 def _annotation(value: Value, sharding: Sharding, loc: Location | None, put: dict[Value, Value]) -> Node:
     """An annotation of a value; `put` maps the value to its result, for later uses."""
-    put[value] = Value(value.type, value.name, loc=value.loc)  # to the user it is the same value
+    put[value] = Value(value.type, value.name, loc=value.loc, id=value.id)  # to the user it is the same value
     options = {"sharding": sharding, "required": True, "as_result": True, "open_dims": ()}
     return Node("annotate", [value], [put[value]], options, loc)
 

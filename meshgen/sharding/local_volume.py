@@ -2,6 +2,11 @@
 
 Sizes of tiles, rows of halos, candidates and all else that partitioning and later passes add carry their derivation
 along (`meshgen.ir.symbols`), so the formulas are those of the program that runs.
+
+Why not from the plan: it has shardings of the values between operations, but how many rows a halo, a window or an uneven slice fetches, and what
+candidates and totals an operation exchanges, is computed by its partitioner, and later passes combine, split and drop these. To partition
+with named sizes in the first place would do once what is done twice here, but for every compilation, asked about or not: it takes twice
+as long as with plain numbers (37 programs: 2.3 s, not 1.1 s), and every later pass, kernel and file would handle integers that remember.
 """
 
 from __future__ import annotations

@@ -39,7 +39,7 @@ def materialize(module: Module) -> Module:
     writer = _Writer(module.mesh, module.graph, module.in_shardings, module.out_shardings)
     writer.annotations = {node.result: number for number, node in enumerate(annotations_of(module.graph))}
     inputs = [
-        Value(value.type, value.name, sharding, value.loc)
+        Value(value.type, value.name, sharding, value.loc, id=value.id)
         for value, sharding in zip(module.graph.inputs, module.in_shardings, strict=True)
     ]
     graph = Graph(module.graph.name, inputs)
@@ -141,7 +141,9 @@ class _Writer:
                 self.define(old, new, party, nodes)
             return
         regions = tuple(self._region(node, number) for number in range(len(node.regions)))
-        results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, shardings.results, strict=True)]
+        results = [
+            Value(v.type, v.name, s, v.loc, id=v.id) for v, s in zip(node.results, shardings.results, strict=True)
+        ]
         nodes.append(
             replace(
                 node, operands=operands, results=results, attrs=dict(node.attrs), sharding=shardings, regions=regions
@@ -154,10 +156,12 @@ class _Writer:
         """The manual computation with its body for one device, over all axes that it uses."""
         shardings, body = _shardings_of(node), wrapped(node.regions[0])
         if not is_open(node):
-            results = [Value(v.type, v.name, s, v.loc) for v, s in zip(node.results, shardings.results, strict=True)]
+            results = [
+                Value(v.type, v.name, s, v.loc, id=v.id) for v, s in zip(node.results, shardings.results, strict=True)
+            ]
             return Node("manual", operands, results, dict(node.attrs), node.loc, shardings, node.regions)
         inner = [free_part(sharding, node.attrs["axes"]) for sharding in shardings.operands]
-        inputs = [Value(v.type, v.name, s, v.loc) for v, s in zip(body.inputs, inner, strict=True)]
+        inputs = [Value(v.type, v.name, s, v.loc, id=v.id) for v, s in zip(body.inputs, inner, strict=True)]
         given = [free_part(sharding, node.attrs["axes"]) for sharding in shardings.results]
         writer, new = _Writer(self._mesh, body, inner, given), Graph(body.name, inputs)
         writer._names, writer.annotations = self._names, self.annotations
@@ -185,7 +189,7 @@ class _Writer:
         old, shardings = node.regions[number], _shardings_of(node)
         if not is_control(node):
             return without_annotations(old)
-        inputs = [Value(v.type, v.name, s, v.loc) for v, s in zip(old.inputs, _inner(node), strict=True)]
+        inputs = [Value(v.type, v.name, s, v.loc, id=v.id) for v, s in zip(old.inputs, _inner(node), strict=True)]
         new = Graph(old.name, inputs)
         party = _party(f"argument of {node.op}", shardings.why, "", node.loc)
         for before, after in zip(old.inputs, inputs, strict=True):

@@ -50,7 +50,7 @@ def partition(module: Module, arguments: str = "local") -> Module:
     made: dict[Value, Value] = {}
     for value in graph.inputs:
         given = value.type if arguments == "global" else local_type(value, mesh)
-        local.inputs.append(Value(given, value.name, loc=value.loc))
+        local.inputs.append(Value(given, value.name, loc=value.loc, id=value.id))
     for value, argument in zip(graph.inputs, local.inputs, strict=True):
         builder.loc = value.loc
         whole = arguments == "global"
@@ -81,7 +81,8 @@ def _write(graph: Graph, builder: LocalBuilder, made: dict[Value, Value]) -> Non
         builder.sources.update((value, (node, site.operands)) for value in node.results)
         for value, local in zip(node.results, results, strict=True):
             made[value] = local
-            local.name = local.name or value.name
+            if not local.name:
+                local.name, local.id = value.name, value.id
             local.stands_for(value)
             expected = local_type(value, builder.mesh)
             assert local.type == expected, f"{node.op} made {local.type} but its sharding gives {expected}"
@@ -89,7 +90,7 @@ def _write(graph: Graph, builder: LocalBuilder, made: dict[Value, Value]) -> Non
 
 def local_body(body: Graph, mesh: Mesh, outer: dict[Value, Value]) -> Graph:
     """The body of a region as a program of its own, which may use values from around it."""
-    inputs = [Value(local_type(v, mesh), v.name, None, v.loc, v.granted, v.is_bound) for v in body.inputs]
+    inputs = [Value(local_type(v, mesh), v.name, None, v.loc, v.granted, v.is_bound, v.id) for v in body.inputs]
     local = Graph(body.name, inputs)
     made = {**outer, **dict(zip(body.inputs, inputs, strict=True))}
     _write(body, LocalBuilder(mesh, local), made)

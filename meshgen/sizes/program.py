@@ -237,7 +237,7 @@ class _TypedGraphWriter:
     ) -> Graph:
         """The graph over inputs of the types of `given`; where `kept` says so they are these values."""
         kinds = [value.type for value in given]
-        inputs = [Value(kind, v.name, v.sharding, v.loc) for v, kind in zip(old.inputs, kinds, strict=True)]
+        inputs = [Value(kind, v.name, v.sharding, v.loc, id=v.id) for v, kind in zip(old.inputs, kinds, strict=True)]
         for number, is_kept in enumerate(kept):
             if is_kept:
                 self.known.same(given[number], inputs[number])
@@ -264,7 +264,7 @@ class _TypedGraphWriter:
             kept = [_passes_on(node, number) for number in range(len(inner))]
             regions = tuple(self.graph(region, inner, put, kept) for region in regions)
         types = self._types(node, [value.type for value in node.operands], regions)
-        results = [Value(t, v.name, v.sharding, v.loc) for t, v in zip(types, node.results, strict=True)]
+        results = [Value(t, v.name, v.sharding, v.loc, id=v.id) for t, v in zip(types, node.results, strict=True)]
         for value, kind in zip(old.results, types, strict=True):
             self.ties.learn(value, kind)
         return self.known.folded(replace(node, results=results, regions=regions), old.op in SIZE_QUERIES)
