@@ -76,7 +76,6 @@ _RING: dict[str, Callable[[_Call], int]] = {
     "shift": _one_message,
     "permute_pairs": _one_message,
 }
-COMMUNICATIONS = (*_RING, *sorted(RESHARDS), *BETWEEN_MESHES)
 
 
 def ring_bytes(op: str, attrs: Mapping[str, Any], local_in: TensorType, local_out: TensorType, mesh: Mesh) -> int:

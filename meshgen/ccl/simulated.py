@@ -18,14 +18,11 @@ from meshgen.ccl.halo import Part, parts_of
 from meshgen.ccl.transfer import Shards, transfer
 from meshgen.errors import Diagnostic, RuntimeFailure
 from meshgen.ir.graph import Node, dtype_name
-from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import Array, compute_dtype, narrow, neutral, poisoned, ufunc_of
 from meshgen.ops.evaluate.elementwise import convert
+from meshgen.ops.rules.rule import OP_OF_KIND
 from meshgen.records import dataclass
-
-UFUNC_OF_KIND = {"sum": "add", "max": "maximum", "min": "minimum", "product": "multiply",
-                 "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
 
 
 @dataclass
@@ -37,7 +34,7 @@ class Mailbox:
 
 def reduce_arrays(arrays: Sequence[Array], kind: str, dtype: str) -> Array:
     """Reduce in order of the list: each converted to `dtype` first; narrow floats add up in f32 and round once."""
-    ufunc, wide = ufunc_of(UFUNC_OF_KIND[kind]), compute_dtype(dtype)
+    ufunc, wide = ufunc_of(OP_OF_KIND[kind]), compute_dtype(dtype)
     with np.errstate(all="ignore"):
         total = convert(arrays[0], dtype).astype(wide, copy=False)
         for array in arrays[1:]:
@@ -288,7 +285,6 @@ _COLLECTIVES: dict[str, Callable[[Node, Mesh, Shards], Shards]] = {
     "permute_pairs": _permute_pairs,
 }
 _POINT_TO_POINT = {"send": _send, "recv": _recv}
-COLLECTIVES = (*_COLLECTIVES, *_POINT_TO_POINT, *BETWEEN_MESHES)
 
 
 def run_collective(node: Node, mesh: Mesh, shards: Shards, mailbox: Mailbox | None = None) -> Shards:

@@ -20,8 +20,8 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_control, is_kernel, is_loop, is_transfer
 from meshgen.ir.regions import all_nodes, captured
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import UNLAUNCHED
-from meshgen.runtime.plan import COLLECTIVES, COMMUNICATION, COMPUTE, Schedule
+from meshgen.ops.classes import COMMUNICATING, UNLAUNCHED
+from meshgen.runtime.plan import COMMUNICATION, COMPUTE, Schedule
 
 Planned = Callable[[Module], Schedule]
 
@@ -59,7 +59,7 @@ def _scratch_bytes(nodes: Sequence[Node], flows: Mapping[int, Flow], mesh: Mesh)
     """Scratch bytes of the regions of control flow, and of lowered collectives."""
     found = {number: flow.scratch_bytes for number, flow in flows.items()}
     for number, node in enumerate(nodes):
-        if node.op in COLLECTIVES:
+        if node.op in COMMUNICATING:
             found[number] = packing(Collective.of(node, mesh)).scratch_bytes
     return {number: nbytes for number, nbytes in sorted(found.items()) if nbytes}
 
@@ -86,7 +86,7 @@ def closed(region: Graph, outside: Sequence[Value]) -> Graph:
 
 def _name(node: Node, kernels: dict[str, Graph]) -> str:
     """The kernel of a node; an unfused op becomes a kernel. Empty for a collective."""
-    if node.op in COLLECTIVES:
+    if node.op in COMMUNICATING:
         return ""
     if is_kernel(node):
         return node.attrs["kernel"]
@@ -118,7 +118,7 @@ def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
                 needs |= fence
                 fence = flow = {number}
             task = Task(COMPUTE, program.flows[number].seconds, tuple(sorted(needs)))
-        elif node.op in COLLECTIVES:
+        elif node.op in COMMUNICATING:
             fence = fence | {number}
             task = Task(COMMUNICATION, costs.collective(node, module.mesh), tuple(sorted(needs | flow)))
         else:

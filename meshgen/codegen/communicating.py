@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from meshgen.ccl.cost import MESSAGES
 from meshgen.ir.graph import Graph, Node
-from meshgen.runtime.plan import COLLECTIVES
+from meshgen.ops.classes import COMMUNICATING
 
 
 def communicates(graph: Graph) -> bool:
     """Whether a graph, or a region in it, holds a collective."""
-    return any(node.op in COLLECTIVES or any(map(communicates, node.regions)) for node in graph.nodes)
+    return any(node.op in COMMUNICATING or any(map(communicates, node.regions)) for node in graph.nodes)
 
 
 def is_message(node: Node) -> bool:

@@ -29,8 +29,8 @@ from meshgen.ir.loops import trip_count
 from meshgen.ir.notes import Notes
 from meshgen.ir.predicates import is_constant, is_control, is_loop
 from meshgen.ir.regions import captured
+from meshgen.ops.classes import COMMUNICATING
 from meshgen.pass_manager import Pass, PassManager
-from meshgen.runtime.plan import COLLECTIVES
 
 _LOCAL = ("partition",)
 LOOP_UNROLL = Pass("loop-unroll", loop_unroll, _LOCAL, "always")
@@ -122,7 +122,7 @@ class _FusedGraphWriter:
 
     def _group(self, group: Group) -> None:
         (first, *_) = group.members
-        if first.op in COLLECTIVES or is_control(first):
+        if first.op in COMMUNICATING or is_control(first):
             for value in (*first.operands, *captured(first)):
                 self._view(value)
             regions = tuple(self._fused_region(region) for region in first.regions)

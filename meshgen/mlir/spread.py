@@ -43,7 +43,7 @@ def sliced(builder: Builder, value: Value, start: Sequence[int], limit: Sequence
         return value
     shape = [max(0, -(-(b - a) // s)) for a, b, s in zip(start, limit, stride, strict=True)]
     attrs = {"start": tuple(start), "limit": tuple(limit), "stride": tuple(stride)}
-    return builder.node("slice", [value], value.type.with_shape(shape), **attrs)
+    return builder.emit("slice", [value], value.type.with_shape(shape), **attrs)
 
 
 def reshaped_dim(builder: Builder, value: Value, dim: int, parts: Sequence[int | None]) -> Value:
@@ -63,7 +63,7 @@ def reduced(builder: Builder, spread: Spread, kind: str, kept: Sequence[int]) ->
         return Spread(value, loops)
     init = builder.constant(neutral(kind, value.type.dtype).item(), value.type.with_shape(()))
     shape = value.type.with_shape(size for dim, size in enumerate(value.type.shape) if dim not in dims)
-    return Spread(builder.node("reduce", [value, init], shape, dims=dims, kind=kind), loops)
+    return Spread(builder.emit("reduce", [value, init], shape, dims=dims, kind=kind), loops)
 
 
 def in_order(builder: Builder, spread: Spread, place: Loops) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshgen.ir.op_names import ANNOTATIONS
+from meshgen.ir.op_names import ANNOTATIONS, BETWEEN_MESHES
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import with_attributes, with_kernel, with_trait
 
@@ -28,13 +28,16 @@ CONTRACTIONS = with_trait(Trait.CONTRACTS)
 EXPENSIVE = with_trait(Trait.EXPENSIVE)
 
 # Over devices.
+COLLECTIVES = with_trait(Trait.COLLECTIVE)
 LOCAL_OPS = with_trait(Trait.LOCAL)
+COMMUNICATING = COLLECTIVES - LOCAL_OPS | {*BETWEEN_MESHES}  # they need other ranks
 OF_RANKS = with_trait(Trait.OF_RANK)
 RESHARDS = with_trait(Trait.RESHARD)
 RETILING = RESHARDS & with_attributes("source", "target")
-COMMUNICATING = with_trait(Trait.COLLECTIVE) - LOCAL_OPS - with_trait(Trait.AWAITED)
 REDUCING = with_trait(Trait.REDUCES)
 REDUCED_ALIKE = REDUCING - with_attributes("root")  # every device has the result, or its tile of it
+MOVES = RESHARDS | {"all_gather", "all_to_all"}  # of tiles: nothing is computed
+SHARDING_OPS = REDUCED_ALIKE | MOVES | LOCAL_OPS
 AWAITED = with_trait(Trait.AWAITED)
 ON_RANKS = with_trait(Trait.IN_BODIES) | {"process_index"}  # what a user may tell devices apart by
 
@@ -42,4 +45,4 @@ ON_RANKS = with_trait(Trait.IN_BODIES) | {"process_index"}  # what a user may te
 VIEWS = with_trait(Trait.VIEW)
 UNLAUNCHED = VIEWS | {"join", "constant"}  # their results exist without a launch
 # What is not the same as another node of equal attributes and operands.
-IMPURE = (with_trait(Trait.COLLECTIVE) - LOCAL_OPS) | AWAITED | VIEWS | {"join", "kernel", *ANNOTATIONS}
+IMPURE = (COLLECTIVES - LOCAL_OPS) | AWAITED | VIEWS | {"join", "kernel", *ANNOTATIONS}

@@ -1,6 +1,8 @@
-"""Dead code: which nodes of a local program are there for something."""
+"""Dead code: which nodes of a program are there for something."""
 
 from __future__ import annotations
+
+from dataclasses import replace
 
 from meshgen.ir.graph import Graph, Node
 from meshgen.ir.regions import needed_nodes
@@ -9,4 +11,14 @@ from meshgen.ops.classes import AWAITED
 
 def live_nodes(graph: Graph) -> list[Node]:
     """Nodes whose results are used, and those that other devices wait for; every device drops the same collectives."""
-    return needed_nodes(graph.nodes, graph.outputs, lambda node: node.op in AWAITED)
+    return needed_nodes(graph.nodes, graph.outputs, _is_awaited)
+
+
+def without_dead(graph: Graph) -> Graph:
+    """The graph with its live nodes only, in regions too."""
+    nodes = [replace(n, regions=tuple(map(without_dead, n.regions))) if n.regions else n for n in graph.nodes]
+    return Graph(graph.name, graph.inputs, needed_nodes(nodes, graph.outputs, _is_awaited), graph.outputs)
+
+
+def _is_awaited(node: Node) -> bool:
+    return node.op in AWAITED or any(_is_awaited(inner) for region in node.regions for inner in region.nodes)

@@ -14,12 +14,10 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.op_names import BRANCHES
 from meshgen.ir.regions import all_nodes, captured
 from meshgen.mesh import contains, overlaps
-from meshgen.ops.op import Trait
-from meshgen.ops.registry import with_trait
+from meshgen.ops.classes import COLLECTIVES
 from meshgen.spec import Sharding
 
 Axes = frozenset[str]
-_COLLECTIVES = with_trait(Trait.COLLECTIVE)
 _SHARED = ("all_reduce", "all_gather", "broadcast")  # all devices of a group get the same
 _RESHARDED = ("permute", "retile")
 _UNKNOWN = ("kernel", "transfer_send")
@@ -88,11 +86,11 @@ class Varying:
         elif node.op in _RESHARDED:  # devices with the same tile of the source have the same tile of the result
             source, target = node.attrs["source"], node.attrs["target"]
             found = (given - self._within(source.used_axes)) | self._touched(target.used_axes)
-        elif node.op == "process_index" or (node.op in (*_COLLECTIVES, "mask_padding") and axes is not None):
+        elif node.op == "process_index" or (node.op in (*COLLECTIVES, "mask_padding") and axes is not None):
             found = given | self._touched(axes or ())
         elif node.op == "transfer_recv":
             found = self._touched(node.attrs["target"].used_axes)
-        elif node.op in _COLLECTIVES or node.op in _UNKNOWN:
+        elif node.op in COLLECTIVES or node.op in _UNKNOWN:
             found = self._all
         else:
             found = given | self._union(captured(node))

@@ -11,10 +11,10 @@ from collections.abc import Iterator
 from meshgen.errors import bracketed, place_text
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import all_nodes, used_values
+from meshgen.ops.live import without_dead
 from meshgen.records import dataclass
 from meshgen.reports.interface import Compiled
 from meshgen.sharding.materialize import annotations_of
-from meshgen.sharding.optimizations.rewrite import without_dead
 from meshgen.sharding.propagation.chains import state_text
 from meshgen.sharding.propagation.choices import edges
 from meshgen.sharding.propagation.labels import asks_use, is_as_asked

@@ -19,11 +19,11 @@ from functools import cached_property
 from typing import Any
 
 from meshgen.ccl.collective import Collective
-from meshgen.ccl.cost import COMMUNICATIONS
 from meshgen.errors import bracketed
 from meshgen.ir.graph import Graph, TensorType
 from meshgen.ir.predicates import is_control, is_loop, is_transfer_send
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import COMMUNICATING
 from meshgen.records import dataclass
 from meshgen.runtime.in_place import overwrites
 
@@ -32,7 +32,6 @@ STREAMS = 2
 MOST_PARTS = 64  # of a buffer that several items write: for each read the checker looks at all of them
 ALIGNMENT = 256  # bytes: what cudaMalloc guarantees, and a multiple of every vector load
 
-COLLECTIVES = COMMUNICATIONS  # ops that need other ranks; everything else in a plan is a kernel
 IN_PLACE = (
     "all_reduce",
 )  # ops that may write their result over their operand: NCCL's reductions, and steps that read before they write
@@ -74,7 +73,7 @@ class Item:
     """One launch: a kernel, a collective over the groups of `attrs["axes"]`, or control flow.
 
     Attributes:
-        op: `kernel`, one of `COLLECTIVES` or one of `CONTROL`.
+        op: `kernel`, one that communicates or one of `CONTROL`.
         kernel: name of the kernel; empty for all else.
         inputs, outputs: buffer numbers, in operand and result order.
         regions: of control flow. A loop has its condition and its body: both are given the results, in which the first
@@ -111,7 +110,7 @@ class Item:
 
     @property
     def is_collective(self) -> bool:
-        return self.op in COLLECTIVES
+        return self.op in COMMUNICATING
 
     @property
     def communicates(self) -> bool:

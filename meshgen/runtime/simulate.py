@@ -13,7 +13,7 @@ from typing import TypeVar
 import numpy as np
 
 from meshgen.ccl.between import Post
-from meshgen.ccl.simulated import COLLECTIVES, Mailbox, cut, run_collective
+from meshgen.ccl.simulated import Mailbox, cut, run_collective
 from meshgen.errors import ArgumentError, Diagnostic, RuntimeFailure
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.group_calls import calls_of
@@ -21,7 +21,7 @@ from meshgen.ir.loops import always_ends
 from meshgen.ir.parts import parts_of
 from meshgen.ir.predicates import is_control, is_if, is_kernel, is_loop, is_transfer, is_transfer_recv, is_transfer_send
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import OF_RANKS
+from meshgen.ops.classes import AWAITED, COLLECTIVES, OF_RANKS
 from meshgen.ops.evaluate.common import Array, Handler, RunRegion, narrow, neutral
 from meshgen.ops.evaluate.control import case_branch
 from meshgen.ops.evaluate.evaluator import Evaluator, last_uses
@@ -128,7 +128,7 @@ class Simulation:
         if node.op in COLLECTIVES:
             pairs = zip(calls_of(node), operands, strict=True)
             return [run_collective(call, self.mesh, shards, self._mailbox) for call, shards in pairs]
-        if is_control(node) and any(_mentions(region, COLLECTIVES) for region in node.regions):
+        if is_control(node) and any(_mentions(region, COLLECTIVES | AWAITED) for region in node.regions):
             return self._control(node, operands, values)
         return self._each_rank(node, operands, values)
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from meshgen.ccl.cost import COMMUNICATIONS, link_axes, ring_bytes, seconds_of
+from meshgen.ccl.cost import link_axes, ring_bytes, seconds_of
 from meshgen.ccl.volume import Formula, formula_of, total
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.graph import Graph, Module, Node
@@ -18,6 +18,7 @@ from meshgen.ir.op_names import WITH_PROGRAMS
 from meshgen.ir.reasons import reason_of
 from meshgen.ir.symbols import Dim, names_in
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import COMMUNICATING
 from meshgen.ops.flops import named_trips
 from meshgen.records import dataclass
 from meshgen.sharding.arithmetic import Work, work_of
@@ -163,7 +164,7 @@ class _Reader:
     def collectives(self, graph: Graph, times: int) -> Iterator[CollectiveRecord]:
         """Records in program order; those in a loop's body at the position of the loop."""
         for node in graph.nodes:
-            if node.op in COMMUNICATIONS:
+            if node.op in COMMUNICATING:
                 yield self._record(node, times)
             elif node.op in WITH_PROGRAMS:
                 for region in node.regions:

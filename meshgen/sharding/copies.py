@@ -9,12 +9,13 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Sequence
 
-from meshgen.ccl.cost import COMMUNICATIONS, link_axes
+from meshgen.ccl.cost import link_axes
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Location, place_text
 from meshgen.ir.graph import Node, Value
 from meshgen.ir.notes import Notes
 from meshgen.mesh import Mesh, overlaps
+from meshgen.ops.classes import COMMUNICATING
 from meshgen.records import dataclass
 from meshgen.sharding.reshard.plan import ReshardPlan, Step, plan_reshard, same_layout
 from meshgen.sharding.reshard.problem import Cost
@@ -180,7 +181,7 @@ class Copies:
         """Edge, shardings, which step of how many, and what propagation noted on the axes that are moved."""
         count = f" (step {number + 1} of {len(plan.steps)})" if len(plan.steps) > 1 else ""
         text = f"{self.producer} gives {plan.source}, {user} needs {plan.target}{count}"
-        axes = link_axes(step.op, step.attrs, self.mesh) if step.op in COMMUNICATIONS else tuple(step.attrs["axes"])
+        axes = link_axes(step.op, step.attrs, self.mesh) if step.op in COMMUNICATING else tuple(step.attrs["axes"])
         ends = ((end, line) for end in (self.producer, user) for line in end.why)
         notes = [f"{end.text}: {line}" for end, line in ends if any(overlaps(line.split(" ")[0], a) for a in axes)]
         return "; ".join([text, *dict.fromkeys(notes)])

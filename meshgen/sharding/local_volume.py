@@ -14,11 +14,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
-from meshgen.ccl.cost import COMMUNICATIONS
 from meshgen.codegen.fuse import SIMPLIFICATIONS
 from meshgen.ir.graph import Graph, Module
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Axis, Mesh
+from meshgen.ops.classes import COMMUNICATING
 from meshgen.pass_manager import PassManager
 from meshgen.records import dataclass
 from meshgen.sharding.analyze import Volume, volume_of
@@ -66,4 +66,4 @@ def _named(mesh: Mesh) -> Mesh:
 def _messages(graph: Graph) -> int:
     """Collectives of a graph and its regions."""
     inner = sum(_messages(region) for node in graph.nodes for region in node.regions)
-    return inner + sum(node.op in COMMUNICATIONS for node in graph.nodes)
+    return inner + sum(node.op in COMMUNICATING for node in graph.nodes)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from meshgen.ir.graph import Module
+from meshgen.ops.live import without_dead
 from meshgen.pass_manager import Pass, PassManager, named
 from meshgen.sharding.optimizations.all_gather_sink import all_gather_sink
 from meshgen.sharding.optimizations.all_reduce_decompose import all_reduce_decompose
@@ -29,7 +30,7 @@ from meshgen.sharding.optimizations.gather_slice_to_all_to_all import gather_sli
 from meshgen.sharding.optimizations.loop_reduce_hoist import loop_reduce_hoist
 from meshgen.sharding.optimizations.mean_variance_merge import mean_variance_merge
 from meshgen.sharding.optimizations.reshard_replan import reshard_replan
-from meshgen.sharding.optimizations.rewrite import total_bytes, without_dead
+from meshgen.sharding.optimizations.rewrite import total_bytes
 from meshgen.sharding.optimizations.slice_hoist import slice_hoist
 from meshgen.sharding.unknown import at_nominal_sizes
 

@@ -46,7 +46,7 @@ def partition(module: Module, arguments: str = "local") -> Module:
     _check(module)
     graph, mesh = module.graph, module.mesh
     local = Graph(graph.name)
-    builder = LocalBuilder(mesh, local)
+    builder = LocalBuilder(local, mesh=mesh)
     made: dict[Value, Value] = {}
     for value in graph.inputs:
         given = value.type if arguments == "global" else local_type(value, mesh)
@@ -93,7 +93,7 @@ def local_body(body: Graph, mesh: Mesh, outer: dict[Value, Value]) -> Graph:
     inputs = [Value(local_type(v, mesh), v.name, None, v.loc, v.granted, v.is_bound, v.id) for v in body.inputs]
     local = Graph(body.name, inputs)
     made = {**outer, **dict(zip(body.inputs, inputs, strict=True))}
-    _write(body, LocalBuilder(mesh, local), made)
+    _write(body, LocalBuilder(local, mesh=mesh), made)
     local.outputs = [made[value] for value in body.outputs]
     return local
 

@@ -18,6 +18,7 @@ from meshgen.ir.predicates import is_control, is_loop
 from meshgen.ir.regions import all_nodes
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import COLLECTIVES
 from meshgen.ops.collective_checks import changed_dims
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import with_trait
@@ -29,7 +30,6 @@ from meshgen.sizes.ties import Ties, ties_of
 from meshgen.spec import Sharding
 
 SIZE_QUERIES = with_trait(Trait.SIZE_QUERY)
-_COLLECTIVES = with_trait(Trait.COLLECTIVE)
 
 
 def input_names(graph: Graph) -> list[str]:
@@ -316,7 +316,7 @@ def _completed(node: Node, x: TensorType | None, result: TensorType, mesh: Mesh)
     if x is None or None not in result.shape:
         return result
     shape = list(result.shape)
-    if node.op in _COLLECTIVES and "axes" in node.attrs:
+    if node.op in COLLECTIVES and "axes" in node.attrs:
         shape = _collective_shape(node, x, mesh)
     elif node.op == "broadcast_in_dim":
         for size, dim in zip(x.shape, node.attrs["dims"], strict=True):

@@ -12,8 +12,6 @@ import itertools
 from collections.abc import Mapping, Sequence
 from dataclasses import field, replace
 
-import numpy as np
-
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.loops import trip_count
 from meshgen.ir.manual import meshes_of, settle_manual
@@ -37,7 +35,7 @@ def _written_out(graph: Graph, meshes: Sequence[Mesh], made: dict[Value, Value])
         operands = [made.get(value, value) for value in node.operands]
         if node.op == "manual":
             mesh = meshes_of(node, meshes)[0]
-            results = _LockstepWriter(mesh, result, tuple(range(mesh.size))).manual(node, operands)
+            results = _LockstepWriter(result, mesh=mesh, ranks=tuple(range(mesh.size))).manual(node, operands)
             made.update(zip(node.results, results, strict=True))
         else:
             regions = tuple(_written_out(region, meshes, made) for region in node.regions)
@@ -76,6 +74,7 @@ class _LockstepWriter(Rows):
         rows.update(zip(body.inputs, inputs, strict=True))
         self.makers |= body.producers()
         for node in body.nodes:
+            self.loc = node.loc
             operands = [rows[value] for value in node.operands]
             rows.update(zip(node.results, self._node(node, operands), strict=True))
         return [rows[value] for value in body.outputs]
@@ -87,7 +86,7 @@ class _LockstepWriter(Rows):
         """The tile of a device; of a partial value the first device of a group has all, the others nothing."""
         for axis, kind in sharding.partial:
             if self.mesh.coordinate(rank, axis):
-                return self.constant(
+                return self.splat(
                     neutral(kind, value.type.dtype),
                     value.type.with_shape(sharding.local_shape(value.type.sizes, self.mesh)),
                 )
@@ -108,7 +107,7 @@ class _LockstepWriter(Rows):
         for dim in reversed(range(sharding.rank)):
             groups = itertools.groupby(sorted(tiles.items()), key=lambda item: item[0][:dim])
             lines = [(index, [value for _, value in group]) for index, group in groups]
-            tiles = {index: self.concatenated(v, dim) if len(v) > 1 else v[0] for index, v in lines}
+            tiles = {index: self.concatenate(v, dim) if len(v) > 1 else v[0] for index, v in lines}
         whole = tiles[()]
         for dim, size in enumerate(kind.sizes):
             whole = self.rows(whole, dim, 0, size)
@@ -125,8 +124,8 @@ class _LockstepWriter(Rows):
 
     def _node(self, node: Node, operands: list[Row]) -> list[Row]:
         if node.op == "process_index":
-            numbers = (np.int32(self.mesh.index(rank, node.attrs["axes"])) for rank in self.ranks)
-            return [[self.constant(np.asarray(number), node.result.type) for number in numbers]]
+            numbers = (self.mesh.index(rank, node.attrs["axes"]) for rank in self.ranks)
+            return [[self.splat(number, node.result.type) for number in numbers]]
         if node.op in COLLECTIVES:
             return [COLLECTIVES[node.op](self, node, operands[0])]
         if any(map(_communicates, node.regions)):
@@ -168,13 +167,16 @@ class _LockstepWriter(Rows):
         if trip_count(node, self.makers) is not None:  # as often on all devices
             tested.outputs = tested.outputs[:1]
             return self._gone(node, [], inputs, (tested, inside))
-        writer = _LockstepWriter(self.mesh, tested, self.ranks)
-        tested.outputs = [writer.reduced(list(dict.fromkeys(tested.outputs)), "or", node)]
-        count, writer = len(self.ranks), _LockstepWriter(self.mesh, inside, self.ranks, known={**self.known})
+        writer = _LockstepWriter(tested, node.loc, mesh=self.mesh, ranks=self.ranks)
+        tested.outputs = [writer.reduced(list(dict.fromkeys(tested.outputs)), "or")]
+        count, writer = (
+            len(self.ranks),
+            _LockstepWriter(inside, node.loc, mesh=self.mesh, ranks=self.ranks, known={**self.known}),
+        )
         rows = [inside.inputs[i : i + count] for i in range(0, len(inside.inputs), count)]
         flags = writer.body(condition, rows)[0] * len(rows)
         ends = zip(flags, inside.outputs, inside.inputs, strict=True)
-        inside.outputs = [writer.emit("select", each, each[1].type, {}, node) for each in ends]
+        inside.outputs = [writer.elementwise("select", *each) for each in ends]
         return self._gone(node, [], inputs, (tested, inside))
 
     def _gone(self, node: Node, choice: list[Value], inputs: list[Row], regions: tuple[Graph, ...]) -> list[Row]:
@@ -189,6 +191,6 @@ class _LockstepWriter(Rows):
         """A region with an input for each of its inputs on each device, in this order; outputs alike."""
         rows = [[Value(value.type, "", None, value.loc) for _ in ranks] for value in region.inputs]
         inner = Graph(region.name, [value for row in rows for value in row])
-        outputs = _LockstepWriter(self.mesh, inner, ranks, known={**around}).body(region, rows)
+        outputs = _LockstepWriter(inner, mesh=self.mesh, ranks=ranks, known={**around}).body(region, rows)
         inner.outputs = [value for row in outputs for value in row]
         return inner

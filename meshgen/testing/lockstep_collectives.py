@@ -7,7 +7,7 @@ The rows of a tile that a device does not own are padding. As in `ccl/simulated.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import field
 from typing import Any
 
@@ -15,72 +15,55 @@ import numpy as np
 
 from meshgen.ccl.cost import transfer_ends
 from meshgen.ccl.halo import Part, parts_of
-from meshgen.ccl.simulated import UFUNC_OF_KIND
 from meshgen.ccl.transfer import pieces
+from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.notes import NO_NOTES, Notes
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import neutral, poisoned
+from meshgen.ops.rules.rule import OP_OF_KIND
 from meshgen.records import dataclass
 
 Row = list[Value]  # a value on each device
 
 
 @dataclass
-class Rows:
+class Rows(Builder):
     """Appends to a graph what the devices `ranks` do. The same operation on the same operands is written once."""
 
-    mesh: Mesh
-    graph: Graph
-    ranks: tuple[int, ...]
+    mesh: Mesh = field(kw_only=True)
+    ranks: tuple[int, ...] = field(kw_only=True)
     seen: dict[Any, list[Value]] = field(default_factory=dict[Any, "list[Value]"])
 
-    def emit(
-        self, op: str, operands: Sequence[Value], kind: TensorType, attrs: Mapping[str, Any], like: Node | None
-    ) -> Value:
-        """The result of a node, which is new unless the same one was written before."""
-        return self._once((op, tuple(operands), kind, tuple(sorted(attrs.items()))), op, operands, kind, attrs, like)
-
-    def constant(self, array: np.ndarray[Any, Any], kind: TensorType) -> Value:
-        attrs = {"value": np.broadcast_to(array, kind.sizes)}
-        return self._once(("constant", array.tobytes(), array.shape, kind), "constant", [], kind, attrs, None)
-
-    def _once(self, key: Any, op: str, operands: Sequence[Value], kind: TensorType, attrs: Mapping[str, Any],
-              like: Node | None) -> Value:  # fmt: skip
+    def append(self, op: str, operands: Sequence[Value], types: Sequence[TensorType], attrs: dict[str, Any],
+               regions: tuple[Graph, ...] = (), notes: Notes = NO_NOTES) -> list[Value]:  # fmt: skip
+        """The results of a node, which are new unless the same one was written before."""
+        key = op, tuple(operands), tuple(types), *((name, _key(attrs[name])) for name in sorted(attrs))
         if key not in self.seen:
-            self.seen[key] = self.graph.add(op, operands, [kind], attrs, loc=like.loc if like else None).results
-        return self.seen[key][0]
+            self.seen[key] = super().append(op, operands, types, attrs, regions, notes)
+        return self.seen[key]
 
     def padding(self, kind: TensorType) -> Value:
-        return self.constant(poisoned((), kind.dtype), kind)
+        return self.splat(poisoned((), kind.dtype), kind)
 
-    def rows(self, value: Value, dim: int, start: int, stop: int, like: Node | None = None) -> Value:
+    def rows(self, value: Value, dim: int, start: int, stop: int) -> Value:
         """Rows [start, stop) of a dim; those before or after the value are padding."""
         sizes = [*value.type.sizes]
         first, last = (min(max(row, 0), sizes[dim]) for row in (start, stop))
         before, behind = max(min(stop, 0) - start, 0), max(stop - max(start, sizes[dim]), 0)
-        found = [self._sliced(value, dim, first, last, like)] if first < last or start == stop else []
+        found = [self._some(value, dim, first, last)] if first < last or start == stop else []
         ends = [self.padding(_with_rows(value.type, dim, count)) if count else None for count in (before, behind)]
         parts = [part for part in (ends[0], *found, ends[1]) if part]
-        return parts[0] if len(parts) == 1 else self.concatenated(parts, dim, like)
+        return parts[0] if len(parts) == 1 else self.concatenate(parts, dim)
 
-    def _sliced(self, value: Value, dim: int, start: int, stop: int, like: Node | None) -> Value:
-        sizes = value.type.sizes
-        if (start, stop) == (0, sizes[dim]):
-            return value
-        starts, limits = ([row if d == dim else n for d, n in enumerate(rest)] for row, rest in
-                          ((start, (0,) * len(sizes)), (stop, sizes)))  # fmt: skip
-        attrs = {"start": tuple(starts), "limit": tuple(limits), "stride": (1,) * len(sizes)}
-        return self.emit("slice", [value], _with_rows(value.type, dim, stop - start), attrs, like)
+    def _some(self, value: Value, dim: int, start: int, stop: int) -> Value:
+        return value if (start, stop) == (0, value.type.sizes[dim]) else super().rows(value, dim, start, stop)
 
-    def concatenated(self, values: Sequence[Value], dim: int, like: Node | None = None) -> Value:
-        rows = sum(value.type.sizes[dim] for value in values)
-        return self.emit("concatenate", values, _with_rows(values[0].type, dim, rows), {"dim": dim}, like)
-
-    def reduced(self, values: Sequence[Value], kind: str, like: Node | None = None) -> Value:
+    def reduced(self, values: Sequence[Value], kind: str) -> Value:
         """The values combined, in their order."""
         total = values[0]
         for value in values[1:]:
-            total = self.emit(UFUNC_OF_KIND[kind], [total, value], total.type, {}, like)
+            total = self.elementwise(OP_OF_KIND[kind], total, value)
         return total
 
     def groups(self, node: Node, row: Row, run: Callable[[list[Value]], list[Value]]) -> Row:
@@ -91,26 +74,34 @@ class Rows:
         return [found[rank] for rank in self.ranks]
 
 
+def _key(value: Any) -> Any:
+    """An attribute in a form that compares by value."""
+    if not isinstance(value, np.ndarray):
+        return value
+    array: np.ndarray[Any, Any] = value if any(value.strides) else value.reshape(-1)[:1]
+    return array.tobytes(), value.shape, value.dtype
+
+
 def _with_rows(kind: TensorType, dim: int, rows: int) -> TensorType:
     return kind.with_shape(rows if d == dim else size for d, size in enumerate(kind.sizes))
 
 
 def _all_reduce(to: Rows, node: Node, row: Row) -> Row:
-    return to.groups(node, row, lambda group: [to.reduced(group, node.attrs["kind"], node)] * len(group))
+    return to.groups(node, row, lambda group: [to.reduced(group, node.attrs["kind"])] * len(group))
 
 
 def _all_gather(to: Rows, node: Node, row: Row) -> Row:
     dim = node.attrs["dim"]
     rows = node.result.type.sizes[dim]
-    return to.groups(node, row, lambda g: [to.rows(to.concatenated(g, dim, node), dim, 0, rows, node)] * len(g))
+    return to.groups(node, row, lambda g: [to.rows(to.concatenate(g, dim), dim, 0, rows)] * len(g))
 
 
 def _reduce_scatter(to: Rows, node: Node, row: Row) -> Row:
     tile = node.result.type.sizes[node.attrs["dim"]]
 
     def run(group: list[Value]) -> list[Value]:
-        total = to.reduced(group, node.attrs["kind"], node)
-        return [to.rows(total, node.attrs["dim"], i * tile, (i + 1) * tile, node) for i in range(len(group))]
+        total = to.reduced(group, node.attrs["kind"])
+        return [to.rows(total, node.attrs["dim"], i * tile, (i + 1) * tile) for i in range(len(group))]
 
     return to.groups(node, row, run)
 
@@ -120,8 +111,8 @@ def _all_to_all(to: Rows, node: Node, row: Row) -> Row:
 
     def run(group: list[Value]) -> list[Value]:
         tile = -(-group[0].type.sizes[split] // len(group)) if split == concat else sizes[split]
-        parts = [[to.rows(x, split, i * tile, (i + 1) * tile, node) for x in group] for i in range(len(group))]
-        return [to.rows(to.concatenated(part, concat, node), concat, 0, sizes[concat], node) for part in parts]
+        parts = [[to.rows(x, split, i * tile, (i + 1) * tile) for x in group] for i in range(len(group))]
+        return [to.rows(to.concatenate(part, concat), concat, 0, sizes[concat]) for part in parts]
 
     return to.groups(node, row, run)
 
@@ -129,11 +120,11 @@ def _all_to_all(to: Rows, node: Node, row: Row) -> Row:
 def _all_slice(to: Rows, node: Node, row: Row) -> Row:
     tile = node.result.type.sizes[node.attrs["dim"]]
     starts = [to.mesh.index(rank, node.attrs["axes"]) * tile for rank in to.ranks]
-    return [to.rows(x, node.attrs["dim"], start, start + tile, node) for x, start in zip(row, starts, strict=True)]
+    return [to.rows(x, node.attrs["dim"], start, start + tile) for x, start in zip(row, starts, strict=True)]
 
 
 def _to_partial(to: Rows, node: Node, row: Row) -> Row:
-    rest = to.constant(neutral(node.attrs["kind"], node.result.type.dtype), node.result.type)
+    rest = to.splat(neutral(node.attrs["kind"], node.result.type.dtype), node.result.type)
     return [rest if to.mesh.index(rank, node.attrs["axes"]) else x for rank, x in zip(to.ranks, row, strict=True)]
 
 
@@ -156,7 +147,7 @@ def _shift(to: Rows, node: Node, row: Row) -> Row:
 
 
 def _permute_pairs(to: Rows, node: Node, row: Row) -> Row:
-    found = [to.constant(np.zeros((), node.result.type.numpy_dtype), node.result.type)] * len(row)
+    found = [to.splat(0, node.result.type)] * len(row)
     for source, target in node.attrs["pairs"]:
         found[target] = row[source]
     return found
@@ -175,10 +166,10 @@ def _put(to: Rows, buffer: Value, parts: Sequence[tuple[int, Any, Any]], row: Ro
     for sender, there, here in parts:
         piece = row[sender]
         for dim, rows in enumerate(there):
-            piece = to.rows(piece, dim, rows.start, rows.stop, node)
-        starts = [to.constant(np.asarray(rows.start, np.int32), TensorType((), "i32")) for rows in here]
+            piece = to.rows(piece, dim, rows.start, rows.stop)
+        starts = [to.splat(rows.start, TensorType((), "i32")) for rows in here]
         is_whole = piece.type == buffer.type
-        buffer = piece if is_whole else to.emit("dynamic_update_slice", [buffer, piece, *starts], buffer.type, {}, node)
+        buffer = piece if is_whole else to.emit("dynamic_update_slice", [buffer, piece, *starts], buffer.type)
     return buffer
 
 
@@ -189,7 +180,7 @@ def _fetch_rows(to: Rows, node: Node, row: Row) -> Row:
     def run(group: list[Value]) -> list[Value]:
         parts = parts_of(node.attrs, group[0].type.sizes[dim], count, len(group))
         fetched = [list(_fetched(to, group, part, dim, node)) for part in parts]
-        return [each[0] if len(each) == 1 else to.concatenated(each, dim, node) for each in zip(*fetched, strict=True)]
+        return [each[0] if len(each) == 1 else to.concatenate(each, dim) for each in zip(*fetched, strict=True)]
 
     return to.groups(node, row, run)
 
@@ -197,14 +188,14 @@ def _fetch_rows(to: Rows, node: Node, row: Row) -> Row:
 def _fetched(to: Rows, group: list[Value], part: Part, dim: int, node: Node) -> Iterator[Value]:
     """The rows of one part that each device of a group gets; wrapped rows repeat the joined tensor."""
     fetch = part.fetch
-    tiles = [to.rows(tile, dim, part.start, part.start + fetch.tile, node) for tile in group]
-    whole = to.rows(to.concatenated(tiles, dim, node), dim, 0, fetch.limit, node)
+    tiles = [to.rows(tile, dim, part.start, part.start + fetch.tile) for tile in group]
+    whole = to.rows(to.concatenate(tiles, dim), dim, 0, fetch.limit)
     for index in range(len(group)):
         ranges = fetch.wanted(index) if fetch.wrap else [(fetch.start(index), fetch.start(index) + fetch.rows)]
-        found = [to.rows(whole, dim, *each, node) for each in ranges if each[0] < each[1] or not fetch.rows]
+        found = [to.rows(whole, dim, *each) for each in ranges if each[0] < each[1] or not fetch.rows]
         missing = fetch.rows - sum(stop - start for start, stop in ranges)
         found += [to.padding(_with_rows(whole.type, dim, missing))] if missing else []
-        yield found[0] if len(found) == 1 else to.concatenated(found, dim, node)
+        yield found[0] if len(found) == 1 else to.concatenate(found, dim)
 
 
 def _mask_padding(to: Rows, node: Node, row: Row) -> Row:
@@ -213,10 +204,10 @@ def _mask_padding(to: Rows, node: Node, row: Row) -> Row:
     found: Row = []
     for rank, value in zip(to.ranks, row, strict=True):
         own = min(max(node.attrs["size"] - to.mesh.index(rank, node.attrs["axes"]) * tile, 0), tile)
-        rest = to.constant(fill, _with_rows(kind, dim, tile - own))
-        parts = [to.rows(value, dim, 0, own, node)] if own else []
+        rest = to.splat(fill, _with_rows(kind, dim, tile - own))
+        parts = [to.rows(value, dim, 0, own)] if own else []
         parts += [rest] if own < tile else []
-        found.append(parts[0] if len(parts) == 1 else to.concatenated(parts, dim, node))
+        found.append(parts[0] if len(parts) == 1 else to.concatenate(parts, dim))
     return found
 
 

@@ -8,9 +8,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from meshgen.ccl.cost import COMMUNICATIONS
 from meshgen.ir.graph import Graph, Module
 from meshgen.mlir.text import parse_text
+from meshgen.ops.classes import COMMUNICATING
 from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.optimizations.rewrite import total_bytes
@@ -42,7 +42,7 @@ def program(body: str, result: str, **given: str) -> Module:
 
 def counts(graph: Graph) -> Counter[str]:
     """Collectives, and local slices, those of loops once."""
-    found = Counter(node.op for node in graph.nodes if node.op in (*COMMUNICATIONS, *LOCAL))
+    found = Counter(node.op for node in graph.nodes if node.op in (*COMMUNICATING, *LOCAL))
     return sum((counts(region) for node in graph.nodes for region in node.regions), found)
 
 

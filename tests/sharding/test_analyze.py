@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from meshgen import api
-from meshgen.ccl.cost import COMMUNICATIONS
 from meshgen.codegen.schedule_stage import scheduled
 from meshgen.errors import Location, UsageError
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
+from meshgen.ops.classes import COMMUNICATING
 from meshgen.ops.flops import graph_flops, node_flops
 from meshgen.sharding.analyze import analyze
 from meshgen.sharding.partition import partition
@@ -202,7 +202,7 @@ def test_a_convolution_counts_its_multiplications() -> None:
 
 def test_collectives_compute_nothing_of_their_own() -> None:
     kind = TensorType((4,), "f32")
-    assert all(node_flops(Node(op, [Value(kind)], [Value(kind)])) == 0 for op in COMMUNICATIONS)
+    assert all(node_flops(Node(op, [Value(kind)], [Value(kind)])) == 0 for op in COMMUNICATING)
     graph = Graph("g", [Value(kind)])
     graph.add("tanh", graph.inputs, [kind])
     assert graph_flops(graph) == 4

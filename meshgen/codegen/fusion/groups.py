@@ -20,9 +20,20 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_constant, is_control
 from meshgen.ir.regions import captured
-from meshgen.ops.classes import DOTS, GENERATED, LAYOUT, LOOKUPS, LOOPS, MADE, POINTWISE, REDUCTIONS, REGROUPING, VIEWS
+from meshgen.ops.classes import (
+    COMMUNICATING,
+    DOTS,
+    GENERATED,
+    LAYOUT,
+    LOOKUPS,
+    LOOPS,
+    MADE,
+    POINTWISE,
+    REDUCTIONS,
+    REGROUPING,
+    VIEWS,
+)
 from meshgen.records import dataclass
-from meshgen.runtime.plan import COLLECTIVES
 
 
 @dataclass(eq=False)
@@ -298,7 +309,7 @@ class Grouping:
         node = self.producer.get(self.memory_root(value) if self.producer.get(value) in self.views else value)
         if node is None or is_constant(node):
             return True
-        if node.op in COLLECTIVES:
+        if node.op in COMMUNICATING:
             early = all(self.producer.get(self.view_root(v)) is None for v in node.operands)
             return early or self._feeds(node, dot)
         return self.position[node] < self.position[dot]
@@ -328,7 +339,7 @@ def _must_exist(graph: Graph) -> dict[Value, None]:
             from_nothing.update(node.results if not is_constant(node) or not node.result.type.rank else ())
         if node.op in GENERATED or node.op in VIEWS:
             continue
-        own = from_nothing if node.op not in COLLECTIVES and not is_control(node) else set[Value]()
+        own = from_nothing if node.op not in COMMUNICATING and not is_control(node) else set[Value]()
         found.update(dict.fromkeys(v for v in (*node.operands, *captured(node)) if v not in own))
     found.update(dict.fromkeys(graph.outputs))
     return found

@@ -11,9 +11,8 @@ from meshgen.codegen.fusion.groups import Group, Grouping
 from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ops.classes import EXPENSIVE, LOOKUPS, POINTWISE
+from meshgen.ops.classes import COMMUNICATING, EXPENSIVE, LOOKUPS, POINTWISE
 from meshgen.records import dataclass
-from meshgen.runtime.plan import COLLECTIVES
 
 
 @dataclass(frozen=True)
@@ -238,7 +237,7 @@ class _Traffic:
             maker = self.of.owner.get(value)
             if maker is None or maker is dot:
                 continue
-            waits = maker.members[0].op in COLLECTIVES and not self.of.depends(dot, maker)
+            waits = maker.members[0].op in COMMUNICATING and not self.of.depends(dot, maker)
             if waits or self.of.depends(maker, dot):
                 return None
         extra = {v for g in (group, dot) for n in g.extra for v in n.results}

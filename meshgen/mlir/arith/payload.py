@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -11,13 +11,14 @@ from xdsl.dialects.builtin import FloatAttr, IndexType, IntegerAttr
 from xdsl.dialects.builtin import TensorType as TextType
 from xdsl.ir import Attribute, Operation, SSAValue
 
-from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
+from meshgen.ir.builder import Builder as GraphBuilder
+from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value, is_float
+from meshgen.ir.notes import NO_NOTES, Notes
 from meshgen.ir.regions import needed_nodes
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.known_integers import AS_ARITH
 from meshgen.ops.registry import broadcasts
-from meshgen.records import dataclass
 
 MOVEMENT = ("constant", "broadcast_in_dim", "convert", "reshape", "transpose", "iota", "bitcast_convert")
 
@@ -36,23 +37,25 @@ def finish(importer: Importer, op: Operation, value: Value) -> None:
     importer.bind(op.results[0], value)
 
 
-@dataclass(frozen=True)
-class Builder:
-    """Adds nodes in place of the operation `source`."""
+class Builder(GraphBuilder):
+    """Adds nodes in place of the operation `source`, with its discardable attributes."""
 
-    importer: Importer
-    source: Operation
+    def __init__(self, importer: Importer, source: Operation) -> None:
+        super().__init__(importer.graph)
+        self.importer, self.source = importer, source
 
-    def node(self, op: str, operands: Sequence[Value], result: TensorType, /, **attrs: Any) -> Value:
-        """The result of one node."""
-        (value,) = self.importer.emit(op, operands, [result], attrs, self.source)
+    def append(self, op: str, operands: Sequence[Value], types: Sequence[TensorType], attrs: Mapping[str, Any],
+               regions: tuple[Graph, ...] = (), notes: Notes = NO_NOTES) -> list[Value]:  # fmt: skip
+        results = self.importer.emit(op, operands, types, attrs, self.source, regions)
         if op in MOVEMENT:  # an option is meant for what the operation computes
             self.importer.graph.nodes[-1].option = None
-        return value
+        if notes is not NO_NOTES:
+            self.importer.graph.nodes[-1].notes = notes
+        return results
 
     def lazy(self, op: str, operands: Sequence[Value], result: TensorType, /, **attrs: Any) -> Value:
         """The result of one node that goes again where nothing reads it."""
-        value = self.node(op, operands, result, **attrs)
+        value = self.emit(op, operands, result, **attrs)
         node = self.importer.graph.nodes[-1]
         node.notes = replace(node.notes, lazy=True)
         return value
@@ -68,18 +71,9 @@ class Builder:
         array = np.broadcast_to(scalar, kind.sizes)
         return self.lazy("constant", [], kind, value=array)
 
-    def convert(self, value: Value, dtype: str) -> Value:
-        """The value in another element type."""
-        return (
-            value if value.type.dtype == dtype else self.node("convert", [value], TensorType(value.type.shape, dtype))
-        )
-
     def bits(self, value: Value, dtype: str) -> Value:
         """The same bits as another element type of the same width; booleans have no unsigned one."""
-        kind = TensorType(value.type.shape, dtype)
-        return (
-            value if value.type.dtype == dtype or dtype not in DTYPES else self.node("bitcast_convert", [value], kind)
-        )
+        return super().bits(value, dtype) if dtype in DTYPES else value
 
     def broadcast(self, value: Value, shape: Sequence[int | None], dims: Sequence[int] = ()) -> Value:
         """The value as a tensor of `shape` whose dims `dims` are its own."""
@@ -121,7 +115,7 @@ class Builder:
         """An element-wise node; the result's element type is the first operand's unless given."""
         values = self.together(operands)
         kind = TensorType(values[0].type.shape, dtype or values[0].type.dtype)
-        return self.node(op, values, kind, **attrs)
+        return self.emit(op, values, kind, **attrs)
 
     def unsigned(self, op: str, *operands: Value) -> Value:
         """An element-wise node on integers taken as unsigned ones."""
@@ -134,14 +128,14 @@ class Builder:
         return value if kind == value.type else self.lazy("reshape", [value], kind)
 
     def compare(self, direction: str, left: Value, right: Value) -> Value:
-        kind = "FLOAT" if left.type.dtype.startswith(("f", "bf")) else ""
+        kind = "FLOAT" if is_float(left.type.dtype) else ""
         return self.apply("compare", left, right, dtype="i1", direction=direction, compare_type=kind)
 
     def select(self, condition: Value, left: Value, right: Value) -> Value:
         a, b = self.together([left, right])
         if condition.type.rank and not a.type.rank:
             a, b = (self.broadcast(x, condition.type.shape) for x in (a, b))
-        return self.node("select", [condition, a, b], a.type)
+        return self.emit("select", [condition, a, b], a.type)
 
 
 def lifted(builder: Builder, body: Graph, operands: Sequence[Value]) -> Value | str:
@@ -156,7 +150,7 @@ def lifted(builder: Builder, body: Graph, operands: Sequence[Value]) -> Value | 
             values[node.result] = builder.constant(np.asarray(node.attrs["value"]).item(), kind)
         else:
             taken = [values[v] for v in node.operands]
-            add = builder.lazy if node.notes.lazy else builder.node
+            add = builder.lazy if node.notes.lazy else builder.emit
             values[node.result] = add(node.op, taken, kind, **node.attrs)
     return values[body.outputs[0]]
 

@@ -233,4 +233,4 @@ def _import_broadcast(importer: Importer, operation: Operation) -> None:
             return
         whole = value.type.shape == result.shape
         spread.append(value if whole else builder.broadcast(value, result.shape, dims))
-    finish(importer, operation, builder.node(name, spread, TensorType(result.shape, result.dtype), **attrs))
+    finish(importer, operation, builder.emit(name, spread, TensorType(result.shape, result.dtype), **attrs))

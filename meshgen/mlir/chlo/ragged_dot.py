@@ -67,23 +67,23 @@ def _import_ragged_dot(importer: Importer, operation: Operation) -> None:
     result = importer.type(operation.results[0])
     if ragged in left_batch:
         attrs |= {"lhs_batch": left_batch, "rhs_batch": right_batch, "lhs_contract": left_contract, "rhs_contract": right_contract}  # fmt: skip
-        finish(importer, operation, builder.node("dot_general", [lhs, rhs], result, **attrs))
+        finish(importer, operation, builder.emit("dot_general", [lhs, rhs], result, **attrs))
         return
     masked = _by_group(builder, lhs, sizes, left_batch, ragged)
     left_batch, left_contract = (tuple(d + 1 for d in dims) for dims in (left_batch, left_contract))
     if ragged in lists[2]:  # the groups are dims of the result, before all others but the batches
         product = _product_type(masked.type, rhs.type, left_batch, right_batch, left_contract, right_contract, result)
         attrs |= {"lhs_batch": left_batch, "rhs_batch": right_batch, "lhs_contract": left_contract, "rhs_contract": right_contract}  # fmt: skip
-        found = builder.node("dot_general", [masked, rhs], product, **attrs)
+        found = builder.emit("dot_general", [masked, rhs], product, **attrs)
         count = len(left_batch)
         order = (count, *range(count), *range(count + 1, result.rank))
-        finish(importer, operation, found if not count else builder.node("transpose", [found], result, perm=order))
+        finish(importer, operation, found if not count else builder.emit("transpose", [found], result, perm=order))
         return
     if len(group_dims) != 1:
         importer.fault("MG0104", "chlo.ragged_dot: the right operand needs a group dim", operation)
         return
     attrs |= {"lhs_batch": left_batch, "rhs_batch": right_batch, "lhs_contract": (0, *left_contract), "rhs_contract": (*group_dims, *right_contract)}  # fmt: skip
-    finish(importer, operation, builder.node("dot_general", [masked, rhs], result, **attrs))
+    finish(importer, operation, builder.emit("dot_general", [masked, rhs], result, **attrs))
 
 
 def _product_type(left: TensorType, right: TensorType, left_batch: tuple[int, ...], right_batch: tuple[int, ...],
@@ -105,12 +105,12 @@ def _by_group(builder: Builder, lhs: Value, sizes: Value, batch: tuple[int, ...]
     starts = builder.apply("subtract", ends, sizes)
     dims = (*(d + 1 for d in batch), 0) if sizes.type.rank > 1 else (0,)
     order = sorted(range(len(dims)), key=dims.__getitem__)
-    row = builder.node("iota", [], TensorType(shape, sizes.type.dtype), dim=ragged + 1)
+    row = builder.emit("iota", [], TensorType(shape, sizes.type.dtype), dim=ragged + 1)
 
     def spread(value: Value) -> Value:
         if order != sorted(order):
             turned = value.type.with_shape(value.type.shape[d] for d in order)
-            value = builder.node("transpose", [value], turned, perm=tuple(order))
+            value = builder.emit("transpose", [value], turned, perm=tuple(order))
         return builder.broadcast(value, shape, sorted(dims))
 
     is_in = builder.apply(
@@ -124,8 +124,8 @@ def _ends_of_groups(builder: Builder, sizes: Value) -> Value:
     """The sums of the sizes up to each group, as a product with a triangle of ones: groups are few."""
     groups, dtype = sizes.type.sizes[-1], sizes.type.dtype
     square = TensorType((groups, groups), dtype)
-    rows, columns = (builder.node("iota", [], square, dim=d) for d in (0, 1))
+    rows, columns = (builder.emit("iota", [], square, dim=d) for d in (0, 1))
     ones, zeros = (builder.constant(n, square) for n in (1, 0))
     upper = builder.select(builder.compare("LE", rows, columns), ones, zeros)
     attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (sizes.type.rank - 1,), "rhs_contract": (0,), "precision": ()}  # fmt: skip
-    return builder.node("dot_general", [sizes, upper], sizes.type, **attrs)
+    return builder.emit("dot_general", [sizes, upper], sizes.type, **attrs)

@@ -224,7 +224,7 @@ def _sliced(site: _Site, builder: Builder, value: Value, place: Value) -> Value:
     """The slice of a value at a place along the dim, without it."""
     sizes = tuple(1 if dim == site.dim else size for dim, size in enumerate(value.type.sizes))
     starts = _starts(site, builder, value.type.rank, place)
-    one = builder.node("dynamic_slice", [value, *starts], value.type.with_shape(sizes), slice_sizes=sizes)
+    one = builder.emit("dynamic_slice", [value, *starts], value.type.with_shape(sizes), slice_sizes=sizes)
     return builder.reshape(one, site.slice_of(value.type).shape)
 
 
@@ -232,4 +232,4 @@ def _put(site: _Site, builder: Builder, whole: Value, part: Value, place: Value)
     """A value with this slice at a place along the dim."""
     shape = (*part.type.shape[: site.dim], 1, *part.type.shape[site.dim :])
     starts = _starts(site, builder, whole.type.rank, place)
-    return builder.node("dynamic_update_slice", [whole, builder.reshape(part, shape), *starts], whole.type)
+    return builder.emit("dynamic_update_slice", [whole, builder.reshape(part, shape), *starts], whole.type)

@@ -109,9 +109,9 @@ def _cholesky(importer: Importer, operation: Operation) -> None:
         return
     builder, (matrix,) = Builder(importer, operation), importer.values(matrices_of(operation))
     is_lower = _triangle(operation) == "L"
-    factor = builder.node("cholesky", [matrix], matrix.type, lower=is_lower)
+    factor = builder.emit("cholesky", [matrix], matrix.type, lower=is_lower)
     rows, columns = (
-        builder.node("iota", [], TensorType(matrix.type.shape, "i32"), dim=matrix.type.rank - side) for side in (2, 1)
+        builder.emit("iota", [], TensorType(matrix.type.shape, "i32"), dim=matrix.type.rank - side) for side in (2, 1)
     )
     inside = builder.compare("GE" if is_lower else "LE", rows, columns)
     importer.bind(operation.results[0], builder.select(inside, factor, matrix))
@@ -127,7 +127,7 @@ def _good_pivots(builder: Builder, factor: Value, diagonal: Value) -> Value:
     is_number = builder.apply("and", builder.apply("compare", factor, factor, dtype="i1", direction="EQ", compare_type=""), diagonal)  # fmt: skip
     ones, rank = builder.convert(is_number, "i32"), factor.type.rank
     kind = TensorType(factor.type.shape[:-2], "i32")
-    return builder.node("reduce", [ones, builder.constant(0, TensorType((), "i32"))], kind, dims=(rank - 2, rank - 1), kind="add")  # fmt: skip
+    return builder.emit("reduce", [ones, builder.constant(0, TensorType((), "i32"))], kind, dims=(rank - 2, rank - 1), kind="add")  # fmt: skip
 
 
 def _solve(importer: Importer, operation: Operation) -> None:
@@ -162,12 +162,12 @@ def _pivots_to_permutation(importer: Importer, operation: Operation) -> None:
 
 def _permutation(builder: Builder, rows: Value, kind: TensorType) -> Value:
     """Where rows come from after the exchanges of row i with row rows[i], one after the other."""
-    places = builder.node("iota", [], kind, dim=kind.rank - 1)
+    places = builder.emit("iota", [], kind, dim=kind.rank - 1)
     order, batch = places, kind.sizes[:-1]
     for step in range(rows.type.sizes[-1]):
         at = {"start": (*[0] * len(batch), step), "limit": (*batch, step + 1), "stride": (1,) * kind.rank}
         other = builder.broadcast(
-            builder.reshape(builder.node("slice", [rows], rows.type.with_shape((*batch, 1)), **at), batch),
+            builder.reshape(builder.emit("slice", [rows], rows.type.with_shape((*batch, 1)), **at), batch),
             kind.shape,
             range(len(batch)),
         )
@@ -183,7 +183,7 @@ def _at(builder: Builder, values: Value, chosen: Value) -> Value:
     kind, dim = values.type, values.type.rank - 1
     only = builder.select(chosen, values, builder.constant(0, kind))
     zero, row = builder.constant(0, kind.with_shape(())), kind.with_shape(kind.shape[:-1])
-    return builder.broadcast(builder.node("reduce", [only, zero], row, dims=(dim,), kind="add"), kind.shape, range(dim))
+    return builder.broadcast(builder.emit("reduce", [only, zero], row, dims=(dim,), kind="add"), kind.shape, range(dim))
 
 
 def _eigh(importer: Importer, operation: Operation) -> None:

@@ -64,7 +64,7 @@ def _bind_top_k(builder: Builder, value: Value, dim: int, k: int, largest: bool)
 def _transposed(builder: Builder, value: Value, order: Sequence[int]) -> Value:
     if list(order) == sorted(order):
         return value
-    return builder.node(
+    return builder.emit(
         "transpose", [value], value.type.with_shape(value.type.shape[d] for d in order), perm=tuple(order)
     )
 

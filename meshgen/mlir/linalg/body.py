@@ -123,7 +123,7 @@ class Body:
             message = f"linalg.index {dim}: the enclosing operation has {len(self.sizes)} loops"
             self.builder.importer.fault("MG0104", message, op)
             return Spread(self.builder.constant(0, TensorType((), "i64")), ())
-        return Spread(self.builder.node("iota", [], TensorType((self.sizes[dim],), "i64"), dim=0), (dim,))
+        return Spread(self.builder.emit("iota", [], TensorType((self.sizes[dim],), "i64"), dim=0), (dim,))
 
     def _applied(self, op: Operation, result: SSAValue) -> Spread | None:
         """An element-wise operation over the loops of its operands."""
@@ -185,9 +185,9 @@ class Body:
         joined = columns[0]
         if len(columns) > 1:
             kind = joined.type.with_shape((*batch, len(columns)))
-            joined = builder.node("concatenate", columns, kind, dim=len(batch))
+            joined = builder.emit("concatenate", columns, kind, dim=len(batch))
         rest = [size for size, loop in zip(sizes, kept, strict=True) if loop is not None]
-        value = builder.node(
+        value = builder.emit(
             "gather",
             [table, joined],
             table.type.with_shape([*batch, *rest]),

@@ -97,7 +97,7 @@ def _at(builder: Builder, element: Spread, indices: dict[int, Spread]) -> Spread
     zero = builder.constant(0, INDEX)
     places = [*(indices[loop].value for loop in walked), *([zero] * len(rest))]
     ones = (*([1] * len(walked)), *rest)
-    found = builder.node("dynamic_slice", [value, *places], value.type.with_shape(ones), slice_sizes=ones)
+    found = builder.emit("dynamic_slice", [value, *places], value.type.with_shape(ones), slice_sizes=ones)
     return Spread(builder.reshape(found, rest), element.loops[len(walked) :])
 
 

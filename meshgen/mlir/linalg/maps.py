@@ -125,8 +125,8 @@ def _looked_up(builder: Builder, value: Value, expressions: Sequence[AffineExpr]
         raise UnreadableMap("reads outside of the operand")
     index = np.stack(places, -1).astype(np.int32)
     rest = [dim for dim in range(len(shape)) if dim not in hard]
-    table = builder.node("constant", [], TensorType(index.shape, "i32"), value=index)
-    found = builder.node(
+    table = builder.emit("constant", [], TensorType(index.shape, "i32"), value=index)
+    found = builder.emit(
         "gather",
         [value, table],
         value.type.with_shape([*(sizes[loop] for loop in loops), *(shape[dim] for dim in rest)]),
@@ -195,7 +195,7 @@ def _cropped(builder: Builder, value: Value, lines: Sequence[Line], sizes: Seque
     shape = value.type.sizes
     back = [d for d, line in enumerate(lines) if len(line.steps) == 1 and line.steps[0][1] < 0]
     if back:
-        value = builder.node("reverse", [value], value.type, dims=tuple(back))
+        value = builder.emit("reverse", [value], value.type, dims=tuple(back))
     start, limit, stride = [0] * len(shape), list(shape), [1] * len(shape)
     for dim, line in enumerate(lines):
         if dim in back:
@@ -238,8 +238,8 @@ def _window(builder: Builder, value: Value, dim: int, line: Line, sizes: Sequenc
         start[dim], limit[dim], stride[dim] = min(first, last), max(first, last) + 1, abs(step)
         part = sliced(builder, value, start, limit, stride)
         if step < 0:
-            part = builder.node("reverse", [part], part.type, dims=(dim,))
+            part = builder.emit("reverse", [part], part.type, dims=(dim,))
         parts.append(reshaped_dim(builder, part, dim, [1, sizes[slide]]))
     kind = parts[0].type.with_shape([*shape[:dim], len(parts), sizes[slide], *shape[dim + 1 :]])
-    joined = parts[0] if len(parts) == 1 else builder.node("concatenate", parts, kind, dim=dim)
+    joined = parts[0] if len(parts) == 1 else builder.emit("concatenate", parts, kind, dim=dim)
     return reshaped_dim(builder, joined, dim, [sizes[loop] for loop in others]), (*others, slide)

@@ -184,7 +184,7 @@ def import_softmax(importer: Importer, op: Operation) -> None:
 
     def along(kind: str, x: Value) -> Value:
         init = builder.constant(neutral(kind, dtype).item(), TensorType((), dtype))
-        found = builder.node("reduce", [x, init], x.type.with_shape(shape[d] for d in kept), dims=(axis,), kind=kind)
+        found = builder.emit("reduce", [x, init], x.type.with_shape(shape[d] for d in kept), dims=(axis,), kind=kind)
         return builder.broadcast(found, shape, kept)
 
     powers = builder.apply("exponential", builder.apply("subtract", value, along("maximum", value)))

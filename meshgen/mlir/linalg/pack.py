@@ -80,10 +80,10 @@ def import_pack(importer: Importer, op: Operation) -> None:
         zeros = (0,) * len(plain)
         fill = pads[0] if pads else builder.constant(0, value.type.with_shape(()))
         high = tuple(a - b for a, b in zip(wide, plain, strict=True))
-        value = builder.node("pad", [value, fill], value.type.with_shape(wide), low=zeros, high=high, interior=zeros)
+        value = builder.emit("pad", [value, fill], value.type.with_shape(wide), low=zeros, high=high, interior=zeros)
     shape, order = layout.split(plain)
     cut = builder.reshape(value, shape)
-    finish(importer, op, builder.node("transpose", [cut], target.type, perm=tuple(order)))
+    finish(importer, op, builder.emit("transpose", [cut], target.type, perm=tuple(order)))
 
 
 @imports("linalg.unpack")
@@ -95,9 +95,9 @@ def import_unpack(importer: Importer, op: Operation) -> None:
     builder, plain = Builder(importer, op), target.type.sizes
     shape, order = layout.split(plain)
     back = tuple(sorted(range(len(order)), key=order.__getitem__))
-    cut: Value = builder.node("transpose", [value], value.type.with_shape(shape), perm=back)
+    cut: Value = builder.emit("transpose", [value], value.type.with_shape(shape), perm=back)
     whole = builder.reshape(cut, layout.padded(plain))
     if whole.type != target.type:
         attrs = {"start": (0,) * len(plain), "limit": tuple(plain), "stride": (1,) * len(plain)}
-        whole = builder.node("slice", [whole], target.type, **attrs)
+        whole = builder.emit("slice", [whole], target.type, **attrs)
     finish(importer, op, whole)

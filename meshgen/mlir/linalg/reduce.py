@@ -195,7 +195,7 @@ def contract(builder: Builder, left: Spread, right: Spread, loops: Sequence[int]
     batch, contracted = [x for x in a_loops if x in shared and x in place], [x for x in a_loops if x in shared and x not in place]  # fmt: skip
     free = [x for x in a_loops if x not in shared] + [x for x in b_loops if x not in shared]
     sizes = dict(zip(a_loops, left.value.type.shape, strict=True)) | dict(zip(b_loops, right.value.type.shape, strict=True))  # fmt: skip
-    found = builder.node(
+    found = builder.emit(
         "dot_general",
         [left.value, right.value],
         TensorType(tuple(sizes[loop] for loop in batch + free), dtype),

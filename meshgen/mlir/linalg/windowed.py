@@ -184,7 +184,7 @@ def _convolution(builder: Builder, walk: Walk, kernel: Spread, sizes: Sequence[i
     for dim, role in zip(out_dims, roles, strict=True):
         shape[dim] = math.prod(sizes[loop] or 0 for loop in role)
     padding = [_padding(w, left.type.sizes[d], sizes) for w, d in zip(windows, left_dims[2:], strict=True)]
-    found = builder.node(
+    found = builder.emit(
         "convolution",
         [left, right],
         TensorType(tuple(shape), dtype),

@@ -72,9 +72,9 @@ class Indices:
         if isinstance(place, int):
             return table[place]
         row = TensorType((1,), "i64")
-        values = self.builder.node("constant", [], TensorType((len(table),), "i64"), value=np.asarray(table, np.int64))
-        found = self.builder.node("dynamic_slice", [values, place], row, slice_sizes=(1,))
-        return self.builder.node("reshape", [found], INDEX)
+        values = self.builder.emit("constant", [], TensorType((len(table),), "i64"), value=np.asarray(table, np.int64))
+        found = self.builder.emit("dynamic_slice", [values, place], row, slice_sizes=(1,))
+        return self.builder.emit("reshape", [found], INDEX)
 
 
 _ARITHMETIC = {
@@ -117,12 +117,12 @@ def _size(importer: Importer, op: Operation, mesh: Mesh, axis: str) -> Number:
     if importer.reading.is_on_several or mesh is not importer.reading.module.mesh:
         importer.fault("MG0201", f"{op.name}: the size of mesh axis '{axis}' is unknown", op, "give it with --mesh")
         return 1
-    return Builder(importer, op).node("axis_size", [], INDEX, axes=(axis,))
+    return Builder(importer, op).emit("axis_size", [], INDEX, axes=(axis,))
 
 
 def _process_index(builder: Builder, axes: tuple[str, ...]) -> Value:
     """The device's number over the axes."""
-    return builder.convert(builder.node("process_index", [], TensorType((), "i32"), axes=axes), "i64")
+    return builder.convert(builder.emit("process_index", [], TensorType((), "i32"), axes=axes), "i64")
 
 
 @imports("shard.grid_shape")

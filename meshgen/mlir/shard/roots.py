@@ -154,7 +154,7 @@ def _result(importer: Importer, op: Operation, attrs: dict[str, Any], number: Va
     if op.name == "shard.reduce":
         return emit_on(importer, op, source, "all_reduce", attrs, kind, None)
     builder = Builder(importer, op)
-    mine = builder.convert(builder.node("process_index", [], TensorType((), "i32"), axes=attrs["axes"]), "i64")
+    mine = builder.convert(builder.emit("process_index", [], TensorType((), "i32"), axes=attrs["axes"]), "i64")
     bits = _as_bits(builder, source)
     is_root = builder.broadcast(builder.compare("EQ", mine, number), bits.type.shape)
     chosen = builder.select(is_root, bits, builder.constant(0, bits.type))

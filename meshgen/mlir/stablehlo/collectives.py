@@ -209,7 +209,7 @@ def _fold_each(importer: Importer, operation: Operation, group: Group, attrs: At
             importer.fault("MG0103", f"{operation.name}: '{folded}' in its region is not supported", operation)
             return
         if attrs:
-            folded = builder.node("all_slice", [folded], importer.type(result), axes=group.axes, **attrs)
+            folded = builder.emit("all_slice", [folded], importer.type(result), axes=group.axes, **attrs)
         importer.bind(result, moved(importer, operation, folded, tuple(enumerate(order))))
 
 
@@ -217,7 +217,7 @@ def _group_operands(builder: Builder, value: Value, axes: tuple[str, ...], count
     """The operands of the devices of a group."""
     shape = value.type.sizes
     one = builder.reshape(value, (1, *shape))
-    whole = builder.node("all_gather", [one], value.type.with_shape((count, *shape)), axes=axes, dim=0)
+    whole = builder.emit("all_gather", [one], value.type.with_shape((count, *shape)), axes=axes, dim=0)
     ends = [0] * len(shape)
     rows = [sliced(builder, whole, [n, *ends], [n + 1, *shape], [1] * (len(shape) + 1)) for n in range(count)]
     return [builder.reshape(row, shape) for row in rows]

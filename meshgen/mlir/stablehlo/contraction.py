@@ -172,7 +172,7 @@ def convert_alike(importer: Importer, operation: Operation, op: str, attrs: dict
         importer.convert(operation, op, attrs)
         return
     operands = [builder.convert(value, result.dtype) for value in importer.values(operation.operands)]
-    finish(importer, operation, builder.node(op, operands, result, **attrs))
+    finish(importer, operation, builder.emit(op, operands, result, **attrs))
 
 
 def _rank_of(dtype: str) -> int:
@@ -194,13 +194,13 @@ def _rounded_dot(importer: Importer, operation: Operation, algorithm: DotAlgorit
     wide = fields.get("accumulation_type", result.dtype)
     if wide not in DTYPES or bits(wide) < bits(result.dtype):
         wide = result.dtype
-    found = builder.node("dot_general", operands, TensorType(result.shape, wide), **attrs)
+    found = builder.emit("dot_general", operands, TensorType(result.shape, wide), **attrs)
     finish(importer, operation, builder.convert(found, result.dtype))
 
 
 def _rounded_to(builder: Builder, value: Value, kind: str) -> Value:
     if kind == "tf32":
-        return builder.node("reduce_precision", [value], value.type, exponent_bits=8, mantissa_bits=10)
+        return builder.emit("reduce_precision", [value], value.type, exponent_bits=8, mantissa_bits=10)
     if kind in DTYPES and bits(kind) < bits(value.type.dtype):
         return builder.convert(value, kind)
     return value

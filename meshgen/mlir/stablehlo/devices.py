@@ -49,11 +49,11 @@ def _import_number(importer: Importer, operation: Operation) -> None:
 def _device_number(builder: Builder, axes: tuple[str, ...], order: Sequence[int]) -> Value:
     """The device's number, which is its place in the mesh where that does not order its devices otherwise."""
     scalar = TensorType((), "i32")
-    index = builder.node("process_index", [], scalar, axes=axes)
+    index = builder.emit("process_index", [], scalar, axes=axes)
     if not order:
         return index
-    table = builder.node("constant", [], scalar.with_shape((len(order),)), value=np.asarray(order, np.int32))
-    return builder.reshape(builder.node("dynamic_slice", [table, index], scalar.with_shape((1,)), slice_sizes=(1,)), ())
+    table = builder.emit("constant", [], scalar.with_shape((len(order),)), value=np.asarray(order, np.int32))
+    return builder.reshape(builder.emit("dynamic_slice", [table, index], scalar.with_shape((1,)), slice_sizes=(1,)), ())
 
 
 def _find_devices(reading: Reading, top: Operation) -> None:

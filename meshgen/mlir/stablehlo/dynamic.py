@@ -159,13 +159,13 @@ def _import_set_size(importer: Importer, operation: Operation) -> None:
     builder, row = Builder(importer, operation), TensorType((1,), "i32")
     sizes: list[Value] = []
     for d in range(x.type.rank):
-        size = builder.node("get_dimension_size", [x], row.with_shape(()), dim=d)
+        size = builder.emit("get_dimension_size", [x], row.with_shape(()), dim=d)
         sizes.append(builder.reshape(builder.convert(count, "i32") if d == dim else size, (1,)))
     rank = TensorType((x.type.rank,), "i32")
-    limit = builder.node("concatenate", sizes, rank, dim=0)
+    limit = builder.emit("concatenate", sizes, rank, dim=0)
     start, stride = builder.constant(0, rank), builder.constant(1, rank)
     shape = [None if d == dim else size for d, size in enumerate(x.type.shape)]
-    finish(importer, operation, builder.node("real_dynamic_slice", [x, start, limit, stride], x.type.with_shape(shape)))
+    finish(importer, operation, builder.emit("real_dynamic_slice", [x, start, limit, stride], x.type.with_shape(shape)))
 
 
 @imports("stablehlo.dynamic_reshape", "stablehlo.dynamic_iota", "stablehlo.dynamic_broadcast_in_dim")

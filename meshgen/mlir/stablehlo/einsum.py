@@ -122,7 +122,7 @@ def _import_einsum(importer: Importer, operation: Operation) -> None:
     perm = tuple(word.index(letter) for letter in wanted)
     if perm != tuple(range(len(perm))):
         kind = value.type.with_shape(value.type.shape[d] for d in perm)
-        value = builder.node("transpose", [value], kind, perm=perm)
+        value = builder.emit("transpose", [value], kind, perm=perm)
     finish(importer, operation, value)
 
 
@@ -158,14 +158,14 @@ def _summed(builder: Builder, value: Value, word: str, kept: str) -> tuple[Value
 def _sum(builder: Builder, value: Value, dims: Sequence[int]) -> Value:
     kind = value.type.with_shape(size for d, size in enumerate(value.type.shape) if d not in dims)
     zero = builder.constant(0, value.type.with_shape(()))
-    return builder.node("reduce", [value, zero], kind, dims=tuple(dims), kind="add")
+    return builder.emit("reduce", [value, zero], kind, dims=tuple(dims), kind="add")
 
 
 def _diagonal(builder: Builder, value: Value, word: str, letter: str) -> tuple[Value, str]:
     """Of two dims that have one letter: the last goes."""
     first, second = word.index(letter), word.rindex(letter)
     places = TensorType(value.type.shape, "i32")
-    rows, columns = (builder.node("iota", [], places, dim=d) for d in (first, second))
+    rows, columns = (builder.emit("iota", [], places, dim=d) for d in (first, second))
     only = builder.select(builder.compare("EQ", rows, columns), value, builder.constant(0, value.type))
     return _sum(builder, only, [second]), word[:second] + word[second + 1 :]
 
@@ -184,5 +184,5 @@ def _multiplied(builder: Builder, left: Value, first: str, right: Value, second:
             for word, value in ((first, left), (second, right))]  # fmt: skip
     letters = [(x, left.type.shape[first.index(x)]) for x in batch] + rest[0] + rest[1]
     kind = left.type.with_shape(size for _, size in letters)
-    found = builder.node("dot_general", [left, right], kind, **attrs, precision=())
+    found = builder.emit("dot_general", [left, right], kind, **attrs, precision=())
     return found, "".join(letter for letter, _ in letters)

@@ -74,10 +74,10 @@ def _broadcast_to_some(importer: Importer, operation: Operation, groups: Sequenc
 
 def _is_one_of(builder: Builder, mesh: Mesh, places: Sequence[int]) -> Value:
     """Whether a device is at one of these places."""
-    index = builder.node("process_index", [], TensorType((), "i32"), axes=mesh.names)
+    index = builder.emit("process_index", [], TensorType((), "i32"), axes=mesh.names)
     table = np.isin(np.arange(mesh.size), places)
-    flags = builder.node("constant", [], TensorType((mesh.size,), "i1"), value=table)
-    flag = builder.node("dynamic_slice", [flags, index], TensorType((1,), "i1"), slice_sizes=(1,))
+    flags = builder.emit("constant", [], TensorType((mesh.size,), "i1"), value=table)
+    flag = builder.emit("dynamic_slice", [flags, index], TensorType((1,), "i1"), slice_sizes=(1,))
     return builder.reshape(flag, ())
 
 

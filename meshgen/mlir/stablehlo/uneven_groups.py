@@ -39,20 +39,20 @@ class UnevenGroups:
         own = self._per_device_number(
             builder, {place: row for row, group in enumerate(shared) for place in group} | alone
         )
-        is_own = builder.compare("EQ", builder.node("iota", [], TensorType((len(shared),), "i32"), dim=0), own)
+        is_own = builder.compare("EQ", builder.emit("iota", [], TensorType((len(shared),), "i32"), dim=0), own)
         filled = builder.select(
             builder.broadcast(is_own, rows.shape, [0]),
             builder.broadcast(value, rows.shape, range(1, 1 + len(shape))),
             builder.constant(neutral(kind, value.type.dtype).item(), rows),
         )
-        sums = builder.node("all_reduce", [filled], rows, axes=self.axes, kind=kind)
+        sums = builder.emit("all_reduce", [filled], rows, axes=self.axes, kind=kind)
         return self._either(builder, alone, value, _row(builder, sums, own))
 
     def folded(self, builder: Builder, value: Value, body: Graph) -> Value | str:
         """The operands of the device's group, folded in its order by a region; else the unsupported operation."""
         one = builder.reshape(value, (1, *value.type.sizes))
         kind = value.type.with_shape((self.count, *value.type.sizes))
-        whole = builder.node("all_gather", [one], kind, axes=self.axes, dim=0)
+        whole = builder.emit("all_gather", [one], kind, axes=self.axes, dim=0)
         found: Value | None = None
         for step in range(max(map(len, self.groups))):
             table = {place: group[step] for group in self.groups if len(group) > step for place in group}
@@ -70,9 +70,9 @@ class UnevenGroups:
     def _per_device_number(self, builder: Builder, table: dict[int, int]) -> Value:
         """The number that the table has for the device; 0 where it has none."""
         numbers = np.array([table.get(place, 0) for place in range(self.count)], np.int32)
-        index = builder.node("process_index", [], _INDEX, axes=self.axes)
-        listed = builder.node("constant", [], _INDEX.with_shape(numbers.shape), value=numbers)
-        one = builder.node("dynamic_slice", [listed, index], _INDEX.with_shape((1,)), slice_sizes=(1,))
+        index = builder.emit("process_index", [], _INDEX, axes=self.axes)
+        listed = builder.emit("constant", [], _INDEX.with_shape(numbers.shape), value=numbers)
+        one = builder.emit("dynamic_slice", [listed, index], _INDEX.with_shape((1,)), slice_sizes=(1,))
         return builder.reshape(one, ())
 
     def _either(self, builder: Builder, table: dict[int, int], left: Value, right: Value) -> Value:
@@ -111,7 +111,7 @@ def _row(builder: Builder, value: Value, row: Value) -> Value:
     shape = value.type.sizes[1:]
     zero = builder.constant(0, _INDEX)
     sizes = (1, *shape)
-    cut = builder.node(
+    cut = builder.emit(
         "dynamic_slice", [value, row, *[zero] * len(shape)], value.type.with_shape(sizes), slice_sizes=sizes
     )
     return builder.reshape(cut, shape)

@@ -60,7 +60,7 @@ def _import_rng(importer: Importer, operation: Operation) -> None:
     if how not in ("UNIFORM", "NORMAL"):
         importer.fault("MG0104", f"{operation.name}: unknown distribution '{how}'", operation, "use UNIFORM or NORMAL")
     number = sum(node.op == "rng_bit_generator" for node in importer.graph.nodes)
-    seed = builder.node("constant", [], TensorType((2,), "ui64"), value=np.array([number, 0], np.uint64))
+    seed = builder.emit("constant", [], TensorType((2,), "ui64"), value=np.array([number, 0], np.uint64))
     bits_type = TensorType(kind.shape, "ui64" if kind.dtype.endswith("64") else "ui32")
     types = [seed.type, bits_type]
     _, bits = importer.emit("rng_bit_generator", [seed], types, {"algorithm": "THREE_FRY"}, operation)

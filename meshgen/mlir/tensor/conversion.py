@@ -54,8 +54,8 @@ def filled(importer: Importer, op: Operation, value: Value, kind: TensorType, si
 def import_from_elements(importer: Importer, op: Operation) -> None:
     """Scalars side by side."""
     builder, kind = Builder(importer, op), kind_of(importer, op.results[0].type)
-    parts = [builder.node("reshape", [v], v.type.with_shape((1,))) for v in importer.values(op.operands)]
-    flat = builder.node("concatenate", parts, kind.with_shape((len(parts),)), dim=0)
+    parts = [builder.emit("reshape", [v], v.type.with_shape((1,))) for v in importer.values(op.operands)]
+    flat = builder.emit("concatenate", parts, kind.with_shape((len(parts),)), dim=0)
     finish(importer, op, builder.reshape(flat, kind.shape))
 
 
@@ -68,9 +68,9 @@ def import_reshape(importer: Importer, op: Operation) -> None:
     if kind.shape.count(None) > 1 and len(sizes) == kind.shape.count(None):
         rest = iter(sizes)
         shape = builder.listed([next(rest) if size is None else size for size in kind.shape])
-        finish(importer, op, builder.node("dynamic_reshape", [value, shape], kind))
+        finish(importer, op, builder.emit("dynamic_reshape", [value, shape], kind))
     else:
-        finish(importer, op, builder.node("reshape", [value], kind))
+        finish(importer, op, builder.emit("reshape", [value], kind))
 
 
 @imports("tensor.cast")
@@ -80,7 +80,7 @@ def import_cast(importer: Importer, op: Operation) -> None:
     if not shapes_agree(value.type.shape, kind.shape) or value.type.dtype != kind.dtype:
         importer.fault("MG0104", f"tensor.cast: {value.type} is not {kind}", op)
     known = kind.with_shape(a or b for a, b in zip(value.type.shape, kind.shape, strict=False))
-    finish(importer, op, value if known == value.type else Builder(importer, op).node("convert", [value], known))
+    finish(importer, op, value if known == value.type else Builder(importer, op).emit("convert", [value], known))
 
 
 @imports("tensor.concat")
@@ -88,7 +88,7 @@ def import_concat(importer: Importer, op: Operation) -> None:
     dim = op.properties["dim"]
     assert isinstance(dim, IntegerAttr)
     values, kind = importer.values(op.operands), kind_of(importer, op.results[0].type)
-    finish(importer, op, Builder(importer, op).node("concatenate", values, kind, dim=dim.value.data))
+    finish(importer, op, Builder(importer, op).emit("concatenate", values, kind, dim=dim.value.data))
 
 
 @imports("tensor.extract")
@@ -98,8 +98,8 @@ def import_extract(importer: Importer, op: Operation) -> None:
     builder, ones = Builder(importer, op), (1,) * value.type.rank
     found = value
     if ones:
-        found = builder.node("dynamic_slice", [value, *places], value.type.with_shape(ones), slice_sizes=ones)
-        found = builder.node("reshape", [found], value.type.with_shape(()))
+        found = builder.emit("dynamic_slice", [value, *places], value.type.with_shape(ones), slice_sizes=ones)
+        found = builder.emit("reshape", [found], value.type.with_shape(()))
     finish(importer, op, found)
 
 
@@ -109,7 +109,7 @@ def import_insert(importer: Importer, op: Operation) -> None:
     scalar, target, *places = importer.values(op.operands)
     builder, ones = Builder(importer, op), (1,) * target.type.rank
     part = builder.reshape(scalar, ones)
-    finish(importer, op, builder.node("dynamic_update_slice", [target, part, *places], target.type))
+    finish(importer, op, builder.emit("dynamic_update_slice", [target, part, *places], target.type))
 
 
 @imports("tensor.dim")
@@ -129,7 +129,7 @@ def import_dim(importer: Importer, op: Operation) -> None:
 def import_tensor_reshape(importer: Importer, op: Operation) -> None:
     """The second operand only repeats the result's shape."""
     value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
-    finish(importer, op, Builder(importer, op).node("reshape", [value], kind))
+    finish(importer, op, Builder(importer, op).emit("reshape", [value], kind))
 
 
 @imports("tensor.bitcast")

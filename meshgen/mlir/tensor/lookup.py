@@ -51,7 +51,7 @@ def import_gather(importer: Importer, op: Operation) -> None:
         "start_indices_batching_dims": (), "start_index_map": dims, "index_vector_dim": first,
         "slice_sizes": tuple(1 if dim in dims else size for dim, size in enumerate(source.type.sizes)),
     }  # fmt: skip
-    found = builder.node("gather", [source, indices], source.type.with_shape(shape), **attrs)
+    found = builder.emit("gather", [source, indices], source.type.with_shape(shape), **attrs)
     finish(importer, op, builder.reshape(found, kind.shape))
 
 

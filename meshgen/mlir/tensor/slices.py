@@ -117,20 +117,20 @@ def _sliced(builder: Builder, value: Value, part: Part) -> Value:
             for n, size, stride in zip(part.start, part.sizes, part.strides, strict=True)
         ]
         lists = [builder.listed(entries) for entries in (part.start, ends, part.strides)]
-        return builder.node("real_dynamic_slice", [value, *lists], value.type.with_shape(part.shape))
+        return builder.emit("real_dynamic_slice", [value, *lists], value.type.with_shape(part.shape))
     ranks = tuple(range(value.type.rank))
     pairs = list(zip(part.sizes, part.strides, strict=True))
     reach = [_reach(builder, size, stride) for size, stride in pairs]
     kind = value.type.with_shape(n if isinstance(n, int) else None for n in reach)
     places, sizes = builder.listed(part.start), builder.listed(reach)
     none: tuple[int, ...] = ()
-    found = builder.node("dynamic_gather", [value, places, sizes], kind, offset_dims=ranks, collapsed_slice_dims=none,
+    found = builder.emit("dynamic_gather", [value, places, sizes], kind, offset_dims=ranks, collapsed_slice_dims=none,
                          operand_batching_dims=none, start_indices_batching_dims=none, start_index_map=ranks,
                          index_vector_dim=0)  # fmt: skip
     if all(stride == 1 for stride in part.strides):
         return found
     lists = [builder.listed(entries) for entries in ([0] * len(ranks), reach, part.strides)]
-    return builder.node("real_dynamic_slice", [found, *lists], value.type.with_shape(part.shape))
+    return builder.emit("real_dynamic_slice", [found, *lists], value.type.with_shape(part.shape))
 
 
 def _sum(builder: Builder, left: Entry, right: Entry) -> Entry:
@@ -171,7 +171,7 @@ def import_extract_slice(importer: Importer, op: Operation) -> None:
     if any(moves):
         places = [place if isinstance(place, Value) else builder.constant(0, _index(part)) for place in part.start]
         sizes = tuple(part.reach(d) if moves[d] else value.type.shape[d] or 0 for d in ranks)
-        value = builder.node("dynamic_slice", [value, *places], value.type.with_shape(sizes), slice_sizes=sizes)
+        value = builder.emit("dynamic_slice", [value, *places], value.type.with_shape(sizes), slice_sizes=sizes)
     start = [part.first(dim) for dim in ranks]
     found = sliced(builder, value, start, [start[dim] + part.reach(dim) for dim in ranks], part.stride)
     finish(importer, op, _resized(builder, found, part.sizes, kind.shape))
@@ -195,7 +195,7 @@ def _resized(builder: Builder, value: Value, sizes: Sequence[Entry], shape: Sequ
     if len(kept) == value.type.rank:
         return value
     kind = value.type.with_shape(n if isinstance(n, int) else None for n in kept)
-    return builder.node("dynamic_reshape", [value, builder.listed(kept)], kind) if None in kind.shape else builder.reshape(value, kind.shape)  # fmt: skip
+    return builder.emit("dynamic_reshape", [value, builder.listed(kept)], kind) if None in kind.shape else builder.reshape(value, kind.shape)  # fmt: skip
 
 
 def _index(part: Part) -> TensorType:
@@ -222,7 +222,7 @@ def inserted(importer: Importer, op: tensor.InsertSliceOp | ParallelInsertSliceO
         source = (
             builder.reshape(source, part.size)
             if None not in part.shape
-            else builder.node("dynamic_reshape", [source, shape], open_kind)
+            else builder.emit("dynamic_reshape", [source, shape], open_kind)
         )
     if any(step != 1 for step in part.strides):
         found = _strided(builder, source, target, part)
@@ -230,7 +230,7 @@ def inserted(importer: Importer, op: tensor.InsertSliceOp | ParallelInsertSliceO
             importer.fault("MG0103", f"{op.name} with strides at dynamic offsets is not supported", op)
         return found or target
     places = [place if isinstance(place, Value) else builder.constant(place, _index(part)) for place in part.start]
-    return builder.node("dynamic_update_slice", [target, source, *places], target.type)
+    return builder.emit("dynamic_update_slice", [target, source, *places], target.type)
 
 
 def _strided(builder: Builder, source: Value, target: Value, part: Part) -> Value | None:
@@ -245,8 +245,8 @@ def _strided(builder: Builder, source: Value, target: Value, part: Part) -> Valu
     mask[tuple(slice(a, a + part.reach(dim), step) for dim, (a, step) in enumerate(steps))] = True
     zero = builder.constant(0, source.type.with_shape(()))
     inner = tuple(step - 1 for step in part.stride)
-    spread = builder.node("pad", [source, zero], target.type, low=tuple(low), high=tuple(high), interior=inner)
-    taken = builder.node("constant", [], TensorType(shape, "i1"), value=mask)
+    spread = builder.emit("pad", [source, zero], target.type, low=tuple(low), high=tuple(high), interior=inner)
+    taken = builder.emit("constant", [], TensorType(shape, "i1"), value=mask)
     return builder.select(taken, spread, target)
 
 
@@ -271,13 +271,13 @@ def import_pad(importer: Importer, op: Operation) -> None:
         finish(importer, op, builder.constant(0, kind))
     elif not all(isinstance(n, int) for n in (*low, *high)):
         lists = [builder.listed(entries) for entries in (low, high, [0] * kind.rank)]
-        finish(importer, op, builder.node("dynamic_pad", [value, fill, *lists], shape))
+        finish(importer, op, builder.emit("dynamic_pad", [value, fill, *lists], shape))
     elif not fill.type.rank:
-        finish(importer, op, builder.node("pad", [value, fill], shape, **attrs))
+        finish(importer, op, builder.emit("pad", [value, fill], shape, **attrs))
     else:
         zero = builder.constant(0, value.type.with_shape(()))
         yes, no = (builder.constant(flag, TensorType((), "i1")) for flag in (True, False))
-        inside = builder.node(
+        inside = builder.emit(
             "pad", [builder.broadcast(yes, value.type.shape), no], TensorType(shape.shape, "i1"), **attrs
         )
-        finish(importer, op, builder.select(inside, builder.node("pad", [value, zero], shape, **attrs), fill))
+        finish(importer, op, builder.select(inside, builder.emit("pad", [value, zero], shape, **attrs), fill))

@@ -40,7 +40,7 @@ def stretched(builder: Builder, value: Value, kind: TensorType) -> Value:
     ahead = kind.rank - len(shape)
     kept = [d for d, size in enumerate(shape) if size != 1 or kind.shape[ahead + d] == 1]
     if len(kept) != len(shape):
-        value = builder.node("reshape", [value], value.type.with_shape(shape[d] for d in kept))
+        value = builder.emit("reshape", [value], value.type.with_shape(shape[d] for d in kept))
     return builder.broadcast(value, kind.shape, [ahead + d for d in kept])
 
 
@@ -127,7 +127,7 @@ def import_negate(importer: Importer, op: Operation) -> None:
     before = _sum_of(builder, [builder.constant(0, TensorType((), "i64")), *(builder.reshape(x, ()) for x in zeros)])
     total = builder.apply("subtract", *builder.together([before, value]))
     ends = [builder.constant(end, TensorType((), "i64")) for end in integer_range(kind.dtype)]
-    finish(importer, op, builder.convert(builder.node("clamp", [ends[0], total, ends[1]], total.type), kind.dtype))
+    finish(importer, op, builder.convert(builder.emit("clamp", [ends[0], total, ends[1]], total.type), kind.dtype))
 
 
 def _sum_of(builder: Builder, values: Sequence[Value]) -> Value:
@@ -189,7 +189,7 @@ def import_clamp(importer: Importer, op: Operation) -> None:
     bounds = [builder.constant(number, value.type.with_shape(())) for number in (low, high)]
     if ignores_nan(importer, op):
         value = not_a_number_as(builder, bounds[0], value)
-    finish(importer, op, builder.node("clamp", [bounds[0], value, bounds[1]], value.type))
+    finish(importer, op, builder.emit("clamp", [bounds[0], value, bounds[1]], value.type))
 
 
 @imports("tosa.cast")
@@ -208,7 +208,7 @@ def import_const(importer: Importer, op: Operation) -> None:
         importer.fault("MG0103", "only dense constants are supported", op, "write the data into the text")
         refuse(importer, op)
         return
-    finish(importer, op, Builder(importer, op).node("constant", [], importer.type(op.results[0]), value=array))
+    finish(importer, op, Builder(importer, op).emit("constant", [], importer.type(op.results[0]), value=array))
 
 
 @imports("tosa.const_shape")
@@ -233,7 +233,7 @@ def import_matmul(importer: Importer, op: Operation) -> None:
     kind = importer.type(op.results[0])
     values = [without_zero(importer, op, 2 + n, x, kind.dtype) for n, x in enumerate(importer.values(op.operands[:2]))]
     numbers = {"lhs_batch": (0,), "rhs_batch": (0,), "lhs_contract": (2,), "rhs_contract": (1,)}
-    finish(importer, op, Builder(importer, op).node("dot_general", values, kind, **numbers, precision=()))
+    finish(importer, op, Builder(importer, op).emit("dot_general", values, kind, **numbers, precision=()))
 
 
 def import_reduce(importer: Importer, op: Operation) -> None:
@@ -248,39 +248,39 @@ def import_reduce(importer: Importer, op: Operation) -> None:
     shape = value.type.with_shape(size for d, size in enumerate(value.type.shape) if d != axis)
     ignores = ignores_nan(importer, op)
     numbers = not_a_number_as(builder, init, value) if ignores else value
-    found = builder.node("reduce", [numbers, init], shape, dims=(axis,), kind=kind)
+    found = builder.emit("reduce", [numbers, init], shape, dims=(axis,), kind=kind)
     if ignores:  # NaN where all elements are NaN
         is_nan, yes = builder.compare("NE", value, value), builder.constant(True, TensorType((), "i1"))
-        alone = builder.node("reduce", [is_nan, yes], TensorType(shape.shape, "i1"), dims=(axis,), kind="and")
+        alone = builder.emit("reduce", [is_nan, yes], TensorType(shape.shape, "i1"), dims=(axis,), kind="and")
         nan = builder.broadcast(builder.constant(np.nan, found.type.with_shape(())), found.type.shape)
         found = builder.select(alone, nan, found)
-    finish(importer, op, builder.node("reshape", [found], result))
+    finish(importer, op, builder.emit("reshape", [found], result))
 
 
 @imports("tosa.transpose")
 def import_transpose(importer: Importer, op: Operation) -> None:
     order = integers(attribute_of(op, "perms"))
     value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
-    finish(importer, op, Builder(importer, op).node("transpose", [value], kind, perm=order))
+    finish(importer, op, Builder(importer, op).emit("transpose", [value], kind, perm=order))
 
 
 @imports("tosa.reshape")
 def import_reshape(importer: Importer, op: Operation) -> None:
     """The second operand only repeats the result's shape."""
     value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
-    finish(importer, op, Builder(importer, op).node("reshape", [value], kind))
+    finish(importer, op, Builder(importer, op).emit("reshape", [value], kind))
 
 
 @imports("tosa.concat")
 def import_concat(importer: Importer, op: Operation) -> None:
     values, kind = importer.values(op.operands), importer.type(op.results[0])
-    finish(importer, op, Builder(importer, op).node("concatenate", values, kind, dim=axis_of(op)))
+    finish(importer, op, Builder(importer, op).emit("concatenate", values, kind, dim=axis_of(op)))
 
 
 @imports("tosa.reverse")
 def import_reverse(importer: Importer, op: Operation) -> None:
     value = importer.value(op.operands[0])
-    finish(importer, op, Builder(importer, op).node("reverse", [value], value.type, dims=(axis_of(op),)))
+    finish(importer, op, Builder(importer, op).emit("reverse", [value], value.type, dims=(axis_of(op),)))
 
 
 @imports("tosa.slice")
@@ -293,7 +293,7 @@ def import_slice(importer: Importer, op: Operation) -> None:
         return
     limit = tuple(a + n for a, n in zip(start, size, strict=False))
     stride = (1,) * len(start)
-    finish(importer, op, Builder(importer, op).node("slice", [value], kind, start=start, limit=limit, stride=stride))
+    finish(importer, op, Builder(importer, op).emit("slice", [value], kind, start=start, limit=limit, stride=stride))
 
 
 @imports("tosa.pad")
@@ -308,7 +308,7 @@ def import_pad(importer: Importer, op: Operation) -> None:
     scalar = value.type.with_shape(())
     fill = builder.reshape(importer.value(op.operands[2]), ()) if len(op.operands) > 2 else builder.constant(0, scalar)
     interior = (0,) * kind.rank
-    found = builder.node("pad", [value, fill], kind, low=amounts[::2], high=amounts[1::2], interior=interior)
+    found = builder.emit("pad", [value, fill], kind, low=amounts[::2], high=amounts[1::2], interior=interior)
     finish(importer, op, found)
 
 

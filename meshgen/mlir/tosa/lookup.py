@@ -26,7 +26,7 @@ def import_argmax(importer: Importer, op: Operation) -> None:
         importer.fault("MG0104", f"tosa.argmax: axis {axis} is out of range for {value.type}", op)
         refuse(importer, op)
         return
-    numbers = builder.node("iota", [], TensorType(value.type.shape, kind.dtype), dim=axis)
+    numbers = builder.emit("iota", [], TensorType(value.type.shape, kind.dtype), dim=axis)
     scalar = value.type.with_shape(())
     first = builder.constant(neutral("maximum", value.type.dtype).item(), scalar)
     if ignores_nan(importer, op):
@@ -63,7 +63,7 @@ def import_gather(importer: Importer, op: Operation) -> None:
         "start_indices_batching_dims": (0,), "start_index_map": (1,), "index_vector_dim": 2,
         "slice_sizes": (1, 1, value.type.sizes[2]),
     }  # fmt: skip
-    finish(importer, op, Builder(importer, op).node("gather", [value, places], importer.type(op.results[0]), **attrs))
+    finish(importer, op, Builder(importer, op).emit("gather", [value, places], importer.type(op.results[0]), **attrs))
 
 
 @imports("tosa.scatter")
@@ -141,7 +141,7 @@ def _resized(builder: Builder, value: Value, dim: int, first: np.ndarray, rest: 
 
 def _weighted(builder: Builder, value: Value, dim: int, weight: np.ndarray) -> Value:
     kind = TensorType(weight.shape, value.type.dtype)
-    factor = builder.node("constant", [], kind, value=weight.astype(kind.numpy_dtype))
+    factor = builder.emit("constant", [], kind, value=weight.astype(kind.numpy_dtype))
     return builder.apply("multiply", value, builder.broadcast(factor, value.type.shape, (dim,)))
 
 
@@ -150,14 +150,14 @@ def _taken(builder: Builder, value: Value, dim: int, places: np.ndarray) -> Valu
     sizes, rank = value.type.sizes, value.type.rank
     if np.array_equal(places, np.arange(sizes[dim])):
         return value
-    table = builder.node("constant", [], TensorType(places.shape, "i32"), value=places.astype(np.int32))
+    table = builder.emit("constant", [], TensorType(places.shape, "i32"), value=places.astype(np.int32))
     attrs = {
         "offset_dims": tuple(d for d in range(rank) if d != dim), "collapsed_slice_dims": (dim,),
         "operand_batching_dims": (), "start_indices_batching_dims": (), "start_index_map": (dim,), "index_vector_dim": 1,
         "slice_sizes": tuple(1 if d == dim else size for d, size in enumerate(sizes)),
     }  # fmt: skip
     shape = [len(places) if d == dim else size for d, size in enumerate(sizes)]
-    return builder.node("gather", [value, table], value.type.with_shape(shape), **attrs)
+    return builder.emit("gather", [value, table], value.type.with_shape(shape), **attrs)
 
 
 @imports("tosa.table")
@@ -196,7 +196,7 @@ def _entries(builder: Builder, table: Value, places: Value) -> Value:
         "offset_dims": (), "collapsed_slice_dims": (0,), "operand_batching_dims": (), "start_indices_batching_dims": (),
         "start_index_map": (0,), "index_vector_dim": places.type.rank, "slice_sizes": (1,), "indices_are_sorted": False,
     }  # fmt: skip
-    return builder.node("gather", [table, places], table.type.with_shape(places.type.shape), **attrs)
+    return builder.emit("gather", [table, places], table.type.with_shape(places.type.shape), **attrs)
 
 
 @imports("tosa.fft2d", "tosa.rfft2d")
@@ -211,11 +211,11 @@ def import_fft(importer: Importer, op: Operation) -> None:
     builder, values, length = Builder(importer, op), importer.values(op.operands), kinds[0].sizes[1:]
     inverse = not is_real and bool(scalar_of(attribute_of(op, "inverse")))
     result = TensorType(importer.type(op.results[0]).shape, "c64")
-    given = values[0] if is_real else builder.node("complex", values, result)
+    given = values[0] if is_real else builder.emit("complex", values, result)
     word = "RFFT" if is_real else "IFFT" if inverse else "FFT"
-    found = builder.node("fft", [given], result, kind=word, length=length)
+    found = builder.emit("fft", [given], result, kind=word, length=length)
     for part, target in zip(("real", "imag"), op.results, strict=True):
-        value = builder.node(part, [found], TensorType(result.shape, "f32"))
+        value = builder.emit(part, [found], TensorType(result.shape, "f32"))
         scale = builder.constant(float(np.prod(length)), value.type.with_shape(()))
         importer.bind(target, builder.apply("multiply", value, scale) if inverse else value)
 

@@ -58,7 +58,7 @@ def _convolve(importer: Importer, op: Operation, image: Value, kernel: Value, wi
         "kernel_input_feature": dims[0], "kernel_output_feature": dims[1], "kernel_spatial": dims[2],
         "feature_group_count": groups, "batch_group_count": 1, "precision": (),
     }  # fmt: skip
-    found = builder.node("convolution", [image, kernel], kind, **{**attrs, **window})
+    found = builder.emit("convolution", [image, kernel], kind, **{**attrs, **window})
     finish(importer, op, _biased(importer, op, found))
 
 
@@ -136,7 +136,7 @@ def import_pool(importer: Importer, op: Operation) -> None:
 def _per_window(builder: Builder, numbers: np.ndarray, like: Value) -> Value:
     """A number for each row and column of windows."""
     kind = TensorType(numbers.shape, like.type.dtype)
-    table = builder.node("constant", [], kind, value=numbers.astype(kind.numpy_dtype))
+    table = builder.emit("constant", [], kind, value=numbers.astype(kind.numpy_dtype))
     return builder.broadcast(table, like.type.shape, (1, 2))
 
 
@@ -157,7 +157,7 @@ def _scaled(importer: Importer, op: Operation, total: Value, counts: np.ndarray)
         zero = builder.reshape(builder.convert(importer.value(op.operands[2]), "i64"), ())
         found = builder.apply("add", found, zero)
     ends = [builder.constant(end, TensorType((), "i64")) for end in integer_range(kind.dtype)]
-    return builder.node("clamp", [ends[0], found, ends[1]], found.type)
+    return builder.emit("clamp", [ends[0], found, ends[1]], found.type)
 
 
 def _accumulator(op: Operation, dtype: str) -> str:
@@ -186,5 +186,5 @@ def import_fully_connected(importer: Importer, op: Operation) -> None:
         for number, value in enumerate(importer.values(op.operands[:2]))
     )
     contracted = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (1,)}
-    found = Builder(importer, op).node("dot_general", [left, right], kind, **contracted, precision=())
+    found = Builder(importer, op).emit("dot_general", [left, right], kind, **contracted, precision=())
     finish(importer, op, _biased(importer, op, found))

@@ -33,7 +33,7 @@ def import_read(importer: Importer, op: Operation) -> None:
     value = attribute_of(declared, "initial_value") if declared is not None else None
     kind = importer.type(op.results[0])
     if isinstance(value, DenseElements) and value.data.type == op.results[0].type:
-        finish(importer, op, Builder(importer, op).node("constant", [], kind, value=value.data.array))
+        finish(importer, op, Builder(importer, op).emit("constant", [], kind, value=value.data.array))
         return
     if not any(each.name in _WRITES for each in same):
         what = "is not declared" if declared is None else f"has no initial value of type {kind}"

@@ -34,6 +34,11 @@ _REDUCTIONS = {
 ALL_KINDS = tuple(_REDUCTIONS.values())
 
 
+OP_OF_KIND = {kind: op for op, kind in _REDUCTIONS.items()}
+COMBINED_KINDS = {**_REDUCTIONS, "subtract": "sum"}
+"""The kind of partial values that an element-wise op combines: it may run before or after their reduction."""
+
+
 def reduction_kind(combiner: str) -> str:
     """The kind of partial value that a sharded reduction by this StableHLO op leaves."""
     return _REDUCTIONS[combiner]

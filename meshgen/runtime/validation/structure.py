@@ -14,10 +14,10 @@ from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ir.predicates import is_control, is_kernel, is_loop, is_transfer, is_transfer_send
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import RESHARDS
+from meshgen.ops.classes import COMMUNICATING, RESHARDS
 from meshgen.ops.collective_checks import ROOT_ATTRS
 from meshgen.ops.types.inference import verify_node
-from meshgen.runtime.plan import ALIGNMENT, COLLECTIVES, KINDS, STREAMS, Buffer, Item, Schedule, aligned
+from meshgen.runtime.plan import ALIGNMENT, KINDS, STREAMS, Buffer, Item, Schedule, aligned
 from meshgen.spec import Sharding
 
 MAX_FAULTS = 20  # of one kind in one error
@@ -110,7 +110,7 @@ def _item_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
         return [f"'{item.label}' has scratch, but is a kernel"]
     if is_kernel(item):
         return _kernel_faults(item, plan)
-    if item.op not in COLLECTIVES:
+    if item.op not in COMMUNICATING:
         return [f"unknown op '{item.op}'"]
     return _collective_faults(item, plan, mesh) or _scratch_faults(item, plan, mesh)
 

@@ -11,10 +11,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import used_by
+from meshgen.ops.live import without_dead
 from meshgen.sharding.chunks.chain import CHUNKED, Chain
-from meshgen.sharding.optimizations.rewrite import merged_notes, without_dead
+from meshgen.sharding.optimizations.rewrite import merged_notes
 from meshgen.sharding.optimizations.tiled import attrs_on_tiles, tile_of
 
 
@@ -29,6 +31,7 @@ class _Rewriter:
     def __init__(self, graph: Graph, chain: Chain) -> None:
         self._graph, self._chain = graph, chain
         self._out = Graph(graph.name, list(graph.inputs))
+        self._builder = Builder(self._out)
         self._chunks: dict[tuple[Value, int | None], list[Value]] = {}  # of a value along a dim
         self._made: dict[Value, int] = {}  # values in chunks that are not concatenated yet, with the dim
 
@@ -73,14 +76,14 @@ class _Rewriter:
 
     def _slice(self, value: Value, dim: int, number: int) -> Value:
         kind = tile_of(value.type, dim, self._chain.count)
-        start = [number * kind.sizes[dim] if d == dim else 0 for d in range(kind.rank)]
-        limit = tuple(first + size for first, size in zip(start, kind.sizes, strict=True))
-        attrs = {"start": tuple(start), "limit": limit, "stride": (1,) * kind.rank}
-        return self._out.add("slice", [value], [kind], attrs, loc=value.loc).result
+        rows = kind.sizes[dim]
+        self._builder.loc = value.loc
+        return self._builder.rows(value, dim, number * rows, (number + 1) * rows)
 
     def _join(self, value: Value) -> None:
         """Concatenate a value that was made in chunks; its users keep reading the same value."""
         if value in self._made:
             dim = self._made.pop(value)
-            chunks = list(self._chunks[value, dim])
-            self._out.nodes.append(Node("concatenate", chunks, [value], {"dim": dim}, value.loc))
+            self._builder.loc = value.loc
+            self._builder.concatenate(self._chunks[value, dim], dim)
+            self._builder.make([value])

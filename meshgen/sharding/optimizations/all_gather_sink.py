@@ -12,9 +12,8 @@ from dataclasses import replace
 from meshgen.ccl.cost import link_axes
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
-from meshgen.ops.classes import ARRANGING, ELEMENTWISE, REDUCED_ALIKE
+from meshgen.ops.classes import ARRANGING, ELEMENTWISE, MOVES, REDUCED_ALIKE
 from meshgen.sharding.optimizations.rewrite import (
-    MOVES,
     Walk,
     about,
     merged_notes,

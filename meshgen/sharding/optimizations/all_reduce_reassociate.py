@@ -12,12 +12,10 @@ from typing import Any
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ops.classes import REDUCED_ALIKE
+from meshgen.ops.rules.rule import COMBINED_KINDS
 from meshgen.records import dataclass
 from meshgen.sharding.optimizations.rewrite import Walk, is_bound, merged_notes, walk
 from meshgen.sharding.optimizations.tiled import linear_operands
-
-_COMBINES = {"add": "sum", "subtract": "sum", "multiply": "product", "maximum": "max", "minimum": "min",
-             "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
 
 
 def all_reduce_reassociate(module: Module) -> Module:
@@ -48,7 +46,7 @@ class _Term:
 
 
 def _reassociate(node: Node, walk: Walk) -> Sequence[Value] | None:
-    pair = (1, 2) if node.op == "select" else (0, 1) if node.op in _COMBINES else None
+    pair = (1, 2) if node.op == "select" else (0, 1) if node.op in COMBINED_KINDS else None
     if pair is None:
         return None
     first, second = (_term(node.operands[number], node, walk) for number in pair)
@@ -84,7 +82,7 @@ def _may_join(node: Node, first: Node, second: Node, walk: Walk) -> bool:
         return False  # tiles of as many rows, the last one short
     if kind in ("sum", "product") and node.result.type.dtype == "i1":  # booleans: adding wraps, so it is not a sum
         return False
-    return node.op == "select" or _COMBINES[node.op] == kind
+    return node.op == "select" or COMBINED_KINDS[node.op] == kind
 
 
 def _key(reduction: Node, walk: Walk) -> dict[str, Any]:

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from meshgen.ccl.cost import transfer_of
 from meshgen.ir.graph import Module, Node, Value
-from meshgen.ops.classes import RETILING
-from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, about, walk
+from meshgen.ops.classes import RETILING, SHARDING_OPS
+from meshgen.sharding.optimizations.rewrite import Walk, about, walk
 from meshgen.sharding.reshard.plan import same_layout
 
 

@@ -21,7 +21,7 @@ from meshgen.ops.classes import ARRANGING, ELEMENTWISE, POINTWISE, REDUCTIONS, T
 from meshgen.ops.evaluate.common import bits
 from meshgen.ops.triton.registers import TRITON_TYPES
 from meshgen.records import dataclass
-from meshgen.sharding.optimizations.messages import MESSAGES, Writer
+from meshgen.sharding.optimizations.messages import MESSAGES, MessageBuilder
 from meshgen.sharding.optimizations.rewrite import about, price_of, with_graph
 
 # Ops that may be deferred until after the message, if they are small; all others stay in place.
@@ -153,7 +153,7 @@ def _reordered(nodes: Sequence[Node], found: list[list[Node]], mesh: Mesh) -> li
         elif node is not group[-1]:
             missing.update(node.results)
         else:
-            kept += Writer(mesh).message(group)
+            kept += MessageBuilder(Graph(""), mesh=mesh).message(group)
             missing.difference_update(value for member in group for value in member.results)
             late = _released(late, kept, missing)
     assert not late, "a node waited for a message that never came"

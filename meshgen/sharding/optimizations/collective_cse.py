@@ -11,10 +11,10 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.ir.spread import stored_bytes
-from meshgen.ops.classes import ARRANGING, ELEMENTWISE, REDUCTIONS
-from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, walk
+from meshgen.ops.classes import ARRANGING, ELEMENTWISE, REDUCTIONS, SHARDING_OPS
+from meshgen.sharding.optimizations.rewrite import Walk, walk
 
-_PURE = ELEMENTWISE | ARRANGING | REDUCTIONS | {*SHARDING_OPS}
+_PURE = ELEMENTWISE | ARRANGING | REDUCTIONS | SHARDING_OPS
 
 
 def collective_cse(module: Module) -> Module:

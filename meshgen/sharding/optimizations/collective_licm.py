@@ -9,6 +9,7 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import rewired
 from meshgen.ops.classes import (
     ARRANGING,
+    AWAITED,
     COMMUNICATING,
     ELEMENTWISE,
     LOOPS,
@@ -16,11 +17,13 @@ from meshgen.ops.classes import (
     OF_RANKS,
     TAKING,
 )
+from meshgen.ops.live import without_dead
 from meshgen.sharding.optimizations.loops import with_loops_changed
-from meshgen.sharding.optimizations.rewrite import about, merged_notes, with_graph, without_dead
+from meshgen.sharding.optimizations.rewrite import about, merged_notes, with_graph
 from meshgen.spec import Sharding
 
-_PURE = ELEMENTWISE | ARRANGING | MADE | LOOPS | OF_RANKS | TAKING | COMMUNICATING
+_MOVING = COMMUNICATING - AWAITED
+_PURE = ELEMENTWISE | ARRANGING | MADE | LOOPS | OF_RANKS | TAKING | _MOVING
 
 
 @about("while")
@@ -41,7 +44,7 @@ def _out_of(loop: Node) -> list[Node]:
     for node in body.nodes:
         if node.op in _PURE and not node.regions and all(v in fixed or v not in own for v in node.operands):
             fixed |= dict.fromkeys(node.results, node)
-    wanted = list(dict.fromkeys(node for node in fixed.values() if node.op in COMMUNICATING))  # in program order
+    wanted = list(dict.fromkeys(node for node in fixed.values() if node.op in _MOVING))  # in program order
     if not wanted:
         return [loop]
     moved: list[Node] = []
@@ -91,5 +94,5 @@ def _leading_to(wanted: Sequence[Node], fixed: Mapping[Value, Node]) -> set[Node
 def _outside(node: Node, same: Mapping[Value, Value]) -> Node:
     """A copy of a node over the values around the loop."""
     results = [replace(value) for value in node.results]
-    notes = merged_notes([node], "the same in every trip: before the loop") if node.op in COMMUNICATING else node.notes
+    notes = merged_notes([node], "the same in every trip: before the loop") if node.op in _MOVING else node.notes
     return replace(node, operands=[same.get(v, v) for v in node.operands], results=results, notes=notes)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.ir.graph import Module, Node, Value, is_float
-from meshgen.ops.classes import REDUCED_ALIKE
-from meshgen.sharding.optimizations.rewrite import MOVES, Walk, price, walk
+from meshgen.ops.classes import MOVES, REDUCED_ALIKE
+from meshgen.sharding.optimizations.rewrite import Walk, price, walk
 
 
 def convert_sink(module: Module) -> Module:

@@ -14,7 +14,8 @@ from dataclasses import field, replace
 from typing import Any
 
 from meshgen.ccl.halo import Part, RowFetch, rows_moved
-from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.builder import Builder
+from meshgen.ir.graph import Graph, Module, Node
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import ELEMENTWISE, UNSTORED
 from meshgen.records import dataclass
@@ -123,34 +124,25 @@ def _hull(members: Sequence[Node], fetches: Sequence[RowFetch]) -> RowFetch | No
 def _write(message: _Message) -> list[Node]:
     """The concatenated tensors, one fetch, and slices of its result, which make the values of the members."""
     first, dim = message.members[0], message.members[0].attrs["dim"]
-    nodes: list[Node] = []
-
-    def emit(op: str, operands: list[Value], rows: int, **attrs: Any) -> Value:
-        sizes = [rows if d == dim else size for d, size in enumerate(operands[0].type.sizes)]
-        result = Value(operands[0].type.with_shape(sizes), loc=first.loc)
-        nodes.append(Node(op, operands, [result], attrs, first.loc))
-        return result
-
+    builder = Builder(Graph(""), first.loc)
     tensors = list(dict.fromkeys(node.operands[0] for node in message.members))
     tiles = [value.type.sizes[dim] for value in tensors]
-    source = tensors[0] if len(tensors) == 1 else emit("concatenate", tensors, sum(tiles), dim=dim)
+    source = tensors[0] if len(tensors) == 1 else builder.concatenate(tensors, dim)
     counts = [fetch.rows for fetch in message.fetches]
     attrs: dict[str, Any] = {name: first.attrs[name] for name in ("axes", "dim")}
     notes = merged_notes(message.members, f"{len(counts)} fetches in one message: its busiest device moves less")
     if hull := _hull(message.members, message.fetches):
-        result = emit("fetch_rows", [source], hull.rows, **attrs, base=hull.base, step=hull.step, limit=hull.limit)
+        rows, places = hull.rows, {"base": hull.base, "step": hull.step, "limit": hull.limit}
         starts = [fetch.base - hull.base for fetch in message.fetches]
     else:
         begin = dict(zip(tensors, itertools.accumulate(tiles, initial=0), strict=False))
         pairs = zip(message.members, message.fetches, strict=True)
         parts = tuple(number for node, fetch in pairs for number in Part(begin[node.operands[0]], fetch).numbers)
-        ends = {name: first.attrs[name] for name in ("base", "step", "limit")}
-        result = emit("fetch_rows", [source], sum(counts), **attrs, **ends, parts=parts)
+        rows, places = sum(counts), {name: first.attrs[name] for name in ("base", "step", "limit")} | {"parts": parts}
         starts = list(itertools.accumulate(counts, initial=0))[:-1]
-    nodes[-1].notes = notes
+    sizes = [rows if d == dim else size for d, size in enumerate(source.type.sizes)]
+    (result,) = builder.append("fetch_rows", [source], [source.type.with_shape(sizes)], attrs | places, notes=notes)
     for node, start, count in zip(message.members, starts, counts, strict=True):
-        low, high = [0] * result.type.rank, [*result.type.sizes]
-        low[dim], high[dim] = start, start + count
-        emit("slice", [result], count, start=tuple(low), limit=tuple(high), stride=(1,) * len(low))
-        nodes[-1].results[:] = node.results
-    return nodes
+        builder.rows(result, dim, start, start + count)
+        builder.make(node.results)
+    return builder.graph.nodes

@@ -18,12 +18,12 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.regions import used_values
 from meshgen.ops.evaluate.common import neutral
+from meshgen.ops.live import without_dead
+from meshgen.ops.rules.rule import COMBINED_KINDS
 from meshgen.records import dataclass
 from meshgen.sharding.live import peak_of
 from meshgen.sharding.optimizations.loops import with_loops_changed
-from meshgen.sharding.optimizations.rewrite import about, merged_notes, ops_of, with_graph, without_dead
-
-_KINDS = {"add": "sum", "subtract": "sum", "maximum": "max", "minimum": "min", "multiply": "product", "and": "and", "or": "or", "xor": "xor"}  # fmt: skip
+from meshgen.sharding.optimizations.rewrite import about, merged_notes, ops_of, with_graph
 
 
 @about("while")
@@ -98,7 +98,7 @@ def _sum(
     reductions: list[Node] = []
     while value is not start:
         node = made.get(value)
-        if node is None or node.op not in _KINDS or uses[value] != 1 or value.sharding is not None:
+        if node is None or node.op not in COMBINED_KINDS or uses[value] != 1 or value.sharding is not None:
             return None
         terms = [(v, m) for v in node.operands if (m := made.get(v)) and m.op in ops and uses[v] == 1]
         terms = [pair for pair in terms if node.op != "subtract" or pair[0] is node.operands[1]]
@@ -117,7 +117,7 @@ def _is_one(start: Value, adds: Sequence[Node], reductions: Sequence[Node], uses
     is_alike = all(_likeness(each) == _likeness(reductions[0]) for each in reductions)
     is_alike = is_alike and reductions[0].operands[0].type.dtype == start.type.dtype  # not summed in a wider type
     is_truth = start.type.dtype == "i1" and kind in ("sum", "product")  # booleans: adding wraps, so it is not a sum
-    return uses[start] == 1 and is_alike and not is_truth and all(_KINDS[node.op] == kind for node in adds)
+    return uses[start] == 1 and is_alike and not is_truth and all(COMBINED_KINDS[node.op] == kind for node in adds)
 
 
 def _likeness(reduction: Node) -> tuple[str, dict[str, Any], TensorType]:

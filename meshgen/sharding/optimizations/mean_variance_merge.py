@@ -19,12 +19,14 @@ from typing import Any
 import numpy as np
 
 from meshgen.ccl.cost import collective_seconds, ring_bytes
+from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.evaluator import evaluate_node
+from meshgen.ops.live import without_dead
 from meshgen.records import dataclass
-from meshgen.sharding.optimizations.rewrite import about, merged_notes, price_of, with_graph, without_dead
+from meshgen.sharding.optimizations.rewrite import about, merged_notes, price_of, with_graph
 
 _EXACT = ("f32", "f64")  # statistics in narrower types lose more by another order
 
@@ -85,7 +87,7 @@ def _merged(graph: Graph, mesh: Mesh) -> Graph:
     gone = {pair.second for pair in pairs.values()}
     kept: list[Node] = []
     for node in nodes:
-        kept += _Writer(mesh, pairs[node]).nodes if node in pairs else [] if node in gone else [node]
+        kept += _ExchangeBuilder(mesh, pairs[node]).graph.nodes if node in pairs else [] if node in gone else [node]
     return without_dead(replace(graph, nodes=kept))
 
 
@@ -198,71 +200,53 @@ def _origin(spread: Value, dims: tuple[int, ...], producers: Mapping[Value, Node
     return node if named == wanted else None
 
 
-class _Writer:
+class _ExchangeBuilder(Builder):
     """Writes the exchange of a pair; its last nodes make the values that the two reductions made."""
 
     def __init__(self, mesh: Mesh, pair: Pair) -> None:
-        self.nodes: list[Node] = []
+        super().__init__(Graph(""), pair.second.loc)
         self._pair = pair
         count = pair.first.result.type.size
         size = mesh.group_size(tuple(pair.first.attrs["axes"]))
         scale = 1 / (pair.mean.scale * pair.rows)  # from what the first reduction is given to a mean
-        given = self._emit("reshape", [pair.first.operands[0]], (1, count))
+        given = self.reshape(pair.first.operands[0], (1, count))
         own = self._scaled(given, scale)
         squares = self._scaled(self._own_squares(own), pair.squares.scale)
-        row = self._emit("concatenate", [given, squares], (1, 2 * count), dim=1)
-        attrs: dict[str, Any] = {"axes": tuple(pair.first.attrs["axes"]), "dim": 0}
+        row = self.concatenate([given, squares], 1)
         note = "each device's own mean and squared deviations, in one exchange"
-        both = self._emit("all_gather", [row], (size, 2 * count), **attrs)
         notes = merged_notes([pair.first, pair.second], note)
-        self.nodes[-1].notes = notes if notes.why else replace(notes, why=note)
-        sums, deviations = (self._columns(both, i * count, count) for i in (0, 1))
+        notes = notes if notes.why else replace(notes, why=note)
+        attrs: dict[str, Any] = {"axes": tuple(pair.first.attrs["axes"]), "dim": 0}
+        (both,) = self.append("all_gather", [row], [row.type.with_shape((size, 2 * count))], attrs, notes=notes)
+        sums, deviations = (self.rows(both, 1, i * count, (i + 1) * count) for i in (0, 1))
         total = self._total(sums)
         self._end(total, pair.first)
-        spread = self._emit("broadcast_in_dim", [total], (size, count), dims=(1,))
-        apart = self._emit("subtract", [self._scaled(sums, scale), spread], (size, count))
-        between = self._emit("multiply", [apart, apart], (size, count))
+        spread = self.spread(total, (size, count), (1,))
+        apart = self.elementwise("subtract", self._scaled(sums, scale), spread)
+        between = self.elementwise("multiply", apart, apart)
         weighted = self._scaled(between, pair.rows * pair.squares.scale)
-        self._end(self._total(self._emit("add", [deviations, weighted], (size, count))), pair.second)
-
-    def _emit(self, op: str, operands: Sequence[Value], shape: Sequence[int], **attrs: Any) -> Value:
-        loc = self._pair.second.loc
-        result = Value(operands[0].type.with_shape(shape), loc=loc)
-        self.nodes.append(Node(op, list(operands), [result], attrs, loc))
-        return result
-
-    def _constant(self, number: float, shape: Sequence[int]) -> Value:
-        kind = self._pair.x.type.with_shape(shape)
-        value = np.broadcast_to(np.asarray(number, kind.numpy_dtype), tuple(shape))
-        result = Value(kind, loc=self._pair.second.loc)
-        self.nodes.append(Node("constant", [], [result], {"value": value}, self._pair.second.loc))
-        return result
+        self._end(self._total(self.elementwise("add", deviations, weighted)), pair.second)
 
     def _scaled(self, value: Value, scale: float) -> Value:
-        sizes = value.type.sizes
-        return value if scale == 1 else self._emit("multiply", [value, self._constant(scale, sizes)], sizes)
+        return value if scale == 1 else self.elementwise("multiply", value, self.splat(scale, value.type))
 
     def _own_squares(self, own: Value) -> Value:
         """Squared deviations of the device's rows from their own mean, as one row."""
         x, dims = self._pair.x, self._pair.mean.dims
         kept = tuple(d for d in range(x.type.rank) if d not in dims)
-        means = self._emit("reshape", [own], [x.type.sizes[d] for d in kept])
-        spread = self._emit("broadcast_in_dim", [means], x.type.sizes, dims=kept)
-        apart = self._emit("subtract", [x, spread], x.type.sizes)
-        squares = self._emit("multiply", [apart, apart], x.type.sizes)
-        zero = self._constant(0, ())
-        total = self._emit("reduce", [squares, zero], means.type.sizes, dims=dims, kind="add")
-        return self._emit("reshape", [total], own.type.sizes)
-
-    def _columns(self, value: Value, start: int, count: int) -> Value:
-        rows = value.type.sizes[0]
-        attrs = {"start": (0, start), "limit": (rows, start + count), "stride": (1, 1)}
-        return self._emit("slice", [value], (rows, count), **attrs)
+        means = self.reshape(own, [x.type.sizes[d] for d in kept])
+        spread = self.spread(means, x.type.sizes, kept)
+        apart = self.elementwise("subtract", x, spread)
+        squares = self.elementwise("multiply", apart, apart)
+        return self.reshape(self._sum(squares, dims, means.type), own.type.sizes)
 
     def _total(self, value: Value) -> Value:
-        zero = self._constant(0, ())
-        return self._emit("reduce", [value, zero], value.type.sizes[1:], dims=(0,), kind="add")
+        return self._sum(value, (0,), value.type.with_shape(value.type.sizes[1:]))
+
+    def _sum(self, value: Value, dims: tuple[int, ...], kind: TensorType) -> Value:
+        zero = self.splat(0, kind.with_shape(()))
+        return self.emit("reduce", [value, zero], kind, dims=dims, kind="add")
 
     def _end(self, value: Value, node: Node) -> None:
-        self._emit("reshape", [value], node.result.type.sizes)
-        self.nodes[-1].results[:] = node.results
+        self.reshape(value, node.result.type.sizes)
+        self.make(node.results)

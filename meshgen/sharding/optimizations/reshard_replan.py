@@ -6,8 +6,8 @@ from collections.abc import Sequence
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Module, Node, Value
-from meshgen.ops.classes import RESHARDS
-from meshgen.sharding.optimizations.rewrite import SHARDING_OPS, Walk, merged_notes, price_of, walk
+from meshgen.ops.classes import RESHARDS, SHARDING_OPS
+from meshgen.sharding.optimizations.rewrite import Walk, merged_notes, price_of, walk
 from meshgen.sharding.reshard.plan import ReshardPlan, plan_reshard
 from meshgen.sharding.reshard.problem import PICOSECONDS, Cost
 

@@ -11,23 +11,20 @@ from dataclasses import replace
 from functools import wraps
 from typing import Any
 
-from meshgen.ccl.cost import COMMUNICATIONS, ring_bytes, seconds_of
+from meshgen.ccl.cost import ring_bytes, seconds_of
 from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, TensorType, Value
 from meshgen.ir.notes import NO_NOTES, Notes
 from meshgen.ir.predicates import is_constant, is_transfer_recv
 from meshgen.ir.regions import used_values
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import AWAITED, LOCAL_OPS, REDUCED_ALIKE
+from meshgen.ops.classes import AWAITED, COMMUNICATING, SHARDING_OPS
+from meshgen.ops.live import without_dead
 from meshgen.ops.uniform import Varying
 from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
-MOVES = ("all_gather", "all_to_all", "permute", "retile", "update_halo")  # they move data and compute nothing
-SHARDING_OPS = (*REDUCED_ALIKE, *MOVES, *LOCAL_OPS)
-_COMMUNICATES = frozenset(COMMUNICATIONS)
 Run = Callable[[Module], Module]
-_EFFECTS = AWAITED | {"rng_bit_generator"}
 
 
 @dataclass(frozen=True)
@@ -63,7 +60,7 @@ def moved_ends(node: Node) -> list[Value]:
 
 def price_of(node: Node, mesh: Mesh) -> Price:
     """The price of a node; computing costs nothing here."""
-    if node.op not in _COMMUNICATES:
+    if node.op not in COMMUNICATING:
         return Price(0, 0.0)
     ends = moved_ends(node)
     return price(node.op, node.attrs, ends[0], ends[-1], mesh)
@@ -72,7 +69,7 @@ def price_of(node: Node, mesh: Mesh) -> Price:
 def total_bytes(graph: Graph, mesh: Mesh) -> int:
     """Bytes that the collectives of a graph move, each counted once however often a loop runs."""
     inner = sum(total_bytes(region, mesh) for node in graph.nodes for region in node.regions)
-    return inner + sum(price_of(node, mesh).ring_bytes for node in graph.nodes if node.op in _COMMUNICATES)
+    return inner + sum(price_of(node, mesh).ring_bytes for node in graph.nodes if node.op in COMMUNICATING)
 
 
 def merged_notes(nodes: Sequence[Node], note: str) -> Notes:
@@ -138,7 +135,7 @@ class Walk:
             for value in left.pop().operands:
                 self.uses[value] -= 1
                 made = self.producers.get(value)
-                if made and made.op not in _EFFECTS and not any(self.uses[result] for result in made.results):
+                if made and made.op not in AWAITED and not any(self.uses[result] for result in made.results):
                     left.append(made)
 
     def emit(self, op: str, operands: Sequence[Value], attrs: Mapping[str, Any], like: Value,
@@ -217,16 +214,3 @@ def ops_of(graph: Graph) -> set[str]:
     """The ops of a graph, regions included."""
     inner = [ops_of(region) for node in graph.nodes for region in node.regions]
     return {node.op for node in graph.nodes}.union(*inner)
-
-
-def without_dead(graph: Graph) -> Graph:
-    """The graph, regions included, without nodes that have no effect and whose results are unused."""
-    nodes = [replace(n, regions=tuple(map(without_dead, n.regions))) if n.regions else n for n in graph.nodes]
-    uses = Counter(used_values(Graph(graph.name, graph.inputs, nodes, graph.outputs)))
-    kept: list[Node] = []
-    for node in reversed(nodes):
-        if node.op in _EFFECTS or node.regions or any(uses[value] for value in node.results) or not node.results:
-            kept.append(node)
-        else:
-            uses.subtract(node.operands)
-    return Graph(graph.name, graph.inputs, kept[::-1], graph.outputs)

@@ -8,86 +8,44 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.errors import Location
-from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value, is_complex, is_inexact
-from meshgen.ir.notes import NO_NOTES, Notes
+from meshgen.ir.builder import Builder, Scalar
+from meshgen.ir.graph import Node, TensorType, Value, is_complex, is_inexact
+from meshgen.ir.notes import Notes
+from meshgen.ir.predicates import is_constant
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.rules.rule import picked_kind
 from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
-Scalar = bool | int | float
 INDEX = "i32"  # positions on a device and in a tensor's dim
 
 
 @dataclass
-class LocalBuilder:
-    """A graph under construction. Nodes get the location `loc`; process indices are computed once; `constants` are known;
-    `sources` has the producer of a global value in the sharded program, and its operands on this device.
+class LocalBuilder(Builder):
+    """Process indices are computed once; `constants` are known; `sources` has the producer of a global value in the sharded
+    program, and its operands on this device.
     """
 
-    mesh: Mesh
-    graph: Graph
-    loc: Location | None = None
+    mesh: Mesh = field(kw_only=True)
     indices: dict[tuple[str, ...], Value] = field(default_factory=dict[tuple[str, ...], Value])
     sources: dict[Value, tuple[Node, list[Value]]] = field(default_factory=dict[Value, "tuple[Node, list[Value]]"])
     constants: dict[Value, np.ndarray[Any, Any]] = field(default_factory=dict[Value, "np.ndarray[Any, Any]"])
 
-    def emit_all(
-        self,
-        op: str,
-        operands: Sequence[Value],
-        types: Sequence[TensorType],
-        attrs: dict[str, Any],
-        regions: tuple[Graph, ...] = (),
-        notes: Notes = NO_NOTES,
-    ) -> list[Value]:
-        """Append a node; returns its results."""
-        results = [Value(t, loc=self.loc) for t in types]
-        node = Node(op, list(operands), results, attrs, self.loc, None, regions, notes=notes)
-        self.graph.nodes.append(node)
-        if op == "constant":
-            self.constants[node.result] = attrs["value"]
-        return node.results
-
-    def emit(self, op: str, operands: Sequence[Value], result: TensorType, **attrs: Any) -> Value:
-        """Append a node with one result; returns it."""
-        return self.emit_all(op, operands, [result], attrs)[0]
+    def add(self, node: Node) -> None:
+        super().add(node)
+        if is_constant(node):
+            self.constants[node.result] = node.attrs["value"]
 
     def communicate(self, op: str, operand: Value, result: TensorType, why: str, /, **attrs: Any) -> Value:
         """Append a collective, and the reason for it; returns its result."""
-        return self.emit_all(op, [operand], [result], attrs, notes=Notes(why))[0]
-
-    def elementwise(self, op: str, *operands: Value) -> Value:
-        """An op whose result has the type of its last operand."""
-        return self.emit(op, operands, operands[-1].type)
-
-    def compare(self, left: Value, direction: str, right: Value) -> Value:
-        result = TensorType(left.type.shape, "i1")
-        return self.emit("compare", [left, right], result, direction=direction, compare_type="SIGNED")
-
-    def splat(self, scalar: Scalar | complex, like: TensorType) -> Value:
-        """A constant that has the same element everywhere."""
-        value = np.broadcast_to(np.asarray(scalar, DTYPES[like.dtype]), like.sizes)
-        return self.emit("constant", [], like, value=value)
+        return self.append(op, [operand], [result], attrs, notes=Notes(why))[0]
 
     def absent(self, like: TensorType) -> Value:
         """The value that a device contributes to a sum for elements of other devices: it does not even change the sign of a zero."""
         if (kind := picked_kind(like.dtype)) == "sum" and is_inexact(like.dtype):
             return self.splat(-complex(0.0, 0.0) if is_complex(like.dtype) else -0.0, like)
         return self.splat(neutral(kind, like.dtype).item(), like)
-
-    def spread(self, scalar: Value, shape: Sequence[int | None]) -> Value:
-        """A 0-d value broadcast to a shape."""
-        if not shape:
-            return scalar
-        return self.emit("broadcast_in_dim", [scalar], scalar.type.with_shape(shape), dims=())
-
-    def convert(self, value: Value, dtype: str) -> Value:
-        if value.type.dtype == dtype:
-            return value
-        return self.emit("convert", [value], TensorType(value.type.shape, dtype))
 
     def process_index(self, axes: tuple[str, ...]) -> Value:
         """The device's number in its group over the axes."""

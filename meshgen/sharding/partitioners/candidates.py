@@ -42,7 +42,7 @@ def finished(site: Site, found: Sequence[Value], axes: tuple[str, ...], finish: 
 
 
 def _reshaped(builder: LocalBuilder, value: Value, shape: tuple[int, ...]) -> Value:
-    return value if value.type.sizes == shape else builder.emit("reshape", [value], value.type.with_shape(shape))
+    return value if value.type.sizes == shape else builder.reshape(value, shape)
 
 
 def _gathered(builder: LocalBuilder, value: Value, dim: int, axes: tuple[str, ...], why: str) -> Value:
@@ -64,13 +64,8 @@ def _padded(builder: LocalBuilder, value: Value, rows: int) -> Value:
     if not more:
         return value
     zero = builder.splat(0, TensorType((), value.type.dtype))
-    kind = value.type.with_shape((rows, *value.type.sizes[1:]))
-    return builder.emit("pad", [value, zero], kind, low=(0, 0), high=(more, 0), interior=(0, 0))
+    return builder.pad(value, zero, (0, 0), (more, 0))
 
 
 def _cut(builder: LocalBuilder, value: Value, rows: int) -> Value:
-    if value.type.sizes[0] == rows:
-        return value
-    limit = (rows, *value.type.sizes[1:])
-    attrs = {"start": (0,) * len(limit), "limit": limit, "stride": (1,) * len(limit)}
-    return builder.emit("slice", [value], value.type.with_shape(limit), **attrs)
+    return value if value.type.sizes[0] == rows else builder.rows(value, 0, 0, rows)

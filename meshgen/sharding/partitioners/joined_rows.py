@@ -53,7 +53,7 @@ def from_parts(site: Site, value: Value, window: Window, plan: RowFetch, why: st
     for part in parts:
         rows = _fetched(site.builder, part, plan, axes, dim, why)
         if joined is not None and row is not None:
-            is_earlier = site.builder.compare(row, "LT", site.builder.splat(part.begin, row.type))
+            is_earlier = site.builder.compare("LT", row, site.builder.splat(part.begin, row.type))
             rows = site.builder.emit("select", [is_earlier, joined, rows], rows.type)
         joined = rows
     return joined
@@ -126,7 +126,5 @@ def _fetched(builder: LocalBuilder, part: _Part, plan: RowFetch, axes: tuple[str
         tuple(rows if d == dim else 0 for d in range(value.type.rank))
         for rows in (part.shift, plan.rows - fetch.rows - part.shift)
     )
-    shape[dim] = plan.rows
     zero = builder.splat(0, TensorType((), value.type.dtype))
-    ends = {"low": before, "high": after, "interior": (0,) * value.type.rank}
-    return builder.emit("pad", [value, zero], value.type.with_shape(shape), **ends)
+    return builder.pad(value, zero, before, after)

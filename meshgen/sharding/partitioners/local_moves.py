@@ -38,14 +38,11 @@ def cut_locally(
         for (_, table), rows, held in zip(starts, taken, value.type.sizes, strict=True)
     ]
     if any(low) or any(high):
-        padded = value.type.with_shape(a + n + b for a, n, b in zip(low, value.type.sizes, high, strict=True))
-        zero = builder.splat(0, value.type.with_shape(()))
-        value = builder.emit("pad", [value, zero], padded, low=tuple(low), high=tuple(high), interior=(0,) * len(low))
+        value = builder.pad(value, builder.splat(0, value.type.with_shape(())), low, high)
     result = value.type.with_shape(taken)
     if all(table.min() == table.max() for _, table in starts):
         first = [int(table[0]) + before for (_, table), before in zip(starts, low, strict=True)]
-        limit = tuple(a + n for a, n in zip(first, taken, strict=True))
-        return builder.emit("slice", [value], result, start=tuple(first), limit=limit, stride=(1,) * len(first))
+        return builder.slice(value, first, [a + n for a, n in zip(first, taken, strict=True)])
     places = [_entry(builder, axes, table + before) for (axes, table), before in zip(starts, low, strict=True)]
     return builder.emit("dynamic_slice", [value, *places], result, slice_sizes=taken)
 
@@ -91,4 +88,4 @@ def _entry(builder: LocalBuilder, axes: tuple[str, ...], table: np.ndarray) -> V
     row = builder.emit(
         "dynamic_slice", [values, builder.process_index(axes)], TensorType((1,), INDEX), slice_sizes=(1,)
     )
-    return builder.emit("reshape", [row], scalar)
+    return builder.reshape(row, ())

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ml_dtypes
 
-from meshgen.ir.graph import TensorType, Value
+from meshgen.ir.graph import Value
 from meshgen.records import dataclass
 from meshgen.sharding.partitioners.builder import INDEX
 from meshgen.sharding.partitioners.registry import Site, partitioner
@@ -56,7 +56,7 @@ def _component(site: Site, number: int) -> _Component:
     start = builder.spread(builder.tile_start(axes, tile), index.type.shape)
     local = builder.elementwise("subtract", index, start)
     low, high = builder.splat(0, local.type), builder.splat(tile, local.type)
-    is_here = builder.elementwise("and", builder.compare(local, "GE", low), builder.compare(local, "LT", high))
+    is_here = builder.elementwise("and", builder.compare("GE", local, low), builder.compare("LT", local, high))
     safe = builder.emit("clamp", [low, local, builder.splat(tile - 1, local.type)], local.type)
     return _Component(safe, is_here)
 
@@ -66,11 +66,7 @@ def _extracted(site: Site, number: int) -> Value:
     dim, indices = site.node.attrs["index_vector_dim"], site.operands[1]
     if len(site.node.attrs["start_index_map"]) == 1:
         return indices
-    start, limit = [0] * indices.type.rank, [*indices.type.sizes]
-    start[dim], limit[dim] = number, number + 1
-    shape = [stop - begin for begin, stop in zip(start, limit, strict=True)]
-    attrs = {"start": tuple(start), "limit": tuple(limit), "stride": (1,) * indices.type.rank}
-    return site.builder.emit("slice", [indices], indices.type.with_shape(shape), **attrs)
+    return site.builder.rows(indices, dim, number, number + 1)
 
 
 def clamped(site: Site, index: Value, last: int) -> Value:
@@ -85,8 +81,7 @@ def clamped(site: Site, index: Value, last: int) -> Value:
 def _joined(site: Site, parts: list[Value]) -> Value:
     if len(parts) == 1:
         return parts[0]
-    shape = site.operands[1].type.shape
-    return site.builder.emit("concatenate", parts, TensorType(shape, INDEX), dim=site.node.attrs["index_vector_dim"])
+    return site.builder.concatenate(parts, site.node.attrs["index_vector_dim"])
 
 
 def _keep(site: Site, found: Value, is_here: list[Value]) -> Value:
@@ -97,8 +92,8 @@ def _keep(site: Site, found: Value, is_here: list[Value]) -> Value:
         mask = builder.elementwise("and", mask, other)
     shape = [size for d, size in enumerate(mask.type.sizes) if d != dim]
     if mask.type.rank != len(shape):
-        mask = builder.emit("reshape", [mask], mask.type.with_shape(shape))
+        mask = builder.reshape(mask, shape)
     dims = tuple(d for d in range(found.type.rank) if d not in site.node.attrs["offset_dims"])
     if len(dims) < found.type.rank:
-        mask = builder.emit("broadcast_in_dim", [mask], TensorType(found.type.shape, "i1"), dims=dims)
+        mask = builder.spread(mask, found.type.shape, dims)
     return builder.emit("select", [mask, found, builder.absent(found.type)], found.type)

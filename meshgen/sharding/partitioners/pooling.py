@@ -70,7 +70,7 @@ def _chosen(site: Site, split: list[int]) -> Value:
     shape = site.operands[1].type.shape
     kinds = [operand.type.with_shape(shape), TensorType(shape, dtype)]
     region = _preferring(node.regions[0], operand.type.dtype, dtype)
-    return builder.emit_all("reduce_window", [operand, position, zero, none], kinds, windows, (region,))[1]
+    return builder.append("reduce_window", [operand, position, zero, none], kinds, windows, (region,))[1]
 
 
 def _preferring(select: Graph, value: str, index: str) -> Graph:
@@ -100,7 +100,7 @@ def _scattered(site: Site, source: Value, position: Value) -> Value:
     sizes, rank = node.operands[0].type.sizes, wanted.rank
     column = TensorType((*position.type.sizes, 1), position.type.dtype)
     rest, columns = position, dict[int, Value]()
-    nowhere = builder.compare(position, "LT", builder.splat(0, position.type))
+    nowhere = builder.compare("LT", position, builder.splat(0, position.type))
     for dim in reversed(windowed(node)):
         size = builder.splat(sizes[dim], rest.type)
         row = builder.elementwise("remainder", rest, size)
@@ -112,15 +112,14 @@ def _scattered(site: Site, source: Value, position: Value) -> Value:
     for dim in range(rank):
         if dim not in columns:
             columns[dim] = builder.emit("iota", [], position.type, dim=dim)
-    parts = [builder.emit("reshape", [columns[dim]], column) for dim in range(rank)]
+    parts = [builder.reshape(columns[dim], column.shape) for dim in range(rank)]
     indices = parts[0]
     if rank > 1:
-        joined = column.with_shape((*position.type.sizes, rank))
-        indices = builder.emit("concatenate", parts, joined, dim=rank)
+        indices = builder.concatenate(parts, rank)
     attrs = {
         "update_window_dims": (), "inserted_window_dims": tuple(range(rank)), "input_batching_dims": (),
         "scatter_indices_batching_dims": (), "scatter_dims_to_operand_dims": tuple(range(rank)),
         "index_vector_dim": rank, "indices_are_sorted": False, "unique_indices": False,
     }  # fmt: skip
     begin = builder.spread(site.operands[2], wanted.sizes)
-    return builder.emit_all("scatter", [begin, indices, source], [wanted], attrs, (node.regions[1],))[0]
+    return builder.append("scatter", [begin, indices, source], [wanted], attrs, (node.regions[1],))[0]

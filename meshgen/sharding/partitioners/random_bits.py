@@ -50,7 +50,7 @@ class Word:
         return self._with("shift_right_logical", other)
 
     def __lt__(self, other: Word) -> Word:
-        return Word(self.builder, self.builder.compare(self.value, "LT", other.value))
+        return Word(self.builder, self.builder.compare("LT", self.value, other.value))
 
     def astype(self, dtype: Any) -> Word:
         """Converted to an element type, given as NumPy's or by name."""
@@ -67,7 +67,7 @@ class Word:
             return options[0]
         half = len(options) // 2
         low, high = (self.chosen(part) for part in (options[:half], options[half:]))
-        is_high = self.builder.compare((self & half).value, "NE", self.builder.splat(0, self.value.type))
+        is_high = self.builder.compare("NE", (self & half).value, self.builder.splat(0, self.value.type))
         return Word(self.builder, self.builder.emit("select", [is_high, high.value, low.value], low.value.type))
 
 
@@ -79,14 +79,12 @@ def rng_bit_generator(site: Site) -> list[Value]:
     is_threefry = site.node.attrs.get("algorithm", "DEFAULT") == "THREE_FRY"
     new, bits = (_threefry if is_threefry else _philox)(site, words)
     local = site.local_types()[1]
-    rows = [builder.emit("reshape", [word.value], TensorType((1,), "ui64")) for word in new]
-    return [builder.emit("concatenate", rows, state.type, dim=0), builder.convert(bits.value, local.dtype)]
+    rows = [builder.reshape(word.value, (1,)) for word in new]
+    return [builder.concatenate(rows, 0), builder.convert(bits.value, local.dtype)]
 
 
 def _element(builder: LocalBuilder, state: Value, place: int) -> Value:
-    attrs = {"start": (place,), "limit": (place + 1,), "stride": (1,)}
-    row = builder.emit("slice", [state], TensorType((1,), "ui64"), **attrs)
-    return builder.emit("reshape", [row], TensorType((), "ui64"))
+    return builder.reshape(builder.rows(state, 0, place, place + 1), ())
 
 
 def _threefry(site: Site, state: Sequence[Word]) -> tuple[list[Word], Word]:

@@ -40,7 +40,7 @@ class Site:
     def clone(self, operands: list[Value] | None = None, **attrs: Any) -> list[Value]:
         """The same op on a device, with some attributes changed."""
         node, operands = self.node, self.operands if operands is None else operands
-        return self.builder.emit_all(
+        return self.builder.append(
             node.op, operands, self.local_types(), {**node.attrs, **attrs}, node.regions, node.notes
         )
 

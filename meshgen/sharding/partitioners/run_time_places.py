@@ -46,7 +46,7 @@ def _looked_up(site: Site, value: Value, dim: int, rows: Value) -> tuple[Value, 
     builder, size = site.builder, value.type.sizes[dim]
     zero = builder.splat(0, rows.type)
     inside = builder.elementwise(
-        "and", builder.compare(rows, "GE", zero), builder.compare(rows, "LT", builder.splat(size, rows.type))
+        "and", builder.compare("GE", rows, zero), builder.compare("LT", rows, builder.splat(size, rows.type))
     )
     safe = builder.emit("clamp", [zero, rows, builder.splat(size - 1, rows.type)], rows.type)
     shape = tuple(rows.type.sizes[0] if d == dim else s for d, s in enumerate(value.type.sizes))
@@ -57,7 +57,7 @@ def _looked_up(site: Site, value: Value, dim: int, rows: Value) -> tuple[Value, 
         "indices_are_sorted": False,
     }  # fmt: skip
     found = builder.emit("gather", [value, safe], value.type.with_shape(shape), **attrs)
-    return found, builder.emit("broadcast_in_dim", [inside], TensorType(shape, "i1"), dims=(dim,))
+    return found, builder.spread(inside, shape, (dim,))
 
 
 def own_rows(site: Site, dim: int, start: int, count: int) -> Value:
@@ -134,9 +134,7 @@ def _along(site: Site, mask: Value, dim: int, kind: TensorType) -> Value:
     if mask.type.sizes == kind.sizes:
         return mask
     start, limit = (0,) * kind.rank, tuple(1 if d == dim else s for d, s in enumerate(mask.type.sizes))
-    attrs = {"start": start, "limit": limit, "stride": (1,) * kind.rank}
-    row = site.builder.emit("slice", [mask], TensorType(limit, "i1"), **attrs)
-    return site.builder.emit("broadcast_in_dim", [row], TensorType(kind.shape, "i1"), dims=tuple(range(kind.rank)))
+    return site.builder.spread(site.builder.slice(mask, start, limit), kind.shape, range(kind.rank))
 
 
 @partitioner("scatter")
@@ -189,7 +187,7 @@ def _moved_indices(site: Site, written: list[int], number: int) -> Value:
         shift = builder.spread(start, safe.type.sizes)
         if len(dims) > 1:
             column = builder.emit("iota", [], safe.type, dim=vector)
-            here = builder.compare(column, "EQ", builder.splat(position, column.type))
+            here = builder.compare("EQ", column, builder.splat(position, column.type))
             shift = builder.emit("select", [here, shift, builder.splat(0, shift.type)], shift.type)
         safe = builder.elementwise("subtract", safe, shift)
     return safe

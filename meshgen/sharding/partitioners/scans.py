@@ -40,18 +40,19 @@ def scan(site: Site, dim: int) -> list[Value]:
     ends = {"low": tile - 1, "high": 0} if is_forward else {"low": 0, "high": tile - 1}
     changed = {name: _replaced(attrs[name], dim, n) for name, n in {"window_dimensions": tile, **ends}.items()}
     (partial,) = site.clone([local, builder.splat(fill, init.type)], **changed)
-    before = _before(site, dim, _row(site, partial, dim, tile - 1 if is_forward else 0), fill, is_forward)
+    last = tile - 1 if is_forward else 0
+    before = _before(site, dim, builder.rows(partial, dim, last, last + 1), fill, is_forward)
     dims = tuple(d for d in range(local.type.rank) if d != dim)
     kind = local.type.with_shape(local.type.sizes[d] for d in dims)
     is_simple = combiner in IDEMPOTENT or _is_known_as(site, init, fill)
     first = init if is_simple else builder.splat(fill, init.type)
     start = builder.emit("reduce", [before, first], kind, dims=(dim,), kind=combiner)
-    spread = builder.emit("broadcast_in_dim", [start], local.type, dims=dims)
+    spread = builder.spread(start, local.type.shape, dims)
     found = builder.elementwise(combiner, *((spread, partial) if is_forward else (partial, spread)))
     if is_simple:
         return [found]
     repeated = _repeated(site, dim, tile, is_forward)
-    return [builder.elementwise(combiner, builder.emit("broadcast_in_dim", [repeated], local.type, dims=(dim,)), found)]
+    return [builder.elementwise(combiner, builder.spread(repeated, local.type.shape, (dim,)), found)]
 
 
 def _is_known_as(site: Site, init: Value, fill: Scalar) -> bool:
@@ -73,7 +74,7 @@ def _repeated(site: Site, dim: int, tile: int, is_forward: bool) -> Value:
     fill = neutral_scalar(fold_kind(site.node.regions[0]) or "", init.type.dtype)
     operands = [builder.spread(init, (size,)), builder.splat(fill, init.type)]
     attrs = {"window_dimensions": (size,), **ones, **ends}
-    (counted,) = builder.emit_all("reduce_window", operands, [kind], attrs, site.node.regions)
+    (counted,) = builder.append("reduce_window", operands, [kind], attrs, site.node.regions)
     return builder.emit("all_slice", [counted], kind.with_shape((tile,)), axes=site.axes(0, dim), dim=0)
 
 
@@ -86,15 +87,8 @@ def _before(site: Site, dim: int, total: Value, fill: Scalar, is_forward: bool) 
     totals = builder.communicate("all_gather", total, full, why, axes=axes, dim=dim)
     number = builder.emit("iota", [], TensorType(full.shape, INDEX), dim=dim)
     here = builder.spread(builder.process_index(axes), sizes)
-    counts = builder.compare(number, "LT" if is_forward else "GT", here)
+    counts = builder.compare("LT" if is_forward else "GT", number, here)
     return builder.emit("select", [counts, totals, builder.splat(fill, full)], full)
-
-
-def _row(site: Site, value: Value, dim: int, row: int) -> Value:
-    start, limit = [0] * value.type.rank, [*value.type.sizes]
-    start[dim], limit[dim] = row, row + 1
-    attrs = {"start": tuple(start), "limit": tuple(limit), "stride": (1,) * value.type.rank}
-    return site.builder.emit("slice", [value], value.type.with_shape(_replaced(limit, dim, 1)), **attrs)
 
 
 def _replaced(sizes: tuple[int, ...] | list[int], dim: int, size: int) -> tuple[int, ...]:
@@ -119,12 +113,12 @@ def top_k(site: Site) -> list[Value]:
     tile = local.type.sizes[dim]
     kind = local.type.with_shape(_replaced(local.type.sizes, dim, min(k, tile)))
     places = TensorType(kind.shape, INDEX)
-    offers, rows = builder.emit_all("top_k", [local], [kind, places], {"k": min(k, tile)})
+    offers, rows = builder.append("top_k", [local], [kind, places], {"k": min(k, tile)})
     rows = builder.elementwise("add", builder.spread(builder.tile_start(axes, tile), kind.sizes), rows)
 
     def finish(offered: list[Value]) -> list[Value]:
         best = offered[0].type.with_shape((offered[0].type.sizes[0], k))
-        values, chosen = builder.emit_all("top_k", offered[:1], [best, TensorType(best.shape, INDEX)], {"k": k})
+        values, chosen = builder.append("top_k", offered[:1], [best, TensorType(best.shape, INDEX)], {"k": k})
         return [values, _picked(site, offered[1], chosen)]
 
     return finished(site, [offers, rows], axes, finish, k)
@@ -142,7 +136,7 @@ def _with_lowest(site: Site, dim: int, axes: tuple[str, ...]) -> Value:
     row = builder.emit("iota", [], TensorType(local.type.shape, INDEX), dim=dim)
     first = builder.spread(builder.tile_start(axes, local.type.sizes[dim]), local.type.sizes)
     row = builder.elementwise("add", first, row)
-    inside = builder.compare(row, "LT", builder.splat(size, row.type))
+    inside = builder.compare("LT", row, builder.splat(size, row.type))
     fill = builder.emit("constant", [], local.type, value=np.broadcast_to(lowest, local.type.sizes))
     return builder.emit("select", [inside, local, fill], local.type)
 

@@ -41,7 +41,7 @@ def _with_init(site: Site, number: int, dims: list[int], init: Value) -> Value:
         size = site.node.operands[number].type.sizes[dim]
         if size % canonical.parts(dim, site.mesh):
             row = global_rows(site, canonical.dims[dim], local.type, dim, 0, local.type.sizes[dim])
-            inside = builder.compare(row, "LT", builder.splat(size, row.type))
+            inside = builder.compare("LT", row, builder.splat(size, row.type))
             local = builder.emit("select", [inside, local, builder.spread(init, local.type.sizes)], local.type)
     return local
 
@@ -52,7 +52,7 @@ def _combined(site: Site, parts: list[Value], inits: list[Value], axes: tuple[st
 
     def finish(found: list[Value]) -> list[Value]:
         types = [value.type.with_shape(value.type.sizes[:1]) for value in found]
-        return builder.emit_all("reduce_region", [*found, *inits], types, {"dims": (1,)}, site.node.regions)
+        return builder.append("reduce_region", [*found, *inits], types, {"dims": (1,)}, site.node.regions)
 
-    rows = [builder.emit("reshape", [part], part.type.with_shape((*part.type.sizes, 1))) for part in parts]
+    rows = [builder.reshape(part, (*part.type.sizes, 1)) for part in parts]
     return finished(site, rows, axes, finish, 0)

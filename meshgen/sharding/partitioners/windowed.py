@@ -74,7 +74,7 @@ def concatenate(site: Site) -> list[Value]:
     joined, begin = parts[0], 0
     for number, part in enumerate(parts[1:]):
         begin += site.node.operands[number].type.sizes[dim]
-        is_earlier = builder.compare(row, "LT", builder.splat(begin, row.type))
+        is_earlier = builder.compare("LT", row, builder.splat(begin, row.type))
         joined = builder.emit("select", [is_earlier, joined, part], local)
     return [joined]
 
@@ -164,9 +164,9 @@ def fetch(
     builder = site.builder
     here = builder.emit("iota", [], TensorType(value.type.shape, INDEX), dim=dim)
     row = builder.elementwise("add", builder.spread(_first_row(site, axes, plan), shape), here)
-    inside = builder.compare(row, "LT", builder.splat(plan.limit, row.type))
+    inside = builder.compare("LT", row, builder.splat(plan.limit, row.type))
     if plan.start(0) < 0:
-        inside = builder.elementwise("and", inside, builder.compare(row, "GE", builder.splat(0, row.type)))
+        inside = builder.elementwise("and", inside, builder.compare("GE", row, builder.splat(0, row.type)))
     return builder.emit("select", [inside, value, builder.spread(fill, shape)], value.type)
 
 

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
+from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured, needed_nodes
 from meshgen.records import dataclass
@@ -39,22 +40,21 @@ def concatenate_sink(graph: Graph) -> Graph | None:
     outputs = [writer.plain(value) for value in graph.outputs]
     if not writer.moved:
         return None
-    nodes = needed_nodes(writer.nodes, outputs, lambda node: node.op not in ("concatenate", "slice"))
+    nodes = needed_nodes(writer.graph.nodes, outputs, lambda node: node.op not in ("concatenate", "slice"))
     return replace(graph, nodes=nodes, outputs=outputs)
 
 
-class _Writer:
+class _Writer(Builder):
     def __init__(self, graph: Graph) -> None:
+        super().__init__(Graph(graph.name))
         self._producers = graph.producers()
         self._joins: dict[Value, _Join] = {}
-        self.nodes: list[Node] = []
         self.moved = 0  # ops that were emitted per part
 
     def plain(self, value: Value) -> Value:
         """The value itself, joined here if it was not yet."""
         if (join := self._joins.pop(value, None)) is not None:
-            like = self._producers[value]
-            self.nodes.append(Node("concatenate", list(join.parts), [value], {"dim": join.dim}, like.loc))
+            super().add(Node("concatenate", list(join.parts), [value], {"dim": join.dim}, self._producers[value].loc))
         return value
 
     def write(self, node: Node) -> None:
@@ -62,7 +62,7 @@ class _Writer:
             return
         for value in (*node.operands, *captured(node)):
             self.plain(value)
-        self.nodes.append(node)
+        super().add(node)
 
     def _deferred(self, node: Node) -> bool:
         """Whether the node was emitted per part, or its concatenation is deferred."""
@@ -73,8 +73,7 @@ class _Writer:
         if join is None:
             return False
         if node.op == "slice" and (whole := self._inside(node, join)) is not None:
-            self.nodes.append(replace(node, operands=[whole[0]], attrs=whole[1]))
-            self._producers[node.result] = self.nodes[-1]
+            self.add(replace(node, operands=[whole[0]], attrs=whole[1]))
             self.moved += 1
             return True
         if not _is_along_others(node, join):
@@ -99,6 +98,7 @@ class _Writer:
 
     def _each(self, node: Node, joins: Sequence[_Join], operands: Sequence[list[Value]]) -> None:
         """The node on each part. A part that is a slice of another one becomes a slice of that one's result."""
+        self.loc = node.loc
         dim, made = joins[0].dim, dict[int, Value]()
         cuts = [self._cut_of(joins, number) for number in range(len(operands))]
         for number in sorted(range(len(operands)), key=lambda n: cuts[n] is not None):
@@ -107,13 +107,9 @@ class _Writer:
             shape = [rows if d == dim else size for d, size in enumerate(node.result.type.sizes)]
             if cut is None:
                 attrs = _on_part(node, dim, rows)
-                made[number] = self._emit(node.op, values, shape, attrs, node)
+                made[number] = self.emit(node.op, values, node.result.type.with_shape(shape), **attrs)
             else:
-                source, start = made[cut[0]], [0] * len(shape)
-                limit = list(source.type.sizes)
-                start[dim], limit[dim] = cut[1], cut[1] + rows
-                attrs = {"start": tuple(start), "limit": tuple(limit), "stride": (1,) * len(shape)}
-                made[number] = self._emit("slice", [source], shape, attrs, node)
+                made[number] = self.rows(made[cut[0]], dim, cut[1], cut[1] + rows)
         self._joins[node.result] = _Join(dim, tuple(made[number] for number in range(len(operands))))
         self.moved += 1
 
@@ -140,11 +136,9 @@ class _Writer:
                 return part, node.attrs | {"start": tuple(start), "limit": tuple(limit)}
         return None
 
-    def _emit(self, op: str, operands: list[Value], shape: Sequence[int], attrs: dict[str, Any], like: Node) -> Value:
-        result = Value(like.result.type.with_shape(shape), loc=like.loc)
-        self.nodes.append(Node(op, operands, [result], attrs, like.loc))
-        self._producers[result] = self.nodes[-1]
-        return result
+    def add(self, node: Node) -> None:
+        super().add(node)
+        self._producers[node.result] = node
 
 
 def _is_along_others(node: Node, join: _Join) -> bool:

@@ -8,15 +8,15 @@ the other rows of the frame may hold anything.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 
 from meshgen.cost_model.model import DEFAULT
-from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.builder import Builder, Scalar
+from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.records import dataclass
-from meshgen.sharding.partitioners.builder import INDEX, Scalar
+from meshgen.sharding.partitioners.builder import INDEX
 
 
 @dataclass(frozen=True)
@@ -35,22 +35,16 @@ class View:
     at: tuple[int, ...]
 
 
-class FrameWriter:
+class FrameWriter(Builder):
     """Rewrites a graph, with values as views of others."""
 
     def __init__(self, old: Graph) -> None:
-        self.graph = Graph(old.name, old.inputs)
+        super().__init__(Graph(old.name, old.inputs))
         self.producers = old.producers()
         self._views: dict[Value, View] = {}
         self._seen: set[Value] = set(old.values())  # values that others refer to
         self._made: dict[tuple[Value, tuple[Frame, ...]], Value] = {}
         self._shifted: dict[tuple[Value, tuple[int, ...], tuple[int, ...]], Value] = {}
-
-    def emit(self, op: str, operands: Sequence[Value], kind: TensorType, like: Node, /, **attrs: Any) -> Value:
-        """Append a node in place of `like`; returns its result."""
-        result = Value(kind, "", loc=like.loc)
-        self.graph.nodes.append(Node(op, list(operands), [result], attrs, like.loc))
-        return result
 
     def set(self, old: Value, new: Value, at: Sequence[int]) -> None:
         """Record that rows of `new` are `old`; if they are all of it and `new` is unnamed yet, it is `old` itself."""
@@ -74,20 +68,22 @@ class FrameWriter:
             return value
         view, sizes = self._views.pop(value), value.type.sizes
         limit = tuple(start + size for start, size in zip(view.at, sizes, strict=True))
-        attrs = {"start": view.at, "limit": limit, "stride": (1,) * len(sizes)}
-        self.graph.nodes.append(Node("slice", [view.value], [value], attrs, self.producers[value].loc))
+        around, self.loc = self.loc, self.producers[value].loc
+        self.slice(view.value, view.at, limit)
+        self.make([value])
+        self.loc = around
         return value
 
-    def framed(self, value: Value, frames: Sequence[Frame], like: Node) -> Value:
+    def framed(self, value: Value, frames: Sequence[Frame]) -> Value:
         """The value in frames, one per dim; the other rows hold anything."""
         key = value, tuple(frames)
         if key not in self._made:
-            self._made[key] = self._framed(value, frames, like)
+            self._made[key] = self._framed(value, frames)
             self._seen.add(self._made[key])
         return self._made[key]
 
-    def _framed(self, value: Value, frames: Sequence[Frame], like: Node) -> Value:
-        if (spread := self._spread(value, frames, like)) is not None:
+    def _framed(self, value: Value, frames: Sequence[Frame]) -> Value:
+        if (spread := self._spread(value, frames)) is not None:
             return spread
         if self.is_view(value) and not self._is_near(value, frames):
             self.plain(value)
@@ -96,24 +92,21 @@ class FrameWriter:
         wanted = tuple(frame.size for frame in frames)
         is_shift = [new == old for new, old in zip(wanted, sizes, strict=True)]
         # Shifts first: users may differ in the rows that they slice off.
-        shifted = self._moved(view.value, _where(is_shift, lows), sizes, like)
-        return self._moved(shifted, _where([not each for each in is_shift], lows), wanted, like)
+        shifted = self._moved(view.value, _where(is_shift, lows), sizes)
+        return self._moved(shifted, _where([not each for each in is_shift], lows), wanted)
 
-    def _moved(self, value: Value, low: tuple[int, ...], sizes: tuple[int, ...], like: Node) -> Value:
+    def _moved(self, value: Value, low: tuple[int, ...], sizes: tuple[int, ...]) -> Value:
         """A value with its rows shifted by `low`, in a tensor of other sizes."""
         if value.type.sizes == sizes and not any(low):
             return value
         if (value, low, sizes) not in self._shifted:
             high = tuple(new - old - first for new, old, first in zip(sizes, value.type.sizes, low, strict=True))
-            fill = self.splat(0, TensorType((), value.type.dtype), like)
-            attrs = {"low": low, "high": high, "interior": (0,) * len(low)}
-            self._shifted[value, low, sizes] = self.emit(
-                "pad", [value, fill], value.type.with_shape(sizes), like, **attrs
-            )
+            fill = self.splat(0, TensorType((), value.type.dtype))
+            self._shifted[value, low, sizes] = self.pad(value, fill, low, high)
             self._seen.add(self._shifted[value, low, sizes])
         return self._shifted[value, low, sizes]
 
-    def _spread(self, value: Value, frames: Sequence[Frame], like: Node) -> Value | None:
+    def _spread(self, value: Value, frames: Sequence[Frame]) -> Value | None:
         """A value that is constant along all dims whose size changes, made anew with the other size."""
         node = self.producers.get(value)
         if self.is_view(value) or node is None or node.op not in ("broadcast_in_dim", "constant"):
@@ -121,12 +114,12 @@ class FrameWriter:
         kind = value.type.with_shape(frame.size for frame in frames)
         if is_constant(node):
             array = np.asarray(node.attrs["value"])
-            return None if any(array.strides) and array.size > 1 else self.splat(array.flat[0], kind, like)
+            return None if any(array.strides) and array.size > 1 else self.splat(array.flat[0], kind)
         (source,) = node.operands
         tied = {t for d, t in enumerate(node.attrs["dims"]) if source.type.sizes[d] == value.type.sizes[t]}
         if any(frames[d] != Frame(value.type.sizes[d]) for d in tied):
             return None
-        return self.emit("broadcast_in_dim", [self.plain(source)], kind, like, **node.attrs)
+        return self.spread(self.plain(source), kind.shape, node.attrs["dims"])
 
     def _is_near(self, value: Value, frames: Sequence[Frame]) -> bool:
         """Whether along each dim few rows are moved, or the value has nearly all rows of what it is a view of."""
@@ -138,31 +131,25 @@ class FrameWriter:
                 return False
         return True
 
-    def splat(self, scalar: Any, kind: TensorType, like: Node) -> Value:
-        value = np.broadcast_to(np.asarray(scalar, kind.numpy_dtype), kind.sizes)
-        return self.emit("constant", [], kind, like, value=value)
-
-    def inside(self, kind: TensorType, dim: int, first: int, stop: int, like: Node) -> Value | None:
+    def inside(self, kind: TensorType, dim: int, first: int, stop: int) -> Value | None:
         """Whether an element of a tensor is in rows [first, stop) of a dim; None if all are."""
-        index, flags = (TensorType((kind.sizes[dim],), name) for name in (INDEX, "i1"))
+        index = TensorType((kind.sizes[dim],), INDEX)
         ends = [("GE", first)] * (first > 0) + [("LT", stop)] * (stop < kind.sizes[dim])
         tests: list[Value] = []
         for direction, end in ends:
-            row = self.emit("iota", [], index, like, dim=0)
-            attrs = {"direction": direction, "compare_type": "SIGNED"}
-            tests.append(self.emit("compare", [row, self.splat(end, index, like)], flags, like, **attrs))
+            row = self.emit("iota", [], index, dim=0)
+            tests.append(self.compare(direction, row, self.splat(end, index)))
         if len(tests) == 2:
-            tests = [self.emit("and", tests, flags, like)]
-        shape = TensorType(kind.shape, "i1")
-        return self.emit("broadcast_in_dim", tests, shape, like, dims=(dim,)) if tests else None
+            tests = [self.elementwise("and", *tests)]
+        return self.spread(tests[0], kind.shape, (dim,)) if tests else None
 
-    def kept(self, value: Value, dim: int, first: int, stop: int, other: Value | Scalar, like: Node) -> Value:
+    def kept(self, value: Value, dim: int, first: int, stop: int, other: Value | Scalar) -> Value:
         """Rows [first, stop) of a value along a dim, and those of another value, or a scalar, elsewhere."""
-        mask = self.inside(value.type, dim, first, stop, like)
+        mask = self.inside(value.type, dim, first, stop)
         if mask is None:
             return value
-        rest = other if isinstance(other, Value) else self.splat(other, value.type, like)
-        return self.emit("select", [mask, value, rest], value.type, like)
+        rest = other if isinstance(other, Value) else self.splat(other, value.type)
+        return self.elementwise("select", mask, value, rest)
 
 
 def _where(mask: Sequence[bool], numbers: Sequence[int]) -> tuple[int, ...]:

@@ -7,9 +7,9 @@ little larger than x, would have other tiles than what is made from it.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Sequence
 from dataclasses import replace
 
+from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import needed_nodes, used_values
 
@@ -24,23 +24,24 @@ def slice_into_concatenate(graph: Graph) -> Graph | None:
     writer = _Writer(graph)
     for node in graph.nodes:
         if node.op != "slice" or not writer.is_cut_join(node.operands[0]) or set(node.attrs["stride"]) != {1}:
-            writer.nodes.append(node)
+            writer.graph.nodes.append(node)
             continue
+        writer.loc = node.loc
         limits = zip(node.attrs["start"], node.attrs["limit"], strict=True)
-        writer.replaced[node.result] = writer.cut(node.operands[0], tuple(limits), node)
+        writer.replaced[node.result] = writer.cut(node.operands[0], tuple(limits))
     if not writer.replaced:
         return None
-    nodes = [replace(node, operands=[writer.latest(value) for value in node.operands]) for node in writer.nodes]
+    nodes = [replace(node, operands=[writer.latest(value) for value in node.operands]) for node in writer.graph.nodes]
     outputs = [writer.latest(value) for value in graph.outputs]
     return _without_unused(replace(graph, nodes=nodes, outputs=outputs))
 
 
-class _Writer:
+class _Writer(Builder):
     def __init__(self, graph: Graph) -> None:
+        super().__init__(Graph(graph.name))
         self._producers, self._uses, self._outputs = graph.producers(), graph.uses(), set(graph.outputs)
         self._inner = {value for node in graph.nodes for region in node.regions for value in used_values(region)}
         self._made: dict[tuple[Value, _Cut], Value] = {}
-        self.nodes: list[Node] = []
         self.replaced: dict[Value, Value] = {}
 
     def latest(self, value: Value) -> Value:
@@ -59,40 +60,37 @@ class _Writer:
         is_plain = node.op == "slice" and set(node.attrs["stride"]) == {1} and node.option is None
         return is_plain or (node.op == "concatenate" and self.is_cut_join(node.result))
 
-    def cut(self, value: Value, cut: _Cut, like: Node) -> Value:
+    def cut(self, value: Value, cut: _Cut) -> Value:
         """A slice of a value, made of slices of the operands that it concatenates."""
         value = self.latest(value)
         if all(part == (0, size) for part, size in zip(cut, value.type.sizes, strict=True)):
             return value
         if (value, cut) not in self._made:
-            self._made[value, cut] = self._cut(value, cut, like)
+            self._made[value, cut] = self._cut(value, cut)
         return self._made[value, cut]
 
-    def _cut(self, value: Value, cut: _Cut, like: Node) -> Value:
+    def _cut(self, value: Value, cut: _Cut) -> Value:
         node = self._producers.get(value)
         if node is not None and node.op == "slice" and self._is_slice(node):
             moved = [(a + s, b + s) for (a, b), s in zip(cut, node.attrs["start"], strict=True)]
-            return self.cut(node.operands[0], tuple(moved), like)
+            return self.cut(node.operands[0], tuple(moved))
         if not self.is_cut_join(value):
-            start, limit = zip(*cut, strict=True)
-            return self._emit("slice", [value], cut, like, start=start, limit=limit, stride=(1,) * len(cut))
+            return self.slice(value, *zip(*cut, strict=True))
         assert node is not None, "joined"
         dim = node.attrs["dim"]
         first, stop = cut[dim]
         ends = list(itertools.accumulate((v.type.sizes[dim] for v in node.operands), initial=0))
         parts = [
-            self.cut(piece, (*cut[:dim], (max(first - a, 0), min(stop, b) - a), *cut[dim + 1 :]), like)
+            self.cut(piece, (*cut[:dim], (max(first - a, 0), min(stop, b) - a), *cut[dim + 1 :]))
             for piece, (a, b) in zip(node.operands, itertools.pairwise(ends), strict=True)
             if max(first, a) < min(stop, b)
-        ] or [self.cut(node.operands[0], (*cut[:dim], (0, 0), *cut[dim + 1 :]), like)]  # of no rows
-        return parts[0] if len(parts) == 1 else self._emit("concatenate", parts, cut, like, dim=dim)
+        ] or [self.cut(node.operands[0], (*cut[:dim], (0, 0), *cut[dim + 1 :]))]  # of no rows
+        return parts[0] if len(parts) == 1 else self.concatenate(parts, dim)
 
-    def _emit(self, op: str, operands: Sequence[Value], cut: _Cut, like: Node, /, **attrs: object) -> Value:
-        result = Value(operands[0].type.with_shape(stop - start for start, stop in cut), loc=like.loc)
-        self.nodes.append(Node(op, list(operands), [result], attrs, like.loc))
-        self._producers[result] = self.nodes[-1]
-        self._uses[result] = []
-        return result
+    def add(self, node: Node) -> None:
+        super().add(node)
+        self._producers[node.result] = node
+        self._uses[node.result] = []
 
 
 def _without_unused(graph: Graph) -> Graph:

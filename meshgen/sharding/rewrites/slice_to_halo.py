@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ir.regions import captured, used_values
+from meshgen.ir.regions import captured, needed_nodes
+from meshgen.ops.classes import UNSTORED
 from meshgen.ops.evaluate.common import bits, integer_range
 from meshgen.ops.evaluate.window import fold_kind
 from meshgen.ops.registry import rule_of
@@ -55,6 +56,7 @@ class _Rewrite:
         if not self._frames and not joins:
             return None
         for node in self._old.nodes:
+            self._writer.loc = node.loc
             for value in captured(node):
                 self._writer.plain(value)
             if not (self._written(node) if node not in joins else self._join(node)):
@@ -114,8 +116,8 @@ class _Rewrite:
         frames, dim = self._frame(node.result), node.attrs["dim"]
         joined: Value | None = None
         for (piece, _), frame in joined_pieces(node, self._frames):
-            rows = self._writer.framed(piece, [frame if d == dim else f for d, f in enumerate(frames)], node)
-            joined = rows if joined is None else self._writer.kept(joined, dim, 0, frame.at, rows, node)
+            rows = self._writer.framed(piece, [frame if d == dim else f for d, f in enumerate(frames)])
+            joined = rows if joined is None else self._writer.kept(joined, dim, 0, frame.at, rows)
         assert joined is not None, "a concatenation has operands"
         return self._set(node.result, joined)
 
@@ -125,21 +127,21 @@ class _Rewrite:
             return False
         frames = self._frame(node.result)
         placed = [Frame(frame.size, frame.at + first) for frame, first in zip(frames, low, strict=True)]
-        value = self._writer.framed(node.operands[0], placed, node)
-        fill = self._writer.emit("broadcast_in_dim", [self._writer.plain(node.operands[1])], value.type, node, dims=())
+        value = self._writer.framed(node.operands[0], placed)
+        fill = self._writer.spread(self._writer.plain(node.operands[1]), value.type.shape)
         for dim, (frame, rows) in enumerate(zip(placed, sizes, strict=True)):
-            value = self._writer.kept(value, dim, frame.at, frame.at + rows, fill, node)
+            value = self._writer.kept(value, dim, frame.at, frame.at + rows, fill)
         return self._set(node.result, value)
 
     def _write(self, node: Node, start: Sequence[int]) -> bool:
         frames, update = self._frame(node.result), _update(node)
-        old = self._writer.framed(node.operands[0], frames, node)
+        old = self._writer.framed(node.operands[0], frames)
         placed = [Frame(frame.size, frame.at + first) for frame, first in zip(frames, start, strict=True)]
-        value = self._writer.framed(update, placed, node)
+        value = self._writer.framed(update, placed)
         if node.op == "scatter" and (kind := fold_kind(node.regions[0])):
-            value = self._writer.emit(kind, [old, value], value.type, node)
+            value = self._writer.elementwise(kind, old, value)
         for dim, (frame, rows) in enumerate(zip(placed, update.type.sizes, strict=True)):
-            value = self._writer.kept(value, dim, frame.at, frame.at + rows, old, node)
+            value = self._writer.kept(value, dim, frame.at, frame.at + rows, old)
         return self._set(node.result, value)
 
     def _carry(self, node: Node) -> bool:
@@ -150,16 +152,16 @@ class _Rewrite:
         kind = node.result.type.with_shape(frame.size for frame in frames)
         if node.op == "iota" and (at := frames[node.attrs["dim"]].at):
             return self._set(node.result, self._counted(kind, at, node))
-        value = self._writer.emit(node.op, operands, kind, node, **self._attrs(node))
+        value = self._writer.emit(node.op, operands, kind, **self._attrs(node))
         self._writer.graph.nodes[-1].regions = node.regions
         return self._set(node.result, value)
 
     def _counted(self, kind: TensorType, at: int, node: Node) -> Value:
         """An iota that is 0 in row `at`, counted in integers: a narrow float cannot subtract it exactly."""
         index = TensorType(kind.shape, INDEX)
-        row = self._writer.emit("iota", [], index, node, **node.attrs)
-        row = self._writer.emit("subtract", [row, self._writer.splat(at, index, node)], index, node)
-        return row if kind.dtype == INDEX else self._writer.emit("convert", [row], kind, node)
+        row = self._writer.emit("iota", [], index, **node.attrs)
+        row = self._writer.elementwise("subtract", row, self._writer.splat(at, index))
+        return self._writer.convert(row, kind.dtype)
 
     def _attrs(self, node: Node) -> dict[str, Any]:
         attrs = dict(node.attrs)
@@ -173,13 +175,13 @@ class _Rewrite:
         if not operand.type.rank:
             return self._writer.plain(operand)
         frames = self._frame(operand)
-        value = self._writer.framed(operand, frames, node)
+        value = self._writer.framed(operand, frames)
         if node.op in ("gather", "scatter"):
             return self._placed(node, value) if number == 1 else value
         for dim, (loops, frame, rows) in enumerate(zip(dims, frames, operand.type.sizes, strict=True)):
             if loops and rule.factors[loops[0]].kind == "reduce":
                 fill = neutral_scalar(node.attrs["kind"] if node.op == "reduce" else "add", operand.type.dtype)
-                value = self._writer.kept(value, dim, frame.at, frame.at + rows, fill, node)
+                value = self._writer.kept(value, dim, frame.at, frame.at + rows, fill)
         return value
 
     def _placed(self, node: Node, indices: Value) -> Value:
@@ -198,31 +200,29 @@ class _Rewrite:
         low = [0 if inside else least for inside in framed]
         high = [min(last, most) if inside else most for inside, last in zip(framed, rows, strict=True)]
         at, along = [0 if dim in whole else frames[dim].at for dim in dims], attrs["index_vector_dim"]
-        first, last = (self._vector(numbers, indices.type, along, node) for numbers in (low, high))
-        safe = self._writer.emit("clamp", [first, indices, last], indices.type, node)
-        moved = self._shifted(safe, at, along, node)
+        first, last = (self._vector(numbers, indices.type, along) for numbers in (low, high))
+        safe = self._writer.elementwise("clamp", first, indices, last)
+        moved = self._shifted(safe, at, along)
         if is_gather:
             return moved
-        flags = TensorType(indices.type.shape, "i1")  # a position outside is not written to
-        same = {"direction": "EQ", "compare_type": "SIGNED"}
-        exists = self._writer.emit("compare", [safe, indices], flags, node, **same)
-        nowhere = self._writer.splat(integer_range(moved.type.dtype)[1], moved.type, node)
-        return self._writer.emit("select", [exists, moved, nowhere], moved.type, node)
+        exists = self._writer.compare("EQ", safe, indices)  # a position outside is not written to
+        nowhere = self._writer.splat(integer_range(moved.type.dtype)[1], moved.type)
+        return self._writer.elementwise("select", exists, moved, nowhere)
 
-    def _shifted(self, indices: Value, at: Sequence[int], along: int, node: Node) -> Value:
+    def _shifted(self, indices: Value, at: Sequence[int], along: int) -> Value:
         """Index vectors with numbers added to them, in a type that holds the sums."""
         if not any(at):
             return indices
         if bits(indices.type.dtype) < bits(INDEX):
-            indices = self._writer.emit("convert", [indices], TensorType(indices.type.shape, INDEX), node)
-        return self._writer.emit("add", [indices, self._vector(at, indices.type, along, node)], indices.type, node)
+            indices = self._writer.convert(indices, INDEX)
+        return self._writer.elementwise("add", indices, self._vector(at, indices.type, along))
 
-    def _vector(self, numbers: Sequence[int], kind: TensorType, dim: int, node: Node) -> Value:
+    def _vector(self, numbers: Sequence[int], kind: TensorType, dim: int) -> Value:
         """Numbers along the dim of the index vectors, the same for all of them."""
         shape = [len(numbers) if d == dim else 1 for d in range(kind.rank)]
         array = np.asarray(numbers, kind.numpy_dtype)
         array = np.broadcast_to(array.reshape(shape) if dim < kind.rank else array[0], kind.sizes)
-        return self._writer.emit("constant", [], kind, node, value=array)
+        return self._writer.emit("constant", [], kind, value=array)
 
 
 def _covered(node: Node) -> set[int]:
@@ -240,6 +240,4 @@ def _update(node: Node) -> Value:
 
 def _without_unused(graph: Graph) -> Graph:
     """The graph without unused slices, pads and constants."""
-    used = set(used_values(graph))
-    gone = ("slice", "constant", "broadcast_in_dim", "iota")
-    return replace(graph, nodes=[n for n in graph.nodes if n.op not in gone or n.result in used])
+    return replace(graph, nodes=needed_nodes(graph.nodes, graph.outputs, lambda node: node.op not in UNSTORED))

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshgen.ccl.simulated import UFUNC_OF_KIND, run_collective
+from meshgen.ccl.simulated import run_collective
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import ufunc_of
+from meshgen.ops.rules.rule import OP_OF_KIND
 from meshgen.sharding.reshard.plan import ReshardPlan
 from meshgen.spec import Sharding
 
@@ -90,7 +91,7 @@ def compare(buffers: list[np.ndarray], sharding: Sharding, x: np.ndarray, mesh: 
     for rank, buffer in enumerate(buffers):
         values[rank] = buffer[place(sharding, x.shape, mesh, rank)[1]]
     for axis, kind in reversed(sharding.partial):
-        ufunc = ufunc_of(UFUNC_OF_KIND[kind])
+        ufunc = ufunc_of(OP_OF_KIND[kind])
         for group in mesh.groups((axis,)):
             total = np.asarray(ufunc.reduce([values[rank] for rank in group]))
             values |= dict.fromkeys(group, total)
