@@ -1,0 +1,8 @@
+"""The dialect `chlo`: functions and forms that StableHLO lacks."""
+
+from __future__ import annotations
+
+from meshgen.mlir.chlo import functions, ragged_dot, scan
+from meshgen.mlir.dialect import merged
+
+DIALECT = merged(functions.PART, ragged_dot.PART, scan.PART)
