@@ -21,6 +21,7 @@ from xdsl.dialects import builtin, func
 from xdsl.ir import Attribute, Operation
 
 from meshgen.ir.graph import Module, Node, TensorType
+from meshgen.mlir.operation_signature import Signature
 from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
@@ -48,6 +49,8 @@ class Dialect:
     operations: tuple[type[Operation], ...] = ()
     attributes: tuple[type[Attribute], ...] = ()
 
+    signatures: Mapping[str, Signature] = field(default_factory=dict[str, Signature])
+    """By operation: operands, results, regions and properties, where its definition in xDSL leaves them open."""
     importers: Mapping[str, ImportOp] = field(default_factory=dict[str, ImportOp])
     """By operation: adds its nodes and binds its results."""
     verifiers: Mapping[str, OnModule] = field(default_factory=dict[str, OnModule])

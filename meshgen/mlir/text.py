@@ -1,4 +1,4 @@
-"""MLIR text to modules and back, at every stage and in every spelling that a dialect module registers."""
+"""MLIR text to modules and back, at every stage and in every spelling that a dialect reads."""
 
 from __future__ import annotations
 

@@ -8,7 +8,6 @@ from xdsl.parser.core import ForwardDeclaredValue
 from xdsl.utils.exceptions import VerifyException
 
 from meshgen.errors import ProgramError
-from meshgen.mlir.operation_signatures import SIGNATURES
 from meshgen.mlir.reading import Reading
 
 _STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return", "sdy.return")
@@ -89,7 +88,7 @@ def _verify_one(operation: Operation, reading: Reading) -> None:
     except Exception as error:  # xDSL's verifiers raise VerifyException, some of them also plain ones
         message = (str(error).strip() or type(error).__name__).splitlines()[-1]
         reading.fault("MG0104", f"{operation.name}: {message}", operation)
-    signature = SIGNATURES.get(operation.name)
+    signature = reading.dialects.signatures.get(operation.name)
     for message in signature.faults(operation) if signature is not None else ():
         reading.fault("MG0104", f"{operation.name}: {message}", operation)
     if len(reading.faults) == count:

@@ -29,7 +29,6 @@ from xdsl.printer import Printer
 
 from meshgen.mlir.families import dialects
 from meshgen.mlir.operation_signature import KINDS, Body, Count, Letters, Property, Signature
-from meshgen.mlir.operation_signatures import SIGNATURES
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.attributes import integers
 from tests.mlir.every_op import NAMES as PROGRAMS
@@ -41,6 +40,7 @@ _DATA = Path(__file__).parents[1] / "data"
 CONTEXT = dialects().context
 CLASSES: dict[str, type[Operation]] = {each.name: each for each in CONTEXT.loaded_ops}
 NAMES = sorted(dialects().importers)
+SIGNATURES = dialects().signatures
 TYPES = tuple(
     TextParser(CONTEXT, text, "-").parse_type()
     for text in (

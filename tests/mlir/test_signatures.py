@@ -14,11 +14,10 @@ from meshgen.errors import MeshgenError, ProgramError
 from meshgen.mlir.families import dialects
 from meshgen.mlir.module import import_module
 from meshgen.mlir.operation_signature import KINDS, Count, Signature, is_kind
-from meshgen.mlir.operation_signatures import SIGNATURES
 from meshgen.mlir.reading import Reading, Source
 from meshgen.mlir.text import parse_text
 from meshgen.mlir.verifying import verify_operations
-from tests.mlir.made_operations import CLASSES, NAMES, TYPES, Maker, definition, is_open, made
+from tests.mlir.made_operations import CLASSES, NAMES, SIGNATURES, TYPES, Maker, definition, is_open, made
 from tests.sources import refuse
 
 OF_DIALECT: dict[str, list[str]] = {}

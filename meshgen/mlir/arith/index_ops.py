@@ -18,6 +18,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.traits import Pure
 
+from meshgen.mlir.arith.signatures import SIGNATURES
 from meshgen.mlir.known_integers import AS_ARITH
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.plain_ops import Cast, Plain, define
@@ -88,9 +89,9 @@ def _constants() -> list[type[Operation]]:
 
 
 INDEX: tuple[type[Operation], ...] = (
-    *define(Whole, "index", " ".join(name for name in AS_ARITH if name not in ("casts", "castu", "cmp"))),
-    *define(Cast, "index", "casts castu"),
-    *define(Compare, "index", "cmp"),
+    *define(Whole, "index", " ".join(name for name in AS_ARITH if name not in ("casts", "castu", "cmp")), SIGNATURES),
+    *define(Cast, "index", "casts castu", SIGNATURES),
+    *define(Compare, "index", "cmp", SIGNATURES),
     *_constants(),
 )
-AFFINE = tuple(define(Mapped, "affine", "apply min max"))
+AFFINE = tuple(define(Mapped, "affine", "apply min max", SIGNATURES))

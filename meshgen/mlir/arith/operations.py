@@ -8,6 +8,7 @@ from xdsl.irdl import AnyAttr, IRDLOperation, irdl_op_definition, prop_def, resu
 from xdsl.parser import Parser
 from xdsl.traits import Pure
 
+from meshgen.mlir.arith.signatures import SIGNATURES
 from meshgen.mlir.plain_ops import Cast, Clamp, Compare, Plain, Select, Test, TwoResults, TwoTypes, define
 
 
@@ -37,13 +38,17 @@ ARITH: tuple[type[Operation], ...] = (
         "arith",
         "addf subf mulf divf remf negf maximumf minimumf maxnumf minnumf addi subi muli divsi divui remsi remui "
         "ceildivsi ceildivui floordivsi maxsi minsi maxui minui andi ori xori shli shrui shrsi",
+        SIGNATURES,
     ),
-    *define(TwoResults, "arith", "addui_extended mulsi_extended mului_extended"),
+    *define(TwoResults, "arith", "addui_extended mulsi_extended mului_extended", SIGNATURES),
     *define(
-        Cast, "arith", "extf truncf extsi extui trunci sitofp uitofp fptosi fptoui index_cast index_castui bitcast"
+        Cast,
+        "arith",
+        "extf truncf extsi extui trunci sitofp uitofp fptosi fptoui index_cast index_castui bitcast",
+        SIGNATURES,
     ),
-    *define(Compare, "arith", "cmpf cmpi"),
-    *define(Select, "arith", "select"),
+    *define(Compare, "arith", "cmpf cmpi", SIGNATURES),
+    *define(Select, "arith", "select", SIGNATURES),
 )
 MATH: tuple[type[Operation], ...] = (
     *define(
@@ -51,10 +56,11 @@ MATH: tuple[type[Operation], ...] = (
         "math",
         "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt tanh sin cos tan sinh cosh asin acos atan asinh acosh "
         "atanh absf absi floor ceil trunc round roundeven erf erfc powf ipowi atan2 copysign fma ctpop ctlz cttz",
+        SIGNATURES,
     ),
-    *define(Test, "math", "isfinite isinf isnan isnormal"),
-    *define(TwoTypes, "math", "fpowi"),
-    *define(TwoResults, "math", "sincos"),
-    *define(Clamp, "math", "clampf"),
+    *define(Test, "math", "isfinite isinf isnan isnormal", SIGNATURES),
+    *define(TwoTypes, "math", "fpowi", SIGNATURES),
+    *define(TwoResults, "math", "sincos", SIGNATURES),
+    *define(Clamp, "math", "clampf", SIGNATURES),
 )
 ATTRIBUTES = (FastMathFlagsAttr, IntegerOverflowAttr)

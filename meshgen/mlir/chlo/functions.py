@@ -61,7 +61,7 @@ class Binary(HloOperation):
 
 
 class Function(HloOperation):
-    """`chlo.square %x : tensor<4xf32> -> tensor<4xf32>`: how many operands there are stands in `operation_signatures.py`."""
+    """`chlo.square %x : tensor<4xf32> -> tensor<4xf32>`: how many operands there are is in `signatures.py`."""
 
     arguments = var_operand_def()
     result = result_def()

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from meshgen.mlir.dialect import merged
+from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.func import calls, donation, module_attributes
+from meshgen.mlir.func.signatures import SIGNATURES
 
-DIALECT = merged(calls.PART, donation.PART, module_attributes.PART)
+DIALECT = merged(Dialect(signatures=SIGNATURES), calls.PART, donation.PART, module_attributes.PART)

@@ -38,6 +38,7 @@ from xdsl.irdl import (
 )
 from xdsl.parser import Parser
 
+from meshgen.mlir.linalg.signatures import SIGNATURES
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.plain_ops import define, entries
 from meshgen.mlir.stablehlo.attributes import IntegersConstraint
@@ -263,6 +264,6 @@ _LAYOUT = {
     "inner_tiles": "static_inner_tiles",
 }
 OPERATIONS = (
-    GenericOp, YieldOp, IndexOp, *define(Relayout, "linalg", "pack unpack"), *define(Structured, "linalg", f"{CONVOLUTIONS} {POOLINGS} {CONTRACTIONS} {ELEMENTWISE} {OTHERS}"),
+    GenericOp, YieldOp, IndexOp, *define(Relayout, "linalg", "pack unpack", SIGNATURES), *define(Structured, "linalg", f"{CONVOLUTIONS} {POOLINGS} {CONTRACTIONS} {ELEMENTWISE} {OTHERS}", SIGNATURES),
 )  # fmt: skip
 ATTRIBUTES = (IteratorTypeAttr,)

@@ -15,9 +15,11 @@ from meshgen.mlir.sdy.collectives import COLLECTIVES, LISTED
 from meshgen.mlir.sdy.manual_op import ManualComputationOp, ReturnOp
 from meshgen.mlir.sdy.propagation_ops import OPERATIONS, DirectionAttr
 from meshgen.mlir.sdy.sharding_ops import MeshOp, ReshardOp, ShardingConstraintOp
+from meshgen.mlir.sdy.signatures import SIGNATURES
 
 DIALECT = merged(
     Dialect(
+        signatures=SIGNATURES,
         operations=(
             MeshOp, ShardingConstraintOp, ReshardOp, ManualComputationOp, ReturnOp, *OPERATIONS, *COLLECTIVES,
         ),

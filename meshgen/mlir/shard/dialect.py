@@ -21,9 +21,11 @@ from meshgen.mlir.shard.attributes import AnnotationAttr, PartialAttr, PlanAttr,
 from meshgen.mlir.shard.collective_ops import COLLECTIVES
 from meshgen.mlir.shard.moves import MOVES
 from meshgen.mlir.shard.sharding_ops import LAYOUT_OPS
+from meshgen.mlir.shard.signatures import SIGNATURES
 
 DIALECT = merged(
     Dialect(
+        signatures=SIGNATURES,
         operations=(*LAYOUT_OPS, *COLLECTIVES, *MOVES),
         attributes=(
             ReductionKindAttr,

@@ -16,7 +16,6 @@ from xdsl.utils.exceptions import VerifyException
 
 from meshgen.ir.graph import is_inexact
 from meshgen.mlir.dense import DenseElements
-from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.parser import TextParser
 
 Fields = tuple[tuple[str, int | tuple[int, ...]], ...]
@@ -281,20 +280,18 @@ def precision_of(attribute: Attribute | None) -> tuple[str, ...]:
     return tuple(word_of(each) for each in attribute.data)
 
 
-PART = Dialect(
-    attributes=(
-        Precision,
-        ComparisonDirection,
-        ComparisonType,
-        RngAlgorithm,
-        RngDistribution,
-        FftType,
-        Transpose,
-        DotDimensions,
-        GatherDimensions,
-        ScatterDimensions,
-        ChannelHandle,
-        ConvolutionDimensions,
-        ResultAccuracy,
-    )
+ATTRIBUTES: tuple[type[Attribute], ...] = (
+    Precision,
+    ComparisonDirection,
+    ComparisonType,
+    RngAlgorithm,
+    RngDistribution,
+    FftType,
+    Transpose,
+    DotDimensions,
+    GatherDimensions,
+    ScatterDimensions,
+    ChannelHandle,
+    ConvolutionDimensions,
+    ResultAccuracy,
 )

@@ -6,9 +6,8 @@ prints it, is printed.
 
 from __future__ import annotations
 
-from meshgen.mlir.dialect import merged
+from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.stablehlo import (
-    attributes,
     base,
     calls,
     collective_constraints,
@@ -33,11 +32,13 @@ from meshgen.mlir.stablehlo import (
     window_ops,
     written,
 )
+from meshgen.mlir.stablehlo.attributes import ATTRIBUTES
 from meshgen.mlir.stablehlo.custom_calls import lapack, targets
+from meshgen.mlir.stablehlo.signatures import SIGNATURES
 
 DIALECT = merged(
+    Dialect(signatures=SIGNATURES, attributes=ATTRIBUTES),
     base.PART,
-    attributes.PART,
     elementwise.PART,
     movement.PART,
     contraction.PART,

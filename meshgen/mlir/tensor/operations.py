@@ -23,6 +23,7 @@ from xdsl.traits import Pure
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.plain_ops import Cast, define
 from meshgen.mlir.scf.parallel_ops import ParallelInsertSliceOp
+from meshgen.mlir.tensor.signatures import SIGNATURES
 
 
 @irdl_op_definition
@@ -126,5 +127,5 @@ OPERATIONS: tuple[type[Operation], ...] = (
     tensor.CastOp, tensor.CollapseShapeOp, tensor.ConcatOp, tensor.DimOp, tensor.EmptyOp, tensor.ExpandShapeOp,
     tensor.ExtractOp, tensor.ExtractSliceOp, tensor.FromElementsOp, tensor.InsertOp, tensor.InsertSliceOp,
     tensor.PadOp, tensor.ReshapeOp, tensor.SplatOp, GenerateOp, tensor.YieldOp, ParallelInsertSliceOp, GatherOp,
-    ScatterOp, *define(Cast, "tensor", "bitcast"), RankOp, GlobalOp,
+    ScatterOp, *define(Cast, "tensor", "bitcast", SIGNATURES), RankOp, GlobalOp,
 )  # fmt: skip

@@ -5,9 +5,10 @@ from __future__ import annotations
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.tosa import control, elementwise, lookup, pooling, variables
 from meshgen.mlir.tosa.operations import ATTRIBUTES, OPERATIONS
+from meshgen.mlir.tosa.signatures import SIGNATURES
 
 DIALECT = merged(
-    Dialect(operations=OPERATIONS, attributes=ATTRIBUTES),
+    Dialect(signatures=SIGNATURES, operations=OPERATIONS, attributes=ATTRIBUTES),
     elementwise.PART,
     pooling.PART,
     lookup.PART,

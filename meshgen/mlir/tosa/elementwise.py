@@ -1,4 +1,4 @@
-"""Reader of tosa. Element-wise operations stretch dims of size 1 to the result's size."""
+"""Reader of tosa's element-wise operations, which stretch dims of size 1 to the result's size, and of its products and movements."""
 
 from __future__ import annotations
 

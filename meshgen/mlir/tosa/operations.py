@@ -23,6 +23,7 @@ from xdsl.traits import IsTerminator, Pure
 
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.plain_ops import Plain, define, entries
+from meshgen.mlir.tosa.signatures import SIGNATURES
 
 CONDITION = TensorType(i1, [])
 WORDS = ("PROPAGATE", "IGNORE", "SINGLE_ROUND", "DOUBLE_ROUND", "INEXACT_ROUND", "NEAREST_NEIGHBOR", "BILINEAR")
@@ -234,7 +235,7 @@ class Access(IRDLOperation):
 
 OPERATIONS: tuple[type[Operation], ...] = (
     ConstShapeOp, CondIfOp, WhileLoopOp, YieldOp, VariableOp,
-    *define(Access, "tosa", "variable.read variable.write variable_read variable_write"),
+    *define(Access, "tosa", "variable.read variable.write variable_read variable_write", SIGNATURES),
     *define(
         Functional,
         "tosa",
@@ -244,7 +245,6 @@ OPERATIONS: tuple[type[Operation], ...] = (
         "select clamp cast identity const matmul conv2d conv3d depthwise_conv2d transpose_conv2d avg_pool2d "
         "max_pool2d fully_connected reduce_sum reduce_max reduce_min reduce_product reduce_prod reduce_any "
         "reduce_all argmax transpose reshape concat reverse slice pad tile gather scatter rescale apply_scale resize table fft2d "
-        "rfft2d",
-    ),
+        "rfft2d", SIGNATURES),
 )  # fmt: skip
 ATTRIBUTES = (TosaShapeType,)
