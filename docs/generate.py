@@ -17,7 +17,6 @@ from pathlib import Path
 from meshgen.cli import COMMANDS, JSON_HELP, main
 from meshgen.errors import CODES
 from meshgen.mlir.families import dialects
-from meshgen.mlir.registries import IMPORTERS
 from meshgen.ops.registry import OPS, with_meaning
 from meshgen.reports.cost_model import COLUMNS, cost_model_rows
 from meshgen.sharding import partition
@@ -68,12 +67,11 @@ def operations() -> str:
 
 def _upstream() -> str:
     """What is read of upstream's payload dialects."""
-    dialects()  # fills the table of importers
     parts = [
         "## Upstream's dialects\n\nThese are read as the operations above; any other one is refused with its place.\n"
     ]
     for dialect in UPSTREAM:
-        names = sorted(name.partition(".")[2] for name in IMPORTERS if name.startswith(f"{dialect}."))
+        names = sorted(name.partition(".")[2] for name in dialects().importers if name.startswith(f"{dialect}."))
         parts.append(f"**{dialect}** ({len(names)}): {', '.join(f'`{name}`' for name in names)}.\n")
     return "\n".join(parts)
 

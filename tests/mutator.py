@@ -50,7 +50,7 @@ class Mutator:
 
     def mutate(self, text: str, slips: int) -> str:
         """A program with so many slips, in generic form; one in a number of the text may come last."""
-        top = TextParser(dialects(), text, "-").parse_module()
+        top = TextParser(dialects().context, text, "-").parse_module()
         if self.chance(0.4):
             return self.misnumbered(_generic(top)) if self.chance(0.7) else self.retyped(_generic(top))
         if _AXIS.search(text) and self.chance(0.6):
@@ -247,7 +247,8 @@ def _exchange(mutator: Mutator, operation: Operation) -> None:
     """The name of another operation of the dialect."""
     dialect = operation.name.partition(".")[0]
     mutator.rebuilt(
-        operation, kind=mutator.pick([each for each in dialects().loaded_ops if each.name.startswith(f"{dialect}.")])
+        operation,
+        kind=mutator.pick([each for each in dialects().context.loaded_ops if each.name.startswith(f"{dialect}.")]),
     )
 
 

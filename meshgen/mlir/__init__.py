@@ -1,1 +1,1 @@
-"""Between xDSL's operations and graphs, dialect by dialect."""
+"""MLIR text in and out: parser, printer, and conversion between xDSL's operations and graphs, dialect by dialect."""

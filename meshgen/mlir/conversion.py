@@ -1,6 +1,6 @@
 """From xDSL functions to graphs and back: the state of one conversion.
 
-`registries.py` says how each operation is converted, `module.py` runs the conversion of a whole module.
+Records of dialects (`dialect.py`) say how each operation is converted, `module.py` runs the conversion of a whole module.
 """
 
 from __future__ import annotations
@@ -24,15 +24,9 @@ from meshgen.ir.graph import (
 )
 from meshgen.ir.regions import rewired
 from meshgen.mesh import Mesh
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading
-from meshgen.mlir.registries import (
-    EXPORTERS,
-    IMPORTERS,
-    NODE_ATTR_WRITERS,
-    NODE_ATTRS,
-    RESULT_ATTRS,
-    TYPE_ENCODERS,
-)
+from meshgen.mlir.shard.attributes import encode_split
 from meshgen.ops.types.site import types_agree
 from meshgen.spec import Sharding
 
@@ -48,6 +42,7 @@ class Importer:
 
     def __init__(self, reading: Reading, graph: Graph, outer: Importer | None = None) -> None:
         self.reading = reading
+        self.dialects = reading.dialects
         self.graph = graph
         self.captures: list[SSAValue] = []
         self.outer = outer
@@ -100,7 +95,7 @@ class Importer:
         node = self.graph.add(op, operands, types, attrs, loc=self.reading.source.locate(source))
         node.regions = regions
         for name, attribute in source.attributes.items():
-            if (reader := NODE_ATTRS.get(name)) is not None:
+            if (reader := self.dialects.node_attrs.get(name)) is not None:
                 reader(self, node, attribute)
         return node.results
 
@@ -140,13 +135,13 @@ class Importer:
             known = len(self.reading.faults)
             with self._on_mesh_of(operation):
                 try:
-                    IMPORTERS[operation.name](self, operation)
+                    self.dialects.importers[operation.name](self, operation)
                 except OpenSizeError as error:
                     self.fault("MG0208", f"{operation.name}: {error}", operation, "give them with --shape")
                 if len(self.reading.faults) > known:
                     self._bind_refused(operation)
                 for name, attribute in operation.attributes.items():
-                    if (reader := RESULT_ATTRS.get(name)) is not None:
+                    if (reader := self.dialects.result_attrs.get(name)) is not None:
                         reader(self, operation, attribute)
         return terminator.operands
 
@@ -188,8 +183,9 @@ class Exporter:
     blocks. All three are those of the whole text, if `outer` is its exporter.
     """
 
-    def __init__(self, module: Module, outer: Exporter | None = None) -> None:
+    def __init__(self, module: Module, dialects: Dialect, outer: Exporter | None = None) -> None:
         self.module = module
+        self.dialects = dialects
         self.mesh = module.mesh  # of what names none
         self.names: dict[SSAValue, str] = outer.names if outer else {}
         self.stands_for: dict[SSAValue, Value] = outer.stands_for if outer else {}
@@ -202,7 +198,7 @@ class Exporter:
 
     def apart(self) -> Exporter:
         """One for nodes of the same module whose values are not those of the text."""
-        found = Exporter(self.module)
+        found = Exporter(self.module, self.dialects)
         found._types = self._types
         return found
 
@@ -250,7 +246,7 @@ class Exporter:
         key = kind, sharding, id(self.mesh)
         if (found := self._types.get(key)) is None:
             shape = [builtin.DYNAMIC_INDEX if size is None else size for size in kind.shape]
-            encoding = TYPE_ENCODERS[-1](sharding, self.mesh) if sharding and TYPE_ENCODERS else None
+            encoding = encode_split(sharding, self.mesh) if sharding else None
             found = builtin.TensorType(element_type(kind.dtype), shape, encoding or builtin.NoneAttr())
             self._types[key] = found
         return found
@@ -262,8 +258,8 @@ class Exporter:
     def operations(self, node: Node) -> list[Operation]:
         """The operation of a node, its results bound and its discardable attributes written, after what it needs."""
         with self.over(self._mesh_of_node(node)):
-            operation = EXPORTERS[node.op](self, node)
-            for writer in NODE_ATTR_WRITERS:
+            operation = self.dialects.exporters[node.op](self, node)
+            for writer in self.dialects.node_attr_writers:
                 operation.attributes.update(writer(self, node))
         if node.op != "sharding_group":  # what a member of a group gives is called as what it takes
             for value, ssa in zip(node.results, operation.results, strict=True):

@@ -1,6 +1,6 @@
-"""Whole modules between xDSL and graphs: mesh, functions, signature, stage.
+"""Whole modules between xDSL and graphs: meshes, functions, signatures, stage.
 
-Besides functions and calls this file defines the attributes of printed modules:
+Besides the dialects' own attributes printed modules have (`mlir/func`):
 
     meshgen.stage       the stage, on the module
     meshgen.arguments   "global" where the program takes global arrays
@@ -11,33 +11,29 @@ Besides functions and calls this file defines the attributes of printed modules:
 
 from __future__ import annotations
 
-import json
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
-from typing import cast
+from collections.abc import Sequence
 
 from xdsl.dialects import builtin, func
 from xdsl.ir import Attribute, Operation, Region
 
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir.donation import donation_faults
-from meshgen.ir.graph import STAGES, Graph, Module, Node
+from meshgen.ir.graph import STAGES, Graph, Module
 from meshgen.ir.inline import inline_calls
 from meshgen.ir.limits import program_faults
 from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh
-from meshgen.mlir import registries
 from meshgen.mlir.conversion import Exporter, Importer
-from meshgen.mlir.entry import KERNEL, entry_of, refuse_without_function
+from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.func.entry import KERNEL, entry_of, refuse_without_function
 from meshgen.mlir.reading import Reading, Slot, Source
-from meshgen.mlir.registries import EXPORTERS, MODULE_OPS
 from meshgen.mlir.verifying import raise_faults, refuse_unknown, verify_operations
 from meshgen.ops.types.inference import verify_node
 
 
 def import_module(
-    top: builtin.ModuleOp, source: Source, given: Sequence[Mesh] = (), is_part: bool = False, entry: str = ""
-) -> Module:
+    top: builtin.ModuleOp, source: Source, dialects: Dialect, given: Sequence[Mesh] = (), is_part: bool = False, entry: str = "",
+) -> Module:  # fmt: skip
     """The module of an xDSL module: of the function `entry`, if it is named, into which calls are inlined. `given` have sizes that meshes leave open.
 
     `is_part`: it is the program of one mesh among several.
@@ -45,29 +41,27 @@ def import_module(
     Raises ProgramError with all faults: first those of operations that are not supported, then malformed
     ones, then those found in the conversion.
     """
-    reading = Reading(source, given=given, is_part=is_part)
+    reading = Reading(source, dialects, given=given, is_part=is_part)
     refuse_unknown(top, reading)
     verify_operations(top, reading)
     if top.sym_name is not None:
         reading.module.name = top.sym_name.data
     for name, attribute in top.attributes.items():
-        if (reader := registries.MODULE_ATTRS.get(name)) is not None:
+        if (reader := dialects.module_attrs.get(name)) is not None:
             reader(reading, attribute)
     for operation in top.ops:
-        if (reader := MODULE_OPS.get(operation.name)) is not None:
+        if (reader := dialects.module_ops.get(operation.name)) is not None:
             reader(reading, operation)
-    for find in () if reading.module.mesh.axes else registries.MESH_FINDERS:
+    for find in () if reading.module.mesh.axes else dialects.mesh_finders:
         find(reading, top)
-    for find in () if reading.module.mesh.axes else registries.DEVICE_FINDERS:
+    for find in () if reading.module.mesh.axes else dialects.device_finders:
         find(reading, top)
-    for settle in registries.MESH_SETTLERS:
+    for settle in dialects.mesh_settlers:
         settle(reading, top)
     partitions = top.attributes.get("mhlo.num_partitions")
     count = partitions.value.data if isinstance(partitions, builtin.IntegerAttr) else None
     several = top.walk() if len(reading.distinct) > 1 else ()
-    reading.share_devices(
-        count, [registries.WHOLE_AXES[op.name](op) for op in several if op.name in registries.WHOLE_AXES]
-    )
+    reading.share_devices(count, [dialects.whole_axes[op.name](op) for op in several if op.name in dialects.whole_axes])
     _prefer_named_mesh(top, reading)
     functions = [each for each in top.ops if isinstance(each, func.FuncOp)]
     if not functions:
@@ -89,9 +83,9 @@ def _prefer_named_mesh(top: builtin.ModuleOp, reading: Reading) -> None:
         (reading.module.mesh,) = found.values()
 
 
-def import_parts(top: builtin.ModuleOp, parts: Sequence[builtin.ModuleOp], source: Source) -> Module:
+def import_parts(top: builtin.ModuleOp, parts: Sequence[builtin.ModuleOp], source: Source, dialects: Dialect) -> Module:
     """The module around those of several meshes, without them."""
-    reading = Reading(source)
+    reading = Reading(source, dialects)
     others = [operation for operation in top.ops if operation not in parts]
     for operation in others:
         reading.fault(
@@ -176,144 +170,54 @@ def _read_slots(side: str, types: Sequence[Attribute], attributes: builtin.Array
     for index, entry in enumerate(entries[: len(types)]):
         slot = Slot(side, index, reading.type(types[index]), locs[index])
         for name, attribute in entry.data.items():
-            if (reader := registries.ARG_ATTRS.get(name)) is not None:
+            if (reader := reading.dialects.slot_attrs.get(name)) is not None:
                 reader(reading, attribute, slot)
 
 
-@registries.imports("func.call")
-def _import_call(importer: Importer, operation: Operation) -> None:
-    assert isinstance(operation, func.CallOp)
-    callee = operation.callee.string_value()
-    if callee not in importer.reading.module.kernels:
-        importer.convert(operation, "call", {"callee": callee})
-        return
-    node, body = importer.convert(operation, "kernel", {"kernel": callee}), importer.reading.module.kernels[callee]
-    for what, here, there in (("operands", node.operands, body.inputs), ("results", node.results, body.outputs)):
-        if (given := [str(v.type) for v in here]) != (wanted := [str(v.type) for v in there]):
-            message = f"the {what} of @{callee} are ({', '.join(wanted)}), but the launch has ({', '.join(given)})"
-            importer.fault("MG0104", message, operation)
-
-
-@registries.exports("kernel", "call")
-def _export_call(exporter: Exporter, node: Node) -> Operation:
-    callee = node.attrs["kernel" if node.op == "kernel" else "callee"]
-    return func.CallOp(callee, exporter.operands(node), exporter.types(node.results))
-
-
-@registries.exports("view")
-def _export_view(exporter: Exporter, node: Node) -> Operation:
-    return _as_view(exporter, replace(node, op="reshape"))
-
-
-@registries.exports("subview")
-def _export_subview(exporter: Exporter, node: Node) -> Operation:
-    return _as_view(exporter, replace(node, op="slice"))
-
-
-@registries.exports("join")
-def _export_join(exporter: Exporter, node: Node) -> Operation:
-    return _as_view(exporter, replace(node, op="concatenate"))
-
-
-def _as_view(exporter: Exporter, node: Node) -> Operation:
-    operation = EXPORTERS[node.op](exporter, node)
-    operation.attributes["meshgen.view"] = builtin.UnitAttr()
-    return operation
-
-
-def _read_view(importer: Importer, node: Node, attribute: Attribute) -> None:
-    node.op = {"slice": "subview", "concatenate": "join"}.get(node.op, "view")
-
-
-def _read_stage(reading: Reading, attribute: Attribute) -> None:
-    stage = attribute.data if isinstance(attribute, builtin.StringAttr) else str(attribute)
-    if stage not in STAGES:
-        hint = f"the stages are {', '.join(STAGES)}"
-        reading.faults.append(Diagnostic("MG0104", f"unknown stage '{stage}'", hint=hint))
-        return
-    reading.module.stage = stage
-
-
-def _read_arguments(reading: Reading, attribute: Attribute) -> None:
-    if isinstance(attribute, builtin.StringAttr):
-        reading.module.arguments = attribute.data
-
-
-def _read_attrs(reading: Reading, attribute: Attribute) -> None:
-    try:
-        found = json.loads(attribute.data) if isinstance(attribute, builtin.StringAttr) else None
-    except json.JSONDecodeError:
-        found = None
-    if not isinstance(found, dict):
-        reading.faults.append(Diagnostic("MG0104", "meshgen.attrs is not a JSON object"))
-        return
-    reading.module.attrs |= found
-
-
-def _write_stage(module: Module) -> Mapping[str, Attribute]:
-    found: dict[str, Attribute] = {"meshgen.stage": builtin.StringAttr(module.stage)}
-    if module.arguments != "local":
-        found["meshgen.arguments"] = builtin.StringAttr(module.arguments)
-    if plain := {name: value for name, value in module.attrs.items() if _is_plain(value)}:
-        found["meshgen.attrs"] = builtin.StringAttr(json.dumps(plain, sort_keys=True))
-    return found
-
-
-def _is_plain(value: object) -> bool:
-    """Whether JSON keeps the value as it is; other attributes have writers of their own."""
-    if isinstance(value, list):
-        return all(_is_plain(item) for item in cast("list[object]", value))
-    return value is None or isinstance(value, str | int | float | bool)
-
-
-registries.NODE_ATTRS["meshgen.view"] = _read_view
-registries.MODULE_ATTRS["meshgen.stage"] = _read_stage
-registries.MODULE_ATTRS["meshgen.arguments"] = _read_arguments
-registries.MODULE_ATTRS["meshgen.attrs"] = _read_attrs
-registries.MODULE_ATTR_WRITERS.append(_write_stage)
-
-
-def export_module(module: Module, outer: Exporter | None = None) -> tuple[builtin.ModuleOp, Exporter]:
+def export_module(
+    module: Module, dialects: Dialect, outer: Exporter | None = None
+) -> tuple[builtin.ModuleOp, Exporter]:
     """The xDSL module of a module, as `TextPrinter` takes it: the exporter has the bodies of functions, and what values are to be called."""
     if module.parts:
-        return _export_parts(module)
-    exporter = Exporter(module, outer)
-    operations: list[Operation] = [operation for head in registries.MODULE_HEAD for operation in head(module)]
+        return _export_parts(module, dialects)
+    exporter = Exporter(module, dialects, outer)
+    operations: list[Operation] = [operation for write in dialects.module_op_writers for operation in write(module)]
     entry = _function(exporter, module.graph, "public")
-    entry.properties |= _slot_attributes(module, "arg_attrs", "in") | _slot_attributes(module, "res_attrs", "out")
+    entry.properties |= _slot_attributes(exporter, "arg_attrs", "in") | _slot_attributes(exporter, "res_attrs", "out")
     operations.append(entry)
     for kernel in module.kernels.values():
         operations.append(_function(exporter, kernel, "private"))
         operations[-1].attributes[KERNEL] = builtin.UnitAttr()
-    attributes = {name: a for writer in registries.MODULE_ATTR_WRITERS for name, a in writer(module).items()}
+    attributes = {name: a for write in dialects.module_attr_writers for name, a in write(module).items()}
     name = builtin.StringAttr(module.name) if module.name != "main" else None
     return builtin.ModuleOp(operations, attributes, name), exporter
 
 
-def _export_parts(module: Module) -> tuple[builtin.ModuleOp, Exporter]:
+def _export_parts(module: Module, dialects: Dialect) -> tuple[builtin.ModuleOp, Exporter]:
     """A module of modules, one per mesh."""
-    exporter, operations = Exporter(module), list[Operation]()
+    exporter, operations = Exporter(module, dialects), list[Operation]()
     for part in module.parts:
-        operations.append(export_module(part, exporter)[0])
+        operations.append(export_module(part, dialects, exporter)[0])
     name = builtin.StringAttr(module.name) if module.name != "main" else None
     return builtin.ModuleOp(operations, {"meshgen.stage": builtin.StringAttr(module.stage)}, name), exporter
 
 
 def _function(outer: Exporter, graph: Graph, visibility: str) -> func.FuncOp:
-    exporter = Exporter(outer.module, outer)
+    exporter = Exporter(outer.module, outer.dialects, outer)
     renames = any(node.op == "sharding_group" for node in all_nodes(graph))  # values before it are called as it says
     block = exporter.block(graph, func.ReturnOp) if renames else exporter.body(graph)
     types = ([argument.type for argument in block.args], exporter.types(graph.outputs))
     return func.FuncOp(graph.name, types, Region(block), visibility)
 
 
-def _slot_attributes(module: Module, name: str, side: str) -> dict[str, Attribute]:
+def _slot_attributes(exporter: Exporter, name: str, side: str) -> dict[str, Attribute]:
     """The attributes of all arguments or results as a property; none where no writer has any."""
-    values = module.graph.inputs if side == "in" else module.graph.outputs
+    graph = exporter.module.graph
+    values = graph.inputs if side == "in" else graph.outputs
     slots = [Slot(side, index, value.type, value.loc) for index, value in enumerate(values)]
     found: list[dict[str, Attribute]] = [{} for _ in slots]
-    for writer in registries.ARG_ATTR_WRITERS:
-        for attributes, written in zip(found, writer(module, slots), strict=True):
+    for write in exporter.dialects.slot_attr_writers:
+        for attributes, written in zip(found, write(exporter, slots), strict=True):
             attributes |= written
     if not any(found):
         return {}

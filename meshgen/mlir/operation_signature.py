@@ -12,14 +12,15 @@
     (1, n) -> 1 <offsets: open(n)>             operands in two segments, by `operandSegmentSizes`; a list of integers of which as
                                                many are open as the second segment has
 
-`operation_signatures.py` has the lines of all operations whose definitions in xDSL leave some of this open.
+`operation.verify` checks a definition; `verifying.py` then checks these lines, before anything is converted, so importers may
+rely on them. `signatures.py` of a dialect has those of the operations whose definitions in xDSL leave some of this open.
 """
 
 from __future__ import annotations
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Self
 
 from xdsl.dialects.builtin import (
@@ -248,6 +249,12 @@ class Signature:
             return [f"has {len(regions)} regions instead of {len(bodies)}"]
         pairs = enumerate(zip(bodies, regions, strict=True))
         return [fault for number, (body, region) in pairs for fault in body.faults(region, number, letters)]
+
+
+def signatures_of(dialect: str, rows: Mapping[str, str]) -> dict[str, Signature]:
+    """Signatures by operation; each line of `rows` is that of the mnemonics after it."""
+    read = ((Signature.read(text), words) for text, words in rows.items())
+    return {f"{dialect}.{word}": signature for signature, words in read for word in words.split()}
 
 
 def attribute_of(operation: Operation, name: str) -> Attribute | None:

@@ -6,7 +6,7 @@ xDSL's own definitions lack many of these operations or reject tensors. They are
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, Self
 
 from xdsl.dialects.builtin import StringAttr, TensorType, UnitAttr, i1
@@ -23,7 +23,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.traits import Pure
 
-from meshgen.mlir.operation_signatures import SIGNATURES
+from meshgen.mlir.operation_signature import Signature
 from meshgen.mlir.parser import TextParser
 
 _FLAGS = re.compile(r"<[^>]*>")
@@ -146,12 +146,14 @@ class Select(Plain):
         return [condition, kind, kind], [kind]
 
 
-def define(base: type[IRDLOperation], dialect: str, names: str) -> list[type[Operation]]:
+def define(
+    base: type[IRDLOperation], dialect: str, names: str, signatures: Mapping[str, Signature]
+) -> list[type[Operation]]:
     """Operations of one form, by the words of `names`; each may have the properties of its signature."""
     found: list[type[Operation]] = []
     for name in names.split():
         body: dict[str, Any] = {"name": f"{dialect}.{name}", "__module__": base.__module__}
-        properties = SIGNATURES[f"{dialect}.{name}"].properties
+        properties = signatures[f"{dialect}.{name}"].properties
         body |= {each.name: opt_prop_def(AnyAttr()) for each in properties if each.name not in body}
         found.append(irdl_op_definition(type(f"{dialect}_{name}", (base,), body)))
     return found

@@ -24,7 +24,7 @@ from meshgen.ir.partial_kinds import kind_faults
 from meshgen.ir.shared_devices import places_in, refined, refs_over, shared_devices
 from meshgen.mesh import DEFAULT_NAME, Mesh, split_ref
 from meshgen.mlir.dense import COMPLEX_NAMES
-from meshgen.mlir.registries import TYPE_DECODERS
+from meshgen.mlir.dialect import Dialect
 from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
@@ -63,6 +63,7 @@ class Reading:
     """State of reading one module: the module so far, its meshes, and all faults found."""
 
     source: Source
+    dialects: Dialect  # all that the text may name
     module: Module = field(default_factory=lambda: Module(NO_MESH, Graph("main")))
     meshes: dict[str, Mesh] = field(default_factory=dict[str, Mesh])
     parents: dict[str, str] = field(default_factory=dict[str, str])  # of meshes that are a part of another
@@ -247,7 +248,7 @@ class Reading:
         if encoding is None:
             return None
         known = len(self.faults)
-        found = TYPE_DECODERS[encoding.name](self, encoding, kind)
+        found = self.dialects.type_decoders[encoding.name](self, encoding, kind)
         if wrong := self.faults[known:]:
             said = {fault.message for fault in self.faults[:known]}
             loc = None if source is None else self.source.locate(source)
@@ -275,6 +276,6 @@ class Reading:
             self._unreadable.add(attribute)
             return TensorType(shape, "f32"), None
         encoding = attribute.encoding if is_tensor else None
-        if encoding is None or encoding.name not in TYPE_DECODERS:
+        if encoding is None or encoding.name not in self.dialects.type_decoders:
             return TensorType(shape, dtype), None
         return TensorType(shape, dtype), encoding

@@ -1,4 +1,4 @@
-"""MLIR text to modules and back, at every stage and in every spelling that a dialect module registers."""
+"""MLIR text to modules and back, at every stage and in every spelling that a dialect reads."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from meshgen.gc_pace import rarely_collecting
 from meshgen.ir.graph import Module
 from meshgen.ir.parts import read_parts
 from meshgen.mesh import Mesh
-from meshgen.mlir import registries
-from meshgen.mlir.families import dialects
+from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.families import core_dialects, dialects
 from meshgen.mlir.lines import Patterns
 from meshgen.mlir.module import check_module, export_module, import_module, import_parts
 from meshgen.mlir.old_names import base_name
@@ -25,6 +25,7 @@ from meshgen.mlir.parser import TextParser
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.reading import Source
 from meshgen.mlir.shard.complete import complete
+from meshgen.mlir.stablehlo.custom_calls.targets import call_fault
 
 _OPERATION = re.compile(
     r'^[^\S\n]*(?:%[\w$.:, %-]+=[^\S\n]*)?(?:"(\w+\.[\w.]+)"[^\S\n]*\(|(?!module\b)(\w+\.[\w.]+)(?=[\s(<])(?![^\S\n]*=))', re.MULTILINE
@@ -59,9 +60,9 @@ def parse_text(
     """
     if not re.sub(r"//[^\n]*", "", text).strip():
         raise ProgramError(Diagnostic("MG0102", "the text is empty", Location(file, 0)))
-    context = dialects(text)
-    parser = _parser(context, text, file)
-    _refuse_unsupported(text, context, parser)
+    known = dialects(text)
+    parser = _parser(known.context, text, file)
+    _refuse_unsupported(text, known, parser)
     try:
         top = parser.parse_module()
     except ParseError as error:
@@ -72,12 +73,12 @@ def parse_text(
     source = Source(parser.locate if is_written else parser.named_location, parser.name_of, parser.lines.like.get)
     inner = [operation for operation in top.ops if isinstance(operation, builtin.ModuleOp)]
     if not inner:
-        module = _complete(top, source, meshes, entry=entry)
+        module = _complete(top, source, known, meshes, entry=entry)
         if called is not None:
             _call_inputs(module, top, parser, called)
         return module
-    module = import_parts(top, inner, source)
-    return read_parts(module, [_complete(each, source, meshes, is_part=True) for each in inner])
+    module = import_parts(top, inner, source, known)
+    return read_parts(module, [_complete(each, source, known, meshes, is_part=True) for each in inner])
 
 
 def _call_inputs(module: Module, top: builtin.ModuleOp, parser: TextParser, called: Callable[[str], str]) -> None:
@@ -98,13 +99,18 @@ def _call_inputs(module: Module, top: builtin.ModuleOp, parser: TextParser, call
 
 
 def _complete(
-    top: builtin.ModuleOp, source: Source, meshes: Sequence[Mesh], is_part: bool = False, entry: str = ""
+    top: builtin.ModuleOp,
+    source: Source,
+    known: Dialect,
+    meshes: Sequence[Mesh],
+    is_part: bool = False,
+    entry: str = "",
 ) -> Module:
     """The program of one module in the text."""
     is_global = any(
         operation.name == "sdy.mesh" for operation in top.ops
     )  # Shardy writes per device in computations only
-    module = complete(import_module(top, source, meshes, is_part, entry), is_global)
+    module = complete(import_module(top, source, known, meshes, is_part, entry), is_global)
     check_module(module)
     return module
 
@@ -121,7 +127,7 @@ def print_texts(modules: Mapping[str, Module]) -> dict[str, str]:
 
 
 def _printed(module: Module, patterns: Patterns) -> str:
-    top, exporter = export_module(module)
+    top, exporter = export_module(module, core_dialects())
     printer = TextPrinter(exporter, patterns)
     printer.print_op(top)
     return printer.text.getvalue() + "\n"
@@ -134,7 +140,7 @@ def _parser(context: Context, text: str, file: str) -> TextParser:
         raise ProgramError(_diagnostic(error.msg, text, Location(file, 1, 1))) from error
 
 
-def _refuse_unsupported(text: str, context: Context, parser: TextParser) -> None:
+def _refuse_unsupported(text: str, known: Dialect, parser: TextParser) -> None:
     """A fault for each kind of unknown or unsupported operation, at its first location.
 
     Where there is one, calls without a known meaning are listed too: who mends a program needs the whole list.
@@ -143,7 +149,7 @@ def _refuse_unsupported(text: str, context: Context, parser: TextParser) -> None
     for match in _OPERATION.finditer(text):
         group = 1 if match[1] else 2
         first.setdefault(match[group], match.start(group))
-    if unknown := {name: at for name, at in first.items() if not _is_supported(base_name(name), context)}:
+    if unknown := {name: at for name, at in first.items() if not _is_supported(base_name(name), known)}:
         faults = {
             at: (f"operation {name} is not supported", _HINTS.get(name.partition(".")[0], _OPERATION_HINT))
             for name, at in unknown.items()
@@ -163,13 +169,13 @@ def _call_faults(text: str) -> dict[int, tuple[str, str]]:
     for match in _CALL.finditer(text):
         group = 1 if match[1] else 2
         first.setdefault(match[group], match.start(group))
-    found = ((at, fault(name)) for name, at in first.items() for fault in registries.CALL_FAULTS)
+    found = ((at, call_fault(name)) for name, at in first.items())
     return {at: fault for at, fault in found if fault}
 
 
-def _is_supported(name: str, context: Context) -> bool:
-    known = context.get_optional_op(name) is not None
-    return known and (name in registries.IMPORTERS or name in registries.MODULE_OPS or name.endswith((".return", ".module", "func.func")))  # fmt: skip
+def _is_supported(name: str, known: Dialect) -> bool:
+    is_defined = known.context.get_optional_op(name) is not None
+    return is_defined and (known.is_read(name) or name.endswith((".return", ".module", "func.func")))
 
 
 def _located(message: str, parser: TextParser, position: int) -> ProgramError:

@@ -8,9 +8,7 @@ from xdsl.parser.core import ForwardDeclaredValue
 from xdsl.utils.exceptions import VerifyException
 
 from meshgen.errors import ProgramError
-from meshgen.mlir.operation_signatures import SIGNATURES
 from meshgen.mlir.reading import Reading
-from meshgen.mlir.registries import IMPORTERS, MODULE_OPS, VERIFIERS
 
 _STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return", "sdy.return")
 
@@ -24,7 +22,7 @@ def refuse_unknown(top: Operation, reading: Reading) -> None:
     """A fault for each kind of unsupported operation, at its first location, and for undefined operands."""
     first: dict[str, Operation] = {}
     for operation in top.walk():
-        known = operation.name in IMPORTERS or operation.name in MODULE_OPS or operation.name in _STRUCTURE
+        known = reading.dialects.is_read(operation.name) or operation.name in _STRUCTURE
         if not known and operation.name not in first:
             first[operation.name] = operation
         if any(isinstance(operand, ForwardDeclaredValue) for operand in operation.operands):
@@ -61,17 +59,18 @@ def _verify_with_regions(parent: Operation, operation: Operation, reading: Readi
     for number, operand in enumerate(operation.operands):
         if operand not in visible:
             reading.fault("MG0104", f"{operation.name}: operand {number} is used before it is defined", operation)
-    if len(reading.faults) == count and operation.name in VERIFIERS:
-        VERIFIERS[operation.name](reading, operation)
+    if len(reading.faults) == count and (verify := reading.dialects.verifiers.get(operation.name)):
+        verify(reading, operation)
     if len(reading.faults) == count:  # what is in a malformed one may ask for what that lacks
         _verify_inside(operation, reading, set() if isinstance(operation, func.FuncOp) else visible)
 
 
 def _verify_place(parent: Operation, operation: Operation, reading: Reading) -> None:
     """A module holds functions and declarations, a function operations; some operations are allowed in both."""
-    if operation.name in MODULE_OPS and operation.name in IMPORTERS:
+    dialects = reading.dialects
+    if operation.name in dialects.module_ops and operation.name in dialects.importers:
         return
-    is_declaration = isinstance(operation, func.FuncOp | builtin.ModuleOp) or operation.name in MODULE_OPS
+    is_declaration = isinstance(operation, func.FuncOp | builtin.ModuleOp) or operation.name in dialects.module_ops
     if isinstance(parent, builtin.ModuleOp) != is_declaration:
         place = "a module" if isinstance(parent, builtin.ModuleOp) else "a function"
         reading.fault("MG0104", f"{operation.name} is not allowed in {place}", operation)
@@ -89,7 +88,7 @@ def _verify_one(operation: Operation, reading: Reading) -> None:
     except Exception as error:  # xDSL's verifiers raise VerifyException, some of them also plain ones
         message = (str(error).strip() or type(error).__name__).splitlines()[-1]
         reading.fault("MG0104", f"{operation.name}: {message}", operation)
-    signature = SIGNATURES.get(operation.name)
+    signature = reading.dialects.signatures.get(operation.name)
     for message in signature.faults(operation) if signature is not None else ():
         reading.fault("MG0104", f"{operation.name}: {message}", operation)
     if len(reading.faults) == count:

@@ -27,12 +27,9 @@ from xdsl.irdl import (
 )
 from xdsl.printer import Printer
 
-import meshgen.mlir.module  # noqa: F401  # pyright: ignore[reportUnusedImport]  # registers the importer of calls
 from meshgen.mlir.families import dialects
 from meshgen.mlir.operation_signature import KINDS, Body, Count, Letters, Property, Signature
-from meshgen.mlir.operation_signatures import SIGNATURES
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.registries import DIALECTS, IMPORTERS
 from meshgen.mlir.stablehlo.attributes import integers
 from tests.mlir.every_op import NAMES as PROGRAMS
 from tests.mlir.every_op import program
@@ -40,13 +37,12 @@ from tests.mlir.every_op import program
 T = TypeVar("T")
 Groups = Sequence[tuple[str, OperandDef | ResultDef]]
 _DATA = Path(__file__).parents[1] / "data"
-dialects()  # fills the registries
-CLASSES: dict[str, type[Operation]] = {
-    each.name: each for dialect in (*DIALECTS, func.Func) for each in dialect.operations
-}
-NAMES = sorted(IMPORTERS)
+CONTEXT = dialects().context
+CLASSES: dict[str, type[Operation]] = {each.name: each for each in CONTEXT.loaded_ops}
+NAMES = sorted(dialects().importers)
+SIGNATURES = dialects().signatures
 TYPES = tuple(
-    TextParser(dialects(), text, "-").parse_type()
+    TextParser(CONTEXT, text, "-").parse_type()
     for text in (
         "tensor<4x6xf32>", "tensor<6x6xf32>", "tensor<4x6xi32>", "tensor<4x6xi1>", "tensor<6xf32>", "tensor<f32>", "tensor<i1>",
         "tensor<2xi64>", "tensor<1x4x4x2xf32>", "tensor<2x2x2x3xf32>", "tensor<2x3x4xf32>", "tensor<?x6xf32>", "tensor<0x6xf32>",
@@ -99,7 +95,7 @@ def seen() -> dict[str, list[Attribute]]:
     """Properties of the operations of sound programs, by name."""
     found: dict[str, list[Attribute]] = {}
     for text in (*map(program, PROGRAMS), *(path.read_text() for path in sorted(_DATA.rglob("*.mlir")))):
-        for operation in TextParser(dialects(), text, "-").parse_module().walk():
+        for operation in TextParser(CONTEXT, text, "-").parse_module().walk():
             for key, attribute in operation.properties.items():
                 found.setdefault(key, []).append(attribute)
     return found
@@ -155,7 +151,7 @@ class Maker:
             "string": lambda: builtin.StringAttr(self.pick(("add", "arith.addf", "eq", "olt", "to_nearest_even", "?"))),
             "symbol": lambda: builtin.SymbolRefAttr("m"),
             "type": lambda: builtin.f32,
-            "elements": lambda: TextParser(dialects(), "dense<[1, 2]> : tensor<2xi32>", "-").parse_attribute(),
+            "elements": lambda: TextParser(CONTEXT, "dense<[1, 2]> : tensor<2xi32>", "-").parse_attribute(),
             "array": lambda: builtin.ArrayAttr([builtin.UnitAttr()]),
             "integers": lambda: numbers(entries),
             "open": lambda: numbers(entries),

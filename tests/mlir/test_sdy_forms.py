@@ -203,7 +203,7 @@ def test_a_collective_may_name_its_reduction(collective: str, kind: str) -> None
     text = LARGEST.replace("COLLECTIVE", collective)
     assert shardings_of(parse_text(text))[0] == "[{y}] partial max(x)"
     assert counts(text) == {kind: 1}
-    printed = str(TextParser(dialects(), text, "-").parse_module())
+    printed = str(TextParser(dialects().context, text, "-").parse_module())
     assert f"{collective} : tensor<8xf32>" in printed
 
 

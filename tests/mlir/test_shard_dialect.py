@@ -3,13 +3,11 @@
 from io import StringIO
 
 import pytest
-from xdsl.context import Context
-from xdsl.dialects import builtin, func
+from xdsl.dialects import builtin
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
-from meshgen.mlir.sched.dialect import SCHED
-from meshgen.mlir.shard.dialect import SHARD
+from meshgen.mlir.families import core_dialects
 from meshgen.mlir.text import parse_text, print_text
 
 OPERATIONS = {
@@ -61,10 +59,7 @@ ATTRIBUTES = [
 
 
 def parse(text: str) -> builtin.ModuleOp:
-    context = Context()
-    for dialect in (builtin.Builtin, func.Func, SHARD, SCHED):
-        context.load_dialect(dialect)
-    module = Parser(context, text).parse_module()
+    module = Parser(core_dialects().context, text).parse_module()
     module.verify()
     return module
 

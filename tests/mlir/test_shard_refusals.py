@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from meshgen.errors import MeshgenError
-from meshgen.mlir.shard.dialect import LAYOUT_OPS
-from meshgen.mlir.text import dialects, parse_text
+from meshgen.mlir.families import dialects
+from meshgen.mlir.shard.sharding_ops import LAYOUT_OPS
+from meshgen.mlir.text import parse_text
 
 X, G = "tensor<4x6xf32>", "on @g grid_axes = [1]"
 WRONG = {
@@ -73,4 +74,4 @@ def test_every_operation_of_the_document_is_here() -> None:
     }
     upstream |= {"scatter", "send", "shift", "update_halo"}
     assert {name.split()[0] for name in WRONG} == upstream
-    assert all(dialects().get_optional_op(f"shard.{name}") is not None for name in upstream)
+    assert all(dialects().context.get_optional_op(f"shard.{name}") is not None for name in upstream)

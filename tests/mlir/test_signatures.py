@@ -11,14 +11,13 @@ from xdsl.ir import Attribute, Block, Operation, Region
 from xdsl.irdl import AnyAttr
 
 from meshgen.errors import MeshgenError, ProgramError
+from meshgen.mlir.families import dialects
 from meshgen.mlir.module import import_module
 from meshgen.mlir.operation_signature import KINDS, Count, Signature, is_kind
-from meshgen.mlir.operation_signatures import SIGNATURES
 from meshgen.mlir.reading import Reading, Source
-from meshgen.mlir.registries import IMPORTERS
 from meshgen.mlir.text import parse_text
 from meshgen.mlir.verifying import verify_operations
-from tests.mlir.made_operations import CLASSES, NAMES, TYPES, Maker, definition, is_open, made
+from tests.mlir.made_operations import CLASSES, NAMES, SIGNATURES, TYPES, Maker, definition, is_open, made
 from tests.sources import refuse
 
 OF_DIALECT: dict[str, list[str]] = {}
@@ -38,7 +37,7 @@ def test_every_operation_that_is_read_says_what_it_is_made_of() -> None:
 
 
 def test_the_table_has_no_lines_for_nothing() -> None:
-    assert set(SIGNATURES) <= set(IMPORTERS)
+    assert set(SIGNATURES) <= set(dialects().importers)
 
 
 @pytest.mark.parametrize(
@@ -127,14 +126,14 @@ def not_refused(name: str) -> Iterator[str]:
         for each in list(maker.block.ops):
             each.detach()
         maker.block.add_ops([found, func.ReturnOp()])
-        wrong, reading = is_wrong(found), Reading(Source())
+        wrong, reading = is_wrong(found), Reading(Source(), dialects())
         with contextlib.suppress(ProgramError):
             verify_operations(top, reading)
         if {fault.code for fault in reading.faults} != {"MG0104"} and wrong:
             yield f"{name}: {what}"
         if not wrong and name != "func.call":
             with contextlib.suppress(MeshgenError):
-                import_module(top, Source())
+                import_module(top, Source(), dialects())
 
 
 @pytest.mark.parametrize("dialect", OF_DIALECT)

@@ -192,7 +192,7 @@ def test_collectives_say_how_a_value_lies_behind_them(text: str) -> None:
 
 def test_a_collective_reads_back_as_it_was_written() -> None:
     operations = [line.strip() for line in COLLECTIVES.splitlines() if "= sdy.all" in line or "= sdy.coll" in line]
-    printed = str(TextParser(dialects(), COLLECTIVES, "-").parse_module())
+    printed = str(TextParser(dialects().context, COLLECTIVES, "-").parse_module())
     assert [line for line in operations if line not in printed] == []
 
 

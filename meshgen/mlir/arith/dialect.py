@@ -1,68 +1,17 @@
-"""Upstream's dialects arith and math as far as meshgen reads them."""
+"""The dialects arith, math, index and affine, which have one meaning: numbers element by element. Read, never printed."""
 
 from __future__ import annotations
 
-from xdsl.dialects.arith import FastMathFlagsAttr, IntegerOverflowAttr
-from xdsl.ir import Attribute, Dialect
-from xdsl.irdl import AnyAttr, IRDLOperation, irdl_op_definition, prop_def, result_def, traits_def
-from xdsl.parser import Parser
-from xdsl.traits import Pure
+from meshgen.mlir.arith.elementwise import import_constant, import_elementwise
+from meshgen.mlir.arith.index_ops import AFFINE, INDEX
+from meshgen.mlir.arith.operations import ARITH, ATTRIBUTES, MATH
+from meshgen.mlir.arith.signatures import SIGNATURES
+from meshgen.mlir.dialect import Dialect
 
-from meshgen.mlir.plain_ops import Cast, Clamp, Compare, Plain, Select, Test, TwoResults, TwoTypes, define
-
-
-@irdl_op_definition
-class ConstantOp(IRDLOperation):
-    """`arith.constant 1.0 : f32`, `arith.constant dense<0> : tensor<4xi32>`, `arith.constant true`"""
-
-    name = "arith.constant"
-    value = prop_def(AnyAttr())
-    result = result_def(AnyAttr())
-    traits = traits_def(Pure())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ConstantOp:
-        attributes = parser.parse_optional_attr_dict()
-        value = parser.parse_attribute()
-        kind = getattr(value, "type", None) or getattr(getattr(value, "data", None), "type", None)
-        if not isinstance(kind, Attribute):
-            parser.raise_error("a constant is a number, true, false or dense<...>, with its type")
-        return cls.create(result_types=[kind], properties={"value": value}, attributes=attributes)
-
-
-ARITH = Dialect(
-    "arith",
-    [
-        ConstantOp,
-        *define(
-            Plain,
-            "arith",
-            "addf subf mulf divf remf negf maximumf minimumf maxnumf minnumf addi subi muli divsi divui remsi remui "
-            "ceildivsi ceildivui floordivsi maxsi minsi maxui minui andi ori xori shli shrui shrsi",
-        ),
-        *define(TwoResults, "arith", "addui_extended mulsi_extended mului_extended"),
-        *define(
-            Cast,
-            "arith",
-            "extf truncf extsi extui trunci sitofp uitofp fptosi fptoui index_cast index_castui bitcast",
-        ),
-        *define(Compare, "arith", "cmpf cmpi"),
-        *define(Select, "arith", "select"),
-    ],
-    [FastMathFlagsAttr, IntegerOverflowAttr],
-)
-MATH = Dialect(
-    "math",
-    [
-        *define(
-            Plain,
-            "math",
-            "exp exp2 expm1 log log2 log10 log1p sqrt rsqrt cbrt tanh sin cos tan sinh cosh asin acos atan asinh acosh "
-            "atanh absf absi floor ceil trunc round roundeven erf erfc powf ipowi atan2 copysign fma ctpop ctlz cttz",
-        ),
-        *define(Test, "math", "isfinite isinf isnan isnormal"),
-        *define(TwoTypes, "math", "fpowi"),
-        *define(TwoResults, "math", "sincos"),
-        *define(Clamp, "math", "clampf"),
-    ],
+_OPERATIONS = (*ARITH, *MATH, *INDEX, *AFFINE)
+DIALECT = Dialect(
+    signatures=SIGNATURES,
+    operations=_OPERATIONS,
+    attributes=ATTRIBUTES,
+    importers={operation.name: import_elementwise for operation in _OPERATIONS} | {"arith.constant": import_constant},
 )

@@ -12,8 +12,9 @@ from xdsl.dialects.builtin import StringAttr
 from xdsl.ir import Operation
 
 from meshgen.ir.graph import TensorType, Value
+from meshgen.mlir.arith.affine_maps import mapped
 from meshgen.mlir.arith.functions import FUNCTIONS
-from meshgen.mlir.arith.payload import Builder, kind_of, mnemonic, scalar_of
+from meshgen.mlir.arith.payload import Builder, finish, kind_of, mnemonic, scalar_of
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.operation_signature import attribute_of
@@ -195,7 +196,9 @@ def _apply_scale(builder: Builder, op: Operation, operands: Sequence[Value]) -> 
     return builder.convert(scaled(builder, op, *(builder.convert(x, "i64") for x in operands)), "i32")
 
 
-BY_NAME: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = {}
+BY_NAME: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = dict.fromkeys(
+    ("affine.apply", "affine.min", "affine.max"), mapped
+)
 """By full name: operations whose mnemonic has another meaning in other dialects."""
 SPECIAL: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = {
     "constant": constant, "cmpf": _compare, "cmpi": _compare, "select": _select,
@@ -204,6 +207,10 @@ SPECIAL: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = {
     **dict.fromkeys(("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui",
                      "index_cast", "index_castui", "bitcast"), _cast),
 }  # fmt: skip
+
+
+def import_constant(importer: Importer, op: Operation) -> None:
+    finish(importer, op, constant(Builder(importer, op), op, ()))
 
 
 def import_elementwise(importer: Importer, op: Operation) -> None:

@@ -1,16 +1,15 @@
-"""Upstream's dialects of numbers that say where: index, affine's maps of indices, and assertions of cf. Read, never printed."""
+"""Upstream's dialects of numbers that say where: index, and affine's maps of indices. Read, never printed."""
 
 from __future__ import annotations
 
 from typing import Self
 
 from xdsl.dialects.builtin import AffineMapAttr, IndexType, IntegerAttr, StringAttr, i1
-from xdsl.ir import Attribute, Dialect, Operation
+from xdsl.ir import Attribute, Operation
 from xdsl.irdl import (
     AnyAttr,
     IRDLOperation,
     irdl_op_definition,
-    operand_def,
     prop_def,
     result_def,
     traits_def,
@@ -19,6 +18,7 @@ from xdsl.irdl import (
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.traits import Pure
 
+from meshgen.mlir.arith.signatures import SIGNATURES
 from meshgen.mlir.known_integers import AS_ARITH
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.plain_ops import Cast, Plain, define
@@ -81,16 +81,6 @@ class Mapped(IRDLOperation):
         return cls.create(operands=operands, result_types=[IndexType()], properties={"map": map}, attributes=attributes)
 
 
-@irdl_op_definition
-class AssertOp(IRDLOperation):
-    """`cf.assert %c, "message"`"""
-
-    name = "cf.assert"
-    arg = operand_def(i1)
-    msg = prop_def(StringAttr)
-    assembly_format = "$arg `,` $msg attr-dict"
-
-
 def _constants() -> list[type[Operation]]:
     return [
         irdl_op_definition(type(name.replace(".", "_"), (Constant,), {"name": name, "__module__": __name__}))
@@ -98,14 +88,10 @@ def _constants() -> list[type[Operation]]:
     ]
 
 
-INDEX = Dialect(
-    "index",
-    [
-        *define(Whole, "index", " ".join(name for name in AS_ARITH if name not in ("casts", "castu", "cmp"))),
-        *define(Cast, "index", "casts castu"),
-        *define(Compare, "index", "cmp"),
-        *_constants(),
-    ],
+INDEX: tuple[type[Operation], ...] = (
+    *define(Whole, "index", " ".join(name for name in AS_ARITH if name not in ("casts", "castu", "cmp")), SIGNATURES),
+    *define(Cast, "index", "casts castu", SIGNATURES),
+    *define(Compare, "index", "cmp", SIGNATURES),
+    *_constants(),
 )
-AFFINE = Dialect("affine", define(Mapped, "affine", "apply min max"))
-CF = Dialect("cf", [AssertOp])
+AFFINE = tuple(define(Mapped, "affine", "apply min max", SIGNATURES))

@@ -1,0 +1,1 @@
+"""The dialect `chlo`: functions and forms that StableHLO lacks."""

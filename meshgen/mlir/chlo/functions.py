@@ -20,10 +20,10 @@ from meshgen.ir.graph import TensorType, Value, is_complex, real_dtype
 from meshgen.mlir.arith.payload import Builder, finish
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.registries import imports
-from meshgen.mlir.stablehlo.attributes import ATTRIBUTES, ComparisonDirection, ComparisonType, Word, integer_of
-from meshgen.mlir.stablehlo.base import HloOperation, Properties, define, define_node, values_of
+from meshgen.mlir.stablehlo.attributes import ComparisonDirection, ComparisonType, Word, integer_of
+from meshgen.mlir.stablehlo.base import HloOperation, Properties, as_nodes, define, values_of
 from meshgen.mlir.stablehlo.fields import Field, listed, number, word
 from meshgen.mlir.stablehlo.types import ARROW, TypesForm
 from meshgen.ops.registry import OPS
@@ -61,7 +61,7 @@ class Binary(HloOperation):
 
 
 class Function(HloOperation):
-    """`chlo.square %x : tensor<4xf32> -> tensor<4xf32>`: how many operands there are stands in `operation_signatures.py`."""
+    """`chlo.square %x : tensor<4xf32> -> tensor<4xf32>`: how many operands there are is in `signatures.py`."""
 
     arguments = var_operand_def()
     result = result_def()
@@ -82,9 +82,6 @@ class ChloDirection(Word):
 @irdl_attr_definition
 class ChloType(Word):
     name = "chlo.comparison_type"
-
-
-ATTRIBUTES.extend((ChloDirection, ChloType))
 
 
 class Comparison(Broadcast):
@@ -125,11 +122,6 @@ class TopK(HloOperation):
         printer.print_string("(")
         printer.print_operand(self.operand)
         printer.print_string(f", k = {integer_of(self.properties['k'])})")
-
-
-for _name in FUNCTIONS:
-    define_node(Unary if OPS[_name].operands == 1 else Binary, f"chlo.{_name}")
-define_node(TopK, "chlo.top_k")
 
 
 # Expansions ------------------------------------------------------------------------------------------------------
@@ -190,29 +182,20 @@ WRITTEN: dict[str, Write] = {
     "square": _square, "atan": _atan, "conj": _conj, "is_inf": _is_infinity(0), "is_pos_inf": _is_infinity(1),
     "is_neg_inf": _is_infinity(-1), "constant_like": _constant_like,
 }  # fmt: skip
-for _name in WRITTEN:
-    define(ConstantLike if _name == "constant_like" else Function, f"chlo.{_name}")
-define(Function, "chlo.tan")
 
 
-@imports(*(f"chlo.{name}" for name in WRITTEN))
 def _import_written(importer: Importer, operation: Operation) -> None:
     write = WRITTEN[operation.name.partition(".")[2]]
     finish(importer, operation, write(Builder(importer, operation), importer.values(operation.operands)))
 
 
-@imports("chlo.tan")
 def _import_tan(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, "tan")
 
 
 # Broadcasts ------------------------------------------------------------------------------------------------------
 
-for _name in BROADCASTS:
-    define(Comparison if _name == "compare" else Broadcast, f"chlo.broadcast_{_name}")
 
-
-@imports(*(f"chlo.broadcast_{name}" for name in BROADCASTS))
 def _import_broadcast(importer: Importer, operation: Operation) -> None:
     """Operands are broadcast to the result's shape; the smaller one's dims are its last unless they are listed."""
     name, result = operation.name.removeprefix("chlo.broadcast_"), importer.type(operation.results[0])
@@ -234,3 +217,24 @@ def _import_broadcast(importer: Importer, operation: Operation) -> None:
         whole = value.type.shape == result.shape
         spread.append(value if whole else builder.broadcast(value, result.shape, dims))
     finish(importer, operation, builder.emit(name, spread, TensorType(result.shape, result.dtype), **attrs))
+
+
+PART = merged(
+    as_nodes(
+        *(define(Unary if OPS[name].operands == 1 else Binary, f"chlo.{name}") for name in FUNCTIONS),
+        define(TopK, "chlo.top_k"),
+    ),
+    Dialect(
+        operations=(
+            *(define(ConstantLike if name == "constant_like" else Function, f"chlo.{name}") for name in WRITTEN),
+            define(Function, "chlo.tan"),
+            *(define(Comparison if name == "compare" else Broadcast, f"chlo.broadcast_{name}") for name in BROADCASTS),
+        ),
+        attributes=(ChloDirection, ChloType),
+        importers={
+            **{f"chlo.{name}": _import_written for name in WRITTEN},
+            "chlo.tan": _import_tan,
+            **{f"chlo.broadcast_{name}": _import_broadcast for name in BROADCASTS},
+        },
+    ),
+)

@@ -10,8 +10,8 @@ from xdsl.irdl import irdl_attr_definition, operand_def, result_def
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder, finish
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.registries import imports
-from meshgen.mlir.stablehlo.attributes import ATTRIBUTES, Struct, Word, precision_of
+from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.stablehlo.attributes import Struct, Word, precision_of
 from meshgen.mlir.stablehlo.base import GenericOperation, define
 from meshgen.mlir.stablehlo.fields import Field, precisions
 
@@ -28,9 +28,6 @@ class ChloPrecision(Word):
     name = "chlo.precision"
 
 
-ATTRIBUTES.extend((RaggedDotDimensions, ChloPrecision))
-
-
 class RaggedDot(GenericOperation):
     lhs = operand_def()
     rhs = operand_def()
@@ -42,10 +39,6 @@ class RaggedDot(GenericOperation):
     )
 
 
-define(RaggedDot, "chlo.ragged_dot")
-
-
-@imports("chlo.ragged_dot")
 def _import_ragged_dot(importer: Importer, operation: Operation) -> None:
     """A dot in which the rows of the left side are masked by group.
 
@@ -129,3 +122,10 @@ def _ends_of_groups(builder: Builder, sizes: Value) -> Value:
     upper = builder.select(builder.compare("LE", rows, columns), ones, zeros)
     attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (sizes.type.rank - 1,), "rhs_contract": (0,), "precision": ()}  # fmt: skip
     return builder.emit("dot_general", [sizes, upper], sizes.type, **attrs)
+
+
+PART = Dialect(
+    operations=(define(RaggedDot, "chlo.ragged_dot"),),
+    attributes=(RaggedDotDimensions, ChloPrecision),
+    importers={"chlo.ragged_dot": _import_ragged_dot},
+)

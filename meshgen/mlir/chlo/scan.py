@@ -16,8 +16,8 @@ from meshgen.ir.inline import copy_nodes
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.constants import known_array
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.registries import imports
 from meshgen.mlir.spread import fold_region, sliced
 from meshgen.mlir.stablehlo.attributes import boolean_of, integer, integer_of, integers
 from meshgen.mlir.stablehlo.base import define
@@ -63,9 +63,6 @@ class Scan(IRDLOperation):
         )
 
 
-define(Scan, "chlo.scan")
-
-
 @dataclass(frozen=True)
 class _Site:
     """A scan as it is read: `steps` along `dim`, over `inputs`, carrying what starts as `inits`."""
@@ -90,7 +87,6 @@ class _Site:
         return kind.with_shape((*kind.shape[: self.dim], *kind.shape[self.dim + 1 :]))
 
 
-@imports("chlo.scan")
 def _import_scan(importer: Importer, operation: Operation) -> None:
     site = _read(importer, operation)
     if site is None:
@@ -233,3 +229,6 @@ def _put(site: _Site, builder: Builder, whole: Value, part: Value, place: Value)
     shape = (*part.type.shape[: site.dim], 1, *part.type.shape[site.dim :])
     starts = _starts(site, builder, whole.type.rank, place)
     return builder.emit("dynamic_update_slice", [whole, builder.reshape(part, shape), *starts], whole.type)
+
+
+PART = Dialect(operations=(define(Scan, "chlo.scan"),), importers={"chlo.scan": _import_scan})

@@ -1,1 +1,1 @@
-"""Readers of linalg's structured and named operations."""
+"""Upstream's dialect linalg: structured and named operations."""

@@ -11,7 +11,8 @@ from xdsl.ir.affine import AffineMap
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder, finish
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.linalg import dialect as linalg
+from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.linalg import operations as linalg
 from meshgen.mlir.linalg.named_forms import (
     CONTRACTIONS,
     OPERATIONS,
@@ -25,7 +26,6 @@ from meshgen.mlir.linalg.named_forms import (
 )
 from meshgen.mlir.linalg.structured import refuse, structured
 from meshgen.mlir.operation_signature import attribute_of
-from meshgen.mlir.registries import IMPORTERS, imports
 from meshgen.mlir.spread import transposed
 from meshgen.mlir.stablehlo.attributes import integers
 from meshgen.ops.evaluate.common import neutral
@@ -105,14 +105,12 @@ def import_elementwise(importer: Importer, op: Operation) -> None:
     _spelled(importer, op, maps, lambda scalars, arguments: scalars.named(word, *arguments[:count]))
 
 
-@imports("linalg.fill")
 def import_fill(importer: Importer, op: Operation) -> None:
     builder, (value, output) = Builder(importer, op), importer.values(op.operands)
     sizes = [builder.size(output, dim) for dim in range(output.type.rank)]
     finish(importer, op, builder.filled(builder.convert(value, output.type.dtype), output.type, sizes))
 
 
-@imports("linalg.transpose")
 def import_transpose(importer: Importer, op: Operation) -> None:
     """Dim d of the result is dim permutation[d] of the input."""
     value, order = importer.value(op.operands[0]), numbers(op, "permutation")
@@ -124,7 +122,6 @@ def import_transpose(importer: Importer, op: Operation) -> None:
     finish(importer, op, transposed(Builder(importer, op), value, order))
 
 
-@imports("linalg.broadcast")
 def import_broadcast(importer: Importer, op: Operation) -> None:
     """`dimensions` are the result's dims that the input does not have."""
     value, kind, new = importer.value(op.operands[0]), importer.type(op.results[0]), numbers(op, "dimensions")
@@ -136,7 +133,6 @@ def import_broadcast(importer: Importer, op: Operation) -> None:
     finish(importer, op, Builder(importer, op).broadcast(value, kind.shape, dims))
 
 
-@imports("linalg.reduce", "linalg.map")
 def import_body(importer: Importer, op: Operation) -> None:
     """A region or a combining operation over all dims, `dimensions` of them reduced."""
     folded, count = numbers(op, "dimensions"), input_count(op)
@@ -169,7 +165,6 @@ def _spelled(importer: Importer, op: Operation, maps: Sequence[AffineMap], body:
     structured(importer, op, block, maps, input_count(op))
 
 
-@imports("linalg.softmax")
 def import_softmax(importer: Importer, op: Operation) -> None:
     """exp(x - max(x)) over its sum along one dim."""
     builder, value = Builder(importer, op), importer.value(op.operands[0])
@@ -191,8 +186,18 @@ def import_softmax(importer: Importer, op: Operation) -> None:
     finish(importer, op, builder.apply("divide", powers, along("add", powers)))
 
 
-IMPORTERS.update(dict.fromkeys((f"linalg.{word}" for word in linalg.CONTRACTIONS.split()), import_product))
-IMPORTERS.update(
-    dict.fromkeys((f"linalg.{w}" for w in (*linalg.CONVOLUTIONS.split(), *linalg.POOLINGS.split())), import_window)
+PART = Dialect(
+    importers={
+        "linalg.fill": import_fill,
+        "linalg.transpose": import_transpose,
+        "linalg.broadcast": import_broadcast,
+        "linalg.reduce": import_body,
+        "linalg.map": import_body,
+        "linalg.softmax": import_softmax,
+        **dict.fromkeys((f"linalg.{word}" for word in linalg.CONTRACTIONS.split()), import_product),
+        **dict.fromkeys(
+            (f"linalg.{w}" for w in (*linalg.CONVOLUTIONS.split(), *linalg.POOLINGS.split())), import_window
+        ),
+        **dict.fromkeys((f"linalg.{word}" for word in linalg.ELEMENTWISE.split()), import_elementwise),
+    }
 )
-IMPORTERS.update(dict.fromkeys((f"linalg.{word}" for word in linalg.ELEMENTWISE.split()), import_elementwise))

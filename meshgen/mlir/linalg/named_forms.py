@@ -13,12 +13,14 @@ from xdsl.dialects.linalg.ops import YieldOp
 from xdsl.ir import Attribute, Block, Operation, SSAValue
 from xdsl.ir.affine import AffineExpr, AffineMap
 
-from meshgen.mlir.arith.dialect import ARITH, MATH
-from meshgen.mlir.operation_signatures import SIGNATURES
-from meshgen.mlir.tosa.dialect import TOSA
+from meshgen.mlir.arith.operations import ARITH, MATH
+from meshgen.mlir.arith.signatures import SIGNATURES as _NUMBERS
+from meshgen.mlir.tosa.operations import OPERATIONS as TOSA
+from meshgen.mlir.tosa.signatures import SIGNATURES as _TOSA
 from meshgen.records import dataclass
 
-OPERATIONS: dict[str, type[Operation]] = {op.name: op for dialect in (ARITH, MATH, TOSA) for op in dialect.operations}
+OPERATIONS: dict[str, type[Operation]] = {op.name: op for op in (*ARITH, *MATH, *TOSA)}
+SIGNATURES = _NUMBERS | _TOSA
 CONTRACTIONS = {
     "matmul": "mk kn mn", "matmul_unsigned": "mk kn mn", "quantized_matmul": "mk kn mn",
     "matmul_transpose_a": "km kn mn", "matmul_transpose_b": "mk nk mn",

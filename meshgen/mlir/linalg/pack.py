@@ -9,9 +9,9 @@ from xdsl.ir import Operation
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder, finish
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.linalg.structured import refuse
 from meshgen.mlir.operation_signature import attribute_of
-from meshgen.mlir.registries import imports
 from meshgen.mlir.stablehlo.attributes import integers
 from meshgen.records import dataclass
 
@@ -69,7 +69,6 @@ def _layout(importer: Importer, op: Operation, plain: TensorType, packed: Tensor
     return None
 
 
-@imports("linalg.pack")
 def import_pack(importer: Importer, op: Operation) -> None:
     """Padded to whole tiles, by the third operand."""
     value, target, *pads = importer.values(op.operands)
@@ -86,7 +85,6 @@ def import_pack(importer: Importer, op: Operation) -> None:
     finish(importer, op, builder.emit("transpose", [cut], target.type, perm=tuple(order)))
 
 
-@imports("linalg.unpack")
 def import_unpack(importer: Importer, op: Operation) -> None:
     """Rows past the end of the result are dropped."""
     value, target = importer.values(op.operands[:2])
@@ -101,3 +99,6 @@ def import_unpack(importer: Importer, op: Operation) -> None:
         attrs = {"start": (0,) * len(plain), "limit": tuple(plain), "stride": (1,) * len(plain)}
         whole = builder.emit("slice", [whole], target.type, **attrs)
     finish(importer, op, whole)
+
+
+PART = Dialect(importers={"linalg.pack": import_pack, "linalg.unpack": import_unpack})

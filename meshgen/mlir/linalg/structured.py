@@ -1,8 +1,8 @@
 """Reader of linalg's structured operations: a body over loops becomes nodes over whole tensors.
 
 Outputs that have all loops are the body computed over all of them. An output that lacks some is folded over those
-(`bridge/linalg/reduce`), chosen together with others (`bridge/linalg/choice`), or accumulated by a loop
-(`bridge/linalg/loop`) where the body does not say that the order of its elements is free.
+(`reduce.py`), chosen together with others (`choice.py`), or accumulated by a loop
+(`loop.py`) where the body does not say that the order of its elements is free.
 """
 
 from __future__ import annotations
@@ -13,20 +13,18 @@ from xdsl.ir import Block, Operation
 from xdsl.ir.affine import AffineMap
 
 from meshgen.ir.graph import Value
-from meshgen.mlir import registries
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.linalg.body import Body, Structure, depends_on, loop_sizes
 from meshgen.mlir.linalg.choice import choice_of, chosen
-from meshgen.mlir.linalg.dialect import LINALG, GenericOp
 from meshgen.mlir.linalg.loop import looped
 from meshgen.mlir.linalg.maps import UnreadableMap, line_of
+from meshgen.mlir.linalg.operations import GenericOp
 from meshgen.mlir.linalg.reduce import Fold, fold_of, folded
-from meshgen.mlir.registries import imports
 from meshgen.mlir.spread import Loops
 
 
-@imports("linalg.generic")
 def import_generic(importer: Importer, op: Operation) -> None:
     assert isinstance(op, GenericOp)
     structured(importer, op, op.body.block, [each.data for each in op.indexing_maps], len(op.inputs))
@@ -150,10 +148,9 @@ def _drop_unused(importer: Importer, first: int, found: Sequence[Value]) -> None
     nodes[:] = [*kept, *reversed(needed)]
 
 
-@imports("linalg.yield", "linalg.index")
 def import_inner(importer: Importer, op: Operation) -> None:
     """Read with the operation around it."""
     del importer, op
 
 
-registries.DIALECTS.append(LINALG)
+PART = Dialect(importers={"linalg.generic": import_generic, "linalg.yield": import_inner, "linalg.index": import_inner})

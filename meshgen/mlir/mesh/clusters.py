@@ -10,8 +10,8 @@ from xdsl.dialects.builtin import TensorType as TextType
 from xdsl.ir import Operation
 
 from meshgen.mesh import Axis, Mesh
-from meshgen.mlir import registries
-from meshgen.mlir.mesh.dialect import ClusterOp, MeshShardAttr, SubClusterOp
+from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.mesh.operations import ClusterOp, MeshShardAttr, SubClusterOp
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.shard.grid import declare
 
@@ -103,7 +103,7 @@ def read_function(reading: Reading, op: Operation) -> None:
         reading.fault("MG0201", f"unknown cluster '@{symbol}'", op, f"clusters declared before are {known}")
 
 
-registries.MODULE_OPS["mesh.cluster"] = read_cluster
-registries.MODULE_OPS["mesh.sub_cluster"] = read_sub_cluster
-registries.MODULE_OPS["func.func"] = read_function
-registries.MESH_SETTLERS.append(settle_clusters)
+PART = Dialect(
+    module_ops={"mesh.cluster": read_cluster, "mesh.sub_cluster": read_sub_cluster, "func.func": read_function},
+    mesh_settlers=(settle_clusters,),
+)

@@ -16,12 +16,11 @@ from xdsl.ir import Attribute, Operation
 from meshgen.errors import Diagnostic, Location, ShardingError
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mesh import Mesh
-from meshgen.mlir import registries
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.mesh.clusters import DEFAULT
-from meshgen.mlir.mesh.dialect import MESH, MeshShardAttr
+from meshgen.mlir.mesh.operations import MeshShardAttr
 from meshgen.mlir.reading import Reading
-from meshgen.mlir.registries import imports
 from meshgen.mlir.shard.annotations import annotate, flag, lists_of
 from meshgen.mlir.shard.attributes import Partial, named
 from meshgen.mlir.shard.collectives import emit, emit_on
@@ -61,7 +60,6 @@ def read_lists(reading: Reading, lists: Lists, mesh: Mesh, kind: TensorType, op:
     return sharding
 
 
-@imports("mesh.annotate", "mesh.shard")
 def import_annotate(importer: Importer, op: Operation) -> None:
     kind, attribute = importer.type(op.operands[0]), op.attributes.get("sharding")
     is_whole = isinstance(attribute, MeshShardAttr)
@@ -106,24 +104,20 @@ def _kind(op: Operation) -> str:
     return attribute.data if isinstance(attribute, StringAttr) else "sum"
 
 
-@imports("mesh.all_reduce")
 def import_all_reduce(importer: Importer, op: Operation) -> None:
     emit(importer, op, "all_reduce", {"axes": _axes(importer, op), "kind": _kind(op)})
 
 
-@imports("mesh.reduce_scatter")
 def import_reduce_scatter(importer: Importer, op: Operation) -> None:
     axis = op.attributes.get("tensor_axis")
     dim = axis.value.data if isinstance(axis, IntegerAttr) else 0
     emit(importer, op, "reduce_scatter", {"axes": _axes(importer, op), "dim": dim, "kind": _kind(op)})
 
 
-@imports("mesh.all_gather")
 def import_all_gather(importer: Importer, op: Operation) -> None:
     _per_dim(importer, op, "all_gather", _axes_by_name(importer, _lists(op, "mesh_axis")))
 
 
-@imports("mesh.local_split")
 def import_local_split(importer: Importer, op: Operation) -> None:
     """Without `sharding` the axes are those by which the types differ."""
     lists = _axes_by_name(importer, _lists(op, "sharding"))
@@ -172,7 +166,6 @@ def _after(sharding: Sharding, name: str, dim: int, axes: Sequence[str]) -> Shar
     return sharding.with_dims((*sharding.dims[:dim], left, *sharding.dims[dim + 1 :]))
 
 
-@imports("mesh.all_to_all")
 def import_all_to_all(importer: Importer, op: Operation) -> None:
     """The axes that one dim loses and another gains."""
     source, target = _shardings(importer, op)
@@ -186,7 +179,6 @@ def import_all_to_all(importer: Importer, op: Operation) -> None:
     emit(importer, op, "all_to_all", {"axes": lost[0][1], "split_dim": won[0][0], "concat_dim": lost[0][0]})
 
 
-@imports("mesh.collective_permute")
 def import_collective_permute(importer: Importer, op: Operation) -> None:
     """To the devices of another sharding; with `mesh_axis` each shard to the next device along it, the last to the first."""
     source, target = _shardings(importer, op)
@@ -228,7 +220,6 @@ def _uneven(sharding: Sharding, kind: TensorType, mesh: Mesh, loc: Location | No
     return [Diagnostic("MG0204", message, loc, hint="split dims whose size is divisible by the number of devices")]
 
 
-@imports("mesh.idx")
 def import_idx(importer: Importer, op: Operation) -> None:
     axis = _query_axis(importer, op)
     value = importer.emit("process_index", [], [TensorType((), "i32")], {"axes": (axis,) if axis else ()}, op)[0]
@@ -236,7 +227,6 @@ def import_idx(importer: Importer, op: Operation) -> None:
     importer.bind(op.results[0], value if kind.dtype == "i32" else importer.emit("convert", [value], [kind], {}, op)[0])
 
 
-@imports("mesh.size")
 def import_size(importer: Importer, op: Operation) -> None:
     axis, kind = _query_axis(importer, op), importer.type(op.results[0])
     size = importer.reading.module.mesh.axis(axis).size if axis else 1
@@ -255,5 +245,18 @@ def _query_axis(importer: Importer, op: Operation) -> str:
     return ""
 
 
-registries.DIALECTS.append(MESH)
-registries.TYPE_DECODERS[MeshShardAttr.name] = decode_shard
+PART = Dialect(
+    importers={
+        "mesh.annotate": import_annotate,
+        "mesh.shard": import_annotate,
+        "mesh.all_reduce": import_all_reduce,
+        "mesh.reduce_scatter": import_reduce_scatter,
+        "mesh.all_gather": import_all_gather,
+        "mesh.local_split": import_local_split,
+        "mesh.all_to_all": import_all_to_all,
+        "mesh.collective_permute": import_collective_permute,
+        "mesh.idx": import_idx,
+        "mesh.size": import_size,
+    },
+    type_decoders={MeshShardAttr.name: decode_shard},
+)

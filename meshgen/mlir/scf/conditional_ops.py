@@ -1,12 +1,13 @@
-"""Conditionals of upstream's scf as xDSL has them, with result types as upstream writes them: in parentheses or, of one, without."""
+"""Conditionals of upstream's scf as xDSL has them, with result types as upstream writes them: in parentheses or, of one, without. Assertions of cf."""
 
 from __future__ import annotations
 
 from typing import Self
 
 from xdsl.dialects import scf
-from xdsl.dialects.builtin import DenseArrayBase, IndexType, i1, i64
+from xdsl.dialects.builtin import DenseArrayBase, IndexType, StringAttr, i1, i64
 from xdsl.ir import Attribute, Region
+from xdsl.irdl import IRDLOperation, irdl_op_definition, operand_def, prop_def
 from xdsl.parser import Parser
 
 
@@ -43,3 +44,13 @@ class IndexSwitchOp(scf.IndexSwitchOp):
         parser.parse_keyword("default")
         cases = DenseArrayBase.from_list(i64, numbers)
         return cls(index, cases, parser.parse_region(), regions, types, attributes)
+
+
+@irdl_op_definition
+class AssertOp(IRDLOperation):
+    """`cf.assert %c, "message"`"""
+
+    name = "cf.assert"
+    arg = operand_def(i1)
+    msg = prop_def(StringAttr)
+    assembly_format = "$arg `,` $msg attr-dict"

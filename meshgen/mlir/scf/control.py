@@ -1,4 +1,4 @@
-"""Reader of scf: loops become `while`, conditionals `if` and `case`, with everything used from outside carried in."""
+"""Reader of scf, and of assertions of cf: loops become `while`, conditionals `if` and `case`, with everything used from outside carried in."""
 
 from __future__ import annotations
 
@@ -9,13 +9,11 @@ from xdsl.ir import Block, Operation, SSAValue
 
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.ir.inline import copy_nodes
-from meshgen.mlir import registries
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.known_integers import constant
 from meshgen.mlir.linalg.structured import refuse
-from meshgen.mlir.registries import imports
-from meshgen.mlir.tensor.dialect import SCF
 
 
 def read_blocks(importer: Importer, blocks: Sequence[Block], more: Sequence[SSAValue] = ()) -> tuple[list[Graph], list[Value]]:  # fmt: skip
@@ -42,7 +40,6 @@ def while_loop(importer: Importer, op: Operation, operands: Sequence[Value], reg
     return importer.emit("while", operands, [value.type for value in operands], {}, op, (condition, body))
 
 
-@imports("scf.for")
 def import_for(importer: Importer, op: Operation) -> None:
     """`while (i < upper) { body; i += step }` over (i, carried values, bounds, captured values)."""
     assert isinstance(op, scf.ForOp)
@@ -77,7 +74,6 @@ def _bound(builder: Builder, ssa: SSAValue, value: Value) -> Value:
     return value if number is None else builder.constant(number, value.type)
 
 
-@imports("scf.while")
 def import_while(importer: Importer, op: Operation) -> None:
     """The first region decides and hands on values to the second; both are computed from what the loop carries.
 
@@ -98,7 +94,6 @@ def import_while(importer: Importer, op: Operation) -> None:
         importer.bind(result, value)
 
 
-@imports("scf.if")
 def import_if(importer: Importer, op: Operation) -> None:
     """Both branches take the captures of both."""
     assert isinstance(op, scf.IfOp)
@@ -120,7 +115,6 @@ def branch(importer: Importer, op: Operation, kind: str, decides: Value, graphs:
         importer.bind(result, value)
 
 
-@imports("scf.index_switch")
 def import_switch(importer: Importer, op: Operation) -> None:
     """A `case` whose branches are the default, then the cases in order."""
     assert isinstance(op, scf.IndexSwitchOp)
@@ -136,7 +130,6 @@ def import_switch(importer: Importer, op: Operation) -> None:
     branch(importer, op, "case", number, graphs, captured)
 
 
-@imports("scf.execute_region")
 def import_execute_region(importer: Importer, op: Operation) -> None:
     """A region that runs once, in place."""
     assert isinstance(op, scf.ExecuteRegionOp)
@@ -144,10 +137,26 @@ def import_execute_region(importer: Importer, op: Operation) -> None:
         importer.bind(result, importer.value(ssa))
 
 
-@imports("scf.yield", "scf.condition")
 def import_yield(importer: Importer, op: Operation) -> None:
     """Read with the operation around it."""
     del importer, op
 
 
-registries.DIALECTS.append(SCF)
+def import_assert(importer: Importer, op: Operation) -> None:
+    """Assertions are assumed to hold; one with a false constant condition is refused."""
+    if constant(op.operands[0]) == 0:
+        importer.fault("MG0104", f"{op.name}: the asserted condition is false", op)
+
+
+PART = Dialect(
+    importers={
+        "cf.assert": import_assert,
+        "scf.for": import_for,
+        "scf.while": import_while,
+        "scf.if": import_if,
+        "scf.index_switch": import_switch,
+        "scf.execute_region": import_execute_region,
+        "scf.yield": import_yield,
+        "scf.condition": import_yield,
+    }
+)

@@ -11,9 +11,9 @@ from xdsl.ir import Operation, SSAValue
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.known_integers import constant
 from meshgen.mlir.linalg.structured import refuse
-from meshgen.mlir.registries import imports
 from meshgen.mlir.scf.control import while_loop
 from meshgen.mlir.scf.parallel_ops import ForallOp, InParallelOp, ParallelInsertSliceOp, ParallelOp, ReduceOp
 from meshgen.mlir.tensor.slices import inserted
@@ -23,7 +23,6 @@ Range = tuple[int, int, int]  # from, to and step
 Ends = Callable[[Importer, list[Value]], list[Value]]  # the carried values after a step
 
 
-@imports("scf.forall")
 def import_forall(importer: Importer, op: Operation) -> None:
     """Carries what all steps write into."""
     assert isinstance(op, ForallOp)
@@ -55,7 +54,6 @@ def import_forall(importer: Importer, op: Operation) -> None:
     _loop(importer, op, lists, list(op.outputs), ends)
 
 
-@imports("scf.parallel")
 def import_parallel(importer: Importer, op: Operation) -> None:
     """Carries what scf.reduce has folded so far."""
     assert isinstance(op, ParallelOp)
@@ -142,7 +140,18 @@ def _digits(builder: Builder, number: Value, counts: Sequence[int]) -> list[Valu
     return found
 
 
-@imports("scf.forall.in_parallel", "tensor.parallel_insert_slice", "scf.reduce", "scf.reduce.return")
 def import_end(importer: Importer, op: Operation) -> None:
     """Read with the operation around it."""
     del importer, op
+
+
+PART = Dialect(
+    importers={
+        "scf.forall": import_forall,
+        "scf.parallel": import_parallel,
+        "scf.forall.in_parallel": import_end,
+        "tensor.parallel_insert_slice": import_end,
+        "scf.reduce": import_end,
+        "scf.reduce.return": import_end,
+    }
+)

@@ -1,110 +1,56 @@
-"""The `sched` dialect (stage `schedule`): attributes on launches and collectives, in the order of issue.
-
-`sched.item` says on which stream an operation runs, for which events it waits and which one it records;
-`sched.buffers` the places of its results in the arena.
-Seconds are written so that they read back exactly.
-"""
+"""The schedule in the text: slots of operations, and places of their results (`mlir/sched/attributes.py`)."""
 
 from __future__ import annotations
 
-from xdsl.ir import Data, Dialect
-from xdsl.irdl import irdl_attr_definition
-from xdsl.parser import AttrParser
-from xdsl.printer import Printer
+from collections.abc import Mapping
+from dataclasses import replace
 
-from meshgen.ir.notes import Place, Slot
-from meshgen.mlir.literals import parse_text
-from meshgen.mlir.shard.attributes import parse_list
+from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
+from xdsl.ir import Attribute
 
-
-def _float_text(parser: AttrParser) -> float:
-    """A float as `repr` writes it, in quotes: MLIR's own literals know no `1e-05`."""
-    return float(parser.parse_str_literal())
+from meshgen.ir.graph import Node
+from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.sched.attributes import ATTRIBUTES, BufferAttr, ItemAttr
 
 
-def _clause(parser: AttrParser, word: str) -> bool:
-    """`, word =` if the text goes on with it."""
-    if parser.parse_optional_keyword(word) is None:
-        return False
-    parser.parse_punctuation("=")
-    return True
+def read_slot(importer: Importer, node: Node, attribute: Attribute) -> None:
+    """When an item runs."""
+    if isinstance(attribute, ItemAttr):
+        node.notes = replace(node.notes, slot=attribute.data)
 
 
-def _source(parser: AttrParser) -> str:
-    return parse_text(parser) if _clause(parser, "source") else ""
+def read_places(importer: Importer, node: Node, attribute: Attribute) -> None:
+    """The places of a node's results."""
+    if isinstance(attribute, ArrayAttr):
+        places = tuple(item.data for item in attribute if isinstance(item, BufferAttr))
+        node.notes = replace(node.notes, places=places)
 
 
-def _print_source(printer: Printer, source: str) -> None:
-    if source:
-        printer.print_string(" source = ")
-        printer.print_string_literal(source)
+def read_trips(importer: Importer, node: Node, attribute: Attribute) -> None:
+    """The trip count of a loop whose condition does not determine it."""
+    if isinstance(attribute, IntegerAttr) and node.op == "while":
+        node.notes = replace(node.notes, trips=max(1, attribute.value.data))
 
 
-@irdl_attr_definition
-class ItemAttr(Data[Slot]):
-    """`#sched.item<stream 0 waits = [1] records = 2 seconds = "1e-05" start = "0.0" hidden = "0.0" exposed = "1e-05">`."""
-
-    name = "sched.item"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> Slot:
-        with parser.in_angle_brackets():
-            parser.parse_keyword("stream")
-            stream = parser.parse_integer()
-            waits = parse_list(parser, parser.parse_integer) if _clause(parser, "waits") else ()
-            records = parser.parse_integer() if _clause(parser, "records") else None
-            seconds = _float_text(parser) if _clause(parser, "seconds") else 0.0
-            start = _float_text(parser) if _clause(parser, "start") else 0.0
-            exposure = None
-            if _clause(parser, "hidden"):
-                hidden = _float_text(parser)
-                parser.parse_keyword("exposed")
-                parser.parse_punctuation("=")
-                exposure = (hidden, _float_text(parser))
-            source = _source(parser)
-        return Slot(stream, waits, records, seconds, start, exposure, source)
-
-    def print_parameter(self, printer: Printer) -> None:
-        slot = self.data
-        words = [f"stream {slot.stream}"]
-        if slot.waits:
-            words.append(f"waits = {list(slot.waits)}")
-        if slot.records is not None:
-            words.append(f"records = {slot.records}")
-        words.append(f'seconds = "{slot.seconds!r}" start = "{slot.start!r}"')
-        if slot.exposure is not None:
-            words.append(f'hidden = "{slot.exposure[0]!r}" exposed = "{slot.exposure[1]!r}"')
-        with printer.in_angle_brackets():
-            printer.print_string(" ".join(words))
-            _print_source(printer, slot.source)
+def write_schedule(exporter: Exporter, node: Node) -> Mapping[str, Attribute]:
+    """Slot and places of a node, and the trips of a loop."""
+    found: dict[str, Attribute] = {}
+    if node.notes.trips is not None:
+        found["sched.trips"] = IntegerAttr(node.notes.trips, 64)
+    if node.notes.slot is not None:
+        found["sched.item"] = ItemAttr(node.notes.slot)
+    if node.notes.places:
+        found["sched.buffers"] = ArrayAttr(BufferAttr(place) for place in node.notes.places)
+    return found
 
 
-@irdl_attr_definition
-class BufferAttr(Data[Place]):
-    """`#sched.buffer<3 "h" temporary storage = 3 offset = 1024>`."""
-
-    name = "sched.buffer"
-
-    @classmethod
-    def parse_parameter(cls, parser: AttrParser) -> Place:
-        with parser.in_angle_brackets():
-            number, name = parser.parse_integer(), parse_text(parser)
-            kind = parser.parse_keyword_in(("input", "constant", "temporary", "output", "given"))
-            numbers: list[int] = []
-            for word in ("storage", "offset"):
-                parser.parse_keyword(word)
-                parser.parse_punctuation("=")
-                numbers.append(parser.parse_integer())
-            source = _source(parser)
-        return Place(number, name, kind, numbers[0], numbers[1], source)
-
-    def print_parameter(self, printer: Printer) -> None:
-        place = self.data
-        with printer.in_angle_brackets():
-            printer.print_string(f"{place.number} ")
-            printer.print_string_literal(place.name)
-            printer.print_string(f" {place.kind} storage = {place.storage} offset = {place.offset}")
-            _print_source(printer, place.source)
-
-
-SCHED = Dialect("sched", [], [ItemAttr, BufferAttr])
+DIALECT = Dialect(
+    attributes=ATTRIBUTES,
+    node_attrs={
+        "sched.trips": read_trips,
+        "sched.item": read_slot,
+        "sched.buffers": read_places,
+    },
+    node_attr_writers=(write_schedule,),
+)

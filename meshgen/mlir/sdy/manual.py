@@ -15,18 +15,16 @@ from xdsl.ir import Operation, Region, SSAValue
 
 from meshgen.ir.graph import Annotation, Node, Value
 from meshgen.mesh import Mesh, split_ref
-from meshgen.mlir import registries
 from meshgen.mlir.conversion import Exporter, Importer
-from meshgen.mlir.registries import exports, imports
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.sdy.attributes import ManualAxesAttr, ShardingPerValueAttr
-from meshgen.mlir.sdy.dialect import checked
 from meshgen.mlir.sdy.manual_op import ManualComputationOp, ReturnOp
+from meshgen.mlir.sdy.shardings import checked
 from meshgen.mlir.sdy.spelling import spell
 from meshgen.ops.manual_tiles import tile_fault
 from meshgen.spec import Sharding
 
 
-@imports("sdy.manual_computation")
 def _import_manual(importer: Importer, operation: Operation) -> None:
     """One node; captured values of the body become replicated operands."""
     assert isinstance(operation, ManualComputationOp)
@@ -152,7 +150,6 @@ def _check_types(importer: Importer, operation: Operation, what: str, outside: S
             importer.fault("MG0204", f"{what} {number} of the body: {message}", operation, hint)
 
 
-@exports("manual")
 def _export_manual(exporter: Exporter, node: Node) -> Operation:
     shardings: Sequence[Sharding] = (*node.attrs["in_shardings"], *node.attrs["out_shardings"])
     mesh = exporter.mesh_of(next(iter(shardings), Sharding(())))
@@ -182,4 +179,8 @@ def _export_manual(exporter: Exporter, node: Node) -> Operation:
     )
 
 
-registries.WHOLE_AXES["sdy.manual_computation"] = _named_axes
+PART = Dialect(
+    importers={"sdy.manual_computation": _import_manual},
+    exporters={"manual": _export_manual},
+    whole_axes={"sdy.manual_computation": _named_axes},
+)

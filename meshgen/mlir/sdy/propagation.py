@@ -12,12 +12,10 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir.graph import Node, Value
-from meshgen.mlir import registries
 from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading
-from meshgen.mlir.registries import exports, imports
 from meshgen.mlir.sdy.attributes import ShardingPerValueAttr
-from meshgen.mlir.sdy.dialect import checked, meshes_of
 from meshgen.mlir.sdy.propagation_ops import (
     DirectionAttr,
     Edge,
@@ -25,6 +23,7 @@ from meshgen.mlir.sdy.propagation_ops import (
     PropagationBarrierOp,
     ShardingGroupOp,
 )
+from meshgen.mlir.sdy.shardings import checked, meshes_of
 
 
 def _find_named(reading: Reading, top: Operation) -> None:
@@ -35,14 +34,12 @@ def _find_named(reading: Reading, top: Operation) -> None:
         reading.named.update(mesh for mesh in meshes_of(operation) if isinstance(mesh, str))
 
 
-@imports("sdy.sharding_group")
 def _import_member(importer: Importer, operation: Operation) -> None:
     assert isinstance(operation, ShardingGroupOp)
     number = operation.group_id.value.data
     importer.put_behind(operation.input, "sharding_group", {"group": number}, operation)
 
 
-@exports("sharding_group")
 def _export_member(exporter: Exporter, node: Node) -> Operation:
     """It has no result in text: its result is printed under the name of its operand."""
     (value,) = exporter.operands(node)
@@ -51,13 +48,11 @@ def _export_member(exporter: Exporter, node: Node) -> Operation:
     return ShardingGroupOp.create(operands=[value], properties={"group_id": number})
 
 
-@imports("sdy.propagation_barrier")
 def _import_barrier(importer: Importer, operation: Operation) -> None:
     assert isinstance(operation, PropagationBarrierOp)
     importer.convert(operation, "propagation_barrier", {"direction": operation.allowed_direction.data})
 
 
-@exports("propagation_barrier")
 def _export_barrier(exporter: Exporter, node: Node) -> Operation:
     direction = DirectionAttr(node.attrs["direction"])
     return PropagationBarrierOp.create(
@@ -67,7 +62,6 @@ def _export_barrier(exporter: Exporter, node: Node) -> Operation:
     )
 
 
-@imports("sdy.data_flow_edge", "sdy.func_data_flow_edge")
 def _import_edge(importer: Importer, operation: Operation) -> None:
     """The sharding that Shardy's propagation found, as a required annotation."""
     assert isinstance(operation, Edge)
@@ -76,7 +70,6 @@ def _import_edge(importer: Importer, operation: Operation) -> None:
     importer.bind(operation.result, value if body is None else _asked(importer, operation, value, body, as_result=True))
 
 
-@imports("sdy.named_computation")
 def _import_named(importer: Importer, operation: Operation) -> None:
     assert isinstance(operation, NamedComputationOp)
     block = operation.body.block
@@ -124,4 +117,14 @@ def _asked(importer: Importer, operation: Operation, value: Value, body: str, as
     return annotated
 
 
-registries.MESH_SETTLERS.append(_find_named)
+PART = Dialect(
+    importers={
+        "sdy.sharding_group": _import_member,
+        "sdy.propagation_barrier": _import_barrier,
+        "sdy.data_flow_edge": _import_edge,
+        "sdy.func_data_flow_edge": _import_edge,
+        "sdy.named_computation": _import_named,
+    },
+    exporters={"sharding_group": _export_member, "propagation_barrier": _export_barrier},
+    mesh_settlers=(_find_named,),
+)

@@ -13,8 +13,8 @@ from collections.abc import Mapping, Sequence
 from xdsl.ir import Attribute, Operation
 
 from meshgen.ir.graph import TensorType
-from meshgen.mlir import registries
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.sdy.attributes import ShardingRuleAttr
 
 _PARTS = re.compile(
@@ -93,4 +93,4 @@ def _read_rule(importer: Importer, operation: Operation, attribute: Attribute) -
         importer.fault("MG0204", f"{operation.name}: its sharding rule {message}", operation)
 
 
-registries.RESULT_ATTRS["sdy.sharding_rule"] = _read_rule
+PART = Dialect(result_attrs={"sdy.sharding_rule": _read_rule})

@@ -1,0 +1,1 @@
+"""The dialect `shard`, in which every stage is printed: grids, shardings, annotations, collectives."""

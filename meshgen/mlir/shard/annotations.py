@@ -26,11 +26,9 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from meshgen.ir.graph import Annotation, Node, NodeSharding, Value
 from meshgen.ir.partial_kinds import kind_faults
-from meshgen.mlir import registries
 from meshgen.mlir.conversion import Exporter, Importer
-from meshgen.mlir.registries import exports, imports
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.shard.attributes import PlanAttr, named
-from meshgen.mlir.shard.dialect import SHARD, GetShardingOp, ShardingOp
 from meshgen.mlir.shard.grid import (
     find_mesh,
 )
@@ -43,10 +41,10 @@ from meshgen.mlir.shard.sharding import (
     typed,
     wide_halo_faults,
 )
+from meshgen.mlir.shard.sharding_ops import GetShardingOp, ShardingOp
 from meshgen.spec import Sharding
 
 
-@imports("shard.sharding")
 def import_sharding(importer: Importer, op: Operation) -> None:
     """The sharding is read where it is used; here its faults are collected."""
     assert isinstance(op, ShardingOp)
@@ -58,7 +56,6 @@ def import_sharding(importer: Importer, op: Operation) -> None:
     importer.reading.faults += [replace(f, loc=importer.reading.source.locate(op)) for f in faults]
 
 
-@imports("shard.get_sharding")
 def import_get_sharding(importer: Importer, op: Operation) -> None:
     """A handle without a runtime value; annotations with it need a known sharding."""
     assert isinstance(op, GetShardingOp)
@@ -67,7 +64,6 @@ def import_get_sharding(importer: Importer, op: Operation) -> None:
         importer.fault("MG0104", message, op, "annotate it with shard.shard first")
 
 
-@imports("shard.shard")
 def import_shard(importer: Importer, op: Operation) -> None:
     assert isinstance(op, ShardOp)
     for_users = op.annotate_for_users is not None
@@ -196,7 +192,6 @@ def is_declared(op: Operation) -> bool:
     return top is not None and "meshgen.stage" in top.attributes
 
 
-@exports("annotate")
 def export_annotate(exporter: Exporter, node: Node) -> Operation:
     """`shard.shard`; its `shard.sharding` is put before it by `shardings_before`."""
     definition = sharding_op(node.attrs["sharding"], node.result.type.shape, exporter.mesh_of(node.attrs["sharding"]))
@@ -289,7 +284,14 @@ def _option_axis(axis: str, names: Sequence[str]) -> Attribute:
     return IntegerAttr(names.index(axis), i64) if axis in names else StringAttr(axis)
 
 
-registries.DIALECTS.append(SHARD)
-registries.NODE_ATTRS["sharding"] = read_option
-registries.RESULT_ATTRS["shard.plan"] = read_plan
-registries.NODE_ATTR_WRITERS.append(write_node)
+PART = Dialect(
+    importers={
+        "shard.sharding": import_sharding,
+        "shard.get_sharding": import_get_sharding,
+        "shard.shard": import_shard,
+    },
+    exporters={"annotate": export_annotate},
+    node_attrs={"sharding": read_option},
+    result_attrs={"shard.plan": read_plan},
+    node_attr_writers=(write_node,),
+)

@@ -299,3 +299,8 @@ def _replicated_text(plan: NodeSharding) -> str:
 
 def _shardings_text(plan: NodeSharding) -> str:
     return " -> ".join(f"({', '.join(map(sharding_text, side))})" for side in (plan.operands, plan.results))
+
+
+def encode_split(sharding: Sharding, mesh: Mesh) -> SplitAttr:
+    """The encoding of a tensor type on its mesh; the module's, if it names none."""
+    return SplitAttr((sharding.mesh or mesh.name, replace(sharding, mesh="")))

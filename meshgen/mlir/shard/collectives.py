@@ -26,7 +26,7 @@ from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mesh import Mesh
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.registries import IMPORTERS, imports
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.shard.annotations import is_declared
 from meshgen.mlir.shard.attributes import ReductionKindAttr, SplitAttr, named
 from meshgen.mlir.shard.collective_specs import KINDS, OF_SIZE, SPECS, Spec
@@ -148,7 +148,6 @@ def _divided(importer: Importer, op: Operation, node: Node, mesh: Mesh) -> Value
     return value
 
 
-@imports("shard.shift")
 def import_shift(importer: Importer, op: Operation) -> None:
     mesh = mesh_of(importer, op)
     axis = named(Sharding(((str(_integer(op, "shift_axis")),),)), mesh).dims[0][0]
@@ -161,7 +160,6 @@ def import_shift(importer: Importer, op: Operation) -> None:
     emit(importer, op, "shift", attrs)
 
 
-@imports("shard.permute_pairs")
 def import_permute_pairs(importer: Importer, op: Operation) -> None:
     mesh = mesh_of(importer, op)
     attribute = op.properties["pairs"]
@@ -170,7 +168,6 @@ def import_permute_pairs(importer: Importer, op: Operation) -> None:
     emit(importer, op, "permute_pairs", {"axes": axes_of(op, mesh), "pairs": pairs})
 
 
-@imports("shard.fetch_rows")
 def import_fetch_rows(importer: Importer, op: Operation) -> None:
     mesh = mesh_of(importer, op)
     attrs: dict[str, object] = {"axes": axes_of(op, mesh)}
@@ -183,7 +180,6 @@ def import_fetch_rows(importer: Importer, op: Operation) -> None:
     emit(importer, op, "fetch_rows", attrs)
 
 
-@imports("shard.permute", "shard.retile")
 def import_move(importer: Importer, op: Operation) -> None:
     """Shardings and global shape from the attributes, or from the types' encodings."""
     mesh = mesh_of(importer, op)
@@ -208,7 +204,6 @@ def _sizes(op: Operation, name: str) -> tuple[int, ...]:
     return tuple(int(i) for i in attribute.get_values()) if isinstance(attribute, DenseArrayBase) else ()
 
 
-@imports("shard.update_halo")
 def import_update_halo(importer: Importer, op: Operation) -> None:
     """Sharding and global shape from the attributes; in upstream's form from the local shape, halo included."""
     assert isinstance(op, UpdateHaloOp)
@@ -256,21 +251,18 @@ def _upstream_halo(importer: Importer, op: UpdateHaloOp, mesh: Mesh, kind: Tenso
     return Sharding(dims, (), tuple(halo)), tuple(shape)
 
 
-@imports("shard.process_index")
 def import_process_index(importer: Importer, op: Operation) -> None:
     mesh = mesh_of(importer, op)
     node = importer.convert(op, "process_index", {"axes": axes_of(op, mesh)})
     importer.reading.faults += collective_faults(node, mesh)
 
 
-@imports("shard.axis_size")
 def import_axis_size(importer: Importer, op: Operation) -> None:
     mesh = mesh_of(importer, op)
     node = importer.convert(op, "axis_size", {"axes": axes_of(op, mesh)})
     importer.reading.faults += collective_faults(node, mesh)
 
 
-@imports("shard.mask_padding")
 def import_mask_padding(importer: Importer, op: Operation) -> None:
     mesh = mesh_of(importer, op)
     fill = op.properties["fill"]
@@ -279,4 +271,17 @@ def import_mask_padding(importer: Importer, op: Operation) -> None:
     emit(importer, op, "mask_padding", attrs)
 
 
-IMPORTERS.update((str(spec.cls.name), _importer_of(spec)) for spec in SPECS if not spec.root)
+PART = Dialect(
+    importers={
+        "shard.shift": import_shift,
+        "shard.permute_pairs": import_permute_pairs,
+        "shard.fetch_rows": import_fetch_rows,
+        "shard.permute": import_move,
+        "shard.retile": import_move,
+        "shard.update_halo": import_update_halo,
+        "shard.process_index": import_process_index,
+        "shard.axis_size": import_axis_size,
+        "shard.mask_padding": import_mask_padding,
+        **{str(spec.cls.name): _importer_of(spec) for spec in SPECS if not spec.root},
+    }
+)

@@ -1,226 +1,50 @@
-"""The `shard` dialect: grids, shardings, annotations and queries, in upstream MLIR's syntax (LLVM 22).
-
-Further than upstream: `shard.grid` takes `axis_names`, `shard.sharding` takes `partial = sum[0]` and (for parts
-of axes) the attribute `axes`, `shard.shard` takes `required = false` and `open_dims`. Ops that upstream and
-xDSL define alike are xDSL's. What xDSL's verifier cannot see (it stops at the first fault and knows no source
-lines) is checked for the whole module at once by `checks.py`.
-"""
+"""The dialect `shard`: meshes, shardings and collectives, upstream's and ours. Every stage is printed in it."""
 
 from __future__ import annotations
 
-from xdsl.dialects.builtin import (
-    I64,
-    DenseArrayBase,
-    FlatSymbolRefAttr,
-    IndexType,
-    SymbolRefAttr,
-    TensorType,
-    i16,
-    i64,
-)
-from xdsl.dialects.shard import GridOp, ShardAxesArrayAttr, ShardAxesAttr, ShardingType, ShardOp
-from xdsl.dialects.utils import DynamicIndexList
-from xdsl.ir import Attribute, Dialect
-from xdsl.irdl import (
-    AttrSizedOperandSegments,
-    IRDLOperation,
-    irdl_op_definition,
-    operand_def,
-    opt_prop_def,
-    prop_def,
-    result_def,
-    traits_def,
-    var_operand_def,
-    var_result_def,
-)
-from xdsl.parser import Parser
-from xdsl.printer import Printer
-from xdsl.traits import Pure
+from xdsl.dialects.shard import ShardAxesArrayAttr, ShardingType
 
-from meshgen.mlir.shard.attributes import (
-    AnnotationAttr,
-    PartialAttr,
-    PlanAttr,
-    ReductionKindAttr,
-    SplitAttr,
-    parse_list,
+from meshgen.mlir.dialect import Dialect, merged
+from meshgen.mlir.shard import (
+    annotations,
+    collectives,
+    grid,
+    grouped,
+    printing,
+    queries,
+    roots,
+    sharding,
+    signature,
+    transfers,
 )
+from meshgen.mlir.shard.attributes import AnnotationAttr, PartialAttr, PlanAttr, ReductionKindAttr, SplitAttr
 from meshgen.mlir.shard.collective_ops import COLLECTIVES
-from meshgen.mlir.shard.moves import MOVES, parse_sizes, print_sizes
+from meshgen.mlir.shard.moves import MOVES
+from meshgen.mlir.shard.sharding_ops import LAYOUT_OPS
+from meshgen.mlir.shard.signatures import SIGNATURES
 
-_NO_SIZES = DenseArrayBase.from_list(i64, [])
-_NO_AXES = DenseArrayBase.from_list(i16, [])
-
-
-@irdl_op_definition
-class ShardingOp(IRDLOperation):
-    """A sharding as a value. Halo sizes and offsets are flat lists over the split dims. The type may be left out."""
-
-    name = "shard.sharding"
-    grid = prop_def(FlatSymbolRefAttr)
-    split_axes = prop_def(ShardAxesArrayAttr)
-    partial = opt_prop_def(PartialAttr)
-    static_sharded_dims_offsets = prop_def(DenseArrayBase[I64], default_value=_NO_SIZES)
-    dynamic_sharded_dims_offsets = var_operand_def(I64)
-    static_halo_sizes = prop_def(DenseArrayBase[I64], default_value=_NO_SIZES)
-    dynamic_halo_sizes = var_operand_def(I64)
-    result = result_def(ShardingType)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    traits = traits_def(Pure())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> ShardingOp:
-        grid = SymbolRefAttr(parser.parse_symbol_name())
-        parser.parse_keyword("split_axes")
-        parser.parse_punctuation("=")
-        properties: dict[str, Attribute] = {"grid": grid}
-        properties["split_axes"] = ShardAxesArrayAttr.new(ShardAxesArrayAttr.parse_parameters(parser))
-        if parser.parse_optional_keyword("partial") is not None:
-            parser.parse_punctuation("=")
-            properties["partial"] = PartialAttr.new(PartialAttr.parse_parameter(parser))
-        halo, static_halo = parse_sizes(parser, "halo_sizes")
-        offsets, static_offsets = parse_sizes(parser, "sharded_dims_offsets")
-        properties |= {"static_halo_sizes": static_halo, "static_sharded_dims_offsets": static_offsets}
-        attributes = parser.parse_optional_attr_dict()
-        if parser.parse_optional_punctuation(":") is not None:
-            parser.parse_type()
-        return cls(
-            operands=[offsets, halo], result_types=[ShardingType()], properties=properties, attributes=attributes
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" ")
-        printer.print_symbol_name(self.grid.string_value())
-        printer.print_string(" split_axes = ")
-        self.split_axes.print_parameters(printer)
-        if self.partial is not None:
-            printer.print_string(" partial = ")
-            self.partial.print_parameter(printer)
-        print_sizes(printer, "halo_sizes", self.static_halo_sizes, self.dynamic_halo_sizes)
-        print_sizes(
-            printer, "sharded_dims_offsets", self.static_sharded_dims_offsets, self.dynamic_sharded_dims_offsets
-        )
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : ")
-        printer.print_attribute(self.result.type)
-
-
-@irdl_op_definition
-class GetShardingOp(IRDLOperation):
-    """The sharding of a tensor."""
-
-    name = "shard.get_sharding"
-    source = operand_def(TensorType)
-    result = result_def(ShardingType)
-    traits = traits_def(Pure())
-    assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
-
-
-@irdl_op_definition
-class ShardShapeOp(IRDLOperation):
-    """Shape of the shard that a device (multi-index) has of a tensor of shape `dims`."""
-
-    name = "shard.shard_shape"
-    dims = prop_def(DenseArrayBase[I64])
-    dims_dynamic = var_operand_def(IndexType)
-    sharding = operand_def(ShardingType)
-    device = prop_def(DenseArrayBase[I64])
-    device_dynamic = var_operand_def(IndexType)
-    result = var_result_def(IndexType)
-    irdl_options = (AttrSizedOperandSegments(as_property=True),)
-    traits = traits_def(Pure())
-    assembly_format = (
-        "`dims` `=` custom<DynamicIndexList>($dims_dynamic, $dims) `sharding` `=` $sharding "
-        "`device` `=` custom<DynamicIndexList>($device_dynamic, $device) attr-dict `:` type($result)"
-    )
-    custom_directives = (DynamicIndexList,)
-
-
-@irdl_op_definition
-class GridShapeOp(IRDLOperation):
-    """Sizes of the grid's axes, or of those listed."""
-
-    name = "shard.grid_shape"
-    grid = prop_def(FlatSymbolRefAttr)
-    axes = prop_def(ShardAxesAttr, default_value=_NO_AXES)
-    result = var_result_def(IndexType)
-    traits = traits_def(Pure())
-    assembly_format = "$grid (`axes` `=` $axes^)? attr-dict `:` type($result)"
-
-
-@irdl_op_definition
-class ProcessMultiIndexOp(IRDLOperation):
-    """The device's coordinates along all axes, or along those listed."""
-
-    name = "shard.process_multi_index"
-    grid = prop_def(FlatSymbolRefAttr)
-    axes = prop_def(ShardAxesAttr, default_value=_NO_AXES)
-    result = var_result_def(IndexType)
-    traits = traits_def(Pure())
-    assembly_format = "`on` $grid (`axes` `=` $axes^)? attr-dict `:` type($result)"
-
-
-@irdl_op_definition
-class ProcessLinearIndexOp(IRDLOperation):
-    """The device's number, row-major over the grid."""
-
-    name = "shard.process_linear_index"
-    grid = prop_def(FlatSymbolRefAttr)
-    result = result_def(IndexType)
-    traits = traits_def(Pure())
-    assembly_format = "`on` $grid attr-dict `:` type($result)"
-
-
-@irdl_op_definition
-class NeighborsLinearIndicesOp(IRDLOperation):
-    """Numbers of the devices before and after `device` in its group over `split_axes`; negative where there is none.
-
-    The documents write one type for both results, and one name (`%idx#0`, `%idx#1`).
-    """
-
-    name = "shard.neighbors_linear_indices"
-    grid = prop_def(FlatSymbolRefAttr)
-    device = var_operand_def(IndexType)
-    split_axes = prop_def(ShardAxesAttr)
-    neighbor_down = result_def(IndexType)
-    neighbor_up = result_def(IndexType)
-    traits = traits_def(Pure())
-
-    @classmethod
-    def parse(cls, parser: Parser) -> NeighborsLinearIndicesOp:
-        parser.parse_keyword("on")
-        grid = SymbolRefAttr(parser.parse_symbol_name())
-        device = parser.parse_comma_separated_list(parser.Delimiter.SQUARE, parser.parse_unresolved_operand)
-        parser.parse_keyword("split_axes")
-        parser.parse_punctuation("=")
-        axes = DenseArrayBase.from_list(i16, parse_list(parser, parser.parse_integer))
-        attributes = parser.parse_optional_attr_dict()
-        parser.parse_punctuation(":")
-        types = parser.parse_comma_separated_list(parser.Delimiter.NONE, parser.parse_type)
-        return cls(
-            operands=[[parser.resolve_operand(value, IndexType()) for value in device]],
-            result_types=types * 2 if len(types) == 1 else types,
-            properties={"grid": grid, "split_axes": axes},
-            attributes=attributes,
-        )
-
-    def print(self, printer: Printer) -> None:
-        printer.print_string(" on ")
-        printer.print_symbol_name(self.grid.string_value())
-        with printer.in_square_brackets():
-            printer.print_list(self.device, printer.print_operand)
-        printer.print_string(f" split_axes = {list(self.split_axes.get_values())}")
-        printer.print_op_attributes(self.attributes)
-        printer.print_string(" : index, index")
-
-
-LAYOUT_OPS = (
-    GridOp, ShardingOp, ShardOp, GetShardingOp, ShardShapeOp, GridShapeOp, ProcessMultiIndexOp, ProcessLinearIndexOp,
-    NeighborsLinearIndicesOp,
-)  # fmt: skip
-
-SHARD = Dialect(
-    "shard",
-    [*LAYOUT_OPS, *COLLECTIVES, *MOVES],
-    [ReductionKindAttr, ShardingType, ShardAxesArrayAttr, SplitAttr, AnnotationAttr, PartialAttr, PlanAttr],
+DIALECT = merged(
+    Dialect(
+        signatures=SIGNATURES,
+        operations=(*LAYOUT_OPS, *COLLECTIVES, *MOVES),
+        attributes=(
+            ReductionKindAttr,
+            ShardingType,
+            ShardAxesArrayAttr,
+            SplitAttr,
+            AnnotationAttr,
+            PartialAttr,
+            PlanAttr,
+        ),
+    ),
+    grid.PART,
+    sharding.PART,
+    signature.PART,
+    annotations.PART,
+    queries.PART,
+    collectives.PART,
+    grouped.PART,
+    roots.PART,
+    transfers.PART,
+    printing.PART,
 )

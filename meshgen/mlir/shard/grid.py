@@ -23,8 +23,8 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import Module
 from meshgen.mesh import Axis, Mesh
-from meshgen.mlir import registries
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading
 
 AXIS_NAMES, BANDWIDTH, LATENCY = "axis_names", "bandwidth", "latency"
@@ -133,13 +133,10 @@ def numbers(partial: Sequence[tuple[str, str]], mesh: Mesh) -> tuple[tuple[str, 
     return tuple((str(mesh.names.index(a)) if a in mesh.names else a, kind) for a, kind in partial)
 
 
-registries.MODULE_OPS["shard.grid"] = read_grid
-
-
 def _grids(module: Module) -> list[GridOp]:
     """The module's own mesh first, then the others of a program on several."""
     meshes = [module.mesh, *(mesh for mesh in module.meshes if mesh.name != module.mesh.name)]
     return [grid_op(mesh) for mesh in meshes if mesh.axes]
 
 
-registries.MODULE_HEAD.append(_grids)
+PART = Dialect(module_ops={"shard.grid": read_grid}, module_op_writers=(_grids,))

@@ -8,7 +8,7 @@ from xdsl.ir import Attribute, Operation
 from meshgen.ir.graph import STAGES, Node
 from meshgen.ir.group_calls import VARIADIC
 from meshgen.mlir.conversion import Exporter, Importer
-from meshgen.mlir.registries import imports
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.shard.attributes import ReductionKindAttr
 from meshgen.mlir.shard.collective_ops import GroupedOp
 from meshgen.mlir.shard.collective_specs import KIND_NAMES, KINDS
@@ -16,7 +16,6 @@ from meshgen.mlir.shard.collectives import axes_of, note_reasons
 from meshgen.mlir.shard.grid import mesh_of
 
 
-@imports("shard.grouped")
 def import_grouped(importer: Importer, op: Operation) -> None:
     name = op.properties["collective"]
     assert isinstance(name, StringAttr)
@@ -56,3 +55,6 @@ def export_grouped(exporter: Exporter, node: Node, properties: dict[str, Attribu
         properties=properties,
         attributes=attributes,
     )
+
+
+PART = Dialect(importers={"shard.grouped": import_grouped})

@@ -23,8 +23,8 @@ from xdsl.ir import Attribute, Operation
 
 from meshgen.ir.graph import Node
 from meshgen.mlir.conversion import Exporter
-from meshgen.mlir.registries import EXPORTERS, exports
-from meshgen.mlir.shard.attributes import ReductionKindAttr
+from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.shard.attributes import ReductionKindAttr, encode_split
 from meshgen.mlir.shard.collective_ops import PermutePairsOp, ShiftOp
 from meshgen.mlir.shard.collective_specs import KIND_NAMES, SPECS, Spec
 from meshgen.mlir.shard.grid import (
@@ -41,9 +41,6 @@ from meshgen.mlir.shard.moves import (
     ProcessIndexOp,
     RetileOp,
     UpdateHaloOp,
-)
-from meshgen.mlir.shard.sharding import (
-    encode_split,
 )
 
 
@@ -97,7 +94,6 @@ def _exporter_of(spec: Spec) -> Callable[[Exporter, Node], Operation]:
     return export_collective
 
 
-@exports("shift")
 def export_shift(exporter: Exporter, node: Node) -> Operation:
     properties, attributes = group(exporter, node)
     properties["shift_axis"] = _index(axis_number(node.attrs["shift_axis"], exporter.mesh))
@@ -107,7 +103,6 @@ def export_shift(exporter: Exporter, node: Node) -> Operation:
     return create(exporter, node, ShiftOp, properties, attributes)
 
 
-@exports("permute_pairs")
 def export_permute_pairs(exporter: Exporter, node: Node) -> Operation:
     properties, attributes = group(exporter, node)
     pairs = (DenseArrayBase.from_list(i16, list(pair)) for pair in node.attrs["pairs"])
@@ -115,7 +110,6 @@ def export_permute_pairs(exporter: Exporter, node: Node) -> Operation:
     return create(exporter, node, PermutePairsOp, properties, attributes)
 
 
-@exports("fetch_rows")
 def export_fetch_rows(exporter: Exporter, node: Node) -> Operation:
     properties, attributes = group(exporter, node)
     properties |= {name: IntegerAttr(node.attrs[name], i64) for name in ("base", "step", "limit")}
@@ -129,7 +123,6 @@ def export_fetch_rows(exporter: Exporter, node: Node) -> Operation:
     return create(exporter, node, FetchRowsOp, properties, attributes)
 
 
-@exports("permute", "retile")
 def export_move(exporter: Exporter, node: Node) -> Operation:
     """The attributes only where the types do not carry the same."""
     properties, attributes = group(exporter, node)
@@ -143,7 +136,6 @@ def export_move(exporter: Exporter, node: Node) -> Operation:
     return create(exporter, node, PermuteOp if node.op == "permute" else RetileOp, properties, attributes)
 
 
-@exports("update_halo")
 def export_update_halo(exporter: Exporter, node: Node) -> Operation:
     properties, attributes = group(exporter, node)
     del properties["grid_axes"]
@@ -157,19 +149,16 @@ def export_update_halo(exporter: Exporter, node: Node) -> Operation:
     return create(exporter, node, UpdateHaloOp, properties, attributes)
 
 
-@exports("process_index")
 def export_process_index(exporter: Exporter, node: Node) -> Operation:
     properties, attributes = group(exporter, node)
     return create(exporter, node, ProcessIndexOp, properties, attributes)
 
 
-@exports("axis_size")
 def export_axis_size(exporter: Exporter, node: Node) -> Operation:
     properties, attributes = group(exporter, node)
     return create(exporter, node, AxisSizeOp, properties, attributes)
 
 
-@exports("mask_padding")
 def export_mask_padding(exporter: Exporter, node: Node) -> Operation:
     properties, attributes = group(exporter, node)
     fill = np.asarray(node.attrs["fill"]).item()
@@ -181,4 +170,17 @@ def export_mask_padding(exporter: Exporter, node: Node) -> Operation:
     return create(exporter, node, MaskPaddingOp, properties, attributes)
 
 
-EXPORTERS.update((spec.op, _exporter_of(spec)) for spec in SPECS)
+PART = Dialect(
+    exporters={
+        "shift": export_shift,
+        "permute_pairs": export_permute_pairs,
+        "fetch_rows": export_fetch_rows,
+        "permute": export_move,
+        "retile": export_move,
+        "update_halo": export_update_halo,
+        "process_index": export_process_index,
+        "axis_size": export_axis_size,
+        "mask_padding": export_mask_padding,
+        **{spec.op: _exporter_of(spec) for spec in SPECS},
+    }
+)

@@ -14,17 +14,17 @@ from meshgen.ir.graph import TensorType, Value
 from meshgen.mesh import Mesh, split_ref
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.known_integers import constant
-from meshgen.mlir.registries import imports
-from meshgen.mlir.shard.dialect import (
+from meshgen.mlir.shard.grid import find_mesh, mesh_of
+from meshgen.mlir.shard.sharding import fitted, sharding_of
+from meshgen.mlir.shard.sharding_ops import (
     GridShapeOp,
     NeighborsLinearIndicesOp,
     ProcessLinearIndexOp,
     ProcessMultiIndexOp,
     ShardShapeOp,
 )
-from meshgen.mlir.shard.grid import find_mesh, mesh_of
-from meshgen.mlir.shard.sharding import fitted, sharding_of
 from meshgen.spec import Sharding
 
 INDEX = TensorType((), "i64")
@@ -125,7 +125,6 @@ def _process_index(builder: Builder, axes: tuple[str, ...]) -> Value:
     return builder.convert(builder.emit("process_index", [], TensorType((), "i32"), axes=axes), "i64")
 
 
-@imports("shard.grid_shape")
 def import_grid_shape(importer: Importer, op: Operation) -> None:
     assert isinstance(op, GridShapeOp)
     mesh = find_mesh(importer, op.grid.string_value(), op) or importer.reading.module.mesh
@@ -133,7 +132,6 @@ def import_grid_shape(importer: Importer, op: Operation) -> None:
     _bind(importer, op, [_size(importer, op, mesh, axis) for axis in axes])
 
 
-@imports("shard.process_multi_index")
 def import_process_multi_index(importer: Importer, op: Operation) -> None:
     assert isinstance(op, ProcessMultiIndexOp)
     mesh = mesh_of(importer, op)
@@ -141,14 +139,12 @@ def import_process_multi_index(importer: Importer, op: Operation) -> None:
     _bind(importer, op, [_process_index(Builder(importer, op), (axis,)) for axis in axes])
 
 
-@imports("shard.process_linear_index")
 def import_process_linear_index(importer: Importer, op: Operation) -> None:
     assert isinstance(op, ProcessLinearIndexOp)
     mesh = mesh_of(importer, op)
     _bind(importer, op, [_process_index(Builder(importer, op), mesh.names)])
 
 
-@imports("shard.neighbors_linear_indices")
 def import_neighbors(importer: Importer, op: Operation) -> None:
     """The numbers of the devices before and after in the group over the axes; -1 at its ends."""
     assert isinstance(op, NeighborsLinearIndicesOp)
@@ -178,7 +174,6 @@ def import_neighbors(importer: Importer, op: Operation) -> None:
     _bind(importer, op, found)
 
 
-@imports("shard.shard_shape")
 def import_shard_shape(importer: Importer, op: Operation) -> None:
     """Rows of each dim that a device has: those it owns, and its halo."""
     assert isinstance(op, ShardShapeOp)
@@ -271,3 +266,14 @@ def _coordinate(index: Indices, device: Sequence[Number], ref: str, sizes: Mappi
     if size is None:
         return whole
     return index.split(whole, [pre, size, index.apply("divide", sizes[name], pre * size)])[1]
+
+
+PART = Dialect(
+    importers={
+        "shard.grid_shape": import_grid_shape,
+        "shard.process_multi_index": import_process_multi_index,
+        "shard.process_linear_index": import_process_linear_index,
+        "shard.neighbors_linear_indices": import_neighbors,
+        "shard.shard_shape": import_shard_shape,
+    }
+)

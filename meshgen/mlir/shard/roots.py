@@ -21,7 +21,7 @@ from meshgen.ir.graph import DTYPES, TensorType, Value
 from meshgen.mesh import Mesh
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.registries import imports
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.shard.collective_specs import SPECS
 from meshgen.mlir.shard.collectives import attrs_of, axes_of, emit, emit_on, has_sizes
 from meshgen.mlir.shard.grid import mesh_of
@@ -34,7 +34,6 @@ ROOTED = {str(spec.cls.name): spec for spec in SPECS if spec.root}
 Place = Sequence["int | Value"]  # coordinates along the group's axes
 
 
-@imports(*(name for name in ROOTED if name not in (SEND, RECV)))
 def import_rooted(importer: Importer, op: Operation) -> None:
     """A collective that names a device."""
     spec, mesh = ROOTED[op.name], mesh_of(importer, op)
@@ -47,7 +46,6 @@ def import_rooted(importer: Importer, op: Operation) -> None:
         emit(importer, op, spec.op, {**attrs, spec.root[1]: tuple(place)})
 
 
-@imports(SEND)
 def import_send(importer: Importer, op: Operation) -> None:
     """Its result is its operand. Nothing is sent yet where the `recv` works by the whole group."""
     received = _partner(op)
@@ -58,7 +56,6 @@ def import_send(importer: Importer, op: Operation) -> None:
         importer.bind(op.results[0], importer.value(op.operands[0]))
 
 
-@imports(RECV)
 def import_recv(importer: Importer, op: Operation) -> None:
     sent, mesh = _partner(op), mesh_of(importer, op)
     axes = axes_of(op, mesh)
@@ -175,3 +172,12 @@ def _from_bits(builder: Builder, value: Value, kind: TensorType) -> Value:
     if kind.dtype == "i1":
         return builder.compare("NE", value, builder.constant(0, value.type))
     return builder.bits(value, kind.dtype)
+
+
+PART = Dialect(
+    importers={
+        **dict.fromkeys((name for name in ROOTED if name not in (SEND, RECV)), import_rooted),
+        SEND: import_send,
+        RECV: import_recv,
+    }
+)

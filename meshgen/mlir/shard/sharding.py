@@ -21,12 +21,11 @@ from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.graph import TensorType, Value
 from meshgen.ir.partial_kinds import kind_faults
 from meshgen.mesh import Mesh
-from meshgen.mlir import registries
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.known_integers import constant
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.shard.attributes import PartialAttr, SplitAttr, named
-from meshgen.mlir.shard.dialect import GetShardingOp, ShardingOp
 from meshgen.mlir.shard.grid import (
     axis_numbers,
     has_parts,
@@ -34,6 +33,7 @@ from meshgen.mlir.shard.grid import (
     numbers,
     strings,
 )
+from meshgen.mlir.shard.sharding_ops import GetShardingOp, ShardingOp
 from meshgen.spec import Sharding, fit
 
 
@@ -201,15 +201,9 @@ def decode_split(reading: Reading, attribute: Attribute, kind: TensorType) -> Sh
     return reading.on(symbol, sharding) if not faults else Sharding.replicated(kind.rank)
 
 
-def encode_split(sharding: Sharding, mesh: Mesh) -> Attribute:
-    """The encoding of a tensor type on its mesh; the module's, if it names none."""
-    return SplitAttr((sharding.mesh or mesh.name, replace(sharding, mesh="")))
-
-
 def typed(values: Sequence[Value]) -> tuple[Sharding, ...]:
     """Shardings of values; one without is replicated."""
     return tuple(value.sharding or Sharding.replicated(value.type.rank) for value in values)
 
 
-registries.TYPE_DECODERS[SplitAttr.name] = decode_split
-registries.TYPE_ENCODERS.append(encode_split)
+PART = Dialect(type_decoders={SplitAttr.name: decode_split})

@@ -14,11 +14,11 @@ from xdsl.ir import Attribute
 
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import Annotation, Module, TensorType, Value
-from meshgen.mlir import registries
 from meshgen.mlir.conversion import Exporter
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading, Slot
-from meshgen.mlir.shard.attributes import AnnotationAttr, OnGrid, SplitAttr, named
-from meshgen.mlir.shard.sharding import encode_split, fitted, typed
+from meshgen.mlir.shard.attributes import AnnotationAttr, OnGrid, SplitAttr, encode_split, named
+from meshgen.mlir.shard.sharding import fitted, typed
 from meshgen.spec import Sharding
 
 TYPED_STAGES = ("materialize", "optimize")
@@ -67,10 +67,10 @@ def read_global(reading: Reading, attribute: Attribute, slot: Slot) -> None:
     _globals(reading.module, slot).append(reading.type(attribute))
 
 
-def write_signature(module: Module, slots: Sequence[Slot]) -> list[Mapping[str, Attribute]]:
+def write_signature(exporter: Exporter, slots: Sequence[Slot]) -> list[Mapping[str, Attribute]]:
     """All attributes of the arguments, or of the results."""
     found: list[Mapping[str, Attribute]] = []
-    exporter, is_typed = Exporter(module), None
+    module, is_typed = exporter.module, None
     for slot in slots:
         specs, layouts, types = _annotations_of(module, slot), _layouts(module, slot), _globals(module, slot)
         if is_typed is None:
@@ -134,7 +134,7 @@ def _misfits(
                 yield Diagnostic("MG0104", message, value.loc)
 
 
-registries.ARG_ATTRS["shard.sharding"] = read_annotation
-registries.ARG_ATTRS["shard.layout"] = read_layout
-registries.ARG_ATTRS["shard.global"] = read_global
-registries.ARG_ATTR_WRITERS.append(write_signature)
+PART = Dialect(
+    slot_attrs={"shard.sharding": read_annotation, "shard.layout": read_layout, "shard.global": read_global},
+    slot_attr_writers=(write_signature,),
+)

@@ -10,16 +10,14 @@ from xdsl.ir import Attribute, Operation
 from meshgen.ir.graph import Node
 from meshgen.mesh import Mesh
 from meshgen.mlir.conversion import Exporter, Importer
-from meshgen.mlir.registries import exports, imports
-from meshgen.mlir.shard.attributes import SplitAttr, named
+from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.shard.attributes import SplitAttr, encode_split, named
 from meshgen.mlir.shard.collectives import note_reasons
 from meshgen.mlir.shard.grid import find_mesh
 from meshgen.mlir.shard.moves import TransferRecvOp, TransferSendOp
-from meshgen.mlir.shard.sharding import encode_split
 from meshgen.spec import Sharding
 
 
-@imports("shard.transfer_send", "shard.transfer_recv")
 def import_transfer(importer: Importer, op: Operation) -> None:
     assert isinstance(op, TransferSendOp | TransferRecvOp)
     reading = importer.reading
@@ -45,7 +43,6 @@ def import_transfer(importer: Importer, op: Operation) -> None:
     node.option = None
 
 
-@exports("transfer_send", "transfer_recv")
 def export_transfer(exporter: Exporter, node: Node) -> Operation:
     attrs, peer, mesh = node.attrs, node.attrs["peer"], exporter.mesh
     sends = node.op == "transfer_send"
@@ -65,3 +62,9 @@ def export_transfer(exporter: Exporter, node: Node) -> Operation:
         properties=properties,
         attributes=found,
     )
+
+
+PART = Dialect(
+    importers={"shard.transfer_send": import_transfer, "shard.transfer_recv": import_transfer},
+    exporters={"transfer_send": export_transfer, "transfer_recv": export_transfer},
+)

@@ -1,0 +1,1 @@
+"""The dialect `stablehlo`; `mhlo` is read as `stablehlo`."""

@@ -280,7 +280,7 @@ def precision_of(attribute: Attribute | None) -> tuple[str, ...]:
     return tuple(word_of(each) for each in attribute.data)
 
 
-ATTRIBUTES: list[type[Attribute]] = [
+ATTRIBUTES: tuple[type[Attribute], ...] = (
     Precision,
     ComparisonDirection,
     ComparisonType,
@@ -294,4 +294,4 @@ ATTRIBUTES: list[type[Attribute]] = [
     ChannelHandle,
     ConvolutionDimensions,
     ResultAccuracy,
-]
+)

@@ -1,4 +1,4 @@
-"""Shared base of the operations of StableHLO and CHLO: text, properties, nodes, and their registration.
+"""Shared base of the operations of StableHLO and CHLO: text, properties, and nodes.
 
 A class says once what an operation is: its operands, results and regions, its properties (`FIELDS`), and how
 its types are written (`TYPES`). From that follow the pretty form,
@@ -11,7 +11,8 @@ the checks of the generic form, and the way to a node and back. What stands othe
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Any, ClassVar, Self
 
 from xdsl.ir import Attribute, Operation, Region, SSAValue
@@ -23,14 +24,12 @@ from xdsl.traits import IsTerminator
 from meshgen.ir.graph import Graph, Node
 from meshgen.mlir.constants import known_array
 from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.dialect import Dialect, ImportOp
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.registries import EXPORTERS, IMPORTERS
 from meshgen.mlir.stablehlo.fields import Field
 from meshgen.mlir.stablehlo.types import FUNCTION, OPERANDS, TypesForm
 
 Properties = dict[str, Attribute]
-OPERATIONS: list[type[Operation]] = []
-"""All operations of the dialects `stablehlo` and `chlo`, in the order of their definition."""
 
 
 class HloOperation(IRDLOperation):
@@ -97,29 +96,27 @@ def print_values(printer: Printer, values: Sequence[SSAValue]) -> None:
 
 
 def define(base: type[IRDLOperation], name: str) -> type[IRDLOperation]:
-    """Define and register the operation `name` ("dialect.mnemonic") with the syntax and checks of `base`."""
+    """The operation `name` ("dialect.mnemonic") with the syntax and checks of `base`."""
     title = "".join(part.capitalize() for part in name.partition(".")[2].split("_")) + "Op"
     members: dict[str, Any] = {"name": name, "__module__": base.__module__}
     for field in fields_of(base):
         members[field.prop] = prop_def(field.kind) if field.is_required else opt_prop_def(field.kind)
-    operation = irdl_op_definition(type(title, (base,), members))
-    OPERATIONS.append(operation)
-    return operation
+    return irdl_op_definition(type(title, (base,), members))
 
 
-def define_node(base: type[IRDLOperation], name: str, op: str = "") -> type[IRDLOperation]:
-    """Define an operation that is one node, whose `op` is the mnemonic unless it is given."""
-    operation, op = define(base, name), op or name.partition(".")[2]
+def as_nodes(*operations: type[IRDLOperation], importers: Mapping[str, ImportOp] | None = None) -> Dialect:
+    """Operations that are one node each, whose `op` is the mnemonic; `importers` has those that are read otherwise."""
+    others = importers or {}
+    return Dialect(
+        operations=operations,
+        importers={**{each.name: _import_as_node for each in operations if each.name not in others}, **others},
+        exporters={each.name.partition(".")[2]: partial(build, kind=each) for each in operations},
+    )
 
-    def read(importer: Importer, source: Operation) -> None:
-        importer.convert(source, op, values_of(source), regions=closed_regions(importer, source))
 
-    def write(exporter: Exporter, node: Node) -> Operation:
-        return build(exporter, node, operation)
-
-    IMPORTERS[name] = read
-    EXPORTERS[op] = write
-    return operation
+def _import_as_node(importer: Importer, operation: Operation) -> None:
+    mnemonic = operation.name.partition(".")[2]
+    importer.convert(operation, mnemonic, values_of(operation), regions=closed_regions(importer, operation))
 
 
 def fields_of(operation: type[Operation]) -> tuple[Field, ...]:
@@ -170,3 +167,4 @@ class Return(HloOperation):
 
 
 RETURN = define(Return, "stablehlo.return")
+PART = Dialect(operations=(RETURN,))

@@ -13,9 +13,9 @@ from xdsl.printer import Printer
 from meshgen.ir.graph import TOKEN, TensorType, Value
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.registries import imports
-from meshgen.mlir.stablehlo.attributes import ATTRIBUTES, Struct, integer, integer_of
+from meshgen.mlir.stablehlo.attributes import Struct, integer, integer_of
 from meshgen.mlir.stablehlo.base import HloOperation, Properties, define
 from meshgen.mlir.stablehlo.fields import Field, number, unread
 from meshgen.mlir.stablehlo.types import TUPLE, TypesForm
@@ -32,9 +32,6 @@ class Token(ParametrizedAttribute, TypeAttribute):
     """An order of side effects; nothing here has any."""
 
     name = "stablehlo.token"
-
-
-ATTRIBUTES.extend((Alias, Token))
 
 
 class CustomCall(HloOperation):
@@ -138,25 +135,17 @@ class Tokens(HloOperation):
 
 
 CUSTOM_CALL = define(CustomCall, "stablehlo.custom_call")
-define(Composite, "stablehlo.composite")
-define(Tuple, "stablehlo.tuple")
-define(GetTupleElement, "stablehlo.get_tuple_element")
-define(Tokens, "stablehlo.after_all")
-define(Tokens, "stablehlo.create_token")
 
 
-@imports("stablehlo.tuple")
 def _import_nothing(importer: Importer, operation: Operation) -> None:
     """The elements of a tuple are looked up where they are taken out."""
 
 
-@imports("stablehlo.after_all", "stablehlo.create_token")
 def _import_token(importer: Importer, operation: Operation) -> None:
     """Nothing here has side effects: a token is a tensor without elements."""
     importer.bind(operation.results[0], Builder(importer, operation).constant(0, TensorType(*TOKEN)))
 
 
-@imports("stablehlo.get_tuple_element")
 def _import_element(importer: Importer, operation: Operation) -> None:
     (operand,) = operation.operands
     (result,) = operation.results
@@ -175,10 +164,29 @@ def _import_element(importer: Importer, operation: Operation) -> None:
     importer.bind(result, Value(importer.type(result)))
 
 
-@imports("stablehlo.composite")
 def _import_composite(importer: Importer, operation: Operation) -> None:
     callee = operation.properties["decomposition"]
     if not isinstance(callee, builtin.SymbolRefAttr):
         importer.fault("MG0104", "stablehlo.composite needs decomposition = @name", operation)
         return
     importer.convert(operation, "call", {"callee": callee.string_value()})
+
+
+PART = Dialect(
+    operations=(
+        CUSTOM_CALL,
+        define(Composite, "stablehlo.composite"),
+        define(Tuple, "stablehlo.tuple"),
+        define(GetTupleElement, "stablehlo.get_tuple_element"),
+        define(Tokens, "stablehlo.after_all"),
+        define(Tokens, "stablehlo.create_token"),
+    ),
+    attributes=(Alias, Token),
+    importers={
+        "stablehlo.tuple": _import_nothing,
+        "stablehlo.after_all": _import_token,
+        "stablehlo.create_token": _import_token,
+        "stablehlo.get_tuple_element": _import_element,
+        "stablehlo.composite": _import_composite,
+    },
+)

@@ -7,8 +7,8 @@ from xdsl.ir import Attribute, Operation
 from meshgen.ir.graph import TensorType
 from meshgen.mlir.checked import Checked, scalar
 from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading
-from meshgen.mlir.registries import verifies
 from meshgen.mlir.stablehlo.collectives import is_across
 
 _GROUPED = tuple(
@@ -17,7 +17,6 @@ _GROUPED = tuple(
 _REDUCING = ("stablehlo.all_reduce", "stablehlo.reduce_scatter")
 
 
-@verifies(*_GROUPED)
 def _verify_grouped(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
     groups = found.property("replica_groups")
@@ -33,7 +32,6 @@ def _verify_grouped(reading: Reading, operation: Operation) -> None:
             found.region(0, [element, element], [element])
 
 
-@verifies("stablehlo.collective_permute")
 def _verify_permute(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
     pairs = found.property("source_target_pairs")
@@ -50,7 +48,6 @@ def _is_matrix(attribute: Attribute | None, columns: int | None = None) -> bool:
     return array.ndim == 2 and array.dtype.kind in "iu" and columns in (None, array.shape[1])
 
 
-@verifies("stablehlo.send", "stablehlo.recv")
 def _verify_crossing(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
     tokens = operation.operands if operation.name == "stablehlo.recv" else operation.operands[-1:]
@@ -60,15 +57,26 @@ def _verify_crossing(reading: Reading, operation: Operation) -> None:
     found.require(len(ends) == 1 and ends[0].type.name == "stablehlo.token", "its last result must be a token")
 
 
-@verifies("stablehlo.partition_id", "stablehlo.replica_id")
 def _verify_number(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
     found.require(found.results == [TensorType((), "ui32")], f"its result must be ui32[], got {found.results[0]}")
 
 
-@verifies("stablehlo.after_all")
 def _verify_tokens(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
     found.require(
         all(value.type.name == "stablehlo.token" for value in operation.operands), "its operands must be tokens"
     )
+
+
+PART = Dialect(
+    verifiers={
+        **dict.fromkeys(_GROUPED, _verify_grouped),
+        "stablehlo.collective_permute": _verify_permute,
+        "stablehlo.send": _verify_crossing,
+        "stablehlo.recv": _verify_crossing,
+        "stablehlo.partition_id": _verify_number,
+        "stablehlo.replica_id": _verify_number,
+        "stablehlo.after_all": _verify_tokens,
+    }
+)

@@ -20,7 +20,7 @@ from xdsl.irdl import (
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from meshgen.mlir.stablehlo.attributes import ATTRIBUTES
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.stablehlo.base import HloOperation, define
 from meshgen.mlir.stablehlo.types import ONE, TypesForm
 
@@ -126,5 +126,12 @@ COLLECTIVE_BROADCAST = define(Broadcast, "stablehlo.collective_broadcast")
 COLLECTIVE_PERMUTE = define(CollectivePermute, "stablehlo.collective_permute")
 SEND, RECV = define(Crossing, "stablehlo.send"), define(Crossing, "stablehlo.recv")
 ASYNC_START, ASYNC_DONE = define(AsyncStart, "stablehlo.async_start"), define(AsyncDone, "stablehlo.async_done")
-ATTRIBUTES.append(Future)
 PARTITION_ID = define(DeviceNumber, "stablehlo.partition_id")
+
+PART = Dialect(
+    operations=(
+        ALL_REDUCE, ALL_GATHER, COLLECTIVE_REDUCE, REDUCE_SCATTER, ALL_TO_ALL, COLLECTIVE_BROADCAST, COLLECTIVE_PERMUTE, SEND, RECV,
+        ASYNC_START, ASYNC_DONE, PARTITION_ID,
+    ),
+    attributes=(Future,),
+)  # fmt: skip

@@ -23,7 +23,7 @@ from meshgen.ir.replica_groups import (
 )
 from meshgen.mlir.arith.payload import Builder, lifted
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.registries import imports
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.shard.collectives import emit_on
 from meshgen.mlir.spread import sliced
 from meshgen.mlir.stablehlo.attributes import ChannelHandle, integer_of
@@ -239,7 +239,11 @@ def _integer(operation: Operation, name: str) -> int:
     return integer_of(operation.properties[name])
 
 
-imports("stablehlo.all_reduce")(reducing("all_reduce"))
-imports("stablehlo.all_gather")(_grouped("all_gather", _gathered))
-imports("stablehlo.reduce_scatter")(reducing("reduce_scatter"))
-imports("stablehlo.all_to_all")(_grouped("all_to_all", _exchanged))
+PART = Dialect(
+    importers={
+        "stablehlo.all_reduce": reducing("all_reduce"),
+        "stablehlo.all_gather": _grouped("all_gather", _gathered),
+        "stablehlo.reduce_scatter": reducing("reduce_scatter"),
+        "stablehlo.all_to_all": _grouped("all_to_all", _exchanged),
+    }
+)

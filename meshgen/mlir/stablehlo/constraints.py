@@ -11,8 +11,8 @@ from xdsl.ir import Operation
 from meshgen.ir.graph import DTYPES, TensorType, is_complex, is_float
 from meshgen.mlir.checked import Checked, scalar
 from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading
-from meshgen.mlir.registries import verifies
 from meshgen.mlir.stablehlo.attributes import Precision, integer_of, integers, word_of
 from meshgen.mlir.stablehlo.contraction import DotAlgorithm
 from meshgen.ops.types.site import shapes_agree, types_agree
@@ -21,7 +21,6 @@ _PRECISIONS = ("DEFAULT", "HIGH", "HIGHEST")
 _PARTS_OF_SIZES = {"stablehlo.dynamic_pad": 3, "stablehlo.real_dynamic_slice": 3, "stablehlo.dynamic_gather": 1}
 
 
-@verifies("stablehlo.constant", "chlo.constant")
 def _verify_constant(reading: Reading, operation: Operation) -> None:
     found, value = Checked(reading, operation), operation.properties["value"]
     (result,) = found.results
@@ -30,7 +29,6 @@ def _verify_constant(reading: Reading, operation: Operation) -> None:
     found.require(same, f"the value must be of type {result}")
 
 
-@verifies("stablehlo.map")
 def _verify_map(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
     operands, (result,) = found.operands, found.results
@@ -44,7 +42,6 @@ def _verify_map(reading: Reading, operation: Operation) -> None:
     found.region(0, [scalar(kind) for kind in operands], [scalar(result)])
 
 
-@verifies("stablehlo.rng")
 def _verify_rng(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
     low, high, shape = found.operands
@@ -62,14 +59,12 @@ def _is_integer(kind: TensorType) -> bool:
     return not is_float(kind.dtype) and not is_complex(kind.dtype) and kind.dtype != "i1"
 
 
-@verifies("stablehlo.tuple")
 def _verify_tuple(reading: Reading, operation: Operation) -> None:
     found, kind = Checked(reading, operation), operation.results[0].type
     same = isinstance(kind, builtin.TupleType) and list(kind.types.data) == list(operation.operand_types)
     found.require(same, "its type must be that of a tuple of its operands")
 
 
-@verifies("stablehlo.get_tuple_element")
 def _verify_element(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
     kind, number = operation.operands[0].type, integer_of(found.property("index"), -1)
@@ -87,7 +82,6 @@ def _verify_element(reading: Reading, operation: Operation) -> None:
 # Precisions ---------------------------------------------------------------------------------------------------------
 
 
-@verifies("stablehlo.dot_general", "stablehlo.dot", "stablehlo.convolution", "stablehlo.dynamic_conv")
 def _verify_product(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
     config = found.property("precision_config")
@@ -130,14 +124,12 @@ def _check_algorithm(found: Checked, algorithm: DotAlgorithm) -> None:
 # Sizes that are operands ----------------------------------------------------------------------------------------------
 
 
-@verifies("stablehlo.dynamic_reshape", "stablehlo.dynamic_iota", "stablehlo.dynamic_broadcast_in_dim")
 def _verify_of_shape(reading: Reading, operation: Operation) -> None:
     """The last operand lists the sizes of the result, also where the result's type has them all."""
     found = Checked(reading, operation)
     _check_list(found, found.operands[-1], found.results[0].rank)
 
 
-@verifies(*_PARTS_OF_SIZES)
 def _verify_of_lists(reading: Reading, operation: Operation) -> None:
     """The last operands have an entry for each dim of the first."""
     found, count = Checked(reading, operation), _PARTS_OF_SIZES[operation.name]
@@ -153,7 +145,6 @@ def _check_list(found: Checked, kind: TensorType, rank: int) -> None:
         found.require(kind.shape[0] in (None, rank), f"has {kind.shape[0]} sizes for {rank} dims")
 
 
-@verifies("stablehlo.get_dimension_size", "stablehlo.set_dimension_size")
 def _verify_size(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
     is_asked = operation.name == "stablehlo.get_dimension_size"
@@ -163,10 +154,32 @@ def _verify_size(reading: Reading, operation: Operation) -> None:
     found.require(size == TensorType((), "i32"), f"the size must be i32[], got {size}")
 
 
-@verifies("stablehlo.broadcast")
 def _verify_broadcast(reading: Reading, operation: Operation) -> None:
     found = Checked(reading, operation)
     (x,), (result,), sizes = found.operands, found.results, integers(found.property("broadcast_sizes"))
     found.require(all(size >= 0 for size in sizes), f"broadcast_sizes {list(sizes)} has a negative entry")
     wanted = TensorType((*sizes, *x.shape), x.dtype)
     found.require(types_agree(result, wanted), f"expected result type {wanted}, got {result}")
+
+
+PART = Dialect(
+    verifiers={
+        "stablehlo.constant": _verify_constant,
+        "chlo.constant": _verify_constant,
+        "stablehlo.map": _verify_map,
+        "stablehlo.rng": _verify_rng,
+        "stablehlo.tuple": _verify_tuple,
+        "stablehlo.get_tuple_element": _verify_element,
+        "stablehlo.dot_general": _verify_product,
+        "stablehlo.dot": _verify_product,
+        "stablehlo.convolution": _verify_product,
+        "stablehlo.dynamic_conv": _verify_product,
+        "stablehlo.dynamic_reshape": _verify_of_shape,
+        "stablehlo.dynamic_iota": _verify_of_shape,
+        "stablehlo.dynamic_broadcast_in_dim": _verify_of_shape,
+        **dict.fromkeys(_PARTS_OF_SIZES, _verify_of_lists),
+        "stablehlo.get_dimension_size": _verify_size,
+        "stablehlo.set_dimension_size": _verify_size,
+        "stablehlo.broadcast": _verify_broadcast,
+    }
+)

@@ -14,10 +14,9 @@ from xdsl.printer import Printer
 from meshgen.ir.graph import DTYPES, TensorType, Value, is_complex, is_float
 from meshgen.mlir.arith.payload import Builder, finish
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.registries import imports
 from meshgen.mlir.stablehlo.attributes import (
-    ATTRIBUTES,
     DotDimensions,
     GatherDimensions,
     numbers,
@@ -28,8 +27,8 @@ from meshgen.mlir.stablehlo.base import (
     GenericOperation,
     HloOperation,
     Properties,
+    as_nodes,
     define,
-    define_node,
     print_values,
     values_of,
 )
@@ -68,9 +67,6 @@ class DotAlgorithm(Data[str]):
     def fields(self) -> dict[str, str]:
         parts = (part.partition("=") for part in self.data.split(","))
         return {name.strip(): value.strip() for name, _, value in parts}
-
-
-ATTRIBUTES.append(DotAlgorithm)
 
 
 def _read_precision(parser: TextParser) -> Attribute:
@@ -150,12 +146,11 @@ class Gather(GenericOperation):
     )
 
 
-define_node(DotGeneral, "stablehlo.dot_general")
-define(Dot, "stablehlo.dot")
-define_node(Gather, "stablehlo.gather")
+DOT_GENERAL = define(DotGeneral, "stablehlo.dot_general")
+DOT = define(Dot, "stablehlo.dot")
+GATHER = define(Gather, "stablehlo.gather")
 
 
-@imports("stablehlo.dot_general")
 def _import_dot_general(importer: Importer, operation: Operation) -> None:
     algorithm, attrs = operation.properties.get("algorithm"), values_of(operation)
     if isinstance(algorithm, DotAlgorithm):
@@ -206,8 +201,13 @@ def _rounded_to(builder: Builder, value: Value, kind: str) -> Value:
     return value
 
 
-@imports("stablehlo.dot")
 def _import_dot(importer: Importer, operation: Operation) -> None:
     rank = importer.type(operation.operands[0]).rank
     lists = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (rank - 1,), "rhs_contract": (0,)}
     convert_alike(importer, operation, "dot_general", lists | values_of(operation))
+
+
+PART = merged(
+    as_nodes(DOT_GENERAL, GATHER, importers={"stablehlo.dot_general": _import_dot_general}),
+    Dialect(operations=(DOT,), attributes=(DotAlgorithm,), importers={"stablehlo.dot": _import_dot}),
+)

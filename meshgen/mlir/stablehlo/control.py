@@ -25,18 +25,18 @@ from xdsl.printer import Printer
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.loops import with_outside
 from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.printer import TextPrinter
-from meshgen.mlir.registries import exports, imports
 from meshgen.mlir.stablehlo.attributes import RngAlgorithm
 from meshgen.mlir.stablehlo.base import (
     RETURN,
     GenericOperation,
     HloOperation,
+    as_nodes,
     build,
     closed_regions,
     define,
-    define_node,
     values_of,
 )
 from meshgen.mlir.stablehlo.fields import Field, flag, number, word
@@ -138,9 +138,7 @@ class OptimizationBarrier(HloOperation):
 
 WHILE = define(While, "stablehlo.while")
 BRANCHES = {"case": define(Case, "stablehlo.case"), "if": define(Case, "stablehlo.if")}
-define_node(Sort, "stablehlo.sort")
-define_node(RngBitGenerator, "stablehlo.rng_bit_generator")
-define(OptimizationBarrier, "stablehlo.optimization_barrier")
+SORT, RNG = define(Sort, "stablehlo.sort"), define(RngBitGenerator, "stablehlo.rng_bit_generator")
 
 
 def _regions(importer: Importer, operation: Operation) -> tuple[list[Graph], list[SSAValue]]:
@@ -158,7 +156,6 @@ def _fresh(value: Value) -> Value:
     return Value(value.type, value.name, value.sharding, value.loc)
 
 
-@imports("stablehlo.while")
 def _import_while(importer: Importer, operation: Operation) -> None:
     """A loop carries captured values at stage import, for propagation; in later stages they stay captured, as printed."""
     (condition, body), captured = _regions(importer, operation)
@@ -175,19 +172,16 @@ def _import_while(importer: Importer, operation: Operation) -> None:
         importer.bind(ssa, value)
 
 
-@exports("while")
 def _export_while(exporter: Exporter, node: Node) -> Operation:
     return build(exporter, node, WHILE)
 
 
-@imports("stablehlo.case", "stablehlo.if")
 def _import_branches(importer: Importer, operation: Operation) -> None:
     graphs, captured = _regions(importer, operation)
     operands = [*operation.operands, *captured]
     importer.convert(operation, operation.name.partition(".")[2], operands=operands, regions=tuple(graphs))
 
 
-@exports("case", "if")
 def _export_branches(exporter: Exporter, node: Node) -> Operation:
     index, *outside = exporter.operands(node)
     regions = [Region(_branch(exporter, region, outside)) for region in node.regions]
@@ -199,7 +193,6 @@ def _branch(exporter: Exporter, region: Graph, outside: Sequence[SSAValue]) -> B
     return exporter.block(region, RETURN, outside)
 
 
-@imports("stablehlo.sort")
 def _import_sort(importer: Importer, operation: Operation) -> None:
     attrs = values_of(operation)
     rank = importer.type(operation.operands[0]).rank if operation.operands else 0
@@ -207,8 +200,22 @@ def _import_sort(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, "sort", attrs, regions=closed_regions(importer, operation))
 
 
-@imports("stablehlo.optimization_barrier")
 def _import_barrier(importer: Importer, operation: Operation) -> None:
     """It orders XLA's scheduling and means nothing else: the results are the operands."""
     for result, operand in zip(operation.results, operation.operands, strict=False):
         importer.bind(result, importer.value(operand))
+
+
+PART = merged(
+    as_nodes(SORT, RNG, importers={"stablehlo.sort": _import_sort}),
+    Dialect(
+        operations=(WHILE, *BRANCHES.values(), define(OptimizationBarrier, "stablehlo.optimization_barrier")),
+        importers={
+            "stablehlo.while": _import_while,
+            "stablehlo.case": _import_branches,
+            "stablehlo.if": _import_branches,
+            "stablehlo.optimization_barrier": _import_barrier,
+        },
+        exporters={"while": _export_while, "case": _export_branches, "if": _export_branches},
+    ),
+)

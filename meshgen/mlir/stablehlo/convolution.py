@@ -13,8 +13,8 @@ from xdsl.printer import Printer
 
 from meshgen.ir.graph import Node
 from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.registries import exports, imports
 from meshgen.mlir.stablehlo.attributes import ConvolutionDimensions, array, flags, integers
 from meshgen.mlir.stablehlo.base import HloOperation, Properties, build, define, values_of
 from meshgen.mlir.stablehlo.contraction import convert_alike
@@ -97,7 +97,6 @@ def _window_text(name: str, attribute: Attribute) -> str:
 CONVOLUTION = define(Convolution, "stablehlo.convolution")
 
 
-@imports("stablehlo.convolution")
 def _import_convolution(importer: Importer, operation: Operation) -> None:
     attrs = numbered(importer, operation)
     if attrs is not None:
@@ -119,7 +118,6 @@ def numbered(importer: Importer, operation: Operation) -> dict[str, Any] | None:
     return attrs
 
 
-@exports("convolution")
 def _export_convolution(exporter: Exporter, node: Node) -> Operation:
     return build(exporter, node, CONVOLUTION, dimension_numbers=numbering_of(node))
 
@@ -134,3 +132,10 @@ def _letters(node: Node, side: str, first: str, first_name: str, second: str, se
     found = {node.attrs[f"{side}_{first_name}"]: first, node.attrs[f"{side}_{second_name}"]: second}
     found |= {dim: str(number) for number, dim in enumerate(node.attrs[f"{side}_spatial"])}
     return tuple(found[dim] for dim in range(len(found)))
+
+
+PART = Dialect(
+    operations=(CONVOLUTION,),
+    importers={"stablehlo.convolution": _import_convolution},
+    exporters={"convolution": _export_convolution},
+)

@@ -12,11 +12,10 @@ from xdsl.ir import Attribute, Operation
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mesh import DEFAULT_NAME, Axis
-from meshgen.mlir import registries
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading
-from meshgen.mlir.registries import imports
 from meshgen.mlir.shard.grid import declare
 from meshgen.mlir.stablehlo.collectives import has_mesh, is_across
 from meshgen.mlir.stablehlo.replica_group_rows import group_rows, rows_of
@@ -30,7 +29,6 @@ _SPEAKING = frozenset(
 )  # fmt: skip
 
 
-@imports("stablehlo.partition_id", "stablehlo.replica_id")
 def _import_number(importer: Importer, operation: Operation) -> None:
     """The number of the partition or of the replica that a device is; over a declared mesh there is one replica."""
     builder, kind = Builder(importer, operation), importer.type(operation.results[0])
@@ -96,5 +94,8 @@ def _read_replicas(reading: Reading, attribute: Attribute) -> None:
         reading.replicas = max(1, attribute.value.data)
 
 
-registries.DEVICE_FINDERS.append(_find_devices)
-registries.MODULE_ATTRS["mhlo.num_replicas"] = _read_replicas
+PART = Dialect(
+    importers={"stablehlo.partition_id": _import_number, "stablehlo.replica_id": _import_number},
+    device_finders=(_find_devices,),
+    module_attrs={"mhlo.num_replicas": _read_replicas},
+)

@@ -14,14 +14,14 @@ from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.mlir.arith.payload import Builder, finish
 from meshgen.mlir.constants import known_array
 from meshgen.mlir.conversion import Exporter, Importer
-from meshgen.mlir.registries import exports, imports
+from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.stablehlo.attributes import flags, integer_of
 from meshgen.mlir.stablehlo.base import (
     GenericOperation,
+    as_nodes,
     build,
     closed_regions,
     define,
-    define_node,
     values_of,
 )
 from meshgen.mlir.stablehlo.calls import called_region
@@ -91,18 +91,9 @@ class SetDimensionSize(Movement):
     FIELDS: ClassVar[tuple[Field, ...]] = GetDimensionSize.FIELDS
 
 
-for _name in ("dynamic_reshape", "dynamic_pad", "real_dynamic_slice"):
-    define_node(Movement, f"stablehlo.{_name}")
-define_node(GetDimensionSize, "stablehlo.get_dimension_size")
-define_node(DynamicIota, "stablehlo.dynamic_iota")
-define_node(DynamicBroadcast, "stablehlo.dynamic_broadcast_in_dim")
-define_node(DynamicGather, "stablehlo.dynamic_gather")
-define_node(DynamicReduceWindow, "stablehlo.dynamic_reduce_window")
 DYNAMIC_CONV = define(DynamicConv, "stablehlo.dynamic_conv")
-define(SetDimensionSize, "stablehlo.set_dimension_size")
 
 
-@imports("stablehlo.dynamic_pad", "stablehlo.real_dynamic_slice", "stablehlo.dynamic_gather")
 def _import_of_lists(importer: Importer, operation: Operation) -> None:
     """The static form where the last operands, which say its lists, are constants."""
     _convert(importer, operation, operation.name.partition(".")[2], values_of(operation))
@@ -119,7 +110,6 @@ def _convert(importer: Importer, operation: Operation, name: str, attrs: dict[st
         importer.convert(operation, name, attrs, regions=regions)
 
 
-@imports("stablehlo.dynamic_reduce_window")
 def _import_window(importer: Importer, operation: Operation) -> None:
     _convert(importer, operation, "dynamic_reduce_window", {}, closed_regions(importer, operation))
 
@@ -135,18 +125,15 @@ def called_reduce_window(importer: Importer, operation: Operation) -> None:
     _convert(importer, operation, "dynamic_reduce_window", {}, (importer.region(region)[0],))
 
 
-@imports("stablehlo.dynamic_conv")
 def _import_conv(importer: Importer, operation: Operation) -> None:
     if (attrs := numbered(importer, operation)) is not None:
         _convert(importer, operation, "dynamic_conv", attrs)
 
 
-@exports("dynamic_conv")
 def _export_conv(exporter: Exporter, node: Node) -> Operation:
     return build(exporter, node, DYNAMIC_CONV, dimension_numbers=numbering_of(node))
 
 
-@imports("stablehlo.set_dimension_size")
 def _import_set_size(importer: Importer, operation: Operation) -> None:
     """The first rows of a dim, as many as the second operand says."""
     (x, count), dim = importer.values(operation.operands), values_of(operation)["dim"]
@@ -168,7 +155,6 @@ def _import_set_size(importer: Importer, operation: Operation) -> None:
     finish(importer, operation, builder.emit("real_dynamic_slice", [x, start, limit, stride], x.type.with_shape(shape)))
 
 
-@imports("stablehlo.dynamic_reshape", "stablehlo.dynamic_iota", "stablehlo.dynamic_broadcast_in_dim")
 def _import_of_shape(importer: Importer, operation: Operation) -> None:
     """Where the type of the result has all sizes, the operand that says them is not looked at."""
     name, attrs = operation.name.partition(".")[2], values_of(operation)
@@ -178,7 +164,6 @@ def _import_of_shape(importer: Importer, operation: Operation) -> None:
         importer.convert(operation, name.removeprefix("dynamic_"), attrs, operands=operation.operands[:-1])
 
 
-@imports("stablehlo.get_dimension_size")
 def _import_size(importer: Importer, operation: Operation) -> None:
     """A number where the size is known."""
     kind, dim = importer.type(operation.operands[0]), integer_of(operation.properties.get("dimension"))
@@ -188,3 +173,26 @@ def _import_size(importer: Importer, operation: Operation) -> None:
     else:
         value = Builder(importer, operation).constant(size, importer.type(operation.results[0]))
         finish(importer, operation, value)
+
+
+_NODES = (
+    ("dynamic_reshape", Movement, _import_of_shape),
+    ("dynamic_iota", DynamicIota, _import_of_shape),
+    ("dynamic_broadcast_in_dim", DynamicBroadcast, _import_of_shape),
+    ("dynamic_pad", Movement, _import_of_lists),
+    ("real_dynamic_slice", Movement, _import_of_lists),
+    ("dynamic_gather", DynamicGather, _import_of_lists),
+    ("dynamic_reduce_window", DynamicReduceWindow, _import_window),
+    ("get_dimension_size", GetDimensionSize, _import_size),
+)
+PART = merged(
+    as_nodes(
+        *(define(kind, f"stablehlo.{name}") for name, kind, _ in _NODES),
+        importers={f"stablehlo.{name}": read for name, _, read in _NODES},
+    ),
+    Dialect(
+        operations=(DYNAMIC_CONV, define(SetDimensionSize, "stablehlo.set_dimension_size")),
+        importers={"stablehlo.dynamic_conv": _import_conv, "stablehlo.set_dimension_size": _import_set_size},
+        exporters={"dynamic_conv": _export_conv},
+    ),
+)

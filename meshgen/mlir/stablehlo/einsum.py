@@ -15,7 +15,7 @@ from xdsl.irdl import operand_def, result_def
 from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder, finish
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.registries import imports
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, define, values_of
 from meshgen.mlir.stablehlo.fields import Field, listed, number
 
@@ -59,13 +59,6 @@ class Broadcast(HloOperation):
     FIELDS: ClassVar[tuple[Field, ...]] = (listed("broadcast_sizes", "sizes", "sizes"),)
 
 
-define(Einsum, "stablehlo.einsum")
-define(UnaryEinsum, "stablehlo.unary_einsum")
-define(TorchIndexSelect, "stablehlo.torch_index_select")
-define(Broadcast, "stablehlo.broadcast")
-
-
-@imports("stablehlo.broadcast")
 def _import_broadcast(importer: Importer, operation: Operation) -> None:
     """New dims precede those of the operand."""
     ahead = len(values_of(operation)["sizes"])
@@ -73,7 +66,6 @@ def _import_broadcast(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, "broadcast_in_dim", {"dims": tuple(range(ahead, ahead + rank))})
 
 
-@imports("stablehlo.torch_index_select")
 def _import_index_select(importer: Importer, operation: Operation) -> None:
     """Rows of dim `dim` by number; the first `batch_dims` dims of both operands go together."""
     attrs = values_of(operation)
@@ -99,7 +91,6 @@ def _import_index_select(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, "gather", numbering)
 
 
-@imports("stablehlo.einsum", "stablehlo.unary_einsum")
 def _import_einsum(importer: Importer, operation: Operation) -> None:
     """Each side loses its diagonals and the dims that it alone has; then a dot, and a transpose."""
     config = operation.properties["einsum_config"]
@@ -186,3 +177,19 @@ def _multiplied(builder: Builder, left: Value, first: str, right: Value, second:
     kind = left.type.with_shape(size for _, size in letters)
     found = builder.emit("dot_general", [left, right], kind, **attrs, precision=())
     return found, "".join(letter for letter, _ in letters)
+
+
+PART = Dialect(
+    operations=(
+        define(Einsum, "stablehlo.einsum"),
+        define(UnaryEinsum, "stablehlo.unary_einsum"),
+        define(TorchIndexSelect, "stablehlo.torch_index_select"),
+        define(Broadcast, "stablehlo.broadcast"),
+    ),
+    importers={
+        "stablehlo.broadcast": _import_broadcast,
+        "stablehlo.torch_index_select": _import_index_select,
+        "stablehlo.einsum": _import_einsum,
+        "stablehlo.unary_einsum": _import_einsum,
+    },
+)

@@ -12,9 +12,8 @@ from xdsl.printer import Printer
 
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.registries import imports
 from meshgen.mlir.stablehlo.attributes import ComparisonDirection, ComparisonType, integer, integer_of, word_of
-from meshgen.mlir.stablehlo.base import HloOperation, Properties, define_node, print_values, values_of
+from meshgen.mlir.stablehlo.base import HloOperation, Properties, as_nodes, define, print_values, values_of
 from meshgen.mlir.stablehlo.fields import Field, number, unread, word
 from meshgen.mlir.stablehlo.types import CHOICE, ONE, PARTS, TypesForm
 
@@ -129,7 +128,7 @@ class ReducePrecision(Unary):
 
 
 CLASSES = {
-    name: define_node(kind, f"stablehlo.{name}")
+    name: define(kind, f"stablehlo.{name}")
     for kind, names in (
         (Unary, UNARY), (Accurate, ACCURATE), (Binary, BINARY), (Conversion, CONVERSIONS), (Combination, ("complex",)), (Select, ("select",)),
         (Ternary, ("clamp",)), (Compare, ("compare",)), (ReducePrecision, ("reduce_precision",)),
@@ -138,10 +137,12 @@ CLASSES = {
 }  # fmt: skip
 
 
-@imports("stablehlo.compare")
 def _import_compare(importer: Importer, operation: Operation) -> None:
     attrs = values_of(operation)
     if attrs["direction"] not in _DIRECTIONS:
         message = f"unknown comparison '{attrs['direction']}'"
         importer.fault("MG0104", message, operation, f"use one of {', '.join(_DIRECTIONS)}")
     importer.convert(operation, "compare", attrs)
+
+
+PART = as_nodes(*CLASSES.values(), importers={"stablehlo.compare": _import_compare})

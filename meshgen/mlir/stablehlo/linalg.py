@@ -7,7 +7,7 @@ from typing import ClassVar
 from xdsl.irdl import operand_def, result_def
 
 from meshgen.mlir.stablehlo.attributes import FftType, Transpose
-from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, define_node
+from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, as_nodes, define
 from meshgen.mlir.stablehlo.fields import Field, flag, listed, word
 from meshgen.mlir.stablehlo.types import ONE, TypesForm
 
@@ -42,6 +42,8 @@ class Fft(HloOperation):
     )
 
 
-define_node(Cholesky, "stablehlo.cholesky")
-define_node(TriangularSolve, "stablehlo.triangular_solve")
-define_node(Fft, "stablehlo.fft")
+PART = as_nodes(
+    define(Cholesky, "stablehlo.cholesky"),
+    define(TriangularSolve, "stablehlo.triangular_solve"),
+    define(Fft, "stablehlo.fft"),
+)

@@ -12,8 +12,9 @@ from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
 from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.stablehlo.attributes import ATTRIBUTES, integers
+from meshgen.mlir.stablehlo.attributes import integers
 from meshgen.records import dataclass
 
 _Read = Callable[[], object]
@@ -165,4 +166,4 @@ class ReplicaGroupMeshAxes(Data[tuple[str | MeshInPlace, tuple[str, ...]]]):
         printer.print_string(">")
 
 
-ATTRIBUTES.extend((SubAxisInfo, HloAxisRef, MeshAxis, HloMesh, ReplicaGroupMeshAxes))
+PART = Dialect(attributes=(SubAxisInfo, HloAxisRef, MeshAxis, HloMesh, ReplicaGroupMeshAxes))

@@ -9,8 +9,8 @@ from xdsl.ir import Attribute, Operation
 
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Annotation
-from meshgen.mlir import registries
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading, Slot
 from meshgen.mlir.stablehlo.calls import target_of
 from meshgen.mlir.stablehlo.xla_shardings import mesh_of, sharding_of
@@ -93,6 +93,4 @@ def _read_result(importer: Importer, operation: Operation, attribute: Attribute)
         importer.bind(operation.results[0], annotated)
 
 
-registries.MESH_FINDERS.append(_find_mesh)
-registries.ARG_ATTRS[NAME] = _read_slot
-registries.RESULT_ATTRS[NAME] = _read_result
+PART = Dialect(mesh_finders=(_find_mesh,), slot_attrs={NAME: _read_slot}, result_attrs={NAME: _read_result})

@@ -14,10 +14,10 @@ from xdsl.printer import Printer
 from meshgen.ir.graph import Node
 from meshgen.mlir.conversion import Exporter, Importer
 from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.registries import exports, imports
 from meshgen.mlir.stablehlo.attributes import array, integers
-from meshgen.mlir.stablehlo.base import HloOperation, Properties, define, define_node, print_values
+from meshgen.mlir.stablehlo.base import HloOperation, Properties, as_nodes, define, print_values
 from meshgen.mlir.stablehlo.fields import Field, listed, number
 from meshgen.mlir.stablehlo.types import ONE, TypesForm
 
@@ -116,16 +116,14 @@ class Slice(HloOperation):
 
 
 CONSTANT = define(Constant, "stablehlo.constant")
-define(Constant, "chlo.constant")
-for _name, _kind in (
-    ("broadcast_in_dim", BroadcastInDim), ("transpose", Transpose), ("reverse", Reverse), ("slice", Slice), ("pad", Pad),
-    ("dynamic_slice", DynamicSlice), ("iota", Iota), ("concatenate", Concatenate), ("reshape", Movement),
-    ("dynamic_update_slice", Movement),
-):  # fmt: skip
-    define_node(_kind, f"stablehlo.{_name}")
+CHLO_CONSTANT = define(Constant, "chlo.constant")
+_KINDS = {
+    "broadcast_in_dim": BroadcastInDim, "transpose": Transpose, "reverse": Reverse, "slice": Slice, "pad": Pad,
+    "dynamic_slice": DynamicSlice, "iota": Iota, "concatenate": Concatenate, "reshape": Movement,
+    "dynamic_update_slice": Movement,
+}  # fmt: skip
 
 
-@imports("stablehlo.constant", "chlo.constant")
 def _import_constant(importer: Importer, operation: Operation) -> None:
     value = operation.properties["value"]
     if not isinstance(value, DenseElements):
@@ -134,8 +132,17 @@ def _import_constant(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, "constant", {"value": value.data.array})
 
 
-@exports("constant")
 def _export_constant(exporter: Exporter, node: Node) -> Operation:
     type: IrTensorType[Attribute] = exporter.type(node.result)
     value = DenseElements.of(node.attrs["value"], node.result.type, type)
     return CONSTANT.create(result_types=exporter.types(node.results), properties={"value": value})
+
+
+PART = merged(
+    as_nodes(*(define(kind, f"stablehlo.{name}") for name, kind in _KINDS.items())),
+    Dialect(
+        operations=(CONSTANT, CHLO_CONSTANT),
+        importers={"stablehlo.constant": _import_constant, "chlo.constant": _import_constant},
+        exporters={"constant": _export_constant},
+    ),
+)

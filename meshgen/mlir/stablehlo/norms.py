@@ -13,7 +13,7 @@ from xdsl.irdl import result_def, var_operand_def
 from meshgen.ir.graph import TensorType, Value, is_float
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.registries import imports
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.stablehlo.attributes import integer_of
 from meshgen.mlir.stablehlo.base import GenericOperation, define
 from meshgen.mlir.stablehlo.fields import Field, number
@@ -49,11 +49,6 @@ class Gradient(GenericOperation):
     grad_scale = result_def()
     grad_offset = result_def()
     FIELDS: ClassVar[tuple[Field, ...]] = Inference.FIELDS
-
-
-define(Inference, "stablehlo.batch_norm_inference")
-define(Training, "stablehlo.batch_norm_training")
-define(Gradient, "stablehlo.batch_norm_grad")
 
 
 @dataclass(frozen=True)
@@ -122,14 +117,12 @@ def _applied(norm: _Norm, x: Value, scale: Value, offset: Value, mean: Value, va
     return norm.builder.apply("add", scaled, norm.spread(offset))
 
 
-@imports("stablehlo.batch_norm_inference")
 def _import_inference(importer: Importer, operation: Operation) -> None:
     if found := _norm(importer, operation, 5):
         norm, (x, scale, offset, mean, variance) = found
         importer.bind(operation.results[0], _applied(norm, x, scale, offset, mean, variance))
 
 
-@imports("stablehlo.batch_norm_training")
 def _import_training(importer: Importer, operation: Operation) -> None:
     if found := _norm(importer, operation, 3):
         norm, (x, scale, offset) = found
@@ -142,7 +135,6 @@ def _import_training(importer: Importer, operation: Operation) -> None:
             importer.bind(result, value)
 
 
-@imports("stablehlo.batch_norm_grad")
 def _import_gradient(importer: Importer, operation: Operation) -> None:
     """With c = x - mean, r = 1 / sqrt(variance + epsilon) and g the gradient of the result:
 
@@ -157,3 +149,17 @@ def _import_gradient(importer: Importer, operation: Operation) -> None:
         importer.bind(operation.results[0], norm.times(rest, norm.spread(norm.times(scale, roots))))
         importer.bind(operation.results[1], norm.times(norm.total(products), roots))
         importer.bind(operation.results[2], norm.total(grad))
+
+
+PART = Dialect(
+    operations=(
+        define(Inference, "stablehlo.batch_norm_inference"),
+        define(Training, "stablehlo.batch_norm_training"),
+        define(Gradient, "stablehlo.batch_norm_grad"),
+    ),
+    importers={
+        "stablehlo.batch_norm_inference": _import_inference,
+        "stablehlo.batch_norm_training": _import_training,
+        "stablehlo.batch_norm_grad": _import_gradient,
+    },
+)

@@ -10,13 +10,12 @@ from meshgen.ir.graph import TOKEN, TensorType, Value
 from meshgen.ir.replica_groups import find_shift, moving_axes, pair_faults
 from meshgen.mlir.arith.payload import Builder, scalar_of
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.registries import imports
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.shard.collectives import emit_on
 from meshgen.mlir.stablehlo.collectives import device_rows, has_mesh
 from meshgen.mlir.stablehlo.replica_group_rows import rows_of
 
 
-@imports("stablehlo.collective_permute")
 def _import_permute(importer: Importer, operation: Operation) -> None:
     _send(importer, operation, operation.properties["source_target_pairs"], operation.operands, operation.results)
 
@@ -41,7 +40,6 @@ def _send(importer: Importer, operation: Operation, said: Attribute | None, oper
         importer.bind(result, emit_on(importer, operation, value, name, attrs, importer.type(result), sharding))
 
 
-@imports("stablehlo.send")
 def _import_send(importer: Importer, operation: Operation) -> None:
     """A send is looked up by its receive."""
     if scalar_of(operation.properties.get("is_host_transfer")):
@@ -50,7 +48,6 @@ def _import_send(importer: Importer, operation: Operation) -> None:
         importer.bind(result, Builder(importer, operation).constant(0, TensorType(*TOKEN)))
 
 
-@imports("stablehlo.recv")
 def _import_receive(importer: Importer, operation: Operation) -> None:
     """The value of the preceding send on the same channel in its block, by the pairs of either."""
     block, channel = operation.parent_block(), operation.properties["channel_handle"]
@@ -81,7 +78,6 @@ def _import_receive(importer: Importer, operation: Operation) -> None:
     importer.bind(token, Builder(importer, operation).constant(0, TensorType(*TOKEN)))
 
 
-@imports("stablehlo.async_start")
 def _import_start(importer: Importer, operation: Operation) -> None:
     """Its region is part of the program: the schedule decides when it runs."""
     block = operation.regions[0].block
@@ -95,7 +91,6 @@ def _import_start(importer: Importer, operation: Operation) -> None:
     importer.operations(block)
 
 
-@imports("stablehlo.async_done")
 def _import_done(importer: Importer, operation: Operation) -> None:
     (future,) = operation.operands
     start = future.owner
@@ -110,3 +105,14 @@ def _import_done(importer: Importer, operation: Operation) -> None:
         importer.fault("MG0104", "stablehlo.async_done has no matching stablehlo.async_start", operation)
     for result in operation.results:
         importer.bind(result, Value(importer.type(result)))
+
+
+PART = Dialect(
+    importers={
+        "stablehlo.collective_permute": _import_permute,
+        "stablehlo.send": _import_send,
+        "stablehlo.recv": _import_receive,
+        "stablehlo.async_start": _import_start,
+        "stablehlo.async_done": _import_done,
+    }
+)

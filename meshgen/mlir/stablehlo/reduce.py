@@ -12,8 +12,8 @@ from xdsl.printer import Printer
 
 from meshgen.ir.graph import Node
 from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.parser import TextParser
-from meshgen.mlir.registries import exports, imports
 from meshgen.mlir.stablehlo.attributes import array, integers
 from meshgen.mlir.stablehlo.base import RETURN, Properties, build, closed_regions, define, values_of
 from meshgen.mlir.stablehlo.elementwise import BINARY, CLASSES
@@ -153,7 +153,6 @@ def _unconstrained(ssa: SSAValue) -> SSAValue:
 REDUCE = define(Reduce, "stablehlo.reduce")
 
 
-@imports("stablehlo.reduce")
 def _import_reduce(importer: Importer, operation: Operation) -> None:
     attrs = values_of(operation)
     scalar = importer.type(operation.operands[0]).with_shape(())
@@ -164,13 +163,18 @@ def _import_reduce(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, "reduce_region", attrs, regions=closed_regions(importer, operation))
 
 
-@exports("reduce")
 def _export_reduce(exporter: Exporter, node: Node) -> Operation:
     operation = build(exporter, node, REDUCE)
     operation.add_region(fold_region(node.attrs["kind"], exporter.tensor(node.operands[0].type.with_shape(()))))
     return operation
 
 
-@exports("reduce_region")
 def _export_reduce_region(exporter: Exporter, node: Node) -> Operation:
     return build(exporter, node, REDUCE)
+
+
+PART = Dialect(
+    operations=(REDUCE,),
+    importers={"stablehlo.reduce": _import_reduce},
+    exporters={"reduce": _export_reduce, "reduce_region": _export_reduce_region},
+)

@@ -13,7 +13,7 @@ from meshgen.ir.replica_groups import are_uneven
 from meshgen.mesh import Mesh
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.registries import imports
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.stablehlo.attributes import boolean_of
 from meshgen.mlir.stablehlo.collectives import (
     Group,
@@ -27,7 +27,6 @@ from meshgen.mlir.stablehlo.collectives import (
 )
 
 
-@imports("stablehlo.collective_broadcast")
 def _import_broadcast(importer: Importer, operation: Operation) -> None:
     """From the first device of each group; who is in none has zeros."""
     rows = None if _has_root_at_run_time(importer, operation) else rows_in(importer, operation)
@@ -81,7 +80,6 @@ def _is_one_of(builder: Builder, mesh: Mesh, places: Sequence[int]) -> Value:
     return builder.reshape(flag, ())
 
 
-@imports("stablehlo.collective_reduce")
 def _import_collective_reduce(importer: Importer, operation: Operation) -> None:
     """The reduced operands of a group on its first device; zeros on the others."""
     rows = rows_in(importer, operation)
@@ -95,3 +93,11 @@ def _import_collective_reduce(importer: Importer, operation: Operation) -> None:
         value = importer.value(result)
         value.name, zeros = "", builder.constant(0, value.type)
         importer.bind(result, builder.select(builder.broadcast(is_root, value.type.shape), value, zeros))
+
+
+PART = Dialect(
+    importers={
+        "stablehlo.collective_broadcast": _import_broadcast,
+        "stablehlo.collective_reduce": _import_collective_reduce,
+    }
+)

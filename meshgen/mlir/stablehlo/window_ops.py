@@ -13,9 +13,8 @@ from xdsl.irdl import operand_def, region_def, result_def, var_operand_def, var_
 from meshgen.ir.graph import TensorType
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dense import DenseElements
-from meshgen.mlir.registries import imports
 from meshgen.mlir.stablehlo.attributes import IntegersConstraint, ScatterDimensions, array, integers
-from meshgen.mlir.stablehlo.base import GenericOperation, closed_regions, define_node, values_of
+from meshgen.mlir.stablehlo.base import GenericOperation, as_nodes, closed_regions, define, values_of
 from meshgen.mlir.stablehlo.fields import Field, flag, listed, numbering
 
 _SCATTER_LISTS = (
@@ -105,15 +104,17 @@ class Scatter(GenericOperation):
     )
 
 
-define_node(ReduceWindow, "stablehlo.reduce_window")
-define_node(SelectAndScatter, "stablehlo.select_and_scatter")
-define_node(Scatter, "stablehlo.scatter")
-
-
-@imports("stablehlo.reduce_window", "stablehlo.select_and_scatter")
 def _import_window(importer: Importer, operation: Operation) -> None:
     if not operation.operands:
         importer.fault("MG0104", f"{operation.name} needs operands", operation)
         return
     attrs = filled(values_of(operation), importer.type(operation.operands[0]).rank)
     importer.convert(operation, operation.name.partition(".")[2], attrs, regions=closed_regions(importer, operation))
+
+
+PART = as_nodes(
+    define(ReduceWindow, "stablehlo.reduce_window"),
+    define(SelectAndScatter, "stablehlo.select_and_scatter"),
+    define(Scatter, "stablehlo.scatter"),
+    importers={"stablehlo.reduce_window": _import_window, "stablehlo.select_and_scatter": _import_window},
+)

@@ -11,7 +11,7 @@ from xdsl.irdl import region_def, result_def, var_operand_def
 from meshgen.ir.graph import TensorType, is_float
 from meshgen.mlir.arith.payload import Builder, finish, lifted
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.registries import imports
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.stablehlo.attributes import RngDistribution
 from meshgen.mlir.stablehlo.base import GenericOperation, HloOperation, closed_regions, define, values_of
 from meshgen.mlir.stablehlo.collective_ops import DeviceNumber
@@ -36,14 +36,7 @@ class Map(GenericOperation):
 
 MHLO_FUNCTIONS = ("erf", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh")  # of chlo, which mhlo has too
 
-for _name in MHLO_FUNCTIONS:
-    define(Unary, f"stablehlo.{_name}")
-define(Rng, "stablehlo.rng")
-define(Map, "stablehlo.map")
-define(DeviceNumber, "stablehlo.replica_id")
 
-
-@imports(*(f"stablehlo.{name}" for name in MHLO_FUNCTIONS))
 def _import_function(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, operation.name.partition(".")[2])
 
@@ -51,7 +44,6 @@ def _import_function(importer: Importer, operation: Operation) -> None:
 # Random numbers ---------------------------------------------------------------------------------------------------
 
 
-@imports("stablehlo.rng")
 def _import_rng(importer: Importer, operation: Operation) -> None:
     """Bits of Threefry with the number of the operation as key: the same numbers in every run and on every mesh."""
     builder, kind = Builder(importer, operation), importer.type(operation.results[0])
@@ -88,7 +80,6 @@ def _import_rng(importer: Importer, operation: Operation) -> None:
 # Regions over whole arrays ----------------------------------------------------------------------------------------
 
 
-@imports("stablehlo.map")
 def _import_map(importer: Importer, operation: Operation) -> None:
     """The region's element-wise operations on whole arrays."""
     (body,) = closed_regions(importer, operation)
@@ -97,3 +88,18 @@ def _import_map(importer: Importer, operation: Operation) -> None:
         importer.fault("MG0103", f"'{found}' in the region of a map is not supported", operation)
         return
     finish(importer, operation, found)
+
+
+PART = Dialect(
+    operations=(
+        *(define(Unary, f"stablehlo.{name}") for name in MHLO_FUNCTIONS),
+        define(Rng, "stablehlo.rng"),
+        define(Map, "stablehlo.map"),
+        define(DeviceNumber, "stablehlo.replica_id"),
+    ),
+    importers={
+        **dict.fromkeys((f"stablehlo.{name}" for name in MHLO_FUNCTIONS), _import_function),
+        "stablehlo.rng": _import_rng,
+        "stablehlo.map": _import_map,
+    },
+)

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from xdsl.dialects import bufferization
-from xdsl.ir import Dialect, Operation
+from xdsl.ir import Operation
 
-from meshgen.mlir import registries
 from meshgen.mlir.arith.payload import Builder, finish
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.registries import imports
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.tensor.conversion import filled
 
 
-@imports("bufferization.alloc_tensor")
 def import_alloc(importer: Importer, op: Operation) -> None:
     """A copy, or a tensor without defined content: zeros, and only where something reads it."""
     assert isinstance(op, bufferization.AllocTensorOp)
@@ -24,7 +22,6 @@ def import_alloc(importer: Importer, op: Operation) -> None:
         finish(importer, op, filled(importer, op, zero, kind, op.dynamic_sizes))
 
 
-@imports("bufferization.materialize_in_destination")
 def import_materialize(importer: Importer, op: Operation) -> None:
     """The source; where it is to be stored is the compiler's choice."""
     assert isinstance(op, bufferization.MaterializeInDestinationOp)
@@ -34,6 +31,10 @@ def import_materialize(importer: Importer, op: Operation) -> None:
         importer.bind(op.result, importer.value(op.source))
 
 
-registries.DIALECTS.append(
-    Dialect("bufferization", [bufferization.AllocTensorOp, bufferization.MaterializeInDestinationOp])
+PART = Dialect(
+    operations=(bufferization.AllocTensorOp, bufferization.MaterializeInDestinationOp),
+    importers={
+        "bufferization.alloc_tensor": import_alloc,
+        "bufferization.materialize_in_destination": import_materialize,
+    },
 )

@@ -1,4 +1,4 @@
-"""Readers of arith, math and tensor operations; slices and padding are in `slices.py`."""
+"""Readers of tensor operations; slices and padding are in `slices.py`."""
 
 from __future__ import annotations
 
@@ -9,32 +9,21 @@ from xdsl.dialects.builtin import IntegerAttr
 from xdsl.ir import Block, Operation, SSAValue
 
 from meshgen.ir.graph import TensorType, Value
-from meshgen.mlir import registries
-from meshgen.mlir.arith.dialect import ARITH, MATH
-from meshgen.mlir.arith.elementwise import constant, import_elementwise
 from meshgen.mlir.arith.payload import Builder, fill_number, finish, kind_of
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.linalg.body import Body
 from meshgen.mlir.reading import Reading
-from meshgen.mlir.registries import imports
 from meshgen.mlir.spread import Spread, over
-from meshgen.mlir.tensor.dialect import ML_PROGRAM, TENSOR
 from meshgen.ops.types.site import shapes_agree
 
 
-@imports("arith.constant")
-def import_constant(importer: Importer, op: Operation) -> None:
-    finish(importer, op, constant(Builder(importer, op), op, ()))
-
-
-@imports("tensor.empty")
 def import_empty(importer: Importer, op: Operation) -> None:
     """A tensor without defined content: zeros, and only where something reads it."""
     builder, kind = Builder(importer, op), kind_of(importer, op.results[0].type)
     finish(importer, op, filled(importer, op, builder.constant(0, kind.with_shape(())), kind, op.operands))
 
 
-@imports("tensor.splat")
 def import_splat(importer: Importer, op: Operation) -> None:
     kind = kind_of(importer, op.results[0].type)
     value, *sizes = op.operands
@@ -50,7 +39,6 @@ def filled(importer: Importer, op: Operation, value: Value, kind: TensorType, si
     return Builder(importer, op).filled(value, kind, [next(rest) if size is None else size for size in kind.shape])
 
 
-@imports("tensor.from_elements")
 def import_from_elements(importer: Importer, op: Operation) -> None:
     """Scalars side by side."""
     builder, kind = Builder(importer, op), kind_of(importer, op.results[0].type)
@@ -59,7 +47,6 @@ def import_from_elements(importer: Importer, op: Operation) -> None:
     finish(importer, op, builder.reshape(flat, kind.shape))
 
 
-@imports("tensor.collapse_shape", "tensor.expand_shape")
 def import_reshape(importer: Importer, op: Operation) -> None:
     """One open size follows from the others; several are operands."""
     kind = kind_of(importer, op.results[0].type)
@@ -73,7 +60,6 @@ def import_reshape(importer: Importer, op: Operation) -> None:
         finish(importer, op, builder.emit("reshape", [value], kind))
 
 
-@imports("tensor.cast")
 def import_cast(importer: Importer, op: Operation) -> None:
     """Between known and unknown sizes of the same tensor: a size that is known stays known."""
     value, kind = importer.value(op.operands[0]), kind_of(importer, op.results[0].type)
@@ -83,7 +69,6 @@ def import_cast(importer: Importer, op: Operation) -> None:
     finish(importer, op, value if known == value.type else Builder(importer, op).emit("convert", [value], known))
 
 
-@imports("tensor.concat")
 def import_concat(importer: Importer, op: Operation) -> None:
     dim = op.properties["dim"]
     assert isinstance(dim, IntegerAttr)
@@ -91,7 +76,6 @@ def import_concat(importer: Importer, op: Operation) -> None:
     finish(importer, op, Builder(importer, op).emit("concatenate", values, kind, dim=dim.value.data))
 
 
-@imports("tensor.extract")
 def import_extract(importer: Importer, op: Operation) -> None:
     """One element as a 0-d tensor."""
     value, *places = importer.values(op.operands)
@@ -103,7 +87,6 @@ def import_extract(importer: Importer, op: Operation) -> None:
     finish(importer, op, found)
 
 
-@imports("tensor.insert")
 def import_insert(importer: Importer, op: Operation) -> None:
     """One element replaced."""
     scalar, target, *places = importer.values(op.operands)
@@ -112,7 +95,6 @@ def import_insert(importer: Importer, op: Operation) -> None:
     finish(importer, op, builder.emit("dynamic_update_slice", [target, part, *places], target.type))
 
 
-@imports("tensor.dim")
 def import_dim(importer: Importer, op: Operation) -> None:
     """The size of a dim: of an open one the number that it gets."""
     assert isinstance(op, tensor.DimOp)
@@ -125,27 +107,23 @@ def import_dim(importer: Importer, op: Operation) -> None:
     finish(importer, op, builder.constant(size, TensorType((), "i64")) if isinstance(size, int) else size)
 
 
-@imports("tensor.reshape")
 def import_tensor_reshape(importer: Importer, op: Operation) -> None:
     """The second operand only repeats the result's shape."""
     value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
     finish(importer, op, Builder(importer, op).emit("reshape", [value], kind))
 
 
-@imports("tensor.bitcast")
 def import_bitcast(importer: Importer, op: Operation) -> None:
     """The same bits under another element type of the same width."""
     value, kind = importer.value(op.operands[0]), kind_of(importer, op.results[0].type)
     finish(importer, op, Builder(importer, op).bits(value, kind.dtype))
 
 
-@imports("tensor.rank")
 def import_rank(importer: Importer, op: Operation) -> None:
     rank = importer.type(op.operands[0]).rank
     finish(importer, op, Builder(importer, op).constant(rank, TensorType((), "i64")))
 
 
-@imports("tensor.generate")
 def import_generate(importer: Importer, op: Operation) -> None:
     """A value for every place; the operands are the sizes of open dims."""
     kind, sizes = importer.type(op.results[0]), importer.values(op.operands)
@@ -188,7 +166,6 @@ def computed_places(
     return over(builder, found, tuple(range(kind.rank)), sizes)
 
 
-@imports("tensor.yield")
 def import_yield(importer: Importer, op: Operation) -> None:
     """Read with the operation around it."""
     del importer, op
@@ -199,11 +176,23 @@ def read_global(reading: Reading, op: Operation) -> None:
     del reading, op
 
 
-registries.MODULE_OPS["ml_program.global"] = read_global
-registries.DIALECTS += [ARITH, MATH, ML_PROGRAM, TENSOR]
-registries.IMPORTERS.update(
-    (operation.name, import_elementwise)
-    for dialect in (ARITH, MATH)
-    for operation in dialect.operations
-    if operation.name != "arith.constant"
+PART = Dialect(
+    importers={
+        "tensor.empty": import_empty,
+        "tensor.splat": import_splat,
+        "tensor.from_elements": import_from_elements,
+        "tensor.collapse_shape": import_reshape,
+        "tensor.expand_shape": import_reshape,
+        "tensor.cast": import_cast,
+        "tensor.concat": import_concat,
+        "tensor.extract": import_extract,
+        "tensor.insert": import_insert,
+        "tensor.dim": import_dim,
+        "tensor.reshape": import_tensor_reshape,
+        "tensor.bitcast": import_bitcast,
+        "tensor.rank": import_rank,
+        "tensor.generate": import_generate,
+        "tensor.yield": import_yield,
+    },
+    module_ops={"ml_program.global": read_global},
 )

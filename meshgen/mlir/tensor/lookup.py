@@ -9,9 +9,9 @@ from xdsl.ir import Operation
 from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.mlir.arith.payload import Builder, finish
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.linalg.structured import refuse
-from meshgen.mlir.registries import imports
-from meshgen.mlir.tensor.dialect import GatherOp, ScatterOp
+from meshgen.mlir.tensor.operations import GatherOp, ScatterOp
 
 
 def _windows(whole: TensorType, indices: TensorType, dims: Sequence[int], part: TensorType) -> str | tuple[int, ...]:
@@ -35,7 +35,6 @@ def _windows(whole: TensorType, indices: TensorType, dims: Sequence[int], part: 
     return (*places, *kept)
 
 
-@imports("tensor.gather")
 def import_gather(importer: Importer, op: Operation) -> None:
     assert isinstance(op, GatherOp)
     source, indices = importer.value(op.source), importer.value(op.indices)
@@ -55,7 +54,6 @@ def import_gather(importer: Importer, op: Operation) -> None:
     finish(importer, op, builder.reshape(found, kind.shape))
 
 
-@imports("tensor.scatter")
 def import_scatter(importer: Importer, op: Operation) -> None:
     """Slices replaced at places that are different ones."""
     assert isinstance(op, ScatterOp)
@@ -79,3 +77,6 @@ def import_scatter(importer: Importer, op: Operation) -> None:
     operands = [target, indices, builder.reshape(rows, shape)]
     (found,) = importer.emit("scatter", operands, [target.type], attrs, op, (region,))
     finish(importer, op, found)
+
+
+PART = Dialect(importers={"tensor.gather": import_gather, "tensor.scatter": import_scatter})

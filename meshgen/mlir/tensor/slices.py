@@ -13,7 +13,7 @@ from meshgen.ir.graph import TensorType, Value
 from meshgen.mlir.arith.payload import Builder, finish
 from meshgen.mlir.constants import follows_from_sizes, known_array
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.registries import imports
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.scf.parallel_ops import ParallelInsertSliceOp
 from meshgen.mlir.shard.sharding import constant
 from meshgen.mlir.spread import sliced
@@ -154,7 +154,6 @@ def _reach(builder: Builder, size: Entry, stride: Entry) -> Entry:
     return builder.apply("maximum", builder.apply("add", last, one), zero)
 
 
-@imports("tensor.extract_slice")
 def import_extract_slice(importer: Importer, op: Operation) -> None:
     """A slice; dims of size 1 that the result does not have are dropped."""
     assert isinstance(op, tensor.ExtractSliceOp)
@@ -203,7 +202,6 @@ def _index(part: Part) -> TensorType:
     return next((place.type for place in part.start if isinstance(place, Value)), TensorType((), "i64"))
 
 
-@imports("tensor.insert_slice")
 def import_insert_slice(importer: Importer, op: Operation) -> None:
     """The destination with a part replaced."""
     assert isinstance(op, tensor.InsertSliceOp)
@@ -250,7 +248,6 @@ def _strided(builder: Builder, source: Value, target: Value, part: Part) -> Valu
     return builder.select(taken, spread, target)
 
 
-@imports("tensor.pad")
 def import_pad(importer: Importer, op: Operation) -> None:
     """Padding with the yield of the region: one value, or one for every index."""
     assert isinstance(op, tensor.PadOp)
@@ -281,3 +278,12 @@ def import_pad(importer: Importer, op: Operation) -> None:
             "pad", [builder.broadcast(yes, value.type.shape), no], TensorType(shape.shape, "i1"), **attrs
         )
         finish(importer, op, builder.select(inside, builder.emit("pad", [value, zero], shape, **attrs), fill))
+
+
+PART = Dialect(
+    importers={
+        "tensor.extract_slice": import_extract_slice,
+        "tensor.insert_slice": import_insert_slice,
+        "tensor.pad": import_pad,
+    }
+)

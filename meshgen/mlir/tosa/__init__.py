@@ -1,1 +1,1 @@
-"""Readers of tosa."""
+"""Upstream's dialect tosa."""

@@ -5,12 +5,11 @@ from __future__ import annotations
 from xdsl.ir import Operation
 
 from meshgen.mlir.conversion import Importer
-from meshgen.mlir.registries import imports
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.scf.control import branch, read_blocks, while_loop
-from meshgen.mlir.tosa.dialect import Control
+from meshgen.mlir.tosa.operations import Control
 
 
-@imports("tosa.cond_if")
 def import_cond_if(importer: Importer, op: Operation) -> None:
     """Branches over the operands after the condition, and captured values."""
     assert isinstance(op, Control)
@@ -27,7 +26,6 @@ def import_cond_if(importer: Importer, op: Operation) -> None:
     branch(importer, op, "if", condition, graphs, captured)
 
 
-@imports("tosa.while_loop")
 def import_while_loop(importer: Importer, op: Operation) -> None:
     assert isinstance(op, Control)
     (condition, body), captured = read_blocks(importer, [region.block for region in op.regions])
@@ -40,7 +38,11 @@ def import_while_loop(importer: Importer, op: Operation) -> None:
         importer.bind(result, value)
 
 
-@imports("tosa.yield")
 def import_yield(importer: Importer, op: Operation) -> None:
     """Read with the operation around it."""
     del importer, op
+
+
+PART = Dialect(
+    importers={"tosa.cond_if": import_cond_if, "tosa.while_loop": import_while_loop, "tosa.yield": import_yield}
+)

@@ -1,4 +1,4 @@
-"""Reader of tosa. Element-wise operations stretch dims of size 1 to the result's size."""
+"""Reader of tosa's element-wise operations, which stretch dims of size 1 to the result's size, and of its products and movements."""
 
 from __future__ import annotations
 
@@ -9,17 +9,16 @@ from xdsl.dialects.builtin import IntegerAttr, StringAttr
 from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir.graph import TensorType, Value, is_float, is_inexact
-from meshgen.mlir import registries
 from meshgen.mlir.arith.elementwise import BINARY, TOSA_COMPARE, UNARY, apply_operation
 from meshgen.mlir.arith.functions import ignoring_nan
 from meshgen.mlir.arith.payload import Builder, finish, mnemonic, scalar_of
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.linalg.structured import refuse
 from meshgen.mlir.operation_signature import attribute_of
-from meshgen.mlir.registries import IMPORTERS, imports
 from meshgen.mlir.stablehlo.attributes import integers
-from meshgen.mlir.tosa.dialect import TOSA
+from meshgen.mlir.tosa.operations import OPERATIONS
 from meshgen.ops.evaluate.common import integer_range, neutral
 
 REDUCTIONS = {
@@ -28,7 +27,7 @@ REDUCTIONS = {
 }  # fmt: skip
 ELEMENTWISE = [
     *(word for word in (*UNARY, *BINARY, *TOSA_COMPARE, "select", "reciprocal", "arithmetic_right_shift", "apply_scale")
-      if f"tosa.{word}" in {operation.name for operation in TOSA.operations} and word not in ("mul", "negate")),
+      if f"tosa.{word}" in {operation.name for operation in OPERATIONS} and word not in ("mul", "negate")),
 ]  # fmt: skip
 
 
@@ -83,7 +82,6 @@ def import_elementwise(importer: Importer, op: Operation) -> None:
         finish(importer, op, found[0])
 
 
-@imports("tosa.mul")
 def import_mul(importer: Importer, op: Operation) -> None:
     """The third operand is how far an i32 product is shifted right, with rounding."""
     values = _shaped(importer, op, op.operands[:2])
@@ -109,7 +107,6 @@ def import_mul(importer: Importer, op: Operation) -> None:
     finish(importer, op, builder.convert(found, importer.type(op.results[0]).dtype))
 
 
-@imports("tosa.negate")
 def import_negate(importer: Importer, op: Operation) -> None:
     """Further operands are zero points: those of the operand and of the result. Only integers have other ones than 0."""
     builder, kind = Builder(importer, op), importer.type(op.results[0])
@@ -175,7 +172,6 @@ def axis_of(op: Operation) -> int:
     return axis.value.data if isinstance(axis, IntegerAttr) else 0
 
 
-@imports("tosa.clamp")
 def import_clamp(importer: Importer, op: Operation) -> None:
     builder, value = Builder(importer, op), importer.value(op.operands[0])
     kind = "fp" if is_float(value.type.dtype) else "int"  # older text has a pair of attributes for each kind
@@ -192,7 +188,6 @@ def import_clamp(importer: Importer, op: Operation) -> None:
     finish(importer, op, builder.emit("clamp", [bounds[0], value, bounds[1]], value.type))
 
 
-@imports("tosa.cast")
 def import_cast(importer: Importer, op: Operation) -> None:
     """Floats become integers by rounding to the nearest even."""
     builder, value, kind = Builder(importer, op), importer.value(op.operands[0]), importer.type(op.results[0])
@@ -201,7 +196,6 @@ def import_cast(importer: Importer, op: Operation) -> None:
     finish(importer, op, builder.convert(value, kind.dtype))
 
 
-@imports("tosa.const")
 def import_const(importer: Importer, op: Operation) -> None:
     array = _array(op.results[0])
     if array is None:
@@ -211,7 +205,6 @@ def import_const(importer: Importer, op: Operation) -> None:
     finish(importer, op, Builder(importer, op).emit("constant", [], importer.type(op.results[0]), value=array))
 
 
-@imports("tosa.const_shape")
 def import_const_shape(importer: Importer, op: Operation) -> None:
     """Read where it is used."""
     del importer, op
@@ -225,7 +218,6 @@ def shape_of(op: Operation, number: int, name: str) -> tuple[int, ...] | None:
     return None if array is None else tuple(int(n) for n in array.flat)
 
 
-@imports("tosa.matmul")
 def import_matmul(importer: Importer, op: Operation) -> None:
     """Batched product; operands 2 and 3 are zero points."""
     if not fits(importer, op, 3, 3):
@@ -257,33 +249,28 @@ def import_reduce(importer: Importer, op: Operation) -> None:
     finish(importer, op, builder.emit("reshape", [found], result))
 
 
-@imports("tosa.transpose")
 def import_transpose(importer: Importer, op: Operation) -> None:
     order = integers(attribute_of(op, "perms"))
     value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
     finish(importer, op, Builder(importer, op).emit("transpose", [value], kind, perm=order))
 
 
-@imports("tosa.reshape")
 def import_reshape(importer: Importer, op: Operation) -> None:
     """The second operand only repeats the result's shape."""
     value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
     finish(importer, op, Builder(importer, op).emit("reshape", [value], kind))
 
 
-@imports("tosa.concat")
 def import_concat(importer: Importer, op: Operation) -> None:
     values, kind = importer.values(op.operands), importer.type(op.results[0])
     finish(importer, op, Builder(importer, op).emit("concatenate", values, kind, dim=axis_of(op)))
 
 
-@imports("tosa.reverse")
 def import_reverse(importer: Importer, op: Operation) -> None:
     value = importer.value(op.operands[0])
     finish(importer, op, Builder(importer, op).emit("reverse", [value], value.type, dims=(axis_of(op),)))
 
 
-@imports("tosa.slice")
 def import_slice(importer: Importer, op: Operation) -> None:
     value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
     start, size = shape_of(op, 1, "start"), shape_of(op, 2, "size")
@@ -296,7 +283,6 @@ def import_slice(importer: Importer, op: Operation) -> None:
     finish(importer, op, Builder(importer, op).emit("slice", [value], kind, start=start, limit=limit, stride=stride))
 
 
-@imports("tosa.pad")
 def import_pad(importer: Importer, op: Operation) -> None:
     """The second operand holds (before, after) per dim, the third the value, else it is 0."""
     value, kind = importer.value(op.operands[0]), importer.type(op.results[0])
@@ -312,6 +298,22 @@ def import_pad(importer: Importer, op: Operation) -> None:
     finish(importer, op, found)
 
 
-registries.DIALECTS.append(TOSA)
-IMPORTERS.update(dict.fromkeys((f"tosa.{word}" for word in ELEMENTWISE), import_elementwise))
-IMPORTERS.update(dict.fromkeys((f"tosa.{word}" for word in REDUCTIONS), import_reduce))
+PART = Dialect(
+    importers={
+        "tosa.mul": import_mul,
+        "tosa.negate": import_negate,
+        "tosa.clamp": import_clamp,
+        "tosa.cast": import_cast,
+        "tosa.const": import_const,
+        "tosa.const_shape": import_const_shape,
+        "tosa.matmul": import_matmul,
+        "tosa.transpose": import_transpose,
+        "tosa.reshape": import_reshape,
+        "tosa.concat": import_concat,
+        "tosa.reverse": import_reverse,
+        "tosa.slice": import_slice,
+        "tosa.pad": import_pad,
+        **dict.fromkeys((f"tosa.{word}" for word in ELEMENTWISE), import_elementwise),
+        **dict.fromkeys((f"tosa.{word}" for word in REDUCTIONS), import_reduce),
+    }
+)

@@ -10,14 +10,13 @@ from meshgen.ir.graph import Graph, TensorType, Value, is_float
 from meshgen.mlir.arith.elementwise import scaled
 from meshgen.mlir.arith.payload import Builder, finish, scalar_of
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.linalg.structured import refuse
 from meshgen.mlir.operation_signature import attribute_of
-from meshgen.mlir.registries import imports
 from meshgen.mlir.tosa.elementwise import axis_of, fits, ignores_nan, not_a_number_as, shape_of
 from meshgen.ops.evaluate.common import integer_range, neutral
 
 
-@imports("tosa.argmax")
 def import_argmax(importer: Importer, op: Operation) -> None:
     """The place of the greatest element, the first of equal ones; of a NaN unless those are ignored."""
     builder, value, axis = Builder(importer, op), importer.value(op.operands[0]), axis_of(op)
@@ -52,7 +51,6 @@ def _greater(importer: Importer, op: Operation, scalar: TensorType, index: str) 
     return inner.graph
 
 
-@imports("tosa.gather")
 def import_gather(importer: Importer, op: Operation) -> None:
     """Rows of each batch at that batch's numbers."""
     if not fits(importer, op, 3, 2):
@@ -66,7 +64,6 @@ def import_gather(importer: Importer, op: Operation) -> None:
     finish(importer, op, Builder(importer, op).emit("gather", [value, places], importer.type(op.results[0]), **attrs))
 
 
-@imports("tosa.scatter")
 def import_scatter(importer: Importer, op: Operation) -> None:
     """Rows of each batch replaced at that batch's numbers, which are different ones."""
     if not fits(importer, op, 3, 2, 3):
@@ -84,7 +81,6 @@ def import_scatter(importer: Importer, op: Operation) -> None:
     finish(importer, op, found)
 
 
-@imports("tosa.tile")
 def import_tile(importer: Importer, op: Operation) -> None:
     """Copies side by side: a new dim in front of each, merged into it."""
     builder, value, kind = Builder(importer, op), importer.value(op.operands[0]), importer.type(op.results[0])
@@ -99,7 +95,6 @@ def import_tile(importer: Importer, op: Operation) -> None:
     finish(importer, op, builder.reshape(wide, kind.shape))
 
 
-@imports("tosa.resize")
 def import_resize(importer: Importer, op: Operation) -> None:
     """Rows, then columns, at places between those of the image: the nearest one, or both by their distance."""
     if not fits(importer, op, 4):
@@ -160,7 +155,6 @@ def _taken(builder: Builder, value: Value, dim: int, places: np.ndarray) -> Valu
     return builder.emit("gather", [value, table], value.type.with_shape(shape), **attrs)
 
 
-@imports("tosa.table")
 def import_table(importer: Importer, op: Operation) -> None:
     """Of i8 the entry of each number; of i16 between the entries of its upper bits, by its 7 lower ones."""
     builder, (value, table) = Builder(importer, op), importer.values(op.operands)
@@ -199,7 +193,6 @@ def _entries(builder: Builder, table: Value, places: Value) -> Value:
     return builder.emit("gather", [table, places], table.type.with_shape(places.type.shape), **attrs)
 
 
-@imports("tosa.fft2d", "tosa.rfft2d")
 def import_fft(importer: Importer, op: Operation) -> None:
     """Over the last two dims, of parts and to parts; the inverse is not scaled down."""
     kinds = [importer.type(x) for x in op.operands]
@@ -220,7 +213,6 @@ def import_fft(importer: Importer, op: Operation) -> None:
         importer.bind(target, builder.apply("multiply", value, scale) if inverse else value)
 
 
-@imports("tosa.rescale")
 def import_rescale(importer: Importer, op: Operation) -> None:
     """(x - zero) * multiplier / 2^shift, rounded, plus the other zero, within the result's range."""
     builder, kind = Builder(importer, op), importer.type(op.results[0])
@@ -246,3 +238,18 @@ def import_rescale(importer: Importer, op: Operation) -> None:
 
 def _scalar(builder: Builder, value: Value) -> Value:
     return builder.reshape(value, ())
+
+
+PART = Dialect(
+    importers={
+        "tosa.argmax": import_argmax,
+        "tosa.gather": import_gather,
+        "tosa.scatter": import_scatter,
+        "tosa.tile": import_tile,
+        "tosa.resize": import_resize,
+        "tosa.table": import_table,
+        "tosa.fft2d": import_fft,
+        "tosa.rfft2d": import_fft,
+        "tosa.rescale": import_rescale,
+    }
+)

@@ -10,8 +10,8 @@ from xdsl.ir import Operation, TypeAttribute
 from meshgen.ir.graph import TensorType, Value, is_float
 from meshgen.mlir.arith.payload import Builder, finish
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.operation_signature import attribute_of
-from meshgen.mlir.registries import imports
 from meshgen.mlir.spread import fold_region
 from meshgen.mlir.stablehlo.attributes import integers
 from meshgen.mlir.tosa.elementwise import fits, ignores_nan, is_zero, not_a_number_as, without_zero
@@ -62,7 +62,6 @@ def _convolve(importer: Importer, op: Operation, image: Value, kernel: Value, wi
     finish(importer, op, _biased(importer, op, found))
 
 
-@imports("tosa.conv2d", "tosa.conv3d")
 def import_convolution(importer: Importer, op: Operation) -> None:
     """Kernels are output channels, spatial dims, input channels."""
     count = 3 if op.name.endswith("3d") else 2
@@ -77,7 +76,6 @@ def import_convolution(importer: Importer, op: Operation) -> None:
     _convolve(importer, op, image, kernel, window, (count + 1, 0, tuple(range(1, count + 1))), 1)
 
 
-@imports("tosa.depthwise_conv2d")
 def import_depthwise(importer: Importer, op: Operation) -> None:
     """Kernels are height, width, input channels, results per channel."""
     if not fits(importer, op, 4, 4, 1):
@@ -90,7 +88,6 @@ def import_depthwise(importer: Importer, op: Operation) -> None:
     _convolve(importer, op, image, kernel, window, (2, 3, (0, 1)), channels)
 
 
-@imports("tosa.transpose_conv2d")
 def import_transposed(importer: Importer, op: Operation) -> None:
     """The image with rows put between its own, walked by the kernel turned round."""
     if not fits(importer, op, 4, 4, 1):
@@ -107,7 +104,6 @@ def import_transposed(importer: Importer, op: Operation) -> None:
     _convolve(importer, op, image, kernel, window, (3, 0, (1, 2)), 1)
 
 
-@imports("tosa.max_pool2d", "tosa.avg_pool2d")
 def import_pool(importer: Importer, op: Operation) -> None:
     """The greatest, or the mean of those elements of a window that are not padding."""
     if not fits(importer, op, 4):
@@ -175,7 +171,6 @@ def _counts(sizes: Sequence[int], attrs: dict[str, tuple[int, ...]], result: Seq
     return np.multiply.outer(*found)
 
 
-@imports("tosa.fully_connected")
 def import_fully_connected(importer: Importer, op: Operation) -> None:
     """Kernels are output channels, input channels."""
     if not fits(importer, op, 2, 2, 1):
@@ -188,3 +183,16 @@ def import_fully_connected(importer: Importer, op: Operation) -> None:
     contracted = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (1,)}
     found = Builder(importer, op).emit("dot_general", [left, right], kind, **contracted, precision=())
     finish(importer, op, _biased(importer, op, found))
+
+
+PART = Dialect(
+    importers={
+        "tosa.conv2d": import_convolution,
+        "tosa.conv3d": import_convolution,
+        "tosa.depthwise_conv2d": import_depthwise,
+        "tosa.transpose_conv2d": import_transposed,
+        "tosa.max_pool2d": import_pool,
+        "tosa.avg_pool2d": import_pool,
+        "tosa.fully_connected": import_fully_connected,
+    }
+)

@@ -5,25 +5,22 @@ from __future__ import annotations
 from xdsl.dialects.builtin import StringAttr, SymbolRefAttr
 from xdsl.ir import Attribute, Operation
 
-from meshgen.mlir import registries
 from meshgen.mlir.arith.payload import Builder, finish
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.linalg.structured import refuse
 from meshgen.mlir.operation_signature import attribute_of
 from meshgen.mlir.reading import Reading
-from meshgen.mlir.registries import imports
 
 _WRITES = ("tosa.variable.write", "tosa.variable_write")
 
 
-@imports("tosa.variable")
 def import_variable(importer: Importer, op: Operation) -> None:
     """Looked up where it is read."""
     del importer, op
 
 
-@imports("tosa.variable.read", "tosa.variable_read")
 def import_read(importer: Importer, op: Operation) -> None:
     top, name = op, _symbol(attribute_of(op, "name"))
     while (parent := top.parent_op()) is not None:
@@ -41,7 +38,6 @@ def import_read(importer: Importer, op: Operation) -> None:
     refuse(importer, op)
 
 
-@imports(*_WRITES)
 def import_write(importer: Importer, op: Operation) -> None:
     name = _symbol(attribute_of(op, "name"))
     message = f"{op.name}: a module has no state between runs, so @{name} cannot be written"
@@ -60,4 +56,12 @@ def _read_declaration(reading: Reading, op: Operation) -> None:
     del reading, op
 
 
-registries.MODULE_OPS["tosa.variable"] = _read_declaration
+PART = Dialect(
+    importers={
+        "tosa.variable": import_variable,
+        "tosa.variable.read": import_read,
+        "tosa.variable_read": import_read,
+        **dict.fromkeys(_WRITES, import_write),
+    },
+    module_ops={"tosa.variable": _read_declaration},
+)

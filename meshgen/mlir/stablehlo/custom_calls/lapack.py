@@ -16,7 +16,7 @@ from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.constants import known_array
 from meshgen.mlir.conversion import Exporter, Importer
-from meshgen.mlir.registries import exports
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.stablehlo.attributes import boolean_of, integers
 from meshgen.mlir.stablehlo.base import build
 from meshgen.mlir.stablehlo.calls import CUSTOM_CALL, options_of, target_of
@@ -193,7 +193,6 @@ def _eigh(importer: Importer, operation: Operation) -> None:
     _factorise(importer, operation, "syevd", {"mode": "V", "uplo": "U" if text.startswith("0") else "L"})
 
 
-@exports("lapack")
 def _export(exporter: Exporter, node: Node) -> Operation:
     """The call that JAX makes on CPUs."""
     routine, dtype = node.attrs["routine"], node.operands[0].type.dtype
@@ -227,3 +226,6 @@ TARGETS: dict[str, Callable[[Importer, Operation], None]] = {
     "Eigh": _eigh,
     "LuDecomposition": _lu,
 }
+
+
+PART = Dialect(exporters={"lapack": _export})

@@ -1,4 +1,4 @@
-"""Readers of index and affine (as what arith says) and of assertions."""
+"""Meaning of affine's maps of indices."""
 
 from __future__ import annotations
 
@@ -17,19 +17,13 @@ from xdsl.ir.affine import (
 )
 
 from meshgen.ir.graph import TensorType, Value
-from meshgen.mlir import registries
-from meshgen.mlir.arith.elementwise import BY_NAME, import_elementwise
 from meshgen.mlir.arith.functions import FUNCTIONS
-from meshgen.mlir.arith.index_ops import AFFINE, CF, INDEX
 from meshgen.mlir.arith.payload import Builder
-from meshgen.mlir.conversion import Importer
-from meshgen.mlir.known_integers import constant
-from meshgen.mlir.registries import imports
 
 _ROUNDED = {AffineBinaryOpKind.FloorDiv: "floordivsi", AffineBinaryOpKind.CeilDiv: "ceildivsi"}
 
 
-def _mapped(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
+def mapped(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
     """The result of an affine operation's map for indices; of several results the least or greatest."""
     map = op.properties["map"]
     assert isinstance(map, AffineMapAttr)
@@ -56,16 +50,3 @@ def _evaluated(builder: Builder, expression: AffineExpr, operands: Sequence[Valu
         (times,) = FUNCTIONS["floordivsi"](builder, builder.together([left, right]))
         return builder.apply("subtract", left, builder.apply("multiply", times, right))
     return builder.apply("add" if expression.kind is AffineBinaryOpKind.Add else "multiply", left, right)
-
-
-@imports("cf.assert")
-def import_assert(importer: Importer, op: Operation) -> None:
-    """Assertions are assumed to hold; one with a false constant condition is refused."""
-    if constant(op.operands[0]) == 0:
-        importer.fault("MG0104", f"{op.name}: the asserted condition is false", op)
-
-
-for dialect in (INDEX, AFFINE):
-    registries.IMPORTERS.update((operation.name, import_elementwise) for operation in dialect.operations)
-BY_NAME.update((operation.name, _mapped) for operation in AFFINE.operations)
-registries.DIALECTS += [INDEX, AFFINE, CF]

@@ -9,7 +9,8 @@ from xdsl.ir import Attribute
 
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Module
-from meshgen.mlir import registries
+from meshgen.mlir.conversion import Exporter
+from meshgen.mlir.dialect import Dialect, ReadSlotAttr
 from meshgen.mlir.reading import Reading, Slot
 
 ALIAS, DONOR = "tf.aliasing_output", "jax.buffer_donor"
@@ -38,7 +39,7 @@ def _refuse(reading: Reading, slot: Slot, text: str) -> None:
     reading.faults.append(Diagnostic("MG0110", f"{what} {slot.index}: {text}", slot.loc))
 
 
-def _only_on_arguments(name: str, read: registries.SlotReader) -> registries.SlotReader:
+def _only_on_arguments(name: str, read: ReadSlotAttr) -> ReadSlotAttr:
     def checked(reading: Reading, attribute: Attribute, slot: Slot) -> None:
         if slot.side == "in":
             read(reading, attribute, slot)
@@ -48,8 +49,8 @@ def _only_on_arguments(name: str, read: registries.SlotReader) -> registries.Slo
     return checked
 
 
-def _write_donations(module: Module, slots: Sequence[Slot]) -> list[Mapping[str, Attribute]]:
-    return [_donation(module, slot) for slot in slots]
+def _write_donations(exporter: Exporter, slots: Sequence[Slot]) -> list[Mapping[str, Attribute]]:
+    return [_donation(exporter.module, slot) for slot in slots]
 
 
 def _donation(module: Module, slot: Slot) -> Mapping[str, Attribute]:
@@ -61,6 +62,7 @@ def _donation(module: Module, slot: Slot) -> Mapping[str, Attribute]:
     return {ALIAS: builtin.IntegerAttr(output, builtin.i32)}
 
 
-registries.ARG_ATTRS[ALIAS] = _only_on_arguments(ALIAS, _read_alias)
-registries.ARG_ATTRS[DONOR] = _only_on_arguments(DONOR, _read_donor)
-registries.ARG_ATTR_WRITERS.append(_write_donations)
+PART = Dialect(
+    slot_attrs={ALIAS: _only_on_arguments(ALIAS, _read_alias), DONOR: _only_on_arguments(DONOR, _read_donor)},
+    slot_attr_writers=(_write_donations,),
+)

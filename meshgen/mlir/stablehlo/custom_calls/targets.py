@@ -15,10 +15,10 @@ from meshgen.errors import MeshgenError
 from meshgen.ir.graph import Node, Value
 from meshgen.ir.inline import copy_nodes
 from meshgen.mlir.conversion import Exporter, Importer
-from meshgen.mlir.custom_calls import lapack, threefry, top_k
-from meshgen.mlir.registries import CALL_FAULTS, exports, imports
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.stablehlo import mhlo_sharding
 from meshgen.mlir.stablehlo.calls import CUSTOM_CALL, target_of
+from meshgen.mlir.stablehlo.custom_calls import lapack, threefry, top_k
 from meshgen.mlir.stablehlo.dynamic import called_reduce_window
 from meshgen.ops.user_ops import USER_OPS
 
@@ -56,7 +56,6 @@ def _shape_assertion(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, "shape_assertion", {"message": text})
 
 
-@exports("shape_assertion")
 def _export_shape_assertion(exporter: Exporter, node: Node) -> Operation:
     properties = {
         "call_target_name": builtin.StringAttr("shape_assertion"),
@@ -83,27 +82,24 @@ TARGETS: dict[str, Target] = {
 }
 
 
-@imports("stablehlo.custom_call")
 def _import_custom_call(importer: Importer, operation: Operation) -> None:
     target = target_of(operation)
     if target in USER_OPS:
         _inline(importer, operation, target)
     elif target in TARGETS:
         TARGETS[target](importer, operation)
-    elif fault := _call_fault(target):
+    elif fault := call_fault(target):
         message, hint = fault
         importer.fault("MG0103", message, operation, hint)
         _bind_nothing(importer, operation)
 
 
-def _call_fault(target: str) -> tuple[str, str] | None:
+def call_fault(target: str) -> tuple[str, str] | None:
+    """The fault of a custom call of this target and a hint, or None for a known one."""
     if target in USER_OPS or target in TARGETS:
         return None
     hint = _LINALG_HINT if target.startswith(_LIBRARIES) else _HINT
     return f"unknown custom_call target '@{target}'", hint.format(target)
-
-
-CALL_FAULTS.append(_call_fault)
 
 
 _LIBRARIES = ("lapack_", "cusolver", "cublas", "hipsolver", "Qr", "Eigh", "LuDecomposition", "ProductOfElementary")
@@ -143,3 +139,8 @@ def _inline(importer: Importer, operation: Operation, target: str) -> None:
         importer.bind(result, value)
     for node in importer.graph.nodes[first:]:
         node.loc = loc
+
+
+PART = Dialect(
+    exporters={"shape_assertion": _export_shape_assertion}, importers={"stablehlo.custom_call": _import_custom_call}
+)

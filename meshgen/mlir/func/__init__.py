@@ -1,0 +1,1 @@
+"""Functions and calls, donated arguments, and attributes of the module."""

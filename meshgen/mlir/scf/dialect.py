@@ -1,0 +1,16 @@
+"""The dialect scf, and assertions of cf. Read, never printed."""
+
+from __future__ import annotations
+
+from xdsl.dialects import scf
+
+from meshgen.mlir.dialect import Dialect, merged
+from meshgen.mlir.scf import control, parallel
+from meshgen.mlir.scf.conditional_ops import AssertOp, IfOp, IndexSwitchOp
+from meshgen.mlir.scf.parallel_ops import PARALLEL_OPS, ForOp
+from meshgen.mlir.scf.signatures import SIGNATURES
+
+_OPERATIONS = (
+    *PARALLEL_OPS, ForOp, IfOp, scf.WhileOp, scf.ConditionOp, IndexSwitchOp, scf.ExecuteRegionOp, scf.YieldOp, AssertOp
+)  # fmt: skip
+DIALECT = merged(Dialect(signatures=SIGNATURES, operations=_OPERATIONS), control.PART, parallel.PART)

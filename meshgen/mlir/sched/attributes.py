@@ -1,0 +1,110 @@
+"""The `sched` dialect (stage `schedule`): attributes on launches and collectives, in the order of issue.
+
+`sched.item` says on which stream an operation runs, for which events it waits and which one it records;
+`sched.buffers` the places of its results in the arena.
+Seconds are written so that they read back exactly.
+"""
+
+from __future__ import annotations
+
+from xdsl.ir import Data
+from xdsl.irdl import irdl_attr_definition
+from xdsl.parser import AttrParser
+from xdsl.printer import Printer
+
+from meshgen.ir.notes import Place, Slot
+from meshgen.mlir.literals import parse_text
+from meshgen.mlir.shard.attributes import parse_list
+
+
+def _float_text(parser: AttrParser) -> float:
+    """A float as `repr` writes it, in quotes: MLIR's own literals know no `1e-05`."""
+    return float(parser.parse_str_literal())
+
+
+def _clause(parser: AttrParser, word: str) -> bool:
+    """`, word =` if the text goes on with it."""
+    if parser.parse_optional_keyword(word) is None:
+        return False
+    parser.parse_punctuation("=")
+    return True
+
+
+def _source(parser: AttrParser) -> str:
+    return parse_text(parser) if _clause(parser, "source") else ""
+
+
+def _print_source(printer: Printer, source: str) -> None:
+    if source:
+        printer.print_string(" source = ")
+        printer.print_string_literal(source)
+
+
+@irdl_attr_definition
+class ItemAttr(Data[Slot]):
+    """`#sched.item<stream 0 waits = [1] records = 2 seconds = "1e-05" start = "0.0" hidden = "0.0" exposed = "1e-05">`."""
+
+    name = "sched.item"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Slot:
+        with parser.in_angle_brackets():
+            parser.parse_keyword("stream")
+            stream = parser.parse_integer()
+            waits = parse_list(parser, parser.parse_integer) if _clause(parser, "waits") else ()
+            records = parser.parse_integer() if _clause(parser, "records") else None
+            seconds = _float_text(parser) if _clause(parser, "seconds") else 0.0
+            start = _float_text(parser) if _clause(parser, "start") else 0.0
+            exposure = None
+            if _clause(parser, "hidden"):
+                hidden = _float_text(parser)
+                parser.parse_keyword("exposed")
+                parser.parse_punctuation("=")
+                exposure = (hidden, _float_text(parser))
+            source = _source(parser)
+        return Slot(stream, waits, records, seconds, start, exposure, source)
+
+    def print_parameter(self, printer: Printer) -> None:
+        slot = self.data
+        words = [f"stream {slot.stream}"]
+        if slot.waits:
+            words.append(f"waits = {list(slot.waits)}")
+        if slot.records is not None:
+            words.append(f"records = {slot.records}")
+        words.append(f'seconds = "{slot.seconds!r}" start = "{slot.start!r}"')
+        if slot.exposure is not None:
+            words.append(f'hidden = "{slot.exposure[0]!r}" exposed = "{slot.exposure[1]!r}"')
+        with printer.in_angle_brackets():
+            printer.print_string(" ".join(words))
+            _print_source(printer, slot.source)
+
+
+@irdl_attr_definition
+class BufferAttr(Data[Place]):
+    """`#sched.buffer<3 "h" temporary storage = 3 offset = 1024>`."""
+
+    name = "sched.buffer"
+
+    @classmethod
+    def parse_parameter(cls, parser: AttrParser) -> Place:
+        with parser.in_angle_brackets():
+            number, name = parser.parse_integer(), parse_text(parser)
+            kind = parser.parse_keyword_in(("input", "constant", "temporary", "output", "given"))
+            numbers: list[int] = []
+            for word in ("storage", "offset"):
+                parser.parse_keyword(word)
+                parser.parse_punctuation("=")
+                numbers.append(parser.parse_integer())
+            source = _source(parser)
+        return Place(number, name, kind, numbers[0], numbers[1], source)
+
+    def print_parameter(self, printer: Printer) -> None:
+        place = self.data
+        with printer.in_angle_brackets():
+            printer.print_string(f"{place.number} ")
+            printer.print_string_literal(place.name)
+            printer.print_string(f" {place.kind} storage = {place.storage} offset = {place.offset}")
+            _print_source(printer, place.source)
+
+
+ATTRIBUTES = (ItemAttr, BufferAttr)

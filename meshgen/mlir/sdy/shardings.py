@@ -1,0 +1,265 @@
+"""Reader of Shardy's meshes, shardings of arguments and results, and constraints."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+
+from xdsl.dialects.builtin import ArrayAttr, DictionaryAttr
+from xdsl.ir import Attribute, Operation, SSAValue
+
+from meshgen.errors import Diagnostic, ShardingError
+from meshgen.ir.graph import TOKEN, Annotation, TensorType
+from meshgen.mesh import DEFAULT_NAME, Axis, Mesh
+from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.reading import Reading, Slot
+from meshgen.mlir.sdy.attributes import (
+    ShardingAttr,
+    ShardingPerValueAttr,
+)
+from meshgen.mlir.sdy.collective_checks import Axes, check_collective, part_fault
+from meshgen.mlir.sdy.collectives import COLLECTIVES
+from meshgen.mlir.sdy.sharding_ops import MeshOp
+from meshgen.mlir.sdy.spelling import Spelled, SpelledMesh, read_spelled
+from meshgen.mlir.shard.grid import declare
+from meshgen.spec import Sharding
+
+_RESULTS = "sdy.sharding"  # on an operation: how its results are made
+
+
+def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
+    """The annotation that a sharding makes. Raises ShardingError if it names another mesh or is malformed.
+
+    `replicated` axes must not split the value: open dims are closed then, which forbids more than it should,
+    but never allows what it must not. Priorities decide between hints and mean nothing for what is required.
+    """
+    try:
+        spelled = read_spelled(body)
+    except ValueError as error:
+        raise ShardingError(Diagnostic("MG0204", str(error))) from error
+    symbol = _symbol(reading, spelled.mesh)
+    if symbol in reading.refused:
+        raise ShardingError(reading.refused[symbol])
+    if not reading.meshes[symbol].axes:
+        return _whole(reading, symbol, spelled, kind)
+    _check_spelled(reading.meshes[symbol], spelled)
+    dims = tuple(reading.axes(symbol, axes) for axes in spelled.dims)
+    if kind == TensorType(*TOKEN):
+        dims = dims or ((),)
+    partial = tuple(
+        (axis, how)
+        for ref, how in zip(spelled.unreduced, spelled.kinds, strict=True)
+        for axis in reading.axes(symbol, (ref,))
+    )
+    is_open = spelled.open_dims if any(spelled.open_dims) and not spelled.replicated else ()
+    return Annotation(reading.on(symbol, Sharding(dims, partial)), required=True, open_dims=is_open)
+
+
+def _check_spelled(mesh: Mesh, spelled: Spelled) -> None:
+    """Parts of axes are none that Shardy spells otherwise; replicated axes neither split the value nor leave it unreduced."""
+    dims, partial = spelled.dims, tuple((axis, "sum") for axis in spelled.unreduced)
+    for ref in (*(axis for axes in dims for axis in axes), *spelled.unreduced, *spelled.replicated):
+        if message := part_fault(ref, mesh):
+            raise ShardingError(Diagnostic("MG0201", message, hint="write the whole axis, or leave it out"))
+    if spelled.replicated and not Sharding(dims, partial).faults((None,) * len(dims), mesh):
+        wrong = Sharding((*dims, spelled.replicated), partial).faults((None,) * (len(dims) + 1), mesh)
+        if wrong:  # they exclude each other as the axes of dims do
+            raise ShardingError(*(replace(each, message=f"replicated={{...}}: {each.message}") for each in wrong))
+
+
+def _whole(reading: Reading, symbol: str, spelled: Spelled, kind: TensorType) -> Annotation:
+    """A value over a mesh without axes, whose dims need not be written. Where the mesh is one device (Shardy's maximal
+    sharding), all devices have the value, as XLA's partitioner gives it to all where it is used.
+    """
+    device, mesh = reading.single.get(symbol, 0), reading.module.mesh
+    if mesh.is_static and device >= mesh.size:
+        message = f"@{symbol} is device {device}, but the program is on {mesh.size} devices, 0 to {mesh.size - 1}"
+        raise ShardingError(Diagnostic("MG0209", message, hint="name one of them, or declare a larger mesh"))
+    if any(spelled.dims) or spelled.unreduced:
+        message = f"<{spelled}>: @{symbol} has no axes, so values over it are not sharded"
+        raise ShardingError(Diagnostic("MG0204", message, hint=f"write <@{symbol}, []>"))
+    if spelled.dims and len(spelled.dims) != kind.rank:
+        raise ShardingError(Sharding(spelled.dims).faults(kind.shape, mesh)[0])
+    return Annotation(reading.on(mesh.name, Sharding.replicated(kind.rank)), required=True)
+
+
+def _symbol(reading: Reading, spelled: str | SpelledMesh) -> str:
+    """The name of the mesh that a sharding is over: as it is written, or of the one with the axes that are written in place."""
+    known = ", ".join(f"@{name}" for name in reading.meshes if name) or "none"
+    if isinstance(spelled, str):
+        if spelled not in reading.meshes:
+            message = f"unknown mesh '@{spelled}' in a sharding"
+            raise ShardingError(Diagnostic("MG0201", message, hint=f"declared meshes: {known}"))
+        return spelled
+    if (found := _find_declared(reading, spelled)) is not None:
+        return found
+    message = f"no mesh of the program has the axes of the sharding's mesh<{spelled}>"
+    raise ShardingError(Diagnostic("MG0201", message, hint=f"declare it with a name; declared meshes: {known}"))
+
+
+def _declare_in_place(reading: Reading, top: Operation) -> None:
+    """Declare the meshes that shardings write in place, where none with these axes is declared; in the program's order."""
+    for operation in top.walk():
+        for mesh in meshes_of(operation):
+            if isinstance(mesh, str):
+                continue
+            symbol, number = DEFAULT_NAME, 0
+            while symbol in reading.meshes:
+                symbol, number = f"{DEFAULT_NAME}_{number}", number + 1
+            if _find_declared(reading, mesh) is None:
+                _declare_mesh(reading, symbol, mesh, operation)
+
+
+def meshes_of(operation: Operation) -> Iterator[str | SpelledMesh]:
+    """The meshes of an operation's shardings, by name or written in place; malformed ones are refused at their use."""
+    for attribute in _attributes(operation):
+        is_one = isinstance(attribute, ShardingAttr)
+        bodies = (attribute.data,) if is_one else attribute.data if isinstance(attribute, ShardingPerValueAttr) else ()
+        for body in bodies:
+            with suppress(ValueError):
+                yield read_spelled(body).mesh
+
+
+def _attributes(operation: Operation) -> Iterator[Attribute]:
+    """The attributes of an operation, and of a function's arguments and results."""
+    yield from (*operation.attributes.values(), *operation.properties.values())
+    for name in ("arg_attrs", "res_attrs"):
+        found = operation.properties.get(name)
+        for entry in found.data if isinstance(found, ArrayAttr) else ():
+            yield from entry.data.values() if isinstance(entry, DictionaryAttr) else ()
+
+
+def _import_constraint(importer: Importer, operation: Operation) -> None:
+    """The annotation of the operand from here on, as a node."""
+    body = _stated(operation)
+    assert body is not None
+    source = operation.operands[0]
+    kind = importer.type(source)
+    count, reduces = len(importer.reading.faults), Axes()
+    spec = checked(importer, operation, body, kind)
+    attrs = {
+        "sharding": spec.sharding,
+        "required": True,
+        "as_result": not _is_made_otherwise(operation, source, body),
+        "open_dims": spec.open_dims,
+    }
+    if "out_sharding" in operation.properties and len(importer.reading.faults) == count:
+        reduces = check_collective(importer, operation, read_spelled(body))
+    node = importer.convert(operation, "annotate", attrs, operands=[source])
+    node.notes = replace(node.notes, reduces=reduces)
+
+
+def _is_made_otherwise(operation: Operation, source: SSAValue, body: str) -> bool:
+    """Whether an annotation before this one says how the value is made: then this is how it is read from here on."""
+    owner = source.owner
+    if isinstance(owner, Operation) and (stated := _stated(owner)) is not None:
+        return stated != body
+    if isinstance(owner, Operation) and _RESULTS in owner.attributes:
+        return True
+    others = (use.operation for use in source.uses if use.operation is not operation)
+    same = (each for each in others if _stated(each) not in (None, body))
+    return any(each.parent is operation.parent and each.is_before_in_block(operation) for each in same)
+
+
+def _stated(operation: Operation) -> str | None:
+    """The sharding of the operand from here on, by a constraint or a collective."""
+    found = operation.properties.get("sharding") or operation.properties.get("out_sharding")
+    return found.data if isinstance(found, ShardingAttr) else None
+
+
+def checked(importer: Importer, operation: Operation, body: str, kind: TensorType) -> Annotation:
+    """The annotation; its faults are collected with the place of the operation."""
+    reading = importer.reading
+    try:
+        spec = annotation(reading, body, kind)
+    except ShardingError as error:
+        for found in error.diagnostics:
+            importer.fault(found.code, found.message, operation, found.hint)
+        return Annotation(Sharding.replicated(kind.rank))
+    for found in spec.sharding.faults(kind.shape, reading.mesh_of(spec.sharding)):
+        importer.fault(found.code, f"{kind}: {found.message}", operation, found.hint)
+    return spec
+
+
+def _read_mesh_op(reading: Reading, operation: Operation) -> None:
+    assert isinstance(operation, MeshOp)
+    _declare_mesh(reading, operation.sym_name.data, operation.mesh.data, operation)
+
+
+def _declare_mesh(reading: Reading, symbol: str, mesh: SpelledMesh, operation: Operation) -> None:
+    """Declare a mesh such as `["x"=2], device_ids=[1, 0]`."""
+    axes, order = [Axis(name, size) for name, size in mesh.axes], mesh.device_ids
+    if order is not None:
+        count = math.prod(axis.size or 1 for axis in axes)
+        if len(order) != count or len(set(order)) != count:
+            message = f"@{symbol} has {count} devices, but device_ids = {list(order)}"
+            reading.fault("MG0201", message, operation, "list each device once, or leave them out")
+            return
+        if axes:
+            reading.devices[symbol] = order
+        else:
+            reading.single[symbol] = order[0]
+    if axes:
+        reading.shardy.append(symbol)
+    declare(reading, symbol, axes, operation)
+
+
+def _find_declared(reading: Reading, spelled: SpelledMesh) -> str | None:
+    """The mesh that has the axes, and the order of devices, of one that is written in place."""
+    for symbol, mesh in reading.meshes.items():
+        ids = (reading.single[symbol],) if symbol in reading.single else reading.devices.get(symbol)
+        axes = tuple((axis.name, axis.size) for axis in mesh.axes)
+        if symbol and axes == spelled.axes and ids == spelled.device_ids:
+            return symbol
+    return None
+
+
+def _read_argument(reading: Reading, attribute: Attribute, slot: Slot) -> None:
+    if not isinstance(attribute, ShardingAttr):
+        reading.faults.append(Diagnostic("MG0204", "sdy.sharding must be #sdy.sharding<...>", slot.loc))
+        return
+    try:
+        spec = annotation(reading, attribute.data, slot.type)
+    except ShardingError as error:
+        side = "argument" if slot.side == "in" else "result"
+        reading.faults += [
+            Diagnostic(found.code, f"{side} {slot.index}: {found.message}", slot.loc, hint=found.hint)
+            for found in error.diagnostics
+        ]
+        return
+    reading.annotate(slot, Annotation(spec.sharding, True, spec.open_dims, slot.loc))
+
+
+def _read_results(importer: Importer, operation: Operation, attribute: Attribute) -> None:
+    """`sdy.sharding` on an operation annotates its results."""
+    bodies = attribute.data if isinstance(attribute, ShardingPerValueAttr) else None
+    if bodies is None or len(bodies) != len(operation.results):
+        message = (
+            f"{operation.name}: sdy.sharding must be #sdy.sharding_per_value<[...]> with one sharding for each result"
+        )
+        importer.fault("MG0204", message, operation)
+        return
+    for result, body in zip(operation.results, bodies, strict=True):
+        value = importer.value(result)
+        spec = checked(importer, operation, body, value.type)
+        attrs = {"sharding": spec.sharding, "required": True, "as_result": True, "open_dims": spec.open_dims}
+        (annotated,) = importer.emit("annotate", [value], [value.type], attrs, operation)
+        annotated.name, value.name = value.name, ""
+        importer.bind(result, annotated)
+
+
+PART = Dialect(
+    importers={
+        "sdy.sharding_constraint": _import_constraint,
+        "sdy.reshard": _import_constraint,
+        **{each.name: _import_constraint for each in COLLECTIVES},
+    },
+    mesh_finders=(_declare_in_place,),
+    mesh_settlers=(_declare_in_place,),
+    module_ops={"sdy.mesh": _read_mesh_op},
+    slot_attrs={"sdy.sharding": _read_argument},
+    result_attrs={_RESULTS: _read_results},
+)

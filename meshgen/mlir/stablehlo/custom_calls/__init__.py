@@ -1,0 +1,1 @@
+"""Targets of StableHLO's custom calls."""

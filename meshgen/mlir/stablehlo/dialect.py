@@ -1,0 +1,66 @@
+"""The dialect `stablehlo`, as far as meshgen uses it; `mhlo` is read as `stablehlo`.
+
+Operations carry the official property names. Both forms of the text are read and the pretty one, as JAX
+prints it, is printed.
+"""
+
+from __future__ import annotations
+
+from meshgen.mlir.dialect import Dialect, merged
+from meshgen.mlir.stablehlo import (
+    base,
+    calls,
+    collective_constraints,
+    collective_ops,
+    collectives,
+    constraints,
+    contraction,
+    control,
+    convolution,
+    devices,
+    dynamic,
+    einsum,
+    elementwise,
+    linalg,
+    mesh_axes,
+    mhlo_sharding,
+    movement,
+    norms,
+    point_to_point,
+    reduce,
+    rooted_collectives,
+    window_ops,
+    written,
+)
+from meshgen.mlir.stablehlo.attributes import ATTRIBUTES
+from meshgen.mlir.stablehlo.custom_calls import lapack, targets
+from meshgen.mlir.stablehlo.signatures import SIGNATURES
+
+DIALECT = merged(
+    Dialect(signatures=SIGNATURES, attributes=ATTRIBUTES),
+    base.PART,
+    elementwise.PART,
+    movement.PART,
+    contraction.PART,
+    einsum.PART,
+    norms.PART,
+    reduce.PART,
+    window_ops.PART,
+    convolution.PART,
+    linalg.PART,
+    dynamic.PART,
+    written.PART,
+    control.PART,
+    calls.PART,
+    targets.PART,
+    lapack.PART,
+    constraints.PART,
+    collective_ops.PART,
+    collectives.PART,
+    rooted_collectives.PART,
+    point_to_point.PART,
+    collective_constraints.PART,
+    devices.PART,
+    mesh_axes.PART,
+    mhlo_sharding.PART,
+)
