@@ -10,6 +10,7 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from meshgen.calls.signature import input_named
 from meshgen.errors import ArgumentError, Diagnostic, UsageError
 from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.runtime.arguments import array_of
@@ -55,7 +56,7 @@ def weights_by_name(given: Weights) -> Mapping[str, Any]:
         return {}
     if isinstance(given, Mapping):
         return given
-    if isinstance(given, list | tuple):
+    if isinstance(given, list | tuple) and all(isinstance(each, str | Path) for each in given):
         return WeightFiles([path_of(each) for each in given])
     if not isinstance(given, str | Path):
         hint = 'give the path of a .safetensors file, or {"w": array}'
@@ -76,10 +77,11 @@ def fitting_weights(given: Weights, types: Mapping[str, Sequence[TensorType]]) -
     """
     texts: list[str] = []
     found: dict[str, Array] = {}
-    for name, value in weights_by_name(given).items():
-        if name not in types:
-            near = get_close_matches(str(name), types, 1)
-            texts.append(f"unknown input '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+    for called, value in weights_by_name(given).items():
+        name = input_named(str(called), types)
+        if name is None:
+            near = get_close_matches(str(called), types, 1)
+            texts.append(f"unknown input '{called}'" + (f"; did you mean '{near[0]}'?" if near else ""))
             continue
         array, fault = array_of(name, value)
         found[name] = array
