@@ -56,8 +56,9 @@ def weights_by_name(given: Weights) -> Mapping[str, Any]:
         return {}
     if isinstance(given, Mapping):
         return given
-    if isinstance(given, list | tuple) and all(isinstance(each, str | Path) for each in given):
-        return WeightFiles([path_of(each) for each in given])
+    listed: Any = given
+    if isinstance(listed, list | tuple) and all(isinstance(each, str | Path) for each in cast("list[Any]", listed)):
+        return WeightFiles([path_of(each) for each in cast("list[Any]", listed)])
     if not isinstance(given, str | Path):
         hint = 'give the path of a .safetensors file, or {"w": array}'
         raise ArgumentError(
