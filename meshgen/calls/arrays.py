@@ -87,6 +87,11 @@ _NUMBERS = (bool, int, float, complex)
 _WIDE = {"float64": "f32", "int64": "i32", "uint64": "ui32", "complex128": "c64"}
 
 
+def is_number_or_key(given: Any) -> bool:
+    """Whether this is a number of Python, or a typed PRNG key of JAX."""
+    return type(given) in _NUMBERS or _is_key(given)
+
+
 def _number(given: Any, kind: TensorType) -> Array:
     """A number of Python as the type. Raises NoArrayError where that cannot hold it."""
     dtype = kind.numpy_dtype

@@ -61,9 +61,9 @@ def opened(given: Any, written: bool = False) -> tuple[Form, dict[str, Any]] | N
     if issubclass(kind, tuple) and hasattr(kind, "_fields"):
         return Form("named", kind.__name__), children(given) or {}
     if kind not in (dict, OrderedDict, list, tuple):
-        if tree_util() is not None:
-            return _registered(given)
-        if not isinstance(given, Mapping):
+        if tree_util() is not None and (found := _registered(given)) is not None:
+            return found
+        if not isinstance(given, (Mapping, list, tuple)):
             return None
     held = children(given, written) or {}
     if isinstance(given, Mapping):

@@ -13,7 +13,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from meshgen.calls.nodes import Branch, Node, Slot, node_of, tree_of
+from meshgen.calls.nodes import Node, Slot, node_of
 from meshgen.calls.signature import Signature
 from meshgen.calls.trees import Path, bracketed, dotted, flatten, unflatten
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError, UsageError, is_interrupt
@@ -221,7 +221,8 @@ def _inputs(graph: Graph, trees: Mapping[str, Any], loc: Location | None) -> tup
             graph.inputs.append(Value(spec(leaf), name, loc=loc))
         tensors = [Tensor(graph.inputs[slot.number or 0]) for _, slot in slots]
         made[parameter] = unflatten(tree, iter(tensors))
-        nodes[parameter] = (tree_of(slots) or Branch()).get(parameter, Branch())
+        by_path = dict(slots)
+        nodes[parameter] = node_of(tree, lambda path, _leaf, held=by_path: held[path], (parameter,))
     return made, nodes
 
 

@@ -16,6 +16,7 @@ from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.runtime.arguments import array_of
 from meshgen.runtime.module_file.container import path_of
 from meshgen.runtime.module_file.tensors import Tensors
+from meshgen.runtime.sessions.checkpoints import Checkpoint, checkpoint_of
 
 Array = np.ndarray[Any, Any]
 Weights: TypeAlias = Mapping[str, Any] | str | Path | Sequence[str | Path] | None
@@ -48,7 +49,7 @@ class WeightFiles(Mapping[str, Array]):
 
 
 def weights_by_name(given: Weights) -> Mapping[str, Any]:
-    """A caller's weights: by name, or the path of a file, of several, or of a folder of them.
+    """A caller's weights: by name, or the path of a safetensors file, of several, of a folder of them, or of an orbax checkpoint.
 
     Raises UsageError MG0002 for files that cannot be read, ArgumentError MG0601 for anything else.
     """
@@ -65,6 +66,8 @@ def weights_by_name(given: Weights) -> Mapping[str, Any]:
             Diagnostic("MG0601", f"weights must be a dict by name, got {type(given).__name__}", hint=hint)
         )
     path = path_of(given)
+    if (checkpoint := checkpoint_of(path)) is not None:
+        return Checkpoint(checkpoint)
     return WeightFiles(sorted(path.glob("*.safetensors")) if path.is_dir() else [path])
 
 
