@@ -137,7 +137,7 @@ def test_weights_of_files_are_named_by_path(tmp_path: Any) -> None:
         np.testing.assert_array_equal(mg.load(tmp_path / "m.mgx")(X, scale=1.0)["y"], X * X - X)
         executable.save(tmp_path / "m.mgx")
         with mg.load(tmp_path / "m.mgx").session(weights=str(tmp_path / "w.safetensors")) as session:
-            np.testing.assert_array_equal(np.asarray(session(X, np.float32(1))), X * X - X)
+            np.testing.assert_array_equal(np.asarray(session(X, scale=1.0)["y"]), X * X - X)
     (tmp_path / "w.safetensors").write_bytes(tensors.encode({"h.2.w": X}))
     with pytest.raises(mg.MeshgenError, match=r"MG0601.*unknown input 'h\.2\.w'"):
         executable.save(tmp_path / "m.mgx", weights=str(tmp_path / "w.safetensors"))
