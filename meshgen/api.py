@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from meshgen.calls.signature import Signature, signature_of
 from meshgen.compiled.entries import EntriesExecutable
 from meshgen.compiled.executable import Executable
 from meshgen.compiled.open_sizes import AT_LOAD, OpenExecutable, closed, open_program
@@ -18,7 +19,6 @@ from meshgen.frontend.arguments import Args, combinations, placed_on, shapes_of
 from meshgen.frontend.donate import Donate, donating, with_next_shardings
 from meshgen.frontend.entries import options_of, programs_of
 from meshgen.frontend.programs import import_program
-from meshgen.frontend.signature import Signature, signature_of
 from meshgen.frontend.specs import Specs, annotated
 from meshgen.frontend.tracer.callers import at_callers_line
 from meshgen.ir.graph import Module

@@ -79,11 +79,15 @@ CODES: dict[str, str] = {
 
 @dataclass(frozen=True)
 class Location:
-    """A source location in the user's program: a file (`-` is stdin) and a 1-based line and column."""
+    """A source location in the user's program: a file (`-` is stdin) and a 1-based line and column.
+
+    `scope` is the user's name of what is computed there (`layer_3/attn`), of which one line may make several.
+    """
 
     file: str
     line: int
     column: int = 0
+    scope: str = ""
 
     def __str__(self) -> str:
         return f"{self.file}:{self.line}" if self.line else self.file
@@ -91,8 +95,16 @@ class Location:
 
 @lru_cache(maxsize=1 << 12)
 def place_text(loc: Location | None) -> str:
-    """A location as it is stored: only the base name of the file, so that the text does not depend on the directory."""
-    return "" if loc is None else str(replace(loc, file=PurePath(loc.file).name))
+    """A location as it is stored, `model.py:31 in layer_3/attn`: only the base name of the file, so that the text does not depend on the directory."""
+    if loc is None:
+        return ""
+    return str(replace(loc, file=PurePath(loc.file).name)) + (f" in {loc.scope}" if loc.scope else "")
+
+
+def line_of_place(place: str) -> int | None:
+    """The line of a `place_text`; None where it has none."""
+    match = re.search(r":(\d+)(?: in .*)?$", place)
+    return int(match[1]) if match else None
 
 
 def program_place(error: BaseException) -> Location | None:

@@ -280,21 +280,36 @@ def _plain(size: Any) -> Any:
 
 
 def meshes_of(given: Meshes) -> tuple[Mesh, ...]:
-    """A user's mesh, several by name, or none. Raises UsageError for anything else, ShardingError for bad sizes."""
+    """A user's mesh (also one of `jax.sharding`), several by name, or none.
+
+    Raises UsageError for anything else, ShardingError for bad sizes.
+    """
     if given is None or isinstance(given, Mesh):
         return () if given is None else (given,)
     if not isinstance(given, Mapping):
-        meshes: Sequence[Any] = given if isinstance(given, (list, tuple)) else [given]
+        listed: Sequence[Any] = given if isinstance(given, (list, tuple)) else [given]
+        meshes = [mesh_of_jax(each) if is_mesh_of_jax(each) else each for each in listed]
         if wrong := [each for each in meshes if not isinstance(each, Mesh)]:
             hint = 'give {"dp": 2, "tp": 4}, what make_mesh returns, or several by name: {"first": {"dp": 2}, ...}'
             raise UsageError(Diagnostic("MG0001", f"expected a mesh, got {wrong[0]!r}", hint=hint))
         return tuple(meshes)
     sizes = cast("Mapping[str, Any]", given)
+    sizes = {name: mesh_of_jax(each) if is_mesh_of_jax(each) else each for name, each in sizes.items()}
     if not any(isinstance(each, (Mesh, Mapping)) for each in sizes.values()):
         return (make_mesh(sizes),)
     return tuple(
         replace(each, name=name) if isinstance(each, Mesh) else make_mesh(each, name) for name, each in sizes.items()
     )
+
+
+def is_mesh_of_jax(given: Any) -> bool:
+    """Whether this is a `jax.sharding.Mesh` or `AbstractMesh`, by what it has: JAX need not be there."""
+    return hasattr(given, "axis_names") and isinstance(getattr(given, "shape", None), Mapping)
+
+
+def mesh_of_jax(given: Any) -> Mesh:
+    """The axes of a mesh of JAX; its devices are numbered anew, in row-major order."""
+    return make_mesh(dict(given.shape))
 
 
 def parse_mesh(text: str) -> Mesh:

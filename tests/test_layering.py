@@ -24,7 +24,7 @@ LAYERS = (
     ("pass_manager",),
     ("mlir",),
     ("runtime",),
-    ("emulator",),
+    ("calls", "emulator"),
     ("ccl", "kernels"),
     ("sizes",),
     ("ops",),

@@ -14,6 +14,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
+from meshgen.calls.signature import Signature
 from meshgen.codegen.buffers import constants_of
 from meshgen.codegen.build import BuiltKernel, Source, toolchain
 from meshgen.errors import ArgumentError, Diagnostic
@@ -71,8 +72,11 @@ def write_module(path: str | Path, module: Module, plan: Schedule, *, sources: M
 def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, LaunchedSource] | None = None,
                    built: Mapping[tuple[str, str], BuiltKernel] | None = None, stages: Mapping[str, str] | None = None,
                    weights: Mapping[str, Array] | None = None, report: Mapping[str, Any] | None = None,
-                   names: Names | None = None) -> tuple[dict[str, bytes], Manifest]:  # fmt: skip
-    """The members of a module's file, and its manifest, as `write_module` writes them; `names` are those of a part (`part_names`)."""
+                   names: Names | None = None, call: Signature | None = None) -> tuple[dict[str, bytes], Manifest]:  # fmt: skip
+    """The members of a module's file, and its manifest, as `write_module` writes them.
+
+    `names` are those of a part (`part_names`), `call` what callers pass and get, if not arrays in order.
+    """
     check(plan, module.mesh)
     sources, built, weights = sources or {}, built or {}, weights_of(weights)
     in_names, out_names = names or _names(module)
@@ -97,6 +101,7 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
         plan=plan,
         toolchain={arch: toolchain(arch) for arch in dict.fromkeys(arch for _, arch in built)},
         report=report or {},
+        call=call,
     )
     for fault in faults(described):
         raise beyond(module.name, fault)
@@ -107,7 +112,7 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
 
 
 def parts_members(module: Module, parts: Sequence[Mapping[str, bytes]], *, stages: Mapping[str, str],
-                  report: Mapping[str, Any]) -> dict[str, bytes]:  # fmt: skip
+                  report: Mapping[str, Any], call: Signature | None = None) -> dict[str, bytes]:  # fmt: skip
     """The members of a program on several meshes: those of each part (`module_members`) in a folder of its own."""
     members = code_members({}, stages)
     for number, part in enumerate(parts):
@@ -117,6 +122,7 @@ def parts_members(module: Module, parts: Sequence[Mapping[str, bytes]], *, stage
         module.name,
         tuple((part.mesh.name, tuple(part.attrs["inputs"]), tuple(part.attrs["outputs"])) for part in module.parts),
         report,
+        call,
     )
     for fault in over("meshes", len(described.parts)):
         raise beyond(module.name, fault)

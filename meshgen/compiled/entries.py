@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
-from meshgen.compiled.arguments import weight_arrays
+from meshgen.calls.arguments import weight_arrays
 from meshgen.compiled.executable import Executable
 from meshgen.errors import ArgumentError, Diagnostic, UsageError, listed
 from meshgen.frontend.tracer.callers import at_callers_line
@@ -14,6 +14,7 @@ from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.pipeline import Progress
 from meshgen.runtime.plan import Schedule
+from meshgen.runtime.sessions.weights import Weights, weights_by_name
 
 
 class EntriesExecutable(Executable):
@@ -95,7 +96,7 @@ class EntriesExecutable(Executable):
         return {"name": self.name, "entries": {name: each.record() for name, each in self.entries.items()}}
 
     @at_callers_line
-    def save(self, path: str | Path, weights: Mapping[str, Any] | None = None) -> None:
+    def save(self, path: str | Path, weights: Weights = None) -> None:
         """Write one module with all functions; members that they share are stored once.
 
         Args:
@@ -107,9 +108,10 @@ class EntriesExecutable(Executable):
         from meshgen.codegen.package_entries import entries_members
         from meshgen.runtime.module_file import container
 
+        weights = weights_by_name(weights)
         taken = {name: self._weights_of(each, weights) for name, each in self.entries.items()}
         used = {key for own in taken.values() for key in own}
-        if unknown := [key for key in weights or {} if key not in used]:
+        if unknown := [key for key in weights if key not in used]:
             texts = [f"weight for an unknown input '{name}'" for name in unknown]
             raise ArgumentError(*(Diagnostic("MG0601", text) for text in texts))
         held = {name: each.members(weight_arrays(each.signature, taken[name])) for name, each in self.entries.items()}
@@ -124,12 +126,9 @@ class EntriesExecutable(Executable):
         write_reports(self.name, list(self.entries.values()), path_of(path))
 
     @staticmethod
-    def _weights_of(executable: Executable, weights: Any) -> dict[str, Any]:
+    def _weights_of(executable: Executable, weights: Mapping[str, Any]) -> dict[str, Any]:
         """The weights of a function's inputs."""
-        if not isinstance(weights, Mapping | None):
-            weight_arrays(executable.signature, weights)  # raises the fault
-        given = cast("Mapping[str, Any]", weights or {})
-        return {key: value for key, value in given.items() if executable.signature.node(str(key)) is not None}
+        return {key: value for key, value in weights.items() if executable.signature.weight(str(key)) is not None}
 
     def __repr__(self) -> str:
         return f"EntriesExecutable({', '.join(map(repr, self.entries.values()))})"

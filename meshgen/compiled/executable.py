@@ -9,9 +9,10 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from meshgen.compiled.arguments import bound_arrays, fitting, weight_arrays
+from meshgen.calls.arguments import bound_arrays, fitting, weight_arrays
+from meshgen.calls.nodes import Slot
+from meshgen.calls.signature import Signature, signature_of
 from meshgen.errors import CodegenError, Diagnostic, UsageError, grouped
-from meshgen.frontend.signature import Signature, Slot, signature_of
 from meshgen.frontend.tracer.callers import at_callers_line
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
@@ -24,6 +25,7 @@ from meshgen.reports.overlap import overlap_of
 from meshgen.reports.program_record import program_record
 from meshgen.runtime.open_program import Shapes
 from meshgen.runtime.plan import Schedule
+from meshgen.runtime.sessions.weights import Weights, weights_by_name
 from meshgen.runtime.sizes import Given, bound
 from meshgen.sizes.program import input_names
 
@@ -278,25 +280,25 @@ class Executable:
         write_report(self, path_of(path))
 
     @at_callers_line
-    def save(self, path: str | Path, weights: Mapping[str, Any] | None = None) -> None:
+    def save(self, path: str | Path, weights: Weights = None) -> None:
         """Write the deployable module, with every stage, kernel source and binary.
 
         Args:
             weights: global arrays of inputs that are stored and not passed when it runs, by name or in structures:
-                `{"params": {"w1": w1}}` is `{"params.w1": w1}`.
+                `{"params": {"w1": w1}}` is `{"params.w1": w1}`; or safetensors files: a path, several, or a folder of them.
         Raises:
             UsageError: MG0003, the file cannot be written.
             ArgumentError: MG0601, weights do not fit the inputs.
         """
         from meshgen.runtime.module_file import container
 
-        container.write(container.path_of(path), self.members(weight_arrays(self.signature, weights)))
+        container.write(container.path_of(path), self.members(weight_arrays(self.signature, weights_by_name(weights))))
 
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
         """The members of the module's file. Raises ArgumentError MG0601 for weights that do not fit the inputs."""
         from meshgen.codegen.package import module_members
 
-        return module_members(self.fused, self.plan, **self.contents(), weights=weights)[0]
+        return module_members(self.fused, self.plan, **self.contents(), weights=weights, call=self._signature)[0]
 
     def contents(self) -> dict[str, Any]:
         """The content of a module file besides the plan: sources, binaries, stages and the report."""
@@ -320,8 +322,9 @@ class Executable:
         """
         from meshgen.runtime.simulate import simulate
 
-        arrays = bound_arrays(self.signature, args, kwargs)
-        return self.signature.results(simulate(self.fused, self.ordered(arrays)))
+        types = dict(zip(input_names(self.fused.graph), self.fused.in_types, strict=True))
+        arrays = bound_arrays(self.signature, types, args, kwargs)
+        return self.signature.results(simulate(self.fused, self.ordered(arrays)), (args, kwargs))
 
     def __repr__(self) -> str:
         return f"Executable({self.name!r}, {self.place}, target={self.target!r}, {self.cost.kernels} kernels, {len(self.comms)} collectives)"

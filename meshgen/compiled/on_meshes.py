@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.calls.signature import Signature
 from meshgen.compiled.executable import Executable
 from meshgen.errors import ArgumentError, Diagnostic
-from meshgen.frontend.signature import Signature
 from meshgen.ir.graph import Module
 from meshgen.ir.parts import joined
 from meshgen.pipeline import Options, Progress, Timing
@@ -140,7 +140,7 @@ class PartsExecutable(Executable):
         members: list[Mapping[str, bytes]] = []
         for part, (ins, outs) in zip(self.parts, names, strict=True):
             own = {name: weights[name] for name in ins if name in weights}
-            content = part.contents() | {"stages": {}}
+            content: dict[str, Any] = part.contents() | {"stages": {}}
             members.append(module_members(part.fused, part.plan, **content, weights=own, names=(ins, outs))[0])
         report = {key: value for key, value in self.record().items() if key != "seconds"}
-        return parts_members(self.fused, members, stages=self.texts(), report=report)
+        return parts_members(self.fused, members, stages=self.texts(), report=report, call=self._signature)

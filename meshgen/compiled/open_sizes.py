@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.calls.arguments import bound_arrays, weight_arrays
+from meshgen.calls.signature import Signature, signature_of
 from meshgen.codegen.package import signature_names
-from meshgen.compiled.arguments import bound_arrays, weight_arrays
 from meshgen.compiled.executable import Executable
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.frontend.arguments import shapes_of
-from meshgen.frontend.signature import Signature, signature_of
 from meshgen.frontend.tracer.callers import at_callers_line
 from meshgen.ir.graph import Module, TensorType
 from meshgen.mesh import Mesh
@@ -23,6 +23,7 @@ from meshgen.pipeline import Options, Progress, Timing, verify_program
 from meshgen.runtime.module_file.container import path_of
 from meshgen.runtime.open_program import Argument, OpenProgram, Shapes
 from meshgen.runtime.plan import Schedule
+from meshgen.runtime.sessions.weights import Weights, weights_by_name
 from meshgen.runtime.sizes import Given, Sizes, bound, with_sizes
 from meshgen.sharding.unknown import open_axes
 from meshgen.sizes.program import (
@@ -184,7 +185,7 @@ class OpenExecutable(Executable):
             executable.build(progress)
 
     @at_callers_line
-    def save(self, path: str | Path, weights: Mapping[str, Any] | None = None) -> None:
+    def save(self, path: str | Path, weights: Weights = None) -> None:
         """Write the module: the program's text, and every specialisation.
 
         Args:
@@ -194,14 +195,14 @@ class OpenExecutable(Executable):
         """
         from meshgen.runtime.module_file import container
 
-        container.write(path_of(path), self.members(weight_arrays(self.signature, weights)))
+        container.write(path_of(path), self.members(weight_arrays(self.signature, weights_by_name(weights))))
 
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
         """The members of the module's file; of an ordinary module, where the weights determine all sizes. Raises as `save`."""
         from meshgen.codegen.package_open import open_members
 
         weights = weights or {}
-        program = self._with_weights(weights)
+        program = replace(self._with_weights(weights), call=self._signature)
         if not program.is_open:
             executable = self.at(args={name: weights[name].shape for name in self.program.shapes})
             executable.build()
@@ -246,9 +247,10 @@ class OpenExecutable(Executable):
         """Run one step on all simulated ranks, for the sizes of these arguments."""
         from meshgen.runtime.simulate import simulate
 
-        arrays = bound_arrays(self.signature, args, kwargs)
+        types = {each.name: each.type for each in self.program.inputs}
+        arrays = bound_arrays(self.signature, types, args, kwargs)
         at = self.at(args={name: arrays[name].shape for name in self.program.shapes})
-        return self.signature.results(simulate(at.fused, at.ordered(arrays)))
+        return self.signature.results(simulate(at.fused, at.ordered(arrays)), (args, kwargs))
 
     def __repr__(self) -> str:
         held = "; ".join(map(str, self.specialisations)) or "no sizes"

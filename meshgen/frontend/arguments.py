@@ -6,8 +6,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
+from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.frontend.signature import Signature
 from meshgen.frontend.tracer import spec
 from meshgen.ir.graph import Module
 from meshgen.mesh import DEFAULT_NAME, Mesh

@@ -10,8 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, TypeAlias, cast
 
+from meshgen.calls.nodes import Slot, slots_of
+from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.frontend.signature import Signature, Slot, slots_of
 from meshgen.frontend.specs import matched, results_of
 from meshgen.ir.graph import Annotation, Module
 

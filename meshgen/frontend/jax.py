@@ -1,172 +1,92 @@
-"""JAX programs: the result of `jax.jit(f).lower(...)`, `.trace(...)` or `jax.export`, read as StableHLO text.
+"""JAX programs: the result of `jax.jit(f).lower(...)`, `.trace(...)` or `jax.export`, read as StableHLO text; `jax.jit(f)` with args.
 
 Operations are where the user wrote them, and inputs have JAX's names of the arguments (`params['w1']`), shown as
-`params.w1`: both come with the text as locations. JAX leaves out arguments that a program does not use: callers pass them
-nevertheless. JAX is imported only where one of its programs is given.
+`params.w1`: both come with the text as locations. JAX is imported only where one of its programs is given.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+import inspect
+from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
+from meshgen.calls.signature import Signature, signature_of
+from meshgen.errors import Diagnostic, MeshgenError, UsageError
+from meshgen.frontend.arguments import Args
 from meshgen.frontend.mlir import read_generated
-from meshgen.frontend.signature import Signature, Slot, tree_of
-from meshgen.frontend.trees import Path, dotted
-from meshgen.ir.graph import Module
-from meshgen.records import dataclass
+from meshgen.frontend.tracer import spec
+from meshgen.ir.graph import Module, TensorType
+from meshgen.sizes.program import input_names
 
 
 def is_jax(program: Any) -> bool:
-    """Whether this is a `jax.stages.Lowered` or `Traced`, or a `jax.export.Exported`, by its methods."""
+    """Whether this is a function of `jax.jit`, a `jax.stages.Lowered`, `Traced` or `Compiled`, or a `jax.export.Exported`, by its methods."""
     return (
-        (hasattr(program, "compiler_ir") and hasattr(program, "as_text"))
+        (hasattr(program, "as_text") and (hasattr(program, "compiler_ir") or hasattr(program, "runtime_executable")))
         or hasattr(program, "mlir_module")
-        or (hasattr(program, "jaxpr") and hasattr(program, "lower"))
+        or (hasattr(program, "lower") and (hasattr(program, "jaxpr") or hasattr(program, "trace")))
     )
 
 
-def from_jax(program: Any) -> tuple[Module, Signature | None]:
+def from_jax(program: Any, args: Args) -> tuple[Module, Signature | None]:
     """The module of a JAX function, with shardings as `sdy` attributes, and what its callers pass.
 
-    Raises ProgramError for what the StableHLO reader refuses.
+    `args` are those of a function of `jax.jit`: arrays, or types. Raises ProgramError for what the StableHLO reader refuses,
+    UsageError MG0001 for a function without args, and for what `lower` refuses, and a program that JAX has compiled.
     """
-    if hasattr(program, "jaxpr"):
+    from meshgen.frontend.jax_signature import jax_signature
+
+    if hasattr(program, "runtime_executable"):
+        hint = "pass what .lower(...) returned, before .compile()"
+        raise UsageError(Diagnostic("MG0001", "a program that JAX has compiled is machine code", hint=hint))
+    is_function = hasattr(program, "trace") and not hasattr(program, "jaxpr")
+    if is_function:
+        program = _lowered(program, args)
+    elif hasattr(program, "jaxpr"):
         program = program.lower()
     is_exported = hasattr(program, "mlir_module")
     module = read_generated(program.mlir_module() if is_exported else program.as_text(debug_info=True))
-    return module, _signature(module, program)
+    signature = jax_signature(module, program)
+    return module, replace(
+        signature or signature_of(input_names(module.graph)), is_typed=True
+    ) if is_function else signature
 
 
-@dataclass(frozen=True)
-class _Leaf:
-    """A leaf of JAX's arguments: its parameter, as a number (by position) or a keyword, and the keys inside of that."""
+def _lowered(function: Any, args: Args) -> Any:
+    """A function of `jax.jit`, lowered for arguments of these types. Those given by name go by position where they can."""
+    if args is None:
+        hint = "give args=(params, x), arrays or types, or pass jax.jit(f).lower(params, x)"
+        raise UsageError(Diagnostic("MG0001", "a function of jax.jit needs its arguments, or their types", hint=hint))
+    by_name = isinstance(args, Mapping)
+    try:
+        if by_name:
+            bound = inspect.signature(function).bind(**args)
+            return function.lower(*map(_type, bound.args), **{name: _type(each) for name, each in bound.kwargs.items()})
+        return function.lower(*map(_type, args))
+    except MeshgenError:
+        raise
+    except Exception as error:  # whatever tracing the function raises
+        text = " ".join(str(error).split())
+        message = f"JAX cannot lower the function for these args: {text[:300]}"
+        hint = "args are those of a call: in order, or a dict by name"
+        raise UsageError(Diagnostic("MG0001", message, hint=hint)) from error
 
-    parameter: int | str
-    keys: Path
+
+def _type(given: Any) -> Any:
+    """An argument with `f32[8,16]` and `mg.spec` as JAX's types; other leaves as they are."""
+    import jax
+
+    def leaf(each: Any) -> Any:
+        kind = _spec_of(each) if isinstance(each, (str, TensorType)) else None
+        return each if kind is None else jax.ShapeDtypeStruct(kind.sizes, kind.numpy_dtype)
+
+    return jax.tree_util.tree_map(leaf, given)
 
 
-def _signature(module: Module, program: Any) -> Signature | None:
-    """The signature, from JAX's trees; None where they do not fit the text. Sets the names of the inputs."""
-    tree: Any = getattr(program, "in_tree", None)
-    if tree is None:
+def _spec_of(given: str | TensorType) -> TensorType | None:
+    """The type that a text names; None for other texts, which may be static arguments."""
+    try:
+        return spec(given)
+    except MeshgenError:
         return None
-    leaves, inputs = _leaves(tree), module.graph.inputs
-    kept = _kept(program, len(leaves), len(inputs))
-    if kept is None:
-        return None
-    names = {leaf: inputs[number].name for leaf, number in kept.items() if inputs[number].name != f"arg{number}"}
-    roots = _roots(_parameters(tree), leaves, names)
-    paths = [(roots[leaf.parameter], *leaf.keys) for leaf in leaves]
-    slots = [
-        Slot(dotted(path), kept.get(at), shape)
-        for at, (path, shape) in enumerate(zip(paths, _shapes(program), strict=False))
-    ]
-    nodes = tree_of(zip(paths, slots, strict=False))
-    if nodes is None or len(slots) != len(leaves) or len({slot.name for slot in slots}) != len(slots):
-        return None
-    for slot in slots:
-        if slot.number is not None:
-            inputs[slot.number].name = slot.name
-    positional = tuple(roots[key] for key in roots if isinstance(key, int))
-    return Signature(
-        {root: nodes.get(root, {}) for root in roots.values()},
-        positional,
-        exact=_flattened(tree, positional),
-        opened=_opened,
-        **_results(program, len(module.graph.outputs)),
-    )
-
-
-def _leaves(tree: Any) -> list[_Leaf]:
-    """The leaves of JAX's arguments, which are a pair: a tuple, and a dict of keywords."""
-    from jax import tree_util
-
-    numbered = tree_util.tree_unflatten(tree, range(tree.num_leaves))
-    found = sorted(tree_util.tree_flatten_with_path(numbered)[0], key=lambda pair: pair[1])
-    keys = [[_key(key) for key in path] for path, _ in found]
-    return [_Leaf(int(path[1]) if path[0] == "0" else path[1], tuple(path[2:])) for path in keys]
-
-
-def _key(key: Any) -> str:
-    """A key of JAX's paths: of a dict, a sequence, an attribute, or a number."""
-    return str(next(getattr(key, name) for name in ("key", "idx", "name") if hasattr(key, name)))
-
-
-def _kept(program: Any, leaves: int, inputs: int) -> dict[int, int] | None:
-    """The input of each used leaf, by number; None where that is not known."""
-    kept: Iterable[int] | None = getattr(program, "module_kept_var_idx", None)  # of what is exported
-    if kept is None:
-        lowering: Any = getattr(program, "_lowering", None)
-        kept = getattr(lowering, "compile_args", {}).get("kept_var_idx")
-    numbers = range(leaves) if kept is None else sorted(kept)
-    return {leaf: number for number, leaf in enumerate(numbers)} if len(numbers) == inputs else None
-
-
-def _parameters(tree: Any) -> list[int | str]:
-    """The parameters of JAX's arguments, empty ones included: numbers by position, then keywords."""
-    from jax import tree_util
-
-    args, kwargs = tree_util.tree_unflatten(tree, range(tree.num_leaves))
-    return [*range(len(args)), *sorted(kwargs)]
-
-
-def _roots(parameters: Sequence[int | str], leaves: Sequence[_Leaf], names: Mapping[int, str]) -> dict[int | str, str]:
-    """The name of each parameter: the function's, where an input has it, else its number."""
-    numbered = {key: key if isinstance(key, str) else f"arg{key}" for key in parameters}
-    found = dict(numbered)
-    for number, leaf in enumerate(leaves):
-        suffix = "".join(f".{key}" for key in leaf.keys)
-        name = names.get(number, "")
-        if isinstance(leaf.parameter, int) and name.endswith(suffix) and len(name) > len(suffix):
-            found[leaf.parameter] = name.removesuffix(suffix)
-    return found if len({*found.values()}) == len(found) else numbered
-
-
-def _shapes(program: Any) -> list[tuple[int | None, ...]]:
-    """The shapes of all leaves; a size that is a symbol is None."""
-    from jax import tree_util
-
-    kinds = tree_util.tree_leaves(program.in_avals)
-    return [tuple(size if isinstance(size, int) else None for size in kind.shape) for kind in kinds]
-
-
-def _flattened(tree: Any, positional: Sequence[str]) -> Callable[[Sequence[Any], Mapping[str, Any]], list[Any] | None]:
-    """A function that flattens arguments which have the structure that the program was made for."""
-    from jax import tree_util
-
-    def flattened(args: Sequence[Any], kwargs: Mapping[str, Any]) -> list[Any] | None:
-        args, kwargs = list(args), dict(kwargs)
-        while len(args) < len(positional) and positional[len(args)] in kwargs:
-            args.append(kwargs.pop(positional[len(args)]))
-        try:
-            leaves, given = tree_util.tree_flatten((tuple(args), kwargs))
-        except (TypeError, ValueError):  # keys without an order
-            return None
-        return leaves if given == tree else None
-
-    return flattened
-
-
-def _opened(given: Any) -> dict[str, Any] | None:
-    """The children, by key, of an object whose class is registered with JAX; None for any other."""
-    from jax import tree_util
-
-    pairs, _ = tree_util.tree_flatten_with_path(given, is_leaf=lambda part: part is not given)
-    if len(pairs) == 1 and not pairs[0][0]:
-        return None
-    return {_key(path[0]): branch for path, branch in pairs}
-
-
-def _results(program: Any, outputs: int) -> dict[str, Any]:
-    """The returned structure, where its tree fits the text: how to rebuild it, and the output of each leaf."""
-    from jax import tree_util
-
-    tree: Any = getattr(program, "out_tree", None)
-    if tree is None or tree.num_leaves != outputs:
-        return {}
-    numbered = tree_util.tree_flatten_with_path(tree_util.tree_unflatten(tree, range(outputs)))[0]
-    names = ["result"] if outputs == 1 else [f"result.{number}" for number in range(outputs)]
-    paths = [("result", *map(_key, path)) for path, _ in numbered]
-    result = tree_of((path, Slot(names[number], number)) for path, (_, number) in zip(paths, numbered, strict=True))
-    return {"rebuild": tree.unflatten, "result": result["result"] if result else None}

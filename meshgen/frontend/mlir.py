@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from meshgen.calls.trees import canonical
 from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
-from meshgen.frontend.trees import canonical
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.mlir.text import parse_text

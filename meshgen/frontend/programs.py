@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, UsageError, is_interrupt, program_place
 from meshgen.frontend.arguments import Args
-from meshgen.frontend.signature import Signature
 from meshgen.frontend.tracer import trace
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
@@ -24,7 +24,7 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str =
     Args:
         graph: as `meshgen.compile` takes it.
         given: the meshes that the user names; a traced function's specs and annotations may speak of them.
-        args: the types of a Python function's parameters.
+        args: the types of the parameters of a Python function, or of a function of `jax.jit`.
         entry: the function of MLIR text to take, if not @main or the only public one.
     Raises:
         UsageError: `graph` is not a program, cannot be found, or is a function without args.
@@ -42,7 +42,7 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str =
     if isinstance(graph, Module):
         return graph, None
     if is_jax(graph):
-        return from_jax(graph)
+        return from_jax(graph, args)
     if not callable(graph):
         raise UsageError(
             Diagnostic("MG0001", f"expected a program, got {graph!r:.60}", hint="pass a function, MLIR text or a path")

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias, cast
 
+from meshgen.calls.classes import opened
+from meshgen.calls.nodes import Node, Slot, slots_of
+from meshgen.calls.signature import Signature, shortened, signature_of
+from meshgen.calls.trees import canonical
 from meshgen.errors import Diagnostic, ShardingError, UsageError
-from meshgen.frontend.shardings import SpecLike, sharding_of
-from meshgen.frontend.signature import Node, Signature, Slot, shortened, signature_of, slots_of
-from meshgen.frontend.trees import children
+from meshgen.frontend.shardings import SpecLike, annotated_dims
 from meshgen.ir.graph import Annotation, Module, Value
 from meshgen.sizes.program import input_names, output_names
 from meshgen.spec import Sharding
 
 Specs: TypeAlias = Mapping[str, Any] | Sequence[Any] | SpecLike | None
 Pairs: TypeAlias = list[tuple[Slot, Any]]
+_JAX_PATTERN = re.compile(r"""\w+(\.[\w*]+)*\[('[^']*'|"[^"]*"|\*|\d+)\](\[('[^']*'|"[^"]*"|\*|\d+)\]|\.[\w*]+)*""")
 
 
 def annotated(module: Module, in_specs: Specs, out_specs: Specs, signature: Signature | None = None) -> Module:
@@ -58,11 +62,11 @@ def _annotations(
     faults: list[Diagnostic] = []
     for slot, spec in pairs:
         if slot.number is None:
-            faults += sharding_of(spec, len(slot.shape), module.mesh).faults(slot.shape, module.mesh)
+            faults += annotated_dims(spec, len(slot.shape), module.mesh)[0].faults(slot.shape, module.mesh)
             continue
         value = values[slot.number]
-        sharding = sharding_of(spec, value.type.rank, module.mesh)
-        found[slot.number] = Annotation(sharding, True, (False,) * sharding.rank, value.loc)
+        sharding, open_dims = annotated_dims(spec, value.type.rank, module.mesh)
+        found[slot.number] = Annotation(sharding, True, open_dims, value.loc)
     if faults:
         raise ShardingError(*faults)
     return found
@@ -95,13 +99,21 @@ def _matching_specs(word: str, signature: Signature, name: Any, spec: Any, fault
     node = signature.node(name)
     if node is not None:
         return list(_spread(node, spec, name, faults))
-    hits = {
-        id(slot): slot for key, slot in signature.by_name.items() if isinstance(slot, Slot) and fnmatchcase(key, name)
-    }
+    is_match = _matcher(name)
+    hits = {id(node): (key, node) for key, node in signature.by_name.items() if is_match(key, node)}
     if not hits:
         near = get_close_matches(name, signature.by_name, 1)
         faults.append(f"unknown {word} '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
-    return [pair for slot in hits.values() for pair in _spread(slot, spec, slot.name, faults)]
+    return [pair for key, node in hits.values() for pair in _spread(node, spec, key, faults)]
+
+
+def _matcher(pattern: str) -> Callable[[str, Node], bool]:
+    """Which nodes a pattern means: `*` any leaves, JAX's `params['h'][*]['attn']` what is there for any key."""
+    if not _JAX_PATTERN.fullmatch(pattern):
+        return lambda name, node: isinstance(node, Slot) and fnmatchcase(name, pattern)
+    parts = re.escape(canonical(pattern)).replace(r"\*", "[^.]*")
+    whole = re.compile(parts)
+    return lambda name, node: whole.fullmatch(name) is not None
 
 
 def _spread(node: Node, spec: Any, name: str, faults: list[str]) -> Iterator[tuple[Slot, Any]]:
@@ -112,7 +124,7 @@ def _spread(node: Node, spec: Any, name: str, faults: list[str]) -> Iterator[tup
         else:
             yield node, spec
         return
-    held = None if isinstance(spec, Sharding) else children(spec)
+    _, held = (None, None) if isinstance(spec, Sharding) else opened(spec) or (None, None)
     if held is None:
         yield from ((slot, spec) for slot in slots_of(node))
         return
@@ -148,7 +160,7 @@ def _spec_list(specs: Any) -> list[Any] | None:
 
 def _is_whole_spec(node: Node, row: Any) -> bool:
     """Whether a row can be the spec of a whole argument: one without leaves has no sharding."""
-    return isinstance(node, Slot) or bool(node) or row is None or children(row) == {}
+    return isinstance(node, Slot) or bool(node) or (opened(row) or (None, None))[1] == {}
 
 
 def _name(node: Node, signature: Signature) -> str:

@@ -25,6 +25,7 @@ from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRLexer, MLIRT
 from meshgen.errors import Location
 from meshgen.mlir.alike import Lines
 from meshgen.mlir.dense import read_dense
+from meshgen.mlir.locations import Locations
 from meshgen.mlir.old_names import OLD_KEYWORDS, OLD_PROPERTIES, base_name, name_at
 
 _TOKEN = re.compile(  # atomic: else the end of a comment is taken for a token where what follows is none of these
@@ -38,9 +39,6 @@ _LABEL = re.compile(r"\{(?>\s*(?://[^\n]*\s*)*)\^")
 _RESOURCE_NAME = re.compile(r'<\s*"?([^<>"]*?)"?\s*>')
 _RESOURCE = re.compile(r'([\w$.-]+|"[^"]*")\s*:\s*"0x([0-9A-Fa-f]*)"')
 _INTEGERS = re.compile(r"\[([-\d,\s]*)\]")
-_LOCATION_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)[^\S\n]*$", re.MULTILINE)
-_LOCATION_NAME = re.compile(r'"((?:[^"\\]|\\.)*)"')
-_POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)\b')
 _NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|->|[()\[\]{}<>]')
 _OPENING = {")": "(", "]": "[", "}": "{", ">": "<"}
 _PACKS = {"shard.neighbors_linear_indices": 2}  # operations of several results that may be called by one name
@@ -69,9 +67,7 @@ class TextParser(Parser):
     """Parses a module and remembers for each operation and argument its location, for each value its name."""
 
     def __init__(self, context: Context, text: str, file: str) -> None:
-        self._location_aliases: dict[str, str] = dict(_LOCATION_ALIAS.findall(text)) if "loc(" in text else {}
-        if self._location_aliases:  # MLIR prints them after their uses: take them out, in place
-            text = _LOCATION_ALIAS.sub(lambda match: " " * len(match[0]), text)
+        text, self._locations = Locations.taken_out(text)
         super().__init__(context, "", file)  # its own lexer would read the first token of a text
         self._parser_state.lexer = TextLexer(Input(text, file))
         self._parser_state.current_token = self._parser_state.lexer.lex()
@@ -98,22 +94,11 @@ class TextParser(Parser):
     def named_location(self, item: Operation | SSAValue) -> Location | None:
         """The location in the `loc` of an operation or argument."""
         location = item.location if isinstance(item, Operation | BlockArgument) else None
-        return self._resolve(location.desc.data) if isinstance(location, NameLoc) else None
+        return self._locations.place(location.desc.data) if isinstance(location, NameLoc) else None
 
     def location_name(self, argument: BlockArgument) -> str:
         """The name in the `loc` of an argument, as `loc("x")`; empty for other locations."""
-        text = argument.location.desc.data if isinstance(argument.location, NameLoc) else ""
-        match = _LOCATION_NAME.fullmatch(self._location_aliases.get(text, text))
-        return match[1].replace('\\"', '"') if match else ""
-
-    def _resolve(self, text: str, depth: int = 0) -> Location | None:
-        """The first file position that a location's text names, through aliases (at most 100 deep)."""
-        for file, line, column, alias in _POSITION.findall(text):
-            if not alias:
-                return Location(file, int(line), int(column))
-            if depth < 100 and (found := self._resolve(self._location_aliases.get(alias, ""), depth + 1)) is not None:
-                return found
-        return None
+        return self._locations.name(argument.location.desc.data) if isinstance(argument.location, NameLoc) else ""
 
     def name_of(self, value: SSAValue) -> str:
         """The name of a value in the text, without `%`; empty for parts of a pack."""

@@ -72,7 +72,8 @@ def _is_about(row: Collective, edges: Mapping[int, Edge], what: str | int) -> bo
     mine = [edges[number] for number in row.edges if number in edges]
     if isinstance(what, int):
         return what == row.line or any(place.line == what for edge in mine for place in edge.places)
-    return any(value.name == what.lstrip("%") for edge in mine for value in (edge.value, *edge.users))
+    is_in = any(f"{place.scope}/".startswith(f"{what}/") for edge in mine for place in edge.places if place.scope)
+    return is_in or any(value.name == what.lstrip("%") for edge in mine for value in (edge.value, *edge.users))
 
 
 def _record(

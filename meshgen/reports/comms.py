@@ -11,10 +11,12 @@ from dataclasses import asdict
 from typing import Any
 
 from meshgen.ccl.cost import link_axes
+from meshgen.errors import line_of_place
 from meshgen.ir.op_names import TEXT_NAMES
 from meshgen.ir.predicates import is_transfer, is_transfer_recv
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
+from meshgen.reports.alike import joined, skeleton
 from meshgen.reports.tables import Table, bytes_text, render, seconds_text, table_of
 from meshgen.runtime.plan import Launched, Schedule
 
@@ -53,8 +55,7 @@ class Collective:
     @property
     def line(self) -> int | None:
         """The line of the program that it comes from."""
-        line = self.source.rpartition(":")[2]
-        return int(line) if line.isdecimal() else None
+        return line_of_place(self.source)
 
 
 @dataclass(frozen=True)
@@ -145,10 +146,10 @@ def collective_record(row: Collective) -> dict[str, Any]:
 
 
 def comms_table(comms: Comms, first: int = 0) -> Table:
-    """The collectives, numbered from `first` on; those that are alike, as of the trips of a loop, in one row with their sums."""
+    """The collectives, numbered from `first` on; those that are alike, of the trips of a loop or of layers, in one row with their sums."""
     alike: dict[tuple[str, ...], list[int]] = {}
     for number, row in enumerate(comms):
-        alike.setdefault((*_comms_words(row), row.why), []).append(number)
+        alike.setdefault((*_comms_words(row), skeleton(row.why)), []).append(number)
     rows = [
         (
             _numbers_text([number + first for number in numbers]),
@@ -156,9 +157,9 @@ def comms_table(comms: Comms, first: int = 0) -> Table:
             bytes_text(sum(comms[number].ring_bytes for number in numbers)),
             seconds_text(sum(comms[number].hidden_seconds for number in numbers)),
             seconds_text(sum(comms[number].exposed_seconds for number in numbers)),
-            why,
+            joined([comms[number].why for number in numbers]),
         )
-        for (*words, why), numbers in alike.items()
+        for (*words, _), numbers in alike.items()
     ]
     title = f"Collectives: {len(comms)}, {bytes_text(comms.ring_bytes)} per device"
     return table_of(

@@ -224,4 +224,5 @@ def _is_meant(what: Question, value: Value, loc: Location | None) -> bool:
         return True
     if isinstance(what, int):
         return loc is not None and loc.line == what
-    return bool(value.name) and value.name == what.lstrip("%")
+    is_scope = loc is not None and bool(loc.scope) and f"{loc.scope}/".startswith(f"{what}/")
+    return is_scope or (bool(value.name) and value.name == what.lstrip("%"))

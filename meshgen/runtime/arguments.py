@@ -8,6 +8,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from meshgen.calls.signature import shortened
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.runtime.module_file.manifest import Binding
@@ -52,7 +53,7 @@ def arrays_of(inputs: Sequence[Binding], args: Arguments) -> dict[str, Array]:
             texts += [text for text in [fault or _misfit(name, types[name], array)] if text]
     if texts:
         signature = ", ".join(f"{name}: {kind}" for name, kind in types.items())
-        hint = f"the arguments are ({signature}), as global arrays"
+        hint = f"the arguments are ({shortened(signature)}), as global arrays"
         raise ArgumentError(*(Diagnostic("MG0601", text, hint=hint) for text in texts))
     return arrays
 

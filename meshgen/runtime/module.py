@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from meshgen.calls.arguments import bound_arrays
+from meshgen.calls.signature import Signature, signature_of
 from meshgen.errors import ArgumentError, Diagnostic, MissingError, ShardingError, UsageError, listed
+from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
-from meshgen.runtime.arguments import Arguments, Shapes, arrays_of, by_name, shapes_given
+from meshgen.runtime.arguments import Arguments, Shapes, arrays_of, shapes_given
 from meshgen.runtime.emulate import EmulatedKernel, Emulation, first_arch
 from meshgen.runtime.engines import ENGINES, Loaded, Run
 from meshgen.runtime.footprint import out_of_memory, require_memory
@@ -170,10 +174,33 @@ class LoadedModule:
             raise no_kernel(name, self.kernel_names)
         return self.manifest.kernels[name]
 
-    def __call__(self, *args: Any, **kwargs: Any) -> Array | tuple[Array, ...]:
-        """Global arrays in, in the order of `inputs` or by name, global arrays out: one, or a tuple of several."""
-        outputs = self.run(by_name(self.input_names, args, kwargs))
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+    @property
+    def call(self) -> Signature | None:
+        """What callers of the whole program pass and get, if that is more than arrays in order."""
+        return self.manifest.call
+
+    @property
+    def input_types(self) -> dict[str, TensorType]:
+        """The global types of `inputs` by name."""
+        return {b.name: b.type for b in self.inputs}
+
+    @cached_property
+    def signature(self) -> Signature:
+        """What callers pass and get: weights in the module are not passed."""
+        call = self.call
+        if call is None:
+            return signature_of(self.input_names)
+        return call.storing({slot.name for slot in call.slots if slot.number is not None} - {*self.input_names})
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run one step as the compiled program is called: global arrays in the structures of its parameters.
+
+        Returns the structure that the program returned. Its objects are of the classes of those in the arguments, else
+        records with the same fields: a module names classes and imports none. Raises ArgumentError MG0601, and as `run`.
+        """
+        self.require_entry()
+        arrays = bound_arrays(self.signature, self.input_types, args, kwargs)
+        return self.signature.results(self.run(arrays), (args, kwargs))
 
     def __copy__(self) -> LoadedModule:
         return self  # nothing of it changes; `copies.py` says how it is pickled

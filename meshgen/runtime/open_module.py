@@ -8,8 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.calls.signature import Signature
 from meshgen.errors import ArgumentError, Diagnostic
-from meshgen.ir.graph import dtype_name
+from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.mesh import Mesh
 from meshgen.runtime.arguments import Arguments, Shapes, array_of, by_name
 from meshgen.runtime.emulate import Emulation
@@ -94,6 +95,14 @@ class OpenModule(LoadedModule):
             return {}
         with reading(self._container.path):
             return decode(self._container[WEIGHTS])
+
+    @property
+    def call(self) -> Signature | None:
+        return self.program.call
+
+    @property
+    def input_types(self) -> dict[str, TensorType]:
+        return {each.name: each.type for each in self.program.inputs if not each.stored}
 
     @property
     def input_names(self) -> list[str]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import field
 
+from meshgen.calls.signature import Signature
 from meshgen.errors import ArgumentError, Diagnostic, MissingError, ShardingError
 from meshgen.ir.graph import STAGES, TensorType
 from meshgen.mesh import Mesh
@@ -46,6 +47,7 @@ class OpenProgram:
         shapes: the inputs that they have a shape for; what else is open follows.
         stage: the stage of the text in the file; `arguments` and `target` are as in `Options`.
         held: per specialisation its sizes, and the digests of its members.
+        call: what callers pass and get, where that is more than arrays in order.
     """
 
     name: str
@@ -58,6 +60,7 @@ class OpenProgram:
     arguments: str
     target: str
     held: Mapping[Sizes, Digests] = field(default_factory=dict[Sizes, Digests])
+    call: Signature | None = None
 
     @property
     def text_member(self) -> str:

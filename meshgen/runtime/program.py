@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.calls.signature import Signature
 from meshgen.runtime.module import LoadedModule, no_kernel
 from meshgen.runtime.module_file import limits
+from meshgen.runtime.module_file.call_json import require_fit
 from meshgen.runtime.module_file.manifest import Binding, Parts
 from meshgen.runtime.module_file.manifest_reading import parts_from_json
 from meshgen.runtime.module_file.members import Folder, Members, damaged
@@ -42,6 +44,10 @@ class LoadedProgram(LoadedModule):
     def report(self) -> Mapping[str, Any]:
         """The compiler's report."""
         return self.described.report
+
+    @property
+    def call(self) -> Signature | None:
+        return self.described.call
 
     @property
     def bindings(self) -> tuple[Binding, ...]:
@@ -128,6 +134,9 @@ def load_parts(container: Members, value: dict[str, Any]) -> LoadedProgram:
             raise damaged(path, f"the part of @{name} does not match the manifest")
     if len({binding.name for binding in (*program.inputs,)}) != len(program.inputs):
         raise damaged(path, "names of inputs must be distinct")
+    if described.call is not None:
+        with reading(path):
+            require_fit(described.call, [binding.name for binding in program.bindings], len(program.outputs))
     check_parts([part.schedule for part in parts], [part.mesh for part in parts])
     return program
 

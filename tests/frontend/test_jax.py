@@ -28,7 +28,7 @@ ARGS = (
 
 def test_a_lowered_function_keeps_names_and_numbers() -> None:
     lowered = layer.lower(*ARGS)
-    assert is_jax(lowered)
+    assert is_jax(lowered) and is_jax(layer)
     module, signature = read(lowered, {"x": 2})
     assert [value.name for value in module.graph.inputs] == ["x", "params.b", "params.w"]
     assert (module.mesh.names, signature.positional) == (("x",), ("x", "params"))
@@ -47,7 +47,7 @@ def test_an_exported_function_is_read() -> None:
 
 
 def test_other_objects_are_no_jax_programs() -> None:
-    assert not any(is_jax(thing) for thing in ("text", layer, 3, {}))
+    assert not any(is_jax(thing) for thing in ("text", layer.__wrapped__, 3, {}))
 
 
 def test_places_are_lines_of_the_users_program() -> None:

@@ -34,7 +34,10 @@ def test_arguments_may_be_given_by_name(path: Path) -> None:
 CALLS: dict[str, tuple[Callable[[Any], Any], str]] = {
     "a name twice": (lambda m: m(X, X, w=X), "MG0601.*'w' is given twice"),
     "an unknown name": (lambda m: m(X, X, v=X), "MG0601.*unknown argument 'v'"),
-    "rows of several lengths": (lambda m: m([[1], [1, 2]], X), "MG0601.*'x' cannot be converted to an array"),
+    "rows of several lengths": (
+        lambda m: m([[1], [1, 2]], X),
+        "MG0601.*'x' is a list that cannot be converted to an array",
+    ),
     "a mask": (lambda m: m(np.ma.masked_array(X, mask=[1, 0, 0, 0]), X), "MG0601.*'x' is a masked array"),
     "no arguments": (lambda m: m.run(5), "MG0601.*arguments must be a list or a dict, got int"),
     "too many arguments": (lambda m: m(X, X, X), "MG0601.*3 arguments were given"),

@@ -71,7 +71,7 @@ def test_modules_and_compiled_programs_can_be_pickled_and_copied(path: Path) -> 
     module, executable = mg.load(path), program()
     path.unlink()
     for made in (copy.copy(module), copy.deepcopy(module), pickle.loads(pickle.dumps(module))):
-        np.testing.assert_array_equal(made(X)[1], -X)
+        np.testing.assert_array_equal(made(X)[1]["x"], -X)
     for made in (copy.deepcopy(executable), pickle.loads(pickle.dumps(executable))):
         np.testing.assert_array_equal(made(X, W)[1]["x"], -X)
 

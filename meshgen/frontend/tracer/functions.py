@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import itertools
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
@@ -12,15 +13,16 @@ from typing import Any, cast
 
 import numpy as np
 
+from meshgen.calls.nodes import Node, Slot, node_of
+from meshgen.calls.signature import Signature
+from meshgen.calls.trees import Path, bracketed, dotted, flatten, unflatten
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError, UsageError, is_interrupt
 from meshgen.frontend.shardings import SpecLike, axes_by_dim
-from meshgen.frontend.signature import Node, Signature, Slot, tree_of
 from meshgen.frontend.tracer.callers import at_callers_line, tell
 from meshgen.frontend.tracer.linear import axis_name
 from meshgen.frontend.tracer.operands import dtype_of, tensor
 from meshgen.frontend.tracer.recording import CURRENT, Trace, current, failing_line, user_location
 from meshgen.frontend.tracer.tensor import Tensor
-from meshgen.frontend.trees import Path, bracketed, dotted, flatten, unflatten
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value
 from meshgen.ir.manual import settle_manual
 from meshgen.mesh import Mesh, make_mesh
@@ -159,10 +161,14 @@ def _signature(
 
 def _returned(result: Any) -> Node:
     """The returned structure, by the numbers of the outputs."""
-    paths = [path for path, _ in flatten(result, ("result",), written=True)]
-    names = [f"result.{number}" for number in range(len(paths))] if len(paths) > 1 else ["result"]
-    slots = [Slot(name, number) for number, name in enumerate(names)]
-    return (tree_of(zip(paths, slots, strict=False)) or {}).get("result", {})
+    count = sum(1 for _ in flatten(result, written=True))
+    numbers = itertools.count()
+
+    def slot(_path: Path, _leaf: Any) -> Slot:
+        number = next(numbers)
+        return Slot(f"result.{number}" if count > 1 else "result", number)
+
+    return node_of(result, slot, written=True)
 
 
 def _rebuilt(result: Any, outputs: Sequence[Any]) -> Any:
@@ -215,7 +221,8 @@ def _inputs(graph: Graph, trees: Mapping[str, Any], loc: Location | None) -> tup
             graph.inputs.append(Value(spec(leaf), name, loc=loc))
         tensors = [Tensor(graph.inputs[slot.number or 0]) for _, slot in slots]
         made[parameter] = unflatten(tree, iter(tensors))
-        nodes[parameter] = (tree_of(slots) or {}).get(parameter, {})
+        by_path = dict(slots)
+        nodes[parameter] = node_of(tree, lambda path, _leaf, held=by_path: held[path], (parameter,))
     return made, nodes
 
 

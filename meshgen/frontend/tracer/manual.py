@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from meshgen.calls.trees import flatten, unflatten
 from meshgen.frontend.tracer.functions import to_sharding
 from meshgen.frontend.tracer.linear import axis_name
 from meshgen.frontend.tracer.operands import axis_of, emit, tensor
 from meshgen.frontend.tracer.recording import CURRENT, Trace, current, refuse, traced, user_location
 from meshgen.frontend.tracer.tensor import Operand, Tensor
-from meshgen.frontend.trees import flatten, unflatten
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.partial_kinds import combines
 from meshgen.ir.regions import captured, rewired_graph

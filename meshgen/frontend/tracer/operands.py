@@ -10,8 +10,8 @@ from typing import Any, cast
 
 import numpy as np
 
+from meshgen.calls.arrays import NoArrayError, plain_array
 from meshgen.errors import Diagnostic
-from meshgen.frontend.arrays import NoArrayError, plain_array
 from meshgen.frontend.tracer.recording import current, refuse, user_location
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import DTYPES, TensorType, dtype_name, is_complex, is_float, is_inexact

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import field
 from typing import Any
 
+from meshgen.calls.signature import Signature
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
@@ -89,7 +90,10 @@ class Kernel:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A module without its code and weights. `plan.kernels` and `kernels` have the same names."""
+    """A module without its code and weights. `plan.kernels` and `kernels` have the same names.
+
+    `call` is what callers pass and get, where that is more than arrays in order.
+    """
 
     name: str
     mesh: Mesh
@@ -100,6 +104,7 @@ class Manifest:
     plan: Schedule
     toolchain: Mapping[str, Any] = field(default_factory=dict)
     report: Mapping[str, Any] = field(default_factory=dict)
+    call: Signature | None = None
 
 
 @dataclass(frozen=True)
@@ -112,3 +117,4 @@ class Parts:
     name: str
     parts: tuple[tuple[str, tuple[int, ...], tuple[int, ...]], ...]
     report: Mapping[str, Any] = field(default_factory=dict)
+    call: Signature | None = None

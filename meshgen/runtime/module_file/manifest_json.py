@@ -10,6 +10,7 @@ from typing import Any
 
 from meshgen.ir.encode import attrs_to_json, graph_to_json, mesh_to_json, sharding_to_json
 from meshgen.printable import plain
+from meshgen.runtime.module_file.call_json import call_to_json
 from meshgen.runtime.module_file.json_values import MAX_NAME
 from meshgen.runtime.module_file.manifest import FORMAT, PARTS_FORMAT, Binding, Json, Kernel, Manifest, Parts
 from meshgen.runtime.plan import Buffer, Item, Schedule
@@ -48,6 +49,7 @@ def manifest_to_json(manifest: Manifest, files: Mapping[str, str]) -> Json:
         **_steps_to_json(plan),
         "toolchain": dict(manifest.toolchain),
         "report": dict(manifest.report),
+        **call_to_json(manifest.call),
         "files": dict(files),
     }
 
@@ -60,6 +62,7 @@ def parts_to_json(parts: Parts, files: Mapping[str, str]) -> Json:
         "name": parts.name,
         "parts": rows,
         "report": dict(parts.report),
+        **call_to_json(parts.call),
         "files": dict(files),
     }
 

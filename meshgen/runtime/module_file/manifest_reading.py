@@ -16,6 +16,7 @@ from meshgen.ir.graph import Graph, TensorType
 from meshgen.ir.limits import MAX_NESTING
 from meshgen.mesh import Mesh
 from meshgen.ops.types.attributes import COMMON, form_faults
+from meshgen.runtime.module_file.call_json import call_from_json
 from meshgen.runtime.module_file.json_values import (
     each_of,
     get,
@@ -41,7 +42,8 @@ _ARCH = re.compile(r"sm_[1-9][0-9]{1,2}[af]?")
 def parts_from_json(value: Json) -> Parts:
     """The inverse of `parts_to_json`."""
     rows = get(value, "parts", lambda v: each_of(v, _row))
-    found = Parts(get(value, "name", read_name), rows, get(value, "report", report_from_json))
+    call = call_from_json(value, None, None)
+    found = Parts(get(value, "name", read_name), rows, get(value, "report", report_from_json), call)
     for side, word in ((1, "inputs"), (2, "outputs")):
         numbers = sorted(number for row in rows for number in row[side])
         if numbers != list(range(len(numbers))):
@@ -73,6 +75,7 @@ def manifest_from_json(value: Json) -> Manifest:
         plan=plan,
         toolchain=get(value, "toolchain", lambda v: table_of(v, read_plain)),
         report=get(value, "report", report_from_json),
+        call=call_from_json(value, [b.name for b in inputs], len(outputs)),
     )
     for fault in _binding_faults(manifest):
         raise ValueError(fault)

@@ -7,10 +7,12 @@ specialisations are stored once.
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from meshgen.ir.encode import mesh_to_json, type_from_json
 from meshgen.ir.graph import STAGES
+from meshgen.runtime.module_file.call_json import call_from_json, call_to_json
 from meshgen.runtime.module_file.json_values import (
     each_of,
     get,
@@ -45,6 +47,7 @@ def encode_open(program: OpenProgram, files: Digests) -> Json:
         "stage": program.stage,
         "arguments": program.arguments,
         "target": program.target,
+        **call_to_json(program.call),
         "specialisations": [
             {
                 "axes": [[name, size] for name, size in sizes.axes],
@@ -72,6 +75,8 @@ def decode_open(value: Json) -> OpenProgram:
         target=get(value, "target", read_name),
         held=dict(held),
     )
+    call = call_from_json(value, [each.name for each in program.inputs], len(program.outputs))
+    program = replace(program, call=call)
     _check(program, value["files"], len(held))
     return program
 

@@ -18,6 +18,7 @@ from meshgen.runtime.module_file.manifest import Binding
 from meshgen.runtime.sessions.devices import Devices, Shards, Steps
 from meshgen.runtime.sessions.sharded import ShardedArray
 from meshgen.runtime.sessions.slots import Slot
+from meshgen.runtime.sessions.structures import Structures
 from meshgen.runtime.sessions.weights import type_text
 
 Place = tuple[int, int]  # a mesh and a buffer of its plan
@@ -30,6 +31,7 @@ class EntrySteps:
     Attributes:
         passed: names of the arguments that callers pass at each step.
         state: those that are donated.
+        structures: what callers pass and get, if that is more than arrays in order.
         number: how many steps it has taken; results of earlier ones cannot be read.
     """
 
@@ -47,6 +49,8 @@ class EntrySteps:
             self._lies[part, binding.buffer] = slot, layout
             if binding.donated_to is not None:
                 self.state.append(slot)
+        types = {binding.name: binding.type for binding in module.bindings}
+        self.structures = Structures(module.call, types) if module.call else None
         self._updated = [self._lies[part, b.buffer] for part, b, _ in _arguments(module) if b.donated_to is not None]
 
     def settle(self) -> None:
@@ -60,11 +64,13 @@ class EntrySteps:
         names = [b.name for b in self._module.bindings]
         self.passed = [name for name in names if not self._slots[name].is_held and id(self._slots[name]) not in kept]
         self._several = [pair for pair in self._lies.values() if len(pair[0].layouts) > 1]
-        self._results = [result for _, result in sorted(self._result_makers(), key=lambda pair: pair[0])]
+        self._results = dict(sorted(self._result_makers(), key=lambda pair: pair[0]))
+        if self.structures:
+            self.structures.settle(self.passed, {*range(len(self._module.outputs))} - {*self._results})
 
     def put(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> None:
         """The arguments of a step. Raises ArgumentError MG0601 with everything that does not fit."""
-        given = by_name(self.passed, args, kwargs)
+        given = self.structures.passed(args, kwargs) if self.structures else by_name(self.passed, args, kwargs)
         texts = [f"argument '{name}' is missing" for name in self.passed if name not in given]
         texts += [self._unknown(name) for name in given if name not in self._slots]
         values: list[tuple[Slot, Any]] = []
@@ -88,7 +94,10 @@ class EntrySteps:
         self._steps.run()
         for slot, layout in self._updated:
             slot.updated(layout)
-        results = tuple([make(self.number) for make in self._results])
+        made = {number: make(self.number) for number, make in self._results.items()}
+        if self.structures:
+            return self.structures.results(made)
+        results = tuple(made.values())
         return results if len(results) > 1 else results[0] if results else None
 
     def rebind(self, slot: Slot, shards: Shards) -> None:

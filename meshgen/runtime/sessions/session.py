@@ -26,10 +26,11 @@ from meshgen.runtime.sessions.devices import Devices
 from meshgen.runtime.sessions.entry_steps import EntrySteps
 from meshgen.runtime.sessions.sharded import ShardedArray
 from meshgen.runtime.sessions.slots import Slot
+from meshgen.runtime.sessions.structures import Structures, leaves_by_name
 from meshgen.runtime.sessions.weights import Weights, fitting_weights, type_text
 
 Array = np.ndarray[Any, Any]
-Result = ShardedArray | tuple[ShardedArray, ...] | None
+Result = Any  # arrays on the devices, in the structure of the program's results
 
 
 class Session:
@@ -55,12 +56,17 @@ class Session:
         types: dict[str, list[TensorType]] = {}
         for name, kind in self._slots:
             types.setdefault(name, []).append(kind)
+        if isinstance(weights, Mapping):
+            weights = leaves_by_name(self._structures(), weights)
         given = fitting_weights(weights, types)
         for module in modules.values():
             for binding in (each for each in module.bindings if each.stored and each.name not in given):
                 self._slots[binding.name, binding.type].hold(module.weight(binding.name))
         for name, array in given.items():
             self._slots[name, _type_of(array)].hold(array)
+
+    def _structures(self) -> list[Structures]:
+        return [entry.structures for entry in self._entries.values() if entry.structures]
 
     # --- steps -----------------------------------------------------------------------------------------------------------
 
@@ -78,10 +84,11 @@ class Session:
         """A step of an entry function.
 
         Args:
-            args, kwargs: the arguments that are neither weights nor state, in order or by name; by name also those, which
+            args, kwargs: the arguments that are neither weights nor state, as the program takes them; by name also those, which
                 get new values. Global arrays of NumPy, or of other libraries on the host; results of steps.
         Returns:
-            The results that are not next values of state: None, one, or a tuple. They stay on the devices.
+            The results that are not next values of state, as the program returns them: of a tuple with one left that, None
+            where none is. They stay on the devices.
         Raises:
             UsageError: MG0001, unknown function, or the session is closed.
             ArgumentError: MG0601, with everything that does not fit.
@@ -122,8 +129,14 @@ class Session:
         """The arguments with several layouts on the devices, as entry functions need them, and how many."""
         return {slot.name: len(slot.layouts) for slot in self._slots.values() if len(slot.layouts) > 1}
 
-    def __getitem__(self, name: str) -> Array:
-        """The value of a persistent argument, as a global array. Raises UsageError MG0001 if it has none."""
+    def __getitem__(self, name: str) -> Any:
+        """The value of a persistent argument: a global array, or a structure of them. Raises UsageError MG0001 if it has none."""
+        for structures in () if self._is_closed else self._structures():
+            if (value := structures.value(name, self._array)) is not None:
+                return value
+        return self._array(name)
+
+    def _array(self, name: str) -> Array:
         held = [slot for slot in self._slots_named(name) if slot.is_set]
         if len(held) != 1:
             why = (
@@ -135,7 +148,18 @@ class Session:
         return held[0].numpy()
 
     def __setitem__(self, name: str, value: Any) -> None:
-        """Set the value of an argument: a global array, or a result of a step. Raises UsageError MG0001, ArgumentError MG0601."""
+        """Set the value of an argument: a global array, a result of a step, or a structure of them.
+
+        Raises UsageError MG0001, ArgumentError MG0601.
+        """
+        for structures in () if self._is_closed else self._structures():
+            if (leaves := structures.leaves(name, value)) is not None:
+                for each, array in leaves.items():
+                    self._set(each, array)
+                return
+        self._set(name, value)
+
+    def _set(self, name: str, value: Any) -> None:
         slots = self._slots_named(name)
         if isinstance(value, ShardedArray):
             kind = value.layout.type

@@ -10,11 +10,13 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
+from meshgen.calls.signature import input_named
 from meshgen.errors import ArgumentError, Diagnostic, UsageError
 from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.runtime.arguments import array_of
 from meshgen.runtime.module_file.container import path_of
 from meshgen.runtime.module_file.tensors import Tensors
+from meshgen.runtime.sessions.checkpoints import Checkpoint, checkpoint_of
 
 Array = np.ndarray[Any, Any]
 Weights: TypeAlias = Mapping[str, Any] | str | Path | Sequence[str | Path] | None
@@ -47,7 +49,7 @@ class WeightFiles(Mapping[str, Array]):
 
 
 def weights_by_name(given: Weights) -> Mapping[str, Any]:
-    """A caller's weights: by name, or the path of a file, of several, or of a folder of them.
+    """A caller's weights: by name, or the path of a safetensors file, of several, of a folder of them, or of an orbax checkpoint.
 
     Raises UsageError MG0002 for files that cannot be read, ArgumentError MG0601 for anything else.
     """
@@ -55,14 +57,17 @@ def weights_by_name(given: Weights) -> Mapping[str, Any]:
         return {}
     if isinstance(given, Mapping):
         return given
-    if isinstance(given, list | tuple):
-        return WeightFiles([path_of(each) for each in given])
+    listed: Any = given
+    if isinstance(listed, list | tuple) and all(isinstance(each, str | Path) for each in cast("list[Any]", listed)):
+        return WeightFiles([path_of(each) for each in cast("list[Any]", listed)])
     if not isinstance(given, str | Path):
         hint = 'give the path of a .safetensors file, or {"w": array}'
         raise ArgumentError(
             Diagnostic("MG0601", f"weights must be a dict by name, got {type(given).__name__}", hint=hint)
         )
     path = path_of(given)
+    if (checkpoint := checkpoint_of(path)) is not None:
+        return Checkpoint(checkpoint)
     return WeightFiles(sorted(path.glob("*.safetensors")) if path.is_dir() else [path])
 
 
@@ -76,10 +81,11 @@ def fitting_weights(given: Weights, types: Mapping[str, Sequence[TensorType]]) -
     """
     texts: list[str] = []
     found: dict[str, Array] = {}
-    for name, value in weights_by_name(given).items():
-        if name not in types:
-            near = get_close_matches(str(name), types, 1)
-            texts.append(f"unknown input '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
+    for called, value in weights_by_name(given).items():
+        name = input_named(str(called), types)
+        if name is None:
+            near = get_close_matches(str(called), types, 1)
+            texts.append(f"unknown input '{called}'" + (f"; did you mean '{near[0]}'?" if near else ""))
             continue
         array, fault = array_of(name, value)
         found[name] = array

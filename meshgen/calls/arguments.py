@@ -7,22 +7,25 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.calls.arrays import NoArrayError, argument_array, plain_array
+from meshgen.calls.signature import Signature
 from meshgen.errors import ArgumentError, Diagnostic
-from meshgen.frontend.arrays import NoArrayError, plain_array
-from meshgen.frontend.signature import Signature
 from meshgen.ir.graph import TensorType
 
 Array = np.ndarray[Any, Any]
 
 
-def bound_arrays(signature: Signature, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Array]:
-    """The arrays of the arguments by input name. Raises ArgumentError with all misfits."""
+def bound_arrays(signature: Signature, types: Mapping[str, TensorType], args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, Array]:  # fmt: skip
+    """The arrays of the arguments by input name; `types` are those of the inputs. Raises ArgumentError with all misfits."""
     found = signature.bind(args, kwargs)
     faults = [Diagnostic("MG0601", text, hint=f"the arguments are {signature}") for text in found.faults]
     arrays: dict[str, Array] = {}
     for slot, given in found.pairs:
         if slot.number is not None:
-            _add(arrays, f"argument '{slot.name}'", slot.name, given, faults)
+            try:
+                arrays[slot.name] = argument_array(given, types.get(slot.name), slot.key, signature.narrows)
+            except NoArrayError as error:
+                faults.append(Diagnostic("MG0601", f"argument '{slot.name}' is {error.what}", hint=error.hint))
     if faults:
         raise ArgumentError(*faults)
     return arrays

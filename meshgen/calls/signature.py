@@ -7,32 +7,21 @@ Arguments are bound by position or name, their leaves by key: never by the order
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import field, is_dataclass, replace
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Any, TypeAlias, cast
+from typing import Any, cast
 
+from meshgen.calls.arrays import key_of_words
+from meshgen.calls.classes import LOOSE, Form, children_like, makers_in, opened
+from meshgen.calls.nodes import Branch, Node, Slot, rebuilt, slots_of, tree_of, without
+from meshgen.calls.trees import Path, canonical, dotted, flatten
 from meshgen.errors import Diagnostic
-from meshgen.frontend.trees import Path, canonical, children, dotted, flatten
 from meshgen.records import dataclass
 
 SHOWN = 400  # characters of a signature in a message
-
-
-@dataclass(frozen=True)
-class Slot:
-    """A leaf of the arguments: an input of the program by number; None where the program does not use it.
-
-    `shape` is that of an unused one, whose sharding can be checked but has no effect.
-    """
-
-    name: str
-    number: int | None
-    shape: tuple[int | None, ...] = ()
-
-
-Node: TypeAlias = "Slot | dict[str, Node]"
 
 
 @dataclass
@@ -41,7 +30,7 @@ class Found:
 
     pairs: list[tuple[Slot, Any]] = field(default_factory=list[tuple[Slot, Any]])
     faults: list[str] = field(default_factory=list[str])
-    objects: list[str] = field(default_factory=list[str])  # that were opened, whose class and static fields may differ
+    objects: list[str] = field(default_factory=list[str])  # that were opened, whose static fields may differ
 
 
 @dataclass(frozen=True)
@@ -53,11 +42,11 @@ class Signature:
         positional: the parameters that may be given by position, in order.
         rest, extra: those that take further arguments by position, and by name (`*args` and `**kwargs`).
         exact: finds the leaves of arguments in the structure that the program was made for; None for any other.
-        opened: what an object of a class holds, by key, where it is such a structure; None for any other.
         in_order: arrays in the order of the inputs are arguments as well: that is how the program was written.
         is_typed: the types of the arguments were given with the program, which leaves no sizes open.
-        rebuild: puts outputs into the structure that the program returns; None: one array or a tuple.
-        result: what it returns, as far as that is known: slots are outputs.
+        rebuild: puts outputs into the very structure that the program returns; None: it is made by `result`.
+        result: what it returns, as far as that is known: slots are outputs. None: one array or a tuple.
+        narrows: 64-bit arrays are taken for 32-bit arguments, as JAX does.
         warnings: what was noticed while the program was read.
     """
 
@@ -66,11 +55,11 @@ class Signature:
     rest: str = ""
     extra: str = ""
     exact: Callable[[Sequence[Any], Mapping[str, Any]], Sequence[Any] | None] | None = None
-    opened: Callable[[Any], dict[str, Any] | None] | None = None
     in_order: bool = False
     is_typed: bool = False
     rebuild: Callable[[Sequence[Any]], Any] | None = None
     result: Node | None = None
+    narrows: bool = False
     warnings: tuple[Diagnostic, ...] = ()
 
     @cached_property
@@ -100,7 +89,7 @@ class Signature:
         """A dict with names in any spelling, or with structures, as a dict by the names of inputs; unknown names stay."""
         table: dict[str, Any] = {}
         for name, value in given.items():
-            node = self.node(name) if isinstance(cast("Any", name), str) else None
+            node = self.weight(name) if isinstance(cast("Any", name), str) else None
             if node is None:
                 table[name] = value
                 continue
@@ -110,11 +99,32 @@ class Signature:
             faults += found.faults
         return table
 
-    def results(self, outputs: Sequence[Any]) -> Any:
-        """The outputs as callers get them."""
+    def weight(self, name: str) -> Node | None:
+        """The node that a weight is for: as `node`; of a file's tensors also `h/0/w` of the only parameter that has it."""
+        found = self.node(name)
+        return found if found is not None else self.by_name.get(input_named(name, self.by_name) or "")
+
+    def results(self, outputs: Sequence[Any], given: Any = None) -> Any:
+        """The outputs as callers get them; objects are of the classes of those in the `given` arguments."""
+        node = self.result
+        if node is None and self.rebuild is None:
+            return outputs[0] if len(outputs) == 1 else tuple(outputs)
+        keys = {slot.number: slot.key for slot in slots_of(node or Branch()) if slot.key}
+        made = [key_of_words(each, keys[n]) if n in keys else each for n, each in enumerate(outputs)]
         if self.rebuild:
-            return self.rebuild(outputs)
-        return outputs[0] if len(outputs) == 1 else tuple(outputs)
+            return self.rebuild(made)
+        return rebuilt(node or Branch(), lambda slot: made[slot.number or 0], makers_in(given))
+
+    def storing(self, names: Iterable[str]) -> Signature:
+        """The signature of a module that stores these inputs, which callers then do not pass."""
+        held = {*names}
+        nodes: dict[str, Node] = {}
+        for name, node in self.nodes.items():
+            is_left = any(slot.number is not None and slot.name not in held for slot in slots_of(node))
+            if (left := without(node, lambda slot: slot.name in held)) == node or (is_left and left is not None):
+                nodes[name] = left or node
+        positional = tuple(name for name in self.positional if name in nodes)
+        return replace(self, nodes=nodes, positional=positional, exact=None) if held else self
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Found:
         """Bind the arguments of a call to the inputs."""
@@ -123,14 +133,14 @@ class Signature:
         if not kwargs and len(args) == len(self.slots) and self._is_flat(args):
             return Found(list(zip(self.slots, args, strict=True)))
         found = Found()
-        self.assign(dict(self.nodes), self._by_parameter(args, kwargs, found), found)
+        self.assign(Branch(self.nodes.items()), self._by_parameter(args, kwargs, found), found)
         if not found.faults:
-            found.faults += [f"argument {each}, of another class or with other static fields" for each in found.objects]
+            found.faults += found.objects
         return found
 
     def _is_flat(self, args: Sequence[Any]) -> bool:
         """Whether arguments are arrays in the order of the inputs, which the order of keys cannot change."""
-        if any(children(each) is not None for each in args):
+        if any(opened(each) is not None or is_dataclass(each) for each in args):
             return False
         return self.in_order or not any(map(_has_keys, self.nodes.values()))
 
@@ -169,9 +179,9 @@ class Signature:
             else:
                 found.pairs.append((node, given))
             return
-        held = children(given)
-        if held is None and self.opened and (held := self.opened(given)) is not None:
-            found.objects.append(f"'{dotted(path)}' is {_kind(given)}, which the program was not traced with")
+        form, held = children_like(given, node.form, tuple(node)) or (Form(), None)
+        if held is not None:
+            found.objects += _other_object(node.form, form, path, self.exact is not None)
         if held is None:
             text = (
                 f"argument '{dotted(path)}' is {_kind(given)}, but the program takes a structure with {_listed(node)}"
@@ -192,31 +202,27 @@ class Signature:
 def signature_of(names: Sequence[str]) -> Signature:
     """The signature of a program by the names of its inputs alone: `params.w` is the leaf `w` of `params`."""
     slots = [Slot(name, number) for number, name in enumerate(names)]
-    nodes = tree_of((tuple(canonical(slot.name).split(".")), slot) for slot in slots)
+    nodes: Mapping[str, Node] | None = tree_of((tuple(canonical(slot.name).split(".")), slot) for slot in slots)
     if nodes is None:
         nodes = {slot.name: slot for slot in slots}
     return Signature(nodes, tuple(nodes), in_order=True)
 
 
-def tree_of(pairs: Iterable[tuple[Path, Slot]]) -> dict[str, Node] | None:
-    """The slots in a structure; None where one path is a prefix of another."""
-    tree: dict[str, Node] = {}
-    for (*lead, last), slot in pairs:
-        at: Node = tree
-        for key in lead:
-            at = at.setdefault(key, {}) if isinstance(at, dict) else at
-        if isinstance(at, Slot) or last in at:
-            return None
-        at[last] = slot
-    return tree
+def input_named(name: str, inputs: Iterable[str]) -> str | None:
+    """The input that a tensor of a file is for: `h/0/w`, `params.h.0.w` or `params['h'][0]['w']` are `params.h.0.w`.
+
+    Without its parameter only where one parameter has it.
+    """
+    spelled, known = canonical(name.replace("/", ".")), [*inputs]
+    if name in known or spelled in known:
+        return name if name in known else spelled
+    ends = [each for each in known if each.partition(".")[2] == spelled and not _is_numbered(each)]
+    return ends[0] if len(ends) == 1 else None
 
 
-def slots_of(node: Node) -> Iterator[Slot]:
-    if isinstance(node, Slot):
-        yield node
-        return
-    for branch in node.values():
-        yield from slots_of(branch)
+def _is_numbered(name: str) -> bool:
+    """Whether a name starts with the number of a parameter, as `arg0.w`."""
+    return re.match(r"arg\d+\.", name) is not None
 
 
 def _nodes_by_name(node: Node, name: str) -> Iterator[tuple[str, Node]]:
@@ -230,6 +236,22 @@ def _has_keys(node: Node) -> bool:
     if isinstance(node, Slot):
         return False
     return (len(node) > 1 and not all(map(str.isdecimal, node))) or any(map(_has_keys, node.values()))
+
+
+def _other_object(wanted: Form, form: Form, path: Path, is_traced: bool) -> list[str]:
+    """The fault of an object whose class or static fields, which are part of the program, are not those wanted.
+
+    Of a program that was traced in this process, texts alone do not prove that static fields are equal.
+    """
+    if form.kind not in ("object", "mapping") or wanted.kind not in ("object", "mapping"):
+        return []
+    text = f"argument '{dotted(path)}' is a {form.title}, but the program was made for a {wanted.title}"
+    if form.title != wanted.title:
+        return [text]
+    if form.static == wanted.static and not (is_traced and form.static.startswith(LOOSE)):
+        return []
+    fields = (each.static.removeprefix(LOOSE) or "none" for each in (form, wanted))
+    return [text + " with other static fields: {}, not {}".format(*fields)]
 
 
 def _unknown(key: str, node: Mapping[str, Any], path: Path) -> str:

@@ -1,0 +1,68 @@
+"""Locations in MLIR text: the line of the user's program, the names of values, and the name stack that JAX gives an operation.
+
+#loc7 = loc("/x/model.py":31:9 to :40)
+#loc8 = loc("jit(f)/jvp(layer_3)/attn/dot_general"(#loc7))        model.py:31 in layer_3/attn
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+from meshgen.errors import Location
+
+_ALIAS = re.compile(r"^(#loc\d*) = loc\((.*)\)[^\S\n]*$", re.MULTILINE)
+_NAME = re.compile(r'"((?:[^"\\]|\\.)*)"')
+_POSITION = re.compile(r'"((?:[^"\\]|\\.)*)":(\d+):(\d+)|(#loc\d*)\b')
+_STACK = re.compile(r'"((?:[^"\\]|\\.)*/(?:[^"\\]|\\.)*)"\(')  # a name of several parts around a location
+_UNNAMED = re.compile(
+    r"p?jit\(.*\)|while|body|closed_call|checkpoint|rematted_computation|custom_[jv]+p_call|"
+)  # that no user wrote
+_DEPTH = 100  # of aliases
+
+
+class Locations:
+    """The locations that a text names by aliases, resolved when they are asked for."""
+
+    def __init__(self, aliases: Mapping[str, str]) -> None:
+        self._aliases = aliases
+        self._known: dict[str, Location | None] = {}
+
+    @staticmethod
+    def taken_out(text: str) -> tuple[str, Locations]:
+        """The text with blanks in place of its aliases, which MLIR prints after their uses, and the aliases."""
+        aliases: dict[str, str] = dict(_ALIAS.findall(text)) if "loc(" in text else {}
+        return _ALIAS.sub(lambda match: " " * len(match[0]), text) if aliases else text, Locations(aliases)
+
+    def place(self, text: str) -> Location | None:
+        """The first file position that the text of a location names, and the scopes around it."""
+        if text not in self._known:
+            found = self._position(text)
+            self._known[text] = found and replace(found, scope=_scope(self._aliases.get(text, text)))
+        return self._known[text]
+
+    def name(self, text: str) -> str:
+        """The name that is all of a location, as `loc("x")`; empty for other locations."""
+        match = _NAME.fullmatch(self._aliases.get(text, text))
+        return match[1].replace('\\"', '"') if match else ""
+
+    def _position(self, text: str, depth: int = 0) -> Location | None:
+        for file, line, column, alias in _POSITION.findall(text):
+            if not alias:
+                return Location(file, int(line), int(column))
+            if depth < _DEPTH and (found := self._position(self._aliases.get(alias, ""), depth + 1)) is not None:
+                return found
+        return None
+
+
+def _scope(text: str) -> str:
+    """The user's scopes in the name stack of an operation, without its own name.
+
+    What differentiation computes is in the scope of what it is computed for: `jvp(layer_3)` is `layer_3`, and
+    `transpose(jvp(layer_3))`, of a backward pass, `transpose(layer_3)`.
+    """
+    match = _STACK.search(text)
+    parts = [part.replace("jvp()", "") for part in match[1].split("/")[:-1]] if match else []
+    plain = [re.sub(r"jvp\(([^()]*)\)", r"\1", part).replace("transpose()", "transpose") for part in parts]
+    return "/".join(part for part in plain if not _UNNAMED.fullmatch(part))

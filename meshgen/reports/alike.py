@@ -1,0 +1,28 @@
+"""Reasons that differ in numbers of values, lines and layers only, as one: what layers repeat is one row of a table.
+
+dot_general '39' (model.py:11 in layer_0/mlp) gives [{}, {}] partial sum(tp)      dot_general '*' (model.py:11 in layer_*/mlp)
+dot_general '80' (model.py:11 in layer_1/mlp) gives [{}, {}] partial sum(tp)      gives [{}, {}] partial sum(tp)
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+# names of values, inputs and outputs, and places; numbers elsewhere are sizes, which tell rows apart
+_NAMED = re.compile(r"'[^']*'|%[^\s;,)]+|\([^()\s]+:\d+(?: in (?:[^()]|\([^()]*\))+)?\)")
+_OTHERS = re.compile(r"; \d+ other choices? would move more")
+_NUMBER = re.compile(r"(\d+)")
+
+
+def skeleton(reason: str) -> str:
+    """A reason with a star for each number in a name or place; equal for those of repeated layers."""
+    return _NAMED.sub(lambda match: _NUMBER.sub("*", match[0]), _OTHERS.sub("", reason))
+
+
+def joined(reasons: Sequence[str]) -> str:
+    """Reasons of one skeleton as one, with a star where their numbers differ."""
+    if len({*reasons}) == 1:
+        return reasons[0]
+    rows = [_NUMBER.split(_OTHERS.sub("", reason)) for reason in reasons]
+    return "".join(parts[0] if len({*parts}) == 1 else "*" for parts in zip(*rows, strict=True))

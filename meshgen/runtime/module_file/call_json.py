@@ -1,0 +1,140 @@
+"""How a module is called, in its manifest: parameters, structures and results as plain descriptions.
+
+    {"parameters": [["params", {"kind": "dict", "children": [["w", {"name": "params.w", "number": 0}]]}]], "positional": ["params"], ...}
+
+A description names classes and imports none: objects of results are of the classes of the arguments, or records.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from meshgen.calls.classes import KINDS, Form
+from meshgen.calls.nodes import Branch, Node, Slot, slots_of
+from meshgen.calls.signature import Signature
+from meshgen.ir.limits import MAX_NESTING
+from meshgen.runtime.module_file.json_values import (
+    each_of,
+    get,
+    one_of,
+    optional,
+    read_count,
+    read_flag,
+    read_name,
+    read_table,
+    shown,
+)
+
+Json = dict[str, Any]
+
+
+def call_to_json(signature: Signature | None) -> Json:
+    """The manifest's entry; empty for a program that is called by the names and the order of its inputs."""
+    if signature is None or signature.in_order:
+        return {}
+    call: Json = {
+        "parameters": [[name, _node_to_json(node)] for name, node in signature.nodes.items()],
+        "positional": list(signature.positional),
+        "rest": signature.rest,
+        "extra": signature.extra,
+        "narrows": signature.narrows,
+    }
+    return {"call": call | ({} if signature.result is None else {"result": _node_to_json(signature.result)})}
+
+
+def _node_to_json(node: Node) -> Json:
+    if isinstance(node, Slot):
+        key = {"key": node.key} if node.key else {}
+        return {"name": node.name, "number": node.number, **key}
+    form = node.form
+    given = {"title": form.title, "static": form.static}
+    keys = {"keys": list(form.keys)} if form.keys and all(map(_is_key, form.keys)) else {}
+    held = {"children": [[key, _node_to_json(each)] for key, each in node.items()]}
+    return {"kind": form.kind} | {name: text for name, text in given.items() if text} | keys | held
+
+
+def _is_key(key: Any) -> bool:
+    """Whether a key of a dict is kept as it is; others become texts."""
+    is_number = isinstance(key, int) and -(1 << 63) <= key < 1 << 63
+    return key is None or is_number or isinstance(key, str) or (isinstance(key, float) and math.isfinite(key))
+
+
+def call_from_json(value: Json, inputs: Sequence[str] | None, outputs: int | None) -> Signature | None:
+    """The inverse of `call_to_json`, of a manifest; None where it has no entry. `inputs` are names; None: unknown as yet.
+
+    Raises ValueError for a malformed entry, and for one that does not match the inputs and outputs.
+    """
+    if "call" not in value:
+        return None
+    found = get(value, "call", _signature)
+    if inputs is not None and outputs is not None:
+        require_fit(found, inputs, outputs)
+    return found
+
+
+def require_fit(signature: Signature, inputs: Sequence[str], outputs: int) -> None:
+    """Raise ValueError where slots are not the inputs and the outputs, each once."""
+    used = [(slot.number, slot.name) for slot in signature.slots if slot.number is not None]
+    if sorted(used) != list(enumerate(inputs)):
+        raise ValueError("call: its slots are not the inputs")
+    names = [slot.name for slot in signature.slots]
+    if len({*names}) != len(names):
+        raise ValueError("call: names of arguments must be distinct")
+    if signature.result is None:
+        return
+    numbers = [slot.number for slot in slots_of(signature.result)]
+    if None in numbers or sorted(number or 0 for number in numbers) != list(range(outputs)):
+        raise ValueError("call: the slots of its result are not the outputs")
+
+
+def _signature(value: Any) -> Signature:
+    nodes = get(value, "parameters", _children)
+    positional = get(value, "positional", lambda names: each_of(names, read_name))
+    rest, extra = (get(value, name, read_name) for name in ("rest", "extra"))
+    if not {*positional} <= {*nodes} or len({*positional}) != len(positional) or not {rest, extra} <= {"", *nodes}:
+        raise ValueError("positional, rest and extra must be parameters, each once")
+    result = get(value, "result", _node) if "result" in value else None
+    return Signature(nodes, positional, rest, extra, result=result, narrows=get(value, "narrows", read_flag))
+
+
+def _children(value: Any, depth: int = 0) -> dict[str, Node]:
+    pairs = each_of(value, lambda pair: _child(pair, depth))
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        raise ValueError("its keys must be distinct")
+    return found
+
+
+def _child(value: Any, depth: int) -> tuple[str, Node]:
+    pair = each_of(value, lambda each: each)
+    if len(pair) != 2:
+        raise ValueError(f"expected a key and what it has, got {shown(value)}")
+    return read_name(pair[0]), _node(pair[1], depth)
+
+
+def _node(value: Any, depth: int = 0) -> Node:
+    if depth > MAX_NESTING:
+        raise ValueError(f"it is nested more than {MAX_NESTING} deep")
+    table = read_table(value)
+    if "kind" not in table:
+        return Slot(
+            get(table, "name", read_name),
+            get(table, "number", optional(read_count)),
+            key=read_name(table.get("key", "")),
+        )
+    held = get(table, "children", lambda rows: _children(rows, depth + 1))
+    kind = get(table, "kind", lambda word: one_of(word, KINDS))
+    keys = each_of(table.get("keys", []), _key)
+    if keys and (kind != "dict" or len({*keys}) != len(held) or [*map(str, keys)] != [*held]):
+        raise ValueError("its keys do not match its children")
+    if kind == "none" and held:
+        raise ValueError("None has no children")
+    return Branch(held.items(), Form(kind, read_name(table.get("title", "")), read_name(table.get("static", "")), keys))
+
+
+def _key(value: Any) -> Any:
+    if not _is_key(value):
+        raise ValueError(f"{shown(value)} cannot be the key of a dict")
+    return value

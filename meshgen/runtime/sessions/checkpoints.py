@@ -1,0 +1,81 @@
+"""Weights in an orbax checkpoint: a folder with `_METADATA` and an array store, read with the library tensorstore.
+
+Tensors are named by their keys, `params.h.0.w`, and read when they are asked for.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from meshgen.errors import Diagnostic, MissingError, UsageError
+from meshgen.runtime.module_file.json_values import each_of, get, read_flag, read_json, read_table, read_text
+
+Array = np.ndarray[Any, Any]
+METADATA = "_METADATA"
+_ARRAYS = ("np.ndarray", "jax.Array", "scalar")  # kinds of values; others hold no numbers
+
+
+def checkpoint_of(folder: Path) -> Path | None:
+    """The folder of the arrays in a checkpoint, or in a step that a checkpoint manager saved; None where it is neither."""
+    places = (folder, folder / "default", folder / "state")
+    return next((place for place in places if (place / METADATA).is_file()), None)
+
+
+class Checkpoint(Mapping[str, Array]):
+    """The arrays of a checkpoint by name."""
+
+    def __init__(self, folder: Path) -> None:
+        """Raises MissingError MG0602 without tensorstore, UsageError MG0002 where the metadata cannot be read."""
+        self._folder = folder.resolve()
+        try:
+            self._library: Any = import_module("tensorstore")
+        except ModuleNotFoundError as error:
+            hint = "install meshgen[orbax], or convert it to safetensors"
+            text = f"'{folder}' is an orbax checkpoint, but the Python package 'tensorstore' is not installed"
+            raise MissingError(Diagnostic("MG0602", text, hint=hint)) from error
+        try:
+            metadata = read_table(read_json((folder / METADATA).read_bytes()))
+            self._names = get(metadata, "tree_metadata", _names)
+            self._is_one_store, is_zarr3 = (get(metadata, name, read_flag) for name in ("use_ocdbt", "use_zarr3"))
+        except (OSError, ValueError, json.JSONDecodeError) as error:
+            raise UsageError(Diagnostic("MG0002", f"'{folder}' cannot be read as a checkpoint: {error}")) from error
+        self._driver = "zarr3" if is_zarr3 else "zarr"
+
+    def __getitem__(self, name: str) -> Array:
+        """Raises KeyError for an unknown array, UsageError MG0002 for one that cannot be read."""
+        if name not in self._names:
+            raise KeyError(name)
+        store = {"driver": "file", "path": f"{self._folder}/{name}/"}
+        if self._is_one_store:
+            store = {"driver": "ocdbt", "base": f"file://{self._folder}/", "path": f"{name}/"}
+        try:
+            opened = self._library.open({"driver": self._driver, "kvstore": store}, open=True, read=True).result()
+            return np.asarray(opened.read().result())
+        except ValueError as error:
+            raise UsageError(
+                Diagnostic("MG0002", f"array '{name}' of '{self._folder}' cannot be read: {error}")
+            ) from error
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._names)
+
+    def __len__(self) -> int:
+        return len(self._names)
+
+
+def _names(value: Any) -> dict[str, None]:
+    return dict.fromkeys(name for row in read_table(value).values() for name in _name(row))
+
+
+def _name(row: Any) -> Iterator[str]:
+    """The name of an entry, if it is an array."""
+    kind = get(row, "value_metadata", lambda table: get(table, "value_type", read_text))
+    keys = get(row, "key_metadata", lambda keys: each_of(keys, lambda key: str(get(key, "key", lambda text: text))))
+    if kind in _ARRAYS:
+        yield ".".join(keys)

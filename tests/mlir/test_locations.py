@@ -1,0 +1,57 @@
+"""Locations of text: files and lines through aliases, names of values, and the scopes that a user gave operations."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshgen.errors import Location, line_of_place, place_text
+from meshgen.mlir.locations import Locations
+
+ALIASES = """
+#loc = loc(unknown)
+#loc1 = loc("/home/me/model.py":31:9 to :40)
+#loc2 = loc("attention"(#loc1))
+#loc3 = loc(callsite(#loc2 at #loc))
+#loc4 = loc("jit(f)/layer_3/attn/dot_general"(#loc3))
+"""
+SCOPES = {
+    "jit(f)/layer_3/attn/dot_general": "layer_3/attn",
+    "jit(main)/jit(f)/jvp(layer_3)/attn/jit(_softmax)/exp": "layer_3/attn",
+    "jit(f)/transpose(jvp(layer_3))/attn/dot_general": "transpose(layer_3)/attn",
+    "jit(f)/transpose(jvp())/mul": "transpose",
+    "jit(f)/jvp()/mul": "",
+    "jit(f)/while/body/closed_call/Block_0/mlp/tanh": "Block_0/mlp",
+    "jit(f)/checkpoint/rematted_computation/layer/tanh": "layer",
+    "jit(f)/tanh": "",
+}
+
+
+@pytest.mark.parametrize("name", SCOPES)
+def test_scopes_are_what_the_user_named(name: str) -> None:
+    _, locations = Locations.taken_out("")
+    assert locations.place(f'"{name}"("m.py":7:1)') == Location("m.py", 7, 1, SCOPES[name])
+
+
+def test_aliases_lead_to_a_file_and_keep_positions_in_the_text() -> None:
+    text, locations = Locations.taken_out(f"module {{}}{ALIASES}")
+    assert text.strip() == "module {}" and len(text) == len(f"module {{}}{ALIASES}")
+    assert locations.place("#loc4") == Location("/home/me/model.py", 31, 9, "layer_3/attn")
+    assert locations.place("#loc") is None and locations.place("#loc9") is None
+
+
+def test_aliases_that_lead_to_themselves_end() -> None:
+    _, locations = Locations.taken_out("#loc1 = loc(#loc2)\n#loc2 = loc(#loc1)\n")
+    assert locations.place("#loc1") is None
+
+
+def test_the_names_of_arguments_are_whole_locations() -> None:
+    _, locations = Locations.taken_out("")
+    assert locations.name("\"params['w']\"") == "params['w']"
+    assert locations.name('"a"("m.py":7:1)') == ""
+
+
+def test_places_have_a_line() -> None:
+    for loc in (Location("/a/model.py", 31, 2, "layer_3/attn"), Location("model.py", 31)):
+        assert line_of_place(place_text(loc)) == 31
+    assert place_text(Location("/a/model.py", 31, 2, "layer_3/attn")) == "model.py:31 in layer_3/attn"
+    assert line_of_place("model.py") is None and place_text(None) == ""

@@ -1,0 +1,45 @@
+"""Rows of tables that layers repeat are one row; numbers that are sizes tell rows apart."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.reports.alike import joined, skeleton
+
+REASON = "dot_general '{0}' (model.py:{1} in layer_{2}/mlp) gives [{{}}, {{}}] partial sum(tp); dot_general '{0}': tp splits loop c ({3}, summed) from required annotation [{{tp}}, {{}}] of input %params.h.{2}.w{4}"
+
+
+def test_reasons_of_layers_are_one() -> None:
+    found = [REASON.format(39 * n, 11, n, 128, f"; {n} other choices would move more") for n in range(3)]
+    assert len({*map(skeleton, found)}) == 1
+    assert joined(found) == REASON.format("*", 11, "*", 128, "")
+    assert joined(found[:1] * 2) == found[0]
+
+
+@pytest.mark.parametrize("other", [(1, 11, 0, 64, ""), (1, 11, 0, 128, " of @other")])
+def test_sizes_and_words_tell_reasons_apart(other: tuple[Any, ...]) -> None:
+    assert skeleton(REASON.format(1, 11, 0, 128, "")) != skeleton(REASON.format(*other))
+
+
+def layers(count: int) -> Any:
+    def model(x: Any, ws: list[Any]) -> Any:
+        for pair in ws:
+            x = mg.tanh(x @ pair["up"]) @ pair["down"] + x
+        return x
+
+    types = [{"up": "f32[64,256]", "down": "f32[256,64]"}] * count
+    specs = {"*.up": mg.P(None, "tp"), "*.down": mg.P("tp"), "x": mg.P(None, None)}
+    return mg.compile(model, {"tp": 4}, args=["f32[16,64]", types], in_specs=specs, target="cpu")
+
+
+def test_the_table_of_collectives_does_not_grow_with_layers() -> None:
+    shallow, deep = layers(3), layers(6)
+    assert len(deep.comms) - len(shallow.comms) == 3
+    rows = [len(str(each.comms).splitlines()) for each in (shallow, deep)]
+    assert rows[0] == rows[1]
+    assert "ws.*.down" in str(deep.comms).replace("\n", " ") and f"({len(deep.comms)})" in str(deep.comms)
+    assert np.isclose(deep.comms.ring_bytes, 2 * shallow.comms.ring_bytes)

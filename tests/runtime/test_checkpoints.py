@@ -1,0 +1,109 @@
+"""Weights in orbax checkpoints: found by what is in a folder, named by their keys; without the library a clear refusal."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.errors import MissingError, UsageError
+from meshgen.runtime.sessions.checkpoints import METADATA, Checkpoint, checkpoint_of
+from meshgen.runtime.sessions.weights import weights_by_name
+
+X = np.arange(12, dtype=np.float32).reshape(3, 4)
+
+
+def entry(kind: str, *keys: str) -> dict[str, Any]:
+    return {"key_metadata": [{"key": key, "key_type": 2} for key in keys], "value_metadata": {"value_type": kind}}
+
+
+def described(folder: Path, **changes: Any) -> Path:
+    rows = [
+        entry("np.ndarray", "params", "h", "0", "w"),
+        entry("jax.Array", "params", "b"),
+        entry("None", "params", "none"),
+    ]
+    tree = {str(number): row for number, row in enumerate(rows)}
+    folder.mkdir(parents=True)
+    (folder / METADATA).write_text(
+        json.dumps({"tree_metadata": tree, "use_ocdbt": False, "use_zarr3": False} | changes)
+    )
+    return folder
+
+
+class Store:
+    """A stand-in for tensorstore: reads what the spec names."""
+
+    @staticmethod
+    def open(spec: Any, **_: Any) -> Any:
+        store = spec["kvstore"]
+        path = (
+            Path(store["path"])
+            if store["driver"] == "file"
+            else Path(store["base"].removeprefix("file://")) / store["path"]
+        )
+        if not (path / "x.npy").exists():
+            raise ValueError(f"NOT_FOUND: {path}")
+        return Done(Opened(np.load(path / "x.npy")))
+
+
+class Done:
+    def __init__(self, value: Any) -> None:
+        self.result = lambda: value
+
+
+class Opened:
+    def __init__(self, value: Any) -> None:
+        self.read = lambda: Done(value)
+
+
+@pytest.mark.parametrize("is_one_store", [False, True])
+def test_arrays_are_named_by_their_keys(is_one_store: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorstore", Store)  # type: ignore[arg-type]
+    folder = described(tmp_path / "0" / "default", use_ocdbt=is_one_store)
+    for name, array in (("params.h.0.w", X), ("params.b", X[0])):
+        (folder / name).mkdir()
+        np.save(folder / name / "x.npy", array)
+    held = weights_by_name(tmp_path / "0")
+    assert [*held] == ["params.h.0.w", "params.b"]
+    executable = mg.compile(
+        lambda params, x: x * params["h"][0]["w"] + params["b"], {"d": 2},
+        args=[{"h": [{"w": "f32[3,4]"}], "b": "f32[4]"}, "f32[3,4]"], target="cpu",
+    )  # fmt: skip
+    executable.save(tmp_path / "m.mgx", weights=tmp_path / "0")
+    np.testing.assert_array_equal(mg.load(tmp_path / "m.mgx")(X), X * X + X[0])
+    (folder / "params.b" / "x.npy").unlink()
+    with pytest.raises(UsageError, match=r"MG0002.*'params\.b'.*cannot be read"):
+        executable.save(tmp_path / "m.mgx", weights=str(tmp_path / "0"))
+
+
+def test_without_the_library_a_checkpoint_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorstore", None)
+    with pytest.raises(MissingError, match=r"MG0602.*'tensorstore' is not installed"):
+        weights_by_name(described(tmp_path / "c"))
+
+
+@pytest.mark.parametrize("changes", [{"tree_metadata": 3}, {"use_ocdbt": None}, {"tree_metadata": {"a": {}}}], ids=str)
+def test_other_metadata_are_refused(changes: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tensorstore", Store)  # type: ignore[arg-type]
+    with pytest.raises(UsageError, match=r"MG0002.*cannot be read as a checkpoint"):
+        Checkpoint(described(tmp_path / "c", **changes))
+
+
+def test_other_folders_are_no_checkpoints(tmp_path: Path) -> None:
+    assert checkpoint_of(tmp_path) is None
+
+
+def test_the_library_itself_reads_what_it_wrote(tmp_path: Path) -> None:
+    library = pytest.importorskip("tensorstore")
+    folder = described(tmp_path / "c", use_ocdbt=True)
+    for name, array in (("params.h.0.w", X), ("params.b", X[0])):
+        store = {"driver": "ocdbt", "base": f"file://{folder}/", "path": f"{name}/"}
+        opened = library.open({"driver": "zarr", "kvstore": store}, create=True, dtype=array.dtype, shape=array.shape)
+        opened.result().write(array).result()
+    np.testing.assert_array_equal(Checkpoint(folder)["params.h.0.w"], X)
