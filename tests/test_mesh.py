@@ -163,5 +163,5 @@ def test_every_stage_of_a_program_with_odd_names_reads_back(axis: str) -> None:
     program.__name__ = "é"
     mesh = make_mesh({axis: 2}, "Netz ü")
     executable = mg.compile(program, mesh, args=["f32[4]"], in_specs={"ü": mg.P(axis)}, target="cpu")
-    for stage in executable.texts():
+    for stage in executable.texts()["stages"]:
         assert mg.lower(executable.as_text(stage), stage="schedule").mesh == mesh, stage

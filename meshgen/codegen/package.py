@@ -27,6 +27,7 @@ from meshgen.runtime.module_file.limits import beyond, faults, over, refuse_unre
 from meshgen.runtime.module_file.manifest import Binary, Binding, Kernel, Manifest, Param, Parts
 from meshgen.runtime.module_file.manifest_json import manifest_to_json, parts_to_json, sealed
 from meshgen.runtime.module_file.manifest_reading import manifest_from_json, parts_from_json
+from meshgen.runtime.module_file.resources import Content, resource_members
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.validation.checker import check
 from meshgen.spec import Sharding
@@ -72,8 +73,9 @@ def write_module(path: str | Path, module: Module, plan: Schedule, *, sources: M
 def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, LaunchedSource] | None = None,
                    built: Mapping[tuple[str, str], BuiltKernel] | None = None, stages: Mapping[str, str] | None = None,
                    weights: Mapping[str, Array] | None = None, report: Mapping[str, Any] | None = None,
-                   names: Names | None = None, call: Signature | None = None) -> tuple[dict[str, bytes], Manifest]:  # fmt: skip
-    """The members of a module's file, and its manifest, as `write_module` writes them.
+                   resources: Mapping[str, Content] | None = None, names: Names | None = None,
+                   call: Signature | None = None) -> tuple[dict[str, bytes], Manifest]:  # fmt: skip
+    """The members of a module's file, and its manifest, as `write_module` writes them; the stages refer to `resources`.
 
     `names` are those of a part (`part_names`), `call` what callers pass and get, if not arrays in order.
     """
@@ -89,6 +91,7 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
     members["constants.safetensors"] = tensors.encode(
         {str(n): node.attrs["value"] for n, node in constants_of(module, plan).items()}
     )
+    members |= resource_members(resources or {}, members)
     if weights:
         members["weights.safetensors"] = tensors.encode(weights)
     described = Manifest(
@@ -112,11 +115,13 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
 
 
 def parts_members(module: Module, parts: Sequence[Mapping[str, bytes]], *, stages: Mapping[str, str],
-                  report: Mapping[str, Any], call: Signature | None = None) -> dict[str, bytes]:  # fmt: skip
+                  resources: Mapping[str, Content], report: Mapping[str, Any],
+                  call: Signature | None = None) -> dict[str, bytes]:  # fmt: skip
     """The members of a program on several meshes: those of each part (`module_members`) in a folder of its own."""
     members = code_members({}, stages)
     for number, part in enumerate(parts):
         members |= {f"parts/{number:02}/{name}": content for name, content in part.items()}
+    members |= resource_members(resources, members)
     files = {name: hashlib.sha256(members[name]).hexdigest() for name in sorted(members)}
     described = Parts(
         module.name,
@@ -137,7 +142,7 @@ def write_plans(path: str | Path, module: Module, plans: Sequence[Schedule]) -> 
         pairs = zip(module.parts, plans, strict=True)
         named = part_names(module)
         parts = [module_members(part, plan, names=names)[0] for (part, plan), names in zip(pairs, named, strict=True)]
-        container.write(Path(path), parts_members(module, parts, stages={}, report={}))
+        container.write(Path(path), parts_members(module, parts, stages={}, resources={}, report={}))
     else:
         write_module(path, module, plans[0])
 

@@ -23,6 +23,7 @@ from meshgen.reports.cost import Cost, cost_of
 from meshgen.reports.memory import Memory, memory_of
 from meshgen.reports.overlap import overlap_of
 from meshgen.reports.program_record import program_record
+from meshgen.runtime.module_file.resources import Resources
 from meshgen.runtime.open_program import Shapes
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.sessions.weights import Weights, weights_by_name
@@ -304,13 +305,15 @@ class Executable:
         """The content of a module file besides the plan: sources, binaries, stages and the report."""
         report = {key: value for key, value in self.record().items() if key != "seconds"}  # the same bytes every time
         report |= {"kernels_without_code": self.without_code} if self.without_code else {}
-        return {"sources": self.sources, "built": self.built, "stages": self.texts(), "report": report}
+        return {"sources": self.sources, "built": self.built, "report": report} | self.texts()
 
-    def texts(self) -> dict[str, str]:
-        """The text of every stage."""
+    def texts(self) -> dict[str, Any]:
+        """The text of every stage, and by name the large constants to which they refer."""
         from meshgen.mlir.text import print_texts
 
-        return print_texts(self.stages | {"schedule": self.scheduled()})
+        resources = Resources()
+        texts = print_texts(self.stages | {"schedule": self.scheduled()}, resources)
+        return {"stages": texts, "resources": resources.by_name}
 
     @at_callers_line
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

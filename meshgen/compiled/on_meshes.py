@@ -140,7 +140,7 @@ class PartsExecutable(Executable):
         members: list[Mapping[str, bytes]] = []
         for part, (ins, outs) in zip(self.parts, names, strict=True):
             own = {name: weights[name] for name in ins if name in weights}
-            content: dict[str, Any] = part.contents() | {"stages": {}}
+            content: dict[str, Any] = part.contents() | {"stages": {}, "resources": {}}
             members.append(module_members(part.fused, part.plan, **content, weights=own, names=(ins, outs))[0])
         report = {key: value for key, value in self.record().items() if key != "seconds"}
-        return parts_members(self.fused, members, stages=self.texts(), report=report, call=self._signature)
+        return parts_members(self.fused, members, **self.texts(), report=report, call=self._signature)

@@ -22,6 +22,7 @@ from xdsl.printer import Printer
 from meshgen.ir.graph import DTYPES, TensorType, is_complex, is_float, real_dtype
 from meshgen.ir.limits import MAX_LOCAL_RANK, size_fault
 from meshgen.records import dataclass
+from meshgen.runtime.module_file.tensors import content_of
 
 _COMMENT = re.compile(r"//[^\n]*")
 _ELEMENT = re.compile(r"[^\[\],\s]+")
@@ -37,7 +38,7 @@ class DenseData:
 
     type: builtin.TensorType[Any]
     dtype: str
-    raw: bytes
+    raw: bytes | memoryview
 
     @property
     def array(self) -> np.ndarray:
@@ -59,10 +60,9 @@ class DenseElements(BuiltinAttribute, Data[DenseData]):
         raw = array.astype(kind.numpy_dtype, copy=False)
         if all(stride == 0 for stride in raw.strides) and raw.size:
             return DenseElements(DenseData(type, kind.dtype, raw.flat[:1].tobytes()))
-        content = raw.tobytes()
-        width = raw.itemsize
-        is_splat = raw.size > 1 and content == content[:width] * raw.size
-        return DenseElements(DenseData(type, kind.dtype, content[:width] if is_splat else content))
+        content, width = content_of(raw), raw.itemsize
+        is_splat = raw.size > 1 and content[width:] == content[:-width]
+        return DenseElements(DenseData(type, kind.dtype, bytes(content[:width]) if is_splat else content))
 
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> DenseData:

@@ -20,7 +20,9 @@ from xdsl.printer import Printer
 
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mlir.conversion import Exporter
+from meshgen.mlir.dense import DenseElements
 from meshgen.records import dataclass
+from meshgen.runtime.module_file.resources import LEAST_BYTES, Resources
 
 _REASONS = "@reasons@"  # what stands in a pattern for the reasons of a plan
 _QUOTED = f'"{_REASONS}"'
@@ -99,6 +101,9 @@ def _text_of(attrs: dict[str, Any]) -> str | None:
 class QuickPrinter(Printer):
     """xDSL's printer, which writes a string at once and not byte by byte, and each tensor type that it `knows` as it was written before."""
 
+    resources: Resources | None = None
+    """Where large constants go, to which the text refers; None: they are in the text."""
+
     def __init__(self, known: Types) -> None:
         self.text = StringIO()
         super().__init__(stream=self.text)
@@ -112,6 +117,9 @@ class QuickPrinter(Printer):
             self.text.write(text)
 
     def print_attribute(self, attribute: Attribute) -> None:
+        if isinstance(attribute, DenseElements) and self.resources and len(attribute.data.raw) >= LEAST_BYTES:
+            self.print_string(f"dense_resource<{self.resources.name(attribute.data.raw)}> : ")
+            attribute = attribute.data.type
         if not isinstance(attribute, TensorType):
             super().print_attribute(attribute)
             return

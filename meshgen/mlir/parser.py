@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, NoReturn
 
 from xdsl.context import Context
@@ -206,12 +207,7 @@ class TextParser(Parser):
             type = self.parse_type()
         if isinstance(type, builtin.VectorType):  # lists of numbers in attributes: `strides = dense<2> : vector<2xi64>`
             type = builtin.TensorType(type.element_type, type.get_shape())
-        if not isinstance(type, builtin.TensorType) or any(size < 0 for size in type.get_shape()):
-            self.raise_error("a dense literal needs a tensor type of static shape", start)
-        try:
-            return read_dense(match[1], type)
-        except (ValueError, KeyError, OverflowError) as error:
-            self.raise_error(str(error), start)
+        return self._constant(match[1], type, start)
 
     def _parse_builtin_dense_resource_attr(self) -> Any:
         """A constant whose bytes are in the metadata at the end of the text, after four bytes of alignment."""
@@ -219,17 +215,23 @@ class TextParser(Parser):
         name = self.scan(_RESOURCE_NAME, "expected the name of a resource")[1]
         self.parse_punctuation(":")
         type = self.parse_type()
-        blob = next((m[2] for m in _RESOURCE.finditer(self.lexer.input.content) if m[1].strip('"') == name), None)
-        if blob is None:
+        if name not in self._blobs:
             self.raise_error(f"unknown resource '{name}'", start)
+        first, end = self._blobs[name]
+        return self._constant(f'"0x{self.lexer.input.content[first + 8 : end]}"', type, start)
+
+    def _constant(self, body: str, type: Any, start: int) -> Any:
         if not isinstance(type, builtin.TensorType) or any(size < 0 for size in type.get_shape()):
             self.raise_error("a constant needs a tensor type of static shape", start)
         try:
-            return read_dense(f'"0x{blob[8:]}"', type)
-        except (ValueError, KeyError) as error:
+            return read_dense(body, type)
+        except (ValueError, KeyError, OverflowError) as error:
             self.raise_error(str(error), start)
 
-    # Extensions of xDSL's parser for the dialects.
+    @cached_property
+    def _blobs(self) -> dict[str, tuple[int, int]]:
+        """Where the hexadecimal digits of each resource are in the text."""
+        return {found[1].strip('"'): found.span(2) for found in _RESOURCE.finditer(self.lexer.input.content)}
 
     def at(self, pattern: re.Pattern[str]) -> bool:
         """Whether raw text matches at the current token."""

@@ -26,6 +26,7 @@ from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.reading import Source
 from meshgen.mlir.shard.complete import complete
 from meshgen.mlir.stablehlo.custom_calls.targets import call_fault
+from meshgen.runtime.module_file.resources import Resources
 
 _OPERATION = re.compile(
     r'^[^\S\n]*(?:%[\w$.:, %-]+=[^\S\n]*)?(?:"(\w+\.[\w.]+)"[^\S\n]*\(|(?!module\b)(\w+\.[\w.]+)(?=[\s(<])(?![^\S\n]*=))', re.MULTILINE
@@ -120,15 +121,19 @@ def print_text(module: Module) -> str:
     return _printed(module, Patterns())
 
 
-def print_texts(modules: Mapping[str, Module]) -> dict[str, str]:
-    """The texts of several stages of a program, by stage: what they have in common is formed once."""
+def print_texts(modules: Mapping[str, Module], resources: Resources | None = None) -> dict[str, str]:
+    """The texts of several stages of a program, by stage: what they have in common is formed once.
+
+    With `resources`, large constants go there, and the texts refer to them.
+    """
     patterns = Patterns()
-    return {stage: _printed(module, patterns) for stage, module in modules.items()}
+    return {stage: _printed(module, patterns, resources) for stage, module in modules.items()}
 
 
-def _printed(module: Module, patterns: Patterns) -> str:
+def _printed(module: Module, patterns: Patterns, resources: Resources | None = None) -> str:
     top, exporter = export_module(module, core_dialects())
     printer = TextPrinter(exporter, patterns)
+    printer.resources = resources
     printer.print_op(top)
     return printer.text.getvalue() + "\n"
 

@@ -32,11 +32,11 @@ def encode(tensors: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
     """The member's bytes."""
     header: dict[str, Any] = {}
     others: dict[str, str] = {}
-    chunks: list[bytes] = []
+    chunks: list[memoryview] = []
     offset = 0
     for name in sorted(tensors, key=lambda name: (-tensors[name].itemsize, name)):
         array, dtype = tensors[name], dtype_name(tensors[name].dtype)
-        chunks.append(array.tobytes())
+        chunks.append(content_of(array))
         span, shape = [offset, offset + len(chunks[-1])], [*array.shape]
         if dtype not in _NAMES:
             others[name], dtype, shape = dtype, "ui8", [*shape, array.itemsize]
@@ -46,7 +46,12 @@ def encode(tensors: Mapping[str, np.ndarray[Any, Any]]) -> bytes:
         header["__metadata__"] = others
     text = json.dumps(header, separators=(",", ":")).encode()
     text += b" " * (-(len(text) + 8) % HEADER_ALIGNMENT)
-    return struct.pack("<Q", len(text)) + text + b"".join(chunks)
+    return b"".join([struct.pack("<Q", len(text)), text, *chunks])
+
+
+def content_of(array: np.ndarray[Any, Any]) -> memoryview:
+    """The bytes of an array's elements in order, without a copy where they are so in memory."""
+    return np.ascontiguousarray(array).reshape(-1).view(np.uint8).data.toreadonly()
 
 
 class Tensors(Mapping[str, np.ndarray[Any, Any]]):
