@@ -1,9 +1,9 @@
-"""`python -m bench.sensitivity [GROUP... | --table FILE]`: which fields of the cost model decide, on the programs of this repository. No GPU is needed.
+"""`python -m bench.sensitivity [GROUP | FIELD ... | --table FILE]`: which fields of the cost model decide, on the programs of this repository. No GPU is needed.
 
 Each number of the cost model is halved and doubled (a ratio about 1: its distance from 1; a tuple: its elements), one at a time, and
 all programs are planned anew, in a process of their own. (Data sheets of devices stay as they are.) One JSON record per line: how many programs have another plan (collectives,
 kernels, order of launches, or buffers: all but predicted times), and which of those that change moves how many more bytes or has how
-much longer a predicted step; `--table` makes a Markdown table of the records in a file. Groups are those of the cost model (`links`, `propagation`, ...); default: all.
+much longer a predicted step; `--table` makes a Markdown table of the records in a file. Groups are those of the cost model (`links`, `propagation`, ...), fields have their group's name (`links.peer_seconds`); default: all.
 
 The programs: `examples`, `tests/data`, seeds 0 to 39 of `meshgen check --random`, and transformers (`bench/transformers.py`, `bench/stack.py`).
 """
@@ -128,7 +128,7 @@ def rows(groups: Sequence[str]) -> Iterator[Row]:
     tried = [
         (entry, value)
         for entry in entries(model.DEFAULT)
-        if entry.name.count(".") == 1 and (not groups or entry.name.partition(".")[0] in groups)
+        if entry.name.count(".") == 1 and (not groups or not {entry.name, entry.name.partition(".")[0]}.isdisjoint(groups))
         for value in other_values(entry)
     ]
     with multiprocessing.get_context("fork").Pool(JOBS, maxtasksperchild=1) as pool:

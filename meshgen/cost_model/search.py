@@ -10,16 +10,15 @@ from meshgen.records import dataclass
 class Search:
     """Limits of searches. Within them each finds the best by the cost model."""
 
-    table_cells: int = chosen(
-        1 << 22,
-        "cells",
-        "of one table of propagation's elimination (32 MB); beyond, variables are fixed",
-        matters=False,
+    narrow_cells: int = chosen(
+        1 << 12, "cells", "of one table of propagation that is always made, before others are tried", matters=False
     )
-    wide_cells: int = chosen(1 << 16, "cells", "from which a table is wide", matters=False)
-    all_wide_cells: int = chosen(1 << 26, "cells", "of all different wide tables; beyond, none is made", matters=False)
-    refixed_rounds: int = chosen(4, "rounds", "in which fixed variables are looked at again", matters=False)
-    refixed_gain: float = chosen(1e-3, "share", "of the cost that each round must save", matters=False)
+    table_cells: int = chosen(
+        1 << 16, "cells", "of one table of propagation at most; beyond, variables are fixed", matters=False
+    )
+    refixed_rounds: int = chosen(24, "rounds", "in which fixed variables are looked at again", matters=False)
+    refixed_in_vain: int = chosen(2, "rounds", "in a row without a gain, after which no more follow", matters=False)
+    refixed_gain: float = chosen(1e-3, "share", "of the cost that a round must save to count", matters=False)
     axis_rounds: int = chosen(
         2, "rounds", "in which each mesh axis is decided: at first those behind it are unknown", matters=True
     )

@@ -9,6 +9,7 @@ import pytest
 
 from meshgen.sharding.propagation import eliminate
 from meshgen.sharding.propagation.eliminate import Table, cheapest
+from meshgen.sharding.propagation.network import Network
 from tests.cost_models import use
 
 
@@ -66,21 +67,39 @@ def test_what_was_guessed_in_a_wide_graph_is_looked_at_again(monkeypatch: pytest
     assert refined > guessed + 2
 
 
-def test_many_different_wide_tables_end_the_exact_search(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Ten graphs of nine variables side by side: once the first has used up the cells, the others have variables fixed."""
-    rng = np.random.default_rng(4)
-    pairs = [(9 * n + i, 9 * n + j) for n in range(10) for i in range(9) for j in range(i + 1, 9)]
-    tables = [Table(pair, rng.random((3, 3))) for pair in pairs]
-    exact = cheapest([3] * 90, tables)
-    use(monkeypatch, {"search.wide_cells": 81, "search.all_wide_cells": 3**9}, eliminate)
-    rough = cheapest([3] * 90, tables)
-    assert exact.is_exact and not rough.is_exact
-    assert exact.cost <= rough.cost == pytest.approx(cost(rough.labels, tables))
+def test_the_bound_is_below_every_labelling(monkeypatch: pytest.MonkeyPatch) -> None:
+    """On random graphs that are too wide: never above the cheapest labelling, and often above what each table costs at least."""
+    rng, tight = np.random.default_rng(4), 0
+    for _ in range(12):
+        tables = [Table((i, j), rng.random((3, 3))) for i in range(9) for j in range(i + 1, 9)]
+        use(monkeypatch, {}, eliminate)
+        exact = cheapest([3] * 9, tables)
+        use(monkeypatch, {"search.narrow_cells": 81, "search.table_cells": 243}, eliminate)
+        rough = cheapest([3] * 9, tables)
+        assert not rough.is_exact and rough.bound <= exact.cost + 1e-9
+        tight += rough.bound > sum(float(table.costs.min()) for table in tables)
+    assert tight > 6
 
 
-def test_equal_wide_tables_count_once(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parts_that_are_alike_are_joined_once() -> None:
+    """Ten equal graphs side by side take as many joins as one."""
     rng = np.random.default_rng(5)
-    one = {(i, j): rng.random((3, 3)) for i in range(9) for j in range(i + 1, 9)}
-    tables = [Table((9 * n + i, 9 * n + j), costs) for n in range(10) for (i, j), costs in one.items()]
-    use(monkeypatch, {"search.wide_cells": 81, "search.all_wide_cells": 2 * 3**9}, eliminate)
-    assert cheapest([3] * 90, tables).is_exact
+    one = {(i, j): rng.random((3, 3)) for i in range(6) for j in range(i + 1, 6)}
+
+    def copies(count: int) -> Network:
+        tables = [Table((6 * n + i, 6 * n + j), costs) for n in range(count) for (i, j), costs in one.items()]
+        network = Network([3] * (6 * count), tables)
+        network.reduce(cells=3**6)
+        assert not network.left
+        return network
+
+    assert copies(10).joins == copies(1).joins
+    assert copies(10).chosen() == 10 * copies(1).chosen()
+    assert copies(10).constant == pytest.approx(10 * copies(1).constant)
+
+
+def test_forbidden_labels_are_dropped() -> None:
+    inf = np.inf
+    tables = [Table((0, 1), np.array([[inf, inf], [0.0, 1.0]])), Table((0,), np.array([0.0, 5.0]))]
+    found = cheapest([2, 2], tables)
+    assert (found.labels, found.cost, found.is_exact) == ((1, 0), 5.0, True)

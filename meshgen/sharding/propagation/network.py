@@ -1,0 +1,290 @@
+"""A network of costs over variables, and the steps that make it smaller without losing its cheapest labelling.
+
+Example, costs in seconds, of variables a, b and c with two labels each:
+
+    tables          (a, b): [[0, 3], [3, 1]]   (b, c): [[2, 0], [0, 2]]   (c,): [0, 5]
+    eliminate a     (b,): [0, 1]               cheapest a: [0, 1] for b = 0, 1
+    drop c = 1      it costs at least 5 more, and saves at most 2 elsewhere
+    eliminate c     (b,): [2, 0]               cheapest c: [0, 0]
+    eliminate b     [2, 1]: b = 1, then a = 1 and c = 0; cost 1
+
+Eliminating a variable joins its tables and keeps, for every combination of its neighbours' labels, the least cost; a label is
+dropped if another one of its variable is never dearer, whatever the neighbours take (dead-end elimination). Equal arrays are
+one array, and what is found of the same arrays in the same places is found once: layers that are alike cost as much as one.
+Sources: Dechter, Artificial Intelligence 113, 1999 (elimination); Goldstein, Biophysical Journal 66, 1994 (dead ends).
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Iterable, Sequence
+from dataclasses import field
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from meshgen.records import dataclass
+
+Array = np.ndarray[Any, np.dtype[np.float64]]
+Scope = tuple[int, ...]
+
+
+class Table(NamedTuple):
+    """Costs over the labels of `variables`, one array axis each, in rising order of variable."""
+
+    variables: Scope
+    costs: Array
+
+
+class _Step(NamedTuple):
+    """A variable that was eliminated: the best of its labels for those of its neighbours, by their numbers at that time."""
+
+    variable: int
+    labels: Scope
+    others: Scope
+    known: tuple[Scope, ...]  # the labels that each of the others had
+    best: Any
+
+    def label(self, labels: Sequence[int]) -> int:
+        """The best label, given those of the other variables."""
+        place = tuple(known.index(labels[other]) for other, known in zip(self.others, self.known, strict=True))
+        return self.labels[int(self.best[place])]
+
+
+@dataclass
+class _Memo:
+    """What is known of arrays, by their identity; they are kept alive."""
+
+    arrays: dict[tuple[Scope, bytes], Array] = field(default_factory=dict[tuple[Scope, bytes], Array])
+    seen: dict[int, tuple[Array, Array]] = field(default_factory=dict[int, tuple[Array, Array]])
+    sums: dict[tuple[int, int], Array] = field(default_factory=dict[tuple[int, int], Array])
+    joins: dict[Any, tuple[Any, Array]] = field(default_factory=dict[Any, tuple[Any, Array]])
+    kept: dict[Any, Scope] = field(default_factory=dict[Any, Scope])
+    parts: dict[Any, Array] = field(default_factory=dict[Any, Array])
+
+    def one(self, array: Array) -> Array:
+        """The array that stands for all equal ones."""
+        if (known := self.seen.get(id(array))) is None:
+            digest = blake2b(array.tobytes()).digest()
+            known = array, self.arrays.setdefault((array.shape, digest), array)
+            self.seen[id(array)] = known
+        return known[1]
+
+    def sum(self, one: Array, other: Array) -> Array:
+        key = id(one), id(other)
+        if key not in self.sums:
+            self.sums[key] = self.one(one + other)
+        return self.sums[key]
+
+    def part(self, array: Array, axis: int, places: Scope) -> Array:
+        """The array with these places of an axis; without the axis if there is one place."""
+        key = id(array), axis, places
+        if key not in self.parts:
+            taken = np.take(array, places[0] if len(places) == 1 else places, axis)
+            self.parts[key] = self.one(np.array(taken, order="C"))
+        return self.parts[key]
+
+
+class Network:
+    """Variables with labels, and one table at most over each set of variables.
+
+    `labels[v]` are the labels that a variable still has, by their first numbers. `constant` is the cost that is certain.
+    """
+
+    def __init__(self, sizes: Sequence[int], tables: Iterable[Table]) -> None:
+        self.labels: list[Scope] = [tuple(range(size)) for size in sizes]
+        self.constant = 0.0
+        self._tables: list[dict[Scope, Array]] = [{} for _ in sizes]  # of each variable, by scope
+        self._steps: list[_Step] = []
+        self._memo = _Memo()
+        self._left = {variable for variable, size in enumerate(sizes) if size > 1}
+        self._changed = set(self._left)  # since their labels were compared
+        for variables, costs in tables:
+            kept = tuple(v for v in variables if sizes[v] > 1)
+            whole = kept == variables
+            self._insert(kept, self._memo.one(costs if whole else costs.reshape([sizes[v] for v in kept])))
+
+    def copy(self) -> Network:
+        """A network that can change on its own; both share what is known of arrays."""
+        other = object.__new__(Network)
+        other.labels, other.constant, other._memo = list(self.labels), self.constant, self._memo
+        other._tables = [dict(tables) for tables in self._tables]
+        other._steps, other._left, other._changed = list(self._steps), set(self._left), set(self._changed)
+        return other
+
+    @property
+    def left(self) -> frozenset[int]:
+        """Variables that have more than one label and are not eliminated."""
+        return frozenset(self._left)
+
+    @property
+    def joins(self) -> int:
+        """How many different joins were made."""
+        return len(self._memo.joins)
+
+    def neighbours(self, variable: int) -> set[int]:
+        """The other variables of its tables."""
+        found: set[int] = set()
+        for scope in self._tables[variable]:
+            found.update(scope)
+        found.discard(variable)
+        return found
+
+    def width(self, variable: int) -> int:
+        """Cells of the table that eliminating a variable makes, with its own labels."""
+        cells = len(self.labels[variable])
+        for other in self.neighbours(variable):
+            cells *= len(self.labels[other])
+        return cells
+
+    def reduce(self, cells: int) -> None:
+        """Eliminate the variables whose joined tables have so many cells at most, narrow ones first, and drop dominated labels, while there are any."""
+        queue = [(self.width(v), v) for v in self._left]
+        heapq.heapify(queue)
+        while queue:
+            width, variable = heapq.heappop(queue)
+            if variable not in self._left:
+                continue
+            now = self.width(variable)
+            if now > width and now > cells:  # stale
+                heapq.heappush(queue, (now, variable))
+                continue
+            if now <= cells:
+                touched = self._eliminate(variable)
+            else:
+                touched = self._drop_dominated(variable)
+            for other in touched & self._left:
+                heapq.heappush(queue, (self.width(other), other))
+
+    def fix(self, variable: int, label: int) -> None:
+        """Leave a variable one label."""
+        self._keep(variable, (label,))
+
+    def least(self, variable: int) -> Array:
+        """The cost of each label if all other variables could follow it, table by table."""
+        bound = np.zeros(len(self.labels[variable]))
+        for scope, costs in self._tables[variable].items():
+            bound = bound + costs.min(axis=tuple(i for i, v in enumerate(scope) if v != variable))
+        return bound
+
+    def chosen(self) -> tuple[int, ...]:
+        """A label of every variable, once none is left: the cheapest labelling."""
+        found = [labels[0] for labels in self.labels]
+        for step in reversed(self._steps):
+            found[step.variable] = step.label(found)
+        return tuple(found)
+
+    def relax(self, variable: int, cells: int) -> None:
+        """Eliminate a variable as if it could take another label for each group of its tables that has so many cells at most: a bound from below."""
+        groups: list[dict[Scope, Array]] = []
+        for scope, costs in sorted(self._tables[variable].items(), key=lambda table: (-len(table[0]), table[0])):
+            group = next((g for g in groups if self._cells({*scope}.union(*g)) <= cells), None)
+            if group is None:
+                groups.append(group := {})
+            group[scope] = costs
+        self._remove(variable)
+        for group in groups:
+            scope = tuple(sorted(set().union(*group)))
+            _, least = self._joined(variable, scope, group)
+            self._insert(tuple(v for v in scope if v != variable), least)
+        self._left.discard(variable)
+
+    def _cells(self, variables: Iterable[int]) -> int:
+        cells = 1
+        for variable in variables:
+            cells *= len(self.labels[variable])
+        return cells
+
+    def _insert(self, scope: Scope, costs: Array) -> None:
+        if not scope:
+            self.constant += float(costs)
+            return
+        known = self._tables[scope[0]].get(scope)
+        costs = costs if known is None else self._memo.sum(known, costs)
+        for variable in scope:
+            self._tables[variable][scope] = costs
+
+    def _remove(self, variable: int) -> dict[Scope, Array]:
+        """The tables of a variable, which are no longer in the network."""
+        found = self._tables[variable]
+        for scope in found:
+            for other in scope:
+                if other != variable:
+                    del self._tables[other][scope]
+        self._tables[variable] = {}
+        return found
+
+    def _key(self, variable: int, tables: dict[Scope, Array]) -> Any:
+        """What a join depends on: arrays, and their places among the variables."""
+        variables = sorted(set().union(*tables))
+        places = {v: place for place, v in enumerate(variables)}
+        parts = [(*[places[v] for v in scope], id(costs)) for scope, costs in tables.items()]
+        return (places.get(variable, 0), *(len(self.labels[v]) for v in variables), *sorted(parts))
+
+    def _joined(self, variable: int, variables: Scope, tables: dict[Scope, Array]) -> tuple[Any, Array]:
+        """The best label for the others' labels, and its cost."""
+        key = self._key(variable, tables)
+        if key not in self._memo.joins:
+            total: Any = 0.0
+            for scope, costs in sorted(tables.items()):
+                total = total + costs.reshape([len(self.labels[v]) if v in scope else 1 for v in variables])
+            axis = variables.index(variable)
+            best = total.argmin(axis=axis)
+            least = self._memo.one(np.array(total.min(axis=axis), order="C"))
+            self._memo.joins[key] = best.astype(np.min_scalar_type(total.shape[axis])), least
+        return self._memo.joins[key]
+
+    def _eliminate(self, variable: int) -> set[int]:
+        """The neighbours, which now have a table together."""
+        tables = self._remove(variable)
+        self._left.discard(variable)
+        if not tables:
+            self.labels[variable] = self.labels[variable][:1]
+            return set()
+        variables = tuple(sorted(set().union(*tables)))
+        best, least = self._joined(variable, variables, tables)
+        others = tuple(v for v in variables if v != variable)
+        known = tuple(self.labels[other] for other in others)
+        self._steps.append(_Step(variable, self.labels[variable], others, known, best))
+        self._insert(others, least)
+        self._changed.update(others)
+        return {*others}
+
+    def _keep(self, variable: int, labels: Scope) -> set[int]:
+        """Leave a variable some of its labels; the variables whose tables changed."""
+        places = tuple(self.labels[variable].index(label) for label in labels)
+        tables = self._remove(variable)
+        self.labels[variable] = labels
+        for scope, costs in tables.items():
+            part = self._memo.part(costs, scope.index(variable), places)
+            self._insert(scope if len(labels) > 1 else tuple(v for v in scope if v != variable), part)
+        if len(labels) == 1:
+            self._left.discard(variable)
+        touched = {variable}.union(*tables)
+        self._changed |= touched
+        return touched
+
+    def _drop_dominated(self, variable: int) -> set[int]:
+        """Drop the labels that another one of the variable is never dearer than; the variables whose tables changed."""
+        if variable not in self._changed:
+            return set()
+        self._changed.discard(variable)
+        labels, key = self.labels[variable], self._key(variable, self._tables[variable])
+        if key not in self._memo.kept:
+            self._memo.kept[key] = self._undominated_places(variable, len(labels))
+        places = self._memo.kept[key]
+        return self._keep(variable, tuple(labels[place] for place in places)) if len(places) < len(labels) else set()
+
+    def _undominated_places(self, variable: int, count: int) -> Scope:
+        more = np.zeros((count, count))  # by how much a label is dearer than another one at least
+        for scope, costs in self._tables[variable].items():
+            rows = np.moveaxis(costs, scope.index(variable), 0).reshape(count, -1)
+            with np.errstate(invalid="ignore"):
+                apart = rows[:, None] - rows[None]
+            more = more + np.where(np.isnan(apart), np.inf, apart).min(axis=2)  # both are forbidden: either is as good
+        kept = list(range(count))
+        for label in reversed(range(count)):
+            if any(more[label, other] >= 0 for other in kept if other != label):
+                kept.remove(label)
+        return tuple(kept)
