@@ -38,7 +38,9 @@ class Writer:
         """A copy of the node, or an earlier equal one; `now` says what values that its regions use have become."""
         pure = node.op not in IMPURE and not node.regions
         key = (
-            (node.op, tuple(operands), attribute_key(node.attrs), tuple(v.type for v in node.results)) if pure else None
+            (node.op, tuple(operands), attribute_key(node.attrs.given), tuple(v.type for v in node.results))
+            if pure
+            else None
         )
         if key is not None and key in self._known:
             return self._known[key]

@@ -87,7 +87,7 @@ class _Digests:
         bodies = [_Digests(body).of_outputs(body) for body in node.regions]
         types = [str(value.type) for value in node.results]
         asked = () if node.option is None else (node.option,)
-        return repr((node.op, [name(v) for v in node.operands], types, _plain(node.attrs), bodies, *asked))
+        return repr((node.op, [name(v) for v in node.operands], types, _plain(node.attrs.given), bodies, *asked))
 
     def of_outputs(self, graph: Graph) -> list[str]:
         return [self.of_value(value) for value in graph.outputs] + sorted(self._nodes.values())

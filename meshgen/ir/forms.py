@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
+from meshgen.ir.attributes.base import Attributes
 from meshgen.ir.graph import Node, TensorType
 
 
@@ -11,7 +12,7 @@ class Form(NamedTuple):
     """An op with its attributes and types: a cache key for properties that depend on these alone."""
 
     op: str
-    attrs: tuple[tuple[str, Any], ...]
+    attrs: Attributes
     operands: tuple[TensorType, ...]
     results: tuple[TensorType, ...]
 
@@ -20,9 +21,7 @@ def form_of(node: Node) -> Form | None:
     """The node's form, hashable; None where it has regions or attributes, such as arrays, that do not compare at once."""
     if node.regions:
         return None
-    form = Form(
-        node.op, tuple(node.attrs.items()), tuple(v.type for v in node.operands), tuple(v.type for v in node.results)
-    )
+    form = Form(node.op, node.attrs, tuple(v.type for v in node.operands), tuple(v.type for v in node.results))
     try:
         hash(form)
     except TypeError:

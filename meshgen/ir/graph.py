@@ -3,7 +3,7 @@
 Plain Python over NumPy, so that a deployment machine can execute it: xDSL is the reader, printer and
 verifier of its text form (`mlir/text.py`), and nothing below depends on it. A node is one operation; its
 `op` is the StableHLO mnemonic (`add`, `dot_general`, ...) or one of the sharding ops (`annotate`,
-`all_gather`, ...) and its `attrs` are plain Python values. `docs/architecture.md` lists both.
+`all_gather`, ...) and its `attrs` are a frozen dataclass (`attributes/`). `docs/architecture.md` lists both.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ import ml_dtypes
 import numpy as np
 
 from meshgen.errors import Location
+from meshgen.ir.attributes.base import NO_ATTRIBUTES
+from meshgen.ir.attributes.table import KINDS, attributes_of
 from meshgen.ir.notes import NO_NOTES, Notes
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
@@ -165,7 +167,7 @@ class NodeSharding:
 class Node:
     """One operation: `results = op(operands) {attrs}`. `regions` hold the bodies of control flow.
 
-    `attrs` are what the op means. `option` is the user's annotation: the mesh axes of each loop (factor) of the op's
+    `attrs` are what the op means: of the class that its record names (`ir/attributes`). `option` is the user's annotation: the mesh axes of each loop (factor) of the op's
     rule, major to minor; it counts the loops of this node, so what takes the node's place has none. `notes` are what
     passes note.
     """
@@ -173,12 +175,16 @@ class Node:
     op: str
     operands: list[Value]
     results: list[Value]
-    attrs: dict[str, Any] = field(default_factory=dict)
+    attrs: Any = NO_ATTRIBUTES
     loc: Location | None = None
     sharding: NodeSharding | None = None
     regions: tuple[Graph, ...] = ()
     option: tuple[tuple[str, ...], ...] | None = None
     notes: Notes = NO_NOTES
+
+    def __post_init__(self) -> None:
+        if type(self.attrs) is not KINDS.get(self.op):
+            self.attrs = attributes_of(self.op, self.attrs)
 
     @property
     def result(self) -> Value:
@@ -202,7 +208,7 @@ class Graph:
         results = [
             Value(t, name if len(types) == 1 else f"{name}_{i}" if name else "", loc=loc) for i, t in enumerate(types)
         ]
-        node = Node(op, list(operands), results, dict(attrs or {}), loc, notes=notes)
+        node = Node(op, list(operands), results, attrs or NO_ATTRIBUTES, loc, notes=notes)
         self.nodes.append(node)
         return node
 

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import math
 
+from meshgen.ir.attributes.contraction import Convolution, Dot, Reduce, SelectWindow, Window
+from meshgen.ir.attributes.movement import Dims
 from meshgen.ir.graph import Node
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.evaluate import contraction as means
 from meshgen.ops.evaluate import window as folds
-from meshgen.ops.op import DOT, NO_KERNEL, REDUCTION, AtLeast, Op, Trait, TypeOf, named, per_operand, per_result
+from meshgen.ops.op import DOT, NO_KERNEL, REDUCTION, AtLeast, Op, Trait, TypeOf, per_operand, per_result
 from meshgen.ops.rules import contraction as rules
 from meshgen.ops.rules import updates, windowed
 from meshgen.ops.tolerance import folds as fold_errors
@@ -26,29 +28,22 @@ def _convolution_flops(node: Node, type_of: TypeOf) -> float:
     return 2.0 * type_of(node.result).size * math.prod(kernel) / max(features, 1)
 
 
-_DOT = ("lhs_batch", "rhs_batch", "lhs_contract", "rhs_contract")
-_WINDOW = ("window_dimensions", "window_strides", "base_dilations", "window_dilations", "low", "high")
-_CONVOLUTION = ("window_strides", "low", "high", "lhs_dilation", "rhs_dilation", "window_reversal", "input_spatial",
-                "kernel_spatial", "output_spatial")  # fmt: skip
-_FEATURES = ("input_batch", "input_feature", "kernel_input_feature", "kernel_output_feature", "output_batch", "output_feature",
-             "feature_group_count", "batch_group_count")  # fmt: skip
-
 OPS = (
     Op(name="reduce", operands=2, types=types.reduce, evaluate=means.reduce, error=errors.reduce, rule=rules.reduce,
-       kernel=REDUCTION, flops=per_operand, attributes={"dims": "ints", "kind": "str"}),
+       kernel=REDUCTION, flops=per_operand, attributes=Reduce),
     Op(name="reduce_region", operands=AtLeast(2), types=types.reduce_region, evaluate=folds.reduce_region,
        error=fold_errors.reduce_region, rule=updates.reduce_region, kernel=NO_KERNEL, flops=per_operand,
-       attributes={"dims": "ints"}, has_regions=True),
+       attributes=Dims, has_regions=True),
     Op(name="dot_general", operands=2, types=types.dot_general, evaluate=means.dot_general, error=errors.bilinear,
-       rule=rules.dot_general, kernel=DOT, flops=_dot_flops, attributes=named(_DOT, "ints"),
+       rule=rules.dot_general, kernel=DOT, flops=_dot_flops, attributes=Dot,
        traits=frozenset((Trait.CONTRACTS,))),
     Op(name="convolution", operands=2, types=types.convolution, evaluate=means.convolution, error=errors.bilinear,
        rule=windowed.convolution, kernel=NO_KERNEL, flops=_convolution_flops,
-       attributes={**named(_CONVOLUTION, "ints"), **named(_FEATURES, "int")}, traits=frozenset((Trait.CONTRACTS,))),
+       attributes=Convolution, traits=frozenset((Trait.CONTRACTS,))),
     Op(name="reduce_window", operands=AtLeast(2), types=types.reduce_window, evaluate=folds.reduce_window,
        error=fold_errors.reduce_window, rule=windowed.reduce_window, kernel=NO_KERNEL, flops=per_result,
-       attributes=named(_WINDOW, "ints"), has_regions=True),
+       attributes=Window, has_regions=True),
     Op(name="select_and_scatter", operands=3, types=types.select_and_scatter, evaluate=folds.select_and_scatter,
        error=fold_errors.select_and_scatter, rule=windowed.select_and_scatter, kernel=NO_KERNEL, flops=per_result,
-       attributes=named(("window_dimensions", "window_strides", "low", "high"), "ints"), has_regions=True),
+       attributes=SelectWindow, has_regions=True),
 )  # fmt: skip

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from meshgen.ir.attributes.control import Manual, RandomBits, TopK
+from meshgen.ir.attributes.movement import Scatter, Sort
 from meshgen.ops.evaluate import control as means
 from meshgen.ops.evaluate import window as folds
-from meshgen.ops.op import ANY_ERROR, NO_KERNEL, NO_MEANING, NO_RULE, AtLeast, Op, named, no_flops, per_result
+from meshgen.ops.op import ANY_ERROR, NO_KERNEL, NO_MEANING, NO_RULE, AtLeast, Op, no_flops, per_result
 from meshgen.ops.rules import updates as rules
 from meshgen.ops.tolerance import folds as fold_errors
 from meshgen.ops.tolerance import movement as errors
 from meshgen.ops.types import control as types
-
-_SCATTER = ("update_window_dims", "inserted_window_dims", "input_batching_dims", "scatter_indices_batching_dims",
-            "scatter_dims_to_operand_dims")  # fmt: skip
 
 CONTROL = (
     Op(name="while", operands=AtLeast(0), types=types.while_loop, evaluate=means.while_loop, error=ANY_ERROR, rule=NO_RULE,
@@ -22,18 +21,18 @@ CONTROL = (
        kernel=NO_KERNEL, flops=no_flops, has_regions=True),
     Op(name="manual", operands=AtLeast(0), types=types.manual, evaluate=NO_MEANING, error=ANY_ERROR, rule=NO_RULE,
        kernel=NO_KERNEL, flops=no_flops, results=None, has_regions=True,
-       attributes={"in_shardings": "any", "out_shardings": "any", "axes": "names"}),  # in_free, out_free: mlir/sdy/manual.py
+       attributes=Manual),
 )  # fmt: skip
 
 OPS = (
     *CONTROL,
     Op(name="sort", operands=AtLeast(1), types=types.sort_rows, evaluate=means.sort_rows, error=errors.in_order, rule=rules.sort,
-       kernel=NO_KERNEL, flops=no_flops, attributes={"dim": "int"}, has_regions=True),
+       kernel=NO_KERNEL, flops=no_flops, attributes=Sort, has_regions=True),
     Op(name="top_k", operands=1, types=types.top_k, evaluate=means.top_k, error=errors.in_order, rule=rules.sort, kernel=NO_KERNEL,
-       flops=per_result, attributes={"k": "int"}),
+       flops=per_result, attributes=TopK),
     Op(name="scatter", operands=AtLeast(3), types=types.scatter, evaluate=folds.scatter, error=fold_errors.scatter,
        rule=rules.scatter, kernel=NO_KERNEL, flops=no_flops, has_regions=True,
-       attributes={**named(_SCATTER, "ints"), "index_vector_dim": "int"}),
+       attributes=Scatter),
     Op(name="rng_bit_generator", operands=1, types=types.rng_bit_generator, evaluate=means.rng_bit_generator, error=ANY_ERROR,
-       rule=rules.rng_bit_generator, kernel=NO_KERNEL, flops=per_result, results=2, optional={"algorithm": "str"}),
+       rule=rules.rng_bit_generator, kernel=NO_KERNEL, flops=per_result, results=2, attributes=RandomBits),
 )  # fmt: skip

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.errors import CodegenError
+from meshgen.ir.attributes.elementwise import Compare, ReducePrecision
 from meshgen.ir.graph import Node
 from meshgen.ops import special_functions as special
 from meshgen.ops.evaluate import complex_functions
@@ -213,7 +214,7 @@ BITS = (
 
 CHOICES = (
     _op("compare", 2, types.compare, means.of_node(means.compare), errors.compare, rules.WHOLE, triton.compare, JUMPS, TYPED,
-        attributes={"direction": "str"}, optional={"compare_type": "str"}),
+        attributes=Compare),
     _op("is_finite", 1, types.is_finite, means.of_numbers(np.isfinite), None, rules.WHOLE, plain('tl.abs({0}) < float("inf")'), JUMPS,
         domains=ANY),
     _op("select", 3, types.select, means.of_node(means.choose), errors.select, rules.select, plain("tl.where({0}, {1}, {2})"),
@@ -225,7 +226,7 @@ CONVERSIONS = (
     _op("convert", 1, types.convert, means.of_node(means.converted), errors.convert, rules.convert, triton.converted, TYPED,
         flops=no_flops),
     _op("reduce_precision", 1, types.reduce_precision, means.of_node(means.reduce_precision), errors.reduce_precision, rules.WHOLE,
-        None, JUMPS, attributes={"exponent_bits": "int", "mantissa_bits": "int"}),
+        None, JUMPS, attributes=ReducePrecision),
     Op(name="bitcast_convert", operands=1, types=types.bitcast_convert, evaluate=means.of_node(means.bitcast_convert), error=None,
        rule=rules.bitcast_convert, kernel=Kernel("expression", triton.bitcast), flops=no_flops, traits=frozenset((TYPED,))),
 )  # fmt: skip

@@ -6,11 +6,11 @@ have is said by name (`NO_KERNEL`, `NO_RULE`, ...): a field that is left out fai
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from collections.abc import Callable
 from enum import Enum
 from typing import Literal, TypeAlias
 
+from meshgen.ir.attributes.base import Attributes, NoAttributes
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ops.evaluate.common import Handler
 from meshgen.ops.rules.rule import Rule
@@ -106,8 +106,7 @@ class Op:
         name: StableHLO's mnemonic, or that of a sharding op.
         operands: how many it takes.
         results: how many it has; None if its nodes decide.
-        attributes: the attributes that its nodes must have, and those that they may have, each with its form
-            (`types/attributes.py`).
+        attributes: the class of the attributes of its nodes (`ir/attributes`): what they must have and may have, and in which form.
         has_regions: whether it takes regions.
         types: result types from operands and attributes; records faults of malformed nodes.
         evaluate: its meaning, on NumPy arrays.
@@ -127,8 +126,7 @@ class Op:
     kernel: Kernel
     flops: Flops
     results: int | None = 1
-    attributes: Mapping[str, str] = field(default_factory=dict[str, str])
-    optional: Mapping[str, str] = field(default_factory=dict[str, str])
+    attributes: type[Attributes] = NoAttributes
     has_regions: bool = False
     traits: frozenset[Trait] = frozenset()
     domains: tuple[Domain, ...] = ()
@@ -147,8 +145,3 @@ def per_result(node: Node, type_of: TypeOf) -> float:
 def per_operand(node: Node, type_of: TypeOf) -> float:
     """One operation per element of the first operand."""
     return float(type_of(node.operands[0]).size)
-
-
-def named(names: Sequence[str], form: str) -> dict[str, str]:
-    """Attributes of one form."""
-    return dict.fromkeys(names, form)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from meshgen.errors import CodegenError, Diagnostic, ProgramError
+from meshgen.ir.attributes.table import KINDS
 from meshgen.ir.graph import Node
 from meshgen.ops.evaluate.common import Handler
 from meshgen.ops.op import Op, Trait
@@ -21,6 +22,7 @@ def register(families: Iterable[Iterable[Op]]) -> None:
             if op.name in OPS:
                 raise ValueError(f"op '{op.name}' is defined twice")
             OPS[op.name] = op
+            KINDS[op.name] = op.attributes
 
 
 def with_trait(trait: Trait) -> frozenset[str]:
@@ -30,7 +32,7 @@ def with_trait(trait: Trait) -> frozenset[str]:
 
 def with_attributes(*names: str) -> frozenset[str]:
     """The names of the ops whose nodes must have all of these attributes."""
-    return frozenset(name for name, op in OPS.items() if op.attributes.keys() >= {*names})
+    return frozenset(name for name, op in OPS.items() if {*names} <= op.attributes.required_fields)
 
 
 def with_kernel(*forms: str) -> frozenset[str]:

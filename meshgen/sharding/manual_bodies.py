@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from meshgen.errors import ShardingError
+from meshgen.ir.attributes.base import Attributes
 from meshgen.ir.graph import Graph, Node, NodeSharding, Value
 from meshgen.mesh import Mesh, split_ref
 from meshgen.ops.classes import ON_RANKS, RESHARDS
@@ -23,6 +24,13 @@ from meshgen.sharding.partitioners.registry import Site, partitioner
 from meshgen.spec import Sharding
 
 ON_TILES = "on_tiles"  # a collective of a body being written out: its axes are not those of its shardings
+
+
+class OnTiles(Attributes):
+    """What the collective is."""
+
+    op: str
+    attrs: Attributes
 
 
 def written_out(node: Node, body: Graph, operands: list[Value], mesh: Mesh) -> Node:
@@ -50,7 +58,7 @@ def wrapped(graph: Graph) -> Graph:
     nodes = [replace(node, regions=tuple(map(wrapped, node.regions))) for node in graph.nodes]
     for node in nodes:
         if node.op in ON_RANKS:
-            node.op, node.attrs = ON_TILES, {"op": node.op, "attrs": node.attrs}
+            node.op, node.attrs = ON_TILES, OnTiles(op=node.op, attrs=node.attrs)
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)
 
 
@@ -58,7 +66,7 @@ def _unwrapped(graph: Graph) -> Graph:
     nodes = [replace(node, regions=tuple(map(_unwrapped, node.regions))) for node in graph.nodes]
     for node in nodes:
         if node.op == ON_TILES:
-            node.op, node.attrs = node.attrs["op"], node.attrs["attrs"]
+            node.op, node.attrs = node.attrs.op, node.attrs.attrs
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)
 
 

@@ -17,6 +17,7 @@ from meshgen.codegen.orders import Budget, Storage, list_order
 from meshgen.codegen.timeline import Task, start_times
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError, Location, UsageError
+from meshgen.ir.attributes.base import NO_ATTRIBUTES
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import make_mesh
 from meshgen.runtime.plan import ALIGNMENT, COMMUNICATION, COMPUTE, STREAMS
@@ -110,7 +111,7 @@ def test_what_is_not_fused_becomes_a_kernel_per_op():
     module = layers(1)
     for node in module.graph.nodes:
         if node.op == "kernel":
-            node.op = node.attrs.pop("kernel")
+            node.op, node.attrs = node.attrs.kernel, NO_ATTRIBUTES
     module.kernels = {}
     plan = plan_of(module)
     check(plan, module.mesh)

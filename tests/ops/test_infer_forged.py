@@ -101,7 +101,7 @@ ON_MESH = [
     ("broadcast", ["f32[4]"], ["f32[4]"], {"axes": ("x",), "root": 2}, "root 2 is outside a group of 2"),
     ("broadcast", ["f32[4]"], ["f32[4]"], {"axes": ("x",), "root": (1, 1)}, "2 coordinates"),
     ("recv", ["f32[4]"], ["f32[4]"], {"axes": ("x",), "source": 9}, "source 9 is outside"),
-    ("broadcast", ["f32[4]"], ["f32[8]"], {"axes": ("x",), "root": 0, "dim": 0}, "another dim changes size"),
+    ("broadcast", ["f32[4]"], ["f32[8]"], {"axes": ("x",), "root": 0}, "another dim changes size"),
     ("fetch_rows", ["f32[4]"], ["f32[4]"], {**FETCH, "limit": 9}, "limit 9 is not one of 0 to 8"),
     ("fetch_rows", ["f32[4]"], ["f32[4]"], {**FETCH, "limit": -1}, "limit -1"),
     ("fetch_rows", ["f32[4]"], ["f32[4]"], {**FETCH, "wrap": True, "limit": 0}, "limit 0"),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -123,7 +124,8 @@ def test_a_lost_hint_is_reported_with_its_price() -> None:
     for small_size, large in (("8x12", "4096x1024"), ("12x16", "1024x4096"), ("16x12", "4096x1024"), ("8x16", "4096x4096")):  # fmt: skip
         text = text.replace(small_size, large)
     module = parse_text(text)
-    next(node for node in module.graph.nodes if node.op == "annotate").attrs["required"] = False
+    hint = next(node for node in module.graph.nodes if node.op == "annotate")
+    hint.attrs = replace(hint.attrs, required=False)
     hints = list(lost_hints(solve(module)))
     assert {(hint.axis, hint.asked, hint.chosen) for hint in hints} == {
         ("x", "splits dim 1", "it splits dim 0"),

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any
 
 from meshgen.errors import MeshgenError, ModuleError
+from meshgen.ir.attributes.table import attributes_of
 from meshgen.ir.encode import attrs_from_json, attrs_to_json, graph_from_json, graph_to_json
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
 from meshgen.mesh import make_mesh
@@ -128,10 +129,12 @@ class Forger:
         return self.rng.choice(same) if same and self.rng.random() < 0.5 else value
 
     def change_attribute(self, graph: Graph, outer: list[Value]) -> None:
-        nodes = [node for node in graph.nodes if node.attrs]
+        nodes = [node for node in graph.nodes if node.attrs.given]
         if nodes:
             node = self.rng.choice(nodes)
-            self.tweak(node.attrs)
+            attrs = dict(node.attrs.given)
+            self.tweak(attrs)
+            node.attrs = attributes_of(node.op, attrs)
             self.infer_again(node)
 
     def change_operand(self, graph: Graph, outer: list[Value]) -> None:
@@ -147,7 +150,10 @@ class Forger:
             node = self.rng.choice(graph.nodes)
             count = len(node.operands)
             node.op = self.rng.choice([op for op in OPS if takes(op, count)])
-            node.attrs |= self.attributes(node.op, [v.type for v in node.operands])
+            made = self.attributes(node.op, [v.type for v in node.operands])
+            node.attrs = attributes_of(
+                node.op, {name: node.attrs.given.get(name, value) for name, value in made.items()}
+            )
             self.infer_again(node)
 
     def change_type(self, graph: Graph, outer: list[Value]) -> None:
@@ -215,11 +221,15 @@ class Forger:
         return graph if all(v in list(graph.values()) for v in graph.outputs) else Graph("region", graph.inputs)
 
     def attributes(self, op: str, kinds: list[TensorType]) -> dict[str, Any]:
-        forms = dict(RECORDS[op].attributes)
-        forms |= {name: form for name, form in RECORDS[op].optional.items() if self.rng.random() < 0.4}
-        return {name: self.attribute(name, form, kinds) for name, form in forms.items()}
+        kind = RECORDS[op].attributes
+        types = {
+            name: text
+            for name, text in kind.field_types.items()
+            if name in kind.required_fields or self.rng.random() < 0.4
+        }
+        return {name: self.attribute(name, text, kinds) for name, text in types.items()}
 
-    def attribute(self, name: str, form: str, kinds: list[TensorType]) -> Any:
+    def attribute(self, name: str, type_: str, kinds: list[TensorType]) -> Any:
         rng, rank = self.rng, kinds[0].rank if kinds else 1
         if name == "value":
             import numpy as np
@@ -227,17 +237,21 @@ class Forger:
             return np.ones(rng.choice([(), (2,), (4, 4)]), DTYPES[rng.choice(TYPES)])
         made: dict[str, Callable[[], Any]] = {
             "int": lambda: self.integer(rank),
-            "ints": lambda: self.integers(name, kinds, rank),
+            "Ints": lambda: self.integers(name, kinds, rank),
             "str": lambda: rng.choice(WORDS.get(name, ("x",))),
-            "flag": lambda: rng.random() < 0.5,
-            "names": lambda: tuple(rng.sample(self.axes, rng.randrange(len(self.axes) + 1))) if rng.random() < 0.8 else (f"{self.axes[0]}:(1)2",),
-            "number": lambda: rng.choice([0, 1, -1, 0.5, float("nan"), float("inf"), 1 << 63]),
-            "place": lambda: rng.choice([0, 1, (0,), (1,), (0, 0), (None,), 5]),
-            "sharding": lambda: self.sharding(rank),
-            "mesh": lambda: make_mesh({"q": 2}, "other"),
-            "any": lambda: rng.choice([0, 1, (0, 1), ((0, 1),), ((0, 1), (1, 0)), "x"]),
+            "bool": lambda: rng.random() < 0.5,
+            "Names": lambda: tuple(rng.sample(self.axes, rng.randrange(len(self.axes) + 1))) if rng.random() < 0.8 else (f"{self.axes[0]}:(1)2",),
+            "Number": lambda: rng.choice([0, 1, -1, 0.5, float("nan"), float("inf"), 1 << 63]),
+            "Place": lambda: rng.choice([0, 1, (0,), (1,), (0, 0), (None,), 5]),
+            "Sharding": lambda: self.sharding(rank),
+            "Mesh": lambda: make_mesh({"q": 2}, "other"),
+            "Flags": lambda: tuple(rng.random() < 0.5 for _ in range(rank)),
+            "Texts": lambda: rng.choice([(), ("HIGHEST", "DEFAULT"), ("x",)]),
+            "Shardings": lambda: tuple(self.sharding(kind.rank) for kind in kinds),
+            "FreeShardings": lambda: tuple((self.sharding(kind.rank), (False,) * kind.rank) for kind in kinds),
+            "Any": lambda: rng.choice([0, 1, (0, 1), ((0, 1),), ((0, 1), (1, 0)), "x"]),
         }  # fmt: skip
-        return made[form]()
+        return made[type_]()
 
     def integer(self, rank: int) -> int:
         return self.rng.choice(HUGE) if self.rng.random() < 0.05 else self.rng.randrange(-1, max(rank, 3) + 1)

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from meshgen.errors import ArgumentError, NumbersDiffer, RuntimeFailure
+from meshgen.ir.attributes.base import NO_ATTRIBUTES
 from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.mesh import make_mesh
 from meshgen.runtime.simulate import Simulation, assemble, shard_all, shard_array, simulate, simulate_shards
@@ -159,7 +160,7 @@ def test_loops_around_collectives_go_in_lock_step() -> None:
 def test_loops_without_collectives_may_differ_between_ranks() -> None:
     module = loop_program(uniform=False)
     body = module.graph.nodes[-1].regions[1]
-    body.nodes[0].op, body.nodes[0].operands, body.nodes[0].attrs = "add", body.inputs * 2, {}
+    body.nodes[0].op, body.nodes[0].operands, body.nodes[0].attrs = "add", body.inputs * 2, NO_ATTRIBUTES
     (shards,) = Simulation(module).run(module.graph, [])
     assert [int(s) for s in shards] == [32, 21]
 

@@ -11,6 +11,7 @@ import pytest
 from meshgen import api
 from meshgen.codegen.schedule_stage import scheduled
 from meshgen.errors import Location, UsageError
+from meshgen.ir.attributes.movement import Constant
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ops.classes import COMMUNICATING
 from meshgen.ops.flops import graph_flops, node_flops
@@ -112,7 +113,7 @@ def test_views_and_splats_take_no_memory() -> None:
     v = p.add("reshape", [p.input("f32[4,2]")], "f32[8]")
     splat = p.constant(np.broadcast_to(np.float32(1), (8,)), "f32")
     splat_node = p.graph.nodes[-1]
-    splat_node.attrs["value"] = np.broadcast_to(np.float32(1), (8,))
+    splat_node.attrs = Constant(value=np.broadcast_to(np.float32(1), (8,)))
     p.graph.outputs = [p.add("add", [v, splat], "f32[8]")]
     assert analyze(Module(p.mesh, p.graph, "materialize")).peak_memory_bytes == 64
 

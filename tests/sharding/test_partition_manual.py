@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -103,7 +105,8 @@ def test_the_oracle_sees_a_wrong_body() -> None:
 
     def wrong(given: Module) -> Module:
         local = run_stages(given, Options("cpu"), Timing(), "partition")["partition"]
-        next(node for node in local.graph.nodes if node.op == "permute_pairs").attrs["pairs"] = ((0, 4),)
+        sent = next(node for node in local.graph.nodes if node.op == "permute_pairs")
+        sent.attrs = replace(sent.attrs, pairs=((0, 4),))
         return local
 
     assert not check(parse_text(PROGRAMS["to one"][0]), pipeline=wrong, args=[ARRAY]).ok

@@ -89,7 +89,7 @@ def test_parts_of_an_unknown_axis_bound_its_size() -> None:
     graph = replace(module.graph)
     for node in graph.nodes:
         if node.op == "annotate":
-            node.attrs["sharding"] = mg.P("1:(2)3", None)
+            node.attrs = replace(node.attrs, sharding=mg.P("1:(2)3", None))
     module = replace(module, in_annotations=[None], out_annotations=[None])
     assert nominal_mesh(module).shape == (1, 6)
     assert [mesh.sizes[1] for mesh in trial_meshes(module)] == [12, 18, 6]

@@ -102,9 +102,9 @@ def written_out(done: Module) -> tuple[Module, list[Node]]:
     same: list[Node] = []
     for node in done.graph.nodes:
         (copy,) = _renamed(Graph("one", [], [node]), put).nodes
-        copy.attrs, lies = dict(node.attrs), _lies(node)
+        lies = _lies(node)
         if node.op == "annotate":
-            copy.attrs |= {"sharding": lies.results[0], "required": True, "open_dims": ()}
+            copy.attrs = replace(node.attrs, sharding=lies.results[0], required=True, open_dims=())
         elif node.op == "while":
             copy.regions = (copy.regions[0], _carried(copy.regions[1], lies))
         elif node.op in ("if", "case"):

@@ -90,7 +90,7 @@ def _structure(body: Graph, outer: Mapping[Value, Any] | None = None) -> Any:
     depth = 0 if outer is None else 1 + max((level for level, _ in outer.values()), default=0)
     number: dict[Value, Any] = {**(outer or {}), **{value: (depth, n) for n, value in enumerate(body.values())}}
     nodes = tuple(
-        (n.op, tuple(number[v] for v in n.operands), tuple(v.type for v in n.results), attribute_key(n.attrs),
+        (n.op, tuple(number[v] for v in n.operands), tuple(v.type for v in n.results), attribute_key(n.attrs.given),
          tuple(_structure(region, number) for region in n.regions))
         for n in body.nodes
     )  # fmt: skip

@@ -1,9 +1,9 @@
-"""The forms that attributes of nodes have: a node that was read from a file may carry anything."""
+"""Whether attributes of nodes have the types that their fields say: a node that was read from a file may carry anything."""
 
 from __future__ import annotations
 
 import reprlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Any, cast
 
 import numpy as np
@@ -12,54 +12,17 @@ from meshgen.ir.axis_parts import is_ref
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
 
-FORMS = {
-    "any": "anything",
-    "int": "an integer of 64 bits",
-    "str": "a string",
-    "flag": "true or false",
-    "ints": "a tuple of integers of 64 bits",
-    "names": "a tuple of axis names",
-    "number": "a number",
-    "place": "the number of a device in its group, or its coordinates",
-    "sharding": "a sharding",
-    "mesh": "a mesh",
-}
-COMMON = {"axes": "names", "kind": "str", "peer": "mesh"}  # the forms of what means the same in all nodes
-
-
-def has_form(value: Any, form: str) -> bool:
-    """Whether an attribute has one of `FORMS`."""
-    if form == "any":
-        return True
-    if form in ("sharding", "mesh", "str"):
-        return isinstance(value, {"sharding": Sharding, "mesh": Mesh, "str": str}[form])
-    if form == "flag":
-        return isinstance(value, bool | np.bool_) or (_is_int(value) and value in (0, 1))
-    if form == "number":
-        return _is_number(value)
-    if form == "int" or (form == "place" and not isinstance(value, tuple)):
-        return _is_int(value)
-    if not isinstance(value, tuple | list):
-        return False
-    entries = cast("Sequence[Any]", value)
-    if form == "names":
-        return all(isinstance(entry, str) and is_ref(entry) for entry in entries)
-    if form == "place":
-        return all(entry is None or _is_int(entry) for entry in entries)
-    return all(isinstance(entry, bool | np.bool_) or _is_int(entry) for entry in entries)
-
-
-def form_faults(attrs: Mapping[str, Any], forms: Mapping[str, str]) -> list[str]:
-    """Attributes that are there and not of their form."""
-    return [
-        f"attribute '{name}' is {reprlib.repr(attrs[name])}; it should be {FORMS[form]}"
-        for name, form in forms.items()
-        if name in attrs and not has_form(attrs[name], form)
-    ]
-
 
 def _is_int(value: Any) -> bool:
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and -(1 << 63) <= int(value) < 1 << 63
+
+
+def _is_flag(value: Any) -> bool:
+    return isinstance(value, bool | np.bool_) or (_is_int(value) and value in (0, 1))
+
+
+def _is_index(value: Any) -> bool:
+    return isinstance(value, bool | np.bool_) or _is_int(value)
 
 
 def _is_number(value: Any) -> bool:
@@ -69,3 +32,53 @@ def _is_number(value: Any) -> bool:
     if isinstance(value, int):
         return -(1 << 63) <= value < 1 << 64
     return isinstance(value, float | complex | np.generic)
+
+
+def _is_axis(value: Any) -> bool:
+    return isinstance(value, str) and is_ref(value)
+
+
+def _is_place(value: Any) -> bool:
+    return all(entry is None or _is_int(entry) for entry in value) if isinstance(value, tuple) else _is_int(value)
+
+
+def _is_free(value: Any) -> bool:
+    """A sharding over free axes, and which dims are open to more."""
+    return isinstance(value, tuple) and len(value) == 2 and _is(Sharding)(value[0]) and _each(_is_flag)(value[1])
+
+
+def _is(kind: type) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, kind)
+
+
+def _each(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, tuple | list) and all(map(holds, value))
+
+
+TYPES: dict[
+    str, tuple[str, Callable[[Any], bool]]
+] = {  # of fields, as their text: what they are in words, and whether a value is one
+    "Any": ("anything", lambda value: True),
+    "int": ("an integer of 64 bits", _is_int),
+    "str": ("a string", _is(str)),
+    "bool": ("true or false", _is_flag),
+    "Flags": ("a tuple of true and false", _each(_is_flag)),
+    "Ints": ("a tuple of integers of 64 bits", _each(_is_index)),
+    "Names": ("a tuple of axis names", _each(_is_axis)),
+    "Texts": ("a tuple of strings", _each(_is(str))),
+    "Number": ("a number", _is_number),
+    "Place": ("the number of a device in its group, or its coordinates", _is_place),
+    "Sharding": ("a sharding", _is(Sharding)),
+    "Shardings": ("a tuple of shardings", _each(_is(Sharding))),
+    "FreeShardings": ("a tuple of shardings, each with a tuple of true and false", _each(_is_free)),
+    "Mesh": ("a mesh", _is(Mesh)),
+}
+
+
+def type_faults(given: Mapping[str, Any], types: Mapping[str, str]) -> list[str]:
+    """Attributes that are given and not of their type."""
+    return [
+        f"attribute '{name}' is {reprlib.repr(given[name])}; it should be {TYPES[kind][0]}"
+        for name, kind in types.items()
+        if name in given and not TYPES[kind][1](given[name])
+    ]

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import reprlib
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
 from meshgen.errors import Diagnostic, Location, ProgramError, ShardingError
+from meshgen.ir.attributes.base import Attributes
+from meshgen.ir.attributes.table import attributes_of
 from meshgen.ir.definitions import definition_faults
 from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType
@@ -23,7 +26,7 @@ def is_known(op: str) -> bool:
     return op in OPS
 
 
-def infer_types(op: str, attrs: Mapping[str, Any], operand_types: Sequence[TensorType],
+def infer_types(op: str, attrs: Mapping[str, Any] | Attributes, operand_types: Sequence[TensorType],
                 regions: Sequence[Graph] = (), loc: Location | None = None) -> list[TensorType] | None:  # fmt: skip
     """Result types of an op, or None where operands and attributes do not determine them.
 
@@ -31,7 +34,7 @@ def infer_types(op: str, attrs: Mapping[str, Any], operand_types: Sequence[Tenso
     Raises:
         ProgramError: MG0103 for an unknown op, MG0104 with every fault of a malformed one.
     """
-    site = Site(op, attrs, operand_types, regions, None, loc)
+    site = Site(op, attributes_of(op, attrs), operand_types, regions, None, loc)
     found = _inspect(site)
     if site.faults:
         raise ProgramError(*site.faults)
@@ -76,7 +79,7 @@ def _is_sound(form: Form) -> bool:
 
 def form_faults(form: Form) -> list[Diagnostic]:
     """Everything that is wrong with nodes of a form; they have no regions and no places."""
-    site = Site(form.op, dict(form.attrs), list(form.operands), (), list(form.results), None)
+    site = Site(form.op, form.attrs, list(form.operands), (), list(form.results), None)
     _verify(site)
     return site.faults
 
@@ -127,11 +130,16 @@ def _check_operands(site: Site, wanted: int | AtLeast) -> None:
         site.require(type_.dtype in DTYPES, f"unknown element type '{type_.dtype}'")
 
 
-def attribute_faults(op: str, attrs: Mapping[str, Any], loc: Location | None = None) -> list[Diagnostic]:
+def attribute_faults(op: str, attrs: Attributes, loc: Location | None = None) -> list[Diagnostic]:
     """Attributes that an op lacks, and those that are not of the form that whoever reads them takes for granted."""
-    required, optional = (OPS[op].attributes, OPS[op].optional) if op in OPS else ({}, {})
-    texts = [f"has no attribute '{name}'" for name in required if name not in attrs]
-    texts += attributes.form_faults(attrs, {**attributes.COMMON, **optional, **required})
+    kind = OPS[op].attributes
+    texts = [
+        f"has no attribute '{name}'"
+        for name in kind.field_types
+        if name in kind.required_fields and name not in attrs.given
+    ]
+    texts += [f"unknown attribute {reprlib.repr(name)}" for name in attrs.given if name not in kind.field_types]
+    texts += attributes.type_faults(attrs.given, kind.field_types)
     return [Diagnostic("MG0104", f"'{op}': {text}", loc) for text in texts]
 
 

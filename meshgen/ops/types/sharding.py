@@ -54,7 +54,7 @@ def collective(site: Site) -> list[TensorType] | None:
         return None
     if len(site.operands) > 1:
         return _group_call(site)
-    dims = [site.attrs[n] for n in ("dim", "split_dim", "concat_dim") if n in OPS[site.op].attributes]
+    dims = [site.attrs[n] for n in ("dim", "split_dim", "concat_dim") if n in OPS[site.op].attributes.field_types]
     for dim in dims:
         site.require(0 <= dim < x.rank, f"dim {dim} is out of range for {x}")
     if not site.results:

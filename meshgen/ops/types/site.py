@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import field
 from itertools import pairwise
 from typing import Any
@@ -20,7 +20,7 @@ class Site:
     """`results` is None when only inferring. Checks add to `faults`; they go on after a fault where they can."""
 
     op: str
-    attrs: Mapping[str, Any]
+    attrs: Any  # Attributes
     operands: Sequence[TensorType]
     regions: Sequence[Graph] = ()
     results: Sequence[TensorType] | None = None

@@ -15,7 +15,7 @@ from meshgen.ir.encode import attrs_from_json, graph_from_json, mesh_from_json, 
 from meshgen.ir.graph import Graph, TensorType
 from meshgen.ir.limits import MAX_NESTING
 from meshgen.mesh import Mesh
-from meshgen.ops.types.attributes import COMMON, form_faults
+from meshgen.ops.types.attributes import type_faults
 from meshgen.runtime.module_file.call_json import call_from_json
 from meshgen.runtime.module_file.json_values import (
     each_of,
@@ -207,7 +207,7 @@ def _item(v: Any, kernels: Mapping[str, Graph], depth: int) -> Item:
         return get(v, name, lambda row: each_of(row, read_count))
 
     attrs = get(v, "attrs", attrs_from_json)
-    for fault in form_faults(attrs, {**COMMON, "trips": "int"}):
+    for fault in type_faults(attrs, {"axes": "Names", "kind": "str", "peer": "Mesh", "trips": "int"}):
         raise ValueError(fault)
     regions = each_of(read_table(v).get("regions", []), lambda row: _region(row, kernels, depth + 1))
     return Item(

@@ -83,7 +83,7 @@ def _other_mesh(rng: np.random.Generator) -> Mesh:
 
 def _stay(node: Node, mesh: Mesh) -> None:
     """Parts that are written per device are over the mesh they were written for, nested ones too."""
-    node.attrs = {name: _over(value, mesh) for name, value in node.attrs.items()}
+    node.attrs = replace(node.attrs, **{name: _over(value, mesh) for name, value in node.attrs.given.items()})
     for region in node.regions:
         _stay_in(region, mesh)
 

@@ -123,9 +123,9 @@ def open_body(writer: Writer, node: Node) -> None:
     if writer.chance(0.3):  # open by its annotations alone
         return
     body = node.regions[0]
-    for side, values in (("in", body.inputs), ("out", body.outputs)):
-        outer = node.attrs[f"{side}_shardings"]
-        node.attrs[f"{side}_free"] = tuple(_end(writer, v.type, s, free) for v, s in zip(values, outer, strict=True))
+    ends = (body.inputs, node.attrs.in_shardings), (body.outputs, node.attrs.out_shardings)
+    ins, outs = (tuple(_end(writer, v.type, s, free) for v, s in zip(*end, strict=True)) for end in ends)
+    node.attrs = replace(node.attrs, in_free=ins, out_free=outs)
 
 
 def _end(writer: Writer, tile: TensorType, outer: Sharding, free: Mesh) -> tuple[Sharding, tuple[bool, ...]]:

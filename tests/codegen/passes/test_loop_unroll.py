@@ -7,6 +7,7 @@ from meshgen.codegen.fuse import fuse
 from meshgen.codegen.passes import loop_unroll as unrolling
 from meshgen.codegen.passes.loop_unroll import loop_unroll
 from meshgen.codegen.schedule import schedule
+from meshgen.ir.attributes.sharding import OverAxes
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import make_mesh
 from meshgen.runtime.simulate import simulate
@@ -79,7 +80,7 @@ def test_other_loops_stay():
 def test_loops_of_unknown_length_stay():
     module = looped(5)
     module.graph.nodes[0].op = "process_index"
-    module.graph.nodes[0].attrs = {"axes": ("x",)}
+    module.graph.nodes[0].attrs = OverAxes(axes=("x",))
     assert "while" in [node.op for node in loop_unroll(module).graph.nodes]
 
 
@@ -117,6 +118,6 @@ def branching(inner: Module, depth: int) -> Module:
 def test_a_branch_with_a_loop_that_may_not_end_is_not_computed_where_it_is_not_taken(depth):
     endless = looped(5)
     endless.graph.nodes[0].op = "process_index"
-    endless.graph.nodes[0].attrs = {"axes": ("x",)}
+    endless.graph.nodes[0].attrs = OverAxes(axes=("x",))
     assert "select" not in [node.op for node in loop_unroll(branching(endless, depth)).graph.nodes]
     assert "select" in [node.op for node in loop_unroll(branching(looped(2), depth)).graph.nodes]

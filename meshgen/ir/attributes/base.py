@@ -1,0 +1,151 @@
+"""Attributes of a node: frozen dataclasses, whose fields are what an op must have, what it may have, and in which form.
+
+    class Slice(Attributes):
+        start: Ints
+        limit: Ints
+        stride: Ints
+
+    node.attrs.start, dataclasses.replace(node.attrs, limit=(4, 8))
+
+Ops with the same attributes share a class; the record of an op (`ops/op.py`) names it.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import inspect
+from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
+from dataclasses import FrozenInstanceError
+from types import MappingProxyType
+from typing import Any, ClassVar, TypeAlias, dataclass_transform
+
+import numpy as np
+
+Ints: TypeAlias = tuple[int, ...]
+Flags: TypeAlias = tuple[bool, ...]
+Texts: TypeAlias = tuple[str, ...]
+Names: TypeAlias = tuple[str, ...]
+"""Axes of a mesh, or parts of them."""
+Place: TypeAlias = int | tuple[int | None, ...]
+"""The number of a device in its group, or its coordinates; None: known at run time only."""
+Number: TypeAlias = float | complex | np.generic | np.ndarray[Any, Any]
+"""A scalar."""
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class Attributes:
+    """What a node says beside its operands. Equal ones have equal fields, and are hashable where the values are.
+
+    A field that has its default is the same as one that is not given: neither is in `given`.
+
+    Class attributes:
+        field_types: the types of the fields, as text (`ops/types/attributes.py`).
+        required_fields: the fields without default.
+    """
+
+    field_types: ClassVar[Mapping[str, str]] = MappingProxyType({})
+    required_fields: ClassVar[frozenset[str]] = frozenset()
+
+    def __init_subclass__(cls) -> None:
+        own: dict[str, str] = inspect.get_annotations(cls)
+        cls.field_types = {**cls.field_types, **{name: text.removesuffix(" | None") for name, text in own.items()}}
+        cls.required_fields = frozenset(name for name in cls.field_types if not hasattr(cls, name))
+        dataclasses.dataclass(init=False, repr=False, eq=False)(cls)  # its methods are those below, for all classes
+
+    def __init__(self, **given: Any) -> None:
+        if not self.fits(given):
+            raise TypeError(
+                f"{type(self).__name__} has {', '.join(self.field_types) or 'no field'}; got {', '.join(given) or 'none'}"
+            )
+        self.__dict__.update(given)
+        for name in given.keys() - self.required_fields:
+            default = getattr(type(self), name)
+            if type(given[name]) is type(default) and given[name] == default:
+                del self.__dict__[name]
+
+    @classmethod
+    def fits(cls, given: Mapping[str, Any]) -> bool:
+        """Whether these are the names of the fields; any that have a default may be missing."""
+        return cls.required_fields <= given.keys() <= cls.field_types.keys()
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        """The values of the fields by name, without those that have their default."""
+        return self.__dict__
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise FrozenInstanceError(f"cannot assign to field '{name}'")
+
+    def __delattr__(self, name: str) -> None:
+        raise FrozenInstanceError(f"cannot delete field '{name}'")
+
+    def __getitem__(self, name: str) -> Any:
+        if name in self.given:
+            return self.given[name]
+        if name in self.field_types:
+            return getattr(self, name)
+        raise KeyError(name)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self.given
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self.given)
+
+    def __len__(self) -> int:
+        return len(self.given)
+
+    def keys(self) -> KeysView[str]:
+        return self.given.keys()
+
+    def items(self) -> ItemsView[str, Any]:
+        return self.given.items()
+
+    def values(self) -> ValuesView[Any]:
+        return self.given.values()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self.given.get(name, default)
+
+    def __or__(self, other: Mapping[str, Any]) -> dict[str, Any]:
+        return {**self.given, **other}
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, dict):
+            return bool(self.given == other)
+        if not isinstance(other, Attributes):
+            return NotImplemented
+        return self is other or (type(self) is type(other) and self.given == other.given)
+
+    def __hash__(self) -> int:
+        return hash((type(self).__name__, frozenset(self.given.items())))
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"
+
+
+class NoAttributes(Attributes):
+    """Of ops that say nothing beside their operands."""
+
+
+NO_ATTRIBUTES = NoAttributes()
+
+
+class Unchecked(Attributes):
+    """Attributes that are not those of their op, as a file may say; `verify_node` says what is wrong.
+
+    Reads as if each were a field.
+    """
+
+    def __init__(self, given: Mapping[str, Any]) -> None:
+        self.__dict__["_values"] = dict(given)
+
+    @property
+    def given(self) -> Mapping[str, Any]:
+        return self.__dict__["_values"]
+
+    def __getattr__(self, name: str) -> Any:
+        values = self.__dict__.get("_values", {})
+        if name in values:
+            return values[name]
+        raise AttributeError(f"no attribute '{name}'")
