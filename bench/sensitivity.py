@@ -128,7 +128,8 @@ def rows(groups: Sequence[str]) -> Iterator[Row]:
     tried = [
         (entry, value)
         for entry in entries(model.DEFAULT)
-        if entry.name.count(".") == 1 and (not groups or not {entry.name, entry.name.partition(".")[0]}.isdisjoint(groups))
+        if entry.name.count(".") == 1
+        and (not groups or not {entry.name, entry.name.partition(".")[0]}.isdisjoint(groups))
         for value in other_values(entry)
     ]
     with multiprocessing.get_context("fork").Pool(JOBS, maxtasksperchild=1) as pool:
