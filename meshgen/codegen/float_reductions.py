@@ -36,7 +36,7 @@ def float_reductions(graph: Graph, mesh: Mesh) -> Graph:
     for node in graph.nodes:
         if node.regions:
             node = replace(node, regions=tuple(float_reductions(region, mesh) for region in node.regions))
-        if _is_other(node) and mesh.group_size(node.attrs["axes"]) > 1:
+        if _is_other(node) and mesh.group_size(node.attrs.axes) > 1:
             _emit_reduction(found, node)
         else:
             found.nodes.append(node)
@@ -49,7 +49,7 @@ def _is_other(node: Node) -> bool:
         return False
     types = {node.operands[0].type.dtype, node.result.type.dtype}
     (dtype, *others) = types
-    kind = node.attrs["kind"]
+    kind = node.attrs.kind
     if others or not is_float(dtype) or (kind in _EXTREMES and node.op not in REDUCED_ALIKE):
         return False  # results off the root are undefined, and must not be interpreted as ordered integers
     return kind in _EXTREMES or (kind in ("sum", "product") and dtype not in NCCL_TYPES)
@@ -59,8 +59,8 @@ def _emit_reduction(graph: Graph, node: Node) -> None:
     emit = _Emitter(graph, node)
     wide = "f64" if node.result.type.dtype == "f64" else "f32"
     value = emit.converted(node.operands[0], wide)
-    if is_extreme := node.attrs["kind"] in _EXTREMES:
-        value = emit.as_ordered(value, is_nan_last=node.attrs["kind"] == "max")
+    if is_extreme := node.attrs.kind in _EXTREMES:
+        value = emit.as_ordered(value, is_nan_last=node.attrs.kind == "max")
     kind = TensorType(node.result.type.shape, value.type.dtype)
     value = graph.add(node.op, [value], [kind], node.attrs, loc=node.loc, notes=node.notes).result
     if is_extreme:

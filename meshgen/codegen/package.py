@@ -83,7 +83,7 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
     members = code_members(sources, stages or {})
     binaries = _add_binaries(members, built)
     members["constants.safetensors"] = tensors.encode(
-        {str(n): node.attrs["value"] for n, node in constants_of(module, plan).items()}
+        {str(n): node.attrs.value for n, node in constants_of(module, plan).items()}
     )
     if weights:
         members["weights.safetensors"] = tensors.encode(weights)

@@ -32,7 +32,7 @@ def _join_operands(group: Group, grouping: Grouping) -> list[Value]:
     if len(group.members) != 1 or group.members[0].op not in JOINING or group.extra:
         return []
     (node,) = group.members
-    if math.prod(node.result.type.sizes[: node.attrs["dim"]]) != 1 or len(node.operands) > MOST_PARTS:
+    if math.prod(node.result.type.sizes[: node.attrs.dim]) != 1 or len(node.operands) > MOST_PARTS:
         return []
     if any(value.type.nbytes % ALIGNMENT for value in node.operands[:-1]):
         return []

@@ -33,7 +33,7 @@ class Writer:
         """
         first = group[0]
         self._loc = first.loc
-        count = self.mesh.group_size(tuple(first.attrs["axes"]))
+        count = self.mesh.group_size(tuple(first.attrs.axes))
         dtypes = dict.fromkeys(node.result.type.dtype for node in group)
         word = next(iter(dtypes)) if len(dtypes) == 1 else f"ui{bits(first.result.type.dtype)}"
         rows = [_ROWS[first.op](self, node, count, word) for node in group]
@@ -84,7 +84,7 @@ class Writer:
         """From a member's columns of the message to its result, which the last node written here makes."""
         shape, value = node.result.type.sizes, part
         if node.op == "all_gather":
-            dim, tile = node.attrs["dim"], node.operands[0].type.sizes
+            dim, tile = node.attrs.dim, node.operands[0].type.sizes
             value = self.emit("reshape", [value], (count, *tile))
             perm = (*range(1, dim + 1), 0, *range(dim + 1, len(tile) + 1))
             value = self.emit("transpose", [value], [value.type.sizes[d] for d in perm], perm=perm)
@@ -104,7 +104,7 @@ def _flat(writer: Writer, node: Node, count: int, word: str) -> Value:
 
 def _tiles(writer: Writer, node: Node, count: int, word: str) -> Value:
     """A row for each device of the group: the tile that it will get."""
-    dim, tile = node.attrs["dim"], node.result.type.sizes
+    dim, tile = node.attrs.dim, node.result.type.sizes
     value = writer.padded(node.operands[0], dim, count * tile[dim])
     value = writer.emit("reshape", [value], (*tile[:dim], count, *tile[dim:]))
     perm = (dim, *(d for d in range(len(tile) + 1) if d != dim))

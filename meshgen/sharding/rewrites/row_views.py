@@ -120,10 +120,10 @@ class FrameWriter:
             return None
         kind = value.type.with_shape(frame.size for frame in frames)
         if is_constant(node):
-            array = np.asarray(node.attrs["value"])
+            array = np.asarray(node.attrs.value)
             return None if any(array.strides) and array.size > 1 else self.splat(array.flat[0], kind, like)
         (source,) = node.operands
-        tied = {t for d, t in enumerate(node.attrs["dims"]) if source.type.sizes[d] == value.type.sizes[t]}
+        tied = {t for d, t in enumerate(node.attrs.dims) if source.type.sizes[d] == value.type.sizes[t]}
         if any(frames[d] != Frame(value.type.sizes[d]) for d in tied):
             return None
         return self.emit("broadcast_in_dim", [self.plain(source)], kind, like, **node.attrs)
