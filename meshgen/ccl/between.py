@@ -131,7 +131,7 @@ class Post:
 
     def send(self, node: Node, shards: Sequence[Array], ranks: int) -> list[Array]:
         """Send a value; the result is the token of the send."""
-        self._letters[node.attrs["channel"]] = [np.array(shard) for shard in shards]
+        self._letters[node.attrs.channel] = [np.array(shard) for shard in shards]
         return [np.zeros((), np.bool_)] * ranks
 
     def has(self, channel: int) -> bool:
@@ -139,5 +139,5 @@ class Post:
 
     def receive(self, node: Node, mesh: Mesh) -> list[Array]:
         """Take a value that has arrived."""
-        sent = self._letters.pop(node.attrs["channel"])
+        sent = self._letters.pop(node.attrs.channel)
         return deliver(Ends.of(node.op, node.attrs, mesh), sent, node.results[0].type.dtype)

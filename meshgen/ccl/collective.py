@@ -9,6 +9,7 @@ from typing import Any
 
 from meshgen.ccl.cost import group_axes, ring_bytes, seconds_of
 from meshgen.ccl.steps import OPERAND, RESULT, Box, whole
+from meshgen.ir.attributes.table import attributes_of
 from meshgen.ir.graph import Node, TensorType
 from meshgen.ir.group_calls import VARIADIC
 from meshgen.mesh import Mesh, split_ref
@@ -26,11 +27,14 @@ class Collective:
     """
 
     op: str
-    attrs: Mapping[str, Any]
+    attrs: Any
     operands: tuple[TensorType, ...]
     results: tuple[TensorType, ...]
     mesh: Mesh
     first_rank: Mapping[str, int] = field(default_factory=dict[str, int])
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attrs", attributes_of(self.op, self.attrs))
 
     @staticmethod
     def of(node: Node, mesh: Mesh, first_rank: Mapping[str, int] | None = None) -> Collective:
@@ -85,7 +89,7 @@ class Collective:
 
     def place(self, key: str, default: int | None = None) -> int:
         """The number in the group of the device that an attribute names by coordinates along the axes, or by that number."""
-        place: Any = default if self.attrs.get(key) is None else self.attrs[key]
+        place: Any = default if (found := getattr(self.attrs, key, None)) is None else found
         if isinstance(place, int):
             return place
         number = 0

@@ -46,7 +46,7 @@ def native_reduction(kind: str, source: str, target: str) -> Native | None:
 
 def native_of(collective: Collective) -> Native | None:
     """NCCL's reduction of the operand of a reduction to its result."""
-    return native_reduction(collective.attrs["kind"], collective.operands[0].dtype, collective.results[0].dtype)
+    return native_reduction(collective.attrs.kind, collective.operands[0].dtype, collective.results[0].dtype)
 
 
 def all_reduce(collective: Collective, rank: int) -> list[Step]:
@@ -70,7 +70,7 @@ def reduce_to(collective: Collective, rank: int) -> list[Step]:
     scratch = Scratch()
     summands = [source if i == root else scratch.take(source.dtype, source.shape) for i in range(len(members))]
     others = [(peer, summands[i]) for i, peer in enumerate(members) if i != root]
-    reduce = Reduce(tuple(summands), collective.result, collective.attrs["kind"])
+    reduce = Reduce(tuple(summands), collective.result, collective.attrs.kind)
     return [*PointToPoint(collective.axes, [], others).steps(), reduce]
 
 
@@ -85,7 +85,7 @@ def converted(collective: Collective, source: Box, target: Box) -> list[Step]:
     """The operand of the only device of a group, in the result's element type."""
     if source.dtype == target.dtype:
         return [Copy(source, target)]
-    return [Reduce((source,), target, collective.attrs["kind"])]
+    return [Reduce((source,), target, collective.attrs.kind)]
 
 
 def _reduced_in_parts(collective: Collective, rank: int) -> list[Step]:
@@ -101,7 +101,7 @@ def _reduced_in_parts(collective: Collective, rank: int) -> list[Step]:
     first = PointToPoint(collective.axes, parts, [(peer, summands[i]) for i, peer in others])
     summands[own] = source.flat(*ends[own])
     done = target.flat(*ends[own])
-    reduce = Reduce(tuple(summands[i] for i in range(len(members))), done, collective.attrs["kind"])
+    reduce = Reduce(tuple(summands[i] for i in range(len(members))), done, collective.attrs.kind)
     second = PointToPoint(
         collective.axes,
         [(peer, done) for _, peer in others],
@@ -116,7 +116,7 @@ def _flat(box: Box) -> Box:
 
 def is_plain_gather(collective: Collective, tiles: Box, joined: Box) -> bool:
     """Whether the concatenated bytes of the tiles are the gathered tensor, or each of a few parts of it."""
-    dim = collective.attrs["dim"]
+    dim = collective.attrs.dim
     is_whole = joined.shape[dim] == collective.group_size * tiles.shape[dim]
     return is_whole and leading(joined.shape, dim) <= MOST_CALLS
 
@@ -151,7 +151,7 @@ def block_copies(box: Box, dim: int, dense_blocks: Box) -> list[tuple[Box, Box]]
 
 def all_gather(collective: Collective, rank: int) -> list[Step]:
     """Directly into the result where that is the concatenation of the tiles, possibly cut off at the end; else by scratch."""
-    source, target, dim = collective.operand, collective.result, collective.attrs["dim"]
+    source, target, dim = collective.operand, collective.result, collective.attrs.dim
     count, rows = collective.group_size, source.shape[dim]
     if count == 1:
         return copies([(source.rows(dim, 0, target.shape[dim]), target)])
@@ -170,7 +170,7 @@ def _gather(collective: Collective, source: Box, target: Box) -> Group:
 
 def _gathered_by_messages(collective: Collective, rank: int) -> list[Step]:
     """Every device sends the rows of its tile that are in the result to all others."""
-    source, target, dim = collective.operand, collective.result, collective.attrs["dim"]
+    source, target, dim = collective.operand, collective.result, collective.attrs.dim
     members, own = collective.members(rank), collective.index(rank)
     places = [rows_of(i, source.shape[dim], target, dim) for i in range(len(members))]
     mine = source.rows(dim, 0, places[own].shape[dim])
@@ -192,7 +192,7 @@ def tile_rows(index: int, tile: int, size: int) -> tuple[int, int]:
 
 
 def reduce_scatter(collective: Collective, rank: int) -> list[Step]:
-    source, target, dim = collective.operand, collective.result, collective.attrs["dim"]
+    source, target, dim = collective.operand, collective.result, collective.attrs.dim
     count = collective.group_size
     if count == 1:
         return converted(collective, source, target.rows(dim, 0, source.shape[dim]))
@@ -214,7 +214,7 @@ def _scatter(collective: Collective, native: Native, source: Box, target: Box) -
 
 def _scattered_in_parts(collective: Collective, rank: int) -> list[Step]:
     """Every device sends each other one its tile, and reduces what it gets."""
-    source, target, dim = collective.operand, collective.result, collective.attrs["dim"]
+    source, target, dim = collective.operand, collective.result, collective.attrs.dim
     members, own = collective.members(rank), collective.index(rank)
     tiles = [rows_of(i, target.shape[dim], source, dim) for i in range(len(members))]
     others = [(i, peer) for i, peer in enumerate(members) if i != own]
@@ -227,7 +227,7 @@ def _scattered_in_parts(collective: Collective, rank: int) -> list[Step]:
     if not tiles[own].size:
         return steps
     done = target.rows(dim, 0, tiles[own].shape[dim])
-    return [*steps, Reduce(_in_rank_order(summands), done, collective.attrs["kind"])]
+    return [*steps, Reduce(_in_rank_order(summands), done, collective.attrs.kind)]
 
 
 def _in_rank_order(boxes: dict[int, Box]) -> tuple[Box, ...]:

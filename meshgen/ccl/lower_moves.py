@@ -35,7 +35,7 @@ class Blocks:
     @staticmethod
     def of(collective: Collective) -> Blocks:
         operand, result, count = collective.operand, collective.result, collective.group_size
-        split, concat = collective.attrs["split_dim"], collective.attrs["concat_dim"]
+        split, concat = collective.attrs.split_dim, collective.attrs.concat_dim
         if split == concat:
             rows = width = -(-operand.shape[split] // count)
         else:
@@ -116,7 +116,7 @@ def _fetched(parts: tuple[Part, ...], count: int) -> tuple[list[list[FetchedRows
 
 
 def fetch_rows(collective: Collective, rank: int) -> list[Step]:
-    operand, result, dim = collective.operand, collective.result, collective.attrs["dim"]
+    operand, result, dim = collective.operand, collective.result, collective.attrs.dim
     members, own = collective.members(rank), collective.index(rank)
     parts = tuple(parts_of(collective.attrs, operand.shape[dim], result.shape[dim], len(members)))
     given, got = _fetched(parts, len(members))
@@ -137,7 +137,7 @@ def fetch_rows(collective: Collective, rank: int) -> list[Step]:
 
 def gather_to(collective: Collective, rank: int) -> list[Step]:
     """The root gets the result of an all_gather."""
-    operand, result, dim = collective.operand, collective.result, collective.attrs["dim"]
+    operand, result, dim = collective.operand, collective.result, collective.attrs.dim
     members, own, root = collective.members(rank), collective.index(rank), collective.place("root")
     places = [rows_of(i, operand.shape[dim], result, dim) for i in range(len(members))]
     mine = operand.rows(dim, 0, places[own].shape[dim])
@@ -152,7 +152,7 @@ def gather_to(collective: Collective, rank: int) -> list[Step]:
 
 def scatter_from(collective: Collective, rank: int) -> list[Step]:
     """Every device gets its tile of the root's operand."""
-    operand, result, dim = collective.operand, collective.result, collective.attrs["dim"]
+    operand, result, dim = collective.operand, collective.result, collective.attrs.dim
     members, own, root = collective.members(rank), collective.index(rank), collective.place("root")
     tiles = [rows_of(i, result.shape[dim], operand, dim) for i in range(len(members))]
     mine = result.rows(dim, 0, tiles[own].shape[dim])
@@ -168,11 +168,11 @@ def scatter_from(collective: Collective, rank: int) -> list[Step]:
 def shift(collective: Collective, rank: int) -> list[Step]:
     """To the device `offset` further along an axis, and from the one as far before."""
     members, own = collective.members(rank), collective.index(rank)
-    offset = collective.attrs["offset"]
-    if collective.attrs.get("rotate", False):
+    offset = collective.attrs.offset
+    if collective.attrs.rotate:
         offset %= len(members)
     pairs = [(place, place + offset) for place in range(len(members))]
-    if collective.attrs.get("rotate", False):
+    if collective.attrs.rotate:
         pairs = [(place, target % len(members)) for place, target in pairs]
     inside = [(members[source], members[target]) for source, target in pairs if 0 <= target < len(members)]
     return _sent_whole(collective, members[own], inside).steps()
@@ -182,7 +182,7 @@ def permute_pairs(collective: Collective, rank: int) -> list[Step]:
     """From each source to its target; devices that are not a target get zeros."""
     me = collective.members(rank, ())[0]
     first = me - rank
-    pairs = [(first + source, first + target) for source, target in collective.attrs["pairs"]]
+    pairs = [(first + source, first + target) for source, target in collective.attrs.pairs]
     steps = _sent_whole(collective, me, pairs, collective.mesh.names).steps()
     return steps if any(target == me for _, target in pairs) else [Fill(collective.result, 0), *steps]
 

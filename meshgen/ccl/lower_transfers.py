@@ -20,7 +20,7 @@ ByRank = dict[int, list[Message]]
 def transfer(collective: Collective, rank: int) -> list[Step]:
     """A permute, retile or halo exchange. Rows outside the tensor that the operand of a halo exchange has stay as they are."""
     source, target = transfer_ends(collective.op, collective.attrs)
-    shape, mesh = tuple(collective.attrs["shape"]), collective.mesh
+    shape, mesh = tuple(collective.attrs.shape), collective.mesh
     stays = collective.op == "update_halo" and collective.operands[0] == collective.results[0]
     here = _Buffer(collective.operand, target if stays else source, shape, mesh, rank)
     there = _Buffer(collective.result, target, shape, mesh, rank)

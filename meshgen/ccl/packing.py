@@ -88,7 +88,7 @@ def _all_gather(collective: Collective) -> Packing:
         return _copied(collective)
     if is_plain_gather(collective, collective.operand, collective.result):
         return _NOTHING
-    if leading(target.sizes, collective.attrs["dim"]) == 1:
+    if leading(target.sizes, collective.attrs.dim) == 1:
         return Packing(0, 2 * source.nbytes)
     return Packing(count * source.nbytes, 2 * target.nbytes)
 
@@ -101,7 +101,7 @@ def _reduce_scatter(collective: Collective) -> Packing:
         is_plain = is_plain_gather(collective, collective.result, collective.operand)
         return _NOTHING if is_plain else Packing(count * target.nbytes, 2 * source.nbytes)
     tile = target.size * source.numpy_dtype.itemsize
-    packed = (count - 1) * tile if leading(source.sizes, collective.attrs["dim"]) > 1 else 0
+    packed = (count - 1) * tile if leading(source.sizes, collective.attrs.dim) > 1 else 0
     return Packing(packed + (count - 1) * tile, 2 * packed + count * tile + target.nbytes)
 
 
@@ -129,7 +129,7 @@ def _kinds_of_tiles(size: int, rows: int, count: int) -> set[int]:
 
 
 def _fetch_rows(collective: Collective) -> Packing:
-    source, target, dim = collective.operands[0], collective.results[0], collective.attrs["dim"]
+    source, target, dim = collective.operands[0], collective.results[0], collective.attrs.dim
     tile, rows = source.sizes[dim], target.sizes[dim]
     row = math.prod(target.sizes[:dim] + target.sizes[dim + 1 :]) * source.numpy_dtype.itemsize
     fetches = [part.fetch for part in parts_of(collective.attrs, tile, rows, collective.group_size)]
@@ -143,18 +143,18 @@ def _fetch_rows(collective: Collective) -> Packing:
 def _rooted(collective: Collective) -> Packing:
     """A gather_to or scatter_from: the root has the most to pack or unpack."""
     tile = min(collective.operands[0], collective.results[0], key=lambda kind: kind.size).nbytes
-    others = collective.group_size - 1 if leading(collective.operands[0].sizes, collective.attrs["dim"]) > 1 else 0
+    others = collective.group_size - 1 if leading(collective.operands[0].sizes, collective.attrs.dim) > 1 else 0
     return Packing(others * tile, 2 * (1 + others) * tile)
 
 
 def _shift(collective: Collective) -> Packing:
-    count, offset = collective.group_size, collective.attrs["offset"]
-    stays = offset % count == 0 if collective.attrs.get("rotate", False) else offset == 0
+    count, offset = collective.group_size, collective.attrs.offset
+    stays = offset % count == 0 if collective.attrs.rotate else offset == 0
     return _copied(collective) if stays else _NOTHING
 
 
 def _permute_pairs(collective: Collective) -> Packing:
-    pairs = collective.attrs["pairs"]
+    pairs = collective.attrs.pairs
     if any(source == target for source, target in pairs):
         return _copied(collective)
     return Packing(0, collective.results[0].nbytes if len(pairs) < collective.mesh.size else 0)
@@ -172,7 +172,7 @@ def _recv(collective: Collective) -> Packing:
 def _transfer(collective: Collective) -> Packing:
     """A permute, retile or halo exchange."""
     (operand,), (result,) = collective.operands, collective.results
-    mesh, shape = collective.mesh, tuple(collective.attrs["shape"])
+    mesh, shape = collective.mesh, tuple(collective.attrs.shape)
     source, target = transfer_ends(collective.op, collective.attrs)
     moved = _Moved.of(*with_summand_dim(source, target, shape, mesh), mesh)
     sent = _most_sent(moved.sent, min(moved.received, operand.size), moved.holders)

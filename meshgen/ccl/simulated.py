@@ -60,20 +60,20 @@ def cut(array: Array, dim: int, start: int, stop: int) -> Array:
 def _per_group(node: Node, mesh: Mesh, shards: Shards, run: Callable[[Shards], Shards]) -> Shards:
     """Run on each group's members, in group order."""
     results: dict[int, Array] = {}
-    for group in mesh.groups(node.attrs["axes"]):
+    for group in mesh.groups(node.attrs.axes):
         results.update(zip(group, run([shards[rank] for rank in group]), strict=True))
     return [results[rank] for rank in range(mesh.size)]
 
 
 def _all_reduce(node: Node, mesh: Mesh, shards: Shards) -> Shards:
     def run(group: Shards) -> Shards:
-        return [reduce_arrays(group, node.attrs["kind"], node.result.type.dtype)] * len(group)
+        return [reduce_arrays(group, node.attrs.kind, node.result.type.dtype)] * len(group)
 
     return _per_group(node, mesh, shards, run)
 
 
 def _gathered(node: Node, group: Shards) -> Array:
-    dim = node.attrs["dim"]
+    dim = node.attrs.dim
     return cut(np.concatenate(group, dim), dim, 0, node.result.type.sizes[dim])
 
 
@@ -87,11 +87,11 @@ def _all_gather(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 
 def _all_slice(node: Node, mesh: Mesh, shards: Shards) -> Shards:
-    tile, dim = node.result.type.sizes[node.attrs["dim"]], node.attrs["dim"]
+    tile, dim = node.result.type.sizes[node.attrs.dim], node.attrs.dim
     made: dict[tuple[int, int], Array] = {}  # ranks with the same array and index share the slice
 
     def one(rank: int) -> Array:
-        index = mesh.index(rank, node.attrs["axes"])
+        index = mesh.index(rank, node.attrs.axes)
         key = (id(shards[rank]), index)
         if key not in made:
             made[key] = cut(shards[rank], dim, index * tile, (index + 1) * tile)
@@ -102,14 +102,14 @@ def _all_slice(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 def _reduce_scatter(node: Node, mesh: Mesh, shards: Shards) -> Shards:
     def run(group: Shards) -> Shards:
-        total = reduce_arrays(group, node.attrs["kind"], node.result.type.dtype)
-        return _tiles(node, total, len(group), node.attrs["dim"])
+        total = reduce_arrays(group, node.attrs.kind, node.result.type.dtype)
+        return _tiles(node, total, len(group), node.attrs.dim)
 
     return _per_group(node, mesh, shards, run)
 
 
 def _all_to_all(node: Node, mesh: Mesh, shards: Shards) -> Shards:
-    split, concat = node.attrs["split_dim"], node.attrs["concat_dim"]
+    split, concat = node.attrs.split_dim, node.attrs.concat_dim
     sizes = node.result.type.sizes
 
     def run(group: Shards) -> Shards:
@@ -128,17 +128,17 @@ def _all_to_all(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 
 def to_partial(node: Node, mesh: Mesh, shards: Shards) -> Shards:
-    rest = np.broadcast_to(neutral(node.attrs["kind"], node.result.type.dtype), node.result.type.sizes)
-    return [x if mesh.index(rank, node.attrs["axes"]) == 0 else rest for rank, x in enumerate(shards)]
+    rest = np.broadcast_to(neutral(node.attrs.kind, node.result.type.dtype), node.result.type.sizes)
+    return [x if mesh.index(rank, node.attrs.axes) == 0 else rest for rank, x in enumerate(shards)]
 
 
 def _root(node: Node, mesh: Mesh, key: str) -> int:
     """The in-group number of the device that an attribute names by its multi-index (or by that number)."""
-    place = node.attrs[key]
+    place = getattr(node.attrs, key)
     if isinstance(place, int):
         return place
     number = 0
-    for axis, coordinate in zip(node.attrs["axes"], place, strict=True):
+    for axis, coordinate in zip(node.attrs.axes, place, strict=True):
         number = number * mesh.axis_size(axis) + coordinate
     return number
 
@@ -159,25 +159,25 @@ def _gather_to(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 def _reduce_to(node: Node, mesh: Mesh, shards: Shards) -> Shards:
     def total(group: Shards) -> Array:
-        return reduce_arrays(group, node.attrs["kind"], node.result.type.dtype)
+        return reduce_arrays(group, node.attrs.kind, node.result.type.dtype)
 
     return _at_root(node, mesh, shards, total)
 
 
 def _scatter_from(node: Node, mesh: Mesh, shards: Shards) -> Shards:
     root = _root(node, mesh, "root")
-    return _per_group(node, mesh, shards, lambda group: _tiles(node, group[root], len(group), node.attrs["dim"]))
+    return _per_group(node, mesh, shards, lambda group: _tiles(node, group[root], len(group), node.attrs.dim))
 
 
 def _shift(node: Node, mesh: Mesh, shards: Shards) -> Shards:
     """The device at coordinate c + offset of the shift axis gets the operand of the one at c."""
-    axis, offset = node.attrs["shift_axis"], node.attrs["offset"]
+    axis, offset = node.attrs.shift_axis, node.attrs.offset
     nothing = poisoned(node.result.type.sizes, node.result.type.dtype)
     results = [nothing] * mesh.size
     for line in mesh.groups((axis,)):
         for place, rank in enumerate(line):
             target = place + offset
-            if node.attrs.get("rotate", False):
+            if node.attrs.rotate:
                 target %= len(line)
             if 0 <= target < len(line):
                 results[line[target]] = shards[rank]
@@ -187,25 +187,25 @@ def _shift(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 def _permute_pairs(node: Node, mesh: Mesh, shards: Shards) -> Shards:
     """Targets get the operands of their sources; the others zeros."""
     results = [np.zeros(node.result.type.sizes, node.result.type.numpy_dtype)] * mesh.size
-    for source, target in node.attrs["pairs"]:
+    for source, target in node.attrs.pairs:
         results[target] = shards[source]
     return results
 
 
 def _send(node: Node, mesh: Mesh, shards: Shards, mailbox: Mailbox) -> Shards:
-    mailbox.letters.append((tuple(node.attrs["axes"]), _root(node, mesh, "destination"), list(shards)))
+    mailbox.letters.append((tuple(node.attrs.axes), _root(node, mesh, "destination"), list(shards)))
     return list(shards)
 
 
 def _recv(node: Node, mesh: Mesh, shards: Shards, mailbox: Mailbox) -> Shards:
     """The oldest message over the same axes, from `source` to the device it was sent to; nothing elsewhere."""
-    axes = tuple(node.attrs["axes"])
+    axes = tuple(node.attrs.axes)
     letter = next((entry for entry in mailbox.letters if entry[0] == axes), None)
     if letter is None:
         raise RuntimeFailure(Diagnostic("MG0604", f"recv over {axes} has no matching send", node.loc))
     mailbox.letters.remove(letter)
     _, destination, sent = letter
-    source = _root(node, mesh, "source") if node.attrs.get("source") is not None else 0
+    source = _root(node, mesh, "source") if getattr(node.attrs, "source", None) is not None else 0
     results = [poisoned(node.result.type.sizes, node.result.type.dtype)] * mesh.size
     for group in mesh.groups(axes):
         results[group[destination]] = sent[group[source]]
@@ -215,12 +215,12 @@ def _recv(node: Node, mesh: Mesh, shards: Shards, mailbox: Mailbox) -> Shards:
 def _retile(node: Node, mesh: Mesh, shards: Shards) -> Shards:
     empty = poisoned(node.result.type.sizes, node.result.type.dtype)
     attrs = node.attrs
-    return transfer(shards, attrs["source"], attrs["target"], tuple(attrs["shape"]), mesh, [empty] * mesh.size)
+    return transfer(shards, attrs.source, attrs.target, tuple(attrs.shape), mesh, [empty] * mesh.size)
 
 
 def _update_halo(node: Node, mesh: Mesh, shards: Shards) -> Shards:
     """Fetch halo rows from their owners. Rows outside the tensor are unchanged, where the operand has them."""
-    sharding, shape = node.attrs["sharding"], tuple(node.attrs["shape"])
+    sharding, shape = node.attrs.sharding, tuple(node.attrs.shape)
     if shards[0].shape == node.result.type.sizes:
         return transfer(shards, replace(sharding, halo=()), sharding, shape, mesh, shards, layout=sharding)
     empty = poisoned(node.result.type.sizes, node.result.type.dtype)
@@ -232,7 +232,7 @@ def _fetch_rows(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
     Rows that do not exist are poisoned.
     """
-    dim, rows = node.attrs["dim"], node.result.type.sizes[node.attrs["dim"]]
+    dim, rows = node.attrs.dim, node.result.type.sizes[node.attrs.dim]
 
     def run(group: Shards) -> Shards:
         parts = parts_of(node.attrs, group[0].shape[dim], rows, len(group))

@@ -12,6 +12,8 @@ from meshgen.codegen.orders import Order
 from meshgen.codegen.program import Program
 from meshgen.codegen.timeline import Task, exposures, start_times
 from meshgen.errors import place_text
+from meshgen.ir.attributes.base import NO_ATTRIBUTES
+from meshgen.ir.attributes.control import Loop
 from meshgen.ir.reasons import reason_of
 from meshgen.runtime.plan import STREAMS, Item, Schedule
 
@@ -66,11 +68,11 @@ def _item(program: Program, number: int, buffers: Buffers) -> Item:
     node, task, name = program.nodes[number], program.tasks[number], program.names[number]
     flow = program.flows.get(number)
     is_collective = not name and flow is None
-    attrs = dict(node.attrs) if is_collective else {}
+    attrs = node.attrs if is_collective else NO_ATTRIBUTES
     return Item(
         op="kernel" if name else node.op,
         kernel=name,
-        attrs={"trips": flow.trips} if flow and (flow.trips or 1) > 1 else attrs,
+        attrs=Loop(trips=flow.trips) if flow and flow.trips else attrs,
         inputs=tuple(buffers.number_of[v] for v in program.reads(number)),
         outputs=tuple(buffers.number_of[v] for v in node.results),
         stream=task.stream,

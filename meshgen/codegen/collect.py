@@ -89,7 +89,7 @@ def _name(node: Node, kernels: dict[str, Graph]) -> str:
     if node.op in COMMUNICATING:
         return ""
     if is_kernel(node):
-        return node.attrs["kernel"]
+        return node.attrs.kernel
     name = next(name for n in itertools.count() if (name := f"{node.op}_{n}") not in kernels)
     inputs = {value: Value(value.type, f"a{i}") for i, value in enumerate(dict.fromkeys(node.operands))}
     results = [Value(value.type) for value in node.results]

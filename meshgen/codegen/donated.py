@@ -118,7 +118,7 @@ def _may_overwrite(node: Node, own: Value, result: Value, roots: Mapping[Value, 
     places = [number for number, value in enumerate(_reads(node)) if roots[value] is own]
     number = node.results.index(result)
     if is_kernel(node):
-        pairs = overwrites(module.kernels[node.attrs["kernel"]])
+        pairs = overwrites(module.kernels[node.attrs.kernel])
         return all(number in pairs.get(place, ()) for place in places)
     return places == [number] if is_loop(node) else node.op in IN_PLACE
 

@@ -99,7 +99,7 @@ class _FusedGraphWriter:
 
     def _stays(self, node: Node) -> bool:
         """An array constant is data of the module, not of a kernel."""
-        return is_constant(node) and node.attrs["value"].ndim > 0
+        return is_constant(node) and node.attrs.value.ndim > 0
 
     def _constants(self) -> None:
         for node in self._graph.nodes:

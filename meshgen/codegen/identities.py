@@ -42,13 +42,13 @@ def _reshape(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
 
 
 def _broadcast(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
-    (operand,), dims, kind = operands, tuple(node.attrs["dims"]), node.result.type
+    (operand,), dims, kind = operands, tuple(node.attrs.dims), node.result.type
     if operand.type == kind and dims == tuple(range(len(dims))):
         return operand
     if (number := writer.number(operand)) is not None and operand.type.rank:
         return writer.splat(number, kind, node)
     if inner := writer.source(operand, "broadcast_in_dim"):
-        joined = tuple(dims[d] for d in inner.attrs["dims"])
+        joined = tuple(dims[d] for d in inner.attrs.dims)
         if inner.operands[0].type == kind and joined == tuple(range(len(joined))):
             return inner.operands[0]
         return writer.new("broadcast_in_dim", inner.operands, kind, {"dims": joined}, node)
@@ -56,13 +56,13 @@ def _broadcast(writer: Writer, node: Node, operands: list[Value]) -> Value | Non
 
 
 def _transpose(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
-    perm = tuple(node.attrs["perm"])
+    perm = tuple(node.attrs.perm)
     if perm == tuple(range(len(perm))):
         return operands[0]
     if (number := writer.number(operands[0])) is not None:
         return writer.splat(number, node.result.type, node)
     if inner := writer.source(operands[0], "transpose"):
-        joined = tuple(inner.attrs["perm"][d] for d in perm)
+        joined = tuple(inner.attrs.perm[d] for d in perm)
         if joined == tuple(range(len(perm))):
             return inner.operands[0]
         return writer.new("transpose", inner.operands, node.result.type, {"perm": joined}, node)
@@ -79,11 +79,11 @@ def _slice(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
 
 def _element(writer: Writer, node: Node, operand: Value) -> Value | None:
     """The number that a slice of one element is, of a constant or of an iota."""
-    start = node.attrs["start"]
+    start = node.attrs.start
     if constant := writer.source(operand, "constant"):
-        return writer.splat(constant.attrs["value"][start], node.result.type, node)
+        return writer.splat(constant.attrs.value[start], node.result.type, node)
     if iota := writer.source(operand, "iota"):
-        number = np.array(start[iota.attrs["dim"]]).astype(operand.type.numpy_dtype)
+        number = np.array(start[iota.attrs.dim]).astype(operand.type.numpy_dtype)
         return writer.splat(number, node.result.type, node)
     return None
 
@@ -126,17 +126,15 @@ def _dynamic_update_slice(writer: Writer, node: Node, operands: list[Value]) -> 
 def _pad(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
     if operands[0].type.size == 0:
         return writer.new("broadcast_in_dim", [operands[1]], node.result.type, {"dims": ()}, node)
-    none = not (any(node.attrs["low"]) or any(node.attrs["high"]) or any(node.attrs["interior"]))
+    none = not (any(node.attrs.low) or any(node.attrs.high) or any(node.attrs.interior))
     return operands[0] if none else None
 
 
 def _concatenate(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
-    dim, full = node.attrs["dim"], list[Value]()
+    dim, full = node.attrs.dim, list[Value]()
     for value in operands:
         inner = writer.source(value, "concatenate")
-        full += (
-            inner.operands if inner is not None and inner.attrs["dim"] == dim else [value] if value.type.size else []
-        )
+        full += inner.operands if inner is not None and inner.attrs.dim == dim else [value] if value.type.size else []
     if len(full) == 1:
         return full[0]
     if full != operands:
@@ -147,8 +145,8 @@ def _concatenate(writer: Writer, node: Node, operands: list[Value]) -> Value | N
 def _reduce(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
     if operands[0].type.size == 0:
         return writer.new("broadcast_in_dim", [operands[1]], node.result.type, {"dims": ()}, node)
-    alone = all(operands[0].type.sizes[d] == 1 for d in node.attrs["dims"])
-    if alone and writer.is_splat(operands[1], neutral(node.attrs["kind"], operands[0].type.dtype).item()):
+    alone = all(operands[0].type.sizes[d] == 1 for d in node.attrs.dims)
+    if alone and writer.is_splat(operands[1], neutral(node.attrs.kind, operands[0].type.dtype).item()):
         return _reshape(writer, node, operands) or writer.new("reshape", operands[:1], node.result.type, {}, node)
     return None
 
@@ -233,7 +231,7 @@ def _select(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
 
 def _alone(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
     """`to_partial` over no axes."""
-    return operands[0] if not node.attrs["axes"] else None
+    return operands[0] if not node.attrs.axes else None
 
 
 def _widens(source: str, target: str) -> bool:

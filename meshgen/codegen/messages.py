@@ -24,14 +24,14 @@ def with_senders(nodes: Sequence[Node]) -> list[Node]:
     sent: dict[tuple[str, ...], list[Node]] = {}
     found: list[Node] = []
     for node in nodes:
-        axes = tuple(node.attrs.get("axes", ()))
+        axes = tuple(getattr(node.attrs, "axes", ()))
         if node.op == "send":
             sent.setdefault(axes, []).append(node)
         if node.op == "recv":
             sender = sent[axes].pop(0) if sent.get(axes) else None
             if sender is None or sender.result.type != node.result.type:
                 raise CodegenError(_alone(node, axes))
-            attrs = node.attrs | {"destination": sender.attrs["destination"]}
+            attrs = node.attrs | {"destination": sender.attrs.destination}
             node = replace(node, operands=[sender.result], attrs=attrs)
         found.append(node)
     return found

@@ -81,7 +81,7 @@ def _pairs(program: Program, number: int) -> Mapping[int, tuple[int, ...]]:
     node, name = program.nodes[number], program.names[number]
     if name:
         return overwrites(program.kernels[name])
-    if node.op not in IN_PLACE or program.module.mesh.group_size(node.attrs["axes"]) == 1:
+    if node.op not in IN_PLACE or program.module.mesh.group_size(node.attrs.axes) == 1:
         return {}
     pairs = enumerate(zip(node.operands, node.results, strict=True))
     return {place: (place,) for place, (operand, result) in pairs if operand.type.dtype == result.type.dtype}

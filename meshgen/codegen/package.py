@@ -89,7 +89,7 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
     members = code_members(sources, stages or {})
     binaries = _add_binaries(members, built)
     members["constants.safetensors"] = tensors.encode(
-        {str(n): node.attrs["value"] for n, node in constants_of(module, plan).items()}
+        {str(n): node.attrs.value for n, node in constants_of(module, plan).items()}
     )
     members |= resource_members(resources or {}, members)
     if weights:

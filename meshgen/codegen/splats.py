@@ -51,7 +51,7 @@ class Writer:
         self._made.update(dict.fromkeys(results, copy))
         if key is not None:
             self._known[key] = copy
-        if is_constant(node) and (number := splat_of(node.attrs["value"])) is not None:
+        if is_constant(node) and (number := splat_of(node.attrs.value)) is not None:
             self._splats[copy.result] = number
         if node.op == "broadcast_in_dim" and operands[0] in self._splats:
             self._splats[copy.result] = self._splats[operands[0]]

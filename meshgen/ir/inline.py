@@ -62,8 +62,8 @@ def _refuse_too_many(graph: Graph, functions: Mapping[str, Graph], order: list[s
         counts[name] = _count(functions[name], counts)
     if (total := _count(graph, counts)) <= MAX_NODES:
         return
-    most = max(_calls(graph), key=lambda node: counts[node.attrs["callee"]])
-    name = most.attrs["callee"]
+    most = max(_calls(graph), key=lambda node: counts[node.attrs.callee])
+    name = most.attrs.callee
     message = f"the program has {about(total)} operations after inlining its calls, {about(counts[name])} of them in each @{name}"
     hint = f"the limit is {MAX_NODES}; write repeated calls as stablehlo.while"
     raise ProgramError(Diagnostic("MG0108", message, most.loc, hint=hint))
@@ -84,11 +84,11 @@ def _refuse_too_deep(graph: Graph, functions: Mapping[str, Graph], order: list[s
 def _heights(graph: Graph, heights: Mapping[str, int]) -> Iterator[tuple[Node, int]]:
     """Nodes with the nesting depth of regions around and inside each."""
     for node, depth in nodes_with_depth(graph):
-        yield node, depth + (heights[node.attrs["callee"]] if is_call(node) else bool(node.regions))
+        yield node, depth + (heights[node.attrs.callee] if is_call(node) else bool(node.regions))
 
 
 def _count(graph: Graph, counts: Mapping[str, int]) -> int:
-    return sum(counts[node.attrs["callee"]] if is_call(node) else 1 for node in all_nodes(graph))
+    return sum(counts[node.attrs.callee] if is_call(node) else 1 for node in all_nodes(graph))
 
 
 def _inlined(graph: Graph, done: Mapping[str, Graph]) -> Graph:
@@ -101,7 +101,7 @@ def _inlined(graph: Graph, done: Mapping[str, Graph]) -> Graph:
         if not is_call(node):
             result.nodes.append(node)
             continue
-        outputs = copy_nodes(done[node.attrs["callee"]], node.operands, result)
+        outputs = copy_nodes(done[node.attrs.callee], node.operands, result)
         for old, new in zip(node.results, outputs, strict=True):
             replaced[old] = new
             if old.name and new not in node.operands and (not new.name or new.name.isdecimal()):
@@ -111,7 +111,7 @@ def _inlined(graph: Graph, done: Mapping[str, Graph]) -> Graph:
 
 
 def _call_fault(node: Node, functions: Mapping[str, Graph], active: tuple[str, ...]) -> Diagnostic | None:
-    name = node.attrs["callee"]
+    name = node.attrs.callee
     if name not in functions:
         known = listed([f"@{each}" for each in functions])
         message = f"unknown private function '@{name}' in a call"

@@ -37,7 +37,7 @@ class _Counted:
 def _counted(node: Node, producers: Mapping[Value, Node]) -> _Counted | None:
     condition, body = node.regions
     test = condition.producers().get(condition.outputs[0])
-    if test is None or test.op != "compare" or test.attrs["direction"] not in ("LT", "LE"):
+    if test is None or test.op != "compare" or test.attrs.direction not in ("LT", "LE"):
         return None
     counter, bound = test.operands
     if counter not in condition.inputs:
@@ -47,7 +47,7 @@ def _counted(node: Node, producers: Mapping[Value, Node]) -> _Counted | None:
     step = _step(number, node, {**producers, **body.producers()})
     if stop is None or not step or step < 0:
         return None
-    return _Counted(number, step, stop + (test.attrs["direction"] == "LE"))
+    return _Counted(number, step, stop + (test.attrs.direction == "LE"))
 
 
 def without_unchanged(loop: Node) -> tuple[Node, dict[Value, Value]]:
@@ -109,4 +109,4 @@ def _constant(value: Value, node: Node, producers: Mapping[Value, Node]) -> int 
         return None
     if made.op == "convert":
         return _constant(made.operands[0], node, producers)
-    return int(made.attrs["value"].flat[0]) if made.attrs["value"].size else None
+    return int(made.attrs.value.flat[0]) if made.attrs.value.size else None

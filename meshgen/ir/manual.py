@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, Protocol
 
@@ -22,14 +22,14 @@ class _Computation(Protocol):
     @property
     def op(self) -> str: ...
     @property
-    def attrs(self) -> Mapping[str, Any]: ...
+    def attrs(self) -> Any: ...
     @property
     def regions(self) -> Sequence[Graph]: ...
 
 
 def is_open(node: _Computation) -> bool:
     """Whether a manual computation lets its free axes split its operands, results or body."""
-    return is_manual(node) and ("in_free" in node.attrs or has_annotations(node.regions[0]))
+    return is_manual(node) and ("in_free" in node.attrs.given or has_annotations(node.regions[0]))
 
 
 def has_annotations(graph: Graph) -> bool:
@@ -41,7 +41,7 @@ def meshes_of(node: Node, meshes: Sequence[Mesh]) -> Sequence[Mesh]:
     """The meshes, starting with that of a node's regions: the one that a manual computation names."""
     if not is_manual(node):
         return meshes
-    names = {sharding.mesh for key in ("in_shardings", "out_shardings") for sharding in node.attrs[key]}
+    names = {sharding.mesh for key in ("in_shardings", "out_shardings") for sharding in getattr(node.attrs, key)}
     return sorted(meshes, key=lambda mesh: mesh.name not in names)
 
 
@@ -76,7 +76,7 @@ def _settled(
     put: dict[Value, Value] = {}
     for node in graph.nodes:
         operands = [put.get(value, value) for value in node.operands]
-        inner = (*manual, *node.attrs["axes"]) if is_manual(node) else manual
+        inner = (*manual, *node.attrs.axes) if is_manual(node) else manual
         writes = inside or (is_manual(node) and not (keeps and is_open(node)))
         around = meshes_of(node, meshes)
         faults += _bound_twice(node, manual)
@@ -92,7 +92,7 @@ def _settled(
             put.update(zip(node.results, made, strict=True))
         elif manual and node.op in ANNOTATIONS:
             free = [name for name in mesh.names if name not in manual]
-            said = node.attrs["sharding"].canonical(mesh).used_axes if is_annotation(node) else ()
+            said = node.attrs.sharding.canonical(mesh).used_axes if is_annotation(node) else ()
             named = [axis for axis in said if split_ref(axis)[0] in manual]
             faults += [_annotated(node, manual)] if named else []
             if free and not named:
@@ -112,8 +112,8 @@ def _bound_twice(node: Node, manual: Sequence[str]) -> list[Diagnostic]:
     if not is_manual(node) or not manual:
         return []
     named = [
-        *node.attrs["axes"],
-        *(axis for key in ("in_free", "out_free") for s, _ in node.attrs.get(key, ()) for axis in s.used_axes),
+        *node.attrs.axes,
+        *(axis for key in ("in_free", "out_free") for s, _ in getattr(node.attrs, key, ()) for axis in s.used_axes),
     ]
     twice = list(dict.fromkeys(axis for axis in named if split_ref(axis)[0] in manual))
     message = f"a manual computation names {twice}, but {list(manual)} are manual already in the one around it"
@@ -124,11 +124,11 @@ def _bound_twice(node: Node, manual: Sequence[str]) -> list[Diagnostic]:
 def _all_axes(node: Node) -> tuple[str, ...]:
     """The manual axes of a node and of its regions."""
     inner = [node, *(each for region in node.regions for each in all_nodes(region))]
-    return tuple(dict.fromkeys(axis for each in inner if is_manual(each) for axis in each.attrs["axes"]))
+    return tuple(dict.fromkeys(axis for each in inner if is_manual(each) for axis in each.attrs.axes))
 
 
 def _annotated(node: Node, manual: Sequence[str]) -> Diagnostic:
-    message = f"a sharding {node.attrs['sharding']} inside a manual computation over {list(manual)} names its axes"
+    message = f"a sharding {node.attrs.sharding} inside a manual computation over {list(manual)} names its axes"
     return Diagnostic(
         "MG0103", message, node.loc, hint="split its operands and results over them; name other axes inside"
     )
@@ -136,10 +136,10 @@ def _annotated(node: Node, manual: Sequence[str]) -> Diagnostic:
 
 def _written_out(node: Node, mesh: Mesh, into: Graph) -> list[Value]:
     """The inlined results of a manual computation whose operands are replicated."""
-    ends = zip(node.operands, node.attrs["in_shardings"], strict=True)
+    ends = zip(node.operands, node.attrs.in_shardings, strict=True)
     arguments = [_sliced_tile(node, value, sharding, mesh, into) for value, sharding in ends]
     made = copy_nodes(node.regions[0], arguments, into)
-    outs = zip(made, node.attrs["out_shardings"], strict=True)
+    outs = zip(made, node.attrs.out_shardings, strict=True)
     return [_whole(node, value, sharding, mesh, into) for value, sharding in outs]
 
 

@@ -97,9 +97,9 @@ def _transfer_faults(parts: Sequence[Module]) -> Iterator[Diagnostic]:
     for part in parts:
         for node in part.graph.nodes:
             if is_transfer(node):
-                sides = table.setdefault(node.attrs["channel"], {})
+                sides = table.setdefault(node.attrs.channel, {})
                 if node.op in sides:
-                    yield Diagnostic("MG0104", f"channel {node.attrs['channel']} has two '{node.op}'", node.loc)
+                    yield Diagnostic("MG0104", f"channel {node.attrs.channel} has two '{node.op}'", node.loc)
                 sides[node.op] = node, part.mesh
     for channel, sides in sorted(table.items()):
         if len(sides) == 1:
@@ -112,9 +112,12 @@ def _transfer_faults(parts: Sequence[Module]) -> Iterator[Diagnostic]:
 
 def _pair_faults(channel: int, sent: Node, sender: Mesh, got: Node, receiver: Mesh) -> Iterator[Diagnostic]:
     facts = [
-        ("peer", [sent.attrs["peer"].name, sender.name], [receiver.name, got.attrs["peer"].name]),
+        ("peer", [sent.attrs.peer.name, sender.name], [receiver.name, got.attrs.peer.name]),
         ("element type", sent.operands[0].type.dtype, got.results[0].type.dtype),
-        *((name, sent.attrs.get(name), got.attrs.get(name)) for name in ("shape", "source", "target")),
+        *(
+            (name, getattr(sent.attrs, name, None), getattr(got.attrs, name, None))
+            for name in ("shape", "source", "target")
+        ),
     ]
     for name, here, there in facts:
         if here != there:
@@ -132,9 +135,9 @@ def whole_graph(module: Module) -> Graph:
         put.update(zip(part.graph.inputs, (module.graph.inputs[number] for number in inputs), strict=True))
     for node in _interleaved(module.parts):
         if is_transfer_send(node):
-            made[node.attrs["channel"]] = put.get(node.operands[0], node.operands[0])
+            made[node.attrs.channel] = put.get(node.operands[0], node.operands[0])
         elif is_transfer_recv(node):
-            put[node.results[0]] = made[node.attrs["channel"]]
+            put[node.results[0]] = made[node.attrs.channel]
         else:
             graph.nodes.append(replace(node, operands=[put.get(value, value) for value in node.operands]))
     for part, _, outputs in parts_of(module):
@@ -150,14 +153,14 @@ def _interleaved(parts: Sequence[Module]) -> Iterator[Node]:
     while any(rows):
         count = sum(map(len, rows))
         for row in rows:
-            while row and not (is_transfer_recv(row[0]) and row[0].attrs["channel"] not in sent):
+            while row and not (is_transfer_recv(row[0]) and row[0].attrs.channel not in sent):
                 node = row.pop(0)
                 if is_transfer_send(node):
-                    sent.add(node.attrs["channel"])
+                    sent.add(node.attrs.channel)
                 yield node
         if sum(map(len, rows)) == count:
             waiting = [row[0] for row in rows if row]
-            text = "meshes deadlock: " + ", ".join(f"channel {node.attrs['channel']}" for node in waiting)
+            text = "meshes deadlock: " + ", ".join(f"channel {node.attrs.channel}" for node in waiting)
             raise ProgramError(Diagnostic("MG0401", text, waiting[0].loc))
 
 
@@ -175,7 +178,7 @@ def without_meshes(graph: Graph, mesh: Mesh) -> Graph:
 
 def on_mesh(node: Node, mesh: Mesh) -> Node:
     """The node as part of the program of a mesh."""
-    attrs = {name: _on_mesh(value) for name, value in node.attrs.items()}
+    attrs = {name: _on_mesh(value) for name, value in node.attrs.given.items()}
     option = node.option and tuple(tuple(_axis(axis, mesh) for axis in axes) for axes in node.option)
     sharding = node.sharding and replace(
         node.sharding,

@@ -30,7 +30,7 @@ def collective_faults(node: Node, mesh: Mesh, *, exact: bool = False) -> list[Di
         exact: local sizes must divide evenly, as upstream demands; else a last tile may be short, and a
             size S over n devices is ceil(S / n) locally.
     """
-    found = list(axis_faults(node.attrs.get("axes", ()), mesh))
+    found = list(axis_faults(getattr(node.attrs, "axes", ()), mesh))
     if not found and node.operands:
         found += _dim_faults(node)
         found += _root_faults(node, mesh)
@@ -63,7 +63,7 @@ def axis_faults(axes: Sequence[str], mesh: Mesh) -> Iterator[Fault]:
 def _dim_faults(node: Node) -> Iterator[Fault]:
     rank = node.operands[0].type.rank
     for name in DIM_ATTRS:
-        dim = node.attrs.get(name, 0) if rank else node.attrs.get(name)
+        dim = getattr(node.attrs, name, 0) if rank else getattr(node.attrs, name, None)
         if dim is not None and not 0 <= dim < rank:
             yield "MG0104", f"dim {dim} ({name}) is outside a tensor of rank {rank}"
 
@@ -95,18 +95,18 @@ def fetch_faults(attrs: Mapping[str, Any], kind: TensorType, mesh: Mesh) -> Iter
 
 
 def _root_faults(node: Node, mesh: Mesh) -> Iterator[Fault]:
-    axes = node.attrs.get("axes", ())
+    axes = getattr(node.attrs, "axes", ())
     for name in ROOT_ATTRS:
-        place = node.attrs.get(name)
+        place = getattr(node.attrs, name, None)
         if isinstance(place, tuple):
             yield from place_faults(name, cast("tuple[int, ...]", place), axes, mesh)
-    shift = node.attrs.get("shift_axis")
+    shift = getattr(node.attrs, "shift_axis", None)
     if shift is not None and shift not in axes:
         yield "MG0104", f"shift axis '{shift}' is not among the axes {list(axes)}"
 
 
 def _kind_faults(node: Node) -> Iterator[Fault]:
-    kind = node.attrs.get("kind", "sum")
+    kind = getattr(node.attrs, "kind", "sum")
     if kind not in PARTIAL_KINDS:
         yield "MG0103", f"reduction '{kind}' is not supported; use one of {', '.join(PARTIAL_KINDS)}"
 
@@ -126,7 +126,7 @@ def _type_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
 
 def _local_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
     """Local shapes: gathers multiply one dim by the group size, slices and scatters divide it."""
-    source, result, axes = node.operands[0].type, node.result.type, node.attrs.get("axes", ())
+    source, result, axes = node.operands[0].type, node.result.type, getattr(node.attrs, "axes", ())
     grows, shrinks = changed_dims(node)
     if any(mesh.axis(ref).size is None for ref in axes):
         return  # checked once it is known (`infer_sharding.tile_faults`)
@@ -162,11 +162,11 @@ def changed_dims(node: Node) -> tuple[int | None, int | None]:
     """Dim that grows and dim that shrinks by the group size, of local types."""
     attrs = node.attrs
     if node.op in ("all_gather", "gather_to"):
-        return attrs["dim"], None
+        return attrs.dim, None
     if node.op in ("all_slice", "reduce_scatter", "scatter_from"):
-        return None, attrs["dim"]
+        return None, attrs.dim
     if node.op == "all_to_all":
-        return attrs["concat_dim"], attrs["split_dim"]
+        return attrs.concat_dim, attrs.split_dim
     return None, None
 
 
@@ -177,7 +177,7 @@ def _global_faults(node: Node, mesh: Mesh, source: Sharding, target: Sharding) -
         yield "MG0104", f"global shapes differ: {shapes[0]} -> {shapes[1]}"
     if (after := RELATIONS.get(node.op)) is None:
         return
-    axes = tuple(a for a in node.attrs.get("axes", ()) if mesh.axis(a).size is None or mesh.axis_size(a) > 1)
+    axes = tuple(a for a in getattr(node.attrs, "axes", ()) if mesh.axis(a).size is None or mesh.axis_size(a) > 1)
     refs = [*axes, *(axis for sharding in (source, target) for axis in merged(sharding, mesh).used_axes)]
     parts = AxisParts.of(mesh, refs)
 
@@ -186,8 +186,10 @@ def _global_faults(node: Node, mesh: Mesh, source: Sharding, target: Sharding) -
         return found.with_partial(tuple(sorted(found.partial)))
 
     if not parts.fits(*refs) or after(node, plain(source), parts.refine(axes)) != plain(target):
-        places = "".join(f", {name} {node.attrs[name]}" for name in (*DIM_ATTRS, "kind") if name in node.attrs)
-        yield "MG0204", f"over {list(node.attrs['axes'])}{places} it does not make {source} into {target}"
+        places = "".join(
+            f", {name} {getattr(node.attrs, name)}" for name in (*DIM_ATTRS, "kind") if name in node.attrs.given
+        )
+        yield "MG0204", f"over {list(node.attrs.axes)}{places} it does not make {source} into {target}"
 
 
 def _without_suffix(sharding: Sharding, dim: int, axes: tuple[str, ...]) -> Sharding | None:
@@ -202,18 +204,18 @@ def _with_dim(sharding: Sharding, dim: int, axes: tuple[str, ...]) -> Sharding:
 
 
 def _reduced(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
-    pairs = {(axis, node.attrs["kind"]) for axis in axes}
+    pairs = {(axis, node.attrs.kind) for axis in axes}
     if not pairs <= set(sharding.partial):
         return None
     return sharding.with_partial(tuple(pair for pair in sharding.partial if pair not in pairs))
 
 
 def _gathered(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
-    return _without_suffix(sharding, node.attrs["dim"], axes)
+    return _without_suffix(sharding, node.attrs.dim, axes)
 
 
 def _sliced(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
-    dim = node.attrs["dim"]
+    dim = node.attrs.dim
     return None if set(axes) & set(sharding.used_axes) else _with_dim(sharding, dim, sharding.dims[dim] + axes)
 
 
@@ -223,15 +225,15 @@ def _scattered(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Shardin
 
 
 def _exchanged(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
-    gathered = _without_suffix(sharding, node.attrs["concat_dim"], axes)
-    dim = node.attrs["split_dim"]
+    gathered = _without_suffix(sharding, node.attrs.concat_dim, axes)
+    dim = node.attrs.split_dim
     return gathered and _with_dim(gathered, dim, gathered.dims[dim] + axes)
 
 
 def _made_partial(node: Node, sharding: Sharding, axes: tuple[str, ...]) -> Sharding | None:
     if set(axes) & set(sharding.used_axes):
         return None
-    made = ((axis, node.attrs["kind"]) for axis in axes)
+    made = ((axis, node.attrs.kind) for axis in axes)
     return sharding.with_partial(tuple(sorted((*sharding.partial, *made))))
 
 

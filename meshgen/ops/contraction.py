@@ -24,7 +24,7 @@ def _dot_flops(node: Node, type_of: TypeOf) -> float:
 
 def _convolution_flops(node: Node, type_of: TypeOf) -> float:
     kernel = type_of(node.operands[1]).sizes
-    features = kernel[node.attrs["kernel_output_feature"]]
+    features = kernel[node.attrs.kernel_output_feature]
     return 2.0 * type_of(node.result).size * math.prod(kernel) / max(features, 1)
 
 

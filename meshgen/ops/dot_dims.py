@@ -27,7 +27,8 @@ class DotDims:
     def of(node: Node) -> DotDims:
         """Those of a `dot_general`."""
         batch, contract = (
-            (tuple(node.attrs[f"lhs_{name}"]), tuple(node.attrs[f"rhs_{name}"])) for name in ("batch", "contract")
+            (tuple(getattr(node.attrs, f"lhs_{name}")), tuple(getattr(node.attrs, f"rhs_{name}")))
+            for name in ("batch", "contract")
         )
         left, right = (
             tuple(d for d in range(value.type.rank) if d not in (*batch[side], *contract[side]))

@@ -43,9 +43,9 @@ def _node_faults(node: Node, mesh: Mesh) -> Iterator[Diagnostic]:
         ("argument", node.operands, "in_shardings", body.inputs),
         ("result", node.results, "out_shardings", body.outputs),
     ):
-        yield from _end_faults(node, what, outside, node.attrs[key], inside, mesh)
+        yield from _end_faults(node, what, outside, getattr(node.attrs, key), inside, mesh)
     for each in all_nodes(body):
-        if each.op != "manual" and "axes" in each.attrs:
+        if each.op != "manual" and "axes" in each.attrs.given:
             yield from collective_faults(each, mesh)
 
 

@@ -28,8 +28,8 @@ def _named(module: Module) -> Iterator[str]:
     for sharding in (*module.in_shardings, *module.out_shardings):
         yield from sharding.used_axes
     for node in all_nodes(module.graph):
-        yield from node.attrs.get("axes") or ()
-        for each in node.attrs.values():
+        yield from getattr(node.attrs, "axes", None) or ()
+        for each in node.attrs.given.values():
             yield from each.used_axes if isinstance(each, Sharding) else ()
 
 
@@ -80,16 +80,16 @@ class Varying:
             return self._loop(node)
         if node.op in BRANCHES:
             return self._branches(node)
-        axes, given = node.attrs.get("axes"), self._union(node.operands)
+        axes, given = getattr(node.attrs, "axes", None), self._union(node.operands)
         if node.op in _SHARED:
             found = given - self._within(axes or ())
         elif node.op in _RESHARDED:  # devices with the same tile of the source have the same tile of the result
-            source, target = node.attrs["source"], node.attrs["target"]
+            source, target = node.attrs.source, node.attrs.target
             found = (given - self._within(source.used_axes)) | self._touched(target.used_axes)
         elif node.op == "process_index" or (node.op in (*COLLECTIVES, "mask_padding") and axes is not None):
             found = given | self._touched(axes or ())
         elif node.op == "transfer_recv":
-            found = self._touched(node.attrs["target"].used_axes)
+            found = self._touched(node.attrs.target.used_axes)
         elif node.op in COLLECTIVES or node.op in _UNKNOWN:
             found = self._all
         else:

@@ -194,7 +194,7 @@ def _opened(graph: Graph, site: Site) -> Graph:
     for node in graph.nodes:
         regions = tuple(_opened(region, site) for region in node.regions)
         attrs = node.attrs
-        if is_annotation(node) and node.loc == site.node.loc and _same(attrs["sharding"], site.node.attrs["sharding"]):
+        if is_annotation(node) and node.loc == site.node.loc and _same(attrs["sharding"], site.node.attrs.sharding):
             rank = node.result.type.rank
             mesh = attrs["sharding"].mesh
             attrs = {**attrs, "sharding": replace(Sharding.replicated(rank), mesh=mesh), "open_dims": (True,) * rank}

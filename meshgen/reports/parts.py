@@ -65,7 +65,7 @@ class Across:
 
     def _chains(self, crossing: Crossing) -> list[dict[str, Any]]:
         """Why the value has its sharding on both meshes."""
-        sides = {mesh.name: (node.op, node.attrs["channel"]) for mesh, node in crossing.sides}
+        sides = {mesh.name: (node.op, node.attrs.channel) for mesh, node in crossing.sides}
         found: list[dict[str, Any]] = []
         for part in self.executable.parts:
             reasons = known_of(part).reasons if part.mesh.name in sides else None

@@ -197,7 +197,7 @@ def _taken(node: Node) -> Iterator[_Made]:
     given = node.sharding.results if is_loop(node) else node.sharding.operands
     given = given[1:] if is_branching(node) else given
     if is_manual(node):
-        given = tuple(free_part(sharding, node.attrs["axes"]) for sharding in given)
+        given = tuple(free_part(sharding, node.attrs.axes) for sharding in given)
     seen: set[str] = set()
     for region in node.regions[::-1]:
         for value, sharding in zip(region.inputs, given, strict=True):
@@ -209,7 +209,7 @@ def _taken(node: Node) -> Iterator[_Made]:
 def _per_device(body: Graph, manual: Node) -> Iterator[_Made]:
     """The values of a manual computation, which the program gives per device."""
     where = bracketed(place_text(manual.loc))
-    axes = ", ".join(manual.attrs["axes"])
+    axes = ", ".join(manual.attrs.axes)
     note = f"a device's own, in the manual computation over {axes}{where}: the program says what each device computes"
     for value in body.inputs:
         whole, loc = Sharding.replicated(value.type.rank), value.loc or manual.loc

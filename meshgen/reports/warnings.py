@@ -53,7 +53,7 @@ def _reductions(module: Module) -> Iterator[Diagnostic]:
                 annotation = said.get(value)
                 whole[value] = value in said and (annotation is None or not annotation.sharding.partial)
             elif is_annotation(node):
-                whole[value] = not node.attrs["sharding"].partial and is_whole(node.operands[0])
+                whole[value] = not node.attrs.sharding.partial and is_whole(node.operands[0])
             else:
                 whole[value] = node.op in _MAPS and all(map(is_whole, node.operands))
         return whole[value]
@@ -92,4 +92,4 @@ def _control(graph: Graph) -> Iterator[Node]:
 
 def _axes(graph: Graph) -> Iterator[str]:
     for node in all_nodes(graph):
-        yield from node.attrs.get("axes", ())
+        yield from getattr(node.attrs, "axes", ())

@@ -20,6 +20,7 @@ from typing import Any
 
 from meshgen.ccl.collective import Collective
 from meshgen.errors import bracketed
+from meshgen.ir.attributes.table import attributes_of
 from meshgen.ir.graph import Graph, TensorType
 from meshgen.ir.predicates import is_control, is_loop, is_transfer_send
 from meshgen.mesh import Mesh
@@ -90,7 +91,7 @@ class Item:
 
     op: str
     kernel: str
-    attrs: Mapping[str, Any]
+    attrs: Any
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
     stream: int
@@ -103,6 +104,9 @@ class Item:
     edges: tuple[int, ...] = ()
     regions: tuple[Schedule, ...] = ()
     scratch: int | None = None
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "attrs", attributes_of(self.op, self.attrs))
 
     @property
     def end(self) -> float:
@@ -130,14 +134,14 @@ class Item:
     @property
     def times(self) -> int:
         """How often each region runs in a step; 1 if unknown."""
-        return self.attrs.get("trips", 1)
+        return getattr(self.attrs, "trips", 1)
 
     @property
     def label(self) -> str:
         """Its name in messages."""
-        if "peer" in self.attrs:
-            return f"{self.op} {'to' if is_transfer_send(self) else 'from'} @{self.attrs['peer'].name}"
-        axes = self.attrs.get("axes")
+        if "peer" in self.attrs.given:
+            return f"{self.op} {'to' if is_transfer_send(self) else 'from'} @{self.attrs.peer.name}"
+        axes = getattr(self.attrs, "axes", None)
         return self.kernel or (f"{self.op} over {', '.join(axes) or 'no axis'}" if isinstance(axes, tuple) else self.op)
 
     def located(self, axes: Sequence[str] = ()) -> str:
@@ -145,7 +149,7 @@ class Item:
 
         `axes`: along which it communicates, of one that does not list them.
         """
-        along = f" over {', '.join(axes)}" if axes and not isinstance(self.attrs.get("axes"), tuple) else ""
+        along = f" over {', '.join(axes)}" if axes and not isinstance(getattr(self.attrs, "axes", None), tuple) else ""
         return f"{self.label}{along}{bracketed(self.source)}"
 
 

@@ -57,18 +57,18 @@ def rank_steps(manifest: Manifest, place: Callable[[Frame, int], None], launch: 
                order: Sequence[int] | None = None) -> Generator[Node, None, list[Frame]]:  # fmt: skip
     """As `plan_steps`, with the frames of all ranks as they are at the end; `place` puts inputs and constants into one."""
     plan, mesh = manifest.plan, manifest.mesh
-    for each in (mesh, *(item.attrs["peer"] for item in plan.items if is_transfer(item))):
+    for each in (mesh, *(item.attrs.peer for item in plan.items if is_transfer(item))):
         post.join(each)
     ranks = [Rank(plan, mesh, rank, launch, post.first_rank) for rank in range(mesh.size)]
     for number, rank in enumerate(ranks):
         place(rank.frame, number)
     for number in order if order is not None else range(len(plan.items)):
         item = plan.items[number]
-        while is_transfer_recv(item) and not post.has(item.attrs["channel"]):
+        while is_transfer_recv(item) and not post.has(item.attrs.channel):
             yield _node(plan, item)
         _run_together([rank.run(number) for rank in ranks], mesh, post)
         if is_transfer_send(item):
-            post.announce(item.attrs["channel"])
+            post.announce(item.attrs.channel)
     return [rank.frame for rank in ranks]
 
 
@@ -98,4 +98,4 @@ def _run_together(running: Sequence[Iterator[Request]], mesh: Mesh, post: Post) 
 def _node(plan: Schedule, item: Item) -> Node:
     """A collective as the node that it was made from."""
     inputs, outputs = ([Value(plan.buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
-    return Node(item.op, inputs, outputs, dict(item.attrs))
+    return Node(item.op, inputs, outputs, item.attrs)

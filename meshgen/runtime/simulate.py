@@ -35,14 +35,14 @@ T = TypeVar("T")
 
 def mask_padding(node: Node, x: Array, mesh: Mesh, rank: int) -> Array:
     """Rows whose global index is at or past `size` become `fill`."""
-    dim, tile = node.attrs["dim"], x.shape[node.attrs["dim"]]
-    valid = max(node.attrs["size"] - mesh.index(rank, node.attrs["axes"]) * tile, 0)
+    dim, tile = node.attrs.dim, x.shape[node.attrs.dim]
+    valid = max(node.attrs.size - mesh.index(rank, node.attrs.axes) * tile, 0)
     if valid >= tile:
         return x
     result = x.copy()
     place = [slice(None)] * x.ndim
     place[dim] = slice(valid, None)
-    result[tuple(place)] = narrow(node.attrs["fill"], node.result.type.dtype)
+    result[tuple(place)] = narrow(node.attrs.fill, node.result.type.dtype)
     return result
 
 
@@ -50,21 +50,21 @@ def rank_handlers(mesh: Mesh, rank: int) -> dict[str, Handler]:
     """Evaluators of the rank-dependent ops for one rank."""
 
     def index(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-        return [np.array(mesh.index(rank, node.attrs["axes"]), np.int32)]
+        return [np.array(mesh.index(rank, node.attrs.axes), np.int32)]
 
     def mask(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
         return [mask_padding(node, args[0], mesh, rank)]
 
     def tile(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-        dim = node.attrs["dim"]
+        dim = node.attrs.dim
         size = node.result.type.sizes[dim]
-        start = mesh.index(rank, node.attrs["axes"]) * size
+        start = mesh.index(rank, node.attrs.axes) * size
         return [cut(args[0], dim, start, start + size)]
 
     def partial(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-        if mesh.index(rank, node.attrs["axes"]) == 0:
+        if mesh.index(rank, node.attrs.axes) == 0:
             return [args[0]]
-        return [np.broadcast_to(neutral(node.attrs["kind"], node.result.type.dtype), args[0].shape)]
+        return [np.broadcast_to(neutral(node.attrs.kind, node.result.type.dtype), args[0].shape)]
 
     return {"process_index": index, "mask_padding": mask, "all_slice": tile, "to_partial": partial}
 
@@ -110,7 +110,7 @@ class Simulation:
         values.update(zip(graph.inputs, inputs, strict=True))
         last = last_uses(graph)
         for number, node in enumerate(graph.nodes):
-            while is_transfer_recv(node) and not self._post.has(node.attrs["channel"]):
+            while is_transfer_recv(node) and not self._post.has(node.attrs.channel):
                 yield node
             results = self._node(node, [values[v] for v in node.operands], values)
             values.update(zip(node.results, results, strict=True))
@@ -120,7 +120,7 @@ class Simulation:
 
     def _kernel(self, node: Node, args: list[Array], run: RunRegion) -> list[Array]:
         """A launch on one rank: the results of the kernel's body."""
-        return run(self.module.kernels[node.attrs["kernel"]], args)
+        return run(self.module.kernels[node.attrs.kernel], args)
 
     def _node(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
         if is_transfer(node):
@@ -141,7 +141,7 @@ class Simulation:
     def _each_rank(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
         """Run on every rank; once for ranks with identical operand objects if the op does not depend on the rank."""
         launches = is_kernel(node)
-        share = self._rank_free[node.attrs["kernel"]] if launches else node.op not in OF_RANKS and not node.regions
+        share = self._rank_free[node.attrs.kernel] if launches else node.op not in OF_RANKS and not node.regions
         made: dict[tuple[int, ...], list[Array]] = {}
         per_rank: list[list[Array]] = []
         for rank in range(self.mesh.size):
@@ -194,7 +194,7 @@ def together(programs: Sequence[Generator[Node, None, T]], post: Post) -> list[T
     while waiting:
         moved = False
         for number, node in list(waiting.items()):
-            if node is not None and not post.has(node.attrs["channel"]):
+            if node is not None and not post.has(node.attrs.channel):
                 continue
             moved = True
             try:
@@ -204,7 +204,7 @@ def together(programs: Sequence[Generator[Node, None, T]], post: Post) -> list[T
                 del waiting[number]
         if not moved:
             nodes = [node for node in waiting.values() if node is not None]
-            text = ", ".join(f"transfer {node.attrs['channel']} from @{node.attrs['peer'].name}" for node in nodes)
+            text = ", ".join(f"transfer {node.attrs.channel} from @{node.attrs.peer.name}" for node in nodes)
             raise RuntimeFailure(Diagnostic("MG0604", f"{text} has no matching send", nodes[0].loc))
     return [results[number] for number in range(len(programs))]
 

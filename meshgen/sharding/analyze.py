@@ -182,7 +182,7 @@ class _Reader:
             dtype=source.dtype,
             local_bytes=int(source.nbytes),
             ring_bytes=moved,
-            reduction=str(node.attrs.get("kind", "")),
+            reduction=str(getattr(node.attrs, "kind", "")),
             times=times,
             why=reason_of(node),
             line=node.loc.line if node.loc else None,

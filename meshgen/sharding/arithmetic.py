@@ -44,7 +44,7 @@ class _Reader:
     def graph(self, graph: Graph, times: float) -> Iterator[Work]:
         for node in graph.nodes:
             if is_kernel(node):
-                yield from self.graph(self._kernels[node.attrs["kernel"]], times)
+                yield from self.graph(self._kernels[node.attrs.kernel], times)
             elif is_loop(node):
                 for region in node.regions:
                     yield from self.graph(region, times * trips(node, graph))

@@ -103,7 +103,7 @@ class _Reader:
     def _stored(self, node: Node, value: Value) -> int:
         """Bytes of a value's buffer."""
         if not self._is_fused and node.op in MADE:  # kernels make them in registers
-            array = node.attrs["value"] if is_constant(node) else np.zeros(())
+            array = node.attrs.value if is_constant(node) else np.zeros(())
             if array.size <= 1 or not any(array.strides):
                 return 0
         return local_type(value, self._mesh).nbytes

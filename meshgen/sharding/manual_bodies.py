@@ -44,7 +44,7 @@ def written_out(node: Node, body: Graph, operands: list[Value], mesh: Mesh) -> N
         raise ShardingError(*faults)
     results = [Value(v.type, v.name, s, v.loc, id=v.id) for v, s in zip(node.results, sharding.results, strict=True)]
     used = dict.fromkeys(split_ref(a)[0] for s in (*sharding.operands, *sharding.results) for a in s.used_axes)
-    manual = tuple(name for name in mesh.names if name in node.attrs["axes"])
+    manual = tuple(name for name in mesh.names if name in node.attrs.axes)
     local = _kept_apart(_unwrapped(local_body(body, mesh, {})), manual, mesh)
     axes = tuple(name for name in mesh.names if name in used or name in manual or name in axes_in(local))
     attrs = {"in_shardings": sharding.operands, "out_shardings": sharding.results, "axes": axes}

@@ -160,9 +160,9 @@ class _Writer:
                 Value(v.type, v.name, s, v.loc, id=v.id) for v, s in zip(node.results, shardings.results, strict=True)
             ]
             return Node("manual", operands, results, dict(node.attrs), node.loc, shardings, node.regions)
-        inner = [free_part(sharding, node.attrs["axes"]) for sharding in shardings.operands]
+        inner = [free_part(sharding, node.attrs.axes) for sharding in shardings.operands]
         inputs = [Value(v.type, v.name, s, v.loc, id=v.id) for v, s in zip(body.inputs, inner, strict=True)]
-        given = [free_part(sharding, node.attrs["axes"]) for sharding in shardings.results]
+        given = [free_part(sharding, node.attrs.axes) for sharding in shardings.results]
         writer, new = _Writer(self._mesh, body, inner, given), Graph(body.name, inputs)
         writer._names, writer.annotations = self._names, self.annotations
         party = _party("operand of manual", shardings.why, "", node.loc)

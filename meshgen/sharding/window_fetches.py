@@ -56,10 +56,10 @@ def turn(node: Node, maker: Callable[[Value], Node | None]) -> int | None:
     tail, head = (maker(value) for value in node.operands)
     if tail is None or head is None or tail.op != "slice" or head.op != "slice":
         return None
-    source, dim = tail.operands[0], node.attrs["dim"]
-    begin = tail.attrs["start"][dim]
-    ends = (tail.attrs["limit"][dim], head.attrs["start"][dim], head.attrs["limit"][dim])
+    source, dim = tail.operands[0], node.attrs.dim
+    begin = tail.attrs.start[dim]
+    ends = (tail.attrs.limit[dim], head.attrs.start[dim], head.attrs.limit[dim])
     is_whole = (
         head.operands[0] is source and node.result.type == source.type and ends == (source.type.sizes[dim], 0, begin)
     )
-    return begin if is_whole and {*tail.attrs["stride"], *head.attrs["stride"]} == {1} else None
+    return begin if is_whole and {*tail.attrs.stride, *head.attrs.stride} == {1} else None

@@ -30,7 +30,7 @@ _RINGS = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce_to"
 
 def axes_of(item: Item, mesh: Mesh) -> tuple[str, ...]:
     """The axes along which devices take part in a collective together."""
-    return link_axes(item.op, item.attrs, mesh) if "axes" not in item.attrs else group_axes(item.op, item.attrs)
+    return link_axes(item.op, item.attrs, mesh) if "axes" not in item.attrs.given else group_axes(item.op, item.attrs)
 
 
 def moved_bytes(item: Item, plan: Schedule, mesh: Mesh) -> int:

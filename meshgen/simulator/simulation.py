@@ -131,7 +131,7 @@ def _play(timelines: Sequence[Timeline], machine: Machine) -> None:
             if not is_transfer(item):
                 timelines[number].issue(item)
                 continue
-            channel = item.attrs["channel"]
+            channel = item.attrs.channel
             if channel not in waiting:
                 waiting[channel] = timelines[number], item
                 break

@@ -69,7 +69,7 @@ def refuse_unknown_dims(module: Module) -> None:
             )
             for node in all_nodes(module.graph)
             if node.op == "axis_size"
-            for axis in node.attrs["axes"]
+            for axis in node.attrs.axes
             if module.mesh.axis(axis).size is None
         ]
     if not faults:
@@ -96,7 +96,7 @@ def _unknown(what: str, kind: TensorType, loc: Location | None, hint: str) -> Di
 
 def _collective_shape(node: Node, x: TensorType, mesh: Mesh) -> list[int]:
     """The result shape of a collective: unchanged for global types; local dims grow or shrink by the group size."""
-    shape, count = list(x.sizes), mesh.group_size(node.attrs["axes"])
+    shape, count = list(x.sizes), mesh.group_size(node.attrs.axes)
     if node.result.sharding is None:
         grows, shrinks = changed_dims(node)
         if grows is not None and grows != shrinks:
@@ -178,7 +178,7 @@ def _with_axis_sizes(graph: Graph, mesh: Mesh) -> Graph:
     def written(node: Node) -> Node:
         if node.op != "axis_size":
             return replace(node, regions=tuple(_with_axis_sizes(region, mesh) for region in node.regions))
-        number = np.asarray(mesh.group_size(node.attrs["axes"]), np.int64)
+        number = np.asarray(mesh.group_size(node.attrs.axes), np.int64)
         return replace(node, op="constant", attrs={"value": number})
 
     return Graph(graph.name, graph.inputs, [written(node) for node in graph.nodes], graph.outputs)
@@ -316,10 +316,10 @@ def _completed(node: Node, x: TensorType | None, result: TensorType, mesh: Mesh)
     if x is None or None not in result.shape:
         return result
     shape = list(result.shape)
-    if node.op in COLLECTIVES and "axes" in node.attrs:
+    if node.op in COLLECTIVES and "axes" in node.attrs.given:
         shape = _collective_shape(node, x, mesh)
     elif node.op == "broadcast_in_dim":
-        for size, dim in zip(x.shape, node.attrs["dims"], strict=True):
+        for size, dim in zip(x.shape, node.attrs.dims, strict=True):
             shape[dim] = size if shape[dim] is None and size != 1 else shape[dim]
     elif node.op == "reshape":
         known = math.prod(size for size in shape if size is not None)

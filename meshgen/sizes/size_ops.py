@@ -81,7 +81,7 @@ class KnownSizes:
         if len(node.results) != 1 or not _is_small(node.result.type):
             return node
         if is_constant(node):
-            self.numbers[node.result] = np.broadcast_to(node.attrs["value"], node.result.type.sizes)
+            self.numbers[node.result] = np.broadcast_to(node.attrs.value, node.result.type.sizes)
             if is_size:
                 self.of_sizes.add(node.result)
             return node
@@ -113,7 +113,7 @@ class KnownSizes:
         if node.op == "shape_assertion":
             return self._checked(node)
         if node.op == "get_dimension_size":
-            size = node.operands[0].type.sizes[node.attrs["dim"]]
+            size = node.operands[0].type.sizes[node.attrs.dim]
             return replace(node, op="constant", operands=[], attrs={"value": np.asarray(size, np.int32)})
         return self._with_sizes(node)
 
@@ -145,7 +145,7 @@ class KnownSizes:
             return None
         words = ["?" if number is None else str(number.item()) for number in found[1:]]
         message = _PLACES.sub(
-            lambda place: words[int(place[1])] if int(place[1]) < len(words) else place[0], node.attrs["message"]
+            lambda place: words[int(place[1])] if int(place[1]) < len(words) else place[0], node.attrs.message
         )
         text = f"a shape assertion of the program does not hold: {message}"
         self.refused.append(Diagnostic("MG0104", text, node.loc))

@@ -63,11 +63,11 @@ def _pairs(node: Node) -> Iterator[tuple[Place, Place]]:
             yield from _same(operand, node.results[0])
     elif node.op == "broadcast_in_dim":
         operand = node.operands[0]
-        for dim, target in enumerate(node.attrs["dims"]):
+        for dim, target in enumerate(node.attrs.dims):
             if operand.type.shape[dim] != 1:
                 yield (operand, dim), (node.results[0], target)
     elif node.op == "transpose":
-        for target, dim in enumerate(node.attrs["perm"]):
+        for target, dim in enumerate(node.attrs.perm):
             yield (node.operands[0], dim), (node.results[0], target)
     elif is_control(node):
         yield from _control_pairs(node)

@@ -61,9 +61,9 @@ class _LockstepWriter(Rows):
 
     def manual(self, node: Node, operands: Sequence[Value]) -> list[Value]:
         """The whole results of a manual computation on whole operands."""
-        ins = zip(operands, node.attrs["in_shardings"], strict=True)
+        ins = zip(operands, node.attrs.in_shardings, strict=True)
         outs = zip(
-            self.body(node.regions[0], [self._shards(*each) for each in ins]), node.attrs["out_shardings"], strict=True
+            self.body(node.regions[0], [self._shards(*each) for each in ins]), node.attrs.out_shardings, strict=True
         )
         ends = zip(outs, node.results, strict=True)
         return [self._assembled(*each, result.type) for each, result in ends]
@@ -124,7 +124,7 @@ class _LockstepWriter(Rows):
 
     def _node(self, node: Node, operands: list[Row]) -> list[Row]:
         if node.op == "process_index":
-            numbers = (self.mesh.index(rank, node.attrs["axes"]) for rank in self.ranks)
+            numbers = (self.mesh.index(rank, node.attrs.axes) for rank in self.ranks)
             return [[self.splat(number, node.result.type) for number in numbers]]
         if node.op in COLLECTIVES:
             return [COLLECTIVES[node.op](self, node, operands[0])]

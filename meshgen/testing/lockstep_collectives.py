@@ -69,7 +69,7 @@ class Rows(Builder):
     def groups(self, node: Node, row: Row, run: Callable[[list[Value]], list[Value]]) -> Row:
         """Run on the members of each group, in its order."""
         found: dict[int, Value] = {}
-        for group in self.mesh.groups(node.attrs["axes"]):
+        for group in self.mesh.groups(node.attrs.axes):
             found.update(zip(group, run([row[rank] for rank in group]), strict=True))
         return [found[rank] for rank in self.ranks]
 
@@ -87,27 +87,27 @@ def _with_rows(kind: TensorType, dim: int, rows: int) -> TensorType:
 
 
 def _all_reduce(to: Rows, node: Node, row: Row) -> Row:
-    return to.groups(node, row, lambda group: [to.reduced(group, node.attrs["kind"])] * len(group))
+    return to.groups(node, row, lambda group: [to.reduced(group, node.attrs.kind)] * len(group))
 
 
 def _all_gather(to: Rows, node: Node, row: Row) -> Row:
-    dim = node.attrs["dim"]
+    dim = node.attrs.dim
     rows = node.result.type.sizes[dim]
     return to.groups(node, row, lambda g: [to.rows(to.concatenate(g, dim), dim, 0, rows)] * len(g))
 
 
 def _reduce_scatter(to: Rows, node: Node, row: Row) -> Row:
-    tile = node.result.type.sizes[node.attrs["dim"]]
+    tile = node.result.type.sizes[node.attrs.dim]
 
     def run(group: list[Value]) -> list[Value]:
-        total = to.reduced(group, node.attrs["kind"])
-        return [to.rows(total, node.attrs["dim"], i * tile, (i + 1) * tile) for i in range(len(group))]
+        total = to.reduced(group, node.attrs.kind)
+        return [to.rows(total, node.attrs.dim, i * tile, (i + 1) * tile) for i in range(len(group))]
 
     return to.groups(node, row, run)
 
 
 def _all_to_all(to: Rows, node: Node, row: Row) -> Row:
-    split, concat, sizes = node.attrs["split_dim"], node.attrs["concat_dim"], node.result.type.sizes
+    split, concat, sizes = node.attrs.split_dim, node.attrs.concat_dim, node.result.type.sizes
 
     def run(group: list[Value]) -> list[Value]:
         tile = -(-group[0].type.sizes[split] // len(group)) if split == concat else sizes[split]
@@ -118,29 +118,29 @@ def _all_to_all(to: Rows, node: Node, row: Row) -> Row:
 
 
 def _all_slice(to: Rows, node: Node, row: Row) -> Row:
-    tile = node.result.type.sizes[node.attrs["dim"]]
-    starts = [to.mesh.index(rank, node.attrs["axes"]) * tile for rank in to.ranks]
-    return [to.rows(x, node.attrs["dim"], start, start + tile) for x, start in zip(row, starts, strict=True)]
+    tile = node.result.type.sizes[node.attrs.dim]
+    starts = [to.mesh.index(rank, node.attrs.axes) * tile for rank in to.ranks]
+    return [to.rows(x, node.attrs.dim, start, start + tile) for x, start in zip(row, starts, strict=True)]
 
 
 def _to_partial(to: Rows, node: Node, row: Row) -> Row:
-    rest = to.splat(neutral(node.attrs["kind"], node.result.type.dtype), node.result.type)
-    return [rest if to.mesh.index(rank, node.attrs["axes"]) else x for rank, x in zip(to.ranks, row, strict=True)]
+    rest = to.splat(neutral(node.attrs.kind, node.result.type.dtype), node.result.type)
+    return [rest if to.mesh.index(rank, node.attrs.axes) else x for rank, x in zip(to.ranks, row, strict=True)]
 
 
 def _broadcast(to: Rows, node: Node, row: Row) -> Row:
     root = 0
-    for axis, place in zip(node.attrs["axes"], node.attrs["root"], strict=True):
+    for axis, place in zip(node.attrs.axes, node.attrs.root, strict=True):
         root = root * to.mesh.axis_size(axis) + place
     return to.groups(node, row, lambda group: [group[root]] * len(group))
 
 
 def _shift(to: Rows, node: Node, row: Row) -> Row:
     found = [to.padding(node.result.type)] * len(row)
-    for line in to.mesh.groups((node.attrs["shift_axis"],)):
+    for line in to.mesh.groups((node.attrs.shift_axis,)):
         for place, rank in enumerate(line):
-            target = place + node.attrs["offset"]
-            target = target % len(line) if node.attrs.get("rotate") else target
+            target = place + node.attrs.offset
+            target = target % len(line) if node.attrs.rotate else target
             if 0 <= target < len(line):
                 found[line[target]] = row[rank]
     return found
@@ -148,7 +148,7 @@ def _shift(to: Rows, node: Node, row: Row) -> Row:
 
 def _permute_pairs(to: Rows, node: Node, row: Row) -> Row:
     found = [to.splat(0, node.result.type)] * len(row)
-    for source, target in node.attrs["pairs"]:
+    for source, target in node.attrs.pairs:
         found[target] = row[source]
     return found
 
@@ -158,7 +158,7 @@ def _transfer(to: Rows, node: Node, row: Row) -> Row:
     source, target = transfer_ends(node.op, node.attrs)
     is_wide = node.op == "update_halo" and row[0].type == node.result.type
     buffers = row if is_wide else [to.padding(node.result.type)] * len(row)
-    found = pieces(source, target, tuple(node.attrs["shape"]), to.mesh, layout=target if is_wide else source)
+    found = pieces(source, target, tuple(node.attrs.shape), to.mesh, layout=target if is_wide else source)
     return [_put(to, buffer, each, row, node) for buffer, each in zip(buffers, found, strict=True)]
 
 
@@ -175,7 +175,7 @@ def _put(to: Rows, buffer: Value, parts: Sequence[tuple[int, Any, Any]], row: Ro
 
 def _fetch_rows(to: Rows, node: Node, row: Row) -> Row:
     """Rows of the group's tiles joined, one part after the other."""
-    dim, count = node.attrs["dim"], node.result.type.sizes[node.attrs["dim"]]
+    dim, count = node.attrs.dim, node.result.type.sizes[node.attrs.dim]
 
     def run(group: list[Value]) -> list[Value]:
         parts = parts_of(node.attrs, group[0].type.sizes[dim], count, len(group))
@@ -199,11 +199,11 @@ def _fetched(to: Rows, group: list[Value], part: Part, dim: int, node: Node) -> 
 
 
 def _mask_padding(to: Rows, node: Node, row: Row) -> Row:
-    dim, kind = node.attrs["dim"], node.result.type
-    tile, fill = kind.sizes[dim], np.asarray(node.attrs["fill"]).astype(kind.numpy_dtype)
+    dim, kind = node.attrs.dim, node.result.type
+    tile, fill = kind.sizes[dim], np.asarray(node.attrs.fill).astype(kind.numpy_dtype)
     found: Row = []
     for rank, value in zip(to.ranks, row, strict=True):
-        own = min(max(node.attrs["size"] - to.mesh.index(rank, node.attrs["axes"]) * tile, 0), tile)
+        own = min(max(node.attrs.size - to.mesh.index(rank, node.attrs.axes) * tile, 0), tile)
         rest = to.splat(fill, _with_rows(kind, dim, tile - own))
         parts = [to.rows(value, dim, 0, own)] if own else []
         parts += [rest] if own < tile else []

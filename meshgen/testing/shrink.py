@@ -243,7 +243,7 @@ def _pruned(module: Module, put: Mapping[Value, Value], outputs: Sequence[int] |
 def _shardings(module: Module) -> list[Sharding]:
     """All annotated shardings: inputs, outputs, `annotate` nodes."""
     annotations = [w.sharding for w in (*module.in_annotations, *module.out_annotations) if w]
-    return annotations + [node.attrs["sharding"] for node in module.graph.nodes if node.op == "annotate"]
+    return annotations + [node.attrs.sharding for node in module.graph.nodes if node.op == "annotate"]
 
 
 def _resharded(module: Module, keep: Callable[[str], bool], only: int | None = None, mesh: str = "") -> Module:
@@ -275,7 +275,7 @@ def _with_shardings(module: Module, change: Callable[[Sharding], Sharding], only
         [changed_annotation(w) for w in side] for side in (module.in_annotations, module.out_annotations)
     )
     nodes = [
-        replace(n, attrs={**n.attrs, "sharding": changed(n.attrs["sharding"])}) if n.op == "annotate" else n
+        replace(n, attrs={**n.attrs, "sharding": changed(n.attrs.sharding)}) if n.op == "annotate" else n
         for n in module.graph.nodes
     ]
     graph = replace(module.graph, nodes=nodes)

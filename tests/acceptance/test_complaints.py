@@ -214,7 +214,7 @@ def test_all_ranks_run_collectives_of_all_groups_in_one_proven_order() -> None:
         in_specs={"x": P("dp"), "w1": P(None, "tp"), "w2": P("tp", None)}, out_specs=[P(None), P("dp", None)],
     )  # fmt: skip
     ordered = [number for number, item in enumerate(found.plan.items) if item.communicates]
-    assert len({tuple(found.plan.items[number].attrs["axes"]) for number in ordered}) > 1
+    assert len({tuple(found.plan.items[number].attrs.axes) for number in ordered}) > 1
     check(found.plan, found.mesh)
     items = list(found.plan.items)
     items[ordered[1]] = replace(items[ordered[1]], stream=0, waits=())

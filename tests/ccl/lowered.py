@@ -63,7 +63,7 @@ def meant(node: Node, mesh: Mesh, shards: Sequence[Array]) -> list[Array]:
     """What `run_collective` says; a `recv` takes what was sent just before."""
     mailbox = Mailbox()
     if node.op == "recv":
-        sent = {"axes": node.attrs["axes"], "destination": node.attrs["destination"]}
+        sent = {"axes": node.attrs.axes, "destination": node.attrs.destination}
         run_collective(Node("send", node.operands, node.results, sent), mesh, list(shards), mailbox)
     return run_collective(node, mesh, list(shards), mailbox)
 
@@ -73,7 +73,7 @@ def defined(node: Node, mesh: Mesh) -> list[Array]:
     operands, results = (
         [Value(v.type.__class__(v.type.shape, "f32")) for v in values] for values in (node.operands, node.results)
     )
-    attrs = node.attrs | ({"kind": "sum"} if "kind" in node.attrs else {})
+    attrs = node.attrs | ({"kind": "sum"} if "kind" in node.attrs.given else {})
     ones = [np.ones(operands[0].type.sizes, np.float32) for _ in range(mesh.size)]
     return [~np.isnan(array) for array in meant(Node(node.op, operands, results, attrs), mesh, ones)]
 
@@ -102,7 +102,7 @@ def _differences(node: Node, mesh: Mesh, shards: Sequence[Array], results: Seque
     with np.errstate(all="ignore"):
         wanted = meant(node, mesh, shards)
     for rank, (have, want, mask) in enumerate(zip(results, wanted, defined(node, mesh), strict=True)):
-        if not same(have[mask], want[mask], moves="kind" not in node.attrs):
+        if not same(have[mask], want[mask], moves="kind" not in node.attrs.given):
             found.append(f"rank {rank} has {have.tolist()}, which is to be {want.tolist()}")
         if not mask.any() and node.op in ROOTED and set(have.tobytes()) - {JUNK}:
             found.append(f"rank {rank} writes a result that is undefined: {have.tolist()}")

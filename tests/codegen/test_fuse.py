@@ -26,7 +26,7 @@ def fused(graph: Graph) -> Module:
 
 
 def launches(module: Module) -> list[str]:
-    return [n.attrs["kernel"] for n in module.graph.nodes if n.op == "kernel"]
+    return [n.attrs.kernel for n in module.graph.nodes if n.op == "kernel"]
 
 
 def run(module: Module, args: Sequence[Array]) -> list[Array]:
@@ -36,11 +36,11 @@ def run(module: Module, args: Sequence[Array]) -> list[Array]:
         operands = [values[v] for v in node.operands]
         match node.op:
             case "kernel":
-                results = evaluate(module.kernels[node.attrs["kernel"]], operands)
+                results = evaluate(module.kernels[node.attrs.kernel], operands)
             case "view":
                 results = [operands[0].reshape(node.result.type.sizes)]
             case "constant":
-                results = [node.attrs["value"]]
+                results = [node.attrs.value]
             case _:
                 assert node.op == "all_reduce"
                 results = operands
@@ -92,7 +92,7 @@ def test_an_epilogue_does_not_wait_for_a_collective() -> None:
     x, w, other = b.inputs
     sent = all_reduce(b, b.op("negate", other))
     module = agrees(b.done(b.op("add", b.dot(x, w, ((1,), (0,))), sent)))
-    dot = next(n for n in module.graph.nodes if n.op == "kernel" and n.attrs["kernel"] == "dot")
+    dot = next(n for n in module.graph.nodes if n.op == "kernel" and n.attrs.kernel == "dot")
     assert dot.operands == [x, w]
 
 
@@ -176,7 +176,7 @@ def test_updates_that_read_what_they_update_are_not_computed_again_in_each_other
 def test_fusion_is_deterministic() -> None:
     def names() -> list[str]:
         return [
-            str((n.op, n.attrs.get("kernel"), [v.type for v in n.operands]))
+            str((n.op, getattr(n.attrs, "kernel", None), [v.type for v in n.operands]))
             for n in fused(random_program(5)).graph.nodes
         ]
 

@@ -27,7 +27,7 @@ def test_messages_are_matched_first_in_first_out_for_the_same_axes() -> None:
     nodes = [first, other, second, *(message("recv", a, source=0) for _ in range(2)), message("recv", a, ("y",))]
     found = with_senders(nodes)
     assert [n.operands[0] for n in found[3:]] == [first.result, second.result, other.result]
-    assert [n.attrs["destination"] for n in found[3:]] == [1, 2, 3]
+    assert [n.attrs.destination for n in found[3:]] == [1, 2, 3]
     assert found[:3] == nodes[:3] and [n.results for n in found] == [n.results for n in nodes]
 
 
@@ -53,6 +53,6 @@ def test_a_plan_says_who_receives() -> None:
     plan = planned()
     check(plan, make_mesh({"x": 2}))
     send, recv = plan.items
-    assert recv.inputs == send.outputs and recv.attrs["destination"] == 1
+    assert recv.inputs == send.outputs and recv.attrs.destination == 1
     with pytest.raises(ScheduleError, match=r"MG0402.*'recv' has no receivers"):
         check(with_item(plan, 1, attrs={"axes": ("x",), "source": 0}), make_mesh({"x": 2}))

@@ -50,7 +50,7 @@ def _nodes(graph: Graph) -> Iterator[Node]:
 
 def _shardings(module: Module) -> list[Sharding]:
     wishes = [wish.sharding for wish in (*module.in_annotations, *module.out_annotations) if wish]
-    return wishes + [node.attrs["sharding"] for node in module.graph.nodes if node.op == "annotate"]
+    return wishes + [node.attrs.sharding for node in module.graph.nodes if node.op == "annotate"]
 
 
 def test_the_programs_cover_all_ops_and_all_kinds_of_shardings() -> None:

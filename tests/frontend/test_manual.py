@@ -78,16 +78,16 @@ def test_what_a_body_captures_is_an_operand_that_is_whole() -> None:
     text = text.replace("  %0 = sdy", "  %c = stablehlo.constant dense<1.0> : tensor<2x6xf32>\n  %0 = sdy")
     node = parse_text(text).graph.nodes[1]
     assert (len(node.operands), len(node.regions[0].inputs)) == (2, 2)
-    assert node.attrs["in_shardings"] == (P("y", None), P(None, None))
+    assert node.attrs.in_shardings == (P("y", None), P(None, None))
 
 
 def test_free_axes_are_apart_from_the_manual_ones() -> None:
     node = first(
         parse_text(manual("%r = stablehlo.tanh %t : tensor<2x6xf32>", ins='{"y", "x"}, {?}', outs='{"y"}, {"x"}'))
     )
-    assert (node.attrs["in_shardings"], node.attrs["out_shardings"]) == ((P("y", None),), (P("y", None),))
-    assert node.attrs["in_free"] == ((P("x", None), (False, True)),)
-    assert node.attrs["out_free"] == ((P(None, "x"), (False, False)),)
+    assert (node.attrs.in_shardings, node.attrs.out_shardings) == ((P("y", None),), (P("y", None),))
+    assert node.attrs.in_free == ((P("x", None), (False, True)),)
+    assert node.attrs.out_free == ((P(None, "x"), (False, False)),)
 
 
 def test_a_manual_computation_in_another_is_written_out() -> None:
@@ -97,7 +97,7 @@ def test_a_manual_computation_in_another_is_written_out() -> None:
       sdy.return %v : tensor<2x3xf32>
     } : (tensor<2x6xf32>) -> tensor<2x6xf32>"""
     node = first(parse_text(manual(inner)))
-    assert node.attrs["axes"] == ("y", "x")
+    assert node.attrs.axes == ("y", "x")
     assert [each.op for each in node.regions[0].nodes] == ["all_slice", "tanh", "all_gather"]
 
 
@@ -137,7 +137,7 @@ def test_the_partition_is_the_device_number() -> None:
     assert [(node.op, str(node.result.type)) for node in module.graph.nodes] == [
         ("process_index", "i32[]"), ("convert", "ui32[]"), ("reshape", "ui32[1]"),
     ]  # fmt: skip
-    assert first(module).attrs["axes"] == ("x", "y")
+    assert first(module).attrs.axes == ("x", "y")
 
 
 def within(end: str, axes: str, tile: str) -> str:

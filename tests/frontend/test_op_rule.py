@@ -28,7 +28,7 @@ def test_an_option_annotates_operands_for_this_use_and_the_result() -> None:
 
     mesh = mg.make_mesh({"dp": 2, "tp": 2})
     nodes = mg.trace(model, ["f32[8,12]", "f32[12,16]"], mesh).module.graph.nodes
-    wishes = [(node.attrs["sharding"], node.attrs["as_result"]) for node in nodes if node.op == "annotate"]
+    wishes = [(node.attrs.sharding, node.attrs.as_result) for node in nodes if node.op == "annotate"]
     assert wishes == [(mg.P("dp", "tp"), False), (mg.P("tp", None), False), (mg.P("dp", None), True)]
     exe = mg.compile(model, mesh, args=["f32[8,12]", "f32[12,16]"], target="cpu")
     x, w = np.linspace(-1, 1, 96, dtype=np.float32).reshape(8, 12), np.full((12, 16), 0.25, np.float32)

@@ -254,8 +254,8 @@ def test_annotations_and_options_are_recorded_by_axis_name() -> None:
 
     dot, wish = mg.trace(model, ["f32[4,6]", "f32[6,8]"], mesh).module.graph.nodes
     assert dot.option == (("dp",), ("tp",), ())
-    assert wish.attrs["sharding"] == mg.P("dp", None, partial="tp")
-    assert (wish.attrs["required"], wish.attrs["as_result"]) == (False, False)
+    assert wish.attrs.sharding == mg.P("dp", None, partial="tp")
+    assert (wish.attrs.required, wish.attrs.as_result) == (False, False)
 
 
 def test_nodes_point_at_the_users_line_and_column() -> None:

@@ -53,7 +53,7 @@ func.func @f(%x: tensor<6xf32>) -> tensor<6xf32> attributes {{mesh_cluster = @ro
   return %y : tensor<6xf32>
 }}"""
     module = parse_text(text)
-    assert module.graph.nodes[0].attrs["sharding"].dims == (("1",),)
+    assert module.graph.nodes[0].attrs.sharding.dims == (("1",),)
     assert module.mesh.name == "row" and module.mesh.sizes == (3,)
 
 

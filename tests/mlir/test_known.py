@@ -29,7 +29,7 @@ func.func @main(%x: tensor<16x6xf32>, %k: i64) -> tensor<16x6xf32> {{
 def sharding(tail: str) -> Sharding:
     module = parse_text(PROGRAM.format(tail=tail))
     node = next(node for node in module.graph.nodes if node.op == "annotate")
-    return node.attrs["sharding"]
+    return node.attrs.sharding
 
 
 def test_offsets_are_read_through_arithmetic() -> None:

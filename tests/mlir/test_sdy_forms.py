@@ -20,7 +20,7 @@ MESH = 'sdy.mesh @mesh = <["x"=2, "y"=4]>\n'
 
 
 def shardings_of(module: Module) -> list[str]:
-    return [str(node.attrs["sharding"]) for node in module.graph.nodes if node.op == "annotate"]
+    return [str(node.attrs.sharding) for node in module.graph.nodes if node.op == "annotate"]
 
 
 def counts(text: str) -> dict[str, int]:

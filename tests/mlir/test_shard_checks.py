@@ -127,7 +127,7 @@ def test_parts_of_an_axis_equal_the_axis() -> None:
         source,
     )
     text = text.replace("shape = 2x3)", 'shape = 4) {axis_names = ["x"]}')
-    assert parse_text(text).graph.nodes[0].attrs["axes"] == ("x",)
+    assert parse_text(text).graph.nodes[0].attrs.axes == ("x",)
 
 
 def test_conflicting_annotations_of_one_value() -> None:

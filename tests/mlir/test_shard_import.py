@@ -25,8 +25,8 @@ def test_annotation_of_an_argument_is_one_of_the_signature() -> None:
         grid='(shape = 2x4) {axis_names = ["dp", "tp"]}',
     )
     (node,) = module.graph.nodes
-    assert (node.op, node.attrs["sharding"]) == ("annotate", P(None, "tp"))
-    assert node.attrs["required"] and node.attrs["as_result"]
+    assert (node.op, node.attrs.sharding) == ("annotate", P(None, "tp"))
+    assert node.attrs.required and node.attrs.as_result
     assert [wish and wish.sharding for wish in module.in_annotations] == [P(None, "tp")]
     assert [wish and wish.sharding for wish in module.out_annotations] == [P(None, "tp")]
     assert module.mesh.names == ("dp", "tp")
@@ -40,14 +40,14 @@ def test_annotation_for_users_says_nothing_of_the_argument() -> None:
     assert module.in_annotations == [None]
     wish = module.out_annotations[0]
     assert wish is not None and not wish.required
-    assert not module.graph.nodes[0].attrs["as_result"]
+    assert not module.graph.nodes[0].attrs.as_result
 
 
 def test_lists_that_are_left_out_do_not_split() -> None:
     module = annotated(
         "%s = shard.sharding @g split_axes = [[]] : !shard.sharding\n%y = shard.shard %x to %s : tensor<8x6xf32>"
     )
-    assert module.graph.nodes[0].attrs["sharding"] == Sharding.replicated(2)
+    assert module.graph.nodes[0].attrs.sharding == Sharding.replicated(2)
 
 
 @pytest.mark.parametrize(
@@ -65,9 +65,9 @@ def test_shardings(definition: str, expected: Sharding) -> None:
     module = annotated(
         f"%s = shard.sharding @g split_axes = {definition} : !shard.sharding\n%y = shard.shard %x to %s : tensor<8x6xf32>"
     )
-    assert module.graph.nodes[0].attrs["sharding"] == expected
+    assert module.graph.nodes[0].attrs.sharding == expected
     again = parse_text(print_text(module))
-    assert again.graph.nodes[0].attrs["sharding"] == expected
+    assert again.graph.nodes[0].attrs.sharding == expected
 
 
 def test_constant_halo_sizes_are_folded() -> None:
@@ -75,7 +75,7 @@ def test_constant_halo_sizes_are_folded() -> None:
         "%c = arith.constant 2 : i64\n%s = shard.sharding @g split_axes = [[0]] halo_sizes = [%c, 1] : !shard.sharding\n"
         "%y = shard.shard %x to %s : tensor<8x6xf32>"
     )
-    assert [node.attrs["sharding"].halo for node in module.graph.nodes] == [((2, 1), (0, 0))]
+    assert [node.attrs.sharding.halo for node in module.graph.nodes] == [((2, 1), (0, 0))]
 
 
 def test_option_of_an_operation() -> None:
@@ -147,7 +147,7 @@ def test_average_is_a_sum_over_the_group_size() -> None:
         f"shard.grid @g(shape = 2x4)\nfunc.func @f(%x: tensor<8x6xf32>) -> tensor<8x6xf32> {{ %y = {text} return %y : tensor<8x6xf32> }}"
     )
     assert [node.op for node in module.graph.nodes] == ["all_reduce", "constant", "divide"]
-    assert module.graph.nodes[1].attrs["value"].flat[0] == 4
+    assert module.graph.nodes[1].attrs.value.flat[0] == 4
 
 
 def test_reduction_in_the_results_element_type_converts_first() -> None:
@@ -184,7 +184,7 @@ def test_figure_2a_in_the_rfcs_spelling() -> None:
 
 def test_figure_2b_in_the_slides_spelling() -> None:
     module = parse_text((DATA / "rfc_fig2b_annotated.mlir").read_text())
-    wishes = [node.attrs["sharding"] for node in module.graph.nodes if node.op == "annotate"]
+    wishes = [node.attrs.sharding for node in module.graph.nodes if node.op == "annotate"]
     assert wishes[1] == P(None, None, ("1", "2"), partial="0")
     assert [node.op for node in module.graph.nodes if node.op != "annotate"] == [
         "dot_general",
@@ -205,7 +205,7 @@ def test_options_in_the_rfcs_spelling() -> None:
 def test_materialized_program_in_the_slides_spelling() -> None:
     module = parse_text((DATA / "rfc_fig2b_materialized.mlir").read_text())
     assert module.stage == "materialize"
-    moves = [(node.op, node.attrs["axes"]) for node in module.graph.nodes if "axes" in node.attrs]
+    moves = [(node.op, node.attrs.axes) for node in module.graph.nodes if "axes" in node.attrs.given]
     assert moves == [
         ("all_gather", ("1", "2")), ("reduce_scatter", ("0",)), ("all_slice", ("0",)), ("all_slice", ("1", "2")),
         ("all_gather", ("0",)), ("reduce_scatter", ("1", "2")),

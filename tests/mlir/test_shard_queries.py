@@ -63,7 +63,7 @@ func.func @f() -> (index, index, index) {
   %n = shard.process_linear_index on @g : index
   return %i, %j, %n : index, index, index
 }""")
-    axes = [node.attrs["axes"] for node in module.graph.nodes if node.op == "process_index"]
+    axes = [node.attrs.axes for node in module.graph.nodes if node.op == "process_index"]
     assert axes == [("0",), ("1",), ("0", "1")]
     assert module.stage == "partition"
 

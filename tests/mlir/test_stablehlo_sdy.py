@@ -57,10 +57,10 @@ def test_constraint_becomes_a_required_annotation_and_is_printed_as_shard() -> N
     )
     module = parse_text(text)
     node = next(node for node in module.graph.nodes if node.op == "annotate")
-    assert node.attrs["sharding"].dims == (("b",), ()) and node.attrs["open_dims"] == (False, True)
-    assert node.attrs["required"] and node.attrs["as_result"]
+    assert node.attrs.sharding.dims == (("b",), ()) and node.attrs.open_dims == (False, True)
+    assert node.attrs.required and node.attrs.as_result
     again = parse_text(print_text(module))
-    assert [n.attrs["sharding"] for n in again.graph.nodes if n.op == "annotate"] == [node.attrs["sharding"]]
+    assert [n.attrs.sharding for n in again.graph.nodes if n.op == "annotate"] == [node.attrs.sharding]
 
 
 def test_sharding_of_a_result_of_an_operation() -> None:
@@ -134,7 +134,7 @@ func.func @main(%a: tensor<8x6xf32>) -> (tensor<8x6xf32>, tensor<8x6xf32>) {{
   return %1, %2 : tensor<8x6xf32>, tensor<8x6xf32>
 }}"""
     module = parse_text(text)
-    assert [node.attrs["as_result"] for node in module.graph.nodes[1:]] == [True, False]
+    assert [node.attrs.as_result for node in module.graph.nodes[1:]] == [True, False]
     assert print_text(parse_text(print_text(module))) == print_text(module)
 
 
@@ -176,7 +176,7 @@ def _generic(found: re.Match[str]) -> str:
 @pytest.mark.parametrize("text", [COLLECTIVES, _PLAIN.sub(_generic, COLLECTIVES)], ids=["pretty", "generic"])
 def test_collectives_say_how_a_value_lies_behind_them(text: str) -> None:
     module = parse_text(text)
-    wishes = [str(node.attrs["sharding"]) for node in module.graph.nodes if node.op == "annotate"]
+    wishes = [str(node.attrs.sharding) for node in module.graph.nodes if node.op == "annotate"]
     assert wishes == [
         "[{x}, {}]", "[{x}, {}]", "[{}, {x}]", "[{x}, {y}]", "[{y:(1)2}, {x,y:(2)2}]", "[{y:(1)2}, {x,y:(2)2}]", "[{y:(1)2}, {x}]",
     ]  # fmt: skip
@@ -204,7 +204,7 @@ def test_attributes_may_stand_before_operands_and_notes_of_xla_are_passed_on() -
         "  return {sdy.sharding = #sdy.sharding_per_value<[]>} %1 : tensor<8x8xf32>\n}\n"
     )
     nodes = parse_text(text).graph.nodes
-    assert [str(node.attrs["sharding"]) for node in nodes if node.op == "annotate"] == ["[{a}, {}]", "[{}, {b}]"]
+    assert [str(node.attrs.sharding) for node in nodes if node.op == "annotate"] == ["[{a}, {}]", "[{}, {b}]"]
 
 
 def test_a_mesh_that_is_written_in_place_is_declared_beside_others() -> None:
@@ -216,7 +216,7 @@ def test_a_mesh_that_is_written_in_place_is_declared_beside_others() -> None:
     )
     module = parse_text(text)
     assert str(module.mesh) == "Mesh(a=2, b=4)" and not module.meshes
-    (wish,) = [node.attrs["sharding"] for node in module.graph.nodes if node.op == "annotate"]
+    (wish,) = [node.attrs.sharding for node in module.graph.nodes if node.op == "annotate"]
     assert str(wish) == "[{}, {a,b}]"
 
 

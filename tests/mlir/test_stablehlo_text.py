@@ -90,7 +90,7 @@ def test_op_is_read_with_its_attributes_and_printed_as_it_was(case: str) -> None
     module = parse_text(body(*lines, args=ARGS, result=result, returns="%r"))
     node = next(node for node in module.graph.nodes if module.graph.outputs[0] in node.results)
     assert node.op == op
-    assert {name: node.attrs[name] for name in attrs} == attrs
+    assert {name: getattr(node.attrs, name) for name in attrs} == attrs
     assert module.graph.outputs[0].name == "r"
     printed = print_text(module)
     again = parse_text(printed)
@@ -128,9 +128,9 @@ def test_splat_constants_keep_their_bits(literal: str, dtype: str, expected: flo
         f"%c = stablehlo.constant dense<{literal}> : tensor<2x3x{dtype}>", result=f"tensor<2x3x{dtype}>", returns="%c"
     )
     module = parse_text(text)
-    value = module.graph.nodes[0].attrs["value"]
+    value = module.graph.nodes[0].attrs.value
     assert value.shape == (2, 3) and np.all(value == np.asarray(expected).astype(value.dtype))
-    again = parse_text(print_text(module)).graph.nodes[0].attrs["value"]
+    again = parse_text(print_text(module)).graph.nodes[0].attrs.value
     assert again.tobytes() == value.tobytes() and again.dtype == value.dtype
 
 
@@ -139,7 +139,7 @@ def test_large_splat_costs_one_element() -> None:
         "%c = stablehlo.constant dense<0.0> : tensor<65536x65536xf32>", result="tensor<65536x65536xf32>", returns="%c"
     )
     module = parse_text(text)
-    assert module.graph.nodes[0].attrs["value"].strides == (0, 0)
+    assert module.graph.nodes[0].attrs.value.strides == (0, 0)
     assert "dense<0.000000e+00> : tensor<65536x65536xf32>" in print_text(module)
 
 
@@ -150,7 +150,7 @@ def test_dense_constants_round_trip_bit_for_bit(dtype: str, shape: tuple[int, ..
     array = rng.standard_normal(shape).astype(DTYPES[dtype]) if dtype != "i1" else rng.random(shape) > 0.5
     graph = Graph("main")
     graph.outputs = graph.add("constant", [], [TensorType(shape, dtype)], {"value": np.asarray(array)}).results
-    again = parse_text(print_text(Module(Mesh(()), graph))).graph.nodes[0].attrs["value"]
+    again = parse_text(print_text(Module(Mesh(()), graph))).graph.nodes[0].attrs.value
     assert again.dtype == DTYPES[dtype] and again.shape == shape
     assert np.ascontiguousarray(again).tobytes() == np.asarray(array).tobytes()
 
@@ -213,7 +213,7 @@ def test_literals_as_upstream_reads_them(literal: str, kind: str, elements: obje
     """Integers without a sign hold what fits their bits; comments may stand between elements."""
     text = body(f"%c = stablehlo.constant dense<{literal}> : tensor<{kind}>", result=f"tensor<{kind}>", returns="%c")
     (node,) = parse_text(text).graph.nodes
-    assert node.attrs["value"].tolist() == elements
+    assert node.attrs.value.tolist() == elements
 
 
 @pytest.mark.parametrize("literal, kind", [("256", "i8"), ("-129", "i8"), ("-1", "ui8")])
@@ -227,7 +227,7 @@ def test_a_resource_of_booleans_has_a_byte_for_each() -> None:
     text = body("%c = stablehlo.constant dense_resource<b> : tensor<8xi1>", result="tensor<8xi1>", returns="%c")
     text += '{-#\n  dialect_resources: {\n    builtin: {\n      b: "0x010000000100000101000000"\n    }\n  }\n#-}\n'
     (node,) = parse_text(text).graph.nodes
-    assert node.attrs["value"].tolist() == [True, False, False, True, True, False, False, False]
+    assert node.attrs.value.tolist() == [True, False, False, True, True, False, False, False]
 
 
 @pytest.mark.parametrize("source, target", [("i1", "i32"), ("i8", "f32"), ("i1", "f32")])

@@ -83,7 +83,7 @@ def test_a_program_annotated_so_is_partitioned_so() -> None:
     assert module.mesh.sizes == (2, 4)
     wishes = [wish.sharding.dims for wish in (*module.in_annotations, *module.out_annotations) if wish]
     assert wishes == [(("d0",), ()), ((), ("d1", "d0")), (("d1",),)]
-    notes = [(n.attrs["sharding"].dims, n.attrs["open_dims"]) for n in module.graph.nodes if n.op == "annotate"]
+    notes = [(n.attrs.sharding.dims, n.attrs.open_dims) for n in module.graph.nodes if n.op == "annotate"]
     assert notes == [(((), ()), ()), ((("d1",), ()), (False, True))]
     args = [np.random.default_rng(0).standard_normal(s).astype("f4") for s in ((8, 6), (6, 16))]
     assert check(module, pipeline=lambda m: mg.lower(m, stage="partition"), args=args).ok

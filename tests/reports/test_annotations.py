@@ -56,7 +56,7 @@ def test_annotated_values_lie_as_they_are_said_to(seed: int) -> None:
     there, missing = made(executable), unmade_values(executable, executable.stages["propagate"].graph)
     pairs = [(there[number], node) for number, node in noted(executable) if number in there]
     for number, node in noted(executable):
-        assert number in there or node.result in missing or not node.attrs["required"]
+        assert number in there or node.result in missing or not node.attrs.required
     args = random_arguments(executable.stages["import"], seed)
     values, nodes = [value for value, _ in pairs], [node for _, node in pairs]
     wanted, bounds = expected(executable, nodes, args)

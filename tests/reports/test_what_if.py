@@ -59,7 +59,7 @@ def test_what_if_keeps_the_meaning(name: str) -> None:
 def test_an_annotated_value_gets_the_new_annotation() -> None:
     text = CHAIN.replace("  %c =", '  %s = sdy.sharding_constraint %b <@mesh, [{"x"}, {}]> : tensor<8x4xf32>\n  %c =').replace("%c = stablehlo.transpose %b", "%c = stablehlo.transpose %s")  # fmt: skip
     module = annotated_with(parse_text(text), {"s": P(None, "x")})
-    wishes = [node.attrs["sharding"] for node in module.graph.nodes if node.op == "annotate"]
+    wishes = [node.attrs.sharding for node in module.graph.nodes if node.op == "annotate"]
     assert wishes == [P(None, "x")]
 
 

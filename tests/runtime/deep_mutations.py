@@ -152,7 +152,7 @@ class Forger:
             node.op = self.rng.choice([op for op in OPS if takes(op, count)])
             made = self.attributes(node.op, [v.type for v in node.operands])
             node.attrs = attributes_of(
-                node.op, {name: node.attrs.given.get(name, value) for name, value in made.items()}
+                node.op, {name: getattr(node.attrs, name, value) for name, value in made.items()}
             )
             self.infer_again(node)
 

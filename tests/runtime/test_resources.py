@@ -93,7 +93,7 @@ def test_constants_of_every_width_are_read_as_they_were(dtype: str, tmp_path: Pa
     text = mg.load(tmp_path / "m.mgx").stages["import"]
     assert "dense_resource<sha256_" in text
     (node,) = [node for node in parse_text(text).graph.nodes if node.op == "constant"]
-    assert node.attrs["value"].tobytes() == array.tobytes() and node.attrs["value"].dtype == array.dtype
+    assert node.attrs.value.tobytes() == array.tobytes() and node.attrs.value.dtype == array.dtype
 
 
 def test_small_constants_and_splats_stay_in_the_text(tmp_path: Path) -> None:

@@ -45,7 +45,7 @@ func.func @f(%x: tensor<2x4xf32>) -> {results} {{
 @pytest.mark.parametrize(("first", "middle", "second", "end", "op", "axes"), JOINED)
 def test_joined(first: str, middle: str, second: str, end: str, op: str, axes: tuple[str, ...]) -> None:
     (node,) = collective_chain_fold(parse_text(program(first, middle, second, end))).graph.nodes
-    assert (node.op, node.attrs["axes"]) == (op, axes)
+    assert (node.op, node.attrs.axes) == (op, axes)
 
 
 @pytest.mark.parametrize(("first", "middle", "second", "end", "why"), APART)

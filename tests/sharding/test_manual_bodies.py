@@ -126,9 +126,9 @@ def test_a_collective_over_free_axes_stands_in_a_body(name: str) -> None:
 def test_a_computation_in_another_keeps_the_devices_of_both_apart() -> None:
     stages = holds_everywhere(parse_text(MIXED))
     moved = [node for node in all_nodes(stages["partition"].graph) if node.op in ("permute", "retile")]
-    partial = [{axis for axis, _ in node.attrs["source"].partial} for node in moved]
+    partial = [{axis for axis, _ in node.attrs.source.partial} for node in moved]
     assert moved and all("x" in axes for axes in partial)
-    assert all(node.attrs["source"].partial == node.attrs["target"].partial for node in moved)
+    assert all(node.attrs.source.partial == node.attrs.target.partial for node in moved)
 
 
 LOOP = """%n = stablehlo.constant dense<3> : tensor<i32>
@@ -221,7 +221,7 @@ def random_partly_manual(seed: int) -> Module | None:
     for _ in range(3):
         collectives.manual(writer)
     graph, mesh = writer.graph, writer.mesh
-    opened = [node for node in graph.nodes if "in_free" in node.attrs]
+    opened = [node for node in graph.nodes if "in_free" in node.attrs.given]
     if not opened:
         return None
     for node in opened:

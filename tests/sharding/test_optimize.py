@@ -72,7 +72,7 @@ def test_two_all_reduces_are_folded_with_both_reasons() -> None:
         module(p, reduce_(p, reduce_(p, v, P(None, None, partial="x"), ("y",)))), all_reduce_fold, ["all_reduce"]
     )
     (folded,) = done.graph.nodes
-    assert folded.attrs["axes"] == ("x", "y")
+    assert folded.attrs.axes == ("x", "y")
     assert folded.notes.why == "reduce arg0; and reduce  [two all_reduces folded into one]"
 
 
@@ -225,7 +225,7 @@ def test_a_chain_of_reshards_is_planned_anew() -> None:
     p = Program(x=2, y=2)
     whole = gather(p, p.input(T, P("x", "y")), P(None, "y"))
     done = check(module(p, cut(p, gather(p, whole, None, ("y",), 1), P("x"))), reshard_replan, ["all_gather"])
-    assert done.graph.nodes[0].attrs["axes"] == ("y",)
+    assert done.graph.nodes[0].attrs.axes == ("y",)
 
 
 def test_values_in_loops_are_not_moved_in() -> None:

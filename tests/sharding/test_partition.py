@@ -162,7 +162,7 @@ def test_slice_pad_concatenate_and_reverse_along_whole_dims() -> None:
     x = whole_numbers("f32[10,6]")
     padded = np.full((10, 6), 9, np.float32)
     padded[:, 1:4:2] = x[:, 1:5:2]
-    assert node_of(p.local(back), "slice").attrs["limit"] == (3, 5)
+    assert node_of(p.local(back), "slice").attrs.limit == (3, 5)
     assert_array_equal(p.run([x, np.float32(9)], back)[0], np.concatenate([padded, x], 1)[:, ::-1])
 
 

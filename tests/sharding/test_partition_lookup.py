@@ -52,7 +52,7 @@ def test_batches_and_windows_are_split_without_masks() -> None:
     found = _gather(p, table, places, "f32[10,5]", P("x", "y"), **attrs)
     module = p.local(found)
     assert ops(module) == ["gather"]
-    assert module.graph.nodes[0].attrs["slice_sizes"] == (1, 3)
+    assert module.graph.nodes[0].attrs.slice_sizes == (1, 3)
     x, at = whole_numbers("f32[7,5]"), np.arange(10, dtype=np.int32) % 7
     assert_array_equal(p.run([x, at], found)[0], x[at])
 

@@ -119,7 +119,7 @@ def test_operands_are_brought_to_the_declared_shardings() -> None:
     )
     stages = run_stages(parse_text(text), Options("cpu"), Timing(), "partition")
     manual = next(node for node in stages["materialize"].graph.nodes if node.op == "manual")
-    assert manual.operands[0].sharding == manual.attrs["in_shardings"][0]
+    assert manual.operands[0].sharding == manual.attrs.in_shardings[0]
     moves = [node for node in stages["optimize"].graph.nodes if node.op != "manual"]
     assert moves and all("manual" in node.notes.why for node in moves)
     assert check(parse_text(text), pipeline=lambda _: stages["partition"], args=[ARRAY]).ok

@@ -151,7 +151,7 @@ def test_required_annotations_are_kept(seed: int) -> None:
     assert [w and w.sharding for w in module.out_annotations] == done.out_shardings
     for node in done.graph.nodes:
         assert node.sharding
-        assert node.op != "annotate" or node.sharding.results[0] == node.attrs["sharding"]
+        assert node.op != "annotate" or node.sharding.results[0] == node.attrs.sharding
 
 
 @pytest.mark.parametrize("seed", range(15))

@@ -79,7 +79,7 @@ def test_an_index_that_is_always_zero_is_left_out_and_the_result_stays() -> None
     assert graph is not None
     assert not verify_graph(graph)
     (scatter,) = (node for node in graph.nodes if node.op == "scatter")
-    assert scatter.attrs["scatter_dims_to_operand_dims"] == (0,)
+    assert scatter.attrs.scatter_dims_to_operand_dims == (0,)
     assert scatter.operands[1].type.sizes == (3, 1)
     rng = np.random.default_rng(0)
     args = [rng.normal(size=(16, 8, 4)), np.array([[-2], [5], [40]]), rng.normal(size=(3, 1, 8, 4))]

@@ -19,7 +19,7 @@ SEEDS = range(300)
 
 def _axes(module: Module) -> list[str]:
     wishes = [wish.sharding for wish in (*module.in_annotations, *module.out_annotations) if wish]
-    wishes += [node.attrs["sharding"] for node in module.graph.nodes if node.op == "annotate"]
+    wishes += [node.attrs.sharding for node in module.graph.nodes if node.op == "annotate"]
     return list(dict.fromkeys(axis for sharding in wishes for axis in sharding.used_axes))
 
 

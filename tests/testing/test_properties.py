@@ -170,8 +170,8 @@ def _lying(graph: Graph) -> dict[Value, Sharding]:
 def _collectives(graph: Graph) -> Counter[str]:
     found = Counter[str]()
     for node in graph.nodes:
-        if "axes" in node.attrs or node.op in ("permute", "retile"):
-            attrs = sorted((name, str(value)) for name, value in node.attrs.items())
+        if "axes" in node.attrs.given or node.op in ("permute", "retile"):
+            attrs = sorted((name, str(value)) for name, value in node.attrs.given.items())
             found[f"{node.op} {attrs} {[str(v.type) for v in (*node.operands, *node.results)]}"] += 1
         for region in node.regions:
             found += _collectives(region)
@@ -237,7 +237,7 @@ def test_propagation_keeps_required_annotations(group: int) -> None:
         for node in done.graph.nodes:
             if node.op == "annotate":
                 attrs = node.attrs
-                wish = Annotation(attrs["sharding"], attrs["required"], attrs["open_dims"])
+                wish = Annotation(attrs.sharding, attrs.required, attrs.open_dims)
                 ends.append((wish, _lies(node).results[0], node.result))
         for wish, sharding, value in ends:
             if wish and wish.required:

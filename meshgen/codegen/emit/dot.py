@@ -263,7 +263,7 @@ class _Dot:
         if isinstance(fill, str):
             return fill in ("0", "0.0")
         node = self.evaluator.producer.get(fill)
-        return is_constant(node) and not node.attrs["value"].any()
+        return is_constant(node) and not node.attrs.value.any()
 
     def _pointers(self, number: int, load: _Load) -> str:
         """Addresses of the first step's tile, before the loop."""

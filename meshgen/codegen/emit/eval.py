@@ -74,7 +74,7 @@ class Evaluator:
         node = self.producer.get(value)
         if node is None:
             return otherwise
-        return f"reduced_{node.attrs['kind']}" if node.op in REDUCTIONS else node.op
+        return f"reduced_{node.attrs.kind}" if node.op in REDUCTIONS else node.op
 
     def write(self, line: str) -> None:
         self.lines.append("    " * self.depth + line)
@@ -198,12 +198,12 @@ class Evaluator:
         return Code(self.assign(self.name_of(value, "x"), text), value.type.dtype)
 
     def _constant(self, node: Node, index: Index, guards: Guards) -> Code:
-        array, dtype = node.attrs["value"], node.result.type.dtype
+        array, dtype = node.attrs.value, node.result.type.dtype
         assert (array.size and (array == array.flat[0]).all()) or array.size == 1 or (array != array).all(), "splat"
         return Code(literal(array.flat[0], dtype), dtype, None if dtype == "i1" else array.flat[0].item())
 
     def _iota(self, node: Node, index: Index, guards: Guards) -> Code:
-        return self._index_value(index[node.attrs["dim"]], node.result.type.dtype, "iota")
+        return self._index_value(index[node.attrs.dim], node.result.type.dtype, "iota")
 
     def _index_value(self, number: Expr, dtype: str, preferred: str) -> Code:
         """An index expression as a value."""
@@ -224,7 +224,7 @@ class Evaluator:
         return ex.variable(self._places.get(axes, self.coordinates[axes]), size)
 
     def _process_index(self, node: Node, index: Index, guards: Guards) -> Code:
-        axes = tuple(node.attrs["axes"])
+        axes = tuple(node.attrs.axes)
         where = self.coordinate(axes)
         return Code("0" if where == ZERO else self.coordinates[axes], "i32")
 
@@ -251,10 +251,10 @@ class Evaluator:
         return Code(f"tl.full([], {code.text}, {register_type(code.dtype)})", code.dtype, code.number)
 
     def _to_partial(self, node: Node, inner: Code) -> Code:
-        where = self.coordinate(tuple(node.attrs["axes"]))
+        where = self.coordinate(tuple(node.attrs.axes))
         if where.is_constant:
             return inner
-        neutral = literal(neutral_number(node.attrs["kind"], inner.dtype), inner.dtype)
+        neutral = literal(neutral_number(node.attrs.kind, inner.dtype), inner.dtype)
         return Code(self.assign("partial", f"tl.where({where} == 0, {inner.text}, {neutral})"), inner.dtype)
 
     # ---- conditions

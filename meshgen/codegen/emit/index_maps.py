@@ -50,15 +50,15 @@ def read_through(evaluator: Evaluator, node: Node, index: Index) -> Read:
     if node.op == "pad":
         return _unpad(evaluator, node, index)
     if node.op == "all_slice":
-        dim = node.attrs["dim"]
+        dim = node.attrs.dim
         tile, size = node.result.type.sizes[dim], source.type.sizes[dim]
-        where = evaluator.coordinate(tuple(node.attrs["axes"])) * tile + index[dim]
+        where = evaluator.coordinate(tuple(node.attrs.axes)) * tile + index[dim]
         return Read(source, (*index[:dim], where, *index[dim + 1 :]), evaluator.within(where, 0, size))
     if node.op == "mask_padding":
-        dim = node.attrs["dim"]
-        where = evaluator.coordinate(tuple(node.attrs["axes"])) * source.type.sizes[dim] + index[dim]
-        fill = literal(node.attrs["fill"], source.type.dtype)
-        return Read(source, index, evaluator.within(where, 0, node.attrs["size"]), fill)
+        dim = node.attrs.dim
+        where = evaluator.coordinate(tuple(node.attrs.axes)) * source.type.sizes[dim] + index[dim]
+        fill = literal(node.attrs.fill, source.type.dtype)
+        return Read(source, index, evaluator.within(where, 0, node.attrs.size), fill)
     return Read(source, backward(node, index))
 
 
@@ -66,7 +66,7 @@ def _unpad(evaluator: Evaluator, node: Node, index: Index) -> Read:
     inner, guards = list[Expr](), list[Guard]()
     source, fill = node.operands
     for d, e in enumerate(index):
-        shifted, step = e - node.attrs["low"][d], node.attrs["interior"][d] + 1
+        shifted, step = e - node.attrs.low[d], node.attrs.interior[d] + 1
         hole = shifted % step
         if hole != ZERO:
             never = hole.is_constant

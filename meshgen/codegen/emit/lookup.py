@@ -22,7 +22,7 @@ def emit_lookup(evaluator: Evaluator, node: Node, index: Index, guards: Guards) 
 
 
 def _concatenate(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Steps:
-    dim, start, found = node.attrs["dim"], 0, ""
+    dim, start, found = node.attrs.dim, 0, ""
     for operand in node.operands:
         size = operand.type.sizes[dim]
         where = index[dim] - start
@@ -50,21 +50,23 @@ def _data_index(evaluator: Evaluator, code: Code, size: int, index: Index) -> Ex
 
 def _gather(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Steps:
     a, (operand, indices) = node.attrs, node.operands
-    offset_dims = tuple(a["offset_dims"])
+    offset_dims = tuple(a.offset_dims)
     batch = [e for d, e in enumerate(index) if d not in offset_dims]
-    hidden = (*a["collapsed_slice_dims"], *a.get("operand_batching_dims", ()))
+    hidden = (*a.collapsed_slice_dims, *a.given.get("operand_batching_dims", ()))
     window = iter(offset_dims)
     inner = [ZERO if d in hidden else index[next(window)] for d in range(operand.type.rank)]
     places = list(range(len(batch)))
-    vector = a["index_vector_dim"]
-    for d, at in zip(a.get("operand_batching_dims", ()), a.get("start_indices_batching_dims", ()), strict=True):
+    vector = a.index_vector_dim
+    for d, at in zip(
+        a.given.get("operand_batching_dims", ()), a.given.get("start_indices_batching_dims", ()), strict=True
+    ):
         inner[d] = inner[d] + batch[places[at - (at > vector)]]
-    for number, d in enumerate(a["start_index_map"]):
+    for number, d in enumerate(a.start_index_map):
         where = list(batch)
         if vector < indices.type.rank:
             where.insert(vector, ex.constant(number))
         code = evaluator.in_register((yield indices, tuple(where), guards))
-        room = operand.type.sizes[d] - a["slice_sizes"][d] + 1
+        room = operand.type.sizes[d] - a.slice_sizes[d] + 1
         inner[d] = inner[d] + _data_index(evaluator, code, room, tuple(where))
     return (yield operand, tuple(inner), guards)
 

@@ -177,7 +177,7 @@ class _Reduce:
         return f"({', '.join(sides)}{',' if len(sides) == 1 else ''})"
 
     def _neutral(self, node: Node) -> float | int:
-        return neutral_number(node.attrs["kind"], node.result.type.dtype)
+        return neutral_number(node.attrs.kind, node.result.type.dtype)
 
     def _held(self, node: Node) -> str:
         """Type of the partial results: i1 is reduced as an integer."""
@@ -202,7 +202,7 @@ class _Reduce:
         return text if full else f"tl.broadcast_to({text}, {self._tile()})"
 
     def _combine(self, node: Node, left: str, right: str) -> str:
-        kind = node.attrs["kind"]
+        kind = node.attrs.kind
         if kind in _COMBINE:
             return _COMBINE[kind].format(a=left, b=right)
         if is_float(node.result.type.dtype):
@@ -211,7 +211,7 @@ class _Reduce:
 
     def _finish(self, node: Node, part: str) -> None:
         """Reduce the lanes, combine with the initial value, and record the result."""
-        dtype, kind = node.result.type.dtype, node.attrs["kind"]
+        dtype, kind = node.result.type.dtype, node.attrs.kind
         text = part if self.shape.reduced == 1 else self._join(node, part)
         if dtype == "i1":
             text = f"({text}) != 0"
@@ -225,7 +225,7 @@ class _Reduce:
 
     def _join(self, node: Node, part: str) -> str:
         """Reduce the tile along its reduced side."""
-        dtype, kind = node.result.type.dtype, str(node.attrs["kind"])
+        dtype, kind = node.result.type.dtype, str(node.attrs.kind)
         if dtype == "i1":
             kind = {"or": "maximum", "and": "minimum", "add": "maximum", "multiply": "minimum"}.get(kind, kind)
         axis = 0 if self.flat else self.shape.axis

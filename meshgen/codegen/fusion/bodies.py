@@ -100,7 +100,7 @@ def _structure(body: Graph, outer: Mapping[Value, Any] | None = None) -> Any:
 def _readable_name(nodes: Sequence[Node]) -> str:
     """A readable name: the heavy op, or the name of the pattern, and the most characteristic of the others."""
     ops = {n.op for n in nodes}
-    kinds = {n.attrs["kind"] for n in nodes if n.op in REDUCTIONS}
+    kinds = {n.attrs.kind for n in nodes if n.op in REDUCTIONS}
     if "maximum" in kinds and "add" in kinds and "exponential" in ops:
         return "softmax"
     if "rsqrt" in ops and "add" in kinds:

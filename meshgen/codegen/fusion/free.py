@@ -30,7 +30,7 @@ class FreeNodes:
         if node in self._views:
             return False
         if is_constant(node):
-            return node.attrs["value"].ndim == 0
+            return node.attrs.value.ndim == 0
         if node.results and node.results[0] in self._written:
             return False
         return node.op in MADE or node.op in LAYOUT or (node.op in POINTWISE and not self._from_memory(node))

@@ -203,7 +203,7 @@ class Grouping:
             return True
         rows = node.result.type.size
         last = node.operands[0].type.rank - 1
-        programs = rows if last in node.attrs["dims"] else rows // DEFAULT.fusion.split_columns
+        programs = rows if last in node.attrs.dims else rows // DEFAULT.fusion.split_columns
         return programs >= DEFAULT.fusion.least_programs
 
     def _new(self, kind: str, nodes: Sequence[Node]) -> Group:

@@ -27,11 +27,11 @@ def forward(node: Node, index: Index, reduced: tuple[Var, ...]) -> Index | None:
     shape, source = node.result.type.sizes, node.operands[0].type.sizes
     match node.op:
         case "transpose":
-            return tuple(index[d] for d in node.attrs["perm"])
+            return tuple(index[d] for d in node.attrs.perm)
         case "reshape":
             return delinearize(linearize(index, source), shape)
         case "reverse":
-            return tuple(constant(s - 1) - e if d in node.attrs["dims"] else e
+            return tuple(constant(s - 1) - e if d in node.attrs.dims else e
                          for d, (s, e) in enumerate(zip(source, index, strict=True)))  # fmt: skip
         case "mask_padding":
             return index
@@ -43,7 +43,7 @@ def forward(node: Node, index: Index, reduced: tuple[Var, ...]) -> Index | None:
 
 def _broadcast_forward(node: Node, index: Index, reduced: tuple[Var, ...]) -> Index | None:
     shape, source = node.result.type.sizes, node.operands[0].type.sizes
-    kept = {d: i for i, d in enumerate(node.attrs["dims"]) if source[i] == shape[d]}
+    kept = {d: i for i, d in enumerate(node.attrs.dims) if source[i] == shape[d]}
     new = [d for d, size in enumerate(shape) if d not in kept and size > 1]
     if new and [shape[d] for d in new] != [v.high + 1 for v in reduced]:
         return None
@@ -58,17 +58,17 @@ def backward(node: Node, index: Index) -> Index:
     shape, source = node.result.type.sizes, node.operands[0].type.sizes
     match node.op:
         case "transpose":
-            found = dict(zip(node.attrs["perm"], index, strict=True))
+            found = dict(zip(node.attrs.perm, index, strict=True))
             return tuple(found[d] for d in range(len(index)))
         case "reshape":
             return delinearize(linearize(index, shape), source)
         case "reverse":
-            return tuple(constant(s - 1) - e if d in node.attrs["dims"] else e
+            return tuple(constant(s - 1) - e if d in node.attrs.dims else e
                          for d, (s, e) in enumerate(zip(source, index, strict=True)))  # fmt: skip
         case "broadcast_in_dim":
-            return tuple(index[d] if source[i] > 1 else ZERO for i, d in enumerate(node.attrs["dims"]))
+            return tuple(index[d] if source[i] > 1 else ZERO for i, d in enumerate(node.attrs.dims))
         case "slice":
-            start, stride = node.attrs["start"], node.attrs["stride"]
+            start, stride = node.attrs.start, node.attrs.stride
             return tuple(e * stride[d] + start[d] for d, e in enumerate(index))
         case _:
             assert node.op == "mask_padding", node.op
@@ -234,8 +234,8 @@ class Space:
         index = self.locate(value)
         if self.dot is not None or index is None or value.type.size != self.size:
             return None
-        out = {v for d in node.attrs["dims"] for v in variables(index[d])}
-        kept = tuple(e for d, e in enumerate(index) if d not in node.attrs["dims"])
+        out = {v for d in node.attrs.dims for v in variables(index[d])}
+        kept = tuple(e for d, e in enumerate(index) if d not in node.attrs.dims)
         if any(v in out for e in kept for v in variables(e)):
             return None
         reduced = tuple(v for v in self.dims if v in out)
@@ -246,8 +246,8 @@ class Space:
     def _take_reduce(self, node: Node, index: Index) -> None:
         place = self.locate(node.operands[0])
         assert place is not None
-        out = {v for d in node.attrs["dims"] for v in variables(place[d])}
-        kept = tuple(e for d, e in enumerate(place) if d not in node.attrs["dims"])
+        out = {v for d in node.attrs.dims for v in variables(place[d])}
+        kept = tuple(e for d, e in enumerate(place) if d not in node.attrs.dims)
         self.reduced = tuple(v for v in self.dims if v in out)
         self.index.setdefault(node.operands[0], place)
         self.index[node.result] = kept

@@ -37,7 +37,7 @@ def all_reduce_promote(module: Module) -> Module:
 def _promoted(graph: Graph, mesh: Mesh) -> Graph:
     found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     for node in graph.nodes:
-        if _is_other(node) and mesh.group_size(node.attrs["axes"]) > 1:
+        if _is_other(node) and mesh.group_size(node.attrs.axes) > 1:
             _emit_reduction(found, node)
         else:
             found.nodes.append(node)
@@ -50,7 +50,7 @@ def _is_other(node: Node) -> bool:
         return False
     types = {node.operands[0].type.dtype, node.result.type.dtype}
     (dtype, *others) = types
-    kind = node.attrs["kind"]
+    kind = node.attrs.kind
     if others or not is_float(dtype) or (kind in _EXTREMES and node.op not in REDUCED_ALIKE):
         return False  # results off the root are undefined, and must not be interpreted as ordered integers
     return kind in _EXTREMES or (kind in ("sum", "product") and dtype not in NCCL_TYPES)
@@ -60,8 +60,8 @@ def _emit_reduction(graph: Graph, node: Node) -> None:
     emit = _Emitter(graph, node)
     wide = "f64" if node.result.type.dtype == "f64" else "f32"
     value = emit.converted(node.operands[0], wide)
-    if is_extreme := node.attrs["kind"] in _EXTREMES:
-        value = emit.as_ordered(value, is_nan_last=node.attrs["kind"] == "max")
+    if is_extreme := node.attrs.kind in _EXTREMES:
+        value = emit.as_ordered(value, is_nan_last=node.attrs.kind == "max")
     kind = TensorType(node.result.type.shape, value.type.dtype)
     value = graph.add(node.op, [value], [kind], node.attrs, loc=node.loc, notes=node.notes).result
     if is_extreme:

@@ -74,7 +74,7 @@ class _Canonicalizer:
         if None in kind.shape or any(None in v.type.shape for v in operands):
             return None
         if is_constant(node):
-            number = splat_of(node.attrs["value"]) if kind.rank else None
+            number = splat_of(node.attrs.value) if kind.rank else None
             return None if number is None else self._writer.splat(number, kind, node)
         if kind.size == 0 and node.op != "broadcast_in_dim":
             return self._writer.splat(np.zeros((), kind.numpy_dtype), kind, node)

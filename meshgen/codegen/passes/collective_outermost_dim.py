@@ -60,8 +60,8 @@ class _Rewriter:
         return self._near.is_read_by_kernels(node.result) or self._near.is_written_for(node.operands[0])
 
     def _all_gather(self, node: Node) -> bool:
-        (operand,), result, dim = node.operands, node.result, node.attrs["dim"]
-        count, tile = self._mesh.group_size(node.attrs["axes"]), operand.type.sizes[dim]
+        (operand,), result, dim = node.operands, node.result, node.attrs.dim
+        count, tile = self._mesh.group_size(node.attrs.axes), operand.type.sizes[dim]
         lead = leading(operand.type.sizes, dim)
         is_whole = count * tile == result.type.sizes[dim]
         if count == 1 or lead == 1 or (is_whole and lead <= MOST_CALLS) or not self._unpacks(node):
@@ -73,11 +73,11 @@ class _Rewriter:
         return True
 
     def _reduce_scatter(self, node: Node) -> bool:
-        (operand,), result, dim = node.operands, node.result, node.attrs["dim"]
-        count, tile = self._mesh.group_size(node.attrs["axes"]), result.type.sizes[dim]
+        (operand,), result, dim = node.operands, node.result, node.attrs.dim
+        count, tile = self._mesh.group_size(node.attrs.axes), result.type.sizes[dim]
         lead, is_native = (
             leading(operand.type.sizes, dim),
-            native_reduction(node.attrs["kind"], operand.type.dtype, result.type.dtype),
+            native_reduction(node.attrs.kind, operand.type.dtype, result.type.dtype),
         )
         if count == 1 or lead <= MOST_CALLS or not is_native or count * tile != operand.type.sizes[dim]:
             return False
@@ -89,8 +89,8 @@ class _Rewriter:
 
     def _all_to_all(self, node: Node) -> bool:
         (operand,), result = node.operands, node.result
-        split, concat = node.attrs["split_dim"], node.attrs["concat_dim"]
-        count, sizes = self._mesh.group_size(node.attrs["axes"]), operand.type.sizes
+        split, concat = node.attrs.split_dim, node.attrs.concat_dim
+        count, sizes = self._mesh.group_size(node.attrs.axes), operand.type.sizes
         if (
             count == 1
             or sizes[split] % count
@@ -116,7 +116,7 @@ class _Rewriter:
 
     def _retile(self, node: Node) -> bool:
         """Along dims that one side splits further than the other, the tiles of the finer side become an outer dim."""
-        source, target, shape = node.attrs["source"], node.attrs["target"], tuple(node.attrs["shape"])
+        source, target, shape = node.attrs.source, node.attrs.target, tuple(node.attrs.shape)
         if any(side.partial or side.halo or side.offsets for side in (source, target)):
             return False
         parts = [tuple(self._mesh.group_size(side.dims[d]) for side in (source, target)) for d in range(len(shape))]

@@ -44,7 +44,7 @@ def _is_contiguous(node: Node) -> bool:
     """Whether a node is a concatenation whose operands are aligned ranges of the result's bytes."""
     if node.op != "concatenate" or len(node.operands) > MOST_PARTS:
         return False
-    is_outermost = math.prod(node.result.type.sizes[: node.attrs["dim"]]) == 1
+    is_outermost = math.prod(node.result.type.sizes[: node.attrs.dim]) == 1
     return is_outermost and not any(value.type.nbytes % ALIGNMENT for value in node.operands[:-1])
 
 

@@ -71,7 +71,7 @@ def _lies_in(value: Value, grouping: Grouping) -> Value:
     """The value whose bytes a value shares: the operand of a reshape, or of a broadcast that repeats nothing."""
     while (node := grouping.producer.get(value)) is not None:
         is_broadcast = node.op == "broadcast_in_dim" and node.operands[0].type.size == value.type.size
-        if not (node.op in REGROUPING or (is_broadcast and list(node.attrs["dims"]) == sorted(node.attrs["dims"]))):
+        if not (node.op in REGROUPING or (is_broadcast and list(node.attrs.dims) == sorted(node.attrs.dims))):
             break
         value = node.operands[0]
     return value
@@ -79,8 +79,8 @@ def _lies_in(value: Value, grouping: Grouping) -> Value:
 
 def _message_rows(node: Node, packed: Node, readers: list[Node], graph: Graph) -> list[_Part]:
     """The rows with their slices; none where the result is not just cut apart again."""
-    dim = packed.attrs["dim"]
-    if node.attrs.get("dim") == dim or node.result in graph.outputs:
+    dim = packed.attrs.dim
+    if getattr(node.attrs, "dim", None) == dim or node.result in graph.outputs:
         return []
     ends = itertools.accumulate((row.type.sizes[dim] for row in packed.operands), initial=0)
     found: list[_Part] = []
@@ -96,7 +96,7 @@ def _is_cut(node: Node, dim: int, start: int, stop: int, sizes: tuple[int, ...])
     """Whether a node takes just these rows of a dim."""
     if node.op not in ("slice", "subview") or node.result.type.sizes != sizes:
         return False
-    return (node.attrs["start"][dim], node.attrs["limit"][dim]) == (start, stop)
+    return (node.attrs.start[dim], node.attrs.limit[dim]) == (start, stop)
 
 
 def _written(grouping: Grouping, parts: dict[Node, list[_Part]]) -> Graph:

@@ -48,7 +48,7 @@ def _with_edges(graph: Graph, mesh: Mesh) -> Graph:
 
 def _pieces(node: Node, mesh: Mesh) -> list[_Piece]:
     """The pieces of the result, in order."""
-    dim, count = node.attrs["dim"], mesh.group_size(node.attrs["axes"])
+    dim, count = node.attrs.dim, mesh.group_size(node.attrs.axes)
     tile, rows = (value.type.sizes[dim] for value in (node.operands[0], node.result))
     parts = parts_of(node.attrs, tile, rows, count)
     return [piece for part in parts for piece in _pieces_of(part) if piece.rows]
@@ -84,7 +84,7 @@ def _near_zero(fetch: RowFetch) -> RowFetch:
 
 def _emit_fetch(graph: Graph, node: Node, pieces: Sequence[_Piece]) -> None:
     """One fetch of all remote rows, and the concatenation of the pieces, which replaces the node's result."""
-    dim, (operand,) = node.attrs["dim"], node.operands
+    dim, (operand,) = node.attrs.dim, node.operands
     parts = [piece.fetched for piece in pieces if piece.fetched]
     fetched = _fetch(graph, node, parts) if parts else operand
     done, rows = 0, list[Value]()
@@ -98,9 +98,9 @@ def _emit_fetch(graph: Graph, node: Node, pieces: Sequence[_Piece]) -> None:
 
 
 def _fetch(graph: Graph, node: Node, parts: Sequence[Part]) -> Value:
-    dim, rows = node.attrs["dim"], sum(part.fetch.rows for part in parts)
-    attrs = {name: value for name, value in node.attrs.items() if name not in ("parts", "divisor")}
-    if len(parts) == 1 and "parts" not in node.attrs:
+    dim, rows = node.attrs.dim, sum(part.fetch.rows for part in parts)
+    attrs = {name: value for name, value in node.attrs.given.items() if name not in ("parts", "divisor")}
+    if len(parts) == 1 and "parts" not in node.attrs.given:
         attrs |= {name: getattr(parts[0].fetch, name) for name in ("base", "step", "limit")}
     else:
         attrs["parts"] = tuple(number for part in parts for number in part.numbers)

@@ -44,12 +44,12 @@ def _plain_fold(node: Node) -> str | None:
     """The element-wise op that a small window of one tensor folds with."""
     if node.op != "reduce_window" or len(node.operands) != 2 or not node.results[0].type.size:
         return None
-    is_small = math.prod(node.attrs["window_dimensions"]) <= DEFAULT.fusion.window_elements
+    is_small = math.prod(node.attrs.window_dimensions) <= DEFAULT.fusion.window_elements
     return fold_kind(node.regions[0]) if is_small else None
 
 
 def _is_neutral(init: Node | None, kind: str) -> bool:
-    return is_constant(init) and init.attrs["value"] == neutral(kind, init.result.type.dtype)
+    return is_constant(init) and init.attrs.value == neutral(kind, init.result.type.dtype)
 
 
 def _emit_fold(graph: Graph, node: Node, kind: str, is_neutral: bool) -> None:
@@ -81,17 +81,15 @@ def _converted(graph: Graph, value: Value, dtype: str, node: Node) -> Value:
 def _slices(graph: Graph, node: Node) -> Iterator[Value]:
     """For each place in the window what all windows see there, of the padded operand."""
     attrs, (value, init), kind = node.attrs, node.operands, node.result.type
-    low, high = tuple(attrs["low"]), tuple(attrs["high"])
-    interior = tuple(d - 1 for d in attrs["base_dilations"])
+    low, high = tuple(attrs.low), tuple(attrs.high)
+    interior = tuple(d - 1 for d in attrs.base_dilations)
     if any((*low, *high, *interior)):
         sizes = [
             a + n + b + max(n - 1, 0) * i for a, n, b, i in zip(low, value.type.sizes, high, interior, strict=True)
         ]
         padding = {"low": low, "high": high, "interior": interior}
         value = graph.add("pad", [value, init], [value.type.with_shape(sizes)], padding, loc=node.loc).result
-    for place in window_places(
-        value.type.sizes, attrs["window_dimensions"], attrs["window_strides"], attrs["window_dilations"]
-    ):
+    for place in window_places(value.type.sizes, attrs.window_dimensions, attrs.window_strides, attrs.window_dilations):
         ends = {
             "start": tuple(s.start for s in place),
             "limit": tuple(s.stop for s in place),

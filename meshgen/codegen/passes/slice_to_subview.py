@@ -53,10 +53,10 @@ def byte_range(node: Node) -> tuple[int, int] | None:
     counts = node.result.type.sizes
     outer = next((d for d, count in enumerate(counts) if count != 1), len(counts))
     whole = all(counts[d] == sizes[d] for d in range(outer + 1, len(sizes)))
-    if not whole or any(step != 1 for step, count in zip(attrs["stride"], counts, strict=True) if count > 1):
+    if not whole or any(step != 1 for step, count in zip(attrs.stride, counts, strict=True) if count > 1):
         return None
     itemsize = node.result.type.numpy_dtype.itemsize
-    first = sum(start * math.prod(sizes[d + 1 :]) for d, start in enumerate(attrs["start"])) * itemsize
+    first = sum(start * math.prod(sizes[d + 1 :]) for d, start in enumerate(attrs.start)) * itemsize
     return (first, first + node.result.type.nbytes) if node.result.type.size and first % ALIGNMENT == 0 else None
 
 

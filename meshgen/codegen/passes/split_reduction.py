@@ -35,7 +35,7 @@ def _with_split_reductions(graph: Graph) -> Graph:
 
 def _split_factor(node: Node) -> tuple[int, int] | None:
     """(dim, number of parts) to split a reduce by, if it has too few programs."""
-    shape, dims = node.operands[0].type.sizes, node.attrs["dims"]
+    shape, dims = node.operands[0].type.sizes, node.attrs.dims
     kept, limits = node.result.type.size, DEFAULT.fusion
     reduced = math.prod(shape[d] for d in dims)
     programs = kept if len(shape) - 1 in dims else -(-kept // limits.split_columns)
@@ -51,13 +51,13 @@ def _split_factor(node: Node) -> tuple[int, int] | None:
 
 def _emit_split(graph: Graph, node: Node, dim: int, parts: int) -> None:
     value, init = node.operands
-    shape, kind = value.type.sizes, node.attrs["kind"]
+    shape, kind = value.type.sizes, node.attrs.kind
     dtype = value.type.dtype
     cut = TensorType((*shape[:dim], parts, shape[dim] // parts, *shape[dim + 1 :]), dtype)
     pieces = graph.add("reshape", [value], [cut], {}, loc=node.loc).result
     number = np.array(neutral(kind, dtype))
     start = graph.add("constant", [], [TensorType((), dtype)], {"value": number}, loc=node.loc).result
-    dims = tuple(d + (d >= dim) for d in node.attrs["dims"])
+    dims = tuple(d + (d >= dim) for d in node.attrs.dims)
     partial = TensorType(tuple(s for d, s in enumerate(cut.sizes) if d not in dims), dtype)
     first = graph.add("reduce", [pieces, start], [partial], {**node.attrs, "dims": dims}, loc=node.loc).result
     place = sum(1 for d in range(dim) if d not in dims)

@@ -17,6 +17,12 @@ class Call(Attributes):
     callee: str
 
 
+class Loop(Attributes):
+    """How many trips, where a schedule knows."""
+
+    trips: int = 1
+
+
 class Kernel(Attributes):
     """The name of a kernel of the module."""
 

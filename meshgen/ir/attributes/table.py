@@ -21,6 +21,6 @@ def attributes_of(op: str, given: Mapping[str, Any] | Attributes) -> Attributes:
         if op not in KINDS or type(given) is kind:
             return given
         given = given.given
-    if not given and kind is NoAttributes:
+    if not given and (kind is NoAttributes or kind.required_fields):
         return NO_ATTRIBUTES
     return kind(**given) if kind.fits(given) else Unchecked(given)

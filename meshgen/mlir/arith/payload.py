@@ -147,7 +147,7 @@ def lifted(builder: Builder, body: Graph, operands: Sequence[Value]) -> Value | 
             return node.op
         kind = TensorType(shape, node.result.type.dtype)
         if node.op == "constant":
-            values[node.result] = builder.constant(np.asarray(node.attrs["value"]).item(), kind)
+            values[node.result] = builder.constant(np.asarray(node.attrs.value).item(), kind)
         else:
             taken = [values[v] for v in node.operands]
             add = builder.lazy if node.notes.lazy else builder.emit

@@ -151,14 +151,16 @@ def _check_types(importer: Importer, operation: Operation, what: str, outside: S
 
 
 def _export_manual(exporter: Exporter, node: Node) -> Operation:
-    shardings: Sequence[Sharding] = (*node.attrs["in_shardings"], *node.attrs["out_shardings"])
+    shardings: Sequence[Sharding] = (*node.attrs.in_shardings, *node.attrs.out_shardings)
     mesh = exporter.mesh_of(next(iter(shardings), Sharding(())))
     with exporter.over(mesh):
         body = exporter.block(node.regions[0], ReturnOp)
 
     def spelled(side: str) -> ShardingPerValueAttr:
-        shardings: Sequence[Sharding] = node.attrs[f"{side}_shardings"]
-        free = node.attrs.get(f"{side}_free") or [(Sharding.replicated(s.rank), (False,) * s.rank) for s in shardings]
+        shardings: Sequence[Sharding] = getattr(node.attrs, f"{side}_shardings")
+        free = getattr(node.attrs, f"{side}_free", None) or [
+            (Sharding.replicated(s.rank), (False,) * s.rank) for s in shardings
+        ]
         pairs = zip(shardings, free, strict=True)
         texts = [
             spell(Sharding(tuple((*a, *b) for a, b in zip(s.dims, f.dims, strict=True)), s.partial), mesh.name, opened)
@@ -169,7 +171,7 @@ def _export_manual(exporter: Exporter, node: Node) -> Operation:
     properties = {
         "in_shardings": spelled("in"),
         "out_shardings": spelled("out"),
-        "manual_axes": ManualAxesAttr(node.attrs["axes"]),
+        "manual_axes": ManualAxesAttr(node.attrs.axes),
     }
     return ManualComputationOp.create(
         operands=exporter.operands(node),

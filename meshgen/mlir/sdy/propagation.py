@@ -44,7 +44,7 @@ def _export_member(exporter: Exporter, node: Node) -> Operation:
     """It has no result in text: its result is printed under the name of its operand."""
     (value,) = exporter.operands(node)
     exporter.bind(node.result, value)
-    number = IntegerAttr(node.attrs["group"], i64)
+    number = IntegerAttr(node.attrs.group, i64)
     return ShardingGroupOp.create(operands=[value], properties={"group_id": number})
 
 
@@ -54,7 +54,7 @@ def _import_barrier(importer: Importer, operation: Operation) -> None:
 
 
 def _export_barrier(exporter: Exporter, node: Node) -> Operation:
-    direction = DirectionAttr(node.attrs["direction"])
+    direction = DirectionAttr(node.attrs.direction)
     return PropagationBarrierOp.create(
         operands=exporter.operands(node),
         result_types=exporter.types(node.results),

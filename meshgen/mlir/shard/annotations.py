@@ -131,7 +131,7 @@ def _maker(importer: Importer, source: SSAValue) -> Node | None:
 def _widens(importer: Importer, source: SSAValue, sharding: Sharding) -> bool:
     """Whether an annotation adds halo rows to what another one has split in the same way: the value is made without them."""
     maker = _maker(importer, source)
-    return maker is not None and bool(sharding.halo) and maker.attrs["sharding"] == replace(sharding, halo=())
+    return maker is not None and bool(sharding.halo) and maker.attrs.sharding == replace(sharding, halo=())
 
 
 def _check_single(importer: Importer, op: Operation, source: SSAValue, node: Node) -> None:
@@ -140,30 +140,30 @@ def _check_single(importer: Importer, op: Operation, source: SSAValue, node: Nod
     Upstream leaves other cases undefined. An annotation for users of a value annotated for users reshards, as its
     partition does. Printed programs may chain annotations: each reshards.
     """
-    if not (node.attrs["as_result"] and _is_firm(node)):
+    if not (node.attrs.as_result and _is_firm(node)):
         return
     value, maker = importer.value(source), _maker(importer, source)
     others = [each for each in importer.graph.nodes[:-1] if each.op == "annotate" and value is each.operands[0]]
-    made = [each for each in (*others, maker) if each and each.attrs["as_result"] and _contradicts(each, node)]
+    made = [each for each in (*others, maker) if each and each.attrs.as_result and _contradicts(each, node)]
     if made:
-        message = f"the value is annotated for its producer with {node.attrs['sharding']}, but also with {made[0].attrs['sharding']}"
+        message = f"the value is annotated for its producer with {node.attrs.sharding}, but also with {made[0].attrs.sharding}"
         hint = f"annotate one of them for its users (the other is at {made[0].loc})"
         importer.fault("MG0205", message, op, hint)
-    elif maker and not maker.attrs["as_result"] and not is_declared(op) and _contradicts(maker, node):
-        message = f"the value is annotated for its producer with {node.attrs['sharding']}, but an annotation for users, {maker.attrs['sharding']}, comes first"
+    elif maker and not maker.attrs.as_result and not is_declared(op) and _contradicts(maker, node):
+        message = f"the value is annotated for its producer with {node.attrs.sharding}, but an annotation for users, {maker.attrs.sharding}, comes first"
         hint = f"annotate it for its producer first, then for its users (as at {maker.loc})"
         importer.fault("MG0205", message, op, hint)
 
 
 def _is_firm(node: Node) -> bool:
     """Whether an annotation is required without open dims; open dims cannot contradict."""
-    return node.attrs["required"] and not any(node.attrs.get("open_dims", ()))
+    return node.attrs.required and not any(node.attrs.open_dims)
 
 
 def _contradicts(other: Node, node: Node) -> bool:
     """Whether two annotations say different things of a value; on another mesh it crosses in between."""
-    said: Sharding = other.attrs["sharding"]
-    return _is_firm(other) and said != node.attrs["sharding"] and said.mesh == node.attrs["sharding"].mesh
+    said: Sharding = other.attrs.sharding
+    return _is_firm(other) and said != node.attrs.sharding and said.mesh == node.attrs.sharding.mesh
 
 
 def _complete_signature(importer: Importer, op: Operation, source: SSAValue, spec: Annotation, as_result: bool) -> None:
@@ -194,14 +194,14 @@ def is_declared(op: Operation) -> bool:
 
 def export_annotate(exporter: Exporter, node: Node) -> Operation:
     """`shard.shard`; its `shard.sharding` is put before it by `shardings_before`."""
-    definition = sharding_op(node.attrs["sharding"], node.result.type.shape, exporter.mesh_of(node.attrs["sharding"]))
+    definition = sharding_op(node.attrs.sharding, node.result.type.shape, exporter.mesh_of(node.attrs.sharding))
     exporter.before(definition)
     exporter.names[definition.result] = "sharding"  # numbers stay free for values that are called so
-    for_users = None if node.attrs["as_result"] else UnitAttr()
+    for_users = None if node.attrs.as_result else UnitAttr()
     op = ShardOp(exporter.ssa(node.operands[0]), definition.result, for_users)
-    if not node.attrs["required"]:
+    if not node.attrs.required:
         op.attributes["required"] = IntegerAttr(0, i1)
-    if dims := node.attrs.get("open_dims"):
+    if dims := node.attrs.open_dims:
         op.attributes["open_dims"] = DenseArrayBase.from_list(i1, [int(dim) for dim in dims])
     return op
 

@@ -109,7 +109,7 @@ def emit_on(importer: Importer, op: Operation, source: Value, name: str, attrs: 
     mesh = importer.reading.module.mesh
     faults = collective_faults(node, mesh, exact=not is_declared(op))
     importer.reading.faults += faults
-    if faults or not _is_average(op) or not has_sizes(importer, op, node.attrs["axes"]):
+    if faults or not _is_average(op) or not has_sizes(importer, op, node.attrs.axes):
         return value
     return _divided(importer, op, node, mesh)
 
@@ -140,7 +140,7 @@ def _is_average(op: Operation) -> bool:
 def _divided(importer: Importer, op: Operation, node: Node, mesh: Mesh) -> Value:
     """A sum over the group divided by the group's size."""
     kind = node.result.type
-    size = np.full(kind.sizes, mesh.group_size(node.attrs["axes"]), kind.numpy_dtype)
+    size = np.full(kind.sizes, mesh.group_size(node.attrs.axes), kind.numpy_dtype)
     divisor = importer.emit("constant", [], [kind], {"value": size}, op)[0]
     divisor.sharding = node.result.sharding
     (value,) = importer.emit("divide", [node.result, divisor], [kind], {}, op)

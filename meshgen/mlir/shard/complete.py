@@ -96,7 +96,7 @@ def _all_values(graph: Graph) -> Iterator[Value]:
 
 def _in_attributes(graph: Graph) -> Iterator[Sharding]:
     for node in all_nodes(graph):
-        for entry in node.attrs.values():
+        for entry in node.attrs.given.values():
             items: Sequence[object] = entry if isinstance(entry, tuple) else (entry,)
             yield from (each for each in items if isinstance(each, Sharding))
 
@@ -111,7 +111,7 @@ def _program_nodes(graph: Graph) -> Iterator[Node]:
 
 def _is_move(node: Node) -> bool:
     """Whether a node tells devices apart; a manual computation is a node of the global program."""
-    return node.op != "manual" and ("axes" in node.attrs or node.op in MOVES)
+    return node.op != "manual" and ("axes" in node.attrs.given or node.op in MOVES)
 
 
 def _complete_global(module: Module) -> None:

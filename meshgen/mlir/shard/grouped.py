@@ -45,10 +45,10 @@ def export_grouped(exporter: Exporter, node: Node, properties: dict[str, Attribu
                    attributes: dict[str, Attribute]) -> Operation:  # fmt: skip
     """`properties` and `attributes`: of the group of devices."""
     properties = {**properties, "collective": StringAttr(node.op)}
-    if "dim" in node.attrs:
-        properties["axis"] = IntegerAttr(node.attrs["dim"], IndexType())
-    if "kind" in node.attrs:
-        properties["reduction"] = ReductionKindAttr(KIND_NAMES[node.attrs["kind"]])
+    if "dim" in node.attrs.given:
+        properties["axis"] = IntegerAttr(node.attrs.dim, IndexType())
+    if "kind" in node.attrs.given:
+        properties["reduction"] = ReductionKindAttr(KIND_NAMES[node.attrs.kind])
     return GroupedOp.create(
         operands=exporter.operands(node),
         result_types=exporter.types(node.results),

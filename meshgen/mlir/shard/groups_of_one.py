@@ -19,9 +19,9 @@ _IDENTITIES = ("all_reduce", "all_gather", "reduce_scatter", "all_to_all", "all_
 def is_alone(node: Node, mesh: Mesh) -> bool:
     """Whether a collective takes nothing from other devices, on none of them."""
     if node.op == "permute_pairs":
-        pairs = node.attrs["pairs"]
+        pairs = node.attrs.pairs
         return all(source == target for source, target in pairs) and len(pairs) in (0, mesh.size)
-    return node.op in _IDENTITIES and all(mesh.axis(axis).size == 1 for axis in node.attrs["axes"])
+    return node.op in _IDENTITIES and all(mesh.axis(axis).size == 1 for axis in node.attrs.axes)
 
 
 def without_groups_of_one(graph: Graph, mesh: Mesh) -> Graph:
@@ -35,7 +35,7 @@ def without_groups_of_one(graph: Graph, mesh: Mesh) -> Graph:
         elif not is_alone(node, mesh):
             regions = tuple(without_groups_of_one(region, mesh) for region in node.regions)
             result.nodes.append(replace(node, regions=regions))
-        elif node.op == "permute_pairs" and not node.attrs["pairs"]:
+        elif node.op == "permute_pairs" and not node.attrs.pairs:
             kind = node.result.type
             attrs = {"value": np.broadcast_to(np.zeros((), kind.numpy_dtype), kind.sizes)}
             result.nodes.append(replace(node, op="constant", operands=[], attrs=attrs))

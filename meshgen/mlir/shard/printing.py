@@ -46,7 +46,7 @@ from meshgen.mlir.shard.moves import (
 
 def group(exporter: Exporter, node: Node) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
     """Properties and attributes that all groups of devices have in text."""
-    mesh, axes = exporter.mesh, node.attrs.get("axes", ())
+    mesh, axes = exporter.mesh, getattr(node.attrs, "axes", ())
     numbers = [axis_number(axis, mesh) for axis in axes]
     properties: dict[str, Attribute] = {
         "grid": SymbolRefAttr(mesh.name),
@@ -84,11 +84,11 @@ def _exporter_of(spec: Spec) -> Callable[[Exporter, Node], Operation]:
         properties, attributes = group(exporter, node)
         if len(node.operands) > 1:
             return export_grouped(exporter, node, properties, attributes)
-        properties |= {name: _index(node.attrs[attr]) for name, attr in spec.dims}
+        properties |= {name: _index(getattr(node.attrs, attr)) for name, attr in spec.dims}
         if spec.reduces:
-            properties["reduction"] = ReductionKindAttr(KIND_NAMES[node.attrs["kind"]])
+            properties["reduction"] = ReductionKindAttr(KIND_NAMES[node.attrs.kind])
         if spec.root:  # xDSL prints a `recv` from anywhere only if its source is there, though empty
-            properties[spec.root[0]] = DenseArrayBase.from_list(i64, list(node.attrs.get(spec.root[1], ())))
+            properties[spec.root[0]] = DenseArrayBase.from_list(i64, list(getattr(node.attrs, spec.root[1], ())))
         return create(exporter, node, spec.cls, properties, attributes)
 
     return export_collective
@@ -96,29 +96,29 @@ def _exporter_of(spec: Spec) -> Callable[[Exporter, Node], Operation]:
 
 def export_shift(exporter: Exporter, node: Node) -> Operation:
     properties, attributes = group(exporter, node)
-    properties["shift_axis"] = _index(axis_number(node.attrs["shift_axis"], exporter.mesh))
-    properties["offset"] = IntegerAttr(node.attrs["offset"], i64)
-    if node.attrs.get("rotate"):
+    properties["shift_axis"] = _index(axis_number(node.attrs.shift_axis, exporter.mesh))
+    properties["offset"] = IntegerAttr(node.attrs.offset, i64)
+    if node.attrs.rotate:
         properties["rotate"] = UnitAttr()
     return create(exporter, node, ShiftOp, properties, attributes)
 
 
 def export_permute_pairs(exporter: Exporter, node: Node) -> Operation:
     properties, attributes = group(exporter, node)
-    pairs = (DenseArrayBase.from_list(i16, list(pair)) for pair in node.attrs["pairs"])
+    pairs = (DenseArrayBase.from_list(i16, list(pair)) for pair in node.attrs.pairs)
     properties["pairs"] = ShardAxesArrayAttr(ArrayAttr(pairs))
     return create(exporter, node, PermutePairsOp, properties, attributes)
 
 
 def export_fetch_rows(exporter: Exporter, node: Node) -> Operation:
     properties, attributes = group(exporter, node)
-    properties |= {name: IntegerAttr(node.attrs[name], i64) for name in ("base", "step", "limit")}
-    properties["dim"] = _index(node.attrs["dim"])
-    if node.attrs.get("divisor", 1) != 1:
-        properties["divisor"] = IntegerAttr(node.attrs["divisor"], i64)
-    if node.attrs.get("wrap"):
+    properties |= {name: IntegerAttr(getattr(node.attrs, name), i64) for name in ("base", "step", "limit")}
+    properties["dim"] = _index(node.attrs.dim)
+    if node.attrs.divisor != 1:
+        properties["divisor"] = IntegerAttr(node.attrs.divisor, i64)
+    if node.attrs.wrap:
         properties["wrap"] = UnitAttr()
-    if parts := node.attrs.get("parts"):
+    if parts := node.attrs.parts:
         properties["parts"] = DenseArrayBase.from_list(i64, list(parts))
     return create(exporter, node, FetchRowsOp, properties, attributes)
 
@@ -129,17 +129,17 @@ def export_move(exporter: Exporter, node: Node) -> Operation:
     del properties["grid_axes"]
     mesh, attrs = exporter.mesh, node.attrs
     here = (node.operands[0].sharding, node.result.sharding, node.result.type.shape)
-    if here != (attrs["source"], attrs["target"], attrs["shape"]):
-        attributes["source"] = encode_split(attrs["source"], mesh)
-        attributes["target"] = encode_split(attrs["target"], mesh)
-        attributes["shape"] = DenseArrayBase.from_list(i64, list(attrs["shape"]))
+    if here != (attrs.source, attrs.target, attrs.shape):
+        attributes["source"] = encode_split(attrs.source, mesh)
+        attributes["target"] = encode_split(attrs.target, mesh)
+        attributes["shape"] = DenseArrayBase.from_list(i64, list(attrs.shape))
     return create(exporter, node, PermuteOp if node.op == "permute" else RetileOp, properties, attributes)
 
 
 def export_update_halo(exporter: Exporter, node: Node) -> Operation:
     properties, attributes = group(exporter, node)
     del properties["grid_axes"]
-    mesh, sharding, shape = exporter.mesh, node.attrs["sharding"], node.attrs["shape"]
+    mesh, sharding, shape = exporter.mesh, node.attrs.sharding, node.attrs.shape
     halo = [size for dim, pair in enumerate(sharding.halo) if sharding.dims[dim] for size in pair]
     properties["split_axes"] = numbered(sharding.dims, mesh)
     properties["static_halo_sizes"] = DenseArrayBase.from_list(i64, halo)
@@ -161,10 +161,10 @@ def export_axis_size(exporter: Exporter, node: Node) -> Operation:
 
 def export_mask_padding(exporter: Exporter, node: Node) -> Operation:
     properties, attributes = group(exporter, node)
-    fill = np.asarray(node.attrs["fill"]).item()
+    fill = np.asarray(node.attrs.fill).item()
     properties |= {
-        "dim": _index(node.attrs["dim"]),
-        "size": _index(node.attrs["size"]),
+        "dim": _index(node.attrs.dim),
+        "size": _index(node.attrs.size),
         "fill": FloatAttr(fill, f64) if isinstance(fill, float) else IntegerAttr(int(fill), i64),
     }
     return create(exporter, node, MaskPaddingOp, properties, attributes)

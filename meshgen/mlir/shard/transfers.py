@@ -44,17 +44,17 @@ def import_transfer(importer: Importer, op: Operation) -> None:
 
 
 def export_transfer(exporter: Exporter, node: Node) -> Operation:
-    attrs, peer, mesh = node.attrs, node.attrs["peer"], exporter.mesh
+    attrs, peer, mesh = node.attrs, node.attrs.peer, exporter.mesh
     sends = node.op == "transfer_send"
     ends: dict[str, Mesh] = {"source": mesh if sends else peer, "target": peer if sends else mesh, "hint": mesh}
-    found: dict[str, Attribute] = {"shape": DenseArrayBase.from_list(i64, list(attrs["shape"]))}
+    found: dict[str, Attribute] = {"shape": DenseArrayBase.from_list(i64, list(attrs.shape))}
     said = attrs if node.notes.hint is None else {**attrs, "hint": node.notes.hint}
     found |= {name: encode_split(said[name], side) for name, side in ends.items() if name in said}
     if node.notes.why:
         found["why"] = StringAttr(node.notes.why)
     properties: dict[str, Attribute] = {
         "grid": SymbolRefAttr(peer.name),
-        "channel": IntegerAttr(attrs["channel"], i64),
+        "channel": IntegerAttr(attrs.channel, i64),
     }
     return (TransferSendOp if sends else TransferRecvOp).create(
         operands=exporter.operands(node),

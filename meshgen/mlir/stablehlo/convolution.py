@@ -129,8 +129,8 @@ def numbering_of(node: Node) -> ConvolutionDimensions:
 
 def _letters(node: Node, side: str, first: str, first_name: str, second: str, second_name: str) -> tuple[str, ...]:
     """The role of each dim of a side: two letters and the numbers of the spatial dims."""
-    found = {node.attrs[f"{side}_{first_name}"]: first, node.attrs[f"{side}_{second_name}"]: second}
-    found |= {dim: str(number) for number, dim in enumerate(node.attrs[f"{side}_spatial"])}
+    found = {getattr(node.attrs, f"{side}_{first_name}"): first, getattr(node.attrs, f"{side}_{second_name}"): second}
+    found |= {dim: str(number) for number, dim in enumerate(getattr(node.attrs, f"{side}_spatial"))}
     return tuple(found[dim] for dim in range(len(found)))
 
 

@@ -134,7 +134,7 @@ def _import_constant(importer: Importer, operation: Operation) -> None:
 
 def _export_constant(exporter: Exporter, node: Node) -> Operation:
     type: IrTensorType[Attribute] = exporter.type(node.result)
-    value = DenseElements.of(node.attrs["value"], node.result.type, type)
+    value = DenseElements.of(node.attrs.value, node.result.type, type)
     return CONSTANT.create(result_types=exporter.types(node.results), properties={"value": value})
 
 

@@ -165,7 +165,7 @@ def _import_reduce(importer: Importer, operation: Operation) -> None:
 
 def _export_reduce(exporter: Exporter, node: Node) -> Operation:
     operation = build(exporter, node, REDUCE)
-    operation.add_region(fold_region(node.attrs["kind"], exporter.tensor(node.operands[0].type.with_shape(()))))
+    operation.add_region(fold_region(node.attrs.kind, exporter.tensor(node.operands[0].type.with_shape(()))))
     return operation
 
 

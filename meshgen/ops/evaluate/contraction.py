@@ -17,9 +17,9 @@ _EXACT = 1 << 53  # integers below it are exact in f64, so BLAS may multiply the
 
 
 def reduce(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-    dtype, ufunc = node.operands[0].type.dtype, ufunc_of(node.attrs["kind"])
+    dtype, ufunc = node.operands[0].type.dtype, ufunc_of(node.attrs.kind)
     x, init = widen(args[0], dtype), widen(args[1], dtype)
-    dims = tuple(node.attrs["dims"])
+    dims = tuple(node.attrs.dims)
     folded = ufunc.reduce(x, axis=dims, dtype=x.dtype, initial=init.item() if x.size == 0 else None)
     return [narrow(folded if x.size == 0 else ufunc(folded, init), dtype)]
 
@@ -55,23 +55,21 @@ def convolution(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     """One matmul over the features per kernel position; see `ops/types/contraction.py` for the attributes."""
     attrs, result = node.attrs, node.result.type
     image = _padded_image(node, args[0])
-    kernel = args[1].transpose(
-        [attrs["kernel_output_feature"], attrs["kernel_input_feature"], *attrs["kernel_spatial"]]
-    )
-    kernel = np.flip(kernel, tuple(2 + d for d, turned in enumerate(attrs["window_reversal"]) if turned))
+    kernel = args[1].transpose([attrs.kernel_output_feature, attrs.kernel_input_feature, *attrs.kernel_spatial])
+    kernel = np.flip(kernel, tuple(2 + d for d, turned in enumerate(attrs.window_reversal) if turned))
     kernel = kernel.astype(image.dtype)
-    spatial = [result.sizes[d] for d in attrs["output_spatial"]]
-    groups, batches = attrs["feature_group_count"], attrs["batch_group_count"]
+    spatial = [result.sizes[d] for d in attrs.output_spatial]
+    groups, batches = attrs.feature_group_count, attrs.batch_group_count
     outputs = kernel.shape[0]
     total: Any = np.zeros((), image.dtype)
     for place in np.ndindex(*kernel.shape[2:]):
-        seen = image[(..., *_taps(place, spatial, attrs["window_strides"], attrs["rhs_dilation"]))]
+        seen = image[(..., *_taps(place, spatial, attrs.window_strides, attrs.rhs_dilation))]
         weights = kernel[(slice(None), slice(None), *place)]
         total = total + _grouped(seen, weights, groups, batches)
-    rows = args[0].shape[attrs["input_batch"]] // batches
+    rows = args[0].shape[attrs.input_batch] // batches
     shape = (batches, rows, groups, outputs // groups // batches, int(np.prod(spatial, dtype=np.int64)))
     shaped = np.broadcast_to(total, shape).transpose(1, 0, 2, 3, 4).reshape(rows, outputs, *spatial)
-    order = np.argsort([attrs["output_batch"], attrs["output_feature"], *attrs["output_spatial"]])
+    order = np.argsort([attrs.output_batch, attrs.output_feature, *attrs.output_spatial])
     return [narrow(shaped.transpose(order), result.dtype)]
 
 
@@ -81,9 +79,9 @@ def _padded_image(node: Node, image: Array) -> Array:
     wide = np.complex128 if is_complex(dtype) else np.int64
     if is_float(dtype):
         wide = np.float64 if dtype == "f64" else np.float32
-    x = image.transpose([attrs["input_batch"], attrs["input_feature"], *attrs["input_spatial"]]).astype(wide)
-    interior = [d - 1 for d in attrs["lhs_dilation"]]
-    return pad(x, np.zeros((), wide), (0, 0, *attrs["low"]), (0, 0, *attrs["high"]), (0, 0, *interior))
+    x = image.transpose([attrs.input_batch, attrs.input_feature, *attrs.input_spatial]).astype(wide)
+    interior = [d - 1 for d in attrs.lhs_dilation]
+    return pad(x, np.zeros((), wide), (0, 0, *attrs.low), (0, 0, *attrs.high), (0, 0, *interior))
 
 
 def _taps(place: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilation: Sequence[int]) -> list[slice]:

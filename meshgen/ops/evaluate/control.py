@@ -53,7 +53,7 @@ def merge_exchange(count: int) -> Iterator[tuple[Array, int]]:
 
 def sort_rows(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     """Sort along a dim by the region's order. Ties keep their order, so the result is always the stable one."""
-    dim = node.attrs["dim"]
+    dim = node.attrs.dim
     rows = [np.moveaxis(x, dim, -1).copy() for x in args]
     count = rows[0].shape[-1]
     number = np.broadcast_to(np.arange(count), rows[0].shape).copy()
@@ -74,13 +74,13 @@ def top_k(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     """The k greatest along the last dim in total order, the first of equals first, and their indices."""
     (x,) = args
     key = total_order(x) if is_float(node.operands[0].type.dtype) else widen(x, node.operands[0].type.dtype)
-    order = np.argsort(np.invert(key), axis=-1, kind="stable")[..., : node.attrs["k"]]  # ~key falls as key rises
+    order = np.argsort(np.invert(key), axis=-1, kind="stable")[..., : node.attrs.k]  # ~key falls as key rises
     return [np.take_along_axis(x, order, -1), order.astype(np.int32)]
 
 
 def rng_bit_generator(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     """Philox is also the default, as XLA's is on CPUs and GPUs. Fewer than 32 bits are the lowest of 32."""
     state, result = args[0].astype(np.uint64), node.results[1].type
-    draw = threefry_bits if node.attrs.get("algorithm", "DEFAULT") == "THREE_FRY" else philox_bits
+    draw = threefry_bits if node.attrs.algorithm == "THREE_FRY" else philox_bits
     new_state, bits = draw(state, result.sizes, result.numpy_dtype)
     return [new_state.astype(args[0].dtype), bits.astype(result.numpy_dtype)]

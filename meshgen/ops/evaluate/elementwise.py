@@ -128,14 +128,14 @@ def total_order(x: Array) -> Array:
 
 def compare(node: Node, args: list[Array]) -> Array:
     left, right = args
-    how = node.attrs.get("compare_type", "")
+    how = node.attrs.compare_type
     if how == "TOTALORDER":
         left, right = total_order(left), total_order(right)
     elif how == "UNSIGNED":
         left, right = (_unsigned(x) for x in args)
     else:
         left, right = (widen(x, _dtype(node)) for x in args)
-    return _COMPARISONS[node.attrs["direction"]](left, right)
+    return _COMPARISONS[node.attrs.direction](left, right)
 
 
 def convert(x: Array, target: str) -> Array:
@@ -186,7 +186,7 @@ def reduce_precision(node: Node, args: list[Array]) -> Array:
     Without mantissa bits the last bit that is kept, which a tie makes even, is that of the (biased) exponent.
     """
     x, limits = args[0].astype(np.float64), ml_dtypes.finfo(DTYPES[_dtype(node)])
-    exponent_bits, mantissa_bits = node.attrs["exponent_bits"], min(node.attrs["mantissa_bits"], int(limits.nmant))
+    exponent_bits, mantissa_bits = node.attrs.exponent_bits, min(node.attrs.mantissa_bits, int(limits.nmant))
     exponent = np.maximum(np.frexp(x)[1], int(limits.minexp) + 1)
     scaled = np.ldexp(x, mantissa_bits + 1 - exponent)
     whole = np.rint(scaled)
@@ -252,7 +252,7 @@ def converted(node: Node, args: list[Array]) -> Array:
 
 def spread(node: Node, args: list[Array]) -> Array:
     """The value of a constant, a broadcast view where one element fills it."""
-    return np.broadcast_to(node.attrs["value"], node.result.type.sizes)
+    return np.broadcast_to(node.attrs.value, node.result.type.sizes)
 
 
 def same(node: Node, args: list[Array]) -> Array:

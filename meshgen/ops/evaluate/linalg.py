@@ -33,8 +33,8 @@ def cholesky(x: Array) -> Array:
 def cholesky_of(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     dtype = node.result.type.dtype
     x = widen(args[0], dtype)
-    lower = cholesky(x if node.attrs["lower"] else _transposed(x).conj())
-    return [narrow(lower if node.attrs["lower"] else _transposed(lower).conj(), dtype)]
+    lower = cholesky(x if node.attrs.lower else _transposed(x).conj())
+    return [narrow(lower if node.attrs.lower else _transposed(lower).conj(), dtype)]
 
 
 def triangular_solve(a: Array, b: Array, *, lower: bool, unit: bool) -> Array:
@@ -53,24 +53,22 @@ def triangular_solve_of(node: Node, args: list[Array], run: RunRegion) -> list[A
     """op(a) x = b, or x op(a) = b as its transpose."""
     attrs, dtype = node.attrs, node.result.type.dtype
     a, b = (widen(x, dtype) for x in args)
-    lower = bool(attrs["lower"])
-    if attrs["transpose_a"] != "NO_TRANSPOSE":
-        a, lower = _transposed(a.conj() if attrs["transpose_a"] == "ADJOINT" else a), not lower
-    if attrs["left_side"]:
-        return [narrow(triangular_solve(a, b, lower=lower, unit=attrs["unit_diagonal"]), dtype)]
-    turned = triangular_solve(_transposed(a), _transposed(b), lower=not lower, unit=attrs["unit_diagonal"])
+    lower = bool(attrs.lower)
+    if attrs.transpose_a != "NO_TRANSPOSE":
+        a, lower = _transposed(a.conj() if attrs.transpose_a == "ADJOINT" else a), not lower
+    if attrs.left_side:
+        return [narrow(triangular_solve(a, b, lower=lower, unit=attrs.unit_diagonal), dtype)]
+    turned = triangular_solve(_transposed(a), _transposed(b), lower=not lower, unit=attrs.unit_diagonal)
     return [narrow(_transposed(turned), dtype)]
 
 
 def fft(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
-    length = node.attrs["length"]
+    length = node.attrs.length
     dims = tuple(range(args[0].ndim - len(length), args[0].ndim))
-    function = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}[
-        node.attrs["kind"]
-    ]
+    function = {"FFT": np.fft.fftn, "IFFT": np.fft.ifftn, "RFFT": np.fft.rfftn, "IRFFT": np.fft.irfftn}[node.attrs.kind]
     return [narrow(function(args[0], length, dims), node.result.type.dtype)]
 
 
 def lapack(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     types = [value.type for value in node.results]
-    return factorise(ROUTINES[node.attrs["routine"]], args, types, options_of(node.attrs["options"]))
+    return factorise(ROUTINES[node.attrs.routine], args, types, options_of(node.attrs.options))

@@ -30,7 +30,7 @@ def _working_bytes(node: Node) -> int:
     """Bytes of an operation besides its results."""
     types = [value.type for value in (*node.operands, *node.results)]
     if node.op == "iota":
-        return 8 * node.result.type.sizes[node.attrs["dim"]]
+        return 8 * node.result.type.sizes[node.attrs.dim]
     if node.op in _VIEWS:
         return 0
     computed = sum(map(_computed_bytes, types))
@@ -49,14 +49,14 @@ def _padded_bytes(node: Node) -> int:
     """Of an operand with padding and dilation, which may be far larger than operand and result."""
     attrs, kind = node.attrs, node.operands[0].type if node.operands else TensorType((), "i1")
     if node.op == "pad":
-        shape = _padded(kind.sizes, attrs["low"], attrs["high"], attrs["interior"])
+        shape = _padded(kind.sizes, attrs.low, attrs.high, attrs.interior)
     elif node.op in ("reduce_window", "select_and_scatter"):
-        apart = attrs.get("base_dilations", (1,) * kind.rank) if node.op == "reduce_window" else (1,) * kind.rank
-        shape = _padded(kind.sizes, attrs["low"], attrs["high"], [d - 1 for d in apart])
+        apart = getattr(attrs, "base_dilations", (1,) * kind.rank) if node.op == "reduce_window" else (1,) * kind.rank
+        shape = _padded(kind.sizes, attrs.low, attrs.high, [d - 1 for d in apart])
     elif node.op == "convolution":
-        spatial = [kind.sizes[d] for d in attrs["input_spatial"]]
-        others = math.prod(kind.sizes[attrs[name]] for name in ("input_batch", "input_feature"))
-        shape = [others, *_padded(spatial, attrs["low"], attrs["high"], [d - 1 for d in attrs["lhs_dilation"]])]
+        spatial = [kind.sizes[d] for d in attrs.input_spatial]
+        others = math.prod(kind.sizes[getattr(attrs, name)] for name in ("input_batch", "input_feature"))
+        shape = [others, *_padded(spatial, attrs.low, attrs.high, [d - 1 for d in attrs.lhs_dilation])]
     else:
         return 0
     return math.prod(shape) * max(_COMPUTED_BYTES, kind.numpy_dtype.itemsize)

@@ -36,7 +36,7 @@ def range_of(
 
     match node.op:
         case "constant":
-            return _extent(np.asarray(node.attrs["value"]), row)
+            return _extent(np.asarray(node.attrs.value), row)
         case "broadcast_in_dim":
             return of(node.operands[0], _before_broadcast(node, row))
         case "concatenate":
@@ -70,7 +70,7 @@ def _union(ranges: Sequence[_Range]) -> _Range:
 
 def _before_broadcast(node: Node, row: tuple[int, int] | None) -> tuple[int, int] | None:
     """The row of the operand that a row of the result is; None if it is all of it."""
-    dims, operand = node.attrs["dims"], node.operands[0].type
+    dims, operand = node.attrs.dims, node.operands[0].type
     if row is None or row[0] not in dims:
         return None
     dim = dims.index(row[0])
@@ -79,7 +79,7 @@ def _before_broadcast(node: Node, row: tuple[int, int] | None) -> tuple[int, int
 
 def _joined_at(node: Node, row: tuple[int, int] | None) -> list[tuple[Value, tuple[int, int] | None]]:
     """The operands of a concatenate that a row of the result is made of, with their rows."""
-    if row is None or row[0] != node.attrs["dim"]:
+    if row is None or row[0] != node.attrs.dim:
         return [(operand, row) for operand in node.operands if operand.type.size]
     ends = np.cumsum([0, *(operand.type.sizes[row[0]] for operand in node.operands)])
     number = next(n for n, (start, end) in enumerate(pairwise(ends)) if start <= row[1] < end)

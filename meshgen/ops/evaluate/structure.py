@@ -11,7 +11,7 @@ from meshgen.ops.evaluate.common import Array, Handler, RunRegion
 
 
 def iota(node: Node, args: list[Array]) -> Array:
-    shape, dim = node.result.type.sizes, node.attrs["dim"]
+    shape, dim = node.result.type.sizes, node.attrs.dim
     row = np.arange(shape[dim]).astype(node.result.type.numpy_dtype)
     return np.broadcast_to(row.reshape([-1 if d == dim else 1 for d in range(len(shape))]), shape)
 
@@ -26,7 +26,7 @@ def broadcast_in_dim(x: Array, shape: Sequence[int], dims: Sequence[int]) -> Arr
 
 
 def sliced(node: Node, args: list[Array]) -> Array:
-    parts = zip(node.attrs["start"], node.attrs["limit"], node.attrs["stride"], strict=True)
+    parts = zip(node.attrs.start, node.attrs.limit, node.attrs.stride, strict=True)
     return args[0][tuple(slice(*part) for part in parts)]
 
 
@@ -42,7 +42,7 @@ def pad(x: Array, fill: Array, low: Sequence[int], high: Sequence[int], interior
 
 
 def padded(node: Node, args: list[Array]) -> Array:
-    return pad(args[0], args[1], node.attrs["low"], node.attrs["high"], node.attrs["interior"])
+    return pad(args[0], args[1], node.attrs.low, node.attrs.high, node.attrs.interior)
 
 
 def _as_int64(x: Array) -> Array:
@@ -90,18 +90,18 @@ def window_positions(starts: list[Array], sizes: Sequence[int], dropped: Sequenc
 
 def gather(node: Node, args: list[Array]) -> Array:
     operand, indices = args
-    attrs, sizes = node.attrs, node.attrs["slice_sizes"]
-    vector_dim = attrs["index_vector_dim"]
-    starts = window_starts(indices, vector_dim, attrs["start_index_map"], operand.ndim)
+    attrs, sizes = node.attrs, node.attrs.slice_sizes
+    vector_dim = attrs.index_vector_dim
+    starts = window_starts(indices, vector_dim, attrs.start_index_map, operand.ndim)
     starts = [np.clip(s, 0, n - w) for s, n, w in zip(starts, operand.shape, sizes, strict=True)]
-    add_batching(starts, attrs["operand_batching_dims"], attrs["start_indices_batching_dims"], vector_dim)
-    dropped = (*attrs["collapsed_slice_dims"], *attrs["operand_batching_dims"])
-    positions = window_positions(starts, sizes, dropped, attrs["offset_dims"], node.result.type.rank)
+    add_batching(starts, attrs.operand_batching_dims, attrs.start_indices_batching_dims, vector_dim)
+    dropped = (*attrs.collapsed_slice_dims, *attrs.operand_batching_dims)
+    positions = window_positions(starts, sizes, dropped, attrs.offset_dims, node.result.type.rank)
     return np.broadcast_to(operand[tuple(positions)], node.result.type.sizes)
 
 
 def dynamic_slice(node: Node, args: list[Array]) -> Array:
-    return args[0][_window(args[0].shape, node.attrs["slice_sizes"], args[1:])]
+    return args[0][_window(args[0].shape, node.attrs.slice_sizes, args[1:])]
 
 
 def dynamic_update_slice(node: Node, args: list[Array]) -> Array:
@@ -120,11 +120,11 @@ def _window(shape: Sequence[int], sizes: Sequence[int], starts: Sequence[Array])
 
 
 def broadcast(node: Node, args: list[Array]) -> Array:
-    return broadcast_in_dim(args[0], node.result.type.sizes, node.attrs["dims"])
+    return broadcast_in_dim(args[0], node.result.type.sizes, node.attrs.dims)
 
 
 def transpose(node: Node, args: list[Array]) -> Array:
-    return args[0].transpose(node.attrs["perm"])
+    return args[0].transpose(node.attrs.perm)
 
 
 def reshape(node: Node, args: list[Array]) -> Array:
@@ -132,11 +132,11 @@ def reshape(node: Node, args: list[Array]) -> Array:
 
 
 def reverse(node: Node, args: list[Array]) -> Array:
-    return np.flip(args[0], node.attrs["dims"])
+    return np.flip(args[0], node.attrs.dims)
 
 
 def concatenate(node: Node, args: list[Array]) -> Array:
-    return np.concatenate(args, node.attrs["dim"])
+    return np.concatenate(args, node.attrs.dim)
 
 
 def of_node(function: Callable[[Node, list[Array]], Array]) -> Handler:

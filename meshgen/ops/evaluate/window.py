@@ -62,7 +62,7 @@ def _fold(region: Graph, pieces: Iterator[list[Array]], inits: list[Array], run:
 
 def reduce_region(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     """Halve the reduced elements until one is left: log2 n calls of the region."""
-    count, dims = len(args) // 2, tuple(node.attrs["dims"])
+    count, dims = len(args) // 2, tuple(node.attrs.dims)
     kept = [d for d in range(args[0].ndim) if d not in dims]
     shape = [args[0].shape[d] for d in kept]
     length = math.prod(args[0].shape[d] for d in dims)
@@ -96,14 +96,12 @@ def reduce_window(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     attrs, region, count = node.attrs, node.regions[0], len(args) // 2
     if node.results[0].type.size == 0:  # a window may be larger than anything
         return [np.zeros(value.type.sizes, value.type.numpy_dtype) for value in node.results]
-    interior = [d - 1 for d in attrs["base_dilations"]]
-    padded = [pad(x, i, attrs["low"], attrs["high"], interior) for x, i in zip(args[:count], args[count:], strict=True)]
+    interior = [d - 1 for d in attrs.base_dilations]
+    padded = [pad(x, i, attrs.low, attrs.high, interior) for x, i in zip(args[:count], args[count:], strict=True)]
     kind = fold_kind(region)
     if kind:
         return [_separable(padded[0], args[1], node, kind)]
-    places = window_places(
-        padded[0].shape, attrs["window_dimensions"], attrs["window_strides"], attrs["window_dilations"]
-    )
+    places = window_places(padded[0].shape, attrs.window_dimensions, attrs.window_strides, attrs.window_dilations)
     inits = [
         np.broadcast_to(i, node.result.type.sizes if count == 1 else node.results[0].type.sizes) for i in args[count:]
     ]
@@ -114,8 +112,8 @@ def _separable(x: Array, init: Array, node: Node, kind: str) -> Array:
     """A plain fold goes dim by dim: the sum of the window's sizes instead of their product."""
     attrs, dtype, ufunc = node.attrs, node.operands[0].type.dtype, ufunc_of(kind)
     total = widen(x, dtype)
-    for dim, window in enumerate(attrs["window_dimensions"]):
-        stride, dilation = attrs["window_strides"][dim], attrs["window_dilations"][dim]
+    for dim, window in enumerate(attrs.window_dimensions):
+        stride, dilation = attrs.window_strides[dim], attrs.window_dilations[dim]
         ones, sizes = [1] * x.ndim, [1] * x.ndim
         sizes[dim] = window
         steps, dilations = ones.copy(), ones.copy()
@@ -135,10 +133,10 @@ def select_and_scatter(node: Node, args: list[Array], run: RunRegion) -> list[Ar
     if source.size == 0:
         return [np.full(operand.shape, init, operand.dtype)]
     fill = np.zeros((), operand.dtype)
-    padded = pad(operand, fill, attrs["low"], attrs["high"], none)
-    index = pad(np.arange(operand.size).reshape(operand.shape), np.array(-1), attrs["low"], attrs["high"], none)
+    padded = pad(operand, fill, attrs.low, attrs.high, none)
+    index = pad(np.arange(operand.size).reshape(operand.shape), np.array(-1), attrs.low, attrs.high, none)
     best, chosen = np.zeros(source.shape, operand.dtype), np.full(source.shape, -1)
-    for place in window_places(padded.shape, attrs["window_dimensions"], attrs["window_strides"], [1] * operand.ndim):
+    for place in window_places(padded.shape, attrs.window_dimensions, attrs.window_strides, [1] * operand.ndim):
         value, number = padded[place], index[place]
         (keep,) = apply_region(node.regions[0], [best, value], run)
         take = (number >= 0) & ((chosen < 0) | ~keep)
@@ -153,13 +151,13 @@ def scatter(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     """Combine updates into the operands; an update element whose target is out of bounds is dropped."""
     attrs, count = node.attrs, len(args) // 2
     operands, indices, updates = args[:count], args[count], args[count + 1 :]
-    shape, vector_dim = operands[0].shape, attrs["index_vector_dim"]
-    starts = window_starts(indices, vector_dim, attrs["scatter_dims_to_operand_dims"], len(shape))
-    add_batching(starts, attrs["input_batching_dims"], attrs["scatter_indices_batching_dims"], vector_dim)
-    dropped = (*attrs["inserted_window_dims"], *attrs["input_batching_dims"])
-    window = iter(attrs["update_window_dims"])
+    shape, vector_dim = operands[0].shape, attrs.index_vector_dim
+    starts = window_starts(indices, vector_dim, attrs.scatter_dims_to_operand_dims, len(shape))
+    add_batching(starts, attrs.input_batching_dims, attrs.scatter_indices_batching_dims, vector_dim)
+    dropped = (*attrs.inserted_window_dims, *attrs.input_batching_dims)
+    window = iter(attrs.update_window_dims)
     sizes = [1 if d in dropped else updates[0].shape[next(window)] for d in range(len(shape))]
-    positions = window_positions(starts, sizes, dropped, attrs["update_window_dims"], updates[0].ndim)
+    positions = window_positions(starts, sizes, dropped, attrs.update_window_dims, updates[0].ndim)
     flat, inside = np.zeros(updates[0].shape, np.int64), np.ones(updates[0].shape, np.bool_)
     for position, size in zip(positions, shape, strict=True):
         inside &= (position >= 0) & (position < size)

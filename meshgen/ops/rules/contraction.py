@@ -13,9 +13,9 @@ def reduce(node: Node) -> Rule:
     """Partial in, partial out; the initial value is then counted on one device only."""
     operand, result = node.operands[0].type, node.result.type
     names = letters(operand.rank)
-    kind = reduction_kind(node.attrs["kind"])
-    kept = " ".join(n for d, n in enumerate(names) if d not in node.attrs["dims"]) or "()"
-    reduced = {names[d]: kind for d in node.attrs["dims"]}
+    kind = reduction_kind(node.attrs.kind)
+    kept = " ".join(n for d, n in enumerate(names) if d not in node.attrs.dims) or "()"
+    reduced = {names[d]: kind for d in node.attrs.dims}
     return rule(
         f"{' '.join(names)}, () -> {kept}",
         [operand, node.operands[1].type],

@@ -19,13 +19,13 @@ def broadcast_in_dim(node: Node) -> Rule:
     """A size-1 dim that is expanded is not tied: each device has it all."""
     operand, result = node.operands[0].type, node.result.type
     names = letters(result.rank)
-    words = [names[d] if operand.shape[i] == result.shape[d] else "1" for i, d in enumerate(node.attrs["dims"])]
+    words = [names[d] if operand.shape[i] == result.shape[d] else "1" for i, d in enumerate(node.attrs.dims)]
     return rule(f"{' '.join(words) or '()'} -> {' '.join(names) or '()'}", [operand], [result], linear=_MOVES)
 
 
 def transpose(node: Node) -> Rule:
     names = letters(node.operands[0].type.rank)
-    target = " ".join(names[d] for d in node.attrs["perm"]) or "()"
+    target = " ".join(names[d] for d in node.attrs.perm) or "()"
     return rule(f"{' '.join(names) or '()'} -> {target}", [node.operands[0].type], [node.result.type], linear=_MOVES)
 
 
@@ -34,7 +34,7 @@ def reverse(node: Node) -> Rule:
     operand = node.operands[0].type
     names = letters(operand.rank)
     dims = " ".join(names) or "()"
-    rows = {(names[d], 0): (operand.sizes[d] - 1, -1, 1) for d in node.attrs["dims"] if operand.sizes[d]}
+    rows = {(names[d], 0): (operand.sizes[d] - 1, -1, 1) for d in node.attrs.dims if operand.sizes[d]}
     return rule(f"{dims} -> {dims}", [operand], [operand], linear=_MOVES, windows=rows)
 
 
@@ -59,14 +59,14 @@ def _rows(node: Node) -> dict[tuple[int, int], tuple[int, ...]]:
     """The window of each dim and operand that is not taken row by row."""
     attrs, shape = node.attrs, node.operands[0].type.shape
     if node.op == "slice":
-        parts = zip(attrs["start"], attrs["limit"], attrs["stride"], shape, strict=True)
+        parts = zip(attrs.start, attrs.limit, attrs.stride, shape, strict=True)
         cut = {d: (p[0], p[2], 1) for d, p in enumerate(parts) if (p[0], p[1], p[2]) != (0, p[3], 1)}
         return {(d, 0): found for d, found in cut.items()}
     if node.op == "pad":
-        parts = zip(attrs["low"], attrs["high"], attrs["interior"], strict=True)
+        parts = zip(attrs.low, attrs.high, attrs.interior, strict=True)
         return {(d, 0): (-low, 1, 1, inner + 1) for d, (low, high, inner) in enumerate(parts) if low or high or inner}
-    starts = itertools.accumulate((v.type.sizes[attrs["dim"]] for v in node.operands), initial=0)
-    return {(attrs["dim"], i): (-start, 1, 1) for i, start in zip(range(len(node.operands)), starts, strict=False)}
+    starts = itertools.accumulate((v.type.sizes[attrs.dim] for v in node.operands), initial=0)
+    return {(attrs.dim, i): (-start, 1, 1) for i, start in zip(range(len(node.operands)), starts, strict=False)}
 
 
 def reshape(node: Node) -> Rule:

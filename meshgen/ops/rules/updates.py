@@ -44,7 +44,7 @@ def dynamic_update_slice(node: Node) -> Rule:
 def sort(node: Node) -> Rule:
     """All dims but the sorted one are tied. The k greatest are among the k greatest of every tile, which are gathered."""
     operands, results = [v.type for v in node.operands], [v.type for v in node.results]
-    dim = node.attrs["dim"] if node.op == "sort" else operands[0].rank - 1
+    dim = node.attrs.dim if node.op == "sort" else operands[0].rank - 1
     names = letters(operands[0].rank)
     target = [f"{n}_r" if d == dim else n for d, n in enumerate(names)]
     text = f"{', '.join([_words(names)] * len(operands))} -> {', '.join([_words(target)] * len(results))}"
@@ -57,9 +57,9 @@ def reduce_region(node: Node) -> Rule:
     """The region may be any function of a monoid: devices reduce their rows, and what they have is combined in order."""
     count = len(node.operands) // 2
     names = letters(node.operands[0].type.rank)
-    kept = _words([n for d, n in enumerate(names) if d not in node.attrs["dims"]])
+    kept = _words([n for d, n in enumerate(names) if d not in node.attrs.dims])
     text = f"{', '.join([_words(names)] * count + ['()'] * count)} -> {', '.join([kept] * count)}"
-    reduced = [names[d] for d in node.attrs["dims"]]
+    reduced = [names[d] for d in node.attrs.dims]
     return rule(text, [v.type for v in node.operands], [v.type for v in node.results], combine=reduced)
 
 
@@ -73,20 +73,20 @@ def scatter(node: Node) -> Rule:
     operand, indices, update = (node.operands[i].type for i in (0, count, count + 1))
     names = letters(operand.rank + indices.rank)
     data, places = names[: operand.rank], ["1"] * indices.rank
-    for number, dim in enumerate(d for d in range(indices.rank) if d != attrs["index_vector_dim"]):
+    for number, dim in enumerate(d for d in range(indices.rank) if d != attrs.index_vector_dim):
         places[dim] = names[operand.rank + number]
-    batching = dict(zip(attrs["scatter_indices_batching_dims"], attrs["input_batching_dims"], strict=True))
+    batching = dict(zip(attrs.scatter_indices_batching_dims, attrs.input_batching_dims, strict=True))
     for place, dim in batching.items():
         places[place] = data[dim]
-    looked_up = iter(d for d in range(indices.rank) if d != attrs["index_vector_dim"])
-    dropped = {*attrs["inserted_window_dims"], *attrs["input_batching_dims"]}
+    looked_up = iter(d for d in range(indices.rank) if d != attrs.index_vector_dim)
+    dropped = {*attrs.inserted_window_dims, *attrs.input_batching_dims}
     kept = iter(d for d in range(operand.rank) if d not in dropped)
     window: list[str] = []
-    whole = [data[d] for d in attrs["inserted_window_dims"] if d not in attrs["scatter_dims_to_operand_dims"]]
+    whole = [data[d] for d in attrs.inserted_window_dims if d not in attrs.scatter_dims_to_operand_dims]
     kind = scatter_reduction(node)
     reduced: dict[str, str] = {}
     for dim in range(update.rank):
-        if dim not in attrs["update_window_dims"]:
+        if dim not in attrs.update_window_dims:
             place = next(looked_up)
             window.append(places[place])
             if place not in batching and kind:
@@ -95,7 +95,7 @@ def scatter(node: Node) -> Rule:
                 whole.append(places[place])
             continue
         origin = next(kept)
-        is_placed = origin in attrs["scatter_dims_to_operand_dims"]  # its rows go to others at any index but 0
+        is_placed = origin in attrs.scatter_dims_to_operand_dims  # its rows go to others at any index but 0
         covered = update.shape[dim] == operand.shape[origin] and not is_placed
         is_row = update.shape[dim] == 1 and is_placed
         window.append(data[origin] if covered else "1" if is_row else f"w{dim}")
@@ -117,7 +117,7 @@ def scatter_reduction(node: Node) -> str | None:
 
     Without indices nothing could be masked, and a sum of booleans wraps, so it is not a sum.
     """
-    if len(node.operands) != 3 or not node.attrs["scatter_dims_to_operand_dims"]:
+    if len(node.operands) != 3 or not node.attrs.scatter_dims_to_operand_dims:
         return None
     kind = fold_kind(node.regions[0])
     return None if node.results[0].type.dtype == "i1" and kind in ("add", "multiply") else kind

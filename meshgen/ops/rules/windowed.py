@@ -19,10 +19,10 @@ def reduce_window(node: Node) -> Rule:
     text = f"{', '.join([dims] * count + ['()'] * count)} -> {', '.join([dims] * count)}"
     rows = {
         (names[d], i): (
-            -attrs["low"][d],
-            attrs["window_strides"][d],
-            _span(attrs["window_dimensions"][d], attrs["window_dilations"][d]),
-            attrs["base_dilations"][d],
+            -attrs.low[d],
+            attrs.window_strides[d],
+            _span(attrs.window_dimensions[d], attrs.window_dilations[d]),
+            attrs.base_dilations[d],
         )
         for d in windowed(node)
         for i in range(count)
@@ -40,9 +40,9 @@ def scanned_dim(node: Node) -> int | None:
         return None
     dim = moving[0]
     size = node.operands[0].type.sizes[dim]
-    ones = {attrs[name][dim] for name in ("window_strides", "base_dilations", "window_dilations")}
-    ends = sorted((attrs["low"][dim], attrs["high"][dim]))
-    covers = size > 1 and attrs["window_dimensions"][dim] == size and ends == [0, size - 1] and ones == {1}
+    ones = {getattr(attrs, name)[dim] for name in ("window_strides", "base_dilations", "window_dilations")}
+    ends = sorted((attrs.low[dim], attrs.high[dim]))
+    covers = size > 1 and attrs.window_dimensions[dim] == size and ends == [0, size - 1] and ones == {1}
     return dim if covers else None
 
 
@@ -61,7 +61,7 @@ def select_and_scatter(node: Node) -> Rule:
     dims = " ".join(names) or "()"
     rows: dict[tuple[str, int], tuple[int, ...]] = {}
     for d in windowed(node):
-        size, stride, low = (attrs[name][d] for name in ("window_dimensions", "window_strides", "low"))
+        size, stride, low = (getattr(attrs, name)[d] for name in ("window_dimensions", "window_strides", "low"))
         overlap = max(0, size - stride)
         rows[names[d], 0] = (-overlap, 1, 1 + 2 * overlap)
         rows[names[d], 1] = (low - size + 1, 1, size, stride)
@@ -71,10 +71,10 @@ def select_and_scatter(node: Node) -> Rule:
 def windowed(node: Node) -> list[int]:
     """Dims along which a window is wider than one element, strides, or pads."""
     attrs = node.attrs
-    ones = [1] * len(attrs["window_dimensions"])
+    ones = [1] * len(attrs.window_dimensions)
     parts = zip(
-        attrs["window_dimensions"], attrs["window_strides"], attrs["low"], attrs["high"],
-        attrs.get("base_dilations", ones), attrs.get("window_dilations", ones), strict=True,
+        attrs.window_dimensions, attrs.window_strides, attrs.low, attrs.high,
+        getattr(attrs, "base_dilations", ones), getattr(attrs, "window_dilations", ones), strict=True,
     )  # fmt: skip
     return [
         d
@@ -94,28 +94,28 @@ def convolution(node: Node) -> Rule:
     image, kernel = (v.type for v in node.operands)
     result = node.result.type
     left, right, out = [""] * image.rank, [""] * kernel.rank, [""] * result.rank
-    features, batches = attrs["feature_group_count"], attrs["batch_group_count"]
-    inputs, outputs = kernel.sizes[attrs["kernel_input_feature"]], kernel.sizes[attrs["kernel_output_feature"]]
+    features, batches = attrs.feature_group_count, attrs.batch_group_count
+    inputs, outputs = kernel.sizes[attrs.kernel_input_feature], kernel.sizes[attrs.kernel_output_feature]
     outputs //= max(features, batches)
-    rows_of_group = result.sizes[attrs["output_batch"]]
+    rows_of_group = result.sizes[attrs.output_batch]
 
     def of_groups(name: str, count: int, size: int) -> str:
         """The dim of groups of `size`. One that is groups alone may be split unevenly."""
         return name if count == 1 else f"(g {name})" if size != 1 else "g"
 
-    left[attrs["input_batch"]], out[attrs["output_batch"]] = of_groups("b", batches, rows_of_group), "b"
-    left[attrs["input_feature"]], right[attrs["kernel_input_feature"]] = of_groups("i", features, inputs), "i"
-    right[attrs["kernel_output_feature"]] = of_groups("o", max(features, batches), outputs)
-    out[attrs["output_feature"]] = right[attrs["kernel_output_feature"]]
+    left[attrs.input_batch], out[attrs.output_batch] = of_groups("b", batches, rows_of_group), "b"
+    left[attrs.input_feature], right[attrs.kernel_input_feature] = of_groups("i", features, inputs), "i"
+    right[attrs.kernel_output_feature] = of_groups("o", max(features, batches), outputs)
+    out[attrs.output_feature] = right[attrs.kernel_output_feature]
     rows: dict[tuple[str, int], tuple[int, ...]] = {}
     sizes = {"g": max(features, batches), "i": inputs, "b": rows_of_group, "o": outputs}
     whole: list[str] = []
     summed = ["i"]
     walks_kernel = summed_dims(node)
-    spatial = zip(attrs["input_spatial"], attrs["kernel_spatial"], attrs["output_spatial"], strict=True)
+    spatial = zip(attrs.input_spatial, attrs.kernel_spatial, attrs.output_spatial, strict=True)
     for number, (source, window, target) in enumerate(spatial):
         right[window], out[target] = f"k{number}", f"x{number}"
-        steps = attrs["window_strides"][number], attrs["rhs_dilation"][number]
+        steps = attrs.window_strides[number], attrs.rhs_dilation[number]
         lengths = result.sizes[target], kernel.sizes[window]
         if number in walks_kernel:
             left[source], kept, steps, lengths = f"k{number}", f"x{number}", steps[::-1], lengths[::-1]
@@ -125,7 +125,7 @@ def convolution(node: Node) -> Rule:
             left[source], kept = f"x{number}", f"k{number}"
         whole.append(kept)
         width = _span(lengths[1], steps[1])
-        rows[left[source], 0] = (-attrs["low"][number], steps[0], width, attrs["lhs_dilation"][number])
+        rows[left[source], 0] = (-attrs.low[number], steps[0], width, attrs.lhs_dilation[number])
     text = f"{' '.join(left)}, {' '.join(right)} -> {' '.join(out)}"
     reduced, linear = dict.fromkeys(summed, "sum"), linear_in_each([image, kernel], result)
     return rule(text, [image, kernel], [result], reduce=reduced, whole=whole, linear=linear, windows=rows, sizes=sizes)
@@ -134,5 +134,5 @@ def convolution(node: Node) -> Rule:
 def summed_dims(node: Node) -> list[int]:
     """The spatial dims (by number) of a convolution of which the kernel's rows are split, not the result's."""
     attrs, kernel, result = node.attrs, node.operands[1].type.sizes, node.result.type.sizes
-    pairs = zip(attrs["kernel_spatial"], attrs["output_spatial"], attrs["window_reversal"], strict=True)
+    pairs = zip(attrs.kernel_spatial, attrs.output_spatial, attrs.window_reversal, strict=True)
     return [n for n, (window, target, turned) in enumerate(pairs) if kernel[window] > result[target] and not turned]

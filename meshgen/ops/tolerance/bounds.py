@@ -161,7 +161,7 @@ def _needed_whole(graph: Graph) -> frozenset[Value]:
     """Values with a use that is not linear in them: no execution has them as partial sums."""
     found: list[Value] = []
     for node in graph.nodes:
-        linear = node.op in _LINEAR or (node.op == "reduce" and node.attrs["kind"] == "add")
+        linear = node.op in _LINEAR or (node.op == "reduce" and node.attrs.kind == "add")
         if node.op == "divide":
             found.append(node.operands[1])
         elif node.op == "multiply":

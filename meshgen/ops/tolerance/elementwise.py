@@ -69,8 +69,8 @@ def next_after(node: Node, operands: list[Tracked], results: list[Array], tf32: 
 def reduce_precision(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     """A step function: two arguments may be on different sides of a step."""
     (x,) = operands
-    step = 2.0 ** -node.attrs["mantissa_bits"] * (absolute(x.value) + x.error)
-    least = 2.0 ** (2 - (1 << min(node.attrs["exponent_bits"], 11) - 1))  # of f64 is 11
+    step = 2.0**-node.attrs.mantissa_bits * (absolute(x.value) + x.error)
+    least = 2.0 ** (2 - (1 << min(node.attrs.exponent_bits, 11) - 1))  # of f64 is 11
     return [Tracked(results[0], np.where(x.error > 0, x.error + step + least, 0.0), absolute(results[0]))]
 
 

@@ -49,12 +49,12 @@ def reduce_region(node: Node, operands: list[Tracked], results: list[Array], tf3
         found: list[Tracked] = []
         for i, kind in enumerate(kinds):
             ends = [node.operands[i], node.operands[count + i]]
-            twin = Node("reduce", ends, [node.results[i]], {"dims": node.attrs["dims"], "kind": kind})
+            twin = Node("reduce", ends, [node.results[i]], {"dims": node.attrs.dims, "kind": kind})
             found += sums.reduce(twin, [operands[i], operands[count + i]], [results[i]], tf32)
         return found
     if extremum := extremum_region(node, operands, results):
         return extremum
-    dims, rank = tuple(node.attrs["dims"]), operands[0].value.ndim
+    dims, rank = tuple(node.attrs.dims), operands[0].value.ndim
     kept = [d for d in range(rank) if d not in dims]
     shape = (math.prod(operands[0].value.shape[d] for d in dims), *(operands[0].value.shape[d] for d in kept))
     rows = [_each(x, lambda array: array.transpose(*dims, *kept).reshape(shape)) for x in operands[:count]]
@@ -78,11 +78,11 @@ def reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf3
 
 def _windows(node: Node, x: Tracked, init: Tracked) -> Tracked:
     """What windows see, place by place in the window."""
-    attrs, interior = node.attrs, [d - 1 for d in node.attrs["base_dilations"]]
-    sizes = (attrs["window_dimensions"], attrs["window_strides"], attrs["window_dilations"])
+    attrs, interior = node.attrs, [d - 1 for d in node.attrs.base_dilations]
+    sizes = (attrs.window_dimensions, attrs.window_strides, attrs.window_dilations)
 
     def seen(array: Array, fill: Array) -> Array:
-        padded = pad(array, fill, attrs["low"], attrs["high"], interior)
+        padded = pad(array, fill, attrs.low, attrs.high, interior)
         return np.stack([padded[place] for place in window_places(padded.shape, *sizes)])
 
     error = seen(np.asarray(x.error), np.asarray(init.error))
@@ -109,7 +109,7 @@ def select_and_scatter(node: Node, operands: list[Tracked], results: list[Array]
     if fold_kind(node.regions[1]) != "add" or x.is_uncertain:
         return [spread_bound(operands, result) for result in results]
     value, attrs = results[0], node.attrs
-    overlap = math.prod(-(-n // s) for n, s in zip(attrs["window_dimensions"], attrs["window_strides"], strict=True))
+    overlap = math.prod(-(-n // s) for n, s in zip(attrs.window_dimensions, attrs.window_strides, strict=True))
     twin = Node(
         node.op, node.operands, node.results, attrs, regions=(node.regions[0], _body("add", TensorType((), "f64")))
     )

@@ -45,7 +45,7 @@ def extremum_region(node: Node, operands: list[Tracked], results: list[Array]) -
     None: the region does something else, or its operands are exact.
     """
     x, count = operands[0], len(operands) // 2
-    dims = tuple(node.attrs["dims"])
+    dims = tuple(node.attrs.dims)
     chosen = results[0].astype(np.float64)
     wide = in_f64(x)
     picks = [wide.max(axis=dims, initial=-np.inf), wide.min(axis=dims, initial=np.inf)]
@@ -60,7 +60,7 @@ def extremum_region(node: Node, operands: list[Tracked], results: list[Array]) -
 
 def in_order(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     """Sorting one tensor moves each place by at most the row's greatest error; what goes with it may be anything."""
-    dim = node.attrs.get("dim", operands[0].value.ndim - 1)
+    dim = getattr(node.attrs, "dim", operands[0].value.ndim - 1)
     if not operands[0].is_uncertain:
         if node.op == "top_k" or not any(t.is_uncertain for t in operands):
             return [exact(result) for result in results]

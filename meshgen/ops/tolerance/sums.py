@@ -49,7 +49,7 @@ def sum_units(dtype: str, additions: float, roundings: float) -> float:
 
 
 def reduce(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    kind, value, (x, init) = node.attrs["kind"], results[0], operands
+    kind, value, (x, init) = node.attrs.kind, results[0], operands
     dtype = dtype_name(value.dtype)
     if kind == "add" and dtype != "i1":
         parts = (shadow(node, [a, b]) for a, b in zip(addends(x), addends(init), strict=True))
@@ -130,7 +130,7 @@ def bilinear(node: Node, operands: list[Tracked], results: list[Array], tf32: bo
 def _terms(node: Node, a: Array, b: Array) -> int:
     if node.op == "dot_general":
         return math.prod(a.shape[d] for d in DotDims.of(node).contract[0])
-    return b.size // max(b.shape[node.attrs["kernel_output_feature"]], 1)
+    return b.size // max(b.shape[node.attrs.kernel_output_feature], 1)
 
 
 def reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
@@ -139,12 +139,12 @@ def reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf3
         return [spread_bound(operands, result) for result in results]
     value, (x, init) = results[0], operands
     if kind == "multiply":
-        terms = math.prod(node.attrs["window_dimensions"]) + 1
+        terms = math.prod(node.attrs.window_dimensions) + 1
         is_rounded = is_inexact(dtype_name(value.dtype))
         return [_product(node, operands, value, terms) if is_rounded else spread_bound(operands, value)]
     if kind == "add":
         parts = (shadow(node, [a, b]) for a, b in zip(addends(x), addends(init), strict=True))
-        return [summed(value, *parts, terms=math.prod(node.attrs["window_dimensions"]) + 1, parents=operands)]
+        return [summed(value, *parts, terms=math.prod(node.attrs.window_dimensions) + 1, parents=operands)]
     largest = Graph("maximum", node.regions[0].inputs)
     largest.outputs = [largest.add("maximum", largest.inputs, [largest.inputs[0].type]).result]
     twin = Node(node.op, node.operands, node.results, node.attrs, regions=(largest,))
@@ -178,11 +178,11 @@ def scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: boo
 def fft(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     """Every place is a sum of all places along the transformed dims, turned by a root of unity."""
     (x,), value = operands, results[0]
-    dims = tuple(range(value.ndim - len(node.attrs["length"]), value.ndim))
-    scale = 1 / math.prod(node.attrs["length"]) if node.attrs["kind"] in ("IFFT", "IRFFT") else 1.0
-    scale *= 2 if node.attrs["kind"] == "IRFFT" else 1  # all but one of the places count for two
+    dims = tuple(range(value.ndim - len(node.attrs.length), value.ndim))
+    scale = 1 / math.prod(node.attrs.length) if node.attrs.kind in ("IFFT", "IRFFT") else 1.0
+    scale *= 2 if node.attrs.kind == "IRFFT" else 1  # all but one of the places count for two
     parts = (np.broadcast_to(p.sum(axis=dims, keepdims=True) * s, value.shape) for p, s in zip(addends(x), (scale, scale, scale**2), strict=True))  # fmt: skip
-    stages = math.ceil(math.log2(max(math.prod(node.attrs["length"]), 2))) * 4
+    stages = math.ceil(math.log2(max(math.prod(node.attrs.length), 2))) * 4
     return [summed(value, *parts, terms=stages, parents=[])]
 
 
@@ -202,7 +202,7 @@ def lapack(node: Node, operands: list[Tracked], results: list[Array], tf32: bool
     """Vectors may be others, and whole numbers too, after the least change; of the rest executions tell."""
     if not any(x.is_uncertain for x in operands):
         return [spread_bound(operands, value) for value in results]
-    jumps, found = ROUTINES[node.attrs["routine"]].jumps, list[Tracked]()
+    jumps, found = ROUTINES[node.attrs.routine].jumps, list[Tracked]()
     for number, value in enumerate(results):
         if number in jumps or not is_inexact(dtype_name(value.dtype)):
             size = np.full(value.shape, 2 * absolute(value).max(initial=0.0))

@@ -91,10 +91,10 @@ def clamp(node: Node, args: Sequence[Code]) -> Made:
 
 
 def compare(node: Node, args: Sequence[Code]) -> Made:
-    if node.attrs.get("compare_type") == "TOTALORDER":
+    if node.attrs.compare_type == "TOTALORDER":
         raise CodegenError(unsupported(node))
     left, right = ((f"{a.text}.to(tl.int32)" if a.dtype == "i1" else a.text) for a in args)
-    return f"{left} {_COMPARISONS[node.attrs['direction']]} {right}", ()
+    return f"{left} {_COMPARISONS[node.attrs.direction]} {right}", ()
 
 
 def logical_not(node: Node, args: Sequence[Code]) -> Made:

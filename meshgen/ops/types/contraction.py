@@ -20,7 +20,7 @@ _KINDS = {"add": "any", "multiply": "any", "maximum": "ordered", "minimum": "ord
 
 def reduce(site: Site) -> list[TensorType] | None:
     x, init = site.operands
-    kind = site.attrs["kind"]
+    kind = site.attrs.kind
     if site.require(kind in _KINDS, f"unknown kind '{kind}'; expected one of {', '.join(_KINDS)}"):
         site.dtype_in(x, _KINDS[kind])
     return _reduced(site, [x], [init])
@@ -170,7 +170,7 @@ def convolution(site: Site) -> list[TensorType] | None:
         (kernel, "kernel_input_feature", "kernel_output_feature", "kernel_spatial"),
         (image, "output_batch", "output_feature", "output_spatial"),
     ):
-        order = [site.attrs[one], site.attrs[other], *site.ints(dims)]
+        order = [getattr(site.attrs, one), getattr(site.attrs, other), *site.ints(dims)]
         sound &= site.require(sorted(order) == list(range(x.rank)), f"{one}, {other} and {dims} {order} are not a permutation of {x.rank} dims")  # fmt: skip
     if not sound:
         return None
@@ -178,11 +178,11 @@ def convolution(site: Site) -> list[TensorType] | None:
     site.require(fits, f"the operands differ in element type: {image.dtype} and {kernel.dtype}", "insert a convert")
     if not _check_groups(site, image, kernel) or site.faults:
         return None
-    batches = site.attrs["batch_group_count"]
-    rows = image.shape[site.attrs["input_batch"]]
+    batches = site.attrs.batch_group_count
+    rows = image.shape[site.attrs.input_batch]
     shape: list[int | None] = [None] * image.rank
-    shape[site.attrs["output_batch"]] = None if rows is None else rows // batches
-    shape[site.attrs["output_feature"]] = kernel.shape[site.attrs["kernel_output_feature"]]
+    shape[site.attrs.output_batch] = None if rows is None else rows // batches
+    shape[site.attrs.output_feature] = kernel.shape[site.attrs.kernel_output_feature]
     for i, d in enumerate(site.ints("output_spatial")):
         window = kernel.shape[site.ints("kernel_spatial")[i]]
         size = image.shape[site.ints("input_spatial")[i]]
@@ -192,11 +192,11 @@ def convolution(site: Site) -> list[TensorType] | None:
 
 
 def _check_groups(site: Site, image: TensorType, kernel: TensorType) -> bool:
-    groups, batches = site.attrs["feature_group_count"], site.attrs["batch_group_count"]
+    groups, batches = site.attrs.feature_group_count, site.attrs.batch_group_count
     if not site.require(min(groups, batches) >= 1 and 1 in (groups, batches), f"has {groups} feature and {batches} batch groups; one of them must be 1"):  # fmt: skip
         return False
-    features, held = image.shape[site.attrs["input_feature"]], kernel.shape[site.attrs["kernel_input_feature"]]
-    outputs, rows = kernel.shape[site.attrs["kernel_output_feature"]], image.shape[site.attrs["input_batch"]]
+    features, held = image.shape[site.attrs.input_feature], kernel.shape[site.attrs.kernel_input_feature]
+    outputs, rows = kernel.shape[site.attrs.kernel_output_feature], image.shape[site.attrs.input_batch]
     if features is not None and held is not None:
         site.require(
             features == held * groups, f"{features} input features are not {groups} groups of the kernel's {held}"

@@ -62,7 +62,7 @@ def sort_rows(site: Site) -> list[TensorType] | None:
 
 def top_k(site: Site) -> list[TensorType] | None:
     (x,) = site.operands
-    k = site.attrs["k"]
+    k = site.attrs.k
     site.dtype_in(x, "ordered")
     if not site.require(x.rank > 0, f"{x} has no last dim"):
         return None
@@ -80,7 +80,7 @@ _RANDOM = {"THREE_FRY": (2,), "PHILOX": (2, 3), "DEFAULT": (2, 3)}  # sizes of t
 
 def rng_bit_generator(site: Site) -> list[TensorType] | None:
     state = site.operands[0]
-    algorithm = site.attrs.get("algorithm", "DEFAULT")
+    algorithm = site.attrs.algorithm
     if site.require(algorithm in _RANDOM, f"unknown algorithm '{algorithm}'; expected one of {', '.join(_RANDOM)}"):
         sizes = _RANDOM[algorithm]
         known = " or ".join(f"ui64[{size}]" for size in sizes)
@@ -122,7 +122,7 @@ def _check_scatter_dims(site: Site, x: TensorType, indices: TensorType, update: 
 
 
 def _check_updates(site: Site, x: TensorType, indices: TensorType, update: TensorType) -> None:
-    vector_dim = site.attrs["index_vector_dim"]
+    vector_dim = site.attrs.index_vector_dim
     entries = 1 if vector_dim == indices.rank else indices.shape[vector_dim]
     named = len(site.ints("scatter_dims_to_operand_dims"))
     site.require(
@@ -148,10 +148,10 @@ def manual(site: Site) -> list[TensorType] | None:
     """Operands and shardings agree in number and rank. Sizes of tiles are those of a mesh: the reader checks them."""
     if not site.region_count(1):
         return None
-    body, axes = site.regions[0], site.attrs["axes"]
+    body, axes = site.regions[0], site.attrs.axes
     results = site.results or []
     for what, types, values in (("in", site.operands, body.inputs), ("out", results, body.outputs)):
-        shardings = site.attrs[f"{what}_shardings"]
+        shardings = getattr(site.attrs, f"{what}_shardings")
         ends = zip(types, values, shardings, strict=False)
         same = len(types) == len(values) == len(shardings)
         fits = all(t.dtype == v.type.dtype and t.rank == v.type.rank == s.rank for t, v, s in ends)
@@ -164,12 +164,12 @@ def _check_body(site: Site, body: Graph, axes: Sequence[str], is_local: bool) ->
     """What tells devices apart in a body is over manual axes; before it `is_local` it is what a user may write in one."""
     for node in body.nodes:
         if node.op == "manual":
-            _check_body(site, node.regions[0], (*axes, *node.attrs["axes"]), is_local)
+            _check_body(site, node.regions[0], (*axes, *node.attrs.axes), is_local)
             continue
         if may_be_in_bodies(node.op) or (is_local and node.op in _LOCAL_OPS):
             other = [axis for axis in used_axes(node) if split_ref(axis)[0] not in axes]
             site.require(not other, f"'{node.op}' in it is over {other}, but the manual axes are {list(axes)}")
-        elif node.op != "process_index" and ("axes" in node.attrs or node.op in _LOCAL_OPS):
+        elif node.op != "process_index" and ("axes" in node.attrs.given or node.op in _LOCAL_OPS):
             site.fault(f"'{node.op}' is not allowed in it")
         for region in node.regions:
             _check_body(site, region, axes, is_local)
@@ -177,8 +177,10 @@ def _check_body(site: Site, body: Graph, axes: Sequence[str], is_local: bool) ->
 
 def used_axes(node: Node) -> list[str]:
     """The mesh axes that a node of a local program names, each once."""
-    shardings = (value for value in node.attrs.values() if isinstance(value, Sharding))
-    return list(dict.fromkeys([*(node.attrs.get("axes") or ()), *(a for each in shardings for a in each.used_axes)]))
+    shardings = (value for value in node.attrs.given.values() if isinstance(value, Sharding))
+    return list(
+        dict.fromkeys([*(getattr(node.attrs, "axes", None) or ()), *(a for each in shardings for a in each.used_axes)])
+    )
 
 
 def axes_in(graph: Graph) -> set[str]:

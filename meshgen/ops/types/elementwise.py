@@ -72,7 +72,7 @@ def binary(family: str) -> Inference:
 
 
 def compare(site: Site) -> list[TensorType] | None:
-    direction, how = site.attrs["direction"], site.attrs.get("compare_type", "")
+    direction, how = site.attrs.direction, site.attrs.compare_type
     site.require(direction in _DIRECTIONS, f"unknown direction '{direction}'; expected one of {', '.join(_DIRECTIONS)}")
     if site.require(how in _COMPARE_TYPES, f"unknown compare_type '{how}'"):
         site.dtype_in(site.operands[0], _COMPARE_TYPES[how])
@@ -130,7 +130,7 @@ def bitcast_convert(site: Site) -> list[TensorType] | None:
 
 def reduce_precision(site: Site) -> list[TensorType] | None:
     for name, least in (("exponent_bits", 1), ("mantissa_bits", 0)):
-        count = site.attrs[name]
+        count = getattr(site.attrs, name)
         site.require(least <= count < 1 << 30, f"{name} is {count}; it should be from {least} to 2^30")
     (x,) = site.operands
     site.dtype_in(x, "float")

@@ -50,7 +50,7 @@ def verify_node(node: Node, mesh: Mesh | None = None) -> list[Diagnostic]:
         return []
     site = _site_of(node)
     _verify(site)
-    if mesh is not None and not site.faults and "axes" in node.attrs and node.results:
+    if mesh is not None and not site.faults and "axes" in node.attrs.given and node.results:
         _check_on_mesh(site, mesh)
     found = list(site.faults)
     for region in node.regions:

@@ -27,11 +27,11 @@ def cholesky(site: Site) -> list[TensorType] | None:
 
 def triangular_solve(site: Site) -> list[TensorType] | None:
     a, b = site.operands
-    how = site.attrs["transpose_a"]
+    how = site.attrs.transpose_a
     site.require(how in _TRANSPOSES, f"unknown transpose_a '{how}'; expected one of {', '.join(_TRANSPOSES)}")
     if not (_is_square(site, a) and site.same_dtype(site.operands)):
         return None
-    side = -2 if site.attrs["left_side"] else -1
+    side = -2 if site.attrs.left_side else -1
     fits = a.rank == b.rank and shapes_agree(a.shape[:-2], b.shape[:-2]) and agree(a.shape[-1], b.shape[side])
     site.require(fits, f"{a} does not fit {b}")
     return [b]
@@ -39,7 +39,7 @@ def triangular_solve(site: Site) -> list[TensorType] | None:
 
 def fft(site: Site) -> list[TensorType] | None:
     (x,) = site.operands
-    kind, length = site.attrs["kind"], site.ints("length")
+    kind, length = site.attrs.kind, site.ints("length")
     known = site.require(kind in _KINDS, f"unknown type '{kind}'; expected one of {', '.join(_KINDS)}")
     known &= site.require(1 <= len(length) <= min(3, x.rank), f"length has {len(length)} entries; {x} allows 1 to 3")
     known &= site.require(all(n > 0 for n in length), f"length {list(length)} has an entry below 1")
@@ -55,13 +55,13 @@ def fft(site: Site) -> list[TensorType] | None:
 
 
 def lapack(site: Site) -> list[TensorType] | None:
-    name = site.attrs["routine"]
+    name = site.attrs.routine
     if not site.require(name in ROUTINES, f"unknown routine '{name}'; expected one of {', '.join(ROUTINES)}"):
         return None
-    if any("=" not in pair for pair in site.attrs["options"].split()):
-        site.fault(f"expected options name=value, got '{site.attrs['options']}'")
+    if any("=" not in pair for pair in site.attrs.options.split()):
+        site.fault(f"expected options name=value, got '{site.attrs.options}'")
         return None
-    found = ROUTINES[name].result_types(site.operands, options_of(site.attrs["options"]))
+    found = ROUTINES[name].result_types(site.operands, options_of(site.attrs.options))
     if found is not None and name == "gehrd":
         _check_balanced(site, site.operands[0].shape[-1] or 0)
     given = ", ".join(map(str, site.operands))
@@ -71,7 +71,7 @@ def lapack(site: Site) -> list[TensorType] | None:
 
 def _check_balanced(site: Site, size: int) -> None:
     """Rows low to high, counted from 1, are not triangular yet."""
-    options = options_of(site.attrs["options"])
+    options = options_of(site.attrs.options)
     low, high = options.get("low", "1"), options.get("high", str(size))
     whole = low.isdecimal() and high.isdecimal() and max(len(low), len(high)) < 10
     fits = whole and (1 <= int(low) <= int(high) <= size or (size == 0 and int(low) == 1 and int(high) == 0))

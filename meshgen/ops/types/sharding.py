@@ -27,7 +27,7 @@ REDUCING = ("all_reduce", "reduce_scatter", "to_partial", "reduce_to")
 
 
 def annotate(site: Site) -> list[TensorType] | None:
-    sharding = site.attrs["sharding"]
+    sharding = site.attrs.sharding
     if site.require(isinstance(sharding, Sharding), "attribute 'sharding' must be a sharding"):
         rank = site.operands[0].rank
         site.require(sharding.rank == rank, f"the sharding has {sharding.rank} dims, but the tensor has rank {rank}")
@@ -39,7 +39,7 @@ def same(site: Site) -> list[TensorType] | None:
 
 
 def _reduces(site: Site) -> None:
-    kind = site.attrs.get("kind", "sum")
+    kind = getattr(site.attrs, "kind", "sum")
     site.require(kind in PARTIAL_KINDS, f"unknown kind '{kind}'; expected one of {', '.join(PARTIAL_KINDS)}")
     for dtype in dict.fromkeys(t.dtype for t in (*site.operands, *(site.results or ()))):
         site.require(combines(kind, dtype), f"elements of {dtype} cannot be reduced with kind '{kind}'")
@@ -54,7 +54,9 @@ def collective(site: Site) -> list[TensorType] | None:
         return None
     if len(site.operands) > 1:
         return _group_call(site)
-    dims = [site.attrs[n] for n in ("dim", "split_dim", "concat_dim") if n in OPS[site.op].attributes.field_types]
+    dims = [
+        getattr(site.attrs, n) for n in ("dim", "split_dim", "concat_dim") if n in OPS[site.op].attributes.field_types
+    ]
     for dim in dims:
         site.require(0 <= dim < x.rank, f"dim {dim} is out of range for {x}")
     if not site.results:
@@ -92,7 +94,7 @@ def _calls(site: Site) -> list[Site]:
 
 def update_halo(site: Site) -> list[TensorType] | None:
     """The operand has room for the halo rows already, or they are added to its dims."""
-    x, halo = site.operands[0], site.attrs["sharding"].halo
+    x, halo = site.operands[0], site.attrs.sharding.halo
     if not site.results or site.results[0].dtype != x.dtype or len(halo) != x.rank:
         return [x]
     sizes = [None if size is None else size + sum(pair) for size, pair in zip(x.shape, halo, strict=True)]
@@ -101,11 +103,11 @@ def update_halo(site: Site) -> list[TensorType] | None:
 
 def fetch_rows(site: Site) -> list[TensorType] | None:
     """Parts, where there are several, are of the operand's rows and make up the result's."""
-    found, numbers = collective(site), site.attrs.get("parts", ())
+    found, numbers = collective(site), site.attrs.parts
     parts = [numbers[i : i + FETCH_NUMBERS] for i in range(0, len(numbers), FETCH_NUMBERS)]
     if site.faults or not parts or not site.results:
         return found
-    dim = site.attrs["dim"]
+    dim = site.attrs.dim
     tile, rows = site.operands[0].shape[dim], site.results[0].shape[dim]
     if site.require(
         len(numbers) % FETCH_NUMBERS == 0, f"parts has {len(numbers)} numbers, not {FETCH_NUMBERS} for each part"
@@ -121,10 +123,10 @@ def fetch_rows(site: Site) -> list[TensorType] | None:
 
 def _row_faults(site: Site, mesh: Mesh) -> None:
     """Rows that are fetched are some of those that the tiles of a group have together, or padding."""
-    attrs, dim = site.attrs, site.attrs["dim"]
+    attrs, dim = site.attrs, site.attrs.dim
     assert site.results
     tile, rows = site.operands[0].shape[dim], site.results[0].shape[dim]
-    divisor, step, wraps = attrs.get("divisor", 1), attrs["step"], bool(attrs.get("wrap"))
+    divisor, step, wraps = attrs.divisor, attrs.step, bool(attrs.wrap)
     site.require(divisor >= 1, f"divisor {divisor} is below 1")
     for _, message in fetch_faults(attrs, site.operands[0], mesh):
         site.fault(message)
@@ -133,13 +135,13 @@ def _row_faults(site: Site, mesh: Mesh) -> None:
 
 
 def shift(site: Site) -> list[TensorType] | None:
-    axis, axes = site.attrs["shift_axis"], tuple(site.attrs["axes"])
+    axis, axes = site.attrs.shift_axis, tuple(site.attrs.axes)
     site.require(axis in axes, f"shift_axis '{axis}' is not among the axes {list(axes)}")
     return [site.operands[0]]
 
 
 def permute_pairs(site: Site) -> list[TensorType] | None:
-    message = pair_faults(site.attrs["pairs"])
+    message = pair_faults(site.attrs.pairs)
     site.require(not message, message)
     return [site.operands[0]]
 
@@ -149,7 +151,7 @@ def process_index(site: Site) -> list[TensorType] | None:
 
 
 def mask_padding(site: Site) -> list[TensorType] | None:
-    x, size, fill = site.operands[0], site.attrs["size"], np.asarray(site.attrs["fill"])
+    x, size, fill = site.operands[0], site.attrs.size, np.asarray(site.attrs.fill)
     site.one_dim("dim", x.rank)
     site.require(size >= 0, f"size {size} is negative")
     site.require(is_complex(x.dtype) or not np.iscomplexobj(fill), f"fill {fill} is not of type {x.dtype}")
@@ -159,16 +161,16 @@ def mask_padding(site: Site) -> list[TensorType] | None:
 def between(site: Site) -> list[TensorType] | None:
     """A `transfer_send` of a value, or a `transfer_recv`; the last operand, if there is one more, is the turn before."""
     given = site.operands[1:] if site.op == "transfer_send" else site.operands
-    site.require(site.attrs["channel"] >= 0, f"channel {site.attrs['channel']} is not the number of a transfer")
+    site.require(site.attrs.channel >= 0, f"channel {site.attrs.channel} is not the number of a transfer")
     site.require(
         list(given) in ([], [TURN]), f"has operands {[str(t) for t in given]} besides; it takes one {TURN} at most"
     )
     for name in ("source", "target"):
-        sharding = site.attrs.get(name)
+        sharding = getattr(site.attrs, name, None)
         if sharding is not None and site.require(
             isinstance(sharding, Sharding), f"attribute '{name}' must be a sharding"
         ):
-            rank = len(site.attrs["shape"])
+            rank = len(site.attrs.shape)
             site.require(sharding.rank == rank, f"{name} has {sharding.rank} dims, but the tensor has rank {rank}")
     if site.op == "transfer_send":
         return [TURN]
@@ -182,21 +184,21 @@ def kernel(site: Site) -> list[TensorType] | None:
 def tile_faults(site: Site, mesh: Mesh) -> None:
     """What is wrong with the axes and the local sizes of a collective on this mesh."""
     assert site.results is not None, "only whole nodes are verified"
-    if wrong := list(axis_faults(site.attrs["axes"], mesh)):
+    if wrong := list(axis_faults(site.attrs.axes, mesh)):
         site.faults += [Diagnostic(code, f"'{site.op}': {message}", site.loc) for code, message in wrong]
         return
     if site.op == "permute_pairs":
-        message = pair_faults(site.attrs["pairs"], mesh.size)
+        message = pair_faults(site.attrs.pairs, mesh.size)
         site.require(not message, message)
     if site.op == "manual":
         site.fault("a manual computation is not allowed after partition, which inlines its body")
     if not site.operands or site.op == "manual":
         return
-    count = mesh.group_size(site.attrs["axes"])
+    count = mesh.group_size(site.attrs.axes)
     for name in ROOT_ATTRS:
-        place = site.attrs.get(name)
+        place = getattr(site.attrs, name, None)
         if isinstance(place, tuple):
-            for _, message in place_faults(name, cast("tuple[int, ...]", place), site.attrs["axes"], mesh):
+            for _, message in place_faults(name, cast("tuple[int, ...]", place), site.attrs.axes, mesh):
                 site.fault(message)
         elif isinstance(place, int):
             site.require(0 <= place < count, f"{name} {place} is outside a group of {count} devices")
@@ -214,12 +216,12 @@ def _tile_faults(site: Site, count: int) -> None:
     x, result = site.operands[0], site.results[0]
     gathered = {"all_gather": "dim", "gather_to": "dim", "all_to_all": "concat_dim"}.get(site.op)
     split = {"all_slice": "dim", "reduce_scatter": "dim", "scatter_from": "dim", "all_to_all": "split_dim"}.get(site.op)
-    if site.op == "all_to_all" and site.attrs["split_dim"] == site.attrs["concat_dim"]:
+    if site.op == "all_to_all" and site.attrs.split_dim == site.attrs.concat_dim:
         return
     for name, tile, whole in ((gathered, x, result), (split, result, x)):
         if name is None:
             continue
-        dim = site.attrs[name]
+        dim = getattr(site.attrs, name)
         part, full = tile.shape[dim], whole.shape[dim]
         if part is None or full is None:
             continue

@@ -37,7 +37,7 @@ class Site:
         return holds
 
     def ints(self, name: str) -> tuple[int, ...]:
-        return tuple(self.attrs[name])
+        return tuple(getattr(self.attrs, name))
 
     def unique_dims(self, name: str, rank: int) -> bool:
         """Whether an attribute lists distinct dims of a tensor of `rank`."""
@@ -49,7 +49,7 @@ class Site:
 
     def one_dim(self, name: str, rank: int) -> bool:
         """Whether an attribute names a dim of a tensor of `rank`."""
-        dim = self.attrs[name]
+        dim = getattr(self.attrs, name)
         return self.require(0 <= dim < rank, f"{name} {dim} is out of range for a tensor of rank {rank}")
 
     def lengths(self, rank: int, *names: str) -> bool:

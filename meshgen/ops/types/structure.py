@@ -9,7 +9,7 @@ from meshgen.ops.types.site import Shape, Site, agree, known, product, shapes_ag
 
 
 def constant(site: Site) -> list[TensorType] | None:
-    value = site.attrs["value"]
+    value = site.attrs.value
     if not site.require(isinstance(value, np.ndarray), f"value must be an array, got a {type(value).__name__}"):
         return None
     if site.results:
@@ -90,7 +90,7 @@ def concatenate(site: Site) -> list[TensorType] | None:
     site.same_dtype(site.operands)
     if not site.one_dim("dim", first.rank):
         return None
-    dim = site.attrs["dim"]
+    dim = site.attrs.dim
     shape: Shape = first.shape
     total: int | None = 0
     for other in site.operands:
@@ -154,7 +154,7 @@ def _check_starts(site: Site, x: TensorType, starts: list[TensorType]) -> None:
 def gather(site: Site) -> list[TensorType] | None:
     operand, indices = site.operands
     site.dtype_in(indices, "integer")
-    sizes, offset, vector_dim = site.ints("slice_sizes"), site.ints("offset_dims"), site.attrs["index_vector_dim"]
+    sizes, offset, vector_dim = site.ints("slice_sizes"), site.ints("offset_dims"), site.attrs.index_vector_dim
     collapsed, batching = site.ints("collapsed_slice_dims"), site.ints("operand_batching_dims")
     if not (site.lengths(operand.rank, "slice_sizes") & check_gather_dims(site, operand, indices)):
         return None
@@ -189,7 +189,7 @@ def check_gather_dims(site: Site, operand: TensorType, indices: TensorType) -> b
 
 def check_index_dims(site: Site, x: TensorType, indices: TensorType, of_x: str, of_indices: str) -> bool:
     """Whether the index vectors are along a dim of the indices, and their batching dims are others and those of `x`."""
-    vector_dim = site.attrs["index_vector_dim"]
+    vector_dim = site.attrs.index_vector_dim
     sound = site.unique_dims(of_x, x.rank) & site.unique_dims(of_indices, indices.rank)
     sound &= site.require(
         0 <= vector_dim <= indices.rank, f"index_vector_dim {vector_dim} is not in [0, {indices.rank}]"

@@ -24,7 +24,7 @@ def is_decided(item: Item) -> bool:
     if not is_control(item):
         return True
     inner = (each for region in item.regions for each in region.items)
-    return "trips" in item.attrs and all(map(is_decided, inner))
+    return "trips" in item.attrs.given and all(map(is_decided, inner))
 
 
 def streams_of(plan: Schedule) -> set[int]:

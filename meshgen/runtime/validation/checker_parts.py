@@ -91,7 +91,7 @@ def _transfers(plans: Sequence[Schedule]) -> Iterator[tuple[Place, Item]]:
 
 def _partners(plans: Sequence[Schedule]) -> dict[Place, Place]:
     """The other side of each transfer."""
-    sides = {(item.op, item.attrs["channel"]): place for place, item in _transfers(plans)}
+    sides = {(item.op, item.attrs.channel): place for place, item in _transfers(plans)}
     return {
         place: sides[BETWEEN_MESHES[BETWEEN_MESHES.index(op) - 1], channel] for (op, channel), place in sides.items()
     }
@@ -100,7 +100,7 @@ def _partners(plans: Sequence[Schedule]) -> dict[Place, Place]:
 def _pair_faults(plans: Sequence[Schedule], meshes: Sequence[Mesh]) -> Iterator[Diagnostic]:
     sides: dict[int, list[tuple[Place, Item]]] = {}
     for place, item in _transfers(plans):
-        sides.setdefault(item.attrs["channel"], []).append((place, item))
+        sides.setdefault(item.attrs.channel, []).append((place, item))
     for channel, pair in sorted(sides.items()):
         if sorted(item.op for _, item in pair) != sorted(BETWEEN_MESHES):
             ops = ", ".join(f"'{item.label}' on @{meshes[part].name}" for (part, _), item in pair)
@@ -108,13 +108,13 @@ def _pair_faults(plans: Sequence[Schedule], meshes: Sequence[Mesh]) -> Iterator[
             continue
         (first, one), (second, other) = pair
         names = [meshes[first[0]].name, meshes[second[0]].name]
-        if [other.attrs["peer"].name, one.attrs["peer"].name] != names:
+        if [other.attrs.peer.name, one.attrs.peer.name] != names:
             yield Diagnostic(
                 "MG0401", f"transfer {channel} is between @{names[0]} and @{names[1]}, but names other meshes"
             )
         for name in ("shape", "source", "target"):
-            if one.attrs[name] != other.attrs[name]:
-                text = f"{one.attrs[name]} on @{names[0]} and {other.attrs[name]} on @{names[1]}"
+            if getattr(one.attrs, name) != getattr(other.attrs, name):
+                text = f"{getattr(one.attrs, name)} on @{names[0]} and {getattr(other.attrs, name)} on @{names[1]}"
                 yield Diagnostic("MG0401", f"the {name} of transfer {channel} is {text}")
 
 
@@ -124,6 +124,6 @@ def _stuck(heads: Sequence[Place], needs: Mapping[Place, list[Place]], done: Map
     for part, number in heads:
         item = plans[part].items[number]
         if is_transfer(item) and all(need in done for need in needs[part, number]):
-            text = f"@{meshes[part].name} waits in item {number} '{item.label}' for the other side of transfer {item.attrs['channel']}"
+            text = f"@{meshes[part].name} waits in item {number} '{item.label}' for the other side of transfer {item.attrs.channel}"
             hint = "transfers between two meshes must be in the same order on both"
             yield Diagnostic("MG0401", f"{text}, which comes after an item that waits for this mesh", None, (), hint)

@@ -169,7 +169,7 @@ def _signatures(item: Item, plan: Schedule) -> Iterator[str]:
     for number, (have, want) in enumerate(zip(steps, wanted, strict=False)):
         if (have[0], have[1]) != want:
             yield f"region {number} does not match its operands and results"
-    if type(item.attrs.get("trips", 1)) is not int or item.times < 1:
+    if type(getattr(item.attrs, "trips", 1)) is not int or item.times < 1:
         yield f"it cannot run {item.times!r} times"
 
 
@@ -177,13 +177,13 @@ def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     """Attributes and local types make sense on this mesh."""
     inputs, outputs = ([Value(plan.buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
     for name in ROOT_ATTRS:  # partition has lowered computed ones
-        place = item.attrs.get(name)
+        place = getattr(item.attrs, name, None)
         if isinstance(place, tuple) and None in place:
             return [f"'{item.op}': {name} is known at run time only"]
-    if item.op == "recv" and "destination" not in item.attrs:
+    if item.op == "recv" and "destination" not in item.attrs.given:
         return ["'recv' has no receivers"]
     try:
-        faults = verify_node(Node(item.op, inputs, outputs, dict(item.attrs)), mesh)
+        faults = verify_node(Node(item.op, inputs, outputs, item.attrs), mesh)
         if not faults and is_transfer(item):
             return _between_faults(item, inputs, outputs, mesh)
         if not faults and item.op in RESHARDS:
@@ -195,13 +195,13 @@ def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
 
 def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> list[str]:
     """Both ends of a transfer are shardings of the same tensor, with these types as shards."""
-    shape = tuple(item.attrs["shape"])
+    shape = tuple(item.attrs.shape)
     if item.op == "update_halo":
-        after = item.attrs["sharding"]
+        after = item.attrs.sharding
         before = after if types[0] == types[1] else replace(after, halo=())
         ends = {"sharding without halo": before, "sharding": after}
     else:
-        ends = {name: item.attrs[name] for name in ("source", "target")}
+        ends = {name: getattr(item.attrs, name) for name in ("source", "target")}
     for (name, sharding), kind in zip(ends.items(), types, strict=True):
         if wrong := sharding.faults(shape, mesh):
             return [f"'{item.op}': {name}: {fault.message}" for fault in wrong]
@@ -216,7 +216,7 @@ def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> lis
 def _between_faults(item: Item, inputs: Sequence[Value], outputs: Sequence[Value], mesh: Mesh) -> list[str]:
     """Both ends of a transfer between meshes are shardings of its tensor, and this side's shards have its type."""
     sends = is_transfer_send(item)
-    if not all(isinstance(item.attrs.get(name), Sharding) for name in ("source", "target")):
+    if not all(isinstance(getattr(item.attrs, name, None), Sharding) for name in ("source", "target")):
         return [f"'{item.op}' needs the value's sharding on both meshes"]
     ends = Ends.of(item.op, item.attrs, mesh)
     if faults := ends.faults():

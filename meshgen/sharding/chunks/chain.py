@@ -121,5 +121,5 @@ class Flow:
 def _loop(node: Node, dim: int, count: int, operand: int | None) -> Loop | None:
     if node.op not in CHUNKED:
         return loop_of(node, dim, count, operand=operand)
-    whole = [node.attrs[name] for name in _WHOLE_DIMS if name in node.attrs]
+    whole = [getattr(node.attrs, name) for name in _WHOLE_DIMS if name in node.attrs.given]
     return None if dim in whole or node.result.type.sizes[dim] % count else Loop((dim,), dim)

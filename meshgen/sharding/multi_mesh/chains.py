@@ -24,7 +24,7 @@ class ReasonsAcross(Reasons):
         super().__init__(solved)
         self.parts = parts
         transfers = [site for site in solved.sites if is_transfer(site.node)]
-        self.transfers = {(site.node.op, site.node.attrs["channel"]): site for site in transfers}
+        self.transfers = {(site.node.op, site.node.attrs.channel): site for site in transfers}
         self._told = {
             origin: site for site in transfers for axis in solved.decisions for _, _, origin in seeds(site, axis)
         }
@@ -38,7 +38,7 @@ class ReasonsAcross(Reasons):
         here = self._told.get(chain.annotation)
         if here is None or (key := _other_side(here)) in seen:
             return chain
-        peer = here.node.attrs["peer"].name
+        peer = here.node.attrs.peer.name
         there = self.parts[peer].transfers[key]
         value = there.node.operands[0] if key[0] == "transfer_send" else there.node.results[0]
         onward = [each for each in self.parts[peer].own(value) if overlaps(each.axis, chain.axis)]
@@ -55,4 +55,4 @@ class ReasonsAcross(Reasons):
 
 
 def _other_side(site: Site) -> Key:
-    return BETWEEN_MESHES[BETWEEN_MESHES.index(site.node.op) - 1], site.node.attrs["channel"]
+    return BETWEEN_MESHES[BETWEEN_MESHES.index(site.node.op) - 1], site.node.attrs.channel

@@ -72,7 +72,7 @@ def _told(part: Module, number: int, found: Mapping[int, Module]) -> Module:
     for node in part.graph.nodes:
         if not is_transfer(node) or node.notes.hint is not None or _key(node) in split:
             continue
-        other = there.get((BETWEEN_MESHES[BETWEEN_MESHES.index(node.op) - 1], node.attrs["channel"]))
+        other = there.get((BETWEEN_MESHES[BETWEEN_MESHES.index(node.op) - 1], node.attrs.channel))
         hint = _carried(*other, part.mesh) if other else None
         if hint and hint.split_axes:
             hints[node] = hint
@@ -86,7 +86,7 @@ def _hinted(node: Node, hint: Sharding) -> Node:
 
 
 def _key(node: Node) -> tuple[str, int]:
-    return node.op, node.attrs["channel"]
+    return node.op, node.attrs.channel
 
 
 def _end(node: Node) -> Sharding:
@@ -178,9 +178,9 @@ def crossings(parts: Sequence[Module]) -> dict[int, Crossing]:
         made = _made(part)
         for node in part.graph.nodes:
             if is_transfer_send(node):
-                sent[node.attrs["channel"]] = node, part.mesh, made[node.operands[0]]
+                sent[node.attrs.channel] = node, part.mesh, made[node.operands[0]]
     received = [(node, part.mesh) for part in parts for node in part.graph.nodes if is_transfer_recv(node)]
-    return {node.attrs["channel"]: Crossing(*sent[node.attrs["channel"]], node, mesh) for node, mesh in received}
+    return {node.attrs.channel: Crossing(*sent[node.attrs.channel], node, mesh) for node, mesh in received}
 
 
 def settle(parts: Sequence[Module]) -> list[Module]:
@@ -190,7 +190,7 @@ def settle(parts: Sequence[Module]) -> list[Module]:
     def settled(node: Node) -> Node:
         if not is_transfer(node):
             return node
-        way, shardings = ways[node.attrs["channel"]], _shardings_of(node)
+        way, shardings = ways[node.attrs.channel], _shardings_of(node)
         if is_transfer_send(node):
             shardings = replace(shardings, operands=(way.source, *shardings.operands[1:]))
         else:

@@ -168,7 +168,7 @@ def _nbytes(value: Value) -> int:
 def _named(node: Node, meshes: Sequence[Mesh]) -> Iterator[tuple[str, Location | None]]:
     """The meshes that a node's shardings are over or that alone have the axes of its option, regions included."""
     yield from ((value.sharding.mesh, node.loc) for value in node.results if value.sharding)
-    for entry in node.attrs.values() if node.op not in RETILING else ():
+    for entry in node.attrs.given.values() if node.op not in RETILING else ():
         for each in entry if isinstance(entry, tuple) else (entry,):
             if isinstance(each, Sharding):
                 yield each.mesh, node.loc

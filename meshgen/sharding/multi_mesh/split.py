@@ -180,9 +180,9 @@ class _Writer:
         """A fault where members of a sharding group are on several meshes."""
         if not is_sharding_group(node):
             return
-        first = self.groups.setdefault(node.attrs["group"], part.mesh.name)
+        first = self.groups.setdefault(node.attrs.group, part.mesh.name)
         if first != part.mesh.name:
-            message = f"members of sharding group {node.attrs['group']} are on @{first} and on @{part.mesh.name}"
+            message = f"members of sharding group {node.attrs.group} are on @{first} and on @{part.mesh.name}"
             self.faults.append(Diagnostic("MG0209", message, node.loc, hint="use a group for each mesh"))
 
     def _user(self, node: Node, part: _Part) -> str:
@@ -217,7 +217,7 @@ class _Writer:
         attrs, notes = {"channel": self.channel, "shape": value.type.sizes}, Notes(why)
         result = value if move is None else move.result
         if move is not None:
-            attrs |= {name: replace(move.attrs[name], mesh="") for name in ("source", "target")}
+            attrs |= {name: replace(getattr(move.attrs, name), mesh="") for name in ("source", "target")}
         elif self.module.stage == "materialize":
             self.faults.append(Diagnostic("MG0209", why, loc, (), "add a permute to a type on that mesh"))
         self.channel += 1

@@ -47,10 +47,10 @@ def _sink_gather(node: Node, walk: Walk) -> Sequence[Value] | None:
     gathers = {v: m for v in node.operands if (m := walk.producers.get(v)) and m.op == "all_gather"}
     for number, value in enumerate(node.operands if gathers else ()):
         move = gathers.get(value)
-        count = walk.mesh.group_size(tuple(move.attrs["axes"])) if move else 1
+        count = walk.mesh.group_size(tuple(move.attrs.axes)) if move else 1
         if move is None or count == 1:
             continue
-        if value.type.sizes[move.attrs["dim"]] != count * move.operands[0].type.sizes[move.attrs["dim"]]:
+        if value.type.sizes[move.attrs.dim] != count * move.operands[0].type.sizes[move.attrs.dim]:
             continue
         loop = _loop_below(node, number, move, count, walk)
         moved = loop and _moved_gathers(node, loop, move, gathers, walk)
@@ -61,10 +61,12 @@ def _sink_gather(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 def _loop_below(node: Node, number: int, move: Node, count: int, walk: Walk) -> Loop | None:
     """The loop of an op that runs along the gathered rows."""
-    dim, axes = move.attrs["dim"], tuple(move.attrs["axes"])
+    dim, axes = move.attrs.dim, tuple(move.attrs.axes)
     if node.op not in REDUCED_ALIKE:
         return loop_of(node, dim, count, operand=number)
-    is_other = node.attrs.get("dim") != dim and not any(overlaps(a, b) for a in axes for b in node.attrs["axes"])
+    is_other = getattr(node.attrs, "dim", None) != dim and not any(
+        overlaps(a, b) for a in axes for b in node.attrs.axes
+    )
     return Loop((dim,), dim) if is_other else None
 
 
@@ -73,7 +75,7 @@ def _moved_gathers(node: Node, loop: Loop, move: Node, gathers: Mapping[Value, N
 
     A repeated operand sinks only if the loop runs along its gathered rows in all of its positions.
     """
-    axes = tuple(move.attrs["axes"])
+    axes = tuple(move.attrs.axes)
     alike: list[Value] = []
     for value, dim in zip(node.operands, loop.operands, strict=True):
         made = gathers.get(value)
@@ -87,7 +89,7 @@ def _moved_gathers(node: Node, loop: Loop, move: Node, gathers: Mapping[Value, N
 def _pays_below(node: Node, loop: Loop, count: int, moves: Sequence[Node], walk: Walk) -> bool:
     before = sum(price_of(move, walk.mesh).ring_bytes for move in moves)
     tile = Value(tile_of(node.result.type, loop.result, count))
-    attrs = {"axes": moves[0].attrs["axes"], "dim": loop.result}
+    attrs = {"axes": moves[0].attrs.axes, "dim": loop.result}
     after = price("all_gather", attrs, tile, node.result, walk.mesh).ring_bytes
     if node.op in REDUCED_ALIKE:  # the other collective moves less too
         own = price(node.op, node.attrs, Value(moves[0].operands[0].type), tile, walk.mesh).ring_bytes
@@ -99,7 +101,7 @@ def _below(
     node: Node, loop: Loop, count: int, moved: Sequence[Value], gathers: Mapping[Value, Node], walk: Walk
 ) -> Sequence[Value]:
     moves = [gathers[value] for value in moved]
-    axes = moves[0].attrs["axes"]
+    axes = moves[0].attrs.axes
     operands: list[Value] = []
     for value, dim in zip(node.operands, loop.operands, strict=True):
         if value in moved:
@@ -145,7 +147,7 @@ def _passes(value: Value, move: Node, start: Value, walk: Walk) -> bool:
         return value.sharding is not None or walk.is_uniform(value, link_axes(move.op, move.attrs, walk.mesh))
     if move.op != "all_gather" or value.sharding is None or start.sharding is None or value.sharding.partial:
         return False
-    axes = move.attrs["axes"]
+    axes = move.attrs.axes
     return not any(overlaps(used, axis) for used in value.sharding.used_axes for axis in axes)
 
 
@@ -174,7 +176,7 @@ def _slice(value: Value, move: Node, start: Value, walk: Walk) -> Value:
     if value.type.rank == 0:
         return value
     like = Value(value.type, value.name, None, value.loc)
-    attrs = {"axes": move.attrs["axes"], "dim": move.attrs["dim"]}
+    attrs = {"axes": move.attrs.axes, "dim": move.attrs.dim}
     return walk.emit(
         "all_slice", [value], attrs, like, start.sharding and start.sharding.without_partial(), loc=move.loc
     )

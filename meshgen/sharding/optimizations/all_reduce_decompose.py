@@ -40,7 +40,7 @@ def _decompose(node: Node, walk: Walk) -> Sequence[Value] | None:
     if found is None:
         return None
     reduction, chain = found
-    count = walk.mesh.group_size(tuple(reduction.attrs["axes"]))
+    count = walk.mesh.group_size(tuple(reduction.attrs.axes))
     sizes = node.result.type.sizes
     dims = [d for d, size in enumerate(sizes) if size and size % count == 0]
     if count == 1 or not dims or not _pays(reduction, node, dims[0], count, walk):
@@ -67,7 +67,7 @@ def _chain(node: Node, walk: Walk) -> tuple[Node, list[Node]] | None:
             others = [
                 other for each in chain for other in each.operands if other not in (value, *(n.result for n in chain))
             ]
-            is_common = all(walk.is_uniform(other, tuple(maker.attrs["axes"])) for other in others)
+            is_common = all(walk.is_uniform(other, tuple(maker.attrs.axes)) for other in others)
             return (maker, chain[::-1]) if is_common and value.type.sizes == node.result.type.sizes else None
         chain.append(maker)
     return None
@@ -86,7 +86,7 @@ def _pays(reduction: Node, node: Node, dim: int, count: int, walk: Walk) -> bool
 
 
 def _write(reduction: Node, chain: Sequence[Node], node: Node, dim: int, count: int, walk: Walk) -> Sequence[Value]:
-    axes, attrs = reduction.attrs["axes"], reduction.attrs | {"dim": dim}
+    axes, attrs = reduction.attrs.axes, reduction.attrs | {"dim": dim}
     notes = merged_notes([reduction], "only tiles are reduced, and gathered in the narrower type")
 
     def tile(value: Value) -> Value:

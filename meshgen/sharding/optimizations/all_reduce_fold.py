@@ -40,7 +40,7 @@ def _fold(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 def _of_equal_values(node: Node, walk: Walk) -> Sequence[Value] | None:
     """A reduction of a value that all devices of a group have alike moves nothing."""
-    value, kind, axes = node.operands[0], node.attrs["kind"], tuple(node.attrs["axes"])
+    value, kind, axes = node.operands[0], node.attrs.kind, tuple(node.attrs.axes)
     if value.sharding is not None or not walk.is_uniform(value, axes):
         return None
     if kind in _IDEMPOTENT:
@@ -53,8 +53,8 @@ def _of_equal_values(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 
 def _reduce_twice(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
-    kind, axes, more = node.attrs["kind"], tuple(inner.attrs["axes"]), tuple(node.attrs["axes"])
-    if inner.attrs["kind"] != kind:
+    kind, axes, more = node.attrs.kind, tuple(inner.attrs.axes), tuple(node.attrs.axes)
+    if inner.attrs.kind != kind:
         return None
     if set(more) <= set(axes) and kind in _IDEMPOTENT:
         return [node.operands[0]] if node.operands[0].sharding == node.result.sharding else None
@@ -68,12 +68,12 @@ def _reduce_twice(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None
 
 def _reduce_and_slice(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
     """A reduce_scatter over the sliced axes; over the others, which only local programs have, the tiles are reduced."""
-    sliced = tuple(node.attrs["axes"])
-    rest = tuple(axis for axis in inner.attrs["axes"] if axis not in sliced)
-    is_whole = len(rest) + len(sliced) == len(inner.attrs["axes"])
+    sliced = tuple(node.attrs.axes)
+    rest = tuple(axis for axis in inner.attrs.axes if axis not in sliced)
+    is_whole = len(rest) + len(sliced) == len(inner.attrs.axes)
     if not is_whole or (rest and node.result.sharding is not None):
         return None
-    attrs = {"axes": sliced, "dim": node.attrs["dim"], "kind": inner.attrs["kind"]}
+    attrs = {"axes": sliced, "dim": node.attrs.dim, "kind": inner.attrs.kind}
     steps = [price("reduce_scatter", attrs, inner.operands[0], node.result, walk.mesh)]
     if rest:
         steps.append(price("all_reduce", {**attrs, "axes": rest}, node.result, node.result, walk.mesh))
@@ -91,11 +91,11 @@ def _reduce_and_slice(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | 
 
 def _scatter_and_gather(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
     """As many bytes in one collective instead of two."""
-    is_same = tuple(node.attrs["axes"]) == tuple(inner.attrs["axes"]) and node.attrs["dim"] == inner.attrs["dim"]
+    is_same = tuple(node.attrs.axes) == tuple(inner.attrs.axes) and node.attrs.dim == inner.attrs.dim
     start, end = inner.operands[0], node.result
     if not is_same or start.type != end.type or start.sharding is not None:
         return None
-    attrs = {"axes": inner.attrs["axes"], "kind": inner.attrs["kind"]}
+    attrs = {"axes": inner.attrs.axes, "kind": inner.attrs.kind}
     if price("all_reduce", attrs, start, end, walk.mesh).seconds > sum(
         price_of(n, walk.mesh).seconds for n in (inner, node)
     ):

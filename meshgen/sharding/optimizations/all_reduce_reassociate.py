@@ -75,7 +75,7 @@ def _reassociate(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 
 def _may_join(node: Node, first: Node, second: Node, walk: Walk) -> bool:
-    kind = first.attrs["kind"]
+    kind = first.attrs.kind
     if first.op != second.op or _key(first, walk) != _key(second, walk):
         return False
     if first.op == "reduce_scatter" and first.operands[0].type != second.operands[0].type:
@@ -88,12 +88,12 @@ def _may_join(node: Node, first: Node, second: Node, walk: Walk) -> bool:
 def _key(reduction: Node, walk: Walk) -> dict[str, Any]:
     """What must be equal for two reductions to be alike; an all_reduce does not depend on the order of its group."""
     attrs = reduction.attrs
-    ordered = tuple(sorted(attrs["axes"], key=walk.mesh.order)) if reduction.op == "all_reduce" else attrs["axes"]
+    ordered = tuple(sorted(attrs.axes, key=walk.mesh.order)) if reduction.op == "all_reduce" else attrs.axes
     return attrs | {"axes": ordered}
 
 
 def _is_common(chosen: Value, reduction: Node, walk: Walk) -> bool:
-    return chosen.sharding is None and walk.is_uniform(chosen, tuple(reduction.attrs["axes"]))
+    return chosen.sharding is None and walk.is_uniform(chosen, tuple(reduction.attrs.axes))
 
 
 def _term(value: Value, user: Node, walk: Walk) -> _Term | None:
@@ -138,5 +138,5 @@ def _passes(reduction: Node, node: Node, number: int, walk: Walk) -> bool:
     """Whether a reduction may be done after an op; a reduce_scatter only after a negation."""
     if reduction.op == "reduce_scatter" and node.op != "negate":
         return False
-    kind, axes = reduction.attrs["kind"], tuple(reduction.attrs["axes"])
+    kind, axes = reduction.attrs.kind, tuple(reduction.attrs.axes)
     return linear_operands(node, [number], kind, axes, walk)

@@ -38,7 +38,7 @@ def _may(node: Node, moved: Sequence[Value], reduction: Node, walk: Walk) -> boo
     numbers = [number for number, value in enumerate(node.operands) if value in moved]
     if any(walk.uses[value] != node.operands.count(value) for value in moved):
         return False
-    return linear_operands(node, numbers, reduction.attrs["kind"], tuple(reduction.attrs["axes"]), walk)
+    return linear_operands(node, numbers, reduction.attrs.kind, tuple(reduction.attrs.axes), walk)
 
 
 def _pays(node: Node, reductions: Sequence[Node], walk: Walk) -> bool:

@@ -32,11 +32,11 @@ def all_reduce_untie(module: Module) -> Module:
 
 
 def _is_sum(node: Node | None) -> bool:
-    return node is not None and node.op == "all_reduce" and node.attrs["kind"] == "sum"
+    return node is not None and node.op == "all_reduce" and node.attrs.kind == "sum"
 
 
 def _axes(node: Node, walk: Walk) -> tuple[str, ...]:
-    return tuple(sorted(node.attrs["axes"], key=walk.mesh.order))
+    return tuple(sorted(node.attrs.axes, key=walk.mesh.order))
 
 
 def _untied(node: Node, walk: Walk, sums: Mapping[_Sum, Value]) -> Sequence[Value] | None:

@@ -23,7 +23,7 @@ def _cancel(node: Node, walk: Walk) -> Sequence[Value] | None:
     if node.op not in ("all_slice", "all_gather", "all_to_all"):
         return None
     inner = walk.producers.get(node.operands[0])
-    if inner is None or tuple(inner.attrs.get("axes", ())) != tuple(node.attrs["axes"]):
+    if inner is None or tuple(getattr(inner.attrs, "axes", ())) != tuple(node.attrs.axes):
         return None
     start = inner.operands[0]
     if start.type == node.result.type and start.sharding == node.result.sharding and _undoes(node, inner, start, walk):
@@ -33,13 +33,13 @@ def _cancel(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 def _undoes(node: Node, inner: Node, start: Value, walk: Walk) -> bool:
     if node.op == "all_to_all":
-        ends = inner.attrs.get("concat_dim"), inner.attrs.get("split_dim")
-        return inner.op == "all_to_all" and ends == (node.attrs["split_dim"], node.attrs["concat_dim"])
-    if node.attrs["dim"] != inner.attrs.get("dim"):
+        ends = getattr(inner.attrs, "concat_dim", None), getattr(inner.attrs, "split_dim", None)
+        return inner.op == "all_to_all" and ends == (node.attrs.split_dim, node.attrs.concat_dim)
+    if node.attrs.dim != getattr(inner.attrs, "dim", None):
         return False
     if (node.op, inner.op) == ("all_slice", "all_gather"):
         return True
-    return (node.op, inner.op) == ("all_gather", "all_slice") and _is_replicated(start, node.attrs["axes"], walk)
+    return (node.op, inner.op) == ("all_gather", "all_slice") and _is_replicated(start, node.attrs.axes, walk)
 
 
 def _is_replicated(value: Value, axes: Sequence[str], walk: Walk) -> bool:

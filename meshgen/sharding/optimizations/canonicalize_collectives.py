@@ -21,14 +21,14 @@ def _drop(node: Node, walk: Walk) -> Sequence[Value] | None:
     if node.op not in (*SHARDING_OPS, "shift") or node.operands[0].type != node.result.type:
         return None
     if node.op == "shift":
-        size = walk.mesh.axis_size(node.attrs["shift_axis"])
-        same = not (node.attrs["offset"] % size if node.attrs.get("rotate") else node.attrs["offset"])
+        size = walk.mesh.axis_size(node.attrs.shift_axis)
+        same = not (node.attrs.offset % size if node.attrs.rotate else node.attrs.offset)
     elif node.op == "update_halo":  # kept between equal shardings too, as rows may be stale; not if there are none
         alike = node.operands[0].sharding == node.result.sharding
         same = alike and not transfer_of(node.op, node.attrs, walk.mesh).elements
     elif node.op in RETILING:
-        source, target = node.attrs["source"], node.attrs["target"]
-        same = same_layout(source, target, node.result.type.with_shape(node.attrs["shape"]), walk.mesh)
+        source, target = node.attrs.source, node.attrs.target
+        same = same_layout(source, target, node.result.type.with_shape(node.attrs.shape), walk.mesh)
     else:
-        same = walk.mesh.group_size(node.attrs["axes"]) == 1
+        same = walk.mesh.group_size(node.attrs.axes) == 1
     return [node.operands[0]] if same else None

@@ -37,8 +37,8 @@ def _join(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 
 def _along_dim(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
-    outer, below = tuple(node.attrs["axes"]), tuple(inner.attrs["axes"])
-    same = node.attrs["dim"] == inner.attrs["dim"] and node.attrs.get("kind") == inner.attrs.get("kind")
+    outer, below = tuple(node.attrs.axes), tuple(inner.attrs.axes)
+    same = node.attrs.dim == inner.attrs.dim and getattr(node.attrs, "kind", None) == getattr(inner.attrs, "kind", None)
     if not same or any(overlaps(a, b) for a in outer for b in below) or not _nests(node, inner, walk):
         return None
     # A gather's outer axes are major: it gathers the result of the inner one. A slice slices that of the first one.
@@ -49,25 +49,25 @@ def _along_dim(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
 def _nests(node: Node, inner: Node, walk: Walk) -> bool:
     """Whether the finer tiles fill the coarser ones exactly: after a short last tile padding would get in between."""
     finer, many = (inner.operands[0], inner) if node.op == "all_gather" else (node.result, node)
-    dim, count = node.attrs["dim"], walk.mesh.group_size(tuple(many.attrs["axes"]))
+    dim, count = node.attrs.dim, walk.mesh.group_size(tuple(many.attrs.axes))
     rows, tile = (local_type(value, walk.mesh).sizes[dim] for value in (inner.result, finer))
     return rows == count * tile
 
 
 def _shifted(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
-    axis = node.attrs["shift_axis"]
-    if axis != inner.attrs["shift_axis"] or not (node.attrs.get("rotate") and inner.attrs.get("rotate")):
+    axis = node.attrs.shift_axis
+    if axis != inner.attrs.shift_axis or not (node.attrs.rotate and inner.attrs.rotate):
         return None
-    offset = (node.attrs["offset"] + inner.attrs["offset"]) % walk.mesh.axis_size(axis)
+    offset = (node.attrs.offset + inner.attrs.offset) % walk.mesh.axis_size(axis)
     return _emit("shift", {**node.attrs, "offset": offset}, node, inner, walk) if offset else inner.operands
 
 
 def _exchanged(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
     """Tile i of the gathered tensor is that of device i of the group; device j of the slice's order takes tile j."""
-    gathered, sliced = tuple(inner.attrs["axes"]), tuple(node.attrs["axes"])
+    gathered, sliced = tuple(inner.attrs.axes), tuple(node.attrs.axes)
     is_local = node.result.sharding is None and inner.operands[0].sharding is None
     is_other_order = gathered != sliced and sorted(gathered) == sorted(sliced)
-    if not is_local or not is_other_order or node.attrs["dim"] != inner.attrs["dim"]:
+    if not is_local or not is_other_order or node.attrs.dim != inner.attrs.dim:
         return None
     if inner.operands[0].type != node.result.type or not _nests(node, inner, walk):
         return None

@@ -107,11 +107,11 @@ def is_light(node: Node) -> bool:
 
 def _key(node: Node, mesh: Mesh) -> tuple[Any, ...]:
     """Collectives of the same key may share a message. A gather moves bits of any dtype; a reduction needs one dtype."""
-    dtype, axes = node.result.type.dtype, tuple(node.attrs["axes"])
+    dtype, axes = node.result.type.dtype, tuple(node.attrs.axes)
     if node.op == "all_reduce":
         axes = tuple(sorted(axes, key=mesh.order))  # it does not depend on the order of a group
     word = bits(dtype) if node.op == "all_gather" else dtype
-    return node.op, axes, node.attrs.get("kind"), word
+    return node.op, axes, getattr(node.attrs, "kind", None), word
 
 
 def _link(node: Node, mesh: Mesh) -> tuple[float, float]:

@@ -26,7 +26,7 @@ def collective_cse(module: Module) -> Module:
             return None
         if is_constant(node) and node.result.type.nbytes > DEFAULT.search.constant_bytes:
             return None
-        attrs = tuple(sorted((name, _hashable(value)) for name, value in node.attrs.items()))
+        attrs = tuple(sorted((name, _hashable(value)) for name, value in node.attrs.given.items()))
         key = (node.op, tuple(node.operands), attrs, node.result.type, node.result.sharding)
         if key in seen and seen[key] in walk.producers:  # not from another region: that may run less often
             return [seen[key]]

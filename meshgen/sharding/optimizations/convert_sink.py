@@ -18,7 +18,7 @@ def convert_sink(module: Module) -> Module:
 
 
 def _narrow(node: Node, walk: Walk) -> Sequence[Value] | None:
-    if not (node.op in MOVES or (node.op in REDUCED_ALIKE and node.attrs["kind"] in ("max", "min"))):
+    if not (node.op in MOVES or (node.op in REDUCED_ALIKE and node.attrs.kind in ("max", "min"))):
         return None
     cast = walk.producers.get(node.operands[0])
     if cast is None or cast.op != "convert":

@@ -64,7 +64,7 @@ def _messages(nodes: list[Node], mesh: Mesh) -> list[_Message]:
     made = {value: place for place, node in enumerate(nodes) for value in node.results}
     opened: dict[Any, list[_Message]] = {}
     for place, node in enumerate(nodes):
-        if node.op != "fetch_rows" or any(node.attrs.get(name) for name in ("wrap", "parts", "divisor")):
+        if node.op != "fetch_rows" or any(getattr(node.attrs, name, None) for name in ("wrap", "parts", "divisor")):
             continue
         fetch = _fetch(node, mesh)
         messages = opened.setdefault(_key(node), [])
@@ -82,15 +82,15 @@ def _messages(nodes: list[Node], mesh: Mesh) -> list[_Message]:
 
 
 def _fetch(node: Node, mesh: Mesh) -> RowFetch:
-    dim, attrs = node.attrs["dim"], node.attrs
+    dim, attrs = node.attrs.dim, node.attrs
     tile, rows = node.operands[0].type.sizes[dim], node.result.type.sizes[dim]
-    return RowFetch(mesh.group_size(tuple(attrs["axes"])), tile, attrs["base"], attrs["step"], rows, attrs["limit"])
+    return RowFetch(mesh.group_size(tuple(attrs.axes)), tile, attrs.base, attrs.step, rows, attrs.limit)
 
 
 def _key(node: Node) -> tuple[Any, ...]:
     """Fetches of the same key may share a message: their rows are alike."""
-    dim, kind = node.attrs["dim"], node.operands[0].type
-    return tuple(node.attrs["axes"]), dim, kind.dtype, kind.sizes[:dim], kind.sizes[dim + 1 :]
+    dim, kind = node.attrs.dim, node.operands[0].type
+    return tuple(node.attrs.axes), dim, kind.dtype, kind.sizes[:dim], kind.sizes[dim + 1 :]
 
 
 def _is_near(node: Node, message: _Message, between: list[Node]) -> bool:
@@ -123,13 +123,13 @@ def _hull(members: Sequence[Node], fetches: Sequence[RowFetch]) -> RowFetch | No
 
 def _write(message: _Message) -> list[Node]:
     """The concatenated tensors, one fetch, and slices of its result, which make the values of the members."""
-    first, dim = message.members[0], message.members[0].attrs["dim"]
+    first, dim = message.members[0], message.members[0].attrs.dim
     builder = Builder(Graph(""), first.loc)
     tensors = list(dict.fromkeys(node.operands[0] for node in message.members))
     tiles = [value.type.sizes[dim] for value in tensors]
     source = tensors[0] if len(tensors) == 1 else builder.concatenate(tensors, dim)
     counts = [fetch.rows for fetch in message.fetches]
-    attrs: dict[str, Any] = {name: first.attrs[name] for name in ("axes", "dim")}
+    attrs: dict[str, Any] = {name: getattr(first.attrs, name) for name in ("axes", "dim")}
     notes = merged_notes(message.members, f"{len(counts)} fetches in one message: its busiest device moves less")
     if hull := _hull(message.members, message.fetches):
         rows, places = hull.rows, {"base": hull.base, "step": hull.step, "limit": hull.limit}
@@ -138,7 +138,10 @@ def _write(message: _Message) -> list[Node]:
         begin = dict(zip(tensors, itertools.accumulate(tiles, initial=0), strict=False))
         pairs = zip(message.members, message.fetches, strict=True)
         parts = tuple(number for node, fetch in pairs for number in Part(begin[node.operands[0]], fetch).numbers)
-        rows, places = sum(counts), {name: first.attrs[name] for name in ("base", "step", "limit")} | {"parts": parts}
+        rows, places = (
+            sum(counts),
+            {name: getattr(first.attrs, name) for name in ("base", "step", "limit")} | {"parts": parts},
+        )
         starts = list(itertools.accumulate(counts, initial=0))[:-1]
     sizes = [rows if d == dim else size for d, size in enumerate(source.type.sizes)]
     (result,) = builder.append("fetch_rows", [source], [source.type.with_shape(sizes)], attrs | places, notes=notes)

@@ -19,12 +19,12 @@ def gather_slice_to_all_to_all(module: Module) -> Module:
 
 def _exchange(node: Node, walk: Walk) -> Sequence[Value] | None:
     inner = walk.producers.get(node.operands[0]) if node.op == "all_slice" else None
-    if inner is None or inner.op != "all_gather" or tuple(inner.attrs["axes"]) != tuple(node.attrs["axes"]):
+    if inner is None or inner.op != "all_gather" or tuple(inner.attrs.axes) != tuple(node.attrs.axes):
         return None
-    split, concat = node.attrs["dim"], inner.attrs["dim"]
+    split, concat = node.attrs.dim, inner.attrs.dim
     if split == concat or not walk.single(inner.result):
         return None
-    attrs = {"axes": node.attrs["axes"], "split_dim": split, "concat_dim": concat}
+    attrs = {"axes": node.attrs.axes, "split_dim": split, "concat_dim": concat}
     if (
         price("all_to_all", attrs, inner.operands[0], node.result, walk.mesh).ring_bytes
         > price_of(inner, walk.mesh).ring_bytes

@@ -69,10 +69,10 @@ def _turned(loop: Node, ops: Sequence[str]) -> Node:
     for node in body.nodes:
         reduction = made.get(node.operands[0]) if node.op == "transpose" else None
         if reduction and reduction.op in ops and uses[reduction.result] == 1:
-            given, order = reduction.operands[0], node.attrs["perm"]
+            given, order = reduction.operands[0], node.attrs.perm
             turned = Value(given.type.with_shape(given.type.sizes[d] for d in order), given.name, None, given.loc)
             nodes.append(replace(node, operands=[given], results=[turned]))
-            dim = {"dim": order.index(reduction.attrs["dim"])} if "dim" in reduction.attrs else {}
+            dim = {"dim": order.index(reduction.attrs.dim)} if "dim" in reduction.attrs.given else {}
             node = replace(reduction, operands=[turned], results=node.results, attrs=reduction.attrs | dim)
             made[node.result] = node
         nodes.append(node)
@@ -113,7 +113,7 @@ def _sum(
 
 def _is_one(start: Value, adds: Sequence[Node], reductions: Sequence[Node], uses: Mapping[Value, int]) -> bool:
     """Whether all terms are reduced alike, by the kind of the addition, and the sum so far has no other use."""
-    kind = reductions[0].attrs["kind"]
+    kind = reductions[0].attrs.kind
     is_alike = all(_likeness(each) == _likeness(reductions[0]) for each in reductions)
     is_alike = is_alike and reductions[0].operands[0].type.dtype == start.type.dtype  # not summed in a wider type
     is_truth = start.type.dtype == "i1" and kind in ("sum", "product")  # booleans: adding wraps, so it is not a sum
@@ -141,7 +141,7 @@ def _written(loop: Node, sums: Sequence[_Sum]) -> list[Node]:
     for each in sums:
         reduction, number, kind = each.reductions[0], each.number, own[each.number]
         start, end = operands[number], results[number]
-        zero = np.broadcast_to(neutral(reduction.attrs["kind"], kind.dtype), kind.sizes)
+        zero = np.broadcast_to(neutral(reduction.attrs.kind, kind.dtype), kind.sizes)
         before.append(Node("constant", [], [Value(kind, loc=loop.loc)], {"value": zero}, loop.loc))
         operands[number] = before[-1].result
         results[number] = Value(kind, end.name and f"{end.name}_own", None, end.loc)

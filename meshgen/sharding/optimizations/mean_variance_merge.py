@@ -119,7 +119,7 @@ def find_pair(second: Node, producers: Mapping[Value, Node]) -> Pair | None:
         return None
     x, spread = centered.operands
     first = _origin(spread, squares.dims, producers)
-    if first is None or not _is_sum(first) or set(first.attrs["axes"]) != set(second.attrs["axes"]):
+    if first is None or not _is_sum(first) or set(first.attrs.axes) != set(second.attrs.axes):
         return None
     mean = _statistic(first.operands[0], producers)
     is_proven = mean and mean.operand is x and mean.dims == squares.dims and mean.scale and x.type.size
@@ -127,7 +127,7 @@ def find_pair(second: Node, producers: Mapping[Value, Node]) -> Pair | None:
 
 
 def _is_sum(node: Node) -> bool:
-    return node.op == "all_reduce" and node.attrs["kind"] == "sum" and node.result.type.dtype in _EXACT
+    return node.op == "all_reduce" and node.attrs.kind == "sum" and node.result.type.dtype in _EXACT
 
 
 def _shown(sizes: Sequence[int]) -> list[int]:
@@ -140,8 +140,8 @@ def _statistic(value: Value, producers: Mapping[Value, Node]) -> Statistic | Non
     scale = 1.0
     while (node := producers.get(value)) is not None:
         if node.op == "reduce":
-            is_plain = node.attrs["kind"] == "add" and _scalar(node.operands[1], producers) == 0
-            return Statistic(node.operands[0], tuple(sorted(node.attrs["dims"])), scale) if is_plain else None
+            is_plain = node.attrs.kind == "add" and _scalar(node.operands[1], producers) == 0
+            return Statistic(node.operands[0], tuple(sorted(node.attrs.dims)), scale) if is_plain else None
         if node.op in ("multiply", "divide"):
             left, right = (_scalar(v, producers) for v in node.operands)
             value = node.operands[0]
@@ -161,7 +161,7 @@ def _keeps_order(node: Node) -> bool:
     """Whether an op only adds or removes dims of size 1."""
     if node.op not in ("reshape", "broadcast_in_dim"):
         return False
-    dims = node.attrs.get("dims", ())
+    dims = getattr(node.attrs, "dims", ())
     return _shown(node.operands[0].type.sizes) == _shown(node.result.type.sizes) and tuple(sorted(dims)) == dims
 
 
@@ -172,7 +172,7 @@ def _scalar(value: Value, producers: Mapping[Value, Node]) -> float | None:
     if node is None:
         return None
     if is_constant(node):
-        numbers = np.unique(np.asarray(node.attrs["value"], np.float64))
+        numbers = np.unique(np.asarray(node.attrs.value, np.float64))
         return float(numbers[0]) if numbers.size == 1 else None
     if node.op not in _ARITHMETIC or value.type.rank:
         return None
@@ -193,7 +193,7 @@ def _origin(spread: Value, dims: tuple[int, ...], producers: Mapping[Value, Node
             shown = iter([label for label, s in zip(labels, node.result.type.sizes, strict=True) if s != 1])
             labels = [next(shown) if s != 1 else None for s in operand]
         else:
-            labels = [labels[d] if s != 1 else None for d, s in zip(node.attrs["dims"], operand, strict=True)]
+            labels = [labels[d] if s != 1 else None for d, s in zip(node.attrs.dims, operand, strict=True)]
         value = node.operands[0]
     wanted = [d for d, s in enumerate(spread.type.sizes) if d not in dims and s != 1]
     named = [label for label, s in zip(labels, value.type.sizes, strict=True) if s != 1]
@@ -207,7 +207,7 @@ class _ExchangeBuilder(Builder):
         super().__init__(Graph(""), pair.second.loc)
         self._pair = pair
         count = pair.first.result.type.size
-        size = mesh.group_size(tuple(pair.first.attrs["axes"]))
+        size = mesh.group_size(tuple(pair.first.attrs.axes))
         scale = 1 / (pair.mean.scale * pair.rows)  # from what the first reduction is given to a mean
         given = self.reshape(pair.first.operands[0], (1, count))
         own = self._scaled(given, scale)
@@ -216,7 +216,7 @@ class _ExchangeBuilder(Builder):
         note = "each device's own mean and squared deviations, in one exchange"
         notes = merged_notes([pair.first, pair.second], note)
         notes = notes if notes.why else replace(notes, why=note)
-        attrs: dict[str, Any] = {"axes": tuple(pair.first.attrs["axes"]), "dim": 0}
+        attrs: dict[str, Any] = {"axes": tuple(pair.first.attrs.axes), "dim": 0}
         (both,) = self.append("all_gather", [row], [row.type.with_shape((size, 2 * count))], attrs, notes=notes)
         sums, deviations = (self.rows(both, 1, i * count, (i + 1) * count) for i in (0, 1))
         total = self._total(sums)

@@ -29,7 +29,7 @@ class MessageBuilder(Builder):
         """
         first = group[0]
         self.loc = first.loc
-        count = self.mesh.group_size(tuple(first.attrs["axes"]))
+        count = self.mesh.group_size(tuple(first.attrs.axes))
         dtypes = dict.fromkeys(node.result.type.dtype for node in group)
         word = next(iter(dtypes)) if len(dtypes) == 1 else f"ui{bits(first.result.type.dtype)}"
         rows = [_ROWS[first.op](self, node, count, word) for node in group]
@@ -58,7 +58,7 @@ class MessageBuilder(Builder):
         """From a member's columns of the message to its result, which the last node written here makes."""
         shape, value = node.result.type.sizes, part
         if node.op == "all_gather":
-            dim, tile = node.attrs["dim"], node.operands[0].type.sizes
+            dim, tile = node.attrs.dim, node.operands[0].type.sizes
             value = self.reshape(value, (count, *tile))
             value = self.transpose(value, (*range(1, dim + 1), 0, *range(dim + 1, len(tile) + 1)))
             whole = (*tile[:dim], count * tile[dim], *tile[dim + 1 :])
@@ -77,7 +77,7 @@ def _flat(builder: MessageBuilder, node: Node, count: int, word: str) -> Value:
 
 def _tiles(builder: MessageBuilder, node: Node, count: int, word: str) -> Value:
     """A row for each device of the group: the tile that it will get."""
-    dim, tile = node.attrs["dim"], node.result.type.sizes
+    dim, tile = node.attrs.dim, node.result.type.sizes
     value = builder.padded(node.operands[0], dim, count * tile[dim])
     value = builder.reshape(value, (*tile[:dim], count, *tile[dim:]))
     value = builder.transpose(value, (dim, *(d for d in range(len(tile) + 1) if d != dim)))

@@ -72,19 +72,21 @@ def _can_follow(node: Node, cut: Node) -> bool:
 
 def _loop(node: Node, cut: Node, mesh: Mesh) -> Loop | None:
     """The loop of a local op that a slice of its result cuts, if the slice may come before it."""
-    dim, axes = cut.attrs["dim"], cut.attrs["axes"]
+    dim, axes = cut.attrs.dim, cut.attrs.axes
     count = mesh.group_size(tuple(axes))
     if len(node.results) != 1 or node.result.sharding is not None or node.result.type.sizes[dim] % count:
         return None
     if node.op not in ("all_reduce", "all_gather", "reduce_scatter"):
         return loop_of(node, dim, count)
-    is_other = node.attrs.get("dim") != dim and not any(overlaps(a, b) for a in axes for b in node.attrs["axes"])
+    is_other = getattr(node.attrs, "dim", None) != dim and not any(
+        overlaps(a, b) for a in axes for b in node.attrs.axes
+    )
     return Loop((dim,), dim) if is_other else None
 
 
 def _swap_locally(node: Node, cut: Node, mesh: Mesh) -> tuple[Node, list[Node]]:
     """The same in a local program."""
-    loop, count = _loop(node, cut, mesh), mesh.group_size(tuple(cut.attrs["axes"]))
+    loop, count = _loop(node, cut, mesh), mesh.group_size(tuple(cut.attrs.axes))
     assert loop is not None, "checked by the caller"
     made: dict[tuple[Value, int], Node] = {}
     operands: list[Value] = []
@@ -99,7 +101,7 @@ def _swap_locally(node: Node, cut: Node, mesh: Mesh) -> tuple[Node, list[Node]]:
 
 
 def _is_free(sharding: Sharding, result: Sharding, cut: Node) -> bool:
-    used = any(overlaps(axis, new) for axis in sharding.used_axes for new in cut.attrs["axes"])
+    used = any(overlaps(axis, new) for axis in sharding.used_axes for new in cut.attrs.axes)
     return not used and sharding.dims == result.dims and not sharding.halo and not any(sharding.offsets)
 
 
@@ -120,7 +122,7 @@ def _swap(node: Node, cut: Node) -> tuple[Node, list[Node]]:
 
 
 def _slice(value: Value, cut: Node) -> Node:
-    sharding, axes, dim = _sharding_of(value), tuple(cut.attrs["axes"]), cut.attrs["dim"]
+    sharding, axes, dim = _sharding_of(value), tuple(cut.attrs.axes), cut.attrs.dim
     dims = tuple(old + axes if d == dim else old for d, old in enumerate(sharding.dims))
     result = Value(value.type, value.name, Sharding(dims, sharding.partial), value.loc)
     return Node("all_slice", [value], [result], dict(cut.attrs), cut.loc, notes=cut.notes)

@@ -55,7 +55,7 @@ def attrs_on_tiles(node: Node, loop: Loop, count: int) -> dict[str, Any]:
     dim = loop.operands[0]
     if node.op != "slice" or dim is None:
         return node.attrs
-    limit = tuple(stop // count if d == dim else stop for d, stop in enumerate(node.attrs["limit"]))
+    limit = tuple(stop // count if d == dim else stop for d, stop in enumerate(node.attrs.limit))
     return {**node.attrs, "limit": limit}
 
 
@@ -86,4 +86,4 @@ def _is_neutral(value: Value, kind: str, walk: Walk) -> bool:
     made = walk.constants.get(value)
     if value.type.rank or made is None:
         return False
-    return bool(np.all(made.attrs["value"] == neutral(kind, value.type.dtype)))
+    return bool(np.all(made.attrs.value == neutral(kind, value.type.dtype)))

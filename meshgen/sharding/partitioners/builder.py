@@ -35,7 +35,7 @@ class LocalBuilder(Builder):
     def add(self, node: Node) -> None:
         super().add(node)
         if is_constant(node):
-            self.constants[node.result] = node.attrs["value"]
+            self.constants[node.result] = node.attrs.value
 
     def communicate(self, op: str, operand: Value, result: TensorType, why: str, /, **attrs: Any) -> Value:
         """Append a collective, and the reason for it; returns its result."""

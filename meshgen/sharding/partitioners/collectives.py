@@ -25,7 +25,7 @@ _IN_PLACE = ("all_reduce", "to_partial")  # element by element, so tiles may be 
 
 @partitioner("all_gather", "all_slice", "all_to_all", "all_reduce", "reduce_scatter", "to_partial")
 def collective(site: Site) -> list[Value]:
-    axes = tuple(axis for axis in site.node.attrs["axes"] if site.mesh.axis_size(axis) > 1)
+    axes = tuple(axis for axis in site.node.attrs.axes if site.mesh.axis_size(axis) > 1)
     _check(site, axes)
     return site.clone(axes=axes) if axes else site.operands
 
@@ -34,25 +34,25 @@ def collective(site: Site) -> list[Value]:
 def move(site: Site) -> list[Value]:
     """These carry their shardings; rows that a device already has are sliced out of its buffer."""
     attrs = site.node.attrs
-    source, target = _ends(site, attrs["source"], attrs["target"])
+    source, target = _ends(site, attrs.source, attrs.target)
     if summand_axes(source, target, site.mesh) is None:
         ends = f"{site.sharding(0)} -> {sharding_of(site.node.result)}"
         raise site.refuse(f"it cannot reduce, as {ends} requires", "use all_reduce or reduce_scatter")
     if source == target:
         return site.operands
-    found = cut_locally(site.builder, site.operands[0], source, target, attrs["shape"])
+    found = cut_locally(site.builder, site.operands[0], source, target, attrs.shape)
     return [found] if found else site.clone()
 
 
 @partitioner("update_halo")
 def update_halo(site: Site) -> list[Value]:
     """The operand has the halo rows to be refreshed, or none yet."""
-    wide = site.node.attrs["sharding"]
+    wide = site.node.attrs.sharding
     start = wide if site.sharding(0).canonical(site.mesh).halo else replace(wide, halo=())
     source, target = _ends(site, start, wide)
     if source == target:  # the rows that it has may be stale
         return site.clone()
-    found = cut_locally(site.builder, site.operands[0], source, target, site.node.attrs["shape"])
+    found = cut_locally(site.builder, site.operands[0], source, target, site.node.attrs.shape)
     return [found] if found else site.clone()
 
 
@@ -88,8 +88,8 @@ def _check(site: Site, axes: tuple[str, ...]) -> None:
     reached = all(
         [
             op not in _GATHERS or _drop(layout.dims, attrs[_GATHERS[op]], moved),
-            op not in REDUCING or _reduce(layout.partial, moved, attrs["kind"], site.mesh),
-            op != "to_partial" or _add_partial(layout.partial, moved, attrs["kind"], site.mesh),
+            op not in REDUCING or _reduce(layout.partial, moved, attrs.kind, site.mesh),
+            op != "to_partial" or _add_partial(layout.partial, moved, attrs.kind, site.mesh),
         ]
     )
     if op in _SPLITS:

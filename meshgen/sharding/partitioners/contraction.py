@@ -19,7 +19,7 @@ from meshgen.sharding.partitioners.windowed import fetched
 @partitioner("reduce")
 def reduce(site: Site) -> list[Value]:
     """The initial value counts once: where devices reduce a part each, one device of the group begins with it."""
-    dims, combiner = site.node.attrs["dims"], site.node.attrs["kind"]
+    dims, combiner = site.node.attrs.dims, site.node.attrs.kind
     operand, init = site.operands
     fill = neutral_scalar(combiner, operand.type.dtype)
     operand = site.builder.mask_padding(operand, site.node.operands[0], site.sharding(0), dims, fill)
@@ -45,24 +45,24 @@ def dot_general(site: Site) -> list[Value]:
 def convolution(site: Site) -> list[Value]:
     """Input channels are summed over, as in a dot; of split spatial dims the rows under the windows are fetched."""
     attrs = site.node.attrs
-    summed = [attrs["kernel_spatial"][number] for number in summed_dims(site.node)]
-    image = _contracted(site, 0, (attrs["input_feature"],))
-    kernel = _contracted(site, 1, (attrs["kernel_input_feature"], *summed))
+    summed = [attrs.kernel_spatial[number] for number in summed_dims(site.node)]
+    image = _contracted(site, 0, (attrs.input_feature,))
+    kernel = _contracted(site, 1, (attrs.kernel_input_feature, *summed))
     zero = site.builder.splat(0, TensorType((), image.type.dtype))
     site = replace(site, operands=[image, kernel])
     image, rows = fetched(site, 0, zero)
-    low, high, dilation = (list(attrs[name]) for name in ("low", "high", "lhs_dilation"))
-    for number, dim in enumerate(attrs["input_spatial"]):
+    low, high, dilation = (list(getattr(attrs, name)) for name in ("low", "high", "lhs_dilation"))
+    for number, dim in enumerate(attrs.input_spatial):
         if dim in rows:
             low[number] = high[number] = 0
             dilation[number] = 1
     changed: dict[str, Any] = {"low": tuple(low), "high": tuple(high), "lhs_dilation": tuple(dilation)}
-    if attrs["feature_group_count"] != 1:
-        features = image.type.sizes[attrs["input_feature"]]
-        changed["feature_group_count"] = max(1, features // max(1, kernel.type.sizes[attrs["kernel_input_feature"]]))
-    if attrs["batch_group_count"] != 1:
-        batch = site.local_types()[0].sizes[attrs["output_batch"]]
-        changed["batch_group_count"] = max(1, image.type.sizes[attrs["input_batch"]] // max(1, batch))
+    if attrs.feature_group_count != 1:
+        features = image.type.sizes[attrs.input_feature]
+        changed["feature_group_count"] = max(1, features // max(1, kernel.type.sizes[attrs.kernel_input_feature]))
+    if attrs.batch_group_count != 1:
+        batch = site.local_types()[0].sizes[attrs.output_batch]
+        changed["batch_group_count"] = max(1, image.type.sizes[attrs.input_batch] // max(1, batch))
     return site.clone([image, kernel], **changed)
 
 

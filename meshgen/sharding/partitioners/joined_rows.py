@@ -38,7 +38,7 @@ def from_parts(site: Site, value: Value, window: Window, plan: RowFetch, why: st
     """
     operand, dim, sources = site.node.operands[window.operand], window.dim, site.builder.sources
     node, given = sources.get(operand, (None, []))
-    is_join = node is not None and node.op in JOINING and node.attrs["dim"] == dim
+    is_join = node is not None and node.op in JOINING and node.attrs.dim == dim
     if not is_join or node is None or value is not site.operands[window.operand] or plan.divisor != 1 or plan.wrap:
         return None
     is_turn = turn(node, lambda part: sources[part][0] if part in sources else None) is not None
@@ -77,7 +77,7 @@ def _parts(
             and _is_cut_along(made, dim)
             and sharding_of(made.operands[0]) == sharding_of(part)
         ):
-            local, offset, whole = operands[0], made.attrs["start"][dim], made.operands[0].type.sizes[dim]
+            local, offset, whole = operands[0], made.attrs.start[dim], made.operands[0].type.sizes[dim]
         else:
             whole = rows
         fetch = RowFetch(
@@ -100,7 +100,7 @@ def _is_cut_along(node: Node, dim: int) -> bool:
     """Whether a slice takes neighbouring rows of a dim, and all of the others."""
     sizes = node.operands[0].type.sizes
     cut = [d for d, size in enumerate(sizes) if node.result.type.sizes[d] != size]
-    return cut == [dim] and set(node.attrs["stride"]) == {1}
+    return cut == [dim] and set(node.attrs.stride) == {1}
 
 
 def _rows(builder: LocalBuilder, axes: tuple[str, ...], plan: RowFetch, value: Value, dim: int) -> Value:

@@ -19,19 +19,19 @@ def gather(site: Site) -> list[Value]:
     sizes = site.node.operands[0].type.sizes
     slices = tuple(
         here if size == whole else size
-        for size, whole, here in zip(attrs["slice_sizes"], sizes, operand.type.sizes, strict=True)
+        for size, whole, here in zip(attrs.slice_sizes, sizes, operand.type.sizes, strict=True)
     )
-    split = [number for number, dim in enumerate(attrs["start_index_map"]) if _is_searched(site, dim)]
+    split = [number for number, dim in enumerate(attrs.start_index_map) if _is_searched(site, dim)]
     if not split:
         return site.clone(slice_sizes=slices)
-    parts = [_component(site, number) for number in range(len(attrs["start_index_map"]))]
+    parts = [_component(site, number) for number in range(len(attrs.start_index_map))]
     found = site.clone([operand, _joined(site, [p.index for p in parts])], slice_sizes=slices)[0]
     return [_keep(site, found, [p.is_here for p in parts if p.is_here is not None])]
 
 
 def _is_searched(site: Site, dim: int) -> bool:
     attrs, size = site.node.attrs, site.node.operands[0].type.sizes[dim]
-    is_row = attrs["slice_sizes"][dim] == 1 and (size != 1 or dim in attrs["collapsed_slice_dims"])
+    is_row = attrs.slice_sizes[dim] == 1 and (size != 1 or dim in attrs.collapsed_slice_dims)
     return is_row and bool(site.axes(0, dim))
 
 
@@ -46,9 +46,9 @@ class _Component:
 def _component(site: Site, number: int) -> _Component:
     """Clamped to the tensor first, as StableHLO says, then moved into the tile and clamped to that."""
     attrs, builder = site.node.attrs, site.builder
-    dim = attrs["start_index_map"][number]
+    dim = attrs.start_index_map[number]
     size = site.node.operands[0].type.sizes[dim]
-    index = clamped(site, _extracted(site, number), size - attrs["slice_sizes"][dim])
+    index = clamped(site, _extracted(site, number), size - attrs.slice_sizes[dim])
     axes = site.axes(0, dim)
     if not _is_searched(site, dim):
         return _Component(index, None)
@@ -63,8 +63,8 @@ def _component(site: Site, number: int) -> _Component:
 
 def _extracted(site: Site, number: int) -> Value:
     """The coordinate's column of the indices (kept as a dim of size 1), or all of them if there is one coordinate."""
-    dim, indices = site.node.attrs["index_vector_dim"], site.operands[1]
-    if len(site.node.attrs["start_index_map"]) == 1:
+    dim, indices = site.node.attrs.index_vector_dim, site.operands[1]
+    if len(site.node.attrs.start_index_map) == 1:
         return indices
     return site.builder.rows(indices, dim, number, number + 1)
 
@@ -81,19 +81,19 @@ def clamped(site: Site, index: Value, last: int) -> Value:
 def _joined(site: Site, parts: list[Value]) -> Value:
     if len(parts) == 1:
         return parts[0]
-    return site.builder.concatenate(parts, site.node.attrs["index_vector_dim"])
+    return site.builder.concatenate(parts, site.node.attrs.index_vector_dim)
 
 
 def _keep(site: Site, found: Value, is_here: list[Value]) -> Value:
     """The rows that were looked up in the device's tile; zeros for the others."""
-    builder, dim = site.builder, site.node.attrs["index_vector_dim"]
+    builder, dim = site.builder, site.node.attrs.index_vector_dim
     mask = is_here[0]
     for other in is_here[1:]:
         mask = builder.elementwise("and", mask, other)
     shape = [size for d, size in enumerate(mask.type.sizes) if d != dim]
     if mask.type.rank != len(shape):
         mask = builder.reshape(mask, shape)
-    dims = tuple(d for d in range(found.type.rank) if d not in site.node.attrs["offset_dims"])
+    dims = tuple(d for d in range(found.type.rank) if d not in site.node.attrs.offset_dims)
     if len(dims) < found.type.rank:
         mask = builder.spread(mask, found.type.shape, dims)
     return builder.emit("select", [mask, found, builder.absent(found.type)], found.type)

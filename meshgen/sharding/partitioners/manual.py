@@ -11,8 +11,8 @@ from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_o
 @partitioner("manual")
 def manual(site: Site) -> list[Value]:
     node, mesh = site.node, site.mesh
-    ends = [*zip(node.operands, node.attrs["in_shardings"], strict=True)]
-    ends += zip(node.results, node.attrs["out_shardings"], strict=True)
+    ends = [*zip(node.operands, node.attrs.in_shardings, strict=True)]
+    ends += zip(node.results, node.attrs.out_shardings, strict=True)
     for value, sharding in ends:
         parts = AxisParts.of(mesh, [*sharding_of(value).used_axes, *sharding.used_axes])
         if parts.normal(sharding_of(value)) != parts.normal(sharding):

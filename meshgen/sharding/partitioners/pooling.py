@@ -52,19 +52,19 @@ def _chosen(site: Site, split: list[int]) -> Value:
         row = global_rows(site, site.axes(0, dim), operand.type, dim, 0, operand.type.sizes[dim])
         scaled = builder.elementwise("multiply", position, builder.splat(sizes[dim], position.type))
         position = builder.elementwise("add", scaled, builder.convert(row, dtype))
-    low, high = list(attrs["low"]), list(attrs["high"])
+    low, high = list(attrs.low), list(attrs.high)
     none = builder.splat(-1, TensorType((), dtype))
     zero = builder.splat(0, TensorType((), operand.type.dtype))
     for dim in split:
         # The window of the operand's rows for the source's: the source has the role of a reduce_window's result.
-        window = Window(-1, 0, dim, -attrs["low"][dim], attrs["window_strides"][dim], attrs["window_dimensions"][dim])
+        window = Window(-1, 0, dim, -attrs.low[dim], attrs.window_strides[dim], attrs.window_dimensions[dim])
         axes, total = site.axes(0, dim), node.operands[1].type.sizes[dim]
         operand = fetch(site, operand, window, axes, None, total=total)
         position = fetch(site, position, window, axes, none, total=total)
         low[dim] = high[dim] = 0
     ones = (1,) * len(sizes)
     windows = {
-        "window_dimensions": attrs["window_dimensions"], "window_strides": attrs["window_strides"],
+        "window_dimensions": attrs.window_dimensions, "window_strides": attrs.window_strides,
         "base_dilations": ones, "window_dilations": ones, "low": tuple(low), "high": tuple(high),
     }  # fmt: skip
     shape = site.operands[1].type.shape

@@ -76,7 +76,7 @@ def rng_bit_generator(site: Site) -> list[Value]:
     """The same bits as one device would draw, whatever the mesh (law 10); the new state is the same on all."""
     builder, (state,) = site.builder, site.operands
     words = [Word(builder, _element(builder, state, place)) for place in range(state.type.sizes[0])]
-    is_threefry = site.node.attrs.get("algorithm", "DEFAULT") == "THREE_FRY"
+    is_threefry = site.node.attrs.algorithm == "THREE_FRY"
     new, bits = (_threefry if is_threefry else _philox)(site, words)
     local = site.local_types()[1]
     rows = [builder.reshape(word.value, (1,)) for word in new]

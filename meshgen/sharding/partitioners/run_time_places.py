@@ -74,7 +74,7 @@ def dynamic_slice(site: Site) -> list[Value]:
 
     Along a split dim each device looks up the rows that it has; the others are zeros.
     """
-    builder, taken = site.builder, site.node.attrs["slice_sizes"]
+    builder, taken = site.builder, site.node.attrs.slice_sizes
     value, wanted = site.operands[0], site.local_types()[0]
     split = _split_dims(site, taken)
     sizes = [value.type.sizes[d] if d in split else size for d, size in enumerate(wanted.sizes)]
@@ -144,11 +144,11 @@ def scatter(site: Site) -> list[Value]:
     Where the updates are split, each device combines its own; the operand counts once.
     """
     attrs, count = site.node.attrs, len(site.operands) // 2
-    indices, vector = site.operands[count], attrs["index_vector_dim"]
-    rows = dict.fromkeys(attrs["inserted_window_dims"], 1) | window_sizes(site.node)
+    indices, vector = site.operands[count], attrs.index_vector_dim
+    rows = dict.fromkeys(attrs.inserted_window_dims, 1) | window_sizes(site.node)
     sizes = site.node.operands[0].type.sizes
-    written = [d for d in attrs["scatter_dims_to_operand_dims"] if site.axes(0, d) and rows[d] != sizes[d]]
-    places = [d for d in range(indices.type.rank) if d != vector and d not in attrs["scatter_indices_batching_dims"]]
+    written = [d for d in attrs.scatter_dims_to_operand_dims if site.axes(0, d) and rows[d] != sizes[d]]
+    places = [d for d in range(indices.type.rank) if d != vector and d not in attrs.scatter_indices_batching_dims]
     axes = tuple(axis for d in places for axis in site.axes(count, d))
     if not written and not axes:
         return site.clone()
@@ -166,9 +166,9 @@ def scatter(site: Site) -> list[Value]:
 def window_sizes(node: Node) -> dict[int, int]:
     """Rows that an update covers of each dim of the operand that is neither inserted nor a batch."""
     attrs, update = node.attrs, node.operands[len(node.operands) // 2 + 1].type
-    dropped = {*attrs["inserted_window_dims"], *attrs["input_batching_dims"]}
+    dropped = {*attrs.inserted_window_dims, *attrs.input_batching_dims}
     kept = [d for d in range(node.operands[0].type.rank) if d not in dropped]
-    return {d: update.sizes[u] for d, u in zip(kept, sorted(attrs["update_window_dims"]), strict=True)}
+    return {d: update.sizes[u] for d, u in zip(kept, sorted(attrs.update_window_dims), strict=True)}
 
 
 def _moved_indices(site: Site, written: list[int], number: int) -> Value:
@@ -177,7 +177,7 @@ def _moved_indices(site: Site, written: list[int], number: int) -> Value:
     least, most = integer_range(indices.type.dtype)
     ends = [builder.splat(end, indices.type) for end in (max(least, _NOWHERE), min(most, -_NOWHERE))]
     safe = builder.convert(builder.emit("clamp", [ends[0], indices, ends[1]], indices.type), INDEX)
-    dims, vector = site.node.attrs["scatter_dims_to_operand_dims"], site.node.attrs["index_vector_dim"]
+    dims, vector = site.node.attrs.scatter_dims_to_operand_dims, site.node.attrs.index_vector_dim
     starts = [
         builder.tile_start(site.axes(0, d), site.operands[0].type.sizes[d]) if d in written else None for d in dims
     ]

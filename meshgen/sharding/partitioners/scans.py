@@ -32,13 +32,13 @@ def scan(site: Site, dim: int) -> list[Value]:
     builder, attrs = site.builder, site.node.attrs
     combiner = fold_kind(site.node.regions[0])
     assert combiner, "the rule lets only plain regions be split"
-    is_forward = attrs["low"][dim] > 0
+    is_forward = attrs.low[dim] > 0
     operand, init = site.operands
     fill = neutral_scalar(combiner, operand.type.dtype)
     local = builder.mask_padding(operand, site.node.operands[0], site.sharding(0), () if is_forward else (dim,), fill)
     tile = local.type.sizes[dim]
     ends = {"low": tile - 1, "high": 0} if is_forward else {"low": 0, "high": tile - 1}
-    changed = {name: _replaced(attrs[name], dim, n) for name, n in {"window_dimensions": tile, **ends}.items()}
+    changed = {name: _replaced(getattr(attrs, name), dim, n) for name, n in {"window_dimensions": tile, **ends}.items()}
     (partial,) = site.clone([local, builder.splat(fill, init.type)], **changed)
     last = tile - 1 if is_forward else 0
     before = _before(site, dim, builder.rows(partial, dim, last, last + 1), fill, is_forward)
@@ -62,7 +62,7 @@ def _is_known_as(site: Site, init: Value, fill: Scalar) -> bool:
     value = site.node.operands[1]
     while (made := site.builder.sources.get(value)) and made[0].op == "broadcast_in_dim" and not value.type.rank:
         value = made[0].operands[0]
-    return bool(made and is_constant(made[0]) and not value.type.rank and made[0].attrs["value"] == fill)
+    return bool(made and is_constant(made[0]) and not value.type.rank and made[0].attrs.value == fill)
 
 
 def _repeated(site: Site, dim: int, tile: int, is_forward: bool) -> Value:
@@ -103,7 +103,7 @@ def top_k(site: Site) -> list[Value]:
     Padding is the lowest value in total order (the lowest NaN), and comes after elements equal to it.
     """
     node, builder = site.node, site.builder
-    dim, k = node.operands[0].type.rank - 1, node.attrs["k"]
+    dim, k = node.operands[0].type.rank - 1, node.attrs.k
     axes = site.axes(0, dim)
     if not axes or not k:
         return site.clone()

@@ -14,7 +14,7 @@ from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_o
 def constant(site: Site) -> list[Value]:
     """A splat needs no slicing; other constants are in the program once, whole, and every device cuts its tile."""
     result, builder = site.node.result, site.builder
-    value = np.asarray(site.node.attrs["value"])
+    value = np.asarray(site.node.attrs.value)
     if value.size and _is_splat(value):
         local = site.local_types()[0]
         return site.clone(value=np.broadcast_to(value.reshape(-1)[0], local.sizes))
@@ -34,7 +34,7 @@ def _is_splat(value: np.ndarray) -> bool:
 @partitioner("iota")
 def iota(site: Site) -> list[Value]:
     """Positions are counted in integers and converted last: a narrow float cannot add them exactly."""
-    dim, builder, local = site.node.attrs["dim"], site.builder, site.local_types()[0]
+    dim, builder, local = site.node.attrs.dim, site.builder, site.local_types()[0]
     axes = sharding_of(site.node.result).canonical(site.mesh).dims[dim]
     if not axes:
         return site.clone()

@@ -13,7 +13,7 @@ from meshgen.sharding.partitioners.registry import Site, partitioner, sharding_o
 def transfer(site: Site) -> list[Value]:
     """Raises ShardingError if the value does not have the sharding that the transfer names, or cannot be transferred."""
     node, sends = site.node, is_transfer_send(site.node)
-    if "source" not in node.attrs or "target" not in node.attrs:
+    if "source" not in node.attrs.given or "target" not in node.attrs.given:
         raise site.refuse("it needs the value's sharding on both meshes")
     here, named = (node.operands if sends else node.results)[0], node.attrs["source" if sends else "target"]
     if merged(sharding_of(here), site.mesh) != merged(named, site.mesh):

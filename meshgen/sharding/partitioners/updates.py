@@ -24,7 +24,7 @@ def reduce_region(site: Site) -> list[Value]:
     """
     count = len(site.operands) // 2
     inits = site.operands[count:]
-    dims = [dim for dim in site.node.attrs["dims"] if site.axes(0, dim)]
+    dims = [dim for dim in site.node.attrs.dims if site.axes(0, dim)]
     if not dims:
         return site.clone()
     rows = [_with_init(site, number, dims, inits[number]) for number in range(count)]

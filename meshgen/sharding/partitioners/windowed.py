@@ -29,14 +29,14 @@ def slice_(site: Site) -> list[Value]:
     the device has if the result is partial.
     """
     attrs, sizes = site.node.attrs, site.node.operands[0].type.sizes
-    start, limit = list(attrs["start"]), list(attrs["limit"])
+    start, limit = list(attrs.start), list(attrs.limit)
     whole = sharding_of(site.node.result).canonical(site.mesh).dims
     picked = [w.dim for w in rule_of(site.node).windows if site.axes(0, w.dim) and not whole[w.dim]]
     for dim in picked:
         site = replace(site, operands=[own_rows(site, dim, start[dim], limit[dim] - start[dim])])
         start[dim], limit[dim] = 0, limit[dim] - start[dim]
     for dim, size in enumerate(site.operands[0].type.sizes):
-        if site.axes(0, dim) and limit[dim] == sizes[dim] and start[dim] == 0 and attrs["stride"][dim] == 1:
+        if site.axes(0, dim) and limit[dim] == sizes[dim] and start[dim] == 0 and attrs.stride[dim] == 1:
             limit[dim] = size
     value, rows = fetched(site, 0, None, picked)
     for dim, count in rows.items():
@@ -46,7 +46,7 @@ def slice_(site: Site) -> list[Value]:
 
 @partitioner("pad")
 def pad(site: Site) -> list[Value]:
-    low, high, interior = (list(site.node.attrs[name]) for name in ("low", "high", "interior"))
+    low, high, interior = (list(getattr(site.node.attrs, name)) for name in ("low", "high", "interior"))
     value, rows = fetched(site, 0, site.operands[1])
     for dim in rows:
         low[dim] = high[dim] = interior[dim] = 0
@@ -62,7 +62,7 @@ def reverse(site: Site) -> list[Value]:
 @partitioner("concatenate")
 def concatenate(site: Site) -> list[Value]:
     """Along a split dim every operand's rows are moved to their positions in the result, and a select picks the right ones."""
-    dim, builder = site.node.attrs["dim"], site.builder
+    dim, builder = site.node.attrs.dim, site.builder
     axes = site.axes(0, dim)
     if not axes:
         return site.clone()
@@ -102,7 +102,7 @@ def reduce_window(site: Site) -> list[Value]:
     if (dim := scanned_dim(site.node)) is not None and site.axes(0, dim):
         return scan(site, dim)
     count = len(site.operands) // 2
-    low, high, dilations = (list(site.node.attrs[name]) for name in ("low", "high", "base_dilations"))
+    low, high, dilations = (list(getattr(site.node.attrs, name)) for name in ("low", "high", "base_dilations"))
     values: list[Value] = []
     for number in range(count):
         value, rows = fetched(site, number, site.operands[count + number])

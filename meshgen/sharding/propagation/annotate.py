@@ -45,7 +45,7 @@ def annotated(solved: Solved) -> Module:
         if site.node.op in MANUAL_ENDS:  # axes of size 1 that the user wrote are manual, too
             results = tuple(free_part(result, site.manual) for result in results)
         if is_manual_result(site.node):
-            results = (joined(site.node.attrs["manual"], *results),)
+            results = (joined(site.node.attrs.manual, *results),)
         found[site.node] = NodeSharding(operands, results, option, why)
         if is_sharding_group(site.node):
             found |= of_members(site.node, found[site.node])
@@ -91,14 +91,14 @@ def _with_shardings(graph: Graph, found: dict[Node, NodeSharding], made: dict[Va
 def _taken(node: Node, made: dict[Value, Sharding]) -> tuple[Sharding, ...]:
     """The shardings of a manual computation's operands: as it declares, and split over free axes as in its body."""
     if not is_open(node):
-        return node.attrs["in_shardings"]
-    return tuple(joined(s, made[v]) for s, v in zip(node.attrs["in_shardings"], node.regions[0].inputs, strict=True))
+        return node.attrs.in_shardings
+    return tuple(joined(s, made[v]) for s, v in zip(node.attrs.in_shardings, node.regions[0].inputs, strict=True))
 
 
 def _manual_why(node: Node, mesh: Mesh) -> tuple[str, ...]:
     """A line per axis: along manual axes the program gives the shardings of operands, along the others they are whole."""
     free = "free here: the body decides" if is_open(node) else "not manual here: the body's values are whole along it"
-    return tuple(f"{axis} is {'manual here' if axis in node.attrs['axes'] else free}" for axis in mesh.names)
+    return tuple(f"{axis} is {'manual here' if axis in node.attrs.axes else free}" for axis in mesh.names)
 
 
 def _as_asked(site: Site, sharding: Sharding, parts: AxisParts) -> Sharding:

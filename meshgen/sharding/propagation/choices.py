@@ -216,8 +216,8 @@ class AxisProblem:
     def _weight(self, maker: Site, use: tuple[int, int]) -> float:
         """The weight of an edge: a value that a loop changes is resharded in every trip, one that it only reads once before it."""
         user = self.sites[use[0]]
-        times = 1.0 if not maker.node.attrs.get("is_changed") else user.times / maker.times
-        times *= DEFAULT.propagation.behind if user.node.attrs.get("as_result") else 1.0
+        times = 1.0 if not getattr(maker.node.attrs, "is_changed", None) else user.times / maker.times
+        times *= DEFAULT.propagation.behind if getattr(user.node.attrs, "as_result", None) else 1.0
         return times * (DEFAULT.propagation.same_edge if use in self.view.moved else 1.0)
 
     def _price_key(self, value: Value, use: tuple[int, int], times: float) -> tuple[float, bool, int]:

@@ -80,7 +80,7 @@ def _manual(node: Node, times: float, manual: tuple[str, ...]) -> list[Flat]:
 
     If not, its operands are outputs of the program, and its results inputs.
     """
-    axes, body = (*manual, *node.attrs["axes"]), node.regions[0]
+    axes, body = (*manual, *node.attrs.axes), node.regions[0]
     inputs, outputs = ([[v] if is_open(node) else [] for v in side] for side in (body.inputs, body.outputs))
     takes = zip(node.operands, inputs, _said(node, "in"), strict=True)
     gives = zip(node.results, outputs, _said(node, "out"), strict=True)
@@ -93,8 +93,10 @@ def _manual(node: Node, times: float, manual: tuple[str, ...]) -> list[Flat]:
 
 def _said(node: Node, side: str) -> list[dict[str, Any]]:
     """The annotation of each operand or result, and its part over the manual axes."""
-    shardings = node.attrs[f"{side}_shardings"]
-    free = node.attrs.get(f"{side}_free") or [(Sharding.replicated(s.rank), (False,) * s.rank) for s in shardings]
+    shardings = getattr(node.attrs, f"{side}_shardings")
+    free = getattr(node.attrs, f"{side}_free", None) or [
+        (Sharding.replicated(s.rank), (False,) * s.rank) for s in shardings
+    ]
     return [
         {"sharding": joined(s, f), "open_dims": opened, "manual": s}
         for s, (f, opened) in zip(shardings, free, strict=True)

@@ -28,12 +28,12 @@ def joined_groups(nodes: Sequence[Flat], faults: list[Diagnostic]) -> list[Flat]
     first = _first_of_group(members)
     groups: dict[int, list[Flat]] = {}
     for flat in members:
-        groups.setdefault(first[flat.node.attrs["group"]], []).append(flat)
+        groups.setdefault(first[flat.node.attrs.group], []).append(flat)
     found: list[Flat] = []
     for flat in nodes:
         if not is_sharding_group(flat.node):
             found.append(flat)
-        elif (group := groups.pop(first[flat.node.attrs["group"]], None)) is not None:
+        elif (group := groups.pop(first[flat.node.attrs.group], None)) is not None:
             faults += _faults(group)
             found.append(_joined(group))
     return found
@@ -41,11 +41,11 @@ def joined_groups(nodes: Sequence[Flat], faults: list[Diagnostic]) -> list[Flat]
 
 def _first_of_group(members: Sequence[Flat]) -> dict[int, int]:
     """Per number of a group the least number of the groups that share members with it."""
-    numbers = {flat.node.attrs["group"]: flat.node.attrs["group"] for flat in members}
-    made = {flat.node.result: flat.node.attrs["group"] for flat in members}
+    numbers = {flat.node.attrs.group: flat.node.attrs.group for flat in members}
+    made = {flat.node.result: flat.node.attrs.group for flat in members}
     for flat in members:
         if (other := made.get(flat.node.operands[0])) is not None:
-            both = numbers[other], numbers[flat.node.attrs["group"]]
+            both = numbers[other], numbers[flat.node.attrs.group]
             numbers = {group: min(both) if least in both else least for group, least in numbers.items()}
     return numbers
 
@@ -63,7 +63,7 @@ def _faults(group: Sequence[Flat]) -> list[Diagnostic]:
     first, found = group[0], list[Diagnostic]()
     for flat in group[1:]:
         here, there = flat.node.result.type, first.node.result.type
-        number = flat.node.attrs["group"]
+        number = flat.node.attrs.group
         if here.shape != there.shape:
             message = (
                 f"members of sharding group {number} must have one shape, but this one is {here} and the first {there}"
@@ -90,7 +90,7 @@ def annotation_of_group(
     best = (closed or said)[0]
     for annotation in said:
         if not _agrees(annotation, best, parts):
-            message = f"members of sharding group {node.attrs['group']} have required shardings {annotation.sharding} and {best.sharding}"
+            message = f"members of sharding group {node.attrs.group} have required shardings {annotation.sharding} and {best.sharding}"
             faults.append(
                 Diagnostic(
                     "MG0206",
@@ -121,5 +121,5 @@ def of_members(node: Node, sharding: NodeSharding) -> dict[Node, NodeSharding]:
     """The decision for a group, for the node of each member."""
     return {
         member: replace(sharding, operands=(operand,), results=(result,))
-        for member, operand, result in zip(node.attrs["members"], sharding.operands, sharding.results, strict=True)
+        for member, operand, result in zip(node.attrs.members, sharding.operands, sharding.results, strict=True)
     }

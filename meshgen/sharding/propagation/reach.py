@@ -119,7 +119,7 @@ def crossing_text(site: Site) -> str:
     """The transfer that a hint from another mesh comes from, as text; empty for other annotations."""
     if not is_transfer(site.node):
         return ""
-    channel, peer = site.node.attrs["channel"], site.node.attrs["peer"].name
+    channel, peer = site.node.attrs.channel, site.node.attrs.peer.name
     way = f"to @{peer}, which takes" if is_transfer_send(site.node) else f"from @{peer}, which has"
     return f"transfer {channel} {way} %{site.value.name or '?'} as {site.asked}"
 

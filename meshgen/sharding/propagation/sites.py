@@ -84,7 +84,7 @@ class Site:
         """Whether propagation may go from one of its values to another: a barrier lets it go one way, or none."""
         if not is_propagation_barrier(self.node) or source is target:
             return True
-        return self.node.attrs["direction"] == ("BACKWARD" if source is self.node.result else "FORWARD")
+        return self.node.attrs.direction == ("BACKWARD" if source is self.node.result else "FORWARD")
 
     def is_manual(self, axis: str) -> bool:
         """Whether an axis, or the axis that it is a part of, is manual here."""
@@ -192,7 +192,7 @@ def _annotations_by_value(
         annotation = annotations.get(id(node)) if is_input(node) else None
         annotation = annotation_of(node) if is_annotation(node) else annotation
         if annotation:
-            made = [*node.results, *(node.operands if node.attrs.get("as_result") else ())]
+            made = [*node.results, *(node.operands if getattr(node.attrs, "as_result", None) else ())]
             for value in made:
                 sharding = fit(annotation.sharding, value.type.rank)
                 found.setdefault(value, []).append(replace(annotation, sharding=sharding))
@@ -207,10 +207,10 @@ def annotation_of(node: Node) -> Annotation | None:
     """The annotation in a node's own attributes or notes."""
     if hint := node.notes.hint:  # the sharding on the other mesh of a transfer
         return Annotation(hint, False, (), node.loc)
-    if not (is_annotation(node) or node.op in MANUAL_ENDS) or "sharding" not in node.attrs:
+    if not (is_annotation(node) or node.op in MANUAL_ENDS) or "sharding" not in node.attrs.given:
         return None
     attrs = node.attrs
-    return Annotation(attrs["sharding"], attrs.get("required", True), tuple(attrs.get("open_dims", ())), node.loc)
+    return Annotation(attrs.sharding, getattr(attrs, "required", True), tuple(attrs.open_dims), node.loc)
 
 
 def _faults(annotation: Annotation, value: Value, loc: Location | None, mesh: Mesh) -> list[Diagnostic]:

@@ -42,7 +42,7 @@ def end_rule(node: Node) -> Rule:
     """The rule of an end of a body: its dims are those of tiles, evenly split where manual axes split them too."""
     inner = (node.results if is_manual_operand(node) else node.operands)[0]
     names = letters(inner.type.rank)
-    cut = [bool(axes) for axes in node.attrs["manual"].dims]
+    cut = [bool(axes) for axes in node.attrs.manual.dims]
     outer = " ".join(f"(u{d} {n})" if cut[d] else n for d, n in enumerate(names)) or "()"
     plain = " ".join(names) or "()"
     sides = (outer, plain) if is_manual_operand(node) else (plain, outer)
@@ -57,11 +57,11 @@ def body_rule(node: Node) -> Rule:
         return rule_of(node)
     if not node.operands:
         return rule("-> ()", [], [node.result.type])
-    moved = {node.attrs[name] for name in _WHOLE_DIMS if name in node.attrs}
+    moved = {getattr(node.attrs, name) for name in _WHOLE_DIMS if name in node.attrs.given}
     names = letters(node.operands[0].type.rank)
     given = " ".join(f"{n}_in" if d in moved else n for d, n in enumerate(names)) or "()"
     made = " ".join(f"{n}_out" if d in moved else n for d, n in enumerate(names)) or "()"
     whole = [f"{names[d]}_{side}" for d in sorted(moved) for side in ("in", "out")]
-    linear = (Linear((0,), (node.attrs["kind"],)),) if node.op in REDUCING and not moved else ()
+    linear = (Linear((0,), (node.attrs.kind,)),) if node.op in REDUCING and not moved else ()
     kinds = [node.operands[0].type], [node.result.type]
     return rule(f"{given} -> {made}", *kinds, whole=whole, linear=linear)

@@ -82,7 +82,7 @@ class _Writer(Builder):
         return True
 
     def _concatenate(self, node: Node, joins: Sequence[_Join | None]) -> bool:
-        dim, found = node.attrs["dim"], [join for join in joins if join is not None]
+        dim, found = node.attrs.dim, [join for join in joins if join is not None]
         first = found[0] if found else None
         is_joined = first is not None and first.dim != dim and len(found) == len(joins)
         if is_joined and len({(join.dim, *join.sizes) for join in found}) == 1:
@@ -121,14 +121,14 @@ class _Writer(Builder):
             place = None
             if node is not None and node.op == "slice" and node.operands[0] in join.parts:
                 cut = [d for d, size in enumerate(node.operands[0].type.sizes) if node.result.type.sizes[d] != size]
-                if cut == [dim] and node.attrs["stride"][dim] == 1:
-                    place = join.parts.index(node.operands[0]), node.attrs["start"][dim]
+                if cut == [dim] and node.attrs.stride[dim] == 1:
+                    place = join.parts.index(node.operands[0]), node.attrs.start[dim]
             found.add(place)
         return found.pop() if len(found) == 1 else None
 
     def _inside(self, node: Node, join: _Join) -> tuple[Value, dict[str, Any]] | None:
         """The part that holds all rows of a slice, and the slice of it; None if it takes rows of several parts, or all."""
-        start, limit = (list(node.attrs[name]) for name in ("start", "limit"))
+        start, limit = (list(getattr(node.attrs, name)) for name in ("start", "limit"))
         for part, begin in zip(join.parts, itertools.accumulate(join.sizes, initial=0), strict=False):
             if begin <= start[join.dim] < limit[join.dim] <= begin + part.type.sizes[join.dim]:
                 start[join.dim] -= begin
@@ -145,14 +145,14 @@ def _is_along_others(node: Node, join: _Join) -> bool:
     """Whether an op moves elements along other dims than a joined one."""
     dim, attrs = join.dim, node.attrs
     if node.op == "slice":
-        return (attrs["start"][dim], attrs["limit"][dim], attrs["stride"][dim]) == (0, sum(join.sizes), 1)
+        return (attrs.start[dim], attrs.limit[dim], attrs.stride[dim]) == (0, sum(join.sizes), 1)
     if node.op == "pad":
-        return not any(attrs[name][dim] for name in ("low", "high", "interior"))
-    return node.op == "reverse" and dim not in attrs["dims"]
+        return not any(getattr(attrs, name)[dim] for name in ("low", "high", "interior"))
+    return node.op == "reverse" and dim not in attrs.dims
 
 
 def _on_part(node: Node, dim: int, rows: int) -> dict[str, Any]:
     """The attributes of the op on a part of `rows` rows."""
     if node.op != "slice":
         return dict(node.attrs)
-    return node.attrs | {"limit": tuple(rows if d == dim else end for d, end in enumerate(node.attrs["limit"]))}
+    return node.attrs | {"limit": tuple(rows if d == dim else end for d, end in enumerate(node.attrs.limit))}

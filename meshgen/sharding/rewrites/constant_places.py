@@ -47,7 +47,7 @@ def _scattered(node: Node, producers: Mapping[Value, Node]) -> list[int] | None:
     is_write = not region.nodes and region.outputs == [region.inputs[1]]
     if (
         not (is_write or fold_kind(region))
-        or len(attrs["update_window_dims"]) != operand.type.rank != 0
+        or len(attrs.update_window_dims) != operand.type.rank != 0
         or indices.type.rank != 1
     ):
         return None
@@ -55,7 +55,7 @@ def _scattered(node: Node, producers: Mapping[Value, Node]) -> list[int] | None:
     if index is None or update.type.rank != operand.type.rank:
         return None
     starts = [0] * operand.type.rank
-    for dim, start in zip(attrs["scatter_dims_to_operand_dims"], index, strict=True):
+    for dim, start in zip(attrs.scatter_dims_to_operand_dims, index, strict=True):
         starts[dim] = int(start)
     return starts
 
@@ -77,4 +77,4 @@ def is_zero(value: Value, producers: Mapping[Value, Node]) -> bool:
     node = producers.get(value)
     while node is not None and node.op in _MADE_FROM:
         node = producers.get(node.operands[0])
-    return is_constant(node) and not np.any(node.attrs["value"])
+    return is_constant(node) and not np.any(node.attrs.value)

@@ -71,7 +71,7 @@ def _key(node: Node, numbers: dict[Value, Any]) -> Any:
     """Equal for nodes that compute the same; None for a node that is not looked at."""
     if node.op not in _PURE or node.regions:
         return None
-    attrs = tuple(sorted((name, _hashable(value)) for name, value in node.attrs.items()))
+    attrs = tuple(sorted((name, _hashable(value)) for name, value in node.attrs.given.items()))
     return node.op, tuple(numbers.get(value, value) for value in node.operands), attrs, node.result.type
 
 

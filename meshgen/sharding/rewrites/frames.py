@@ -31,7 +31,7 @@ ALONG_OTHERS = ("concatenate", "scatter")  # carry rows along dims that they nei
 
 def cut_dims(node: Node) -> list[int]:
     """The dims of which a slice takes a part; none if it strides."""
-    if node.op != "slice" or set(node.attrs["stride"]) - {1}:
+    if node.op != "slice" or set(node.attrs.stride) - {1}:
         return []
     sizes = node.operands[0].type.sizes
     return [d for d, size in enumerate(sizes) if node.result.type.sizes[d] != size]
@@ -63,7 +63,7 @@ def joined_pieces(node: Node, frames: dict[Dim, Frame]) -> Iterator[tuple[Dim, F
     """The operands of a concatenation and the position of their rows in the frame of its result."""
     if node.op != "concatenate":
         return
-    dim = node.attrs["dim"]
+    dim = node.attrs.dim
     whole = frames.get((node.result, dim), Frame(node.result.type.sizes[dim]))
     start = whole.at
     for value in node.operands:
@@ -118,7 +118,7 @@ class _Finder:
                         found.members[other] = None
                         queue.append(other)
             if made and dim in cut_dims(made):
-                found.starts.append((made.operands[0].type.sizes[dim], made.attrs["start"][dim]))
+                found.starts.append((made.operands[0].type.sizes[dim], made.attrs.start[dim]))
             found.places += [
                 place for user, number in self._uses.get(value, ()) for place in self._places(user, number, dim)
             ]
@@ -126,10 +126,10 @@ class _Finder:
 
     def _places(self, user: Node, number: int, dim: int) -> Iterator[tuple[int, int]]:
         """The position at which a user puts the rows of its operand, and the number of rows of its result."""
-        if user.op == "concatenate" and user.attrs["dim"] == dim:
+        if user.op == "concatenate" and user.attrs.dim == dim:
             yield user.result.type.sizes[dim], sum(v.type.sizes[dim] for v in user.operands[:number])
         elif user.op == "pad" and number == 0:
-            yield user.result.type.sizes[dim], user.attrs["low"][dim]
+            yield user.result.type.sizes[dim], user.attrs.low[dim]
         elif number and (start := window_start(user, self._producers)) is not None:
             yield user.result.type.sizes[dim], start[dim]
 

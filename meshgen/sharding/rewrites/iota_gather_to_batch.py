@@ -55,8 +55,8 @@ def _by_batch(node: Node, producers: _Producers) -> list[Node]:
     names = _NAMES.get(node.op)
     place = (len(node.operands) - 1) // 2 if node.op == "scatter" else 1
     join = producers.get(node.operands[place]) if names and node.option is None else None
-    dim = node.attrs.get("index_vector_dim")
-    if names is None or join is None or join.op != "concatenate" or join.attrs["dim"] != dim:
+    dim = getattr(node.attrs, "index_vector_dim", None)
+    if names is None or join is None or join.op != "concatenate" or join.attrs.dim != dim:
         return [node]
     found = _own(node, names, join, producers)
     left = [number for number in range(len(join.operands)) if number not in found]
@@ -74,14 +74,14 @@ def _by_batch(node: Node, producers: _Producers) -> list[Node]:
 
 def _own(node: Node, names: _Names, join: Node, producers: _Producers) -> dict[int, int]:
     """The parts of the index vectors, by number, that equal the position along a dim of the indices."""
-    attrs, dim, sizes = node.attrs, join.attrs["dim"], node.operands[0].type.sizes
+    attrs, dim, sizes = node.attrs, join.attrs.dim, node.operands[0].type.sizes
     taken, found = {dim, *attrs[names.batches[1]]}, dict[int, int]()
     if any(part.type.sizes[dim] != 1 for part in join.operands):
         return {}
     for number, part in enumerate(join.operands):
-        target, row = attrs[names.indexed][number], own_dim(part, producers)
+        target, row = getattr(attrs, names.indexed)[number], own_dim(part, producers)
         is_row = row is not None and row not in taken and sizes[target] == part.type.sizes[row]
-        if is_row and row is not None and target in attrs[names.dropped]:
+        if is_row and row is not None and target in getattr(attrs, names.dropped):
             found[number] = row
             taken.add(row)
     return found
@@ -89,12 +89,12 @@ def _own(node: Node, names: _Names, join: Node, producers: _Producers) -> dict[i
 
 def _attrs(node: Node, names: _Names, found: Mapping[int, int]) -> dict[str, Any]:
     attrs = node.attrs
-    indexed = attrs[names.indexed]
+    indexed = getattr(attrs, names.indexed)
     moved = {indexed[number]: row for number, row in found.items()}
-    pairs = sorted([*zip(*(attrs[name] for name in names.batches), strict=True), *moved.items()])
+    pairs = sorted([*zip(*(getattr(attrs, name) for name in names.batches), strict=True), *moved.items()])
     return attrs | {
         names.indexed: tuple(d for number, d in enumerate(indexed) if number not in found),
-        names.dropped: tuple(d for d in attrs[names.dropped] if d not in moved),
+        names.dropped: tuple(d for d in getattr(attrs, names.dropped) if d not in moved),
         **{name: tuple(pair[side] for pair in pairs) for side, name in enumerate(names.batches)},
     }
 
@@ -105,9 +105,9 @@ def own_dim(value: Value, producers: _Producers) -> int | None:
     if node is None or value.type.dtype[0] not in "iu" or value.type.dtype == "i1":
         return None
     if node.op == "iota":
-        found = node.attrs["dim"]
+        found = node.attrs.dim
     elif is_constant(node):
-        found = _counting(np.asarray(node.attrs["value"]))
+        found = _counting(np.asarray(node.attrs.value))
     elif node.op in ("broadcast_in_dim", "reshape", "transpose", "convert"):
         inner = own_dim(node.operands[0], producers)
         found = None if inner is None else _carried(node, inner)
@@ -123,9 +123,9 @@ def _carried(node: Node, dim: int) -> int | None:
     """The dim of the result at which an op that moves elements puts a dim."""
     operand, sizes = node.operands[0].type.sizes, node.result.type.sizes
     if node.op == "broadcast_in_dim":
-        found = node.attrs["dims"][dim]
+        found = node.attrs.dims[dim]
     elif node.op == "transpose":
-        found = node.attrs["perm"].index(dim)
+        found = node.attrs.perm.index(dim)
     elif node.op == "reshape":
         kept = [[d for d, size in enumerate(each) if size != 1] for each in (operand, sizes)]
         is_same = [operand[d] for d in kept[0]] == [sizes[d] for d in kept[1]]
@@ -149,6 +149,6 @@ def _counting(array: np.ndarray) -> int | None:
 def _is_below_zero(flag: Value, value: Value, producers: _Producers) -> bool:
     """Whether a flag tells where a value is below zero."""
     node = producers.get(flag)
-    if node is None or node.op != "compare" or node.attrs["direction"] != "LT":
+    if node is None or node.op != "compare" or node.attrs.direction != "LT":
         return False
     return node.operands[0] is value and is_zero(node.operands[1], producers)

@@ -58,9 +58,9 @@ def _rows(node: Node, rows: Mapping[Value, _Rows], producers: Mapping[Value, Nod
     if node.op == "add":
         left, right = (rows.get(value) for value in node.operands)
         return left.beside(right) if left and right else None
-    if node.op != "pad" or any(node.attrs["interior"]) or min(*node.attrs["low"], *node.attrs["high"], 0) < 0:
+    if node.op != "pad" or any(node.attrs.interior) or min(*node.attrs.low, *node.attrs.high, 0) < 0:
         return None
-    dims = [d for d, ends in enumerate(zip(node.attrs["low"], node.attrs["high"], strict=True)) if any(ends)]
+    dims = [d for d, ends in enumerate(zip(node.attrs.low, node.attrs.high, strict=True)) if any(ends)]
     if len(dims) != 1 or not is_zero(node.operands[1], producers):
         return None
-    return _Rows(dims[0], ((node.attrs["low"][dims[0]], node.operands[0]),))
+    return _Rows(dims[0], ((node.attrs.low[dims[0]], node.operands[0]),))

@@ -113,13 +113,13 @@ class FrameWriter(Builder):
             return None
         kind = value.type.with_shape(frame.size for frame in frames)
         if is_constant(node):
-            array = np.asarray(node.attrs["value"])
+            array = np.asarray(node.attrs.value)
             return None if any(array.strides) and array.size > 1 else self.splat(array.flat[0], kind)
         (source,) = node.operands
-        tied = {t for d, t in enumerate(node.attrs["dims"]) if source.type.sizes[d] == value.type.sizes[t]}
+        tied = {t for d, t in enumerate(node.attrs.dims) if source.type.sizes[d] == value.type.sizes[t]}
         if any(frames[d] != Frame(value.type.sizes[d]) for d in tied):
             return None
-        return self.spread(self.plain(source), kind.shape, node.attrs["dims"])
+        return self.spread(self.plain(source), kind.shape, node.attrs.dims)
 
     def _is_near(self, value: Value, frames: Sequence[Frame]) -> bool:
         """Whether along each dim few rows are moved, or the value has nearly all rows of what it is a view of."""

@@ -23,11 +23,11 @@ def slice_into_concatenate(graph: Graph) -> Graph | None:
     """
     writer = _Writer(graph)
     for node in graph.nodes:
-        if node.op != "slice" or not writer.is_cut_join(node.operands[0]) or set(node.attrs["stride"]) != {1}:
+        if node.op != "slice" or not writer.is_cut_join(node.operands[0]) or set(node.attrs.stride) != {1}:
             writer.graph.nodes.append(node)
             continue
         writer.loc = node.loc
-        limits = zip(node.attrs["start"], node.attrs["limit"], strict=True)
+        limits = zip(node.attrs.start, node.attrs.limit, strict=True)
         writer.replaced[node.result] = writer.cut(node.operands[0], tuple(limits))
     if not writer.replaced:
         return None
@@ -57,7 +57,7 @@ class _Writer(Builder):
 
     def _is_slice(self, node: Node) -> bool:
         """A slice, or a concatenation of slices that is itself sliced again."""
-        is_plain = node.op == "slice" and set(node.attrs["stride"]) == {1} and node.option is None
+        is_plain = node.op == "slice" and set(node.attrs.stride) == {1} and node.option is None
         return is_plain or (node.op == "concatenate" and self.is_cut_join(node.result))
 
     def cut(self, value: Value, cut: _Cut) -> Value:
@@ -72,12 +72,12 @@ class _Writer(Builder):
     def _cut(self, value: Value, cut: _Cut) -> Value:
         node = self._producers.get(value)
         if node is not None and node.op == "slice" and self._is_slice(node):
-            moved = [(a + s, b + s) for (a, b), s in zip(cut, node.attrs["start"], strict=True)]
+            moved = [(a + s, b + s) for (a, b), s in zip(cut, node.attrs.start, strict=True)]
             return self.cut(node.operands[0], tuple(moved))
         if not self.is_cut_join(value):
             return self.slice(value, *zip(*cut, strict=True))
         assert node is not None, "joined"
-        dim = node.attrs["dim"]
+        dim = node.attrs.dim
         first, stop = cut[dim]
         ends = list(itertools.accumulate((v.type.sizes[dim] for v in node.operands), initial=0))
         parts = [

@@ -43,7 +43,7 @@ def _cut_place(node: Node, users: list[Node]) -> tuple[int, int] | None:
 
 def _cut_dims(node: Node) -> list[int]:
     attrs, shape = node.attrs, node.operands[0].type.shape
-    parts = zip(attrs["start"], attrs["limit"], attrs["stride"], shape, strict=True)
+    parts = zip(attrs.start, attrs.limit, attrs.stride, shape, strict=True)
     return [d for d, (start, limit, stride, size) in enumerate(parts) if (start, limit, stride) != (0, size, 1)]
 
 
@@ -58,7 +58,7 @@ def _rewritten(node: Node, moved: dict[Value, tuple[int, int]], producers: dict[
     whole = dot.operands[operand]
     attrs = {"start": [0] * whole.type.rank, "limit": list(whole.type.sizes), "stride": [1] * whole.type.rank}
     for name in attrs:
-        attrs[name][dim] = node.attrs[name][cut]
+        attrs[name][dim] = getattr(node.attrs, name)[cut]
     shape = [node.result.type.shape[cut] if d == dim else size for d, size in enumerate(whole.type.shape)]
     part = Value(whole.type.with_shape(shape), node.result.name and f"v{node.result.name}_operand", loc=node.loc)
     sliced = Node("slice", [whole], [part], {name: tuple(rows) for name, rows in attrs.items()}, node.loc)

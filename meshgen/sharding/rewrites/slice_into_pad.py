@@ -33,11 +33,11 @@ def _amounts(node: Node, producers: dict[Value, Node]) -> dict[str, tuple[int, .
     """The padding that makes the slice of a pad from the pad's operand; None if the node is not such a slice."""
     pad = producers.get(node.operands[0]) if node.op == "slice" else None
     options = node.option is not None or (pad is not None and pad.option is not None)
-    if pad is None or pad.op != "pad" or options or any(pad.attrs["interior"]) or set(node.attrs["stride"]) != {1}:
+    if pad is None or pad.op != "pad" or options or any(pad.attrs.interior) or set(node.attrs.stride) != {1}:
         return None
     sizes = pad.operands[0].type.sizes
-    low = tuple(before - start for before, start in zip(pad.attrs["low"], node.attrs["start"], strict=True))
-    ends = zip(pad.attrs["low"], sizes, node.attrs["limit"], strict=True)
+    low = tuple(before - start for before, start in zip(pad.attrs.low, node.attrs.start, strict=True))
+    ends = zip(pad.attrs.low, sizes, node.attrs.limit, strict=True)
     high = tuple(limit - before - size for before, size, limit in ends)
     is_left = all(a + size > 0 and b + size > 0 for a, b, size in zip(low, high, sizes, strict=True))
     return {"low": low, "high": high} if is_left else None

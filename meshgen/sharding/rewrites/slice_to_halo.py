@@ -94,7 +94,7 @@ class _Rewrite:
 
     def _cut(self, node: Node) -> bool:
         view = self._writer.view(node.operands[0])
-        starts = zip(view.at, node.attrs["start"], strict=True)
+        starts = zip(view.at, node.attrs.start, strict=True)
         self._writer.set(node.result, view.value, [at + start for at, start in starts])
         return True
 
@@ -102,7 +102,7 @@ class _Rewrite:
         """Whether a concatenation along a split dim has operands that are slices or in frames, and is not just a rotation."""
         if node.op != "concatenate" or node.option is not None:
             return False
-        dim = node.attrs["dim"]
+        dim = node.attrs.dim
         count, whole = self._parts(node.result, dim), self._frame(node.result)[dim]
         if count < 2 or whole.size % count:
             return False
@@ -113,7 +113,7 @@ class _Rewrite:
         return bool(slices) or any((value, dim) in self._frames for value in node.operands)
 
     def _join(self, node: Node) -> bool:
-        frames, dim = self._frame(node.result), node.attrs["dim"]
+        frames, dim = self._frame(node.result), node.attrs.dim
         joined: Value | None = None
         for (piece, _), frame in joined_pieces(node, self._frames):
             rows = self._writer.framed(piece, [frame if d == dim else f for d, f in enumerate(frames)])
@@ -122,8 +122,8 @@ class _Rewrite:
         return self._set(node.result, joined)
 
     def _pad(self, node: Node) -> bool:
-        low, high, sizes = node.attrs["low"], node.attrs["high"], node.operands[0].type.sizes
-        if any(node.attrs["interior"]) or min(*low, *high, 0) < 0:
+        low, high, sizes = node.attrs.low, node.attrs.high, node.operands[0].type.sizes
+        if any(node.attrs.interior) or min(*low, *high, 0) < 0:
             return False
         frames = self._frame(node.result)
         placed = [Frame(frame.size, frame.at + first) for frame, first in zip(frames, low, strict=True)]
@@ -150,7 +150,7 @@ class _Rewrite:
         operands = [self._operand(node, number, rule.operands[number]) for number in range(len(node.operands))]
         frames = self._frame(node.result)
         kind = node.result.type.with_shape(frame.size for frame in frames)
-        if node.op == "iota" and (at := frames[node.attrs["dim"]].at):
+        if node.op == "iota" and (at := frames[node.attrs.dim].at):
             return self._set(node.result, self._counted(kind, at, node))
         value = self._writer.emit(node.op, operands, kind, **self._attrs(node))
         self._writer.graph.nodes[-1].regions = node.regions
@@ -180,7 +180,7 @@ class _Rewrite:
             return self._placed(node, value) if number == 1 else value
         for dim, (loops, frame, rows) in enumerate(zip(dims, frames, operand.type.sizes, strict=True)):
             if loops and rule.factors[loops[0]].kind == "reduce":
-                fill = neutral_scalar(node.attrs["kind"] if node.op == "reduce" else "add", operand.type.dtype)
+                fill = neutral_scalar(node.attrs.kind if node.op == "reduce" else "add", operand.type.dtype)
                 value = self._writer.kept(value, dim, frame.at, frame.at + rows, fill)
         return value
 
@@ -196,10 +196,10 @@ class _Rewrite:
         if not any(framed):
             return indices
         least, most = integer_range(indices.type.dtype)
-        rows = [0 if dim in whole else sizes[dim] - (attrs["slice_sizes"][dim] if is_gather else 1) for dim in dims]
+        rows = [0 if dim in whole else sizes[dim] - (attrs.slice_sizes[dim] if is_gather else 1) for dim in dims]
         low = [0 if inside else least for inside in framed]
         high = [min(last, most) if inside else most for inside, last in zip(framed, rows, strict=True)]
-        at, along = [0 if dim in whole else frames[dim].at for dim in dims], attrs["index_vector_dim"]
+        at, along = [0 if dim in whole else frames[dim].at for dim in dims], attrs.index_vector_dim
         first, last = (self._vector(numbers, indices.type, along) for numbers in (low, high))
         safe = self._writer.elementwise("clamp", first, indices, last)
         moved = self._shifted(safe, at, along)
@@ -230,8 +230,8 @@ def _covered(node: Node) -> set[int]:
     attrs, sizes = node.attrs, node.operands[0].type.sizes
     if node.op == "scatter":
         return {dim for dim, rows in window_sizes(node).items() if rows == sizes[dim]}
-    rows = {*attrs["collapsed_slice_dims"], *attrs["operand_batching_dims"]}
-    return {dim for dim, taken in enumerate(attrs["slice_sizes"]) if taken == sizes[dim] and dim not in rows}
+    rows = {*attrs.collapsed_slice_dims, *attrs.operand_batching_dims}
+    return {dim for dim, taken in enumerate(attrs.slice_sizes) if taken == sizes[dim] and dim not in rows}
 
 
 def _update(node: Node) -> Value:

@@ -167,7 +167,7 @@ class _Opening:
             return plain
         op, names = form
         gone = {*names, "low", "high"} if "padding" in names else {*names}
-        attrs = {name: value for name, value in plain.attrs.items() if name not in gone}
+        attrs = {name: value for name, value in plain.attrs.given.items() if name not in gone}
         lists = [self._list(_sizes_in(node.attrs, name)) for name in names] or [self._list(node.result.type.sizes)]
         if "padding" in names:
             pairs = TensorType((lists[-1].type.sizes[0] // 2, 2), "i32")
@@ -183,8 +183,8 @@ class _Opening:
             return False
         sizes = node.result.type.sizes
         if node.op == "broadcast_in_dim":
-            made = [d for d, n in enumerate(sizes) if names_in(n) and d not in node.attrs["dims"]]
-            wide = [d for d, n in zip(node.attrs["dims"], node.operands[0].type.sizes, strict=True) if n == 1 and names_in(sizes[d])]  # fmt: skip
+            made = [d for d, n in enumerate(sizes) if names_in(n) and d not in node.attrs.dims]
+            wide = [d for d, n in zip(node.attrs.dims, node.operands[0].type.sizes, strict=True) if n == 1 and names_in(sizes[d])]  # fmt: skip
             return bool(made or wide) or self.writer.chance(0.3)
         if node.op == "reshape":
             return sum(bool(names_in(n)) for n in sizes) > 1 or self.writer.chance(0.5)
@@ -192,7 +192,7 @@ class _Opening:
 
     def _constant(self, node: Node, result: Value, new: Graph) -> Node | None:
         """A number made wide, or an input in place of many."""
-        array, kind = np.asarray(node.attrs["value"]), node.result.type
+        array, kind = np.asarray(node.attrs.value), node.result.type
         if array.size and (array == array.flat[0]).all():
             scalar = TensorType((), kind.dtype)
             one = new.add("constant", [], [scalar], {"value": np.array(array.flat[0], DTYPES[kind.dtype])})

@@ -115,7 +115,7 @@ def annotate_inside(writer: Writer, mesh: Mesh) -> None:
 
 def open_body(writer: Writer, node: Node) -> None:
     """Let the axes that are not manual split what a manual computation takes, computes and gives."""
-    manual = node.attrs["axes"]
+    manual = node.attrs.axes
     free = Mesh(tuple(axis for axis in writer.mesh.axes if axis.name not in manual))
     if not free.axes:
         return

@@ -47,7 +47,7 @@ def test_scalars_are_folded_without_arrays() -> None:
     big = b.op("multiply", b.splat(3.0, x), b.op("exponential", b.splat(0.0, x)))
     graph = same(b.done(b.op("add", x, big)))
     assert ops(graph) == ["constant", "broadcast_in_dim", "add"]
-    assert graph.nodes[0].attrs["value"].shape == () and graph.nodes[0].attrs["value"] == 3
+    assert graph.nodes[0].attrs.value.shape == () and graph.nodes[0].attrs.value == 3
 
 
 def test_an_array_of_one_number_becomes_a_splat() -> None:
@@ -56,7 +56,7 @@ def test_an_array_of_one_number_becomes_a_splat() -> None:
     table = b.graph.add("constant", [], [TensorType((5,), "f32")], {"value": np.arange(5, dtype=np.float32)}).result
     y = b.op("add", b.op("multiply", b.inputs[0], full), b.wide(table, full, (1,)))
     graph = same(b.done(y))
-    assert sorted(n.attrs["value"].shape for n in graph.nodes if n.op == "constant") == [(), (5,)]
+    assert sorted(n.attrs.value.shape for n in graph.nodes if n.op == "constant") == [(), (5,)]
 
 
 @pytest.mark.parametrize(
@@ -182,7 +182,7 @@ def test_an_element_of_a_constant_is_a_number() -> None:
     element = b.op("reshape", b.op("slice", table, start=(1, 1), limit=(2, 2), stride=(1, 1)), to="f32[]")
     graph = same(b.done(b.op("multiply", b.inputs[0], b.wide(element, b.inputs[0], ()))))
     (number,) = (n for n in graph.nodes if n.op == "constant")
-    assert number.attrs["value"].shape == () and number.attrs["value"] == 4
+    assert number.attrs.value.shape == () and number.attrs.value == 4
 
 
 def at(b: Body, *numbers: int) -> list[Value]:
@@ -220,4 +220,4 @@ def test_an_element_of_an_iota_is_a_number() -> None:
     numbers = b.graph.add("iota", [], [TensorType((7, 2), "i32")], {"dim": 0}).result
     five = b.op("reshape", b.op("slice", numbers, start=(5, 1), limit=(6, 2), stride=(1, 1)), to="i32[]")
     graph = same(b.done(b.op("add", b.inputs[0], five)))
-    assert [n.attrs["value"].item() for n in graph.nodes if n.op == "constant"] == [5]
+    assert [n.attrs.value.item() for n in graph.nodes if n.op == "constant"] == [5]

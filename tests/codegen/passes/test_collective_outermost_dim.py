@@ -85,7 +85,7 @@ def gathers(*, of_input: bool = False, read_by: str = "kernel") -> Graph:
 
 def dim_of(graph: Graph) -> int:
     (node,) = (n for n in after(collective_outermost_dim, graph, MESH).nodes if n.op == "all_gather")
-    return node.attrs["dim"]
+    return node.attrs.dim
 
 
 @pytest.mark.parametrize("of_input", [False, True])
@@ -112,7 +112,7 @@ def scatters(*, kept: bool) -> Graph:
 
 def test_a_summand_is_written_packed_where_nothing_else_reads_it() -> None:
     changed, same = (after(collective_outermost_dim, scatters(kept=kept), MESH) for kept in (False, True))
-    assert [n.attrs["dim"] for g in (changed, same) for n in g.nodes if n.op == "reduce_scatter"] == [0, 1]
+    assert [n.attrs.dim for g in (changed, same) for n in g.nodes if n.op == "reduce_scatter"] == [0, 1]
     module = fuse(Module(MESH, scatters(kept=False), "partition"))
     assert sum(n.op == "kernel" for n in module.graph.nodes) == 1
 
@@ -149,4 +149,4 @@ def test_tiles_that_swap_their_axes_arrive_whole() -> None:
     (node,) = (n for n in changed.nodes if n.op == "retile")
     old, new = (packing(Collective.of(n, mesh)) for n in (graph.nodes[1], node))
     assert old.scratch_bytes > 0 and new.scratch_bytes == 0
-    assert node.attrs["shape"] == (4, 4, 16, 16) and node.result.type == f32(1, 2, 16, 16)
+    assert node.attrs.shape == (4, 4, 16, 16) and node.result.type == f32(1, 2, 16, 16)

@@ -107,6 +107,6 @@ def test_a_pooling_is_a_kernel_of_its_own_or_of_its_reader(dtype: str) -> None:
 def test_large_windows_and_those_of_several_tensors_stay() -> None:
     large = windowed((64,), "f32", "add", plain(1, window_dimensions=(DEFAULT.fusion.window_elements + 1,)))
     assert [n.op for n in after(reduce_window_to_slices, large).nodes] == ["constant", "reduce_window"]
-    assert math.prod(large.nodes[1].attrs["window_dimensions"]) == DEFAULT.fusion.window_elements + 1
+    assert math.prod(large.nodes[1].attrs.window_dimensions) == DEFAULT.fusion.window_elements + 1
     most = windowed((64,), "f32", "add", plain(1, window_dimensions=(DEFAULT.fusion.window_elements,)))
     assert "reduce_window" not in [n.op for n in after(reduce_window_to_slices, most).nodes]

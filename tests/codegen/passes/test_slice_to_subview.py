@@ -116,7 +116,7 @@ def test_what_is_contiguous_and_aligned_is_a_view(start, limit, stride, is_view)
 def evaluate_fused(module: Module, args: list[np.ndarray]) -> np.ndarray:
     values = dict(zip(module.graph.inputs, args, strict=True))
     for node in module.graph.nodes:
-        body = module.kernels[node.attrs["kernel"]] if node.op == "kernel" else None
+        body = module.kernels[node.attrs.kernel] if node.op == "kernel" else None
         operands = [values[v] for v in node.operands]
         if body is None:
             body = Graph("", [Value(v.type) for v in node.operands])

@@ -195,14 +195,14 @@ def _eigh(importer: Importer, operation: Operation) -> None:
 
 def _export(exporter: Exporter, node: Node) -> Operation:
     """The call that JAX makes on CPUs."""
-    routine, dtype = node.attrs["routine"], node.operands[0].type.dtype
+    routine, dtype = node.attrs.routine, node.operands[0].type.dtype
     if dtype.startswith("c"):
         routine = {old: new for new, old in _OTHER_NAMES.items()}.get(routine, routine)
     options: dict[str, Attribute] = {
         name: builtin.IntegerAttr(int(value), builtin.i32)
         if value.isdecimal()
         else builtin.IntegerAttr(ord(value[0]), builtin.IntegerType(8, builtin.Signedness.UNSIGNED))
-        for name, value in options_in(node.attrs["options"]).items()
+        for name, value in options_in(node.attrs.options).items()
     }
     target = builtin.StringAttr(f"lapack_{LETTERS[dtype]}{routine}_ffi")
     operation = build(exporter, node, CUSTOM_CALL, call_target_name=target)

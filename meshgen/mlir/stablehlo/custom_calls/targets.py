@@ -62,7 +62,7 @@ def _export_shape_assertion(exporter: Exporter, node: Node) -> Operation:
         "api_version": builtin.IntegerAttr(2, builtin.i32),
         "has_side_effect": builtin.IntegerAttr(1, builtin.i1),
     }
-    attributes = {"error_message": builtin.StringAttr(node.attrs["message"])}
+    attributes = {"error_message": builtin.StringAttr(node.attrs.message)}
     return CUSTOM_CALL.create(operands=exporter.operands(node), properties=properties, attributes=attributes)
 
 
