@@ -64,7 +64,7 @@ def _messages(nodes: list[Node], mesh: Mesh) -> list[_Message]:
     made = {value: place for place, node in enumerate(nodes) for value in node.results}
     opened: dict[Any, list[_Message]] = {}
     for place, node in enumerate(nodes):
-        if node.op != "fetch_rows" or any(getattr(node.attrs, name, None) for name in ("wrap", "parts", "divisor")):
+        if node.op != "fetch_rows" or not {"wrap", "parts", "divisor"}.isdisjoint(node.attrs.given):
             continue
         fetch = _fetch(node, mesh)
         messages = opened.setdefault(_key(node), [])
@@ -129,7 +129,7 @@ def _write(message: _Message) -> list[Node]:
     tiles = [value.type.sizes[dim] for value in tensors]
     source = tensors[0] if len(tensors) == 1 else builder.concatenate(tensors, dim)
     counts = [fetch.rows for fetch in message.fetches]
-    attrs: dict[str, Any] = {name: getattr(first.attrs, name) for name in ("axes", "dim")}
+    attrs: dict[str, Any] = {"axes": first.attrs.axes, "dim": first.attrs.dim}
     notes = merged_notes(message.members, f"{len(counts)} fetches in one message: its busiest device moves less")
     if hull := _hull(message.members, message.fetches):
         rows, places = hull.rows, {"base": hull.base, "step": hull.step, "limit": hull.limit}
@@ -138,10 +138,8 @@ def _write(message: _Message) -> list[Node]:
         begin = dict(zip(tensors, itertools.accumulate(tiles, initial=0), strict=False))
         pairs = zip(message.members, message.fetches, strict=True)
         parts = tuple(number for node, fetch in pairs for number in Part(begin[node.operands[0]], fetch).numbers)
-        rows, places = (
-            sum(counts),
-            {name: getattr(first.attrs, name) for name in ("base", "step", "limit")} | {"parts": parts},
-        )
+        rows, ends = sum(counts), first.attrs
+        places = {"base": ends.base, "step": ends.step, "limit": ends.limit, "parts": parts}
         starts = list(itertools.accumulate(counts, initial=0))[:-1]
     sizes = [rows if d == dim else size for d, size in enumerate(source.type.sizes)]
     (result,) = builder.append("fetch_rows", [source], [source.type.with_shape(sizes)], attrs | places, notes=notes)
