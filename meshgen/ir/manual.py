@@ -113,7 +113,7 @@ def _bound_twice(node: Node, manual: Sequence[str]) -> list[Diagnostic]:
         return []
     named = [
         *node.attrs.axes,
-        *(axis for key in ("in_free", "out_free") for s, _ in getattr(node.attrs, key, ()) for axis in s.used_axes),
+        *(axis for key in ("in_free", "out_free") for s, _ in getattr(node.attrs, key) or () for axis in s.used_axes),
     ]
     twice = list(dict.fromkeys(axis for axis in named if split_ref(axis)[0] in manual))
     message = f"a manual computation names {twice}, but {list(manual)} are manual already in the one around it"

@@ -226,7 +226,7 @@ class _Draw:
             or summand_axes(source, target, self.mesh) is None
         ):
             return None
-        attrs = {"axes": (), "source": source, "target": target, "shape": tuple(shape)}
+        attrs = {"source": source, "target": target, "shape": tuple(shape)}
         return self.made(op, attrs, *(list(side.local_shape(shape, self.mesh)) for side in (source, target)))
 
     def update_halo(self, op: str) -> Case | None:
@@ -235,7 +235,7 @@ class _Draw:
             return None
         core = Sharding(target.dims, target.partial)
         source = target if self.rng.random() < 0.5 else core
-        attrs = {"axes": (), "sharding": target, "shape": tuple(self.shape)}
+        attrs = {"sharding": target, "shape": tuple(self.shape)}
         return self.made(op, attrs, *(list(side.local_shape(self.shape, self.mesh)) for side in (source, target)))
 
 
