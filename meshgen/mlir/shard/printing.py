@@ -88,7 +88,7 @@ def _exporter_of(spec: Spec) -> Callable[[Exporter, Node], Operation]:
         if spec.reduces:
             properties["reduction"] = ReductionKindAttr(KIND_NAMES[node.attrs.kind])
         if spec.root:  # xDSL prints a `recv` from anywhere only if its source is there, though empty
-            properties[spec.root[0]] = DenseArrayBase.from_list(i64, list(getattr(node.attrs, spec.root[1], ())))
+            properties[spec.root[0]] = DenseArrayBase.from_list(i64, list(getattr(node.attrs, spec.root[1]) or ()))
         return create(exporter, node, spec.cls, properties, attributes)
 
     return export_collective

@@ -206,7 +206,7 @@ class Network:
             self._tables[variable][scope] = costs
 
     def _remove(self, variable: int) -> dict[Scope, Array]:
-        """The tables of a variable, which are no longer in the network."""
+        """The tables of a variable, taken out of the network."""
         found = self._tables[variable]
         for scope in found:
             for other in scope:

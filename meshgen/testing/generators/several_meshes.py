@@ -44,14 +44,8 @@ class _Spreading:
         for node in graph.nodes:
             if node.op == "annotate":
                 attrs = node.attrs
-                annotation = self._placed(
-                    Annotation(attrs["sharding"], attrs["required"], attrs["open_dims"]), node.result
-                )
-                attrs |= {
-                    "sharding": annotation.sharding,
-                    "required": annotation.required,
-                    "open_dims": annotation.open_dims,
-                }
+                said = self._placed(Annotation(attrs.sharding, attrs.required, attrs.open_dims), node.result)
+                node.attrs = replace(attrs, sharding=said.sharding, required=said.required, open_dims=said.open_dims)
             else:
                 _stay(node, self.own)
         self.module = replace(self.module, **annotations)

@@ -57,7 +57,7 @@ def test_the_plan_is_the_same_each_time_and_after_a_round_trip_through_text() ->
 
 def test_small_messages_stay_whole_and_the_report_says_why() -> None:
     found = api.plan(SMALL)
-    assert "chunks" not in found.fused.attrs.given
+    assert "chunks" not in found.fused.attrs
     (decision,) = found.overlap
     assert not decision.is_applied
     assert decision.what == "all_reduce over tp of f32[64,64]"

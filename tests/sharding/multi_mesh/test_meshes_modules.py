@@ -72,7 +72,7 @@ def test_damaged_programs_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "p.mgx"
     mg.compile(two_stages, MESHES, args=TYPES, in_specs={"x": mg.P("dp", mesh="a")}, target="cpu").save(path)
     content = path.read_bytes()
-    assert f'"format": {PARTS_FORMAT}'.encode() in content
+    assert f'"format":{PARTS_FORMAT}'.encode() in content
     for byte in range(0, len(content), 997):
         broken = bytearray(content)
         broken[byte] ^= 1

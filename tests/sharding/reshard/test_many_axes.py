@@ -45,7 +45,7 @@ def test_not_all_subsets_of_summands_are_reduced(target: Sharding) -> None:
     assert MANY < len(found) < MOST
     for axes in filter(None, (problem.axes, *target.dims)):
         ordered = tuple(sorted(axes, key=problem.mesh.order))
-        assert any(move.op == "all_reduce" and move.attrs.axes == ordered for move in found)
+        assert any(move.op == "all_reduce" and move.attrs["axes"] == ordered for move in found)
 
 
 def test_summands_find_as_many_devices_among_many_axes() -> None:
