@@ -9,7 +9,7 @@ from meshgen.mlir.locations import Locations
 
 ALIASES = """
 #loc = loc(unknown)
-#loc1 = loc("/home/me/model.py":31:9 to :40)
+#loc1 = loc("/src/model.py":31:9 to :40)
 #loc2 = loc("attention"(#loc1))
 #loc3 = loc(callsite(#loc2 at #loc))
 #loc4 = loc("jit(f)/layer_3/attn/dot_general"(#loc3))
@@ -35,7 +35,7 @@ def test_scopes_are_what_the_user_named(name: str) -> None:
 def test_aliases_lead_to_a_file_and_keep_positions_in_the_text() -> None:
     text, locations = Locations.taken_out(f"module {{}}{ALIASES}")
     assert text.strip() == "module {}" and len(text) == len(f"module {{}}{ALIASES}")
-    assert locations.place("#loc4") == Location("/home/me/model.py", 31, 9, "layer_3/attn")
+    assert locations.place("#loc4") == Location("/src/model.py", 31, 9, "layer_3/attn")
     assert locations.place("#loc") is None and locations.place("#loc9") is None
 
 
