@@ -120,7 +120,7 @@ def _may_overwrite(node: Node, own: Value, result: Value, roots: Mapping[Value, 
     if is_kernel(node):
         pairs = overwrites(module.kernels[node.attrs.kernel])
         return all(number in pairs.get(place, ()) for place in places)
-    return places == [number] if is_loop(node) else node.op in IN_PLACE
+    return (is_loop(node) or node.op in IN_PLACE) and places == [number]
 
 
 def _needs(late: Sequence[Node], maker: Node, before: Mapping[Node, Sequence[Node]]) -> bool:

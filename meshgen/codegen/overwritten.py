@@ -30,10 +30,10 @@ def overwritten(program: Program) -> Overwritten:
     """The results of a program that are written over an operand; what is written over donated inputs is known before."""
     root, readers = program.storages.root, _readers(program)
     made = program.storages.made.keys() - {root[value] for value in program.module.graph.outputs}
-    found, taken = Overwritten(), set[Value]()
+    found, taken, over = Overwritten(), set[Value](), {*program.replaced}
     for number, operand, result in _candidates(program):
-        is_known = result in program.replaced or result in found.replaced
-        if operand not in made or operand in taken or is_known or operand.type.nbytes != result.type.nbytes:
+        is_matched = operand in taken or result in over  # one operand for a result, wherever their bytes are
+        if operand not in made or is_matched or operand.type.nbytes != result.type.nbytes:
             continue
         if not _is_last(program.tasks, number, readers[operand]):
             continue
@@ -42,6 +42,7 @@ def overwritten(program: Program) -> Overwritten:
         elif not _lies_inside(program, found, operand, result):
             continue
         taken.add(operand)
+        over.add(result)
     return found
 
 

@@ -205,10 +205,10 @@ class Schedule:
         found = {other: own for own, other in self.given_up.items()}
         for item in self.items:
             storages = [self.buffers[n].storage for n in item.inputs]
-            at = {self.buffers[n].offset: n for n in storages if self._is_in_arena(n)}
+            at = {(self.buffers[n].offset, self.buffers[n].end): n for n in storages if self._is_in_arena(n)}
             for place, number in enumerate(item.outputs):
-                operand = at.get(self.buffers[number].offset)
-                if operand is None or not self._share_bytes(operand, number):
+                operand = at.get((self.buffers[number].offset, self.buffers[number].end))
+                if operand is None or operand == number:
                     continue
                 found[number] = operand
                 if not all(self._may_replace(item, n, place) for n, used in enumerate(storages) if used == operand):
