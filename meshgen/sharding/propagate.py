@@ -29,6 +29,7 @@ from meshgen.ops.manual_tiles import manual_faults
 from meshgen.pass_manager import Pass, PassManager
 from meshgen.records import dataclass
 from meshgen.sharding.propagation.annotate import annotated
+from meshgen.sharding.propagation.axes import Start
 from meshgen.sharding.propagation.axis_cuts import axis_cuts
 from meshgen.sharding.propagation.solve import Solved, solve_as_written
 from meshgen.sharding.rewrites.compare import Seconds, planned_seconds
@@ -166,17 +167,27 @@ class _Search:
         return cut if is_taken else None
 
     def _from_best_start(self, solved: Solved) -> Solved:
-        """The program solved from the start with the shortest step, among starts that are clearly cheaper and move no more than this one."""
+        """The program solved from the start with the shortest step, among starts that are clearly cheaper and move no more than this one.
+
+        Where latencies are a large part of it, it is also solved for few collectives, which may move more.
+        """
+        found = self._from_starts(solved, solved.axes.starts(solved.start, solved.decisions))
+        links = self._seconds(solved).links if found else 0.0
+        best = self._worth(solved, [other for other in found if self._seconds(other).links <= links])
+        if best.axes.waits(best.decisions):
+            for other in self._from_starts(best, [replace(best.start, is_hurried=True)]):
+                return other if self._seconds(other).is_shorter(self._seconds(best)) else best
+        return best
+
+    def _from_starts(self, solved: Solved, starts: Iterable[Start]) -> list[Solved]:
+        """The solutions from other starts that differ from this one and keep the required annotations."""
         found = [solved]
-        for start in solved.axes.starts(solved.start, solved.decisions):
+        for start in starts:
             other = Solved(solved.axes, start, solved.axes.decide(start))
             is_new = all(other.labels != known.labels or other.orders != known.orders for known in found)
             if is_new and not other.faults:
                 found.append(other)
-        if len(found) == 1:
-            return solved
-        links = self._seconds(solved).links
-        return self._worth(solved, [other for other in found[1:] if self._seconds(other).links <= links])
+        return found[1:]
 
     def _seconds(self, solved: Solved) -> Seconds:
         if id(solved) not in self._costs:

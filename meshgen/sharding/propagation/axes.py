@@ -45,10 +45,12 @@ class Start:
     Args:
         is_last_first: decide the last axis of the mesh first; it is then major on a dim unless annotations say otherwise.
         pins: arguments with an annotation keep their sharding unless moving them saves much.
+        is_hurried: collectives count with all of their latency, so there are fewer of them.
     """
 
     is_last_first: bool = False
     pins: bool = True
+    is_hurried: bool = False
 
     def in_order(self, axes: Sequence[str]) -> list[str]:
         """The axes of the mesh in the order in which they are decided."""
@@ -67,7 +69,7 @@ class Axes:
     sites: list[Site]
     parts: AxisParts
     is_cut: bool
-    _known: dict[tuple[str, bool], list[tuple[_Split, Decision]]] = field(default_factory=dict)
+    _known: dict[tuple[str, Start], list[tuple[_Split, Decision]]] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> list[str]:
@@ -94,23 +96,39 @@ class Axes:
             for user, i in uses
         )
 
+    def waits(self, decisions: dict[str, Decision]) -> bool:
+        """Whether latencies of reshards take a large part of the estimated step, so that fewer collectives may be better."""
+        latencies = sum(count * self.module.mesh.axis(axis).latency for axis, count in self._reshards(decisions))
+        step = latencies + sum(decision.solution.seconds for decision in decisions.values())
+        return latencies > max(DEFAULT.search.latencies * step, DEFAULT.rewriting.saved_seconds)
+
+    def _reshards(self, decisions: dict[str, Decision]) -> Iterator[tuple[str, float]]:
+        """Each axis, with how often values are resharded along it in a step."""
+        for axis, decision in decisions.items():
+            labels, count = decision.solution.labels, 0.0
+            for _, (maker, result), uses in self.edges:
+                made = labels[maker].results[result]
+                wanted = {labels[user].operands[i] for user, i in uses} - {made}
+                count += len(wanted) * self.sites[maker].times if made is not None else 0
+            yield axis, count
+
     def decide(self, start: Start) -> dict[str, Decision]:
         """The decision along each axis, in the order of the mesh."""
         decisions: dict[str, Decision] = {}
         for axis in start.in_order(self.names) * DEFAULT.search.axis_rounds:
             others = {a: decisions[a] for a in self.names if a in decisions and a != axis}
-            decisions[axis] = self._decision(axis, others, start.pins)
+            decisions[axis] = self._decision(axis, others, start)
         decisions = {axis: decisions[axis] for axis in self.names}
         labels = {axis: d.solution.labels for axis, d in decisions.items()}
         kept = without_uncovered(self.sites, labels, self.module.mesh)
         return {a: replace(d, solution=replace(d.solution, labels=kept[a])) for a, d in decisions.items()}
 
-    def _decision(self, axis: str, others: dict[str, Decision], pins: bool) -> Decision:
+    def _decision(self, axis: str, others: dict[str, Decision], start: Start) -> Decision:
         split = {other: decision.solution.labels for other, decision in others.items()}
-        known = self._known.setdefault((axis, pins), [])
+        known = self._known.setdefault((axis, replace(start, is_last_first=False)), [])  # the order shows in `split`
         found = next((decision for seen, decision in known if seen == split), None)
         if found is None:
-            link = Link.of(self.module.mesh, axis, is_cut=self.is_cut, pins=pins)
+            link = Link.of(self.module.mesh, axis, is_cut=self.is_cut, pins=start.pins, is_hurried=start.is_hurried)
             found = _decide(self, link, others)
             known.append((split, found))
         return found

@@ -141,7 +141,7 @@ class AxisProblem:
 
     def _fetching(self, site: Site, factor: int) -> float:
         """Seconds of communication of the op itself: fetching the rows of a window, gathering candidates or the totals of tiles."""
-        total, latency = 0.0, DEFAULT.propagation.latency_seconds
+        total, latency = 0.0, self.link.latency
         if (loop := site.rule.factors[factor]).kind in ("combine", "scan"):
             others = self.link.size - 1  # a row of each, or its candidates for a share of the rows and their results
             moved = others / loop.size if loop.kind == "scan" else min(others, 2 * others / self.link.size)
@@ -174,7 +174,11 @@ class AxisProblem:
             self._add(tuple(numbers[place] for place in places), costs)
 
     def _edge(
-        self, made: list[State], wanted: list[list[State]], priced: list[tuple[float, bool, int]], weights: list[float]
+        self,
+        made: list[State],
+        wanted: list[list[State]],
+        priced: list[tuple[float, float, bool, int]],
+        weights: list[float],
     ) -> _Edge:
         """The tables of an edge from what makes a value (place 0) to its uses (1 and on), and to the shared copy (the last place)."""
         states = tuple(dict.fromkeys(state for side in (made, *wanted) for state in side))
@@ -220,13 +224,13 @@ class AxisProblem:
         times *= DEFAULT.propagation.behind if getattr(user.node.attrs, "as_result", None) else 1.0
         return times * (DEFAULT.propagation.same_edge if use in self.view.moved else 1.0)
 
-    def _price_key(self, value: Value, use: tuple[int, int], times: float) -> tuple[float, bool, int]:
-        """What the cost of an edge depends on besides its states: bytes, whether an argument is moved, and devices of other axes."""
+    def _price_key(self, value: Value, use: tuple[int, int], times: float) -> tuple[float, float, bool, int]:
+        """What the cost of an edge depends on besides its states: bytes, how often, whether an argument is moved, and devices of other axes."""
         is_argument = value in self.placed and self._is_at_rest(use)
-        return self.view.used_bytes(use) * times, is_argument, self.view.reduced.get(use, 1)
+        return self.view.used_bytes(use), times, is_argument, self.view.reduced.get(use, 1)
 
     def _prices(
-        self, nbytes: float, is_argument: bool, together: int, states: tuple[State, ...]
+        self, nbytes: float, times: float, is_argument: bool, together: int, states: tuple[State, ...]
     ) -> dict[tuple[State, State], float]:
         """Seconds between all states that occur at the ends of the edges of a value.
 
@@ -234,7 +238,7 @@ class AxisProblem:
         To reduce among m devices of other axes and n of this one moves 2 (mn - 1) / mn of the bytes: a share of
         2 (n - 1) / n / m more than without this axis.
         """
-        key = nbytes, is_argument, together, states
+        key = nbytes, times, is_argument, together, states
         if key not in self.known_prices:
             self.known_prices[key] = self._prices_between(*key)
         return self.known_prices[key]
@@ -245,11 +249,11 @@ class AxisProblem:
         return not any(window.operand == operand and window.width > 1 for window in site.rule.windows)
 
     def _prices_between(
-        self, nbytes: float, is_argument: bool, together: int, states: tuple[State, ...]
+        self, nbytes: float, times: float, is_argument: bool, together: int, states: tuple[State, ...]
     ) -> dict[tuple[State, State], float]:
         def seconds(source: State, target: State) -> float:
             share = nbytes / together if isinstance(source, str) and target is None else nbytes
-            return self.link.seconds(source, target, share, is_argument=is_argument)
+            return times * self.link.seconds(source, target, share, is_argument=is_argument)
 
         return {(s, t): seconds(s, t) for s in states for t in states}
 

@@ -280,11 +280,13 @@ def _is_uneven(sharding: Sharding, dim: int) -> bool:
 
 
 def _seconds(node: Node) -> float:
+    """Estimated seconds of one run on one device: those of its arithmetic or of its traffic with memory, whichever takes longer."""
     weights = DEFAULT.propagation
-    if node.op in CONTRACTIONS:
-        is_wide = node.operands[0].type.dtype in ("f32", "f64")
-        return node_flops(node) / (weights.wide_flops_per_second if is_wide else weights.narrow_flops_per_second)
     if node.op in PSEUDO_OPS or node.op in UNSTORED:  # the work of these counts at their users
         return 0.0
-    seconds = sum(v.type.nbytes for v in [*node.operands, *node.results]) / weights.bytes_per_second
-    return seconds if seconds > DEFAULT.links.nvlink_latency_seconds else seconds * weights.below_a_collective
+    rate = weights.other_flops_per_second
+    if node.op in CONTRACTIONS:
+        is_wide = node.operands[0].type.dtype in ("f32", "f64")
+        rate = weights.wide_flops_per_second if is_wide else weights.narrow_flops_per_second
+    moved = sum(value.type.nbytes for value in (*node.operands, *node.results))
+    return max(node_flops(node) / rate, moved / weights.bytes_per_second)
