@@ -105,7 +105,8 @@ class _Search:
             found = self._cheapest(found, self._in_frames(found))
             if found is before:
                 break
-        return self._with_cut_axes(found) or self._from_best_start(found)
+        found = self._with_cut_axes(found) or self._from_best_start(found)
+        return self._with_fewer_collectives(self._with_work_shared(found))
 
     def _alternatives(self, solved: Solved) -> Iterator[_Candidate]:
         """A candidate for each rewrite that changes something, and one for all of them together."""
@@ -167,17 +168,26 @@ class _Search:
         return cut if is_taken else None
 
     def _from_best_start(self, solved: Solved) -> Solved:
-        """The program solved from the start with the shortest step, among starts that are clearly cheaper and move no more than this one.
-
-        Where latencies are a large part of it, it is also solved for few collectives, which may move more.
-        """
+        """The program solved from the start with the shortest step, among starts that are clearly cheaper and move no more than this one."""
         found = self._from_starts(solved, solved.axes.starts(solved.start, solved.decisions))
         links = self._seconds(solved).links if found else 0.0
-        best = self._worth(solved, [other for other in found if self._seconds(other).links <= links])
-        if best.axes.waits(best.decisions):
-            for other in self._from_starts(best, [replace(best.start, is_hurried=True)]):
-                return other if self._seconds(other).is_shorter(self._seconds(best)) else best
-        return best
+        return self._worth(solved, [other for other in found if self._seconds(other).links <= links])
+
+    def _with_work_shared(self, solved: Solved) -> Solved:
+        """The same program with splits of work that all devices of an axis would repeat, if that is clearly cheaper."""
+        repeated = solved.axes.repeated(solved.decisions)
+        if not repeated:
+            return solved
+        axes = replace(solved.axes, offers=repeated)
+        other = Solved(axes, solved.start, axes.decide(solved.start))
+        return solved if other.faults else self._worth(solved, [other])
+
+    def _with_fewer_collectives(self, solved: Solved) -> Solved:
+        """The same program solved for few collectives, which may move more, where latencies are a large part of the step."""
+        if not solved.axes.waits(solved.decisions):
+            return solved
+        found = self._from_starts(solved, [replace(solved.start, is_hurried=True)])
+        return next((other for other in found if self._seconds(other).is_shorter(self._seconds(solved))), solved)
 
     def _from_starts(self, solved: Solved, starts: Iterable[Start]) -> list[Solved]:
         """The solutions from other starts that differ from this one and keep the required annotations."""

@@ -12,7 +12,7 @@ best left where the user placed it; of two axes that could split the same dim, t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 
@@ -63,13 +63,20 @@ _Split = dict[str, tuple[Label, ...]]
 
 @dataclass(frozen=True)
 class Axes:
-    """The sites of a program and the axes, or parts of axes, that may split them; decisions are cached."""
+    """The sites of a program and the axes, or parts of axes, that may split them; decisions are cached.
+
+    `offers` has per axis sites, by number, whose loops it may split without an annotation that reaches them.
+    """
 
     module: Module
     sites: list[Site]
     parts: AxisParts
     is_cut: bool
-    _known: dict[tuple[str, Start], list[tuple[_Split, Decision]]] = field(default_factory=dict)
+    offers: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+
+    @cached_property
+    def _known(self) -> dict[tuple[str, Start], list[tuple[_Split, Decision]]]:
+        return {}
 
     @cached_property
     def names(self) -> list[str]:
@@ -95,6 +102,23 @@ class Axes:
             for (maker, result), uses in placed
             for user, i in uses
         )
+
+    def repeated(self, decisions: dict[str, Decision]) -> dict[str, tuple[int, ...]]:
+        """Per axis that splits anything the sites whose work all of its devices repeat, where that takes long: most work first."""
+        found: dict[str, tuple[int, ...]] = {}
+        for axis, decision in decisions.items():
+            others = {other: each for other, each in decisions.items() if other != axis}
+            work, labels = view_of(self.sites, others, self.module, self.edges).work, decision.solution.labels
+            share = 1 - 1 / self.module.mesh.axis_size(axis)
+            wasted = {
+                number: work(site) * share
+                for number, site in enumerate(self.sites)
+                if labels[number].factor is None and site.option is None and not site.is_manual(axis)
+            }
+            long = [number for number, seconds in wasted.items() if seconds > DEFAULT.rewriting.saved_seconds]
+            if long and any(label.factor is not None for label in labels):
+                found[axis] = tuple(sorted(long, key=lambda number: -wasted[number]))
+        return found
 
     def waits(self, decisions: dict[str, Decision]) -> bool:
         """Whether latencies of reshards take a large part of the estimated step, so that fewer collectives may be better."""
@@ -143,7 +167,7 @@ def _decide(axes: Axes, link: Link, others: dict[str, Decision]) -> Decision:
 
     covered = covers(split)
     steps: Steps = {}
-    origins = reach(sites, link.axis, link.size, covered, steps)
+    origins = reach(sites, link.axis, link.size, covered, steps, axes.offers.get(link.axis, ()))
     known: dict[object, list[Label]] = {}
 
     def of(site: Site) -> list[Label]:
