@@ -178,9 +178,10 @@ class _Search:
         repeated = solved.axes.repeated(solved.decisions)
         if not repeated:
             return solved
-        axes = replace(solved.axes, offers=repeated)
+        axes = solved.axes.with_offers(repeated)
         other = Solved(axes, solved.start, axes.decide(solved.start))
-        return solved if other.faults else self._worth(solved, [other])
+        before, after = (each.axes.seconds(each.decisions) for each in (solved, other))
+        return other if after < DEFAULT.rewriting.worth * before and not other.faults else solved
 
     def _with_fewer_collectives(self, solved: Solved) -> Solved:
         """The same program solved for few collectives, which may move more, where latencies are a large part of the step."""

@@ -73,10 +73,7 @@ class Axes:
     parts: AxisParts
     is_cut: bool
     offers: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
-
-    @cached_property
-    def _known(self) -> dict[tuple[str, Start], list[tuple[_Split, Decision]]]:
-        return {}
+    _known: dict[tuple[str, Start], list[tuple[_Split, Decision]]] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> list[str]:
@@ -119,6 +116,24 @@ class Axes:
             if long and any(label.factor is not None for label in labels):
                 found[axis] = tuple(sorted(long, key=lambda number: -wasted[number]))
         return found
+
+    def with_offers(self, offers: Mapping[str, tuple[int, ...]]) -> Axes:
+        """These axes with offers; decisions along others stay known."""
+        known = {key: found for key, found in self._known.items() if key[0] not in offers}
+        return replace(self, offers=offers, _known=known)
+
+    def seconds(self, decisions: dict[str, Decision]) -> float:
+        """Estimated seconds of traffic and of a device's work, as the axes add up."""
+        work = dict.fromkeys(self.sites, 1.0)
+        traffic = 0.0
+        for decision in decisions.values():
+            problem = decision.problem
+            traffic += decision.solution.seconds
+            for site, label in zip(self.sites, decision.solution.labels, strict=True):
+                share = problem.share(site, label)
+                traffic -= problem.view.work(site) * share
+                work[site] *= share
+        return traffic + sum(site.seconds * share for site, share in work.items())
 
     def waits(self, decisions: dict[str, Decision]) -> bool:
         """Whether latencies of reshards take a large part of the estimated step, so that fewer collectives may be better."""

@@ -122,11 +122,9 @@ class AxisProblem:
 
     def _alone(self, site: Site, label: Label) -> float:
         """The cost of redundant work if the loop is not split, and of labels that a hint or required annotation rules out."""
-        cost, weights = self.view.work(site), DEFAULT.propagation
-        if label.factor is not None:
-            size = site.rule.factors[label.factor].size
-            cost = cost * math.ceil(size / self.link.size) / max(size, 1)
-            cost += 0.0 if label.is_pick(site) else self._fetching(site, label.factor)
+        cost, weights = self.view.work(site) * self.share(site, label), DEFAULT.propagation
+        if label.factor is not None and not label.is_pick(site):
+            cost += self._fetching(site, label.factor)
         if site.option is not None:
             asked = next((f for f, axes in enumerate(site.option) if self.link.axis in axes), None)
             return cost if asked == label.factor else cost + weights.forbidden_seconds  # partial operands split no loop
@@ -138,6 +136,13 @@ class AxisProblem:
         if is_as_asked(site, state, self.link.axis):
             return cost
         return cost + (weights.forbidden_seconds if site.annotation.required else weights.hint_seconds)
+
+    def share(self, site: Site, label: Label) -> float:
+        """The share of a site's work that is left to a device."""
+        if label.factor is None:
+            return 1.0
+        size = site.rule.factors[label.factor].size
+        return math.ceil(size / self.link.size) / max(size, 1)
 
     def _fetching(self, site: Site, factor: int) -> float:
         """Seconds of communication of the op itself: fetching the rows of a window, gathering candidates or the totals of tiles."""
