@@ -110,9 +110,12 @@ class Axes:
             wasted = {
                 number: work(site) * share
                 for number, site in enumerate(self.sites)
-                if labels[number].factor is None and site.option is None and not site.is_manual(axis)
+                if labels[number].factor is None
+                and site.option is None
+                and not site.is_manual(axis)
+                and site.is_arithmetic
             }
-            long = [number for number, seconds in wasted.items() if seconds > DEFAULT.rewriting.saved_seconds]
+            long = [number for number, seconds in wasted.items() if seconds > DEFAULT.search.repeated_seconds]
             if long and any(label.factor is not None for label in labels):
                 found[axis] = tuple(sorted(long, key=lambda number: -wasted[number]))
         return found

@@ -98,6 +98,7 @@ class Network:
         self._tables: list[dict[Scope, Array]] = [{} for _ in sizes]  # of each variable, by scope
         self._steps: list[_Step] = []
         self._memo = _Memo()
+        self._widths: dict[int, int] = {}  # known ones
         self._left = {variable for variable, size in enumerate(sizes) if size > 1}
         self._changed = set(self._left)  # since their labels were compared
         for variables, costs in tables:
@@ -110,6 +111,7 @@ class Network:
         other = object.__new__(Network)
         other.labels, other.constant, other._memo = list(self.labels), self.constant, self._memo
         other._tables = [dict(tables) for tables in self._tables]
+        other._widths = dict(self._widths)
         other._steps, other._left, other._changed = list(self._steps), set(self._left), set(self._changed)
         return other
 
@@ -133,10 +135,9 @@ class Network:
 
     def width(self, variable: int) -> int:
         """Cells of the table that eliminating a variable makes, with its own labels."""
-        cells = len(self.labels[variable])
-        for other in self.neighbours(variable):
-            cells *= len(self.labels[other])
-        return cells
+        if (known := self._widths.get(variable)) is None:
+            known = self._widths[variable] = self._cells({variable, *self.neighbours(variable)})
+        return known
 
     def reduce(self, cells: int) -> None:
         """Eliminate the variables whose joined tables have so many cells at most, narrow ones first, and drop dominated labels, while there are any."""
@@ -204,12 +205,14 @@ class Network:
         costs = costs if known is None else self._memo.sum(known, costs)
         for variable in scope:
             self._tables[variable][scope] = costs
+            self._widths.pop(variable, None)
 
     def _remove(self, variable: int) -> dict[Scope, Array]:
         """The tables of a variable, taken out of the network."""
         found = self._tables[variable]
         for scope in found:
             for other in scope:
+                self._widths.pop(other, None)
                 if other != variable:
                     del self._tables[other][scope]
         self._tables[variable] = {}
