@@ -145,13 +145,15 @@ class Axes:
         return latencies > max(DEFAULT.search.latencies * step, DEFAULT.rewriting.saved_seconds)
 
     def _reshards(self, decisions: dict[str, Decision]) -> Iterator[tuple[str, float]]:
-        """Each axis, with how often values are resharded along it in a step."""
+        """Each axis, with how often values are resharded, or rows fetched, along it in a step."""
         for axis, decision in decisions.items():
             labels, count = decision.solution.labels, 0.0
             for _, (maker, result), uses in self.edges:
                 made = labels[maker].results[result]
                 wanted = {labels[user].operands[i] for user, i in uses} - {made}
                 count += len(wanted) * self.sites[maker].times if made is not None else 0
+            for site, label in zip(self.sites, labels, strict=True):
+                count += len(decision.problem.fetched(site, label)) * site.times
             yield axis, count
 
     def decide(self, start: Start) -> dict[str, Decision]:

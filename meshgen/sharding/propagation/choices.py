@@ -123,8 +123,7 @@ class AxisProblem:
     def _alone(self, site: Site, label: Label) -> float:
         """The cost of redundant work if the loop is not split, and of labels that a hint or required annotation rules out."""
         cost, weights = self.view.work(site) * self.share(site, label), DEFAULT.propagation
-        if label.factor is not None and not label.is_pick(site):
-            cost += self._fetching(site, label.factor)
+        cost += self._fetching(site, label)
         if site.option is not None:
             asked = next((f for f, axes in enumerate(site.option) if self.link.axis in axes), None)
             return cost if asked == label.factor else cost + weights.forbidden_seconds  # partial operands split no loop
@@ -144,21 +143,28 @@ class AxisProblem:
         size = site.rule.factors[label.factor].size
         return math.ceil(size / self.link.size) / max(size, 1)
 
-    def _fetching(self, site: Site, factor: int) -> float:
-        """Seconds of communication of the op itself: fetching the rows of a window, gathering candidates or the totals of tiles."""
-        total, latency = 0.0, self.link.latency
+    def _fetching(self, site: Site, label: Label) -> float:
+        """Seconds of communication of the op itself."""
+        return site.times * sum(
+            nbytes / self.link.bandwidth + self.link.latency for nbytes in self.fetched(site, label)
+        )
+
+    def fetched(self, site: Site, label: Label) -> list[float]:
+        """Bytes of each message of the op itself: rows of a window, candidates, or totals of tiles."""
+        if label.factor is None or label.is_pick(site):
+            return []
+        factor, found = label.factor, list[float]()
         if (loop := site.rule.factors[factor]).kind in ("combine", "scan"):
             others = self.link.size - 1  # a row of each, or its candidates for a share of the rows and their results
             moved = others / loop.size if loop.kind == "scan" else min(others, 2 * others / self.link.size)
-            nbytes = sum(self.view.nbytes(value) for value in site.node.results) * moved
-            total += (nbytes / self.link.bandwidth + latency) * site.times
+            found.append(sum(self.view.nbytes(value) for value in site.node.results) * moved)
         for window in site.rule.windows:
             if window.factor == factor:
                 value = site.node.operands[window.operand]
-                moved = rows_moved(site.rule, window, value.type.sizes[window.dim], self.link.size)
-                nbytes = self.view.nbytes(value) * moved / max(value.type.sizes[window.dim], 1)
-                total += (nbytes / self.link.bandwidth + latency) * site.times if moved else 0.0
-        return total
+                size = value.type.sizes[window.dim]
+                if moved := rows_moved(site.rule, window, size, self.link.size):
+                    found.append(self.view.nbytes(value) * moved / max(size, 1))
+        return found
 
     def _add_edge(self, value: Value, producer: tuple[int, int], uses: list[tuple[int, int]]) -> None:
         """The tables of a value: each use reads it as it is made, resharded for that use alone, or from a shared copy."""
