@@ -62,6 +62,7 @@ class _Memo:
     joins: dict[Any, tuple[Any, Array]] = field(default_factory=dict[Any, tuple[Any, Array]])
     kept: dict[Any, Scope] = field(default_factory=dict[Any, Scope])
     parts: dict[Any, Array] = field(default_factory=dict[Any, Array])
+    apart: dict[tuple[int, int], Array] = field(default_factory=dict[tuple[int, int], Array])
 
     def one(self, array: Array) -> Array:
         """The array that stands for all equal ones."""
@@ -76,6 +77,22 @@ class _Memo:
         if key not in self.sums:
             self.sums[key] = self.one(one + other)
         return self.sums[key]
+
+    def dearer(self, array: Array, axis: int) -> Array:
+        """By how much each label of an axis is dearer than each other one at least, whatever the others are."""
+        key = id(array), axis
+        if key not in self.apart:
+            rows = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
+            if np.isfinite(rows).all():
+                least = [(rows - row).min(axis=1) for row in rows]
+            else:
+                with np.errstate(invalid="ignore"):
+                    apart = [rows - row for row in rows]
+                least = [
+                    np.where(np.isnan(each), np.inf, each).min(axis=1) for each in apart
+                ]  # both are forbidden: either is as good
+            self.apart[key] = np.array(least).T
+        return self.apart[key]
 
     def part(self, array: Array, axis: int, places: Scope) -> Array:
         """The array with these places of an axis; without the axis if there is one place."""
@@ -282,10 +299,7 @@ class Network:
     def _undominated_places(self, variable: int, count: int) -> Scope:
         more = np.zeros((count, count))  # by how much a label is dearer than another one at least
         for scope, costs in self._tables[variable].items():
-            rows = np.moveaxis(costs, scope.index(variable), 0).reshape(count, -1)
-            with np.errstate(invalid="ignore"):
-                apart = rows[:, None] - rows[None]
-            more = more + np.where(np.isnan(apart), np.inf, apart).min(axis=2)  # both are forbidden: either is as good
+            more = more + self._memo.dearer(costs, scope.index(variable))
         kept = list(range(count))
         for label in reversed(range(count)):
             if any(more[label, other] >= 0 for other in kept if other != label):
