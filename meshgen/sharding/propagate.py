@@ -163,9 +163,9 @@ class _Search:
         cuts = axis_cuts(solved.sites, origins, solved.module.mesh)
         if not cuts:
             return None
-        cut = self._from_best_start(solve_as_written(solved.module, cuts))
+        cut = solve_as_written(solved.module, cuts)
         is_taken = not cut.faults and self._worth(solved, [cut]) is cut
-        return cut if is_taken else None
+        return self._from_best_start(cut) if is_taken else None
 
     def _from_best_start(self, solved: Solved) -> Solved:
         """The program solved from the start with the shortest step, among starts that are clearly cheaper and move no more than this one."""
