@@ -2,7 +2,7 @@
 
 Mesh axes are solved one after the other, in two rounds, so that each is solved with the others' splits (`propagation/axes`). Along one
 axis `reach` finds the states that annotations can reach, and `choices` picks among these, by variable elimination, those that
-move the fewest bytes and repeat the least work: required annotations are kept, hints may lose. The result does not
+take the least time to move and to compute: required annotations are kept, hints may lose. The result does not
 depend on the order of traversal or of the program's ops: they are taken in canonical order
 (`ir/canonical.py`), which decides between equal costs. `propagation/order` takes the order of several axes
 on one dim from the annotations.
