@@ -12,12 +12,14 @@ _LEXICAL = "derived: larger than every cost that it goes before, smaller than wh
 class Propagation:
     """Costs of one mesh axis at a time, in seconds.
 
-    Bytes decide; latencies, local work and places only between equals. Arguments that the user placed are moved on every step, so they
-    stay where they are unless that costs much more: gathering one (ZeRO, FSDP) is usual, laying one out anew is not.
+    They estimate the time of a step: bytes on links and the work of a device. Latencies of collectives decide between equals at first,
+    as many run beside others, or become one message with them; where they turn out to be a large part of the planned step, the program
+    is solved with them too. Arguments that the user placed are moved on every step, so they stay where they are unless that costs
+    much more: gathering one (ZeRO, FSDP) is usual, laying one out anew is not.
     """
 
     latency_seconds: float = chosen(
-        1e-11, "s", "a collective, besides its bytes: fewer of them, between equals", matters=False
+        1e-11, "s", "a collective, besides its bytes, at first: fewer of them, between equals", matters=False
     )
     slice_seconds: float = chosen(
         1e-12, "s", "a slice or a mask, which moves nothing: none, between equals", matters=True
@@ -56,8 +58,11 @@ class Propagation:
     bytes_per_second: float = chosen(
         10e12, "bytes/s", "other repeated work: twice the memory of an H200, as half of it is fused away", matters=False
     )
-    below_a_collective: float = chosen(
-        1e-4, "share", "weight of other repeated work that takes less than any collective", matters=False
+    other_flops_per_second: float = chosen(
+        15e12,
+        "FLOP/s",
+        "repeated arithmetic outside of dots: a quarter of an H100's f32 peak, as small kernels reach it",
+        matters=False,
     )
     unknown_trips: float = chosen(8.0, "trips", "a loop whose trip count cannot be read off", matters=True)
     nominal_size: int = known(2, "devices", "a mesh axis of unknown size", "derived: the least that splits anything")

@@ -27,6 +27,9 @@ class Rewriting:
     near: int = chosen(
         8, "part", "of a frame's rows by which a neighbourly shift is at most: one in so many", matters=False
     )
+    saved_seconds: float = chosen(
+        64e-6, "s", "that fewer collectives must save where they move or repeat more: eight latencies", matters=True
+    )
     memory: float = chosen(
         1.25, "ratio", "peak memory, where a sum is reduced behind a loop instead of in it", matters=False
     )

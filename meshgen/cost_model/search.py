@@ -22,6 +22,18 @@ class Search:
     axis_rounds: int = chosen(
         2, "rounds", "in which each mesh axis is decided: at first those behind it are unknown", matters=True
     )
+    latencies: float = chosen(
+        0.2,
+        "share",
+        "of the estimated step that is latencies, from which a plan with fewer collectives is tried",
+        matters=True,
+    )
+    repeated_seconds: float = chosen(
+        16e-6,
+        "s",
+        "of an op's work that an axis repeats, from which its loops are split without an annotation: two latencies",
+        matters=True,
+    )
     frames: int = chosen(2, "rounds", "in which a program is seen in frames, and what comes out again", matters=False)
     nearest_moves: int = chosen(60, "moves", "of a reshard priced from the ways nearest to the end", matters=False)
     cheapest_moves: int = chosen(

@@ -28,6 +28,19 @@ def _convolution_flops(node: Node, type_of: TypeOf) -> float:
     return 2.0 * type_of(node.result).size * math.prod(kernel) / max(features, 1)
 
 
+def _window_flops(node: Node, type_of: TypeOf) -> float:
+    """One per element of each window; a window as long as its dim makes a running total, which takes a step per doubling."""
+    sizes = type_of(node.operands[0]).sizes
+    windows = zip(node.attrs.window_dimensions, sizes, strict=True)
+    steps = math.prod(math.log2(width) if 1 < size <= width else width for width, size in windows)
+    return float(per_result(node, type_of) * steps)
+
+
+def _select_flops(node: Node, type_of: TypeOf) -> float:
+    """A comparison per element of each window; there is one for each element of the source."""
+    return float(type_of(node.operands[1]).size * math.prod(node.attrs.window_dimensions))
+
+
 OPS = (
     Op(name="reduce", operands=2, types=types.reduce, evaluate=means.reduce, error=errors.reduce, rule=rules.reduce,
        kernel=REDUCTION, flops=per_operand, attributes=Reduce),
@@ -41,9 +54,9 @@ OPS = (
        rule=windowed.convolution, kernel=NO_KERNEL, flops=_convolution_flops,
        attributes=Convolution, traits=frozenset((Trait.CONTRACTS,))),
     Op(name="reduce_window", operands=AtLeast(2), types=types.reduce_window, evaluate=folds.reduce_window,
-       error=fold_errors.reduce_window, rule=windowed.reduce_window, kernel=NO_KERNEL, flops=per_result,
+       error=fold_errors.reduce_window, rule=windowed.reduce_window, kernel=NO_KERNEL, flops=_window_flops,
        attributes=Window, has_regions=True),
     Op(name="select_and_scatter", operands=3, types=types.select_and_scatter, evaluate=folds.select_and_scatter,
-       error=fold_errors.select_and_scatter, rule=windowed.select_and_scatter, kernel=NO_KERNEL, flops=per_result,
+       error=fold_errors.select_and_scatter, rule=windowed.select_and_scatter, kernel=NO_KERNEL, flops=_select_flops,
        attributes=SelectWindow, has_regions=True),
 )  # fmt: skip

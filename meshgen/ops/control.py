@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
+import math
+
 from meshgen.ir.attributes.control import Loop, Manual, RandomBits, TopK
 from meshgen.ir.attributes.movement import Scatter, Sort
+from meshgen.ir.graph import Node
 from meshgen.ops.evaluate import control as means
 from meshgen.ops.evaluate import window as folds
-from meshgen.ops.op import ANY_ERROR, NO_KERNEL, NO_MEANING, NO_RULE, AtLeast, Op, no_flops, per_result
+from meshgen.ops.op import ANY_ERROR, NO_KERNEL, NO_MEANING, NO_RULE, AtLeast, Op, TypeOf, no_flops, per_result
 from meshgen.ops.rules import updates as rules
 from meshgen.ops.tolerance import folds as fold_errors
 from meshgen.ops.tolerance import movement as errors
 from meshgen.ops.types import control as types
+
+
+def _comparisons(node: Node, type_of: TypeOf) -> float:
+    """Comparisons of a merge sort: log2 n per element of a row of n."""
+    kind = type_of(node.operands[0])
+    dim = getattr(node.attrs, "dim", kind.rank - 1)
+    return kind.size * math.log2(max(2, kind.sizes[dim])) if kind.rank else 0.0
+
+
+def _updates(node: Node, type_of: TypeOf) -> float:
+    """One operation per element that is scattered; operands are the tensors, the indices and as many updates."""
+    count = (len(node.operands) - 1) // 2
+    return float(sum(type_of(value).size for value in node.operands[count + 1 :]))
+
 
 CONTROL = (
     Op(name="while", operands=AtLeast(0), types=types.while_loop, evaluate=means.while_loop, error=ANY_ERROR, rule=NO_RULE,
@@ -27,11 +44,11 @@ CONTROL = (
 OPS = (
     *CONTROL,
     Op(name="sort", operands=AtLeast(1), types=types.sort_rows, evaluate=means.sort_rows, error=errors.in_order, rule=rules.sort,
-       kernel=NO_KERNEL, flops=no_flops, attributes=Sort, has_regions=True),
+       kernel=NO_KERNEL, flops=_comparisons, attributes=Sort, has_regions=True),
     Op(name="top_k", operands=1, types=types.top_k, evaluate=means.top_k, error=errors.in_order, rule=rules.sort, kernel=NO_KERNEL,
-       flops=per_result, attributes=TopK),
+       flops=_comparisons, attributes=TopK),
     Op(name="scatter", operands=AtLeast(3), types=types.scatter, evaluate=folds.scatter, error=fold_errors.scatter,
-       rule=rules.scatter, kernel=NO_KERNEL, flops=no_flops, has_regions=True,
+       rule=rules.scatter, kernel=NO_KERNEL, flops=_updates, has_regions=True,
        attributes=Scatter),
     Op(name="rng_bit_generator", operands=1, types=types.rng_bit_generator, evaluate=means.rng_bit_generator, error=ANY_ERROR,
        rule=rules.rng_bit_generator, kernel=NO_KERNEL, flops=per_result, results=2, attributes=RandomBits),

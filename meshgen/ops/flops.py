@@ -1,4 +1,4 @@
-"""Arithmetic operations of nodes and graphs; moving, choosing and making data counts as none."""
+"""Arithmetic operations of nodes and graphs; moving and making data counts as none."""
 
 from __future__ import annotations
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
+
 from meshgen.ir.attributes.linalg import FFT, Cholesky, Lapack, TriangularSolve
 from meshgen.ir.graph import Node
 from meshgen.ops.evaluate import linalg as means
-from meshgen.ops.op import NO_KERNEL, AtLeast, Op, TypeOf, per_result
+from meshgen.ops.op import NO_KERNEL, AtLeast, Op, TypeOf
 from meshgen.ops.rules import linalg as rules
 from meshgen.ops.tolerance import sums as errors
 from meshgen.ops.types import linalg as types
@@ -17,6 +19,12 @@ def _factorisation(node: Node, type_of: TypeOf) -> float:
     return float(operand.size * (operand.sizes[-1] if operand.rank else 1))
 
 
+def _fourier(node: Node, type_of: TypeOf) -> float:
+    """Operations of transforms of n complex numbers: 5 n log2 n each, as benchmarks of FFTs count them (fftw.org/speed)."""
+    elements = max(type_of(value).size for value in (node.operands[0], node.result))
+    return 5.0 * elements * math.log2(max(2, math.prod(node.attrs.length)))
+
+
 OPS = (
     Op(name="cholesky", operands=1, types=types.cholesky, evaluate=means.cholesky_of, error=errors.factored, rule=rules.cholesky,
        kernel=NO_KERNEL, flops=_factorisation, attributes=Cholesky),
@@ -24,7 +32,7 @@ OPS = (
        error=errors.factored, rule=rules.triangular_solve, kernel=NO_KERNEL, flops=_factorisation,
        attributes=TriangularSolve),
     Op(name="fft", operands=1, types=types.fft, evaluate=means.fft, error=errors.fft, rule=rules.fft, kernel=NO_KERNEL,
-       flops=per_result, attributes=FFT),
+       flops=_fourier, attributes=FFT),
     Op(name="lapack", operands=AtLeast(0), types=types.lapack, evaluate=means.lapack, error=errors.lapack, rule=rules.lapack,
        kernel=NO_KERNEL, flops=_factorisation, attributes=Lapack, results=1),
 )  # fmt: skip

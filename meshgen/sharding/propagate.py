@@ -2,7 +2,7 @@
 
 Mesh axes are solved one after the other, in two rounds, so that each is solved with the others' splits (`propagation/axes`). Along one
 axis `reach` finds the states that annotations can reach, and `choices` picks among these, by variable elimination, those that
-move the fewest bytes and repeat the least work: required annotations are kept, hints may lose. The result does not
+take the least time to move and to compute: required annotations are kept, hints may lose. The result does not
 depend on the order of traversal or of the program's ops: they are taken in canonical order
 (`ir/canonical.py`), which decides between equal costs. `propagation/order` takes the order of several axes
 on one dim from the annotations.
@@ -29,6 +29,7 @@ from meshgen.ops.manual_tiles import manual_faults
 from meshgen.pass_manager import Pass, PassManager
 from meshgen.records import dataclass
 from meshgen.sharding.propagation.annotate import annotated
+from meshgen.sharding.propagation.axes import Start
 from meshgen.sharding.propagation.axis_cuts import axis_cuts
 from meshgen.sharding.propagation.solve import Solved, solve_as_written
 from meshgen.sharding.rewrites.compare import Seconds, planned_seconds
@@ -104,7 +105,8 @@ class _Search:
             found = self._cheapest(found, self._in_frames(found))
             if found is before:
                 break
-        return self._with_cut_axes(found) or self._from_best_start(found)
+        found = self._with_cut_axes(found) or self._from_best_start(found)
+        return self._with_fewer_collectives(self._with_work_shared(found))
 
     def _alternatives(self, solved: Solved) -> Iterator[_Candidate]:
         """A candidate for each rewrite that changes something, and one for all of them together."""
@@ -161,22 +163,42 @@ class _Search:
         cuts = axis_cuts(solved.sites, origins, solved.module.mesh)
         if not cuts:
             return None
-        cut = self._from_best_start(solve_as_written(solved.module, cuts))
+        cut = solve_as_written(solved.module, cuts)
         is_taken = not cut.faults and self._worth(solved, [cut]) is cut
-        return cut if is_taken else None
+        return self._from_best_start(cut) if is_taken else None
 
     def _from_best_start(self, solved: Solved) -> Solved:
         """The program solved from the start with the shortest step, among starts that are clearly cheaper and move no more than this one."""
+        found = self._from_starts(solved, solved.axes.starts(solved.start, solved.decisions))
+        links = self._seconds(solved).links if found else 0.0
+        return self._worth(solved, [other for other in found if self._seconds(other).links <= links])
+
+    def _with_work_shared(self, solved: Solved) -> Solved:
+        """The same program with splits of work that all devices of an axis would repeat, if that is clearly cheaper."""
+        repeated = solved.axes.repeated(solved.decisions)
+        if not repeated:
+            return solved
+        axes = solved.axes.with_offers(repeated)
+        other = Solved(axes, solved.start, axes.decide(solved.start))
+        before, after = (each.axes.seconds(each.decisions) for each in (solved, other))
+        return other if after < DEFAULT.rewriting.worth * before and not other.faults else solved
+
+    def _with_fewer_collectives(self, solved: Solved) -> Solved:
+        """The same program solved for few collectives, which may move more, where latencies are a large part of the step."""
+        if not solved.axes.waits(solved.decisions):
+            return solved
+        found = self._from_starts(solved, [replace(solved.start, is_hurried=True)])
+        return next((other for other in found if self._seconds(other).is_shorter(self._seconds(solved))), solved)
+
+    def _from_starts(self, solved: Solved, starts: Iterable[Start]) -> list[Solved]:
+        """The solutions from other starts that differ from this one and keep the required annotations."""
         found = [solved]
-        for start in solved.axes.starts(solved.start, solved.decisions):
+        for start in starts:
             other = Solved(solved.axes, start, solved.axes.decide(start))
             is_new = all(other.labels != known.labels or other.orders != known.orders for known in found)
             if is_new and not other.faults:
                 found.append(other)
-        if len(found) == 1:
-            return solved
-        links = self._seconds(solved).links
-        return self._worth(solved, [other for other in found[1:] if self._seconds(other).links <= links])
+        return found[1:]
 
     def _seconds(self, solved: Solved) -> Seconds:
         if id(solved) not in self._costs:

@@ -45,7 +45,7 @@ def constrained(shape: str, *dims: str) -> str:
 ABS = "%r = stablehlo.abs %b : tensor<{}>"
 PLAIN = ('{"x"}', '{"x"}')
 PROGRAMS = {  # a program, and what it must have in a body
-    "a constraint over y, then z": (computation(constrained("8xf32", '{"y"}', '{"z"}'), "16xf32", PLAIN, tile="8xf32"), "permute"),
+    "a constraint over y, then z": (computation(constrained("8xf32", '{"y"}', '{"z"}'), "16xf32", PLAIN, tile="8xf32"), "retile"),
     "parts of a tile in another order": (
         computation(constrained("8xf32", '{"y", "z"}', '{"z", "y"}'), "16xf32", PLAIN, tile="8xf32"), "permute"),
     "axes of other sizes": (
@@ -56,7 +56,7 @@ PROGRAMS = {  # a program, and what it must have in a body
     "another dim": (
         computation(constrained("4x6xf32", '{"y"}, {}', '{}, {"y"}'), "8x6xf32", ('{"x"}, {}',) * 2, tile="4x6xf32"), "all_to_all"),
     "ends over other free axes": (
-        computation(ABS.format("8xf32"), "16xf32", ('{"x", "y"}', '{"x", "z"}'), tile="8xf32"), "permute"),
+        computation(ABS.format("8xf32"), "16xf32", ('{"x", "y"}', '{"x", "z"}'), tile="8xf32"), "retile"),
     "no manual axes": (computation(ABS.format("4x4xf32"), "4x4xf32", ('{"y", ?}, {?}', '{"z", ?}, {?}'), axes=""), "permute"),
     "rows of neighbours": (
         computation("""%c = sdy.sharding_constraint %b <@mesh, [{"y", "z"}]> : tensor<13xf32>

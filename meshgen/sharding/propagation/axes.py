@@ -12,7 +12,7 @@ best left where the user placed it; of two axes that could split the same dim, t
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 
@@ -45,10 +45,12 @@ class Start:
     Args:
         is_last_first: decide the last axis of the mesh first; it is then major on a dim unless annotations say otherwise.
         pins: arguments with an annotation keep their sharding unless moving them saves much.
+        is_hurried: collectives count with all of their latency, so there are fewer of them.
     """
 
     is_last_first: bool = False
     pins: bool = True
+    is_hurried: bool = False
 
     def in_order(self, axes: Sequence[str]) -> list[str]:
         """The axes of the mesh in the order in which they are decided."""
@@ -61,13 +63,17 @@ _Split = dict[str, tuple[Label, ...]]
 
 @dataclass(frozen=True)
 class Axes:
-    """The sites of a program and the axes, or parts of axes, that may split them; decisions are cached."""
+    """The sites of a program and the axes, or parts of axes, that may split them; decisions are cached.
+
+    `offers` has per axis sites, by number, whose loops it may split without an annotation that reaches them.
+    """
 
     module: Module
     sites: list[Site]
     parts: AxisParts
     is_cut: bool
-    _known: dict[tuple[str, bool], list[tuple[_Split, Decision]]] = field(default_factory=dict)
+    offers: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
+    _known: dict[tuple[str, Start], list[tuple[_Split, Decision]]] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> list[str]:
@@ -94,23 +100,79 @@ class Axes:
             for user, i in uses
         )
 
+    def repeated(self, decisions: dict[str, Decision]) -> dict[str, tuple[int, ...]]:
+        """Per axis that splits anything the sites whose work all of its devices repeat, where that takes long: most work first."""
+        found: dict[str, tuple[int, ...]] = {}
+        for axis, decision in decisions.items():
+            others = {other: each for other, each in decisions.items() if other != axis}
+            work, labels = view_of(self.sites, others, self.module, self.edges).work, decision.solution.labels
+            share = 1 - 1 / self.module.mesh.axis_size(axis)
+            wasted = {
+                number: work(site) * share
+                for number, site in enumerate(self.sites)
+                if labels[number].factor is None
+                and site.option is None
+                and not site.is_manual(axis)
+                and site.is_arithmetic
+            }
+            long = [number for number, seconds in wasted.items() if seconds > DEFAULT.search.repeated_seconds]
+            if long and any(label.factor is not None for label in labels):
+                found[axis] = tuple(sorted(long, key=lambda number: -wasted[number]))
+        return found
+
+    def with_offers(self, offers: Mapping[str, tuple[int, ...]]) -> Axes:
+        """These axes with offers; decisions along others stay known."""
+        known = {key: found for key, found in self._known.items() if key[0] not in offers}
+        return replace(self, offers=offers, _known=known)
+
+    def seconds(self, decisions: dict[str, Decision]) -> float:
+        """Estimated seconds of traffic and of a device's work, as the axes add up."""
+        work = dict.fromkeys(self.sites, 1.0)
+        traffic = 0.0
+        for decision in decisions.values():
+            problem = decision.problem
+            traffic += decision.solution.seconds
+            for site, label in zip(self.sites, decision.solution.labels, strict=True):
+                share = problem.share(site, label)
+                traffic -= problem.view.work(site) * share
+                work[site] *= share
+        return traffic + sum(site.seconds * share for site, share in work.items())
+
+    def waits(self, decisions: dict[str, Decision]) -> bool:
+        """Whether latencies of reshards take a large part of the estimated step, so that fewer collectives may be better."""
+        latencies = sum(count * self.module.mesh.axis(axis).latency for axis, count in self._reshards(decisions))
+        step = latencies + sum(decision.solution.seconds for decision in decisions.values())
+        return latencies > max(DEFAULT.search.latencies * step, DEFAULT.rewriting.saved_seconds)
+
+    def _reshards(self, decisions: dict[str, Decision]) -> Iterator[tuple[str, float]]:
+        """Each axis, with how often values are resharded, or rows fetched, along it in a step."""
+        for axis, decision in decisions.items():
+            labels, count = decision.solution.labels, 0.0
+            for _, (maker, result), uses in self.edges:
+                made = labels[maker].results[result]
+                wanted = {labels[user].operands[i] for user, i in uses} - {made}
+                count += len(wanted) * self.sites[maker].times if made is not None else 0
+            for site, label in zip(self.sites, labels, strict=True):
+                count += len(decision.problem.fetched(site, label)) * site.times
+            yield axis, count
+
     def decide(self, start: Start) -> dict[str, Decision]:
         """The decision along each axis, in the order of the mesh."""
         decisions: dict[str, Decision] = {}
         for axis in start.in_order(self.names) * DEFAULT.search.axis_rounds:
             others = {a: decisions[a] for a in self.names if a in decisions and a != axis}
-            decisions[axis] = self._decision(axis, others, start.pins)
+            decisions[axis] = self._decision(axis, others, start)
         decisions = {axis: decisions[axis] for axis in self.names}
         labels = {axis: d.solution.labels for axis, d in decisions.items()}
         kept = without_uncovered(self.sites, labels, self.module.mesh)
         return {a: replace(d, solution=replace(d.solution, labels=kept[a])) for a, d in decisions.items()}
 
-    def _decision(self, axis: str, others: dict[str, Decision], pins: bool) -> Decision:
+    def _decision(self, axis: str, others: dict[str, Decision], start: Start) -> Decision:
         split = {other: decision.solution.labels for other, decision in others.items()}
-        known = self._known.setdefault((axis, pins), [])
+        known = self._known.setdefault((axis, replace(start, is_last_first=False)), [])  # the order shows in `split`
         found = next((decision for seen, decision in known if seen == split), None)
         if found is None:
-            link = Link.of(self.module.mesh, axis, is_cut=self.is_cut, pins=pins)
+            link = Link.of(self.module.mesh, axis, is_cut=self.is_cut, pins=start.pins, is_hurried=start.is_hurried)
             found = _decide(self, link, others)
             known.append((split, found))
         return found
@@ -125,7 +187,7 @@ def _decide(axes: Axes, link: Link, others: dict[str, Decision]) -> Decision:
 
     covered = covers(split)
     steps: Steps = {}
-    origins = reach(sites, link.axis, link.size, covered, steps)
+    origins = reach(sites, link.axis, link.size, covered, steps, axes.offers.get(link.axis, ()))
     known: dict[object, list[Label]] = {}
 
     def of(site: Site) -> list[Label]:

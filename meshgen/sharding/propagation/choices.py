@@ -122,11 +122,8 @@ class AxisProblem:
 
     def _alone(self, site: Site, label: Label) -> float:
         """The cost of redundant work if the loop is not split, and of labels that a hint or required annotation rules out."""
-        cost, weights = self.view.work(site), DEFAULT.propagation
-        if label.factor is not None:
-            size = site.rule.factors[label.factor].size
-            cost = cost * math.ceil(size / self.link.size) / max(size, 1)
-            cost += 0.0 if label.is_pick(site) else self._fetching(site, label.factor)
+        cost, weights = self.view.work(site) * self.share(site, label), DEFAULT.propagation
+        cost += self._fetching(site, label)
         if site.option is not None:
             asked = next((f for f, axes in enumerate(site.option) if self.link.axis in axes), None)
             return cost if asked == label.factor else cost + weights.forbidden_seconds  # partial operands split no loop
@@ -139,21 +136,35 @@ class AxisProblem:
             return cost
         return cost + (weights.forbidden_seconds if site.annotation.required else weights.hint_seconds)
 
-    def _fetching(self, site: Site, factor: int) -> float:
-        """Seconds of communication of the op itself: fetching the rows of a window, gathering candidates or the totals of tiles."""
-        total, latency = 0.0, DEFAULT.propagation.latency_seconds
+    def share(self, site: Site, label: Label) -> float:
+        """The share of a site's work that is left to a device."""
+        if label.factor is None:
+            return 1.0
+        size = site.rule.factors[label.factor].size
+        return math.ceil(size / self.link.size) / max(size, 1)
+
+    def _fetching(self, site: Site, label: Label) -> float:
+        """Seconds of communication of the op itself."""
+        return site.times * sum(
+            nbytes / self.link.bandwidth + self.link.latency for nbytes in self.fetched(site, label)
+        )
+
+    def fetched(self, site: Site, label: Label) -> list[float]:
+        """Bytes of each message of the op itself: rows of a window, candidates, or totals of tiles."""
+        if label.factor is None or label.is_pick(site):
+            return []
+        factor, found = label.factor, list[float]()
         if (loop := site.rule.factors[factor]).kind in ("combine", "scan"):
             others = self.link.size - 1  # a row of each, or its candidates for a share of the rows and their results
             moved = others / loop.size if loop.kind == "scan" else min(others, 2 * others / self.link.size)
-            nbytes = sum(self.view.nbytes(value) for value in site.node.results) * moved
-            total += (nbytes / self.link.bandwidth + latency) * site.times
+            found.append(sum(self.view.nbytes(value) for value in site.node.results) * moved)
         for window in site.rule.windows:
             if window.factor == factor:
                 value = site.node.operands[window.operand]
-                moved = rows_moved(site.rule, window, value.type.sizes[window.dim], self.link.size)
-                nbytes = self.view.nbytes(value) * moved / max(value.type.sizes[window.dim], 1)
-                total += (nbytes / self.link.bandwidth + latency) * site.times if moved else 0.0
-        return total
+                size = value.type.sizes[window.dim]
+                if moved := rows_moved(site.rule, window, size, self.link.size):
+                    found.append(self.view.nbytes(value) * moved / max(size, 1))
+        return found
 
     def _add_edge(self, value: Value, producer: tuple[int, int], uses: list[tuple[int, int]]) -> None:
         """The tables of a value: each use reads it as it is made, resharded for that use alone, or from a shared copy."""
@@ -174,7 +185,11 @@ class AxisProblem:
             self._add(tuple(numbers[place] for place in places), costs)
 
     def _edge(
-        self, made: list[State], wanted: list[list[State]], priced: list[tuple[float, bool, int]], weights: list[float]
+        self,
+        made: list[State],
+        wanted: list[list[State]],
+        priced: list[tuple[float, float, bool, int]],
+        weights: list[float],
     ) -> _Edge:
         """The tables of an edge from what makes a value (place 0) to its uses (1 and on), and to the shared copy (the last place)."""
         states = tuple(dict.fromkeys(state for side in (made, *wanted) for state in side))
@@ -220,13 +235,13 @@ class AxisProblem:
         times *= DEFAULT.propagation.behind if getattr(user.node.attrs, "as_result", None) else 1.0
         return times * (DEFAULT.propagation.same_edge if use in self.view.moved else 1.0)
 
-    def _price_key(self, value: Value, use: tuple[int, int], times: float) -> tuple[float, bool, int]:
-        """What the cost of an edge depends on besides its states: bytes, whether an argument is moved, and devices of other axes."""
+    def _price_key(self, value: Value, use: tuple[int, int], times: float) -> tuple[float, float, bool, int]:
+        """What the cost of an edge depends on besides its states: bytes, how often, whether an argument is moved, and devices of other axes."""
         is_argument = value in self.placed and self._is_at_rest(use)
-        return self.view.used_bytes(use) * times, is_argument, self.view.reduced.get(use, 1)
+        return self.view.used_bytes(use), times, is_argument, self.view.reduced.get(use, 1)
 
     def _prices(
-        self, nbytes: float, is_argument: bool, together: int, states: tuple[State, ...]
+        self, nbytes: float, times: float, is_argument: bool, together: int, states: tuple[State, ...]
     ) -> dict[tuple[State, State], float]:
         """Seconds between all states that occur at the ends of the edges of a value.
 
@@ -234,7 +249,7 @@ class AxisProblem:
         To reduce among m devices of other axes and n of this one moves 2 (mn - 1) / mn of the bytes: a share of
         2 (n - 1) / n / m more than without this axis.
         """
-        key = nbytes, is_argument, together, states
+        key = nbytes, times, is_argument, together, states
         if key not in self.known_prices:
             self.known_prices[key] = self._prices_between(*key)
         return self.known_prices[key]
@@ -245,11 +260,11 @@ class AxisProblem:
         return not any(window.operand == operand and window.width > 1 for window in site.rule.windows)
 
     def _prices_between(
-        self, nbytes: float, is_argument: bool, together: int, states: tuple[State, ...]
+        self, nbytes: float, times: float, is_argument: bool, together: int, states: tuple[State, ...]
     ) -> dict[tuple[State, State], float]:
         def seconds(source: State, target: State) -> float:
             share = nbytes / together if isinstance(source, str) and target is None else nbytes
-            return self.link.seconds(source, target, share, is_argument=is_argument)
+            return times * self.link.seconds(source, target, share, is_argument=is_argument)
 
         return {(s, t): seconds(s, t) for s in states for t in states}
 

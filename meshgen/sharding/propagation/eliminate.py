@@ -22,15 +22,11 @@ from meshgen.sharding.propagation.network import Table as Table
 
 @dataclass(frozen=True)
 class Labelling:
-    """Label of every variable, total cost, and the cost below which none can be: the same if it is proven cheapest."""
+    """Label of every variable, total cost, and whether it is proven cheapest: no variable was fixed on the way."""
 
     labels: tuple[int, ...]
     cost: float
-    bound: float
-
-    @property
-    def is_exact(self) -> bool:
-        return self.bound >= self.cost
+    is_exact: bool
 
 
 def cheapest(sizes: list[int], tables: list[Table]) -> Labelling:
@@ -43,6 +39,16 @@ def cheapest(sizes: list[int], tables: list[Table]) -> Labelling:
     network = Network(sizes, tables)
     network.reduce(DEFAULT.search.narrow_cells)
     return _Core(network).cheapest()
+
+
+def least_cost(sizes: list[int], tables: list[Table]) -> float:
+    """A cost that no labelling is below: that of the cheapest one where no variable has to be relaxed."""
+    network = Network(sizes, tables)
+    while True:
+        network.reduce(DEFAULT.search.table_cells)
+        if not (left := network.left):
+            return network.constant
+        network.relax(min(left, key=lambda v: (network.width(v), v)), DEFAULT.search.table_cells)
 
 
 @dataclass(frozen=True)
@@ -64,7 +70,7 @@ class _Core:
     def cheapest(self) -> Labelling:
         best = self._attempt()
         if not best.fixed:
-            return Labelling(best.labels, best.cost, best.cost)
+            return Labelling(best.labels, best.cost, is_exact=True)
         fixed, in_vain, limits = best.fixed, 0, DEFAULT.search
         for _ in range(limits.refixed_rounds):
             for variable in fixed:
@@ -74,7 +80,7 @@ class _Core:
             best, fixed = (found if found.cost < best.cost else best), found.fixed
             if in_vain > limits.refixed_in_vain:
                 break
-        return Labelling(best.labels, best.cost, min(best.cost, self._bound()))
+        return Labelling(best.labels, best.cost, is_exact=False)
 
     def _attempt(self, kept: Sequence[int] = ()) -> _Found:
         """Solve the core; variables that have to be fixed take their label of `kept`, those fixed least often first."""
@@ -88,11 +94,3 @@ class _Core:
             is_kept = bool(kept) and kept[variable] in labels
             network.fix(variable, kept[variable] if is_kept else labels[int(network.least(variable).argmin())])
             fixed.append(variable)
-
-    def _bound(self) -> float:
-        network = self.network.copy()
-        while True:
-            network.reduce(DEFAULT.search.table_cells)
-            if not (left := network.left):
-                return network.constant
-            network.relax(min(left, key=lambda v: (network.width(v), v)), DEFAULT.search.table_cells)

@@ -62,6 +62,7 @@ class _Memo:
     joins: dict[Any, tuple[Any, Array]] = field(default_factory=dict[Any, tuple[Any, Array]])
     kept: dict[Any, Scope] = field(default_factory=dict[Any, Scope])
     parts: dict[Any, Array] = field(default_factory=dict[Any, Array])
+    apart: dict[tuple[int, int], Array] = field(default_factory=dict[tuple[int, int], Array])
 
     def one(self, array: Array) -> Array:
         """The array that stands for all equal ones."""
@@ -76,6 +77,22 @@ class _Memo:
         if key not in self.sums:
             self.sums[key] = self.one(one + other)
         return self.sums[key]
+
+    def dearer(self, array: Array, axis: int) -> Array:
+        """By how much each label of an axis is dearer than each other one at least, whatever the others are."""
+        key = id(array), axis
+        if key not in self.apart:
+            rows = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
+            if np.isfinite(rows).all():
+                least = [(rows - row).min(axis=1) for row in rows]
+            else:
+                with np.errstate(invalid="ignore"):
+                    apart = [rows - row for row in rows]
+                least = [
+                    np.where(np.isnan(each), np.inf, each).min(axis=1) for each in apart
+                ]  # both are forbidden: either is as good
+            self.apart[key] = np.array(least).T
+        return self.apart[key]
 
     def part(self, array: Array, axis: int, places: Scope) -> Array:
         """The array with these places of an axis; without the axis if there is one place."""
@@ -98,6 +115,7 @@ class Network:
         self._tables: list[dict[Scope, Array]] = [{} for _ in sizes]  # of each variable, by scope
         self._steps: list[_Step] = []
         self._memo = _Memo()
+        self._widths: dict[int, int] = {}  # known ones
         self._left = {variable for variable, size in enumerate(sizes) if size > 1}
         self._changed = set(self._left)  # since their labels were compared
         for variables, costs in tables:
@@ -110,6 +128,7 @@ class Network:
         other = object.__new__(Network)
         other.labels, other.constant, other._memo = list(self.labels), self.constant, self._memo
         other._tables = [dict(tables) for tables in self._tables]
+        other._widths = dict(self._widths)
         other._steps, other._left, other._changed = list(self._steps), set(self._left), set(self._changed)
         return other
 
@@ -133,10 +152,9 @@ class Network:
 
     def width(self, variable: int) -> int:
         """Cells of the table that eliminating a variable makes, with its own labels."""
-        cells = len(self.labels[variable])
-        for other in self.neighbours(variable):
-            cells *= len(self.labels[other])
-        return cells
+        if (known := self._widths.get(variable)) is None:
+            known = self._widths[variable] = self._cells({variable, *self.neighbours(variable)})
+        return known
 
     def reduce(self, cells: int) -> None:
         """Eliminate the variables whose joined tables have so many cells at most, narrow ones first, and drop dominated labels, while there are any."""
@@ -204,12 +222,14 @@ class Network:
         costs = costs if known is None else self._memo.sum(known, costs)
         for variable in scope:
             self._tables[variable][scope] = costs
+            self._widths.pop(variable, None)
 
     def _remove(self, variable: int) -> dict[Scope, Array]:
         """The tables of a variable, taken out of the network."""
         found = self._tables[variable]
         for scope in found:
             for other in scope:
+                self._widths.pop(other, None)
                 if other != variable:
                     del self._tables[other][scope]
         self._tables[variable] = {}
@@ -279,10 +299,7 @@ class Network:
     def _undominated_places(self, variable: int, count: int) -> Scope:
         more = np.zeros((count, count))  # by how much a label is dearer than another one at least
         for scope, costs in self._tables[variable].items():
-            rows = np.moveaxis(costs, scope.index(variable), 0).reshape(count, -1)
-            with np.errstate(invalid="ignore"):
-                apart = rows[:, None] - rows[None]
-            more = more + np.where(np.isnan(apart), np.inf, apart).min(axis=2)  # both are forbidden: either is as good
+            more = more + self._memo.dearer(costs, scope.index(variable))
         kept = list(range(count))
         for label in reversed(range(count)):
             if any(more[label, other] >= 0 for other in kept if other != label):

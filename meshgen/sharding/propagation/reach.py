@@ -16,7 +16,7 @@ traversal; origins go to the seed that is fewest ties away, in program order.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from meshgen.errors import bracketed, place_text
 from meshgen.ir.graph import Value
@@ -54,11 +54,14 @@ def fits(rule: Rule, factor: int, size: int) -> bool:
 
 
 def reach(
-    sites: list[Site], axis: str, size: int, covered: Covered, steps: Steps | None = None
+    sites: list[Site], axis: str, size: int, covered: Covered, steps: Steps | None = None, offers: Sequence[int] = ()
 ) -> dict[Value, Origins]:
     """Per value the states that annotations reach along the axis, each with the annotation it comes from.
 
     Fills `steps` with the tie over which each state was reached first; states that are annotated have none.
+
+    Args:
+        offers: sites, by number, whose loops are seeds too, in this order: of those that an earlier one reaches none.
     """
     table: dict[Value, Origins] = {}
     steps = {} if steps is None else steps
@@ -82,18 +85,35 @@ def reach(
                     steps[source, made] = value, state, makers[value]
                 add(source, made, origin)
     ties = _Ties(size, covered)
-    while queue:
-        value, state = queue.popleft()
-        for site in touching[value]:
-            if site.manual and site.is_manual(axis):
-                continue
-            for other, new in ties.of(site, value, state):
-                if not site.carries(value, other):
+
+    def spread() -> None:
+        while queue:
+            value, state = queue.popleft()
+            for site in touching[value]:
+                if site.manual and site.is_manual(axis):
                     continue
-                if new not in table.get(other, {}):
-                    steps[other, new] = value, state, site
-                add(other, new, table[value][state])
+                for other, new in ties.of(site, value, state):
+                    if not site.carries(value, other):
+                        continue
+                    if new not in table.get(other, {}):
+                        steps[other, new] = value, state, site
+                    add(other, new, table[value][state])
+
+    spread()
+    annotated = {value: frozenset(states) for value, states in table.items()}
+    for site in map(sites.__getitem__, offers):
+        splits = [each for each in _offered(site, size) if each[1] not in annotated.get(each[0], ())]
+        if all(state not in table.get(value, {}) for value, state in splits):
+            for value, state in splits:
+                add(value, state, f"the work of '{site.node.op}'{bracketed(place_text(site.node.loc))}")
+            spread()
     return table
+
+
+def _offered(site: Site, size: int) -> list[tuple[Value, State]]:
+    """The states of a site's values in which an axis of this size splits one of its loops."""
+    loops = [number for number, loop in enumerate(site.rule.factors) if loop.kind in ("parallel", "reduce")]
+    return [each for number in loops if fits(site.rule, number, size) for each in _states_of_factor(site, number)]
 
 
 def seeds(site: Site, axis: str) -> list[tuple[Value, State, str]]:

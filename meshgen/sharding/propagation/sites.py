@@ -71,6 +71,11 @@ class Site:
         return any(len(part) > 1 for dims in (*self.rule.operands, *self.rule.results) for part in dims)
 
     @property
+    def is_arithmetic(self) -> bool:
+        """Whether its arithmetic takes longer than its traffic with memory, which fusion may save."""
+        return self.seconds > 0 and _arithmetic_seconds(self.node) > _traffic_seconds(self.node)
+
+    @property
     def asks_operand(self) -> bool:
         """Whether the annotation is of the first operand, not of the first result."""
         return _asks_operand(self.node)
@@ -280,11 +285,20 @@ def _is_uneven(sharding: Sharding, dim: int) -> bool:
 
 
 def _seconds(node: Node) -> float:
-    weights = DEFAULT.propagation
-    if node.op in CONTRACTIONS:
-        is_wide = node.operands[0].type.dtype in ("f32", "f64")
-        return node_flops(node) / (weights.wide_flops_per_second if is_wide else weights.narrow_flops_per_second)
+    """Estimated seconds of one run on one device: those of its arithmetic or of its traffic with memory, whichever takes longer."""
     if node.op in PSEUDO_OPS or node.op in UNSTORED:  # the work of these counts at their users
         return 0.0
-    seconds = sum(v.type.nbytes for v in [*node.operands, *node.results]) / weights.bytes_per_second
-    return seconds if seconds > DEFAULT.links.nvlink_latency_seconds else seconds * weights.below_a_collective
+    return max(_arithmetic_seconds(node), _traffic_seconds(node))
+
+
+def _traffic_seconds(node: Node) -> float:
+    return sum(value.type.nbytes for value in (*node.operands, *node.results)) / DEFAULT.propagation.bytes_per_second
+
+
+def _arithmetic_seconds(node: Node) -> float:
+    weights = DEFAULT.propagation
+    rate = weights.other_flops_per_second
+    if node.op in CONTRACTIONS:
+        is_wide = node.operands[0].type.dtype in ("f32", "f64")
+        rate = weights.wide_flops_per_second if is_wide else weights.narrow_flops_per_second
+    return node_flops(node) / rate

@@ -32,7 +32,7 @@ def state_of(sharding: Sharding, axis: str) -> State:
 
 @dataclass(frozen=True)
 class Link:
-    """Size and bandwidth (bytes/s) of the mesh axis that is being propagated.
+    """The mesh axis that is being propagated: its size, bandwidth (bytes/s), and what a collective along it takes besides its bytes (s).
 
     With `nests` it is a part that the compiler cut off an axis: it only splits dims evenly.
     With `pins` annotated arguments cost more to move than their bytes.
@@ -41,13 +41,16 @@ class Link:
     axis: str
     size: int
     bandwidth: float
+    latency: float
     nests: bool = False
     pins: bool = True
 
     @staticmethod
-    def of(mesh: Mesh, axis: str, *, is_cut: bool = False, pins: bool = True) -> Link:
+    def of(mesh: Mesh, axis: str, *, is_cut: bool = False, pins: bool = True, is_hurried: bool = False) -> Link:
         nests = is_cut and split_ref(axis)[2] is not None
-        return Link(axis, mesh.axis_size(axis), mesh.axis(axis).bandwidth, nests, pins)
+        links = mesh.axis(axis)
+        latency = links.latency if is_hurried else DEFAULT.propagation.latency_seconds
+        return Link(axis, mesh.axis_size(axis), links.bandwidth, latency, nests, pins)
 
     def seconds(self, source: State, target: State, nbytes: float, *, is_argument: bool = False) -> float:
         """Estimated time to go from one state to another (ring model).
@@ -67,4 +70,4 @@ class Link:
             moved = nbytes / self.size * share * (DEFAULT.propagation.relayout_argument if is_pinned else 1)
         else:  # all_gather
             moved = nbytes * share * (DEFAULT.propagation.gather_argument if is_pinned else 1)
-        return moved / self.bandwidth + DEFAULT.propagation.latency_seconds
+        return moved / self.bandwidth + self.latency

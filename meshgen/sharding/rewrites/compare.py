@@ -4,7 +4,8 @@ Example, x=4: `%q = slice (dot %x, %w) [:, 0:32]` with `%x : f32[64,32]{x}`, `%w
 activations; `dot %x, (slice %w)` exchanges rows of the weight: fewer bytes, and a third of the work of the dot.
 
 The estimates along single axes do not add up to this if axes are cut in different ways: two halves of an axis reduce
-in two steps in the estimates and in one in the plan. Latencies are left out, as in propagation: bytes decide.
+in two steps in the estimates and in one in the plan. Bytes decide between them. Latencies are told apart: they justify
+a plan that moves or repeats more only if it saves a good part of the step, and more than a toy program has.
 """
 
 from __future__ import annotations
@@ -28,15 +29,22 @@ CHOOSING = ("concatenate", "select")  # their work is left out: masks are fused 
 
 @dataclass(frozen=True)
 class Seconds:
-    """Seconds on links, and of one device's work: of dots, and of all other ops."""
+    """Seconds of bytes on links, of one device's work (dots, and all other ops), and of the latencies of collectives."""
 
     links: float
     dots: float
     rows: float
+    latencies: float
 
     @property
     def total(self) -> float:
+        """All but latencies."""
         return self.links + self.dots + self.rows
+
+    @property
+    def step(self) -> float:
+        """All, as if nothing ran beside a collective."""
+        return self.total + self.latencies
 
     def __lt__(self, other: Seconds) -> bool:
         return (self.total, self.links) < (other.total, other.links)
@@ -49,6 +57,11 @@ class Seconds:
         is_work = self.dots <= weights.more_dots * first.dots and self.rows <= weights.more_rows * first.rows
         return is_work and self.links < weights.worth * first.links
 
+    def is_shorter(self, first: Seconds) -> bool:
+        """Whether fewer latencies justify a plan that may move and repeat more than one that costs `first`."""
+        weights = DEFAULT.rewriting
+        return self.step < weights.worth * first.step and self.step < first.step - weights.saved_seconds
+
 
 def planned_seconds(solved: Solved, manager: PassManager) -> Seconds:
     """Seconds on links of the program after partitioning, and of the work of one device."""
@@ -57,13 +70,17 @@ def planned_seconds(solved: Solved, manager: PassManager) -> Seconds:
     dots = sum(seconds for site, seconds in work.items() if site.node.op in DOTS)
     sharded = optimize(materialize(alone(annotated(solved))), manager)
     local = optimize_local(partition(sharded), manager)
-    links = sum(_seconds(record, module_mesh=local.mesh) for record in analyze(local).collectives)
-    return Seconds(links, dots, sum(work.values()) - dots)
+    moving = [record for record in analyze(local).collectives if record.ring_bytes]
+    links = sum(_transfer_seconds(record, local.mesh) for record in moving)
+    latencies = sum(record.times * _latency(record, local.mesh) for record in moving)
+    return Seconds(links, dots, sum(work.values()) - dots, latencies)
 
 
-def _seconds(record: CollectiveRecord, module_mesh: Mesh) -> float:
-    if not record.ring_bytes:
-        return 0.0
-    links = (module_mesh.axis(axis).bandwidth for axis in record.axes)
+def _transfer_seconds(record: CollectiveRecord, mesh: Mesh) -> float:
+    links = (mesh.axis(axis).bandwidth for axis in record.axes)
     leaving = DEFAULT.links.network_bytes_per_second  # along no axis: it goes to another mesh
     return record.ring_bytes * record.times / min(links, default=leaving)
+
+
+def _latency(record: CollectiveRecord, mesh: Mesh) -> float:
+    return max((mesh.axis(axis).latency for axis in record.axes), default=DEFAULT.links.network_latency_seconds)

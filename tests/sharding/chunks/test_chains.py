@@ -74,7 +74,7 @@ def test_dims_that_cannot_be_cut_evenly_and_rows_that_a_collective_moves_make_no
     module = local(TEXT)
     assert not chain(module, 0, 3).loops
     gathered = local(TEXT.replace("[{}, {}]>}, %u0", '[{"tp"}, {}]>}, %u0'))
-    (gather,) = [node for node in collectives(gathered) if node.op == "all_gather"]
+    gather, *_ = (node for node in collectives(gathered) if node.op == "all_gather")
     flow = Flow(gathered.graph, set(gathered.graph.nodes))
     assert flow.loop(gather, gather.attrs.dim, 2) is None
     assert flow.loop(gather, 1 - gather.attrs.dim, 2) is not None

@@ -1,0 +1,120 @@
+"""What propagation takes into account: arithmetic that devices repeat, and latencies where they are most of the step."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshgen.ir.graph import Module
+from meshgen.mlir.text import parse_text
+from meshgen.pipeline import Options, Timing, run_stages
+from meshgen.sharding.analyze import Volume, analyze
+from meshgen.sharding.arithmetic import work_of
+from meshgen.sharding.propagate import decisions_of
+from meshgen.sharding.propagation import axes
+from meshgen.sharding.propagation.chains import Reasons
+from meshgen.testing.oracle import check
+from tests.cost_models import use
+
+DOTS = "contracting_dims = [{}] x [0]"
+
+
+def head(rows: int, columns: int) -> str:
+    """A layer whose weights `tp` splits, and a large product after it that no annotation reaches along `tp`."""
+    x, w, v, h = f"{rows}x512xf32", "512x1024xf32", "1024x512xf32", f"512x{columns}xf32"
+    return f"""sdy.mesh @m = <["dp"=2, "tp"=4]>
+func.func @main(%x: tensor<{x}> {{sdy.sharding = #sdy.sharding<@m, [{{"dp"}}, {{}}]>}},
+    %w: tensor<{w}> {{sdy.sharding = #sdy.sharding<@m, [{{}}, {{"tp"}}]>}},
+    %v: tensor<{v}> {{sdy.sharding = #sdy.sharding<@m, [{{"tp"}}, {{}}]>}},
+    %h: tensor<{h}> {{sdy.sharding = #sdy.sharding<@m, [{{}}, {{}}]>}}) -> tensor<{rows}x{columns}xf32> {{
+  %0 = stablehlo.dot_general %x, %w, {DOTS.format(1)} : (tensor<{x}>, tensor<{w}>) -> tensor<{rows}x1024xf32>
+  %1 = stablehlo.tanh %0 : tensor<{rows}x1024xf32>
+  %2 = stablehlo.dot_general %1, %v, {DOTS.format(1)} : (tensor<{rows}x1024xf32>, tensor<{v}>) -> tensor<{x}>
+  %3 = stablehlo.dot_general %2, %h, {DOTS.format(1)} : (tensor<{x}>, tensor<{h}>) -> tensor<{rows}x{columns}xf32>
+  return %3 : tensor<{rows}x{columns}xf32>
+}}
+"""
+
+
+def loop(columns: int, trips: int) -> str:
+    """A loop that sums the rows of a split tensor in every trip."""
+    x = f"16x{columns}xf32"
+    split = '{sdy.sharding = #sdy.sharding<@m, [{"a"}, {}]>}'
+    return f"""sdy.mesh @m = <["a"=4]>
+func.func @main(%x: tensor<{x}> {split}) -> (tensor<{x}> {split}) {{
+  %n = stablehlo.constant dense<0> : tensor<i32>
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %r:2 = stablehlo.while(%i = %n, %y = %x) : tensor<i32>, tensor<{x}>
+    cond {{
+      %m = stablehlo.constant dense<{trips}> : tensor<i32>
+      %p = stablehlo.compare LT, %i, %m : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %p : tensor<i1>
+    }} do {{
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %j = stablehlo.add %i, %one : tensor<i32>
+      %s = stablehlo.reduce(%y init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<{x}>, tensor<f32>) -> tensor<{columns}xf32>
+      %b = stablehlo.broadcast_in_dim %s, dims = [1] : (tensor<{columns}xf32>) -> tensor<{x}>
+      %t = stablehlo.tanh %b : tensor<{x}>
+      %z = stablehlo.add %t, %y : tensor<{x}>
+      stablehlo.return %j, %z : tensor<i32>, tensor<{x}>
+    }}
+  return %r#1 : tensor<{x}>
+}}
+"""
+
+
+def stages(text: str) -> dict[str, Module]:
+    return run_stages(parse_text(text), Options(), Timing(), "partition")
+
+
+def partitioned(module: Module) -> Module:
+    return run_stages(module, Options(), Timing(), "partition")["partition"]
+
+
+def redundant_share(text: str) -> float:
+    """The share of a device's arithmetic that other devices do as well."""
+    module = stages(text)["optimize"]
+    work = work_of(module.graph, module.mesh, {})
+    return sum(each.redundant for each in work) / sum(each.flops for each in work)
+
+
+def volume(text: str) -> Volume:
+    return analyze(stages(text)["partition"])
+
+
+def test_a_large_product_is_split_though_no_annotation_reaches_it() -> None:
+    assert redundant_share(head(4096, 32768)) < 0.01
+
+
+def test_such_a_split_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    text = head(64, 2048)
+    assert redundant_share(text) > 0.1
+    use(monkeypatch, {"search.repeated_seconds": 0.0}, axes)
+    assert redundant_share(text) < 0.01
+    assert check(parse_text(text), pipeline=partitioned).ok
+
+
+def test_an_axis_that_no_annotation_names_is_left_alone() -> None:
+    text = head(4096, 32768).replace('"tp"}', "}")
+    solved = decisions_of(stages(text)["propagate"])
+    assert solved is not None
+    assert all(label.factor is None for label in solved.solved.labels["tp"])
+
+
+def test_the_reason_of_such_a_split_is_the_work() -> None:
+    found = decisions_of(stages(head(4096, 32768))["propagate"])
+    assert found is not None
+    last = found.solved.module.graph.outputs[0]
+    assert [chain.annotation for chain in Reasons(found.solved).chains(last) if chain.axis == "tp"] == [
+        "the work of 'dot_general' (-:9)"
+    ]
+
+
+@pytest.mark.parametrize("trips, kind", [(4, "all_reduce"), (64, "all_gather")])
+def test_latencies_count_where_they_are_most_of_a_step(trips: int, kind: str) -> None:
+    """A sum in every trip, or all rows once before the loop."""
+    assert set(volume(loop(64, trips)).counts) == {kind}
+    assert check(parse_text(loop(64, trips)), pipeline=partitioned).ok
+
+
+def test_bytes_count_more_in_a_large_loop() -> None:
+    assert set(volume(loop(1 << 22, 64)).counts) == {"all_reduce"}
