@@ -45,6 +45,12 @@ func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) -
   return %0 : tensor<4xf32>
 }
 """
+_REPEATED = """sdy.mesh @mesh = <["x"=4]>
+func.func @main(%a: tensor<4096x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, %b: tensor<4096x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) -> tensor<4096x4096xf32> {
+  %c = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4096x4096xf32>, tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
+  return %c : tensor<4096x4096xf32>
+}
+"""
 
 
 @dataclass(frozen=True)
@@ -277,6 +283,14 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "Move the collectives out of the branches if computing all branches is too expensive, or select between their results.",
         CHECK,
         {"p.mlir": _BRANCHES},
+    ),
+    "MG0404": Fault(
+        "A warning, on stderr, in `--json` and in the report: more than a third of the operations of a step are done alike by several devices, because no "
+        "annotation reaches the ops that do them, or keeping their results whole was estimated to take less time than moving them. Steps whose kernels "
+        "take less than 50 us besides their launches are not warned about.",
+        "Annotate what the named op makes so that the idle mesh axis splits it. `meshgen explain --advise` tries such annotations, and names those that make the step shorter.",
+        ("meshgen explain p.mlir c",),
+        {"p.mlir": _REPEATED},
     ),
     "MG0501": Fault(
         "The file is not a module that meshgen wrote.",

@@ -57,6 +57,7 @@ CODES: dict[str, str] = {
     "MG0401": "schedule can deadlock",
     "MG0402": "schedule has a race",
     "MG0403": "branches around collectives are all computed (a warning)",
+    "MG0404": "work is repeated on several devices (a warning)",
     "MG0501": "not a meshgen module",
     "MG0502": "module is damaged or was modified",
     "MG0503": "module has a newer or older format",

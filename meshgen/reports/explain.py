@@ -124,7 +124,7 @@ def formula_record(executable: Compiled) -> dict[str, Any]:
         return {"formulas": {part.mesh.name: formula_record(part).get("formula") for part in executable.parts}}
     volume, analysis = executable.volume, executable.analysis
     formula = {"formula": volume.formula_record()} if volume else {}
-    return formula | ({"work": [asdict(work) for work in analysis.work]} if analysis else {})
+    return formula | ({"work": [work.record() for work in analysis.work]} if analysis else {})
 
 
 def formula_tables(executable: Compiled) -> list[Any]:
