@@ -243,7 +243,7 @@ func.func @main(%a: tensor<8xf32>, %p: tensor<i1>) -> tensor<8xf32> {
     ),
     "MG0210": Fault(
         "With `--strict` (`strict=True`): a split value is gathered for a use, and no annotation replicates it. The notes name the annotations behind both sides.",
-        '`meshgen explain --advise` plans the program without each annotation and lists those whose removal moves fewer bytes. A replicated annotation of the value for its users marks an intended gather. `--strict-at h` (`strict=["h", 42]`) is strict with one value or line only.',
+        '`meshgen explain --advise` lists annotations to drop or to add, and what each gains. A replicated annotation of the value for its users marks an intended gather. `--strict-at h` (`strict=["h", 42]`) is strict with one value or line only.',
         ("meshgen compile p.mlir --target cpu --strict -o p.mgx",),
         {
             "p.mlir": """sdy.mesh @mesh = <["x"=2]>

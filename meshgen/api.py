@@ -29,7 +29,7 @@ from meshgen.simulator.machine import DEFAULT_MACHINE, Machine
 from meshgen.sizes.program import given_types, has_open_results, input_names, with_shapes
 
 if TYPE_CHECKING:  # what runs and simulates modules is imported by who does: compiling one needs none of it
-    from meshgen.reports.advice import Advice
+    from meshgen.reports.changes import Advice
     from meshgen.runtime.module import LoadedModule
     from meshgen.runtime.open_module import OpenModule
     from meshgen.simulator.simulation import Simulation
@@ -209,18 +209,19 @@ def _plan_parts(
 
 
 @at_callers_line
-def advise(executable: Executable) -> list[Advice]:
-    """Annotations whose removal moves fewer bytes, with the change of time and memory; each removal is planned anew.
+def advise(executable: Executable, progress: Progress | None = None) -> list[Advice]:
+    """Annotations to drop or to add for a better step, with the change of bytes, time and memory; each is planned anew.
 
     Args:
         executable: what `compile` returned.
+        progress: called as `progress(what, done, total)`.
     """
     if not isinstance(cast("Any", executable), Executable):
         text = f"expected an Executable, got {executable!r}"
         raise UsageError(Diagnostic("MG0001", text, hint="pass what meshgen.compile returns"))
     from meshgen.reports import advice
 
-    return advice.advise(executable, plan_module)
+    return advice.advise(executable, plan_module, progress=progress)
 
 
 @at_callers_line

@@ -49,7 +49,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--advise",
         action="store_true",
-        help="plan the program without each annotation that causes its collectives (or --collective N) and report which move fewer bytes",
+        help="plan the program without annotations that cause its collectives (or --collective N), and with ones that split repeated work; report what makes a step better",
     )
     parser.add_argument("--tree", action="store_true", help="list collectives under the operations that need them")
     parser.add_argument("--show", action="store_true", help="with VALUE or LINE: draw its sharding on the mesh")
@@ -112,7 +112,8 @@ def _refuse_conflicts(options: argparse.Namespace) -> None:
 
 def _advice(executable: Executable, numbers: Sequence[int] | None, output: Output) -> dict[str, Any]:
     """Print which annotations to change; returns the records for `--json`."""
-    found = advise(executable, api.plan_module, numbers)
+    with output.progress() as progress:
+        found = advise(executable, api.plan_module, numbers, progress)
     output.tables(advice_table(executable, found))
     return {"advice": [advice.record() for advice in found]}
 

@@ -35,7 +35,8 @@ class Repeated:
         return self.nodes[0].results[0]
 
     def __str__(self) -> str:
-        many = f"{len(self.nodes)} x " if len(self.nodes) > 1 else ""
+        count = len(self.nodes)
+        many = f"{count} x " if count > 1 else ""
         name = f" %{self.value.name}" if self.value.name else ""
         what = f"{many}{self.nodes[0].op}{name} : {self.value.type}"
         return f"{what} is computed by all {self.devices} devices along {', '.join(self.axes)}: {self.wasted:.3g} operations too many"
