@@ -255,7 +255,7 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         },
     ),
     "MG0301": Fault(
-        "No kernel can be generated for an operation with these element types, or a loop has transfers between meshes and no constant trip count.",
+        "No kernel can be generated for an operation with these element types; all such operations of the program are listed before any kernel is made, each with how often it runs. Or a loop has transfers between meshes and no constant trip count.",
         "Run it with `--target cpu` on the reference device; write loops around transfers with a constant trip count.",
     ),
     "MG0302": Fault(

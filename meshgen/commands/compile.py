@@ -93,12 +93,16 @@ def _tell(executable: Executable, output: Output) -> Mapping[str, Any]:
         )
     kernels = kernel_records(executable)
     output.tables(
-        comms_table(executable.comms), kernel_table(kernels), memory_table(executable.memory),
+        comms_table(executable.comms), kernel_table(kernels, executable.without_code), memory_table(executable.memory),
         cost_table(executable.cost),
     )  # fmt: skip
     if not output.as_json:
         return {}
-    return executable.record() | {"kernel_list": kernels, "passes": pass_records(executable.passes)}
+    return executable.record() | {
+        "kernel_list": kernels,
+        "refused": executable.without_code,
+        "passes": pass_records(executable.passes),
+    }
 
 
 def _tell_end(executable: Executable, record: Mapping[str, Any], path: str, output: Output) -> None:

@@ -111,10 +111,13 @@ class Executable:
     def sources(self) -> dict[str, Any]:
         """Triton source per kernel (`triton_source.KernelSource`). Without a GPU among the targets some may have none.
 
-        Raises CodegenError with everything that has no kernel, where the target is a GPU.
+        Raises CodegenError with everything that has no kernel, where the target is a GPU, before any source is made.
         """
+        from meshgen.codegen.lacking import refuse_lacking
         from meshgen.codegen.triton_source import kernel_source
 
+        if self.options.architectures:
+            refuse_lacking([self.plan])
         found: dict[str, Any] = {}
         refused: list[Diagnostic] = []
         with self._timing.of("source"):

@@ -121,8 +121,8 @@ def seconds_table(seconds: Mapping[str, float]) -> Table:
     return table_of("Where time went", ("stage", "seconds", "share"), [*rows, ("total", f"{total:.2f}", "100 %")])
 
 
-def kernel_table(kernels: Sequence[Mapping[str, Any]]) -> Table:
-    """Registers per thread, spilled bytes and shared memory of each kernel on each architecture."""
+def kernel_table(kernels: Sequence[Mapping[str, Any]], refused: Sequence[str] = ()) -> Table:
+    """Registers per thread, spilled bytes and shared memory of each kernel on each architecture; `refused` have no code."""
     archs = list(dict.fromkeys(arch for kernel in kernels for arch in kernel["binaries"]))
     columns = [f"{arch} {figure}" for arch in archs for figure in ("registers", "spills", "shared")]
     rows = [
@@ -140,7 +140,7 @@ def kernel_table(kernels: Sequence[Mapping[str, Any]]) -> Table:
     ]
     launches = sum(kernel["launches"] for kernel in kernels)
     return table_of(
-        f"Kernels: {counted(launches, 'launch')}, {len(kernels)} distinct",
+        f"Kernels: {counted(launches, 'launch')}, {len(kernels)} distinct, {len(refused)} refused",
         ("kernel", "launches", "grid", *columns),
         rows,
     )
