@@ -74,7 +74,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
         donate: arguments whose memory results reuse, so that they are updated in place: names or numbers of parameters (as
             JAX's `donate_argnums`), each for results that fit, or a dict from them to results: `{"params": 0, "opt": 1}`.
             Programs may contain donations (`tf.aliasing_output`, `jax.buffer_donor`). The report lists unused ones.
-        progress: called as `progress(what, done, total)`.
+        progress: called as `progress(what, done, total)` when a stage, a pass of it or the build of a kernel begins.
     Raises:
         ProgramError, ShardingError, CodegenError: the program is refused, with every fault and where it is.
         UsageError: a bad option, name or path.
@@ -126,6 +126,8 @@ def _plan_one(graph: Any, entry: str, given: Mapping[str, Any], progress: Progre
               memory_limit: int | None, skip: Sequence[str], timing: Timing) -> Executable:  # fmt: skip
     """As `plan`, of one function."""
     options = Options(target, _text(arguments, "arguments"), _strict(strict), memory_limit, _names(skip, "skip"))
+    if progress:
+        progress("import", 0, 1)
     with timing.of("import"):
         module, signature = read(graph, mesh, entry=entry, **given)
     args = given["args"]
@@ -178,6 +180,8 @@ def plan_module(
     if stages["fuse"].parts:
         executable = _plan_parts(stages, options, timing, signature)
     else:
+        if progress:
+            progress("schedule", 0, 1)
         with timing.of("schedule"):
             schedule = make_schedule(stages["fuse"], options)
         executable = Executable(stages, schedule, options, timing, signature)

@@ -56,8 +56,10 @@ def run(options: argparse.Namespace, output: Output) -> int:
         executable = api.plan(**chosen, target=options.target, strict=strict, progress=progress, timing=timing)
         specialise(executable, options, output)
         executable.build(progress)
-    with timing.of("save"):
-        executable.save(options.output)
+        if progress:
+            progress("save", 0, 1)
+        with timing.of("save"):
+            executable.save(options.output)
     with timing.of("report"):
         _tell_warnings(executable, output)
         if options.dump:
