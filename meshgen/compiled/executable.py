@@ -332,5 +332,11 @@ class Executable:
         arrays = bound_arrays(self.signature, types, args, kwargs)
         return self.signature.results(simulate(self.fused, self.ordered(arrays)), (args, kwargs))
 
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from meshgen.reports.report import notebook_html
+
+        return notebook_html(self)
+
     def __repr__(self) -> str:
         return f"Executable({self.name!r}, {self.place}, target={self.target!r}, {self.cost.kernels} kernels, {len(self.comms)} collectives)"
