@@ -45,6 +45,12 @@ func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) -
   return %0 : tensor<4xf32>
 }
 """
+_REPEATED = """sdy.mesh @mesh = <["x"=4]>
+func.func @main(%a: tensor<4096x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, %b: tensor<4096x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) -> tensor<4096x4096xf32> {
+  %c = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4096x4096xf32>, tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
+  return %c : tensor<4096x4096xf32>
+}
+"""
 
 
 @dataclass(frozen=True)
@@ -237,7 +243,7 @@ func.func @main(%a: tensor<8xf32>, %p: tensor<i1>) -> tensor<8xf32> {
     ),
     "MG0210": Fault(
         "With `--strict` (`strict=True`): a split value is gathered for a use, and no annotation replicates it. The notes name the annotations behind both sides.",
-        '`meshgen explain --advise` plans the program without each annotation and lists those whose removal moves fewer bytes. A replicated annotation of the value for its users marks an intended gather. `--strict-at h` (`strict=["h", 42]`) is strict with one value or line only.',
+        '`meshgen explain --advise` lists annotations to drop or to add, and what each gains. A replicated annotation of the value for its users marks an intended gather. `--strict-at h` (`strict=["h", 42]`) is strict with one value or line only.',
         ("meshgen compile p.mlir --target cpu --strict -o p.mgx",),
         {
             "p.mlir": """sdy.mesh @mesh = <["x"=2]>
@@ -249,7 +255,7 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         },
     ),
     "MG0301": Fault(
-        "No kernel can be generated for an operation with these element types, or a loop has transfers between meshes and no constant trip count.",
+        "No kernel can be generated for an operation with these element types; all such operations of the program are listed before any kernel is made, each with how often it runs. Or a loop has transfers between meshes and no constant trip count.",
         "Run it with `--target cpu` on the reference device; write loops around transfers with a constant trip count.",
     ),
     "MG0302": Fault(
@@ -277,6 +283,14 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "Move the collectives out of the branches if computing all branches is too expensive, or select between their results.",
         CHECK,
         {"p.mlir": _BRANCHES},
+    ),
+    "MG0404": Fault(
+        "A warning, on stderr, in `--json` and in the report: more than a third of the operations of a step are done alike by several devices, because no "
+        "annotation reaches the ops that do them, or keeping their results whole was estimated to take less time than moving them. Steps whose kernels "
+        "take less than 50 us besides their launches are not warned about.",
+        "Annotate what the named op makes so that the idle mesh axis splits it. `meshgen explain --advise` tries such annotations, and names those that make the step shorter.",
+        ("meshgen explain p.mlir c",),
+        {"p.mlir": _REPEATED},
     ),
     "MG0501": Fault(
         "The file is not a module that meshgen wrote.",

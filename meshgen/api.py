@@ -29,7 +29,7 @@ from meshgen.simulator.machine import DEFAULT_MACHINE, Machine
 from meshgen.sizes.program import given_types, has_open_results, input_names, with_shapes
 
 if TYPE_CHECKING:  # what runs and simulates modules is imported by who does: compiling one needs none of it
-    from meshgen.reports.advice import Advice
+    from meshgen.reports.changes import Advice
     from meshgen.runtime.module import LoadedModule
     from meshgen.runtime.open_module import OpenModule
     from meshgen.simulator.simulation import Simulation
@@ -74,7 +74,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
         donate: arguments whose memory results reuse, so that they are updated in place: names or numbers of parameters (as
             JAX's `donate_argnums`), each for results that fit, or a dict from them to results: `{"params": 0, "opt": 1}`.
             Programs may contain donations (`tf.aliasing_output`, `jax.buffer_donor`). The report lists unused ones.
-        progress: called as `progress(what, done, total)`.
+        progress: called as `progress(what, done, total)` when a stage, a pass of it or the build of a kernel begins.
     Raises:
         ProgramError, ShardingError, CodegenError: the program is refused, with every fault and where it is.
         UsageError: a bad option, name or path.
@@ -126,6 +126,8 @@ def _plan_one(graph: Any, entry: str, given: Mapping[str, Any], progress: Progre
               memory_limit: int | None, skip: Sequence[str], timing: Timing) -> Executable:  # fmt: skip
     """As `plan`, of one function."""
     options = Options(target, _text(arguments, "arguments"), _strict(strict), memory_limit, _names(skip, "skip"))
+    if progress:
+        progress("import", 0, 1)
     with timing.of("import"):
         module, signature = read(graph, mesh, entry=entry, **given)
     args = given["args"]
@@ -178,6 +180,8 @@ def plan_module(
     if stages["fuse"].parts:
         executable = _plan_parts(stages, options, timing, signature)
     else:
+        if progress:
+            progress("schedule", 0, 1)
         with timing.of("schedule"):
             schedule = make_schedule(stages["fuse"], options)
         executable = Executable(stages, schedule, options, timing, signature)
@@ -209,18 +213,19 @@ def _plan_parts(
 
 
 @at_callers_line
-def advise(executable: Executable) -> list[Advice]:
-    """Annotations whose removal moves fewer bytes, with the change of time and memory; each removal is planned anew.
+def advise(executable: Executable, progress: Progress | None = None) -> list[Advice]:
+    """Annotations to drop or to add for a better step, with the change of bytes, time and memory; each is planned anew.
 
     Args:
         executable: what `compile` returned.
+        progress: called as `progress(what, done, total)`.
     """
     if not isinstance(cast("Any", executable), Executable):
         text = f"expected an Executable, got {executable!r}"
         raise UsageError(Diagnostic("MG0001", text, hint="pass what meshgen.compile returns"))
     from meshgen.reports import advice
 
-    return advice.advise(executable, plan_module)
+    return advice.advise(executable, plan_module, progress=progress)
 
 
 @at_callers_line

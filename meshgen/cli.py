@@ -51,7 +51,7 @@ COMMANDS = {
     "sign": "sign a module with an ed25519 key",
     "verify": "check a module, and that a key has signed it",
     "diff": "compare two modules (.mgx)",
-    "bench": "measure kernels and collectives on GPUs",
+    "bench": "measure kernels and collectives on GPUs; only in a checkout of meshgen",
     "doctor": "check the environment",
 }
 JSON_HELP = "print one JSON document; output of a Python program goes to stderr"

@@ -57,6 +57,7 @@ CODES: dict[str, str] = {
     "MG0401": "schedule can deadlock",
     "MG0402": "schedule has a race",
     "MG0403": "branches around collectives are all computed (a warning)",
+    "MG0404": "work is repeated on several devices (a warning)",
     "MG0501": "not a meshgen module",
     "MG0502": "module is damaged or was modified",
     "MG0503": "module has a newer or older format",
@@ -195,12 +196,16 @@ def grouped(diagnostics: Iterable[Diagnostic]) -> list[Diagnostic]:
     found: dict[tuple[str, str], list[Diagnostic]] = {}
     for each in diagnostics:
         found.setdefault((each.code, each.message), []).append(each)
-    return [replace(first, notes=(*first.notes, *_other_places(first, more))) for first, *more in found.values()]
+    return [
+        replace(first, notes=(*first.notes, *other_places([each.loc for each in more if each.loc != first.loc])))
+        for first, *more in found.values()
+    ]
 
 
-def _other_places(first: Diagnostic, more: Sequence[Diagnostic]) -> Sequence[tuple[str, Location | None]]:
-    places = [place for place in dict.fromkeys(each.loc for each in more) if place not in (None, first.loc)]
-    notes = [("also here", place) for place in places[:MOST_PLACES]]
+def other_places(found: Iterable[Location | None]) -> Sequence[tuple[str, Location | None]]:
+    """Notes for further places of a fault: the first few, and how many more there are."""
+    places = [place for place in dict.fromkeys(found) if place]
+    notes: list[tuple[str, Location | None]] = [("also here", place) for place in places[:MOST_PLACES]]
     rest = len(places) - MOST_PLACES
     return [*notes, (f"and at {rest} more places", None)] if rest > 0 else notes
 

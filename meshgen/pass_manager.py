@@ -94,11 +94,13 @@ class PassManager:
         skip: names of passes that are left out.
         show: called with a pass's name and the program after it, where it changed something.
         records: by name, in the order in which passes first ran.
+        tell: called with a pass's name when it begins.
     """
 
     skip: frozenset[str] = frozenset()
     show: Show | None = None
     records: dict[str, PassRecord] = field(default_factory=dict[str, PassRecord])
+    tell: Callable[[str], None] | None = None
 
     def trial(self) -> PassManager:
         """A manager for programs that are only compared: it leaves out the same passes, and nobody sees its records."""
@@ -120,6 +122,8 @@ class PassManager:
     @contextmanager
     def timed(self, each: Pass) -> Generator[PassRecord]:
         """The record of a pass, to which the seconds of the block are added."""
+        if self.tell:
+            self.tell(each.name)
         record, begin = self.record(each.name), time.perf_counter()
         try:
             yield record

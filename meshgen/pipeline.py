@@ -11,7 +11,7 @@ from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import field
 from difflib import get_close_matches
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any, cast
 
 from meshgen.codegen.targets import architectures_of, target_faults
@@ -25,7 +25,7 @@ from meshgen.pass_manager import PassManager, PassRecord
 from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
 
-Progress = Callable[[str, int, int], None]  # the stage, steps done, of how many
+Progress = Callable[[str, int, int], None]  # the stage, or stage and pass; steps done, of how many
 
 
 @dataclass(frozen=True)
@@ -222,9 +222,14 @@ def run_stages(
     for number, stage in enumerate(wanted):
         if progress:
             progress(stage, number, len(wanted))
+            manager.tell = partial(_tell_pass, progress, stage, number, len(wanted))
         with timing.of(stage):
             module = found[stage] = run_stage(stage, module, options, manager)
     return found
+
+
+def _tell_pass(progress: Progress, stage: str, done: int, total: int, name: str) -> None:
+    progress(f"{stage}: {name}", done, total)
 
 
 def run_stage(stage: str, module: Module, options: Options, manager: PassManager | None = None) -> Module:

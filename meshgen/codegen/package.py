@@ -19,7 +19,7 @@ from meshgen.codegen.buffers import constants_of
 from meshgen.codegen.build import BuiltKernel, Source, toolchain
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.donation import settled
-from meshgen.ir.graph import STAGES, Module, TensorType, Value
+from meshgen.ir.graph import Module, TensorType, Value
 from meshgen.ir.parts import parts_of
 from meshgen.runtime.arguments import array_of
 from meshgen.runtime.module_file import container, tensors
@@ -28,6 +28,7 @@ from meshgen.runtime.module_file.manifest import Binary, Binding, Kernel, Manife
 from meshgen.runtime.module_file.manifest_json import manifest_to_json, parts_to_json, sealed
 from meshgen.runtime.module_file.manifest_reading import manifest_from_json, parts_from_json
 from meshgen.runtime.module_file.resources import Content, resource_members
+from meshgen.runtime.module_file.stage_texts import packed, stage_member
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.validation.checker import check
 from meshgen.spec import Sharding
@@ -149,7 +150,7 @@ def write_plans(path: str | Path, module: Module, plans: Sequence[Schedule]) -> 
 
 def code_members(sources: Mapping[str, LaunchedSource], stages: Mapping[str, str]) -> dict[str, bytes]:
     """The members with texts of stages and sources of kernels."""
-    members = {f"stages/{STAGES.index(stage):02}_{stage}.mlir": text.encode() for stage, text in stages.items()}
+    members = {stage_member(stage): packed(text) for stage, text in stages.items()}
     return members | {f"kernels/{name}.py": source.text.encode() for name, source in sources.items()}
 
 

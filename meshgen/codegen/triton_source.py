@@ -13,14 +13,14 @@ from meshgen.codegen.emit.map import emit_map
 from meshgen.codegen.emit.names import entry_name
 from meshgen.codegen.emit.plan import plan_body
 from meshgen.codegen.emit.reduce import emit_reduce
+from meshgen.codegen.lacking import lacking_faults
 from meshgen.codegen.roofline import device_of, kernel_bytes
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.functions import FUNCTIONS
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import GENERATED, MADE
+from meshgen.ops.classes import MADE
 from meshgen.ops.flops import graph_flops
-from meshgen.ops.triton.registers import TRITON_TYPES, unsupported
 from meshgen.records import dataclass
 
 _WIDTH = 116  # columns of a line of source
@@ -57,7 +57,7 @@ def kernel_source(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90"
     Raises:
         CodegenError: MG0301, for every op or type that no kernel can be generated for.
     """
-    if faults := unsupported_parts(body):
+    if faults := lacking_faults([(body, 1)]):
         raise CodegenError(*faults)
     entry = entry_name(name)
     evaluator, launch, text = _emit_inside(entry, body, mesh, target)
@@ -100,20 +100,6 @@ def _unproven(body: Graph, unproven: Sequence[Access]) -> Diagnostic:
         body.nodes[0].loc,
         hint="compile it with --target cpu: it runs on the reference device",
     )
-
-
-def unsupported_parts(body: Graph) -> list[Diagnostic]:
-    """All ops and element types of a body that no kernel can be generated for."""
-    found = [unsupported(node) for node in body.nodes if node.op not in GENERATED or _cuts_elements(node)]
-    for value in (*body.inputs, *body.outputs):
-        if value.type.dtype not in TRITON_TYPES:
-            found.append(Diagnostic("MG0301", f"kernels cannot hold elements of type {value.type.dtype}", value.loc))
-    return found
-
-
-def _cuts_elements(node: Node) -> bool:
-    """Whether bits of one element become several, or the other way round: kernels compute element by element."""
-    return node.op == "bitcast_convert" and node.operands[0].type.rank != node.result.type.rank
 
 
 def _emit(evaluator: Evaluator, body: Graph, target: str) -> Launch:

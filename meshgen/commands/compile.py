@@ -56,8 +56,10 @@ def run(options: argparse.Namespace, output: Output) -> int:
         executable = api.plan(**chosen, target=options.target, strict=strict, progress=progress, timing=timing)
         specialise(executable, options, output)
         executable.build(progress)
-    with timing.of("save"):
-        executable.save(options.output)
+        if progress:
+            progress("save", 0, 1)
+        with timing.of("save"):
+            executable.save(options.output)
     with timing.of("report"):
         _tell_warnings(executable, output)
         if options.dump:
@@ -93,12 +95,16 @@ def _tell(executable: Executable, output: Output) -> Mapping[str, Any]:
         )
     kernels = kernel_records(executable)
     output.tables(
-        comms_table(executable.comms), kernel_table(kernels), memory_table(executable.memory),
+        comms_table(executable.comms), kernel_table(kernels, executable.without_code), memory_table(executable.memory),
         cost_table(executable.cost),
     )  # fmt: skip
     if not output.as_json:
         return {}
-    return executable.record() | {"kernel_list": kernels, "passes": pass_records(executable.passes)}
+    return executable.record() | {
+        "kernel_list": kernels,
+        "refused": executable.without_code,
+        "passes": pass_records(executable.passes),
+    }
 
 
 def _tell_end(executable: Executable, record: Mapping[str, Any], path: str, output: Output) -> None:

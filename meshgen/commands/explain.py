@@ -18,7 +18,7 @@ from meshgen.reports.comms import comms_table
 from meshgen.reports.comms_tree import comms_tree, tree_text
 from meshgen.reports.cost import cost_table
 from meshgen.reports.donations import donation_tables
-from meshgen.reports.explain import annotation_record, explain_collective, explanations, formula_record
+from meshgen.reports.explain import annotation_record, explain_collective, explanations, formula_record, work_records
 from meshgen.reports.gathers import gather_records
 from meshgen.reports.memory import memory_table
 from meshgen.reports.overlap import overlap_records, overlap_table
@@ -49,8 +49,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--advise",
         action="store_true",
-        help="plan the program without each annotation that causes its collectives (or --collective N) and report which move fewer bytes",
+        help="plan the program without annotations that cause its collectives (or --collective N), and with ones that split repeated work; report what makes a step better",
     )
+    text = "with --json: also the record of every value and the work of every operation, tens of MB for a large program"
+    parser.add_argument("--all", action="store_true", help=text)
     parser.add_argument("--tree", action="store_true", help="list collectives under the operations that need them")
     parser.add_argument("--show", action="store_true", help="with VALUE or LINE: draw its sharding on the mesh")
     parser.add_argument("what", nargs="?", metavar="VALUE|LINE", help="a value's name, or a line of the program")
@@ -86,12 +88,20 @@ def run(options: argparse.Namespace, output: Output) -> int:
     output.text(executable.explain(what))
     if options.show and what is not None:
         output.text("\n" + executable.show(what))
+    if output.as_json:
+        output.document(_document(executable, what, is_all=options.all))
+    return 0
+
+
+def _document(executable: Executable, what: str | int | None, *, is_all: bool) -> dict[str, Any]:
+    """What `--json` says about a value or line, or the whole program; `is_all`: with what grows with every op."""
     document = executable.record() | formula_record(executable)
     if what is None:
         document |= {"gathers": gather_records(executable), "overlap": overlap_records(executable)}
         document |= annotation_record(executable)
-    output.document(document | {"explanations": explanations(executable, what)})
-    return 0
+    if what is not None or is_all:
+        document["explanations"] = explanations(executable, what)
+    return document | ({"work": work_records(executable)} if is_all else {})
 
 
 def _refuse_conflicts(options: argparse.Namespace) -> None:
@@ -112,7 +122,8 @@ def _refuse_conflicts(options: argparse.Namespace) -> None:
 
 def _advice(executable: Executable, numbers: Sequence[int] | None, output: Output) -> dict[str, Any]:
     """Print which annotations to change; returns the records for `--json`."""
-    found = advise(executable, api.plan_module, numbers)
+    with output.progress() as progress:
+        found = advise(executable, api.plan_module, numbers, progress)
     output.tables(advice_table(executable, found))
     return {"advice": [advice.record() for advice in found]}
 

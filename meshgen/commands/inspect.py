@@ -111,7 +111,7 @@ def show(module: LoadedModule, output: Output, schedule: bool, first: int = 0) -
     title = f"{module.name}: {module.mesh}, {ranks} ranks, arguments {module.manifest.arguments}"
     output.tables(
         table_of(title, columns, rows, left=("", "type", "sharding", "donated to")),
-        kernel_table(kernels(module)),
+        kernel_table(kernels(module), module.manifest.report.get("kernels_without_code", ())),
         comms_table(comms_of(module.schedule, module.mesh), first),
         memory_table(memory_of(module.schedule)),
     )

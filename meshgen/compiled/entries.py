@@ -13,6 +13,7 @@ from meshgen.frontend.tracer.callers import at_callers_line
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.pipeline import Progress
+from meshgen.reports.tables import render
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.sessions.weights import Weights, weights_by_name
 
@@ -129,6 +130,9 @@ class EntriesExecutable(Executable):
     def _weights_of(executable: Executable, weights: Mapping[str, Any]) -> dict[str, Any]:
         """The weights of a function's inputs."""
         return {key: value for key, value in weights.items() if executable.signature.weight(str(key)) is not None}
+
+    def _repr_html_(self) -> str:
+        return render(repr(self), html=True)
 
     def __repr__(self) -> str:
         return f"EntriesExecutable({', '.join(map(repr, self.entries.values()))})"

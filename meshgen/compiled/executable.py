@@ -111,10 +111,13 @@ class Executable:
     def sources(self) -> dict[str, Any]:
         """Triton source per kernel (`triton_source.KernelSource`). Without a GPU among the targets some may have none.
 
-        Raises CodegenError with everything that has no kernel, where the target is a GPU.
+        Raises CodegenError with everything that has no kernel, where the target is a GPU, before any source is made.
         """
+        from meshgen.codegen.lacking import refuse_lacking
         from meshgen.codegen.triton_source import kernel_source
 
+        if self.options.architectures:
+            refuse_lacking([self.plan])
         found: dict[str, Any] = {}
         refused: list[Diagnostic] = []
         with self._timing.of("source"):
@@ -328,6 +331,12 @@ class Executable:
         types = dict(zip(input_names(self.fused.graph), self.fused.in_types, strict=True))
         arrays = bound_arrays(self.signature, types, args, kwargs)
         return self.signature.results(simulate(self.fused, self.ordered(arrays)), (args, kwargs))
+
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        from meshgen.reports.report import notebook_html
+
+        return notebook_html(self)
 
     def __repr__(self) -> str:
         return f"Executable({self.name!r}, {self.place}, target={self.target!r}, {self.cost.kernels} kernels, {len(self.comms)} collectives)"

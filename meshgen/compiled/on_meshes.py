@@ -53,6 +53,10 @@ class PartsExecutable(Executable):
     @cached_property
     def sources(self) -> dict[str, Any]:
         """Triton source per kernel, by `MESH/KERNEL`."""
+        from meshgen.codegen.lacking import refuse_lacking
+
+        if self.options.architectures:
+            refuse_lacking(part.plan for part in self.parts)
         return {f"{part.mesh.name}/{name}": source for part in self.parts for name, source in part.sources.items()}
 
     @property
@@ -61,7 +65,9 @@ class PartsExecutable(Executable):
         return [f"{part.mesh.name}/{name}" for part in self.parts for name in part.without_code]
 
     def build(self, progress: Progress | None = None) -> None:
-        """Compile the kernels of all meshes; equal ones are built once."""
+        """Compile the kernels of all meshes; equal ones are built once. Raises CodegenError with what those of any mesh lack."""
+        if not self.sources:
+            return
         for part in self.parts:
             part.build(progress)
             self.built |= {(f"{part.mesh.name}/{name}", arch): kernel for (name, arch), kernel in part.built.items()}

@@ -20,6 +20,7 @@ from meshgen.frontend.tracer.callers import at_callers_line
 from meshgen.ir.graph import Module, TensorType
 from meshgen.mesh import Mesh
 from meshgen.pipeline import Options, Progress, Timing, verify_program
+from meshgen.reports.tables import render
 from meshgen.runtime.module_file.container import path_of
 from meshgen.runtime.open_program import Argument, OpenProgram, Shapes
 from meshgen.runtime.plan import Schedule
@@ -251,6 +252,9 @@ class OpenExecutable(Executable):
         arrays = bound_arrays(self.signature, types, args, kwargs)
         at = self.at(args={name: arrays[name].shape for name in self.program.shapes})
         return self.signature.results(simulate(at.fused, at.ordered(arrays)), (args, kwargs))
+
+    def _repr_html_(self) -> str:
+        return render(repr(self), html=True)
 
     def __repr__(self) -> str:
         held = "; ".join(map(str, self.specialisations)) or "no sizes"

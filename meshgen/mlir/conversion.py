@@ -140,6 +140,8 @@ class Importer:
                     self.fault("MG0208", f"{operation.name}: {error}", operation, "give them with --shape")
                 if len(self.reading.faults) > known:
                     self._bind_refused(operation)
+                if any(fault.code == "MG0103" for fault in self.reading.faults[known:]):
+                    continue  # what else is wrong with an operation that is not supported does not matter
                 for name, attribute in operation.attributes.items():
                     if (reader := self.dialects.result_attrs.get(name)) is not None:
                         reader(self, operation, attribute)

@@ -7,7 +7,7 @@ from xdsl.ir import Operation, SSAValue
 from xdsl.parser.core import ForwardDeclaredValue
 from xdsl.utils.exceptions import VerifyException
 
-from meshgen.errors import ProgramError
+from meshgen.errors import ProgramError, grouped
 from meshgen.mlir.reading import Reading
 
 _STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return", "sdy.return")
@@ -15,7 +15,7 @@ _STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return", 
 
 def raise_faults(reading: Reading) -> None:
     if reading.faults:
-        raise ProgramError(*reading.faults)
+        raise ProgramError(*grouped(reading.faults))
 
 
 def refuse_unknown(top: Operation, reading: Reading) -> None:

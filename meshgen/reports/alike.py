@@ -26,3 +26,23 @@ def joined(reasons: Sequence[str]) -> str:
         return reasons[0]
     rows = [_NUMBER.split(_OTHERS.sub("", reason)) for reason in reasons]
     return "".join(parts[0] if len({*parts}) == 1 else "*" for parts in zip(*rows, strict=True))
+
+
+def said_once(reason: str) -> str:
+    """The reason of a message that carries several, each sentence once: heads that are alike are counted, what follows them is not repeated.
+
+    slice (m.py:3) needs rows; x splits dim 0; and slice (m.py:4) needs rows; x splits dim 0 [2 in one]
+        -> 2 x slice (m.py:3) needs rows; x splits dim 0 [2 in one]
+    """
+    parts = reason.split("; and ")
+    if len(parts) == 1:
+        return reason
+    body, bracket, note = parts[-1].rpartition(" [")
+    is_note = bool(bracket) and note.endswith("]") and "{" not in note
+    clauses = [part.split("; ") for part in ([*parts[:-1], body] if is_note else parts)]
+    heads: dict[str, list[str]] = {}
+    for head, *_ in clauses:
+        heads.setdefault(skeleton(head), []).append(head)
+    told = [f"{len(alike)} x {alike[0]}" if len(alike) > 1 else alike[0] for alike in heads.values()]
+    rest = dict.fromkeys(clause for _, *others in clauses for clause in others)
+    return "; ".join([" and ".join(told), *rest]) + (f" [{note}" if is_note else "")

@@ -16,7 +16,7 @@ from meshgen.ir.op_names import TEXT_NAMES
 from meshgen.ir.predicates import is_transfer, is_transfer_recv
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
-from meshgen.reports.alike import joined, skeleton
+from meshgen.reports.alike import joined, said_once, skeleton
 from meshgen.reports.tables import Table, bytes_text, render, seconds_text, table_of
 from meshgen.runtime.plan import Launched, Schedule
 
@@ -122,7 +122,7 @@ def _collective(launched: Launched, mesh: Mesh) -> Collective:
         ring_bytes=called.ring_bytes,
         reduction=str(getattr(item.attrs, "kind", "")),
         times=launched.times,
-        why=item.why,
+        why=said_once(item.why),
         source=item.source,
         seconds=item.seconds,
         hidden_seconds=hidden,

@@ -119,12 +119,17 @@ def pictures(executable: Compiled, what: str | int) -> list[Picture]:
 
 
 def formula_record(executable: Compiled) -> dict[str, Any]:
-    """For `--json`: formulas of the bytes moved, and the work of each op if known."""
+    """For `--json`: formulas of the bytes moved."""
     if len(executable.parts) > 1:
         return {"formulas": {part.mesh.name: formula_record(part).get("formula") for part in executable.parts}}
-    volume, analysis = executable.volume, executable.analysis
-    formula = {"formula": volume.formula_record()} if volume else {}
-    return formula | ({"work": [asdict(work) for work in analysis.work]} if analysis else {})
+    volume = executable.volume
+    return {"formula": volume.formula_record()} if volume else {}
+
+
+def work_records(executable: Compiled) -> list[dict[str, Any]]:
+    """For `--json`: the work of each op before partition, of all meshes; empty where the program was entered later."""
+    analyses = [part.analysis for part in executable.parts]
+    return [work.record() for analysis in analyses if analysis for work in analysis.work]
 
 
 def formula_tables(executable: Compiled) -> list[Any]:

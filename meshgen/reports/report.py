@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any
 
 from meshgen.errors import place_text
+from meshgen.ir.regions import program_nodes
+from meshgen.reports.comms import comms_table
+from meshgen.reports.cost import cost_table
 from meshgen.reports.cost_model import COLUMNS, cost_model_rows
 from meshgen.reports.explain import annotation_record
 from meshgen.reports.interface import Compiled
 from meshgen.reports.overlap import overlap_table
 from meshgen.reports.passes import COLUMNS as PASS_COLUMNS
 from meshgen.reports.passes import pass_rows
-from meshgen.reports.tables import bytes_text, seconds_text
+from meshgen.reports.tables import bytes_text, render, seconds_text
 from meshgen.runtime.module_file.files import write_text
-from meshgen.runtime.plan import STREAMS
+from meshgen.runtime.plan import STREAMS, Item
 from meshgen.runtime.sizes import sizes_text
 
 WIDTH, LANE = 1100, 34  # of the timeline, in CSS pixels
@@ -24,7 +28,7 @@ PAGE = """<!doctype html>
 :root { color-scheme: light dark } body { font: 14px/1.5 system-ui, sans-serif; margin: 2rem; max-width: 75rem }
 table { border-collapse: collapse; margin: 0 0 2rem } th, td { text-align: left; padding: .2rem .8rem .2rem 0; vertical-align: top }
 td.n, th.n { text-align: right; font-variant-numeric: tabular-nums } th { border-bottom: 1px solid #8888 } svg { max-width: 100% }
-.kernel { fill: #4a86c5 } .collective { fill: #d98032 } text { fill: currentColor; font-size: 11px } code { white-space: pre-wrap }
+.kernel { fill: #4a86c5 } .collective { fill: #d98032 } text { fill: currentColor; font-size: 11px } tr:target { background: #fd06 } code { white-space: pre-wrap }
 </style></head><body>
 <h1>{{ name }}</h1>
 {% for page in pages %}{% if page.sizes %}<h2>Open sizes: {{ page.sizes }}</h2>
@@ -32,12 +36,12 @@ td.n, th.n { text-align: right; font-variant-numeric: tabular-nums } th { border
 Peak memory {{ page.peak }} per device, {{ page.moved }} over the links.</p>
 <h2>Predicted step of every rank</h2>
 <svg viewBox="0 0 {{ page.width }} {{ page.height }}" role="img" aria-label="timeline">
-{% for b in page.bars %}<rect class="{{ b.kind }}" x="{{ b.x }}" y="{{ b.y }}" width="{{ b.w }}" height="24"><title>{{ b.label }}: {{ b.takes }}, from {{ b.start }}</title></rect>
+{% for b in page.bars %}<a href="#{{ page.id }}{{ b.row }}"><rect class="{{ b.kind }}" x="{{ b.x }}" y="{{ b.y }}" width="{{ b.w }}" height="24"><title>{{ b.label }}: {{ b.takes }}, from {{ b.start }}</title></rect></a>
 {% endfor %}{% for lane in page.lanes %}<text x="0" y="{{ lane.y }}">{{ lane.name }}</text>
 {% endfor %}</svg>
 {% for t in page.tables %}<h2>{{ t.title }}</h2>
 <table><tr>{% for c in t.columns %}<th>{{ c }}</th>{% endfor %}</tr>
-{% for row in t.rows %}<tr>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
+{% for row in t.rows %}<tr{% if t.ids %} id="{{ page.id }}{{ t.ids[loop.index0] }}"{% endif %}>{% for cell in row %}<td>{{ cell }}</td>{% endfor %}</tr>
 {% endfor %}</table>
 {% endfor %}{% endfor %}<details><summary>Cost model</summary>
 <table><tr>{% for c in model.columns %}<th>{{ c }}</th>{% endfor %}</tr>
@@ -48,14 +52,26 @@ Peak memory {{ page.peak }} per device, {{ page.moved }} over the links.</p>
 
 def write_report(executable: Compiled, path: Path) -> None:
     """Write the page. Raises UsageError MG0003 where the file cannot be written."""
-    write_reports(executable.name, [executable], path)
+    write_reports(_title(executable), [executable], path)
+
+
+def notebook_html(executable: Compiled) -> str:
+    """What notebooks show of a program: the cost of a step and the collectives."""
+    return render(repr(executable), cost_table(executable.cost), comms_table(executable.comms), html=True)
+
+
+def _title(executable: Compiled) -> str:
+    """The program's name, and the file that most of its operations are from: `jit__lambda` alone says nothing."""
+    module = next(iter(executable.stages.values()))
+    files = Counter(PurePath(node.loc.file).name for node in program_nodes(module.graph) if node.loc)
+    return f"{executable.name} from {files.most_common(1)[0][0]}" if files else executable.name
 
 
 def write_reports(name: str, executables: Sequence[Compiled], path: Path) -> None:
     """Write one page for several: a program at several sizes. Raises UsageError MG0003 where the file cannot be written."""
     from jinja2 import Environment
 
-    pages = [content(each) for each in executables]
+    pages = [content(each) | {"id": f"{number}-"} for number, each in enumerate(executables)]
     model = {"columns": COLUMNS, "rows": cost_model_rows()}
     page = Environment(autoescape=True).from_string(PAGE).render(name=name, pages=pages, model=model)
     write_text(path, page)
@@ -100,6 +116,7 @@ def bars(executable: Compiled) -> list[dict[str, Any]]:
             "w": round(max(0.5, item.seconds * scale - 0.5), 2),
             "y": LANE * (STREAMS * number + item.stream),
             "label": item.label,
+            "row": _row_of(item, part, executable),
             "takes": seconds_text(item.seconds),
             "start": seconds_text(start),
         }
@@ -108,29 +125,25 @@ def bars(executable: Compiled) -> list[dict[str, Any]]:
     ]
 
 
+def _row_of(item: Item, part: Compiled, executable: Compiled) -> str:
+    """The id of the row about a launch: its kernel's, or that of the collectives."""
+    return f"kernel-{_kernel_name(item.kernel, part, executable)}" if item.kernel else "collectives"
+
+
+def _kernel_name(name: str, part: Compiled, executable: Compiled) -> str:
+    return f"{part.mesh.name}/{name}" if len(executable.parts) > 1 else name
+
+
 def _lanes(executable: Compiled) -> list[str]:
     names = [f"@{part.mesh.name} " if len(executable.parts) > 1 else "" for part in executable.parts]
     return [f"{name}{what}" for name in names for what in ("computes", "communicates")]
 
 
 def _comms(executable: Compiled) -> dict[str, Any]:
-    rows = [
-        (
-            c.kind + (f" on @{c.mesh}" if c.mesh else ""),
-            c.reduction,
-            c.way if c.peer else ", ".join(c.axes),
-            bytes_text(c.ring_bytes),
-            seconds_text(c.hidden_seconds),
-            seconds_text(c.exposed_seconds),
-            c.why,
-        )
-        for c in executable.comms
-    ]
-    return {
-        "title": "Collectives",
-        "columns": ("kind", "of", "axes", "moved", "hidden", "exposed", "why"),
-        "rows": rows,
-    }
+    """Those that are alike in one row; the first row has the id of all."""
+    table = comms_table(executable.comms)
+    ids = ["collectives", *(f"collectives-{number}" for number in range(1, len(table.rows)))]
+    return {"title": table.title, "columns": table.columns, "rows": table.rows, "ids": ids}
 
 
 def _warnings(executable: Compiled) -> list[dict[str, Any]]:
@@ -159,13 +172,17 @@ def _kernels(executable: Compiled) -> dict[str, Any]:
     rows: list[tuple[Any, ...]] = []
     for part in executable.parts:
         launches = [each for each in part.plan.launches() if each.item.kernel]
-        mesh = f"{part.mesh.name}/" if len(executable.parts) > 1 else ""
         for name in dict.fromkeys(each.item.kernel for each in launches):
             mine = [each for each in launches if each.item.kernel == name]
             ops = ", ".join(dict.fromkeys(node.op for node in part.plan.kernels[name].nodes))
             times, seconds = (sum(c) for c in zip(*((e.times, e.item.seconds * e.times) for e in mine), strict=True))
-            rows.append((mesh + name, times, seconds_text(seconds), ops))
-    return {"title": "Kernels", "columns": ("kernel", "launches", "predicted", "operations"), "rows": rows}
+            rows.append((_kernel_name(name, part, executable), times, seconds_text(seconds), ops))
+    return {
+        "title": "Kernels",
+        "columns": ("kernel", "launches", "predicted", "operations"),
+        "rows": rows,
+        "ids": [f"kernel-{row[0]}" for row in rows],
+    }
 
 
 def _memory(executable: Compiled) -> dict[str, Any]:

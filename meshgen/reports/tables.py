@@ -12,9 +12,11 @@ from meshgen.records import dataclass
 
 if TYPE_CHECKING:
     from meshgen.sharding.analyze import Analysis
+    from meshgen.sharding.arithmetic import Work
 
 WIDTH = 150  # columns if the output is not a terminal
 _LEAST = 20  # columns of a folded one
+_LITTLE = 0.01  # share of a device's operations: of less redundant work the ops are not listed
 
 
 @dataclass(frozen=True)
@@ -103,16 +105,27 @@ def counted(count: int, word: str) -> str:
 
 
 def work_table(analysis: Analysis, most: int = 8) -> Table:
-    """The ops that repeat the most work, else those that do the most."""
-    ordered = sorted(analysis.work, key=lambda work: (-work.redundant, -work.flops))
-    rows = [
-        (work.op, f"%{work.name}" if work.name else "", f"{work.flops:.3g}", f"{work.redundant:.3g}", work.source)
-        for work in ordered[:most]
-    ]
+    """The ops that repeat the most work, or those that do the most where hardly any is repeated; alike ones in one row with their sums."""
     total, redundant = analysis.flops_per_device, analysis.redundant_flops_per_device
+    groups: dict[tuple[object, ...], list[Work]] = {}
+    for work in analysis.work:
+        groups.setdefault((work.op, work.flops, work.redundant, work.repeats), []).append(work)
+    sums = [(sum(w.redundant for w in group), sum(w.flops for w in group), group) for group in groups.values()]
+    if is_telling := redundant > _LITTLE * total:
+        sums = [each for each in sums if each[0] > _LITTLE * redundant]
+    ordered = sorted(sums, key=lambda each: (-each[0] if is_telling else 0.0, -each[1]))
+    rows = [_work_row(group, flops, repeated) for repeated, flops, group in ordered[:most]]
     share = f"{100 * redundant / total:.2g} %" if total else "none"
     title = f"Arithmetic: {total:.4g} operations per device, {share} of it redundant (repeated on other devices, or padding)"
-    return table_of(title, ("op", "value", "operations", "redundant", "from"), rows, left=("value", "from"))
+    return table_of(
+        title, ("op", "value", "operations", "redundant", "along", "from"), rows, left=("value", "along", "from")
+    )
+
+
+def _work_row(group: Sequence[Work], flops: float, redundant: float) -> tuple[str, ...]:
+    first, times = group[0], f"{len(group)} x " if len(group) > 1 else ""
+    name = f"%{first.name}" if first.name else ""
+    return f"{times}{first.op}", name, f"{flops:.3g}", f"{redundant:.3g}", ", ".join(first.repeats), first.source
 
 
 def seconds_table(seconds: Mapping[str, float]) -> Table:
@@ -121,8 +134,8 @@ def seconds_table(seconds: Mapping[str, float]) -> Table:
     return table_of("Where time went", ("stage", "seconds", "share"), [*rows, ("total", f"{total:.2f}", "100 %")])
 
 
-def kernel_table(kernels: Sequence[Mapping[str, Any]]) -> Table:
-    """Registers per thread, spilled bytes and shared memory of each kernel on each architecture."""
+def kernel_table(kernels: Sequence[Mapping[str, Any]], refused: Sequence[str] = ()) -> Table:
+    """Registers per thread, spilled bytes and shared memory of each kernel on each architecture; `refused` have no code."""
     archs = list(dict.fromkeys(arch for kernel in kernels for arch in kernel["binaries"]))
     columns = [f"{arch} {figure}" for arch in archs for figure in ("registers", "spills", "shared")]
     rows = [
@@ -140,7 +153,7 @@ def kernel_table(kernels: Sequence[Mapping[str, Any]]) -> Table:
     ]
     launches = sum(kernel["launches"] for kernel in kernels)
     return table_of(
-        f"Kernels: {counted(launches, 'launch')}, {len(kernels)} distinct",
+        f"Kernels: {counted(launches, 'launch')}, {len(kernels)} distinct, {len(refused)} refused",
         ("kernel", "launches", "grid", *columns),
         rows,
     )

@@ -18,6 +18,7 @@ from meshgen.ops.registry import with_trait
 from meshgen.ops.uniform import Varying
 from meshgen.reports.donations import donation_warnings
 from meshgen.reports.interface import Compiled
+from meshgen.reports.repeated import repetition_warnings
 
 _MAPS = with_trait(Trait.BROADCASTS) | ARRANGING | {*ANNOTATIONS} | MADE - OF_RANKS
 
@@ -27,7 +28,7 @@ def warnings_of(executable: Compiled) -> list[Diagnostic]:
     stages = [part.stages for part in executable.parts]
     entered = [warning for each in stages if "import" in each for warning in _reductions(each["import"])]
     entered += [warning for each in stages if "partition" in each for warning in _branches(each["partition"])]
-    return [*entered, *donation_warnings(executable)]
+    return [*entered, *repetition_warnings(executable), *donation_warnings(executable)]
 
 
 def warning_records(found: Sequence[Diagnostic]) -> list[dict[str, Any]]:

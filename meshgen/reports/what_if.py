@@ -43,7 +43,17 @@ def _annotated(module: Module, name: str, sharding: Sharding) -> Module:
         found = [*module.in_annotations, *[None] * (len(module.graph.inputs) - len(module.in_annotations))]
         found[number] = Annotation(sharding, True, (False,) * sharding.rank, value.loc)
         return replace(module, in_annotations=found)
-    return replace(module, graph=_insert(module.graph, value, sharding))
+    return annotated_values(module, {value: sharding})
+
+
+def annotated_values(module: Module, shardings: Mapping[Value, Sharding]) -> Module:
+    """The program with required annotations on values that its nodes make."""
+    return replace(module, graph=_insert(module.graph, shardings))
+
+
+def values_by_id(graph: Graph) -> dict[int, Value]:
+    """The values that nodes of a graph make, those of its regions too, by what is kept of them at all stages."""
+    return {value.id: value for value in _made(graph)}
 
 
 def _named(graph: Graph, name: str) -> tuple[int | None, Value]:
@@ -79,19 +89,19 @@ def _made(graph: Graph) -> list[Value]:
     return found
 
 
-def _insert(graph: Graph, value: Value, sharding: Sharding) -> Graph:
-    """The graph with an annotation after the node that makes the value, or at the start of the region whose input it is."""
+def _insert(graph: Graph, shardings: Mapping[Value, Sharding]) -> Graph:
+    """The graph with an annotation after each node that makes such a value, or at the start of the region whose input it is."""
     put: dict[Value, Value] = {}
-    nodes: list[Node] = [_annotation(value, sharding, value.loc, put)] if value in graph.inputs else []
+    nodes = [_annotation(value, shardings[value], value.loc, put) for value in graph.inputs if value in shardings]
     for node in graph.nodes:
         operands = [put.get(v, v) for v in node.operands]
-        regions = tuple(_insert(region, value, sharding) for region in node.regions)
-        attrs = node.attrs
-        if value in node.results and is_annotation(node):
-            attrs = {**attrs, "sharding": sharding, "required": True, "open_dims": ()}
+        regions = tuple(_insert(region, shardings) for region in node.regions)
+        attrs, found = node.attrs, [value for value in node.results if value in shardings]
+        if found and is_annotation(node):
+            attrs = {**attrs, "sharding": shardings[found[0]], "required": True, "open_dims": ()}
         nodes.append(replace(node, operands=operands, regions=regions, attrs=attrs))
-        if value in node.results and not is_annotation(node):
-            nodes.append(_annotation(value, sharding, node.loc, put))
+        if not is_annotation(node):
+            nodes += [_annotation(value, shardings[value], node.loc, put) for value in found]
     return Graph(graph.name, graph.inputs, nodes, [put.get(v, v) for v in graph.outputs])
 
 

@@ -21,6 +21,7 @@ from meshgen.runtime.footprint import out_of_memory, require_memory
 from meshgen.runtime.module_file.manifest import Binary, Binding, Kernel, Manifest
 from meshgen.runtime.module_file.members import Members
 from meshgen.runtime.module_file.resources import complete_text
+from meshgen.runtime.module_file.stage_texts import stage_of
 from meshgen.runtime.open_program import Argument
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.processes import bootstrap
@@ -139,8 +140,7 @@ class LoadedModule:
     @property
     def stages(self) -> dict[str, str]:
         """Text of each stage that the module keeps."""
-        names = [n for n in self._container if n.startswith("stages/")]
-        return {n[len("stages/00_") : -len(".mlir")]: complete_text(self._container, n) for n in names}
+        return {stage: complete_text(self._container, n) for n in self._container if (stage := stage_of(n))}
 
     def source(self, kernel: str) -> str:
         """Triton source of a kernel; empty if it has none. Raises UsageError MG0001 for an unknown kernel."""

@@ -20,6 +20,7 @@ from meshgen.runtime.module_file.container import WEIGHTS
 from meshgen.runtime.module_file.manifest import Json, Manifest
 from meshgen.runtime.module_file.members import Held, Members, damaged
 from meshgen.runtime.module_file.open_manifest import decode_open
+from meshgen.runtime.module_file.stage_texts import unpacked
 from meshgen.runtime.module_file.tensors import decode
 from meshgen.runtime.open_program import OpenProgram
 from meshgen.runtime.program import load_members
@@ -87,7 +88,7 @@ class OpenModule(LoadedModule):
     @property
     def text(self) -> str:
         """The program, before its sizes are known."""
-        return bytes(self._container[self.program.text_member]).decode()
+        return unpacked(self._container, self.program.text_member)
 
     def weights(self) -> Mapping[str, Array]:
         """The global arrays that the module stores, by input. Raises ModuleError MG0502."""

@@ -7,11 +7,12 @@ from dataclasses import field
 
 from meshgen.calls.signature import Signature
 from meshgen.errors import ArgumentError, Diagnostic, MissingError, ShardingError
-from meshgen.ir.graph import STAGES, TensorType
+from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
 from meshgen.runtime.arguments import Shapes as Shapes
 from meshgen.runtime.arguments import shapes_given
+from meshgen.runtime.module_file.stage_texts import stage_member
 from meshgen.runtime.sizes import Sizes, axis_sizes, with_sizes
 
 Digests = Mapping[str, str]  # of a module's members, by name
@@ -65,7 +66,7 @@ class OpenProgram:
     @property
     def text_member(self) -> str:
         """The member with the program's text."""
-        return f"stages/{STAGES.index(self.stage):02}_{self.stage}.mlir"
+        return stage_member(self.stage)
 
     @property
     def signature(self) -> tuple[tuple[str, Argument], ...]:

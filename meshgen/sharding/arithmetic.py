@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from typing import Any
 
 from meshgen.errors import place_text
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.op_names import WITH_PROGRAMS
 from meshgen.ir.predicates import is_kernel, is_loop
-from meshgen.mesh import Mesh
+from meshgen.mesh import Mesh, overlaps
 from meshgen.ops.flops import node_flops, trips
 from meshgen.records import dataclass
 from meshgen.sharding.live import local_type
@@ -19,14 +20,32 @@ class Work:
     """Work of one op in a step: operations of a device, and those of them that are redundant.
 
     All devices together do `flops * devices`; the excess over the op on a single device is redundant: work on
-    replicated values and on padding.
+    replicated values and on padding. All devices along `repeats` do the same.
     """
 
-    op: str
-    name: str
+    node: Node
     flops: float
     redundant: float
-    source: str
+    repeats: tuple[str, ...] = ()
+
+    @property
+    def op(self) -> str:
+        return self.node.op
+
+    @property
+    def name(self) -> str:
+        """The name of what it makes; empty if that has none."""
+        return self.node.results[0].name if self.node.results else ""
+
+    @property
+    def source(self) -> str:
+        """The place of the op in the program."""
+        return place_text(self.node.loc)
+
+    def record(self) -> dict[str, Any]:
+        """For `--json`."""
+        names = ("op", "name", "flops", "redundant", "repeats", "source")
+        return {name: getattr(self, name) for name in names}
 
 
 def work_of(graph: Graph, mesh: Mesh, kernels: Mapping[str, Graph]) -> list[Work]:
@@ -55,10 +74,14 @@ class _Reader:
                 yield self._work(node, flops * times, times)
 
     def _work(self, node: Node, flops: float, times: float) -> Work:
-        is_global = any(value.sharding is not None for value in (*node.operands, *node.results))
-        needed = node_flops(node) * times / self._mesh.size if is_global else flops
-        name = node.results[0].name if node.results else ""
-        return Work(node.op, name, flops, max(0.0, flops - needed), place_text(node.loc))
+        shardings = [value.sharding for value in (*node.operands, *node.results) if value.sharding is not None]
+        if not shardings:
+            return Work(node, flops, 0.0)
+        needed = node_flops(node) * times / self._mesh.size
+        used = {axis for sharding in shardings for axis in sharding.used_axes}
+        idle = (axis for axis in self._mesh.names if self._mesh.axis_size(axis) > 1)
+        repeats = tuple(axis for axis in idle if not any(overlaps(axis, other) for other in used))
+        return Work(node, flops, max(0.0, flops - needed), repeats)
 
     def _local(self, value: Value) -> TensorType:
         return local_type(value, self._mesh)

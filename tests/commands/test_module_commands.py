@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from meshgen.cli import main
+from meshgen.runtime.module_file.stage_texts import packed, stage_member
 from tests.codegen.programs import mixed
 from tests.codegen.test_package import code
 from tests.runtime.module_files import saved
@@ -34,7 +35,7 @@ def test_texts_of_a_module_are_shown_and_not_obeyed(tmp_path: Path, capsys: pyte
         manifest["schedule"][0]["why"] = "\x1b[2J"
 
     text = "// \x1b]0;owned\x07 \u202e\n\ttail é\n"
-    path = str(forged(tmp_path / "m.mgx", change, {"stages/04_partition.mlir": text.encode()}))
+    path = str(forged(tmp_path / "m.mgx", change, {stage_member("partition"): packed(text)}))
     for words in (
         ["inspect", path, "--schedule"],
         ["inspect", path, "--stage", "partition"],

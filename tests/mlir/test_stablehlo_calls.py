@@ -208,6 +208,11 @@ def test_a_users_operation_is_called_by_name() -> None:
     ("operation", "code", "text"),
     [
         (f"%0 = stablehlo.custom_call @mine(%x) : ({F}) -> {F}", "MG0103", "unknown custom_call target '@mine'"),
+        (
+            f"%0 = stablehlo.custom_call @xla_ffi_python_cpu_callback(%x) {{sdy.sharding = #sdy.sharding_per_value<[<@none, []>]>}} : ({F}) -> {F}",
+            "MG0103",
+            "calls back into Python",
+        ),
         (f"%0 = stablehlo.custom_call @hipsolver_geqrf_ffi(%x) : ({F}) -> {F}", "MG0103", "factorisation by a library"),
         (f"%0 = stablehlo.custom_call @my.gated(%x, %x) : ({F}, {F}) -> {F}", "MG0104", "contracted sizes differ"),
         (

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen.reports.alike import joined, skeleton
+from meshgen.reports.alike import joined, said_once, skeleton
 
 REASON = "dot_general '{0}' (model.py:{1} in layer_{2}/mlp) gives [{{}}, {{}}] partial sum(tp); dot_general '{0}': tp splits loop c ({3}, summed) from required annotation [{{tp}}, {{}}] of input %params.h.{2}.w{4}"
 
@@ -43,3 +43,17 @@ def test_the_table_of_collectives_does_not_grow_with_layers() -> None:
     assert rows[0] == rows[1]
     assert "ws.*.down" in str(deep.comms).replace("\n", " ") and f"({len(deep.comms)})" in str(deep.comms)
     assert np.isclose(deep.comms.ring_bytes, 2 * shallow.comms.ring_bytes)
+
+
+def test_a_message_that_carries_several_says_each_sentence_once() -> None:
+    heads = [f"slice (m.py:{line}) needs rows of other tiles along dim 2" for line in (3, 4, 5)]
+    ends = "dp splits loop a (8) from required annotation [{dp}] of input %x; tp splits loop c (768) from hint [{tp}] of input %w"
+    note = " [3 fetches in one message: its busiest device moves less]"
+    assert said_once("; and ".join(f"{head}; {ends}" for head in heads) + note) == f"3 x {heads[0]}; {ends}{note}"
+    other = "add 'h' (m.py:9) needs [{dp}, {}]"
+    assert said_once(f"{heads[0]}; {ends}; and {other}; {ends}") == f"{heads[0]} and {other}; {ends}"
+
+
+@pytest.mark.parametrize("reason", ["one; two [note]", "", "a needs [{x}, {}]; x splits dim 0 from [{x}, {}]"])
+def test_a_reason_of_one_is_left_alone(reason: str) -> None:
+    assert said_once(reason) == reason

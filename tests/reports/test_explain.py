@@ -118,7 +118,7 @@ func.func @f(%a: tensor<3x4xf32>) -> tensor<3x4xf32> {
   %b = shard.all_reduce %a on @g grid_axes = [1] : tensor<3x4xf32> -> tensor<3x4xf32>
   return %b : tensor<3x4xf32>
 }""")
-    found = document(capsys, "explain", place)
+    found = document(capsys, "explain", place, "--all")
     assert found["counts"] == {"all_reduce": 1} and found["explanations"] == []
     (record,) = document(capsys, "explain", place, "--collective", 0)["explained"]
     assert (

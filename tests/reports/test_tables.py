@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from meshgen.reports.tables import Table, render, table_of
+import meshgen as mg
+from meshgen import api
+from meshgen.reports.tables import Table, render, table_of, work_table
 
 
 def test_columns_are_aligned() -> None:
@@ -43,3 +45,21 @@ def test_wide_letters_take_two_columns_and_accents_none() -> None:
 
 def test_a_table_without_rows_has_its_head() -> None:
     assert render(Table("T", ["a", "why"], [])) == "T\na  why"
+
+
+def test_work_that_is_hardly_repeated_is_told_by_size_and_layers_in_one_row() -> None:
+    def model(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
+        for _ in range(3):
+            x = mg.tanh(x @ w)
+        return x
+
+    def table(spec: mg.Sharding) -> list[list[str]]:
+        specs = {"x": spec, "w": mg.P(None, None)}
+        executable = api.plan(model, {"x": 4}, args=["f32[64,32]", "f32[32,32]"], in_specs=specs, target="cpu")
+        assert executable.analysis is not None
+        return [[*row] for row in work_table(executable.analysis).rows]
+
+    split, whole = table(mg.P("x")), table(mg.P(None, None))
+    assert split[0][0] == "3 x dot_general" and split[0][2:5] == ["9.83e+04", "0", ""]
+    assert whole[0][0] == "3 x dot_general" and whole[0][2:5] == ["3.93e+05", "2.95e+05", "x"]
+    assert [row[0] for row in whole] == ["3 x dot_general", "3 x tanh"]

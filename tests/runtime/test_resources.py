@@ -110,7 +110,7 @@ def test_small_constants_and_splats_stay_in_the_text(tmp_path: Path) -> None:
 def test_a_constant_that_is_missing_is_refused(path: Path) -> None:
     module = mg.load(forged(path, {}, dropped=RESOURCES))
     with pytest.raises(
-        ModuleError, match=r"MG0502.*'stages/00_import.mlir' refers to a constant that is not in the file"
+        ModuleError, match=r"MG0502.*'stages/00_import.mlir.gz' refers to a constant that is not in the file"
     ):
         assert module.stages
 

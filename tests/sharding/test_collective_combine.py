@@ -13,7 +13,7 @@ from numpy.testing import assert_array_equal
 
 from meshgen import api
 from meshgen.codegen.fuse import fuse
-from meshgen.codegen.triton_source import unsupported_parts
+from meshgen.codegen.lacking import lacking_faults
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value
 from meshgen.mesh import Mesh
 from meshgen.ops.triton.registers import TRITON_TYPES
@@ -307,7 +307,7 @@ def test_what_kernels_cannot_hold_goes_alone(dtype: str) -> None:
     values = [p.input(f"{dtype}[8]", P("x")) for _ in range(3)]
     gathered = [p.add("all_gather", [value], f"{dtype}[8]", axes=("x",), dim=0) for value in values]
     fused = fuse(collective_combine(p.local(*gathered)))
-    assert not [fault for body in fused.kernels.values() for fault in unsupported_parts(body)]
+    assert not lacking_faults((body, 1) for body in fused.kernels.values())
     assert _collectives(fused) == ["all_gather"] * (1 if dtype in TRITON_TYPES else 3)
 
 

@@ -16,6 +16,7 @@ import numpy as np
 
 from meshgen.runtime.module_file import tensors
 from meshgen.runtime.module_file.members import Members, damaged
+from meshgen.runtime.module_file.stage_texts import unpacked
 
 RESOURCES = "resources.safetensors"
 LEAST_BYTES = 1024  # of a constant that texts refer to: the name and a tensor of its own take a tenth of that
@@ -49,8 +50,8 @@ def resource_members(resources: Mapping[str, Content], members: Mapping[str, byt
 
 
 def complete_text(members: Members, name: str) -> str:
-    """The text in a member, with the constants to which it refers. Raises ModuleError MG0502 where one is missing."""
-    text = str(members[name], "utf-8")
+    """The text of a stage's member, with the constants to which it refers. Raises ModuleError MG0502 where one is missing."""
+    text = unpacked(members, name)
     wanted = dict.fromkeys(_REFERENCE.findall(text))
     if not wanted:
         return text

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from meshgen.errors import Diagnostic, MeshgenError, ModuleError, ShardingError
-from meshgen.ir.graph import STAGES, TensorType, dtype_name
+from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.runtime.module import Array, LoadedModule
 from meshgen.runtime.module_file import limits, tensors
 from meshgen.runtime.module_file.container import WEIGHTS
@@ -21,10 +21,9 @@ from meshgen.runtime.module_file.json_values import get, read_count, read_json, 
 from meshgen.runtime.module_file.manifest import ENTRIES_FORMAT, FORMAT, OPEN_FORMAT, PARTS_FORMAT, Manifest
 from meshgen.runtime.module_file.manifest_reading import manifest_from_json
 from meshgen.runtime.module_file.members import SIGNATURE, Members, damaged
+from meshgen.runtime.module_file.stage_texts import FOLDER, stage_of
 from meshgen.runtime.validation.bodies import body_fault, launch_fault
 from meshgen.runtime.validation.checker import check
-
-_STAGE = re.compile(rf"stages/\d\d_({'|'.join((*STAGES, 'schedule'))})\.mlir")
 
 
 def load_part(container: Members, path: Path, value: dict[str, Any]) -> LoadedModule:
@@ -100,9 +99,9 @@ def _check_members(container: Members, path: Path, files: Mapping[str, str]) -> 
         content = container[name]
         if hashlib.sha256(content).hexdigest() != digest:
             raise damaged(path, f"the digest of '{name}' is wrong")
-        if name.startswith("stages/") and not _STAGE.fullmatch(name):
+        if name.startswith(FOLDER) and stage_of(name) is None:
             raise damaged(path, f"unknown stage '{name}'")
-        if name.endswith((".mlir", ".py", ".ptx")):
+        if name.endswith((".py", ".ptx")):
             _check_text(path, name, content)
 
 

@@ -6,6 +6,7 @@ operation that the user defined. Any other is refused by name.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from xdsl.dialects import builtin
@@ -98,10 +99,17 @@ def call_fault(target: str) -> tuple[str, str] | None:
     """The fault of a custom call of this target and a hint, or None for a known one."""
     if target in USER_OPS or target in TARGETS:
         return None
+    if _CALLBACK.search(target):
+        return f"the program calls back into Python ('@{target}')", _CALLBACK_HINT
     hint = _LINALG_HINT if target.startswith(_LIBRARIES) else _HINT
     return f"unknown custom_call target '@{target}'", hint.format(target)
 
 
+_CALLBACK = re.compile(r"python\w*_callback")  # of JAX, one for each platform
+_CALLBACK_HINT = (
+    "leave out jax.debug.print, jax.debug.callback, pure_callback and io_callback, and what checks values while the program runs: "
+    "of equinox, error_if with EQX_ON_ERROR=nan set before it is imported"
+)
 _LIBRARIES = ("lapack_", "cusolver", "cublas", "hipsolver", "Qr", "Eigh", "LuDecomposition", "ProductOfElementary")
 _HINT = "define a function {} in Python with @mg.op_rule before the program is read, or replace the call by other operations"
 _LINALG_HINT = (

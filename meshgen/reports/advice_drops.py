@@ -1,0 +1,138 @@
+"""Annotations that cause collectives: what if each were left out?"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from functools import partial
+
+from meshgen.ir.graph import Annotation, Graph, Module, Node
+from meshgen.ir.predicates import is_annotation
+from meshgen.records import dataclass
+from meshgen.reports.changes import Change
+from meshgen.reports.collectives import collective_records_of
+from meshgen.reports.interface import Compiled
+from meshgen.reports.values import known_of, link_parts
+from meshgen.sharding.propagation.pseudo_ops import is_input, is_output
+from meshgen.sharding.propagation.reach import seeds
+from meshgen.sharding.propagation.sites import Site
+from meshgen.sharding.propagation.solve import Solved
+from meshgen.spec import Sharding
+
+
+def drops(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Change]:
+    """A change for each annotation that causes collectives (those with `numbers`, or all), which could save all time of these."""
+    for text, seconds in _annotations(executable, numbers).items():
+        origin = _origin(text, executable)
+        if origin is None:
+            continue
+        what, name = f"drop the {text}", origin.site.value.name
+        program = partial(_dropped, executable.stages["import"], origin)
+        yield Change("drop", what, name, what, seconds, program, partial(_sharding_then, origin))
+
+
+@dataclass(frozen=True)
+class _Origin:
+    """An annotation as chains name it, and its site in the program of a mesh."""
+
+    text: str
+    site: Site
+    part: Compiled
+    solved: Solved
+
+
+def _annotations(executable: Compiled, numbers: Sequence[int] | None) -> dict[str, float]:
+    """The annotations that cause collectives, as chains name them, with the seconds that these take; of all meshes."""
+    found: dict[str, float] = {}
+    first = 0
+    if len(executable.parts) > 1:
+        link_parts(executable.parts)
+    for part in executable.parts:
+        known, count = known_of(part), len(part.comms)
+        of_part = range(first, first + count)
+        asked = [number - first for number in (of_part if numbers is None else numbers) if number in of_part]
+        first += count
+        if known.solved is None:
+            continue
+        for record in collective_records_of(part, known.solved, known.reasons, asked, weighed=False):
+            chains = [*record["chains"], *(chain for edge in record["edges"] for chain in edge["chains"])]
+            for annotation in dict.fromkeys(chain["annotation"] for chain in chains):
+                found[annotation] = found.get(annotation, 0.0) + record["seconds"] * record["times"]
+    return found
+
+
+def _origin(text: str, executable: Compiled) -> _Origin | None:
+    """The site, on any mesh, of an annotation that chains name so."""
+    for part in executable.parts:
+        solved = known_of(part).solved
+        site = next((site for site in solved.sites if text in _seeds(site, solved)), None) if solved else None
+        if solved and site:
+            return _Origin(text, site, part, solved)
+    return None
+
+
+def _sharding_then(origin: _Origin, after: Compiled) -> tuple[str, str]:
+    """The sharding of the value then, as text and as a spec."""
+    name = origin.site.value.name
+    part = next((part for part in after.parts if part.mesh.name == origin.part.mesh.name), after)
+    known = [record for record in known_of(part).values() if name and record["value"] == name]
+    return (known[0]["sharding"], known[0]["spec"]) if known else ("left open", "")
+
+
+def _seeds(site: Site, solved: Solved) -> set[str]:
+    """The annotations of a site, as chains name them."""
+    return {origin for axis in solved.decisions for _, _, origin in seeds(site, axis)}
+
+
+def _dropped(module: Module, origin: _Origin) -> Module | None:
+    """The program without an annotation; None if it is elsewhere, as in an option of an op. A mesh that it names is kept."""
+    site = origin.site
+    if site.annotation is None:
+        return None
+    if is_input(site.node) or is_output(site.node):
+        number = _place([s for s in origin.solved.sites if s.node.op == site.node.op], site)
+        entered = origin.part.stages["import"]
+        side = "inputs" if is_input(site.node) else "outputs"
+        number = entered.attrs[side][number] if side in entered.attrs else number
+        if is_input(site.node):
+            return replace(module, in_annotations=_cleared(module.in_annotations, number))
+        return replace(module, out_annotations=_cleared(module.out_annotations, number))
+    if not is_annotation(site.node):
+        return None
+    return replace(module, graph=_opened(module.graph, site))
+
+
+def _place(sites: Sequence[Site], site: Site) -> int:
+    return next(number for number, each in enumerate(sites) if each is site)
+
+
+def _cleared(annotations: Sequence[Annotation | None], number: int) -> list[Annotation | None]:
+    return [_opened_annotation(each) if at == number else each for at, each in enumerate(annotations)]
+
+
+def _opened_annotation(annotation: Annotation | None) -> Annotation | None:
+    """An annotation that only says on which mesh a value is; None if it names no mesh."""
+    if annotation is None or not annotation.sharding.mesh:
+        return None
+    rank = annotation.sharding.rank
+    sharding = replace(Sharding.replicated(rank), mesh=annotation.sharding.mesh)
+    return replace(annotation, sharding=sharding, open_dims=(True,) * rank)
+
+
+def _opened(graph: Graph, site: Site) -> Graph:
+    """The graph where annotations at the site's place ask for nothing but the mesh."""
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        regions = tuple(_opened(region, site) for region in node.regions)
+        attrs = node.attrs
+        if is_annotation(node) and node.loc == site.node.loc and _same(attrs["sharding"], site.node.attrs.sharding):
+            rank = node.result.type.rank
+            mesh = attrs["sharding"].mesh
+            attrs = {**attrs, "sharding": replace(Sharding.replicated(rank), mesh=mesh), "open_dims": (True,) * rank}
+        nodes.append(replace(node, attrs=attrs, regions=regions))
+    return Graph(graph.name, graph.inputs, nodes, graph.outputs)
+
+
+def _same(left: Sharding, right: Sharding) -> bool:
+    """Whether two shardings are the same; in the program of one mesh none is named."""
+    return replace(left, mesh="") == replace(right, mesh="")
