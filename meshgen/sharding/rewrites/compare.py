@@ -9,6 +9,7 @@ in two steps in the estimates and in one in the plan. Latencies are left out, as
 
 from __future__ import annotations
 
+from meshgen.ccl.links import rate_along, rate_between
 from meshgen.cost_model.model import DEFAULT
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import DOTS
@@ -64,6 +65,5 @@ def planned_seconds(solved: Solved, manager: PassManager) -> Seconds:
 def _seconds(record: CollectiveRecord, module_mesh: Mesh) -> float:
     if not record.ring_bytes:
         return 0.0
-    links = (module_mesh.axis(axis).bandwidth for axis in record.axes)
-    leaving = DEFAULT.links.network_bytes_per_second  # along no axis: it goes to another mesh
-    return record.ring_bytes * record.times / min(links, default=leaving)
+    rate = rate_along(module_mesh, record.axes) if record.axes else rate_between(module_mesh)
+    return record.ring_bytes * record.times / rate.bandwidth

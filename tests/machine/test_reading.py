@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from meshgen.errors import UsageError
+from meshgen.machine.profiles import MACHINES
+from meshgen.machine.reading import machine_of, machine_record
 from meshgen.simulator.calibrate import Measured, calibrated, read_records
-from meshgen.simulator.machine import MACHINES, machine_of, machine_record
 
 H100 = MACHINES["dgx-h100"]
 
