@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import itertools
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -16,6 +15,7 @@ from meshgen.errors import Diagnostic, UsageError
 from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES, Link, Machine
 
 MOST_FILE_BYTES = 1 << 20  # bytes: a profile has a few lines
+MOST_DEVICES, MOST_MEMORY, MOST_RATE = 1 << 20, 1 << 53, 1e30  # of a domain; bytes of a device; bytes per second
 DEVICES: Mapping[str, Device] = {device.name: device for device in DEFAULT.kernels.devices}
 
 
@@ -93,6 +93,8 @@ def profile_fault(value: Any) -> str:
     """The fault of a profile's JSON; empty if there is none."""
     if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
         return "a profile must be an object with a name"
+    if not value["name"].isprintable():
+        return "the name must be printable"
     profile = cast("Mapping[str, Any]", value)
     if unknown := sorted(profile.keys() - {field.name for field in fields(Machine)}):
         return f"unknown field '{unknown[0]}'"
@@ -116,10 +118,10 @@ def profile_fault(value: Any) -> str:
 
 def _device_fault(profile: Mapping[str, Any]) -> str:
     device, memory = profile.get("device"), profile.get("memory_bytes")
-    if device is not None and device not in DEVICES:
+    if device is not None and device not in list(DEVICES):
         return f"device must be one of {', '.join(DEVICES)}"
-    if memory is not None and (type(memory) is not int or memory < 1):
-        return "memory_bytes must be a positive integer"
+    if memory is not None and (type(memory) is not int or not 1 <= memory <= MOST_MEMORY):
+        return f"memory_bytes must be null or an integer from 1 to {MOST_MEMORY}"
     return ""
 
 
@@ -129,14 +131,14 @@ def _link_fault(link: Any) -> str:
     if set(found) != names:
         return f"a level must have the fields {', '.join(sorted(names))}"
     devices = found["devices"]
-    if not isinstance(found["name"], str):
-        return "name must be a string"
-    if devices is not None and (type(devices) is not int or devices < 1):
-        return "devices must be a positive integer or null"
+    if not isinstance(found["name"], str) or not found["name"].isprintable():
+        return "name must be a printable string"
+    if devices is not None and (type(devices) is not int or not 1 <= devices <= MOST_DEVICES):
+        return f"devices must be null or an integer from 1 to {MOST_DEVICES}"
     if not _is_number(found["bytes_per_second"], least=1):
         return "bytes_per_second must be a number of at least 1"
     return "" if _is_number(found["latency_seconds"], least=0) else "latency_seconds must be a non-negative number"
 
 
 def _is_number(value: Any, least: float) -> bool:
-    return type(value) in (int, float) and math.isfinite(value) and value >= least
+    return type(value) in (int, float) and least <= value <= MOST_RATE
