@@ -63,7 +63,7 @@ def test_what_a_host_lacks_comes_through_all_of_its_ports() -> None:
         return x * 2.0
 
     def kinds(machine: str | None) -> list[tuple[str, tuple[str, ...]]]:
-        specs = {"in_specs": [mg.P("dp")], "out_specs": [mg.P()]}
+        specs: dict[str, Any] = {"in_specs": [mg.P("dp")], "out_specs": [mg.P()]}
         found = plan(doubled, {"dp": 2, "tp": 8}, args=["f32[8192,4096]"], machine=machine, skip=["chunks"], **specs)
         return [(row.kind, row.axes) for row in found.comms]
 
