@@ -8,6 +8,7 @@ are sent with their padding, so "full" is n times the tile.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -20,7 +21,7 @@ from meshgen.ccl.halo import parts_of, rows_moved
 from meshgen.ccl.links import seconds_along
 from meshgen.ir.graph import TensorType
 from meshgen.ir.op_names import BETWEEN_MESHES
-from meshgen.mesh import Mesh
+from meshgen.mesh import Mesh, overlaps, split_ref
 from meshgen.ops.classes import LOCAL_OPS, RESHARDS
 from meshgen.spec import Sharding
 
@@ -165,7 +166,10 @@ def link_axes(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> tuple[str, ...]:
 
 
 def moving_axes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> tuple[str, ...]:
-    """Axes along which a transfer moves data: all but the major-most ones that split a dim alike on both sides."""
+    """Axes along which a transfer moves data: all but the major-most ones that split a dim alike on both sides.
+
+    Of an axis of which the two sides name parts that overlap, the whole axis.
+    """
     source, target, shape = with_summand_dim(source, target, shape, mesh)
     moved: list[str] = []
     for dim, size in enumerate(shape):
@@ -176,7 +180,9 @@ def moving_axes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh
         elif _halo_and_offsets(source, dim) == _halo_and_offsets(target, dim) and left == right:
             continue
         moved += [*left, *right]
-    return tuple(sorted(dict.fromkeys(moved), key=mesh.order))
+    cut = {split_ref(a)[0] for a, b in itertools.permutations(dict.fromkeys(moved), 2) if overlaps(a, b)}
+    whole = (split_ref(ref)[0] if split_ref(ref)[0] in cut else ref for ref in moved)
+    return tuple(sorted(dict.fromkeys(whole), key=mesh.order))
 
 
 def _is_plain(sharding: Sharding, dim: int) -> bool:
