@@ -8,10 +8,14 @@ from typing import Any
 import pytest
 
 import meshgen as mg
-from meshgen.api import plan
+from meshgen.api import plan, plan_module
+from meshgen.frontend.arguments import on_machine
+from meshgen.ir.regions import all_nodes
 from meshgen.machine.profiles import MACHINES, Link, Machine
 from meshgen.mesh import make_mesh
+from meshgen.pipeline import Timing
 from meshgen.reports.link_classes import link_classes, link_of
+from meshgen.testing.random_programs import options_of, program_of
 
 HOSTS = ["dgx-a100", "dgx-h100", "dgx-h200", "dgx-b200"]
 TOKENS, HIDDEN, WIDE = 16384, 4096, 16384  # tokens of a host
@@ -86,6 +90,18 @@ def test_the_simulator_predicts_the_planned_step(mesh: dict[str, int]) -> None:
     assert mg.simulate(found).machine == ideal
     assert mg.simulate(found).step_seconds == pytest.approx(found.cost.step_seconds, rel=1e-9)
     assert mg.simulate(found).step_seconds > planned(mesh, TENSOR_PARALLEL, None).cost.step_seconds
+
+
+@pytest.mark.parametrize("seed", range(16))
+def test_random_programs_take_in_the_simulator_what_the_plan_says(seed: int) -> None:
+    """On small hosts, of which programs with axes cut in any way use parts. The simulator asks a loop once more whether it goes on."""
+    module = program_of(seed)
+    if module.parts or any(node.op == "while" for node in all_nodes(module.graph)):
+        pytest.skip("several meshes, or a loop")
+    links = Link("nvlink", 2 + seed % 3, 370e9, 8e-6), Link("network", None, 10e9, 20e-6)
+    machine = Machine("small", links, overlap_slowdown=0.0)
+    found = plan_module(on_machine(module, machine), options_of(seed), Timing())
+    assert mg.simulate(found).step_seconds == pytest.approx(found.cost.step_seconds, rel=1e-9)
 
 
 def test_a_slower_memory_makes_a_longer_step() -> None:
