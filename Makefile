@@ -33,6 +33,7 @@ QUICK := $(addprefix tests/,test_api.py test_axis_refs.py test_cost_model.py tes
   $(addprefix tests/codegen/,test_bounds.py test_cache.py test_fuse.py test_memory.py test_package.py test_schedule.py test_triton_source.py) \
   $(addprefix tests/ccl/,test_cost.py test_lower.py test_simulated.py test_volume.py) \
   $(addprefix tests/simulator/,test_simulation.py) \
+  $(addprefix tests/machine/,test_reading.py) \
   $(addprefix tests/runtime/,test_control_flow.py test_interpret.py test_module.py test_module_calls.py test_session.py test_simulate.py \
     cuda/test_execute.py) \
   $(addprefix tests/emulator/,test_arithmetic.py test_nccl.py test_parse.py) \

@@ -6,7 +6,7 @@ softmax f32. A device's share of the batch is `ROWS` sequences of `LENGTH` token
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -56,11 +56,11 @@ class Program:
         return _experts(self) if self.kind == "ep" else _layers(self)
 
 
-def programs() -> list[Program]:
-    """What is measured, in the order of the table."""
+def programs(widths: Sequence[int] = (4096, 8192), sizes: Sequence[int] = (8, 64)) -> list[Program]:
+    """What is measured of each width and number of ranks, in the order of the table."""
     found: list[Program] = []
-    for hidden in (4096, 8192):
-        for ranks in (8, 64):
+    for hidden in widths:
+        for ranks in sizes:
             make = partial(Program, hidden=hidden, ranks=ranks)
             found += [
                 make("tp", _MEGATRON),

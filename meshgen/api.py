@@ -7,25 +7,28 @@ specialisations for the requested sizes, and `load` compiles for others.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
 from meshgen.calls.signature import Signature, signature_of
+from meshgen.codegen.targets import DEFAULT_TARGET, built_for
 from meshgen.compiled.entries import EntriesExecutable
 from meshgen.compiled.executable import Executable
 from meshgen.compiled.open_sizes import AT_LOAD, OpenExecutable, closed, open_program
 from meshgen.errors import Diagnostic, EntryError, UsageError
-from meshgen.frontend.arguments import Args, combinations, placed_on, shapes_of
+from meshgen.frontend.arguments import Args, combinations, on_machine, placed_on, shapes_of
 from meshgen.frontend.donate import Donate, donating, with_next_shardings
 from meshgen.frontend.entries import options_of, programs_of
 from meshgen.frontend.programs import import_program
 from meshgen.frontend.specs import Specs, annotated
 from meshgen.frontend.tracer.callers import at_callers_line
 from meshgen.ir.graph import Module
+from meshgen.machine.profiles import Machine
+from meshgen.machine.reading import machine_of
 from meshgen.mesh import Meshes, meshes_of
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages, verify_program
 from meshgen.runtime.sizes import Given, Sizes, bound
-from meshgen.simulator.machine import DEFAULT_MACHINE, Machine
 from meshgen.sizes.program import given_types, has_open_results, input_names, with_shapes
 
 if TYPE_CHECKING:  # what runs and simulates modules is imported by who does: compiling one needs none of it
@@ -40,10 +43,10 @@ __all__ = ["EntriesExecutable", "Executable", "OpenExecutable", "compile", "load
 
 @at_callers_line
 def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
-            out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
+            out_specs: Specs = None, target: str | None = None, arguments: str = "local",
             sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
             memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
-            progress: Progress | None = None) -> Executable:  # fmt: skip
+            machine: str | Path | Machine | None = None, progress: Progress | None = None) -> Executable:  # fmt: skip
     """Compile a program to a scheduled, buildable step.
 
     A program that leaves sizes open gives an `OpenExecutable`, with a step for each of `sizes`.
@@ -59,14 +62,15 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
         in_specs: required shardings of inputs: by name (`params.w`, `params['w']`, `arg1.w`; `*` matches), one per
             input, or in the structure of the arguments; None leaves it open.
         out_specs: the same for outputs (`result`, `result.0`, ...); a single sharding is that of the only output.
-        target: `cuda:sm_90`, `cuda:sm_90,sm_80` (no GPU is needed), or `cpu`: no binaries.
+        target: `cuda:sm_90`, `cuda:sm_90,sm_80` (no GPU is needed), or `cpu`: no binaries; default: that of the machine's
+            device, else `cuda:sm_90`.
         arguments: `local`: each rank is given its shards; `global`: the whole arrays.
         sizes: of a program with open sizes, the combinations to compile for ahead of time: each gives `mesh`, sizes of
             open mesh axes, and `args`, shapes of open inputs (or their types), as in `{"mesh": {"dp": 2}, "args": {"x": (8, 64)}}`.
         strict: refuse (MG0210) values that are gathered though no annotation replicates them: True, or only for
             values by name and for lines.
-        memory_limit: bytes per device that a step may use to hide more communication; default: what it needs
-            where nothing overlaps.
+        memory_limit: bytes per device that a step may use to hide more communication; default: the memory of the machine's
+            device, without a machine what the step needs where nothing overlaps.
         skip: names of passes to leave out, such as `chunks` (docs/passes.md has all).
         entry: of MLIR text with several public functions: the one to compile, or a list of several; default: @main, or else
             all of them. Several functions, also those of a dict as `graph` (`{"prefill": f, "decode": g}`), become one
@@ -74,6 +78,8 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
         donate: arguments whose memory results reuse, so that they are updated in place: names or numbers of parameters (as
             JAX's `donate_argnums`), each for results that fit, or a dict from them to results: `{"params": 0, "opt": 1}`.
             Programs may contain donations (`tf.aliasing_output`, `jax.buffer_donor`). The report lists unused ones.
+        machine: whose links and devices the program is planned for, as `simulate` takes it; devices are numbered through its hosts in
+            the order of the mesh. Default: what the program's mesh says, else one host of NVLink 4.
         progress: called as `progress(what, done, total)` when a stage, a pass of it or the build of a kernel begins.
     Raises:
         ProgramError, ShardingError, CodegenError: the program is refused, with every fault and where it is.
@@ -81,7 +87,8 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
     """
     executable = plan(
         graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, target=target, arguments=arguments, sizes=sizes,
-        strict=strict, memory_limit=memory_limit, skip=skip, entry=entry, donate=donate, progress=progress,
+        strict=strict, memory_limit=memory_limit, skip=skip, entry=entry, donate=donate, machine=machine,
+        progress=progress,
     )  # fmt: skip
     executable.build(progress)
     return executable
@@ -89,16 +96,17 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
 
 @at_callers_line
 def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
-         out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
+         out_specs: Specs = None, target: str | None = None, arguments: str = "local",
          sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
          memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
-         progress: Progress | None = None, timing: Timing | None = None) -> Executable:  # fmt: skip
+         machine: str | Path | Machine | None = None, progress: Progress | None = None, timing: Timing | None = None) -> Executable:  # fmt: skip
     """As `compile`, without building binaries; counts into `timing`, if one is given."""
     if progress is not None and not callable(progress):
         raise UsageError(
             Diagnostic("MG0001", f"progress must be a function of (what, done, total), got {progress!r:.60}")
         )
-    given: dict[str, Any] = {"args": args, "in_specs": in_specs, "out_specs": out_specs, "donate": donate}
+    given: dict[str, Any] = {"args": args, "in_specs": in_specs, "out_specs": out_specs, "donate": donate,
+                             "machine": machine}  # fmt: skip
     others: dict[str, Any] = {
         "target": target, "arguments": arguments, "sizes": sizes, "strict": strict, "memory_limit": memory_limit,
         "skip": skip, "timing": timing or Timing(),
@@ -121,15 +129,17 @@ def _plan_entries(programs: Mapping[str, tuple[Any, str]], mesh: Meshes, given: 
     return EntriesExecutable(found, "-".join(found))
 
 
-def _plan_one(graph: Any, entry: str, given: Mapping[str, Any], progress: Progress | None, *, mesh: Meshes, target: str,
+def _plan_one(graph: Any, entry: str, given: Mapping[str, Any], progress: Progress | None, *, mesh: Meshes, target: str | None,
               arguments: str, sizes: Sequence[Mapping[str, Any]], strict: bool | Sequence[str | int],
               memory_limit: int | None, skip: Sequence[str], timing: Timing) -> Executable:  # fmt: skip
     """As `plan`, of one function."""
-    options = Options(target, _text(arguments, "arguments"), _strict(strict), memory_limit, _names(skip, "skip"))
+    limits = _text(arguments, "arguments"), _strict(strict), memory_limit, _names(skip, "skip")
+    options = Options(DEFAULT_TARGET if target is None else target, *limits)
     if progress:
         progress("import", 0, 1)
     with timing.of("import"):
         module, signature = read(graph, mesh, entry=entry, **given)
+    options = replace(options, target=built_for(target, module.meshes or (module.mesh,)))
     args = given["args"]
     program = open_program(module, {} if signature.is_typed else shapes_of(args, signature), options)
     wanted = [program.sizes(bound(program.meshes, at), shapes_of(of, signature)) for at, of in combinations(sizes)]
@@ -230,19 +240,25 @@ def advise(executable: Executable, progress: Progress | None = None) -> list[Adv
 
 @at_callers_line
 def lower(graph: Any, mesh: Meshes = None, *, stage: str, args: Args = None,
-          in_specs: Specs = None, out_specs: Specs = None, target: str = "cuda:sm_90", arguments: str = "local",
-          entry: str = "", donate: Donate = None) -> Module:  # fmt: skip
+          in_specs: Specs = None, out_specs: Specs = None, target: str | None = None, arguments: str = "local",
+          entry: str = "", donate: Donate = None, machine: str | Path | Machine | None = None) -> Module:  # fmt: skip
     """The program at `stage`: import, propagate, materialize, optimize, partition, fuse or schedule. Else as `compile`."""
-    module, _ = read(graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, entry=entry, donate=donate)
-    return run_stages(module, Options(target, _text(arguments, "arguments")), Timing(), _text(stage, "stage"))[stage]
+    module, _ = read(
+        graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, entry=entry, donate=donate, machine=machine
+    )
+    options = Options(DEFAULT_TARGET if target is None else target, _text(arguments, "arguments"))
+    options = replace(options, target=built_for(target, module.meshes or (module.mesh,)))
+    return run_stages(module, options, Timing(), _text(stage, "stage"))[stage]
 
 
 def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
-         out_specs: Specs = None, entry: str = "", donate: Donate = None) -> tuple[Module, Signature]:  # fmt: skip
+         out_specs: Specs = None, entry: str = "", donate: Donate = None,
+         machine: str | Path | Machine | None = None) -> tuple[Module, Signature]:  # fmt: skip
     """The program as a verified module with its annotations, and its signature."""
-    given = meshes_of(mesh)
+    given, profile = meshes_of(mesh), None if machine is None else machine_of(machine)
     module, known = import_program(graph, given, args, _text(entry, "entry"))
     module, signature = placed_on(module, given), known or signature_of(input_names(module.graph))
+    module = on_machine(module, profile) if profile else module
     shapes = {} if signature.is_typed else shapes_of(args, signature)
     is_known = not any(None in kind.shape for kind in given_types(module.graph, shapes))
     if is_known and (shapes or has_open_results(module)) and (module.stage != "partition" or module.mesh.is_static):
@@ -269,13 +285,14 @@ def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int 
 
 
 @at_callers_line
-def simulate(program: Executable | LoadedModule, machine: str | Path | Machine = DEFAULT_MACHINE,
+def simulate(program: Executable | LoadedModule, machine: str | Path | Machine | None = None,
              conditions: Conditions | None = None, *, watch: Sequence[int] | None = None) -> Simulation:  # fmt: skip
     """Predict one step of all ranks on a machine: end and compute time of each, and all launches of a few of them.
 
     Args:
         program: compiled or loaded, with sizes for all mesh axes.
-        machine: a profile, its name (`dgx-h100`, ...), or the path of a profile.json.
+        machine: a profile, its name (`dgx-h100`, ...), or the path of a profile.json; default: the one that the program was
+            compiled for, else `dgx-h100`.
         conditions: slow devices and links, and jitter (`meshgen.simulator.timeline.Conditions`).
         watch: ranks of which every launch is kept, for `meshgen.simulator.trace.trace_of`; default: the first of each mesh.
     Raises:

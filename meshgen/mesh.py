@@ -21,8 +21,8 @@ from meshgen.axis_refs import contains as contains
 from meshgen.axis_refs import nests as nests
 from meshgen.axis_refs import overlaps as overlaps
 from meshgen.axis_refs import split_ref as split_ref
-from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Diagnostic, ShardingError, UsageError
+from meshgen.machine.profiles import Machine
 from meshgen.names import axis_name_fault, mesh_name_faults
 from meshgen.records import dataclass
 
@@ -33,20 +33,24 @@ _SIZE = r"(?:\?|-?[0-9]{1,18})"  # on the command line
 
 @dataclass(frozen=True)
 class Axis:
-    """One axis: size (None: unknown until load) and the link that a ring along it uses."""
+    """One axis: size (None: unknown until load) and the link that a ring along it uses; None: as the mesh's machine says."""
 
     name: str
     size: int | None
-    bandwidth: float = DEFAULT.links.nvlink_bytes_per_second  # bytes / s, per device and direction
-    latency: float = DEFAULT.links.nvlink_latency_seconds  # s, per collective
+    bandwidth: float | None = None  # bytes / s, per device and direction
+    latency: float | None = None  # s, per collective
 
 
 @dataclass(frozen=True)
 class Mesh:
-    """Axes in order, major to minor. Raises ShardingError for a repeated name or a size that is not a positive integer."""
+    """Axes in order, major to minor. Raises ShardingError for a repeated name or a size that is not a positive integer.
+
+    `machine` has the devices, in the order of their numbers; None: one host, whatever the size.
+    """
 
     axes: tuple[Axis, ...]
     name: str = DEFAULT_NAME
+    machine: Machine | None = None
 
     def __post_init__(self) -> None:
         faults = [fault for axis in self.axes if (fault := _axis_fault(axis))]
@@ -116,7 +120,7 @@ class Mesh:
         this mesh.
         """
         if not set(given.names) < set(self.names):
-            return given
+            return replace(given, machine=given.machine or self.machine)
         return self.with_sizes(given.by_name)
 
     def axis(self, ref: str) -> Axis:

@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from functools import lru_cache, partial
 from typing import Any, cast
 
-from meshgen.codegen.targets import architectures_of, target_faults
+from meshgen.codegen.targets import DEFAULT_TARGET, architectures_of, predicted_on, target_faults
 from meshgen.errors import Diagnostic, ProgramError, UsageError
 from meshgen.gc_pace import rarely_collecting
 from meshgen.ir.definitions import require_defined
@@ -36,11 +36,12 @@ class Options:
         target: `cpu`, or `cuda:` and one or more architectures.
         arguments: `local`: every rank is given its shards; `global`: all are given the whole arrays and slice them.
         strict: refuse gathers that no annotation asks for: all, or those of values (by name) and lines.
-        memory_limit: bytes of a device that a step may take; None: what it takes where nothing overlaps.
+        memory_limit: bytes of a device that a step may take; None: those of the machine's device, else what it takes where nothing
+            overlaps.
         skip: names of passes to leave out (`meshgen/passes.py`).
     """
 
-    target: str = "cuda:sm_90"
+    target: str = DEFAULT_TARGET
     arguments: str = "local"
     strict: bool | tuple[str | int, ...] = False
     memory_limit: int | None = None
@@ -61,11 +62,6 @@ class Options:
     def architectures(self) -> tuple[str, ...]:
         """GPU architectures to build for; none for the CPU."""
         return architectures_of(self.target)
-
-    @property
-    def first(self) -> str:
-        """The target whose times are predicted."""
-        return f"cuda:{self.architectures[0]}" if self.architectures else "cuda:sm_90"
 
 
 def unknown_passes(names: Iterable[str]) -> list[Diagnostic]:
@@ -141,7 +137,9 @@ def _overlapped(module: Module, options: Options, manager: PassManager) -> Modul
     from meshgen.codegen.planner import Planner
     from meshgen.sharding.overlap import overlapped
 
-    return overlapped(module, Planner(options.first, options.memory_limit, manager.skip), manager)
+    return overlapped(
+        module, Planner(*predicted_on(options.target, options.memory_limit, module.mesh), manager.skip), manager
+    )
 
 
 def _fuse(module: Module, options: Options, manager: PassManager) -> Module:
@@ -180,7 +178,7 @@ def make_schedule(module: Module, options: Options) -> Schedule:
     from meshgen.codegen.planner import planned
     from meshgen.runtime.validation.checker import check
 
-    plan = planned(module, options.first, options.memory_limit)
+    plan = planned(module, *predicted_on(options.target, options.memory_limit, module.mesh))
     check(plan, module.mesh)
     return plan
 

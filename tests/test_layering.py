@@ -31,7 +31,7 @@ LAYERS = (
     ("ir",),
     ("spec",),
     ("mesh",),
-    ("axis_refs",),
+    ("axis_refs", "machine"),
     ("names",),
     ("locks", "reproducers", "cost_model"),
     ("errors", "gc_pace"),

@@ -14,9 +14,9 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.ccl.links import rate_between
 from meshgen.ccl.routes import Box, Message, Tiles, dealt, place_of, tile_of
 from meshgen.ccl.wires import Wires
-from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import Array, poisoned
@@ -70,11 +70,13 @@ def _largest(sharding: Sharding, mesh: Mesh, shape: tuple[int, ...]) -> int:
 
 def seconds_between(ends: Ends, itemsize: int) -> float:
     """Time of a transfer: the busiest device's bytes over the network between the meshes."""
-    return seconds_of_bytes(max(between(ends)) * itemsize)
+    return seconds_of_bytes(max(between(ends)) * itemsize, ends.sender)
 
 
-def seconds_of_bytes(moved: int) -> float:
-    return DEFAULT.links.network_latency_seconds + moved / DEFAULT.links.network_bytes_per_second if moved else 0.0
+def seconds_of_bytes(moved: int, mesh: Mesh) -> float:
+    """Seconds of so many bytes of a device of a mesh to another mesh, whose devices are on other hosts."""
+    rate = rate_between(mesh)
+    return rate.latency + moved / rate.bandwidth if moved else 0.0
 
 
 @lru_cache(maxsize=256)

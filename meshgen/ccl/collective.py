@@ -8,11 +8,12 @@ from dataclasses import field, replace
 from typing import Any
 
 from meshgen.ccl.cost import group_axes, ring_bytes, seconds_of
+from meshgen.ccl.groups import stride_of
 from meshgen.ccl.steps import OPERAND, RESULT, Box, whole
 from meshgen.ir.attributes.table import attributes_of
 from meshgen.ir.graph import Node, TensorType
 from meshgen.ir.group_calls import VARIADIC
-from meshgen.mesh import Mesh, split_ref
+from meshgen.mesh import Mesh
 from meshgen.records import dataclass
 
 
@@ -105,14 +106,6 @@ def group_of(mesh: Mesh, rank: int, axes: Sequence[str]) -> list[int]:
         step = stride_of(mesh, axis)
         found = [first + number * step for first in found for number in range(mesh.axis_size(axis))]
     return found
-
-
-def stride_of(mesh: Mesh, ref: str) -> int:
-    """The distance between the numbers of adjacent devices along an axis or a part of one."""
-    axis = mesh.axis(ref)
-    below = math.prod(mesh.sizes[mesh.axes.index(axis) + 1 :])
-    _, outer, size = split_ref(ref)
-    return below if size is None else below * (mesh.axis_size(axis.name) // (outer * size))
 
 
 def leading(shape: Sequence[int], dim: int) -> int:

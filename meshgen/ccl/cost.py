@@ -1,4 +1,4 @@
-"""The cost of a collective: bytes per device on a ring, and seconds from the links of its mesh axes.
+"""The cost of a collective: bytes per device on a ring, and seconds on the links that its groups use (`meshgen/ccl/links.py`).
 
 all_reduce moves 2 (n-1)/n times its bytes, all_gather and reduce_scatter (n-1)/n of the full value, all_to_all
 (n-1)/n of the local one; permute, retile and halo exchange the larger of the bytes sent and received, either side of a transfer between
@@ -8,6 +8,7 @@ are sent with their padding, so "full" is n times the tile.
 
 from __future__ import annotations
 
+import itertools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -17,10 +18,10 @@ from typing import Any, NamedTuple
 from meshgen.ccl.between import Ends, between, seconds_of_bytes
 from meshgen.ccl.exchange import Exchange, exchange, with_summand_dim
 from meshgen.ccl.halo import parts_of, rows_moved
-from meshgen.cost_model.model import DEFAULT
+from meshgen.ccl.links import seconds_along
 from meshgen.ir.graph import TensorType
 from meshgen.ir.op_names import BETWEEN_MESHES
-from meshgen.mesh import Mesh
+from meshgen.mesh import Mesh, overlaps, split_ref
 from meshgen.ops.classes import LOCAL_OPS, RESHARDS
 from meshgen.spec import Sharding
 
@@ -101,7 +102,7 @@ def ring_bytes(op: str, attrs: Mapping[str, Any], local_in: TensorType, local_ou
 def collective_seconds(
     op: str, attrs: Mapping[str, Any], local_in: TensorType, local_out: TensorType, mesh: Mesh
 ) -> float:
-    """Time of a collective on idle links: latency plus bytes over the slowest link of the axes it runs along."""
+    """Time of a collective on idle links."""
     return seconds_of(op, attrs, ring_bytes(op, attrs, local_in, local_out, mesh), mesh)
 
 
@@ -111,26 +112,21 @@ def seconds_of(op: str, attrs: Mapping[str, Any], moved: int, mesh: Mesh) -> flo
         return 0.0
     if op in BETWEEN_MESHES:
         sides = between(Ends.of(op, attrs, mesh))  # both take as long as the slower one
-        return seconds_of_bytes(moved * max(sides) // sides[op == "transfer_recv"])
+        return seconds_of_bytes(moved * max(sides) // sides[op == "transfer_recv"], mesh)
+    return seconds_along(op, moved, mesh, *axes_and_peers(op, attrs, mesh))
+
+
+def axes_and_peers(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> tuple[tuple[str, ...], int]:
+    """The axes of the groups of a collective, and with how many devices one exchanges messages of its own, itself included; else 0."""
     if op in RESHARDS:
-        axes, tiles = _transfer_links(*transfer_ends(op, attrs), tuple(attrs["shape"]), mesh)
-    else:
-        axes = group_axes(op, attrs)
-        tiles = _group_size(mesh, axes) if op == "all_to_all" else 0
-    latency, bandwidth = _link(mesh, axes)
-    return latency + DEFAULT.links.peer_seconds * max(tiles - 2, 0) + moved / bandwidth
+        return _transfer_links(*transfer_ends(op, attrs), tuple(attrs["shape"]), mesh)
+    axes = group_axes(op, attrs)
+    return axes, _group_size(mesh, axes) if op == "all_to_all" else 0
 
 
 @lru_cache(maxsize=1024)
 def _group_size(mesh: Mesh, axes: tuple[str, ...]) -> int:
     return mesh.group_size(axes)
-
-
-@lru_cache(maxsize=1024)
-def _link(mesh: Mesh, axes: tuple[str, ...]) -> tuple[float, float]:
-    """Latency and bandwidth of the slowest links of some axes; axes of size 1 have none."""
-    links = [mesh.axis(axis) for axis in axes if mesh.axis_size(axis) > 1]
-    return max(link.latency for link in links), min(link.bandwidth for link in links)
 
 
 @lru_cache(maxsize=4096)
@@ -170,7 +166,10 @@ def link_axes(op: str, attrs: Mapping[str, Any], mesh: Mesh) -> tuple[str, ...]:
 
 
 def moving_axes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> tuple[str, ...]:
-    """Axes along which a transfer moves data: all but the major-most ones that split a dim alike on both sides."""
+    """Axes along which a transfer moves data: all but the major-most ones that split a dim alike on both sides.
+
+    Of an axis of which the two sides name parts that overlap, the whole axis.
+    """
     source, target, shape = with_summand_dim(source, target, shape, mesh)
     moved: list[str] = []
     for dim, size in enumerate(shape):
@@ -181,7 +180,9 @@ def moving_axes(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh
         elif _halo_and_offsets(source, dim) == _halo_and_offsets(target, dim) and left == right:
             continue
         moved += [*left, *right]
-    return tuple(sorted(dict.fromkeys(moved), key=mesh.order))
+    cut = {split_ref(a)[0] for a, b in itertools.permutations(dict.fromkeys(moved), 2) if overlaps(a, b)}
+    whole = (split_ref(ref)[0] if split_ref(ref)[0] in cut else ref for ref in moved)
+    return tuple(sorted(dict.fromkeys(whole), key=mesh.order))
 
 
 def _is_plain(sharding: Sharding, dim: int) -> bool:

@@ -17,12 +17,13 @@ DEVICES = {device.name: device for device in DEFAULT.kernels.devices}
 
 
 def device_of(target: str) -> Device:
-    """The device of a target such as `cuda:sm_90,sm_80` (the first one) or `sm_80`; `cpu` predicts for sm_90."""
+    """The device of a target such as `cuda:sm_90,sm_80` (the first one), `sm_80`, or a machine's `h100`; `cpu` predicts for sm_90."""
     name = target.removeprefix("cuda:").split(",")[0].strip()
     if name in DEVICES:
         return DEVICES[name]
     digits = name.removeprefix("sm_")
-    older = [n for n in DEVICES if digits.isdigit() and int(n[3:]) <= int(digits)]
+    listed = [device.name for device in DEFAULT.kernels.devices if not device.arch]
+    older = [n for n in listed if digits.isdigit() and int(n[3:]) <= int(digits)]
     return DEVICES[older[-1] if older else "sm_90"]
 
 
@@ -62,7 +63,11 @@ def dot_seconds(node: Node, device: Device, beside: int = 1) -> float:
     lhs, rhs = (value.type for value in node.operands)
     batch, m, n, k = DotDims.of(node).extents(lhs, rhs)
     ideal = node_flops(node) / device.peaks.get(lhs.dtype, device.vector_flops)
-    return ideal * slowdown(m, n, k, batch * beside, lhs.dtype, device.name, device.multiprocessors) if ideal else 0.0
+    return (
+        ideal * slowdown(m, n, k, batch * beside, lhs.dtype, device.architecture, device.multiprocessors)
+        if ideal
+        else 0.0
+    )
 
 
 def memory_seconds(nbytes: int, device: Device) -> float:

@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import difflib
+from collections.abc import Iterable
 from typing import Any
 
-from meshgen.errors import Diagnostic
+from meshgen.codegen.roofline import device_of
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.mesh import Mesh
+
+DEFAULT_TARGET = "cuda:sm_90"  # where neither the user nor a machine says one
 
 # Architectures that Triton's ptxas knows, with a device of each.
 ARCHITECTURES = {
@@ -36,6 +41,36 @@ def architectures_of(target: str) -> tuple[str, ...]:
     """The GPU architectures of a target; none for the CPU."""
     _, colon, names = target.partition(":")
     return tuple(names.split(",")) if colon else ()
+
+
+def predicted_on(target: str, memory_limit: int | None, mesh: Mesh) -> tuple[str, int | None]:
+    """The target whose times are predicted, and the bytes of a device that a step may take, as the mesh's machine says.
+
+    Without a machine: the first architecture of the target, and the limit alone.
+    """
+    first = next(iter(architectures_of(target)), "")
+    if mesh.machine is None:
+        return f"cuda:{first}" if first else DEFAULT_TARGET, memory_limit
+    device = mesh.machine.device or first
+    limit = mesh.machine.memory_bytes if memory_limit is None else memory_limit
+    return f"cuda:{device}" if device else DEFAULT_TARGET, limit
+
+
+def built_for(target: str | None, meshes: Iterable[Mesh]) -> str:
+    """The user's target, or if there is none, the architecture of the machine's device.
+
+    Raises UsageError MG0001 where the machine's device has another architecture than the first of the user's.
+    """
+    machines = dict.fromkeys(mesh.machine for mesh in meshes)
+    devices = {machine.device: machine for machine in machines if machine and machine.device}
+    for device, machine in devices.items():
+        arch = device_of(device).architecture
+        asked = architectures_of(target or f"cuda:{arch}")
+        if asked and asked[0] != arch:
+            text = f"the devices of machine '{machine}' are {arch}, but the target is {target}"
+            raise UsageError(Diagnostic("MG0001", text, hint=f"leave the target out, or name {arch} first in it"))
+        target = target or f"cuda:{arch}"
+    return target or DEFAULT_TARGET
 
 
 def architecture_faults(name: str, where: str = "") -> list[Diagnostic]:

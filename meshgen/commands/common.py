@@ -7,15 +7,18 @@ import math
 import os
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from meshgen import api
+from meshgen.codegen.targets import DEFAULT_TARGET, built_for
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import at_combinations, fixed_shapes, meshes_option
 from meshgen.compiled.executable import Executable
 from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.ir.graph import Module
+from meshgen.machine.profiles import MACHINES
 from meshgen.names import whole_number
 from meshgen.pipeline import Options, Timing, verify_program
 from meshgen.sharding.unknown import nominal_mesh, unknown_axes
@@ -36,6 +39,10 @@ def add_program(parser: argparse.ArgumentParser, *, needed: bool = True) -> None
         default=[],
         help="the devices, such as dp=2,tp=4; else the mesh that the file declares; of several meshes each by name: "
         "--mesh first:dp=2 --mesh second:x=4; dp=? leaves a size open, dp=2|4 lists those to try or compile for",
+    )
+    parser.add_argument(
+        "--machine",
+        help=f"the hosts that the mesh is on: {', '.join(MACHINES)}, or a profile.json of your own (default: what the program says, else one host)",
     )
     parser.add_argument(
         "--entry",
@@ -93,21 +100,27 @@ def _add_annotations(parser: argparse.ArgumentParser) -> None:
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--target", default="cuda:sm_90", help="cuda:sm_90[,sm_80] or cpu (default: %(default)s)")
+    default = f"the machine's, else {DEFAULT_TARGET}"
+    parser.add_argument("--target", help=f"cuda:sm_90[,sm_80] or cpu (default: {default})")
     text = "refuse values that are gathered though no annotation replicates them"
     parser.add_argument("--strict", action="store_true", help=text)
     parser.add_argument(
         "--strict-at", metavar="VALUE|LINE", action="append", default=[], help="the same, of one value or line only"
     )
-    limit = "device memory, such as 80GB, that a step may use to hide communication (default: what it needs without)"
+    limit = "device memory, such as 80GB, that a step may use to hide communication (default: the machine's, else what it needs without)"
     parser.add_argument("--memory-limit", metavar="SIZE", help=limit)
     text = "a pass to skip, such as chunks (meshgen opt --list-passes)"
     parser.add_argument("--skip", metavar="NAME", action="append", default=[], help=text)
 
 
-def strict_option(options: argparse.Namespace) -> bool | tuple[str | int, ...]:
-    """The value of `Options.strict`."""
-    return options.strict or tuple(line_or_name(each) for each in options.strict_at)
+def target_options(options: argparse.Namespace) -> dict[str, Any]:
+    """The keyword arguments of `api.plan` for what `add_target` adds. Raises UsageError."""
+    return {
+        "target": options.target,
+        "strict": options.strict or tuple(line_or_name(each) for each in options.strict_at),
+        "memory_limit": bytes_of(options.memory_limit, "--memory-limit") if options.memory_limit else None,
+        "skip": tuple(options.skip),
+    }
 
 
 def program_options(options: argparse.Namespace) -> dict[str, Any]:
@@ -121,6 +134,7 @@ def program_options(options: argparse.Namespace) -> dict[str, Any]:
         "donate": donate_option(options.donate),
         "arguments": options.arguments,
         "entry": _entry_option(options.entry),
+        "machine": options.machine,
     }
 
 
@@ -158,11 +172,13 @@ def planned(options: argparse.Namespace, output: Output) -> Executable:
 
 def program(options: argparse.Namespace) -> tuple[Module, Options, Timing]:
     """The program as read, and the options for its stages."""
-    chosen, timing = program_options(options), Timing()
-    limit = bytes_of(options.memory_limit, "--memory-limit") if options.memory_limit else None
-    choice = Options(options.target, chosen.pop("arguments"), strict_option(options), limit, tuple(options.skip))
+    chosen, timing, asked = program_options(options), Timing(), target_options(options)
+    asked["target"] = options.target or DEFAULT_TARGET
+    choice = Options(arguments=chosen.pop("arguments"), **asked)
     with timing.of("import"):
-        return api.read(**chosen)[0], choice, timing
+        module, _ = api.read(**chosen)
+    target = built_for(options.target, module.meshes or (module.mesh,))
+    return module, replace(choice, target=target), timing
 
 
 def read_program(name: str) -> Any:

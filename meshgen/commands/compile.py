@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from meshgen import api
-from meshgen.commands.common import add_program, add_target, program_options, strict_option
+from meshgen.commands.common import add_program, add_target, program_options, target_options
 from meshgen.commands.output import Output, plain
 from meshgen.commands.sizes import open_record, specialisations_table, specialise
 from meshgen.compiled.entries import EntriesExecutable
@@ -25,6 +25,7 @@ from meshgen.reports.comms import comms_table
 from meshgen.reports.cost import cost_table
 from meshgen.reports.decisions import decisions
 from meshgen.reports.gathers import gathers
+from meshgen.reports.link_classes import link_tables
 from meshgen.reports.memory import memory_table
 from meshgen.reports.passes import pass_records, pass_table
 from meshgen.reports.tables import bytes_text, kernel_table, seconds_table
@@ -50,10 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 @rarely_collecting()
 def run(options: argparse.Namespace, output: Output) -> int:
     refuse_place(Path(options.output))
-    chosen, strict = program_options(options), strict_option(options)
+    chosen = program_options(options) | target_options(options)
     timing = Timing({"start": time.perf_counter() - options.began})
     with output.progress() as progress:
-        executable = api.plan(**chosen, target=options.target, strict=strict, progress=progress, timing=timing)
+        executable = api.plan(**chosen, progress=progress, timing=timing)
         specialise(executable, options, output)
         executable.build(progress)
         if progress:
@@ -95,7 +96,8 @@ def _tell(executable: Executable, output: Output) -> Mapping[str, Any]:
         )
     kernels = kernel_records(executable)
     output.tables(
-        comms_table(executable.comms), kernel_table(kernels, executable.without_code), memory_table(executable.memory),
+        comms_table(executable.comms), *link_tables(executable), kernel_table(kernels, executable.without_code),
+        memory_table(executable.memory),
         cost_table(executable.cost),
     )  # fmt: skip
     if not output.as_json:

@@ -20,6 +20,7 @@ from meshgen.reports.cost import cost_table
 from meshgen.reports.donations import donation_tables
 from meshgen.reports.explain import annotation_record, explain_collective, explanations, formula_record, work_records
 from meshgen.reports.gathers import gather_records
+from meshgen.reports.link_classes import link_tables
 from meshgen.reports.memory import memory_table
 from meshgen.reports.overlap import overlap_records, overlap_table
 from meshgen.reports.tables import work_table
@@ -80,7 +81,12 @@ def run(options: argparse.Namespace, output: Output) -> int:
         return 0
     what = line_or_name(options.what) if options.what else options.what
     if what is None:
-        tables = [cost_table(executable.cost), memory_table(executable.memory), *donation_tables(executable)]
+        tables = [
+            cost_table(executable.cost),
+            memory_table(executable.memory),
+            *link_tables(executable),
+            *donation_tables(executable),
+        ]
         chunks = overlap_table(executable)
         output.tables(
             *tables, *([work_table(executable.analysis)] if executable.analysis else []), *([chunks] if chunks else [])

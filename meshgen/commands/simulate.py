@@ -13,12 +13,13 @@ from meshgen.api import load, simulate
 from meshgen.commands.common import natural, not_negative
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option
+from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES
+from meshgen.machine.reading import machine_of, machine_record
 from meshgen.reports.tables import Table, bytes_text, seconds_text, table_of
 from meshgen.runtime.module_file.files import write_text
 from meshgen.simulator.calibrate import calibrated, read_records
-from meshgen.simulator.machine import DEFAULT_MACHINE, MACHINES, machine_of, machine_record
 from meshgen.simulator.network import moved_bytes
-from meshgen.simulator.simulation import PartTimes, Simulation
+from meshgen.simulator.simulation import PartTimes, Simulation, planned_for
 from meshgen.simulator.timeline import Conditions, Span
 from meshgen.simulator.trace import memory_over_time, peak_of, trace_of
 
@@ -30,8 +31,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_sizes(parser)
     parser.add_argument(
         "--machine",
-        default=DEFAULT_MACHINE,
-        help=f"{', '.join(MACHINES)}, or a profile.json of your own (default: %(default)s)",
+        help=f"{', '.join(MACHINES)}, or a profile.json of your own (default: the one that the module was compiled for, else {DEFAULT_MACHINE})",
     )
     parser.add_argument(
         "--calibrate", metavar="FILE", help="fit the innermost links to the output of `python -m bench collectives`"
@@ -77,7 +77,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     module = load(options.module, meshes_option(options.mesh), entry=options.entry)
     module.require_entry()
     module = module.at(args=closing(options))
-    machine = machine_of(options.machine)
+    own = planned_for(part.mesh for part in module.parts)
+    machine = machine_of(options.machine) if options.machine else own
     if options.calibrate:
         machine = calibrated(machine, read_records(options.calibrate))
     conditions = Conditions(dict(options.slow_device), dict(options.slow_link), options.jitter, options.seed)

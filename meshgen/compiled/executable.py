@@ -181,12 +181,14 @@ class Executable:
     def cost(self) -> Cost:
         """Floating-point operations, traffic and predicted times per device and step."""
         from meshgen.codegen.schedule import unlimited
+        from meshgen.codegen.targets import predicted_on
         from meshgen.ops.flops import graph_flops
 
         analysis = self.analysis
         redundant = analysis.redundant_flops_per_device if analysis else None
         flops = {name: graph_flops(body) for name, body in self.plan.kernels.items()}
-        return cost_of(self.plan, self.comms, flops, redundant, unlimited(self.fused, self.options.first))
+        target, _ = predicted_on(self.target, None, self.mesh)
+        return cost_of(self.plan, self.comms, flops, redundant, unlimited(self.fused, target))
 
     @cached_property
     def analysis(self) -> Analysis | None:

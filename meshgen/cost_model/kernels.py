@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from meshgen.cost_model.fields import chosen, known, required
 from meshgen.records import dataclass
 
-_SHEET = "data sheets of NVIDIA A100 SXM, H200 SXM and B200; dense operands"
+_SHEET = "data sheets of NVIDIA A100 SXM, H100 SXM, H200 SXM and B200; dense operands"
 _GUIDE = "CUDA C++ programming guide, table of technical specifications per compute capability"
 
 
 @dataclass(frozen=True)
 class Device:
-    """One architecture.
+    """One architecture, or another device of it, whose memory is slower.
 
     Attributes:
         peaks: FLOP/s of a dot by element type of its operands.
@@ -34,6 +35,11 @@ class Device:
     )
     multiprocessors: int = required("count", "multiprocessors", _SHEET)
     shared_bytes: int = required("bytes", "shared memory of one block", _GUIDE)
+    arch: str = ""  # where it is not the name
+
+    @property
+    def architecture(self) -> str:
+        return self.arch or self.name
 
 
 _SM_80 = Device(
@@ -50,6 +56,7 @@ _SM_100 = Device(
                "f8E4M3FN": 4500e12, "f8E5M2": 4500e12},
     75e12, 8.0e12, 2.0e-6, 148, 232448,
 )  # fmt: skip
+_H100 = replace(_SM_90, name="h100", bandwidth=3.35e12, arch="sm_90")
 
 
 @dataclass(frozen=True)
@@ -63,4 +70,4 @@ class Kernels:
         "of the rate of f32 arithmetic outside of dots that other types have",
         "CUDA C++ programming guide, throughput of arithmetic instructions: 64 of 128 results per clock on an H100",
     )
-    devices: tuple[Device, ...] = (_SM_80, _SM_90, _SM_100)
+    devices: tuple[Device, ...] = (_SM_80, _SM_90, _SM_100, _H100)

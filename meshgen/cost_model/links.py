@@ -2,12 +2,39 @@
 
 from __future__ import annotations
 
-from meshgen.cost_model.fields import chosen, known
+from meshgen.cost_model.fields import chosen, known, required
 from meshgen.records import dataclass
 
 _RING = "NCCL's maintainers: 370 of NVLink 4's 450 GB/s (github.com/NVIDIA/nccl-tests/issues/212)"
 _PORT = "NCCL's maintainers: 46 to 48 of 50 GB/s (github.com/NVIDIA/nccl-tests/issues/290), less a margin"
 _TUNING = "the latencies of NCCL's tuning model (github.com/NVIDIA/nccl, src/graph/tuning.cc), ring and Simple protocol"
+_STEP = "the latencies of NCCL's tuning model (github.com/NVIDIA/nccl, src/graph/tuning.cc), hwLat of NVLink and of the network"
+_RATE = "bandwidths of NCCL's tuning model (github.com/NVIDIA/nccl, src/graph/tuning.cc): 120 / 128, a quarter, 1 / 3.8, 0.9"
+
+
+@dataclass(frozen=True)
+class Algorithm:
+    """A way in which NCCL runs a collective over several hosts, with one of its protocols. It takes the fastest.
+
+    A ring passes all devices, and the hosts one after the other; a tree (all-reduce only) joins the hosts pairwise, up and
+    down again. Inside a host both take what a collective there takes; a ring passes the devices of the other hosts too.
+    """
+
+    name: str
+    is_tree: bool
+    inside_seconds: float = required("s", "a step inside another host", _STEP)
+    between_steps: float = required("steps", "a step between hosts, in those of the Simple protocol (14 us)", _STEP)
+    share: float = required("share", "of the rate of the links", _RATE)
+
+
+_ALGORITHMS = (
+    Algorithm("ring_ll", False, 0.6e-6 * 1.8, 2.7 / 14, 1 / 4),
+    Algorithm("ring_ll128", False, 1.9e-6, 4.0 / 14, 120 / 128),
+    Algorithm("ring_simple", False, 3.4e-6, 1.0, 1.0),
+    Algorithm("tree_ll", True, 0.0, 5.0 / 14, 0.9 / 3.8),
+    Algorithm("tree_ll128", True, 0.0, 8.5 / 14, 0.9 * 120 / 128),
+    Algorithm("tree_simple", True, 0.0, 1.0, 0.9),
+)
 
 
 @dataclass(frozen=True)
@@ -31,3 +58,4 @@ class Links:
         "by which a kernel takes longer while a collective runs beside it",
         "30 to 40 % for matmuls on H100 SXM beside NCCL's kernels (github.com/pytorch/pytorch/issues/179937)",
     )
+    algorithms: tuple[Algorithm, ...] = _ALGORITHMS

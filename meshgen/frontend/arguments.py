@@ -10,6 +10,7 @@ from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.frontend.tracer import spec
 from meshgen.ir.graph import Module
+from meshgen.machine.profiles import Machine
 from meshgen.mesh import DEFAULT_NAME, Mesh
 
 Args: TypeAlias = Sequence[Any] | Mapping[str, Any] | None
@@ -27,6 +28,16 @@ def placed_on(module: Module, given: Sequence[Mesh]) -> Module:
         raise UsageError(*faults)
     meshes = tuple(replace(m.completed(named[m.name]), name=m.name) if m.name in named else m for m in meshes)
     return replace(module, mesh=meshes[0], meshes=meshes if module.meshes else ())
+
+
+def on_machine(module: Module, machine: Machine) -> Module:
+    """The module with all its meshes on a machine. Raises UsageError MG0001 for one that is divided into parts of several meshes."""
+    if module.parts:
+        hint = "enter the program as it was before propagation"
+        text = "the machine of a program that is divided into its meshes cannot be set"
+        raise UsageError(Diagnostic("MG0001", text, hint=hint))
+    meshes = tuple(replace(mesh, machine=machine) for mesh in module.meshes)
+    return replace(module, mesh=replace(module.mesh, machine=machine), meshes=meshes)
 
 
 def _naming_faults(module: Module, named: Mapping[str, Mesh]) -> Iterator[Diagnostic]:

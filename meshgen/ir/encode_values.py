@@ -21,6 +21,8 @@ from meshgen.ir.axis_parts import is_ref
 from meshgen.ir.graph import DTYPES, TensorType, dtype_name
 from meshgen.ir.limits import MAX_BYTES, MAX_LOCAL_RANK, size_fault
 from meshgen.ir.spread import stored_bytes
+from meshgen.machine.profiles import Machine
+from meshgen.machine.reading import machine_from_record, machine_record, profile_fault
 from meshgen.mesh import Axis, Mesh
 from meshgen.spec import Sharding
 
@@ -120,7 +122,7 @@ def _dtype(value: Json, place: str) -> str:
 
 def mesh_to_json(mesh: Mesh) -> Json:
     axes = [{"name": a.name, "size": a.size, "bandwidth": a.bandwidth, "latency": a.latency} for a in mesh.axes]
-    return {"name": mesh.name, "axes": axes}
+    return {"name": mesh.name, "axes": axes} | ({"machine": machine_record(mesh.machine)} if mesh.machine else {})
 
 
 def mesh_from_json(value: Json, place: str = "mesh") -> Mesh:
@@ -129,13 +131,25 @@ def mesh_from_json(value: Json, place: str = "mesh") -> Mesh:
         return Axis(
             as_str(member(entry, "name", at), f"{at}.name"),
             None if size is None else as_int(size, f"{at}.size", 1, 1 << 32),
-            _read_number(member(entry, "bandwidth", at), f"{at}.bandwidth"),
-            _read_number(member(entry, "latency", at), f"{at}.latency"),
+            *(_read_rate(member(entry, name, at), f"{at}.{name}") for name in ("bandwidth", "latency")),
         )
 
     axes = as_tuple(member(value, "axes", place), f"{place}.axes", axis)
     name = as_str(member(value, "name", place), f"{place}.name")
-    return _checked(place, lambda: Mesh(axes, name))
+    return _checked(place, lambda: Mesh(axes, name, _read_machine(value, place)))
+
+
+def _read_machine(value: Json, place: str) -> Machine | None:
+    record: Json = value.get("machine")
+    if record is None:
+        return None
+    if fault := profile_fault(record):
+        raise damaged(f"{place}.machine", fault)
+    return machine_from_record(record)
+
+
+def _read_rate(value: Json, place: str) -> float | None:
+    return None if value is None else _read_number(value, place)
 
 
 def _read_number(value: Json, place: str) -> float:

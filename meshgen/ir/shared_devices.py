@@ -189,7 +189,7 @@ def refined(host: Mesh, symbol: str, parts: Iterable[str]) -> Mesh | None:
         whole = len(cuts) <= 2
         sizes = enumerate(b // a for a, b in itertools.pairwise(cuts))
         axes += [axis] if whole else [replace(axis, name=f"{axis.name}.{number}", size=size) for number, size in sizes]
-    return Mesh(tuple(axes), symbol)
+    return Mesh(tuple(axes), symbol, host.machine)
 
 
 def places_in(host: Sequence[int], guest: Sequence[int]) -> Sequence[int]:

@@ -6,6 +6,7 @@ from dataclasses import asdict
 from typing import Any
 
 from meshgen.codegen.planner import Planner
+from meshgen.codegen.targets import predicted_on
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import Table, seconds_text, table_of
 from meshgen.sharding.chunks.chunks import decided
@@ -17,7 +18,8 @@ def overlap_of(executable: Compiled) -> tuple[Decision, ...]:
     if "partition" not in executable.stages or "chunks" in executable.options.skip:
         return ()
     options = executable.options
-    planner = Planner(options.first, options.memory_limit, frozenset(options.skip))
+    predicted = predicted_on(options.target, options.memory_limit, executable.mesh)
+    planner = Planner(*predicted, frozenset(options.skip))
     return decided(executable.stages["partition"], planner)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from meshgen.reports.comms import collective_records
 from meshgen.reports.donations import donation_records
 from meshgen.reports.interface import Compiled
+from meshgen.reports.link_classes import link_record
 from meshgen.reports.memory import memory_record
 from meshgen.reports.warnings import warning_records
 
@@ -34,6 +35,7 @@ def program_record(executable: Compiled) -> dict[str, Any]:
         "shorter_with_memory": asdict(cost.shorter) if cost.shorter else None,
         "donations": donation_records(executable),
         "warnings": warning_records(executable.warnings),
+        **link_record(executable),
         **({"specialised": executable.specialised} if executable.specialised else {}),
         "seconds": executable.seconds,
     }

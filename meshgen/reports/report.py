@@ -14,6 +14,7 @@ from meshgen.reports.cost import cost_table
 from meshgen.reports.cost_model import COLUMNS, cost_model_rows
 from meshgen.reports.explain import annotation_record
 from meshgen.reports.interface import Compiled
+from meshgen.reports.link_classes import link_tables, machine_names
 from meshgen.reports.overlap import overlap_table
 from meshgen.reports.passes import COLUMNS as PASS_COLUMNS
 from meshgen.reports.passes import pass_rows
@@ -79,10 +80,10 @@ def write_reports(name: str, executables: Sequence[Compiled], path: Path) -> Non
 
 def content(executable: Compiled) -> dict[str, Any]:
     """What the page shows, by name."""
-    cost = executable.cost
+    cost, machine = executable.cost, machine_names(part.mesh for part in executable.parts)
     return {
         "sizes": sizes_text(executable.specialised) if executable.specialised else "",
-        "mesh": executable.place,
+        "mesh": executable.place + (f" on {machine}" if machine else ""),
         "target": executable.target,
         "step": seconds_text(cost.step_seconds),
         "exposed": seconds_text(cost.exposed_seconds),
@@ -94,6 +95,7 @@ def content(executable: Compiled) -> dict[str, Any]:
         "lanes": [{"name": name, "y": LANE * i + 32} for i, name in enumerate(_lanes(executable))],
         "tables": [
             _comms(executable),
+            *({"title": t.title, "columns": t.columns, "rows": t.rows} for t in link_tables(executable)),
             *_warnings(executable),
             *_annotations(executable),
             *_overlap(executable),

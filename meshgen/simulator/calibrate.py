@@ -17,8 +17,8 @@ from typing import Any, cast
 import numpy as np
 
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.machine.profiles import Machine
 from meshgen.records import dataclass
-from meshgen.simulator.machine import Machine
 
 _SHARES = {"all_reduce": 2.0, "all_gather": 1.0, "reduce_scatter": 1.0}  # of (n-1)/n of the size
 MOST_FILE_BYTES = 1 << 26  # bench prints some lines

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, cast
 
@@ -10,10 +10,11 @@ import numpy as np
 
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.predicates import is_transfer
+from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES, Machine
+from meshgen.machine.reading import machine_of
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
 from meshgen.runtime.plan import Item, Schedule
-from meshgen.simulator.machine import DEFAULT_MACHINE, Machine, machine_of
 from meshgen.simulator.network import between_seconds, packing_seconds
 from meshgen.simulator.timeline import Conditions, Span, Timeline, is_rank
 
@@ -63,33 +64,41 @@ class Simulation:
         return max((float(part.end.max()) for part in self.parts), default=0.0)
 
 
-def simulate(parts: Sequence[Scheduled], machine: str | Path | Machine = DEFAULT_MACHINE, conditions: Conditions | None = None,
+def simulate(parts: Sequence[Scheduled], machine: str | Path | Machine | None = None, conditions: Conditions | None = None,
              watch: Sequence[int] | None = None) -> Simulation:  # fmt: skip
     """Predict one step.
 
     Args:
         parts: of one program, on meshes whose sizes are known.
-        machine: a profile, its name, or the path of one (`machine_of`).
+        machine: a profile, its name, or the path of one (`machine_of`); default: that of the first mesh, else `DEFAULT_MACHINE`.
         conditions: slow devices and links, by rank through all meshes, in the order of the parts.
         watch: ranks, counted so, of which every launch is kept; default: the first of each part.
     Raises:
         UsageError: MG0001, an unknown rank, or what `machine_of` raises.
     """
-    profile, conditions = machine_of(machine), conditions or Conditions()
+    profile = planned_for(part.mesh for part in parts) if machine is None else machine_of(machine)
+    conditions = conditions or Conditions()
     if faults := conditions.faults():
         raise UsageError(*(Diagnostic("MG0001", fault) for fault in faults))
     _refuse_unknown_ranks(parts, conditions, watch or ())
     timelines: list[Timeline] = []
     first = 0
     for part in parts:
-        own = range(first, first + part.mesh.size)
+        ranks = range(first, first + part.mesh.size)
         watched = [first] if watch is None else watch
         timelines.append(
-            Timeline(part.schedule, part.mesh, profile, _own(conditions, own), [r - first for r in watched if r in own])
+            Timeline(
+                part.schedule, part.mesh, profile, _own(conditions, ranks), [r - first for r in watched if r in ranks]
+            )
         )
         first += part.mesh.size
     _play(timelines, profile)
     return Simulation(profile, tuple(_times(timeline) for timeline in timelines))
+
+
+def planned_for(meshes: Iterable[Mesh]) -> Machine:
+    """The machine of the first mesh that has one; `DEFAULT_MACHINE` where none has."""
+    return next((mesh.machine for mesh in meshes if mesh.machine), MACHINES[DEFAULT_MACHINE])
 
 
 def _times(timeline: Timeline) -> PartTimes:

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.ccl.groups import groups_of
 from meshgen.ir.predicates import is_control, is_loop
+from meshgen.machine.profiles import Machine
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
 from meshgen.runtime.plan import STREAMS, Item, Schedule
-from meshgen.simulator.groups import groups_of
-from meshgen.simulator.machine import Machine
 from meshgen.simulator.network import axes_of, group_seconds, packing_seconds
 
 Array = np.ndarray[Any, Any]

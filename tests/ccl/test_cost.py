@@ -13,6 +13,7 @@ from meshgen.ccl.cost import collective_seconds, link_axes, moving_axes, ring_by
 from meshgen.ccl.exchange import Exchange, exchange
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import TensorType
+from meshgen.machine.profiles import MACHINES
 from meshgen.mesh import Axis, Mesh, make_mesh
 from meshgen.spec import P, Sharding, fit
 from tests.counting import calls
@@ -72,6 +73,17 @@ def test_axes_that_split_alike_stay_out_of_a_transfer() -> None:
     assert moving_axes(source, target, (10, 8), XY) == ("x", "y"), "tiles of 2 rows do not nest in tiles of 5"
     attrs = {"source": source, "target": target, "shape": (8, 8)}
     assert link_axes("retile", attrs, XY) == ("y",)
+
+
+def test_of_parts_that_overlap_the_whole_axis_moves() -> None:
+    mesh = make_mesh({"x": 8, "y": 2})
+    halves, quarters = fit(P(("x:(1)2", "y")), 2), fit(P(None, "x:(1)4"), 2)
+    assert moving_axes(halves, quarters, (16, 16), mesh) == ("x", "y")
+    assert moving_axes(halves, fit(P(None, "x:(2)4"), 2), (16, 16), mesh) == ("x:(1)2", "x:(2)4", "y")
+    for machine in (None, MACHINES["dgx-h100"]):
+        attrs = {"source": halves, "target": quarters, "shape": (16, 16)}
+        ends = TensorType((4, 16), "f32"), TensorType((16, 4), "f32")
+        assert collective_seconds("retile", attrs, *ends, replace(mesh, machine=machine)) > 0
 
 
 def counted(source: Sharding, target: Sharding, shape: tuple[int, ...], mesh: Mesh) -> tuple[int, float]:

@@ -77,7 +77,6 @@ ABOUT = {
     "sharding/rewrites/slice_into_pad.py": "pad slice",
     "sharding/rewrites/slice_to_halo.py": "concatenate dynamic_update_slice gather iota pad reduce scatter",
     "sharding/window_fetches.py": "concatenate slice",
-    "simulator/network.py": "all_to_all",
     "sizes/program.py": "axis_size bitcast_convert broadcast_in_dim convert reshape",
     "sizes/size_ops.py": "axis_size get_dimension_size shape_assertion",
     "sizes/ties.py": "bitcast_convert broadcast_in_dim dynamic_update_slice transpose",

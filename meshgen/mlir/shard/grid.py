@@ -12,6 +12,7 @@ from xdsl.dialects.builtin import (
     FloatAttr,
     StringAttr,
     SymbolRefAttr,
+    UnitAttr,
     f64,
     i16,
     i64,
@@ -19,15 +20,16 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.shard import GridOp, ShardAxesArrayAttr
 from xdsl.ir import Attribute, Operation
 
-from meshgen.cost_model.model import DEFAULT
-from meshgen.errors import ShardingError
+from meshgen.errors import ShardingError, UsageError
 from meshgen.ir.graph import Module
+from meshgen.machine.profiles import Machine
+from meshgen.machine.reading import machine_of_text, machine_text
 from meshgen.mesh import Axis, Mesh
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading
 
-AXIS_NAMES, BANDWIDTH, LATENCY = "axis_names", "bandwidth", "latency"
+AXIS_NAMES, BANDWIDTH, LATENCY, MACHINE = "axis_names", "bandwidth", "latency", "machine"
 
 
 def read_grid(reading: Reading, op: Operation) -> None:
@@ -35,21 +37,33 @@ def read_grid(reading: Reading, op: Operation) -> None:
     assert isinstance(op, GridOp)
     sizes = [None if size < 0 else size for size in op.shape.get_values()]
     names = strings(op.attributes.get(AXIS_NAMES)) or [str(number) for number in range(len(sizes))]
-    bandwidth = floats(op.attributes.get(BANDWIDTH)) or [DEFAULT.links.nvlink_bytes_per_second] * len(sizes)
-    latency = floats(op.attributes.get(LATENCY)) or [DEFAULT.links.nvlink_latency_seconds] * len(sizes)
+    bandwidth = floats(op.attributes.get(BANDWIDTH)) or [None] * len(sizes)
+    latency = floats(op.attributes.get(LATENCY)) or [None] * len(sizes)
     symbol = op.sym_name.data
     if not len(sizes) == len(names) == len(bandwidth) == len(latency):
         message = f"@{symbol} has {len(sizes)} axes, but {len(names)} names, {len(bandwidth)} bandwidths, {len(latency)} latencies"
         reading.fault("MG0201", message, op)
         names = [str(number) for number in range(len(sizes))]
     axes = [Axis(*axis) for axis in zip(names, sizes, bandwidth, latency, strict=False)]
-    declare(reading, symbol, axes, op)
+    declare(reading, symbol, axes, op, _machine(reading, op))
 
 
-def declare(reading: Reading, symbol: str, axes: Sequence[Axis], op: Operation) -> None:
+def _machine(reading: Reading, op: Operation) -> Machine | None:
+    """The machine that a grid names, or whose profile it has as JSON; None, with a fault, for anything else."""
+    attribute = op.attributes.get(MACHINE)
+    if attribute is None:
+        return None
+    try:
+        return machine_of_text(attribute.data if isinstance(attribute, StringAttr) else "")
+    except UsageError as error:
+        reading.faults += [replace(fault, loc=reading.source.locate(op)) for fault in error.diagnostics]
+        return None
+
+
+def declare(reading: Reading, symbol: str, axes: Sequence[Axis], op: Operation, machine: Machine | None = None) -> None:
     """Add a mesh; where it is malformed, the faults, and a sound mesh so that reading goes on."""
     try:
-        mesh = Mesh(tuple(axes), symbol)
+        mesh = Mesh(tuple(axes), symbol, machine)
     except ShardingError as error:
         reading.faults += [replace(fault, loc=reading.source.locate(op)) for fault in error.diagnostics]
         names = [axis.name for axis in axes]
@@ -65,10 +79,11 @@ def grid_op(mesh: Mesh) -> GridOp:
     op = GridOp(properties={"sym_name": StringAttr(mesh.name), "shape": shape})
     if mesh.names != tuple(str(number) for number in range(len(mesh.axes))):
         op.attributes[AXIS_NAMES] = ArrayAttr(StringAttr(name) for name in mesh.names)
-    if any(axis.bandwidth != DEFAULT.links.nvlink_bytes_per_second for axis in mesh.axes):
-        op.attributes[BANDWIDTH] = ArrayAttr(FloatAttr(axis.bandwidth, f64) for axis in mesh.axes)
-    if any(axis.latency != DEFAULT.links.nvlink_latency_seconds for axis in mesh.axes):
-        op.attributes[LATENCY] = ArrayAttr(FloatAttr(axis.latency, f64) for axis in mesh.axes)
+    for name, numbers in ((BANDWIDTH, [a.bandwidth for a in mesh.axes]), (LATENCY, [a.latency for a in mesh.axes])):
+        if any(number is not None for number in numbers):
+            op.attributes[name] = ArrayAttr(UnitAttr() if n is None else FloatAttr(n, f64) for n in numbers)
+    if mesh.machine:
+        op.attributes[MACHINE] = StringAttr(machine_text(mesh.machine))
     return op
 
 
@@ -78,10 +93,11 @@ def strings(attribute: Attribute | None) -> list[str]:
     return [item.data for item in items if isinstance(item, StringAttr)]
 
 
-def floats(attribute: Attribute | None) -> list[float]:
-    """The numbers of an array attribute."""
+def floats(attribute: Attribute | None) -> list[float | None]:
+    """The numbers of an array attribute; None for `unit`, where an axis says none."""
     items = attribute.data if isinstance(attribute, ArrayAttr) else ()
-    return [float(item.value.data) for item in items if isinstance(item, FloatAttr)]
+    numbers = [item for item in items if isinstance(item, FloatAttr | UnitAttr)]
+    return [float(item.value.data) if isinstance(item, FloatAttr) else None for item in numbers]
 
 
 def find_mesh(importer: Importer, symbol: str, op: Operation) -> Mesh | None:

@@ -13,6 +13,7 @@ from dataclasses import field, replace
 from typing import Any
 
 from meshgen.ccl.cost import link_axes
+from meshgen.ccl.links import rate_along
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import used_by
@@ -114,15 +115,9 @@ def _key(node: Node, mesh: Mesh) -> tuple[Any, ...]:
     return node.op, axes, getattr(node.attrs, "kind", None), word
 
 
-def _link(node: Node, mesh: Mesh) -> tuple[float, float]:
-    """Latency and bandwidth of the slowest link that a collective uses."""
-    links = [mesh.axis(axis) for axis in link_axes(node.op, node.attrs, mesh)]
-    return max(link.latency for link in links), min(link.bandwidth for link in links)
-
-
 def _limit(node: Node, mesh: Mesh) -> float:
     """Bytes that a message may move."""
-    latency, bandwidth = _link(node, mesh)
+    latency, bandwidth = rate_along(mesh, link_axes(node.op, node.attrs, mesh))
     return DEFAULT.messages.full_latencies * latency * bandwidth
 
 
@@ -134,7 +129,10 @@ def _may_join(node: Node, mesh: Mesh, copied: float) -> bool:
     if node.result.type.dtype not in TRITON_TYPES or not price_of(node, mesh).ring_bytes:
         return False
     copies = DEFAULT.messages.copies * max(node.operands[0].type.nbytes, node.result.type.nbytes)
-    return copies / DEFAULT.messages.copy_bytes_per_second <= copied * _link(node, mesh)[0]
+    return (
+        copies / DEFAULT.messages.copy_bytes_per_second
+        <= copied * rate_along(mesh, link_axes(node.op, node.attrs, mesh)).latency
+    )
 
 
 def _reordered(nodes: Sequence[Node], found: list[list[Node]], mesh: Mesh) -> list[Node]:

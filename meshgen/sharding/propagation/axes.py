@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
 
+from meshgen.ccl.links import rate_along
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Module, Value
@@ -140,7 +141,9 @@ class Axes:
 
     def waits(self, decisions: dict[str, Decision]) -> bool:
         """Whether latencies of reshards take a large part of the estimated step, so that fewer collectives may be better."""
-        latencies = sum(count * self.module.mesh.axis(axis).latency for axis, count in self._reshards(decisions))
+        latencies = sum(
+            count * rate_along(self.module.mesh, (axis,)).latency for axis, count in self._reshards(decisions)
+        )
         step = latencies + sum(decision.solution.seconds for decision in decisions.values())
         return latencies > max(DEFAULT.search.latencies * step, DEFAULT.rewriting.saved_seconds)
 

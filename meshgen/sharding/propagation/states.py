@@ -14,6 +14,7 @@ Example, f32[64,96] (24 kB) on x=4, in bytes that a device sends:
 
 from __future__ import annotations
 
+from meshgen.ccl.links import rate_along
 from meshgen.cost_model.model import DEFAULT
 from meshgen.mesh import Mesh, split_ref
 from meshgen.records import dataclass
@@ -48,9 +49,9 @@ class Link:
     @staticmethod
     def of(mesh: Mesh, axis: str, *, is_cut: bool = False, pins: bool = True, is_hurried: bool = False) -> Link:
         nests = is_cut and split_ref(axis)[2] is not None
-        links = mesh.axis(axis)
-        latency = links.latency if is_hurried else DEFAULT.propagation.latency_seconds
-        return Link(axis, mesh.axis_size(axis), links.bandwidth, latency, nests, pins)
+        rate = rate_along(mesh, (axis,))
+        latency = rate.latency if is_hurried else DEFAULT.propagation.latency_seconds
+        return Link(axis, mesh.axis_size(axis), rate.bandwidth, latency, nests, pins)
 
     def seconds(self, source: State, target: State, nbytes: float, *, is_argument: bool = False) -> float:
         """Estimated time to go from one state to another (ring model).

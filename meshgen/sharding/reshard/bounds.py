@@ -82,6 +82,8 @@ class Bounds:
         for slow in self._slow:
             if crossing := self._crossing(state, slow):
                 rest = max(missing - crossing, 0) / problem.bandwidth
+                if problem.mesh.machine:  # its levels move their shares at the same time
+                    rest = 0.0
                 seconds = max(seconds, slow.latency + crossing / slow.bandwidth + rest)
         return int(seconds * PICOSECONDS), missing, 0, 1
 

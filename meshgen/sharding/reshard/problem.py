@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from meshgen.ccl.cost import ring_bytes, seconds_of
+from meshgen.ccl.links import best_rate
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import RESHARDS
@@ -49,7 +50,7 @@ class Problem:
         self.type, self.target, self.mesh, self.axes = type, target, mesh, axes
         self.shape, self.itemsize = type.sizes, type.numpy_dtype.itemsize
         self.sizes = {axis: mesh.axis_size(axis) for axis in axes}
-        self.links = {axis: mesh.axis(axis) for axis in axes}
+        self.links = {axis: best_rate(mesh, axis) for axis in axes}
         self.latency = min((link.latency for link in self.links.values()), default=0.0)
         self.bandwidth = max((link.bandwidth for link in self.links.values()), default=1.0)
         self.has_slow_links = len({link.bandwidth for link in self.links.values()}) > 1

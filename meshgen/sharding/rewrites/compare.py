@@ -10,6 +10,7 @@ a plan that moves or repeats more only if it saves a good part of the step, and 
 
 from __future__ import annotations
 
+from meshgen.ccl.links import Rate, rate_along, rate_between
 from meshgen.cost_model.model import DEFAULT
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import DOTS
@@ -71,16 +72,11 @@ def planned_seconds(solved: Solved, manager: PassManager) -> Seconds:
     sharded = optimize(materialize(alone(annotated(solved))), manager)
     local = optimize_local(partition(sharded), manager)
     moving = [record for record in analyze(local).collectives if record.ring_bytes]
-    links = sum(_transfer_seconds(record, local.mesh) for record in moving)
-    latencies = sum(record.times * _latency(record, local.mesh) for record in moving)
+    rates = [_rate(record, local.mesh) for record in moving]
+    links = sum(record.ring_bytes * record.times / rate.bandwidth for record, rate in zip(moving, rates, strict=True))
+    latencies = sum(record.times * rate.latency for record, rate in zip(moving, rates, strict=True))
     return Seconds(links, dots, sum(work.values()) - dots, latencies)
 
 
-def _transfer_seconds(record: CollectiveRecord, mesh: Mesh) -> float:
-    links = (mesh.axis(axis).bandwidth for axis in record.axes)
-    leaving = DEFAULT.links.network_bytes_per_second  # along no axis: it goes to another mesh
-    return record.ring_bytes * record.times / min(links, default=leaving)
-
-
-def _latency(record: CollectiveRecord, mesh: Mesh) -> float:
-    return max((mesh.axis(axis).latency for axis in record.axes), default=DEFAULT.links.network_latency_seconds)
+def _rate(record: CollectiveRecord, mesh: Mesh) -> Rate:
+    return rate_along(mesh, record.axes) if record.axes else rate_between(mesh)  # along no axis it goes to another mesh

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from meshgen.ccl.collective import Collective
+from meshgen.ccl.links import rate_along
 from meshgen.ccl.lower import lower
 from meshgen.ccl.steps import Group
 from meshgen.codegen.costs import default_costs
@@ -131,7 +132,7 @@ def test_a_launch_waits_for_the_links_once() -> None:
     together = Collective("all_reduce", attrs, kinds, kinds, MESH)
     alone = [Collective("all_reduce", attrs, (kind,), (kind,), MESH) for kind in kinds]
     assert together.ring_bytes == sum(each.ring_bytes for each in alone)
-    latency = MESH.axis("x").latency
+    latency = rate_along(MESH, ("x",)).latency
     assert together.link_seconds == pytest.approx(sum(each.link_seconds for each in alone) - 2 * latency)
     node = Node("all_reduce", [Value(k) for k in kinds], [Value(k) for k in kinds], attrs)
     assert default_costs("cuda:sm_90").collective(node, MESH) == together.link_seconds, "nothing is copied"

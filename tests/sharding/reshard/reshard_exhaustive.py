@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any
 
 from meshgen.ccl.cost import collective_seconds, ring_bytes
+from meshgen.ccl.links import rate_along
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
 from meshgen.spec import Sharding
@@ -50,7 +51,7 @@ def cheapest_price(type: TensorType, source: Sharding, target: Sharding, mesh: M
 
 
 def _latency(mesh: Mesh) -> int:
-    return round(min(axis.latency for axis in mesh.axes) * 1e12)
+    return round(min(rate_along(mesh, (name,)).latency for name in mesh.names) * 1e12)
 
 
 def _price(op: str, attrs: Mapping[str, Any], type: TensorType, before: Sharding, after: Sharding, mesh: Mesh) -> Price:

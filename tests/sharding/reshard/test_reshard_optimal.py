@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 from meshgen.ir.graph import TensorType
+from meshgen.machine.profiles import Link, Machine
 from meshgen.mesh import Axis, Mesh, make_mesh
 from meshgen.sharding.reshard import search as reshard_search
 from meshgen.sharding.reshard.bounds import Bounds
@@ -27,6 +28,21 @@ def test_no_way_costs_less(axes: int, seeds: range, monkeypatch: pytest.MonkeyPa
     use(monkeypatch, {"resharding.packing_seconds": 0.0}, reshard_search)
     for seed in seeds:
         type, source, target, mesh = _case(axes, seed)
+        time, moved, *_ = plan_reshard(type, source, target, mesh).cost
+        best = cheapest_price(type, source, target, mesh, (time, moved))
+        assert time <= best[0] + ROUNDING, f"seed {seed}: {type} {source} -> {target} on {mesh}"
+
+
+@pytest.mark.parametrize(("axes", "seeds"), [(1, range(15)), (2, range(40)), (3, range(8))])
+def test_no_way_costs_less_on_a_machine(axes: int, seeds: range, monkeypatch: pytest.MonkeyPatch) -> None:
+    """On hosts of 2 to 4 devices, whose links may be as fast as the network, and whose sizes need not divide the mesh."""
+    use(monkeypatch, {"resharding.packing_seconds": 0.0}, reshard_search)
+    for seed in seeds:
+        type, source, target, mesh = _case(axes, seed)
+        port = 10e9 if seed % 3 else 370e9
+        links = Link("nvlink", 2 + seed % 3, 370e9, 8e-6), Link("network", None, port, 20e-6)
+        axes_alone = tuple(Axis(axis.name, axis.size) for axis in mesh.axes)
+        mesh = Mesh(axes_alone, machine=Machine("small", links))
         time, moved, *_ = plan_reshard(type, source, target, mesh).cost
         best = cheapest_price(type, source, target, mesh, (time, moved))
         assert time <= best[0] + ROUNDING, f"seed {seed}: {type} {source} -> {target} on {mesh}"

@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from meshgen.errors import UsageError
+from meshgen.machine.profiles import MACHINES
+from meshgen.machine.reading import machine_of, machine_record
 from meshgen.simulator.calibrate import Measured, calibrated, read_records
-from meshgen.simulator.machine import MACHINES, machine_of, machine_record
 
 H100 = MACHINES["dgx-h100"]
 
@@ -39,13 +40,20 @@ LAST = machine_record(H100)["links"][1]
         ([], "a profile must be an object with a name"),
         ({"links": [LAST]}, "a profile must be an object with a name"),
         (changed(speed=1), "unknown field 'speed'"),
+        (changed(name="a\nb"), "the name must be printable"),
+        (changed(device="sm_91"), "device must be one of sm_80, sm_90, sm_100, h100"),
+        (changed(device=["sm_90"]), "device must be one of"),
+        (changed(memory_bytes=0), "memory_bytes must be null or an integer from 1"),
+        (changed(memory_bytes=8e10), "memory_bytes"),
         (changed(overlap_slowdown=-1), "overlap_slowdown"),
+        (changed(overlap_slowdown=10**400), "overlap_slowdown"),
         (changed(overlap_slowdown=True), "overlap_slowdown"),
         (changed(links=[]), "links must be a list"),
         (changed(links=3), "links must be a list"),
         (changed(links=[3]), r"links\[0\]: a level must have the fields"),
         (changed(links=[link(devices=0), LAST]), r"links\[0\]: devices"),
         (changed(links=[link(devices="8"), LAST]), r"links\[0\]: devices"),
+        (changed(links=[link(devices=1 << 70), LAST]), r"links\[0\]: devices"),
         (changed(links=[link(name=8), LAST]), r"links\[0\]: name"),
         (changed(links=[link(bytes_per_second=0), LAST]), r"links\[0\]: bytes_per_second"),
         (changed(links=[LAST | {"latency_seconds": None}]), r"links\[0\]: latency_seconds"),

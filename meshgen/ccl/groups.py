@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from functools import lru_cache
 from typing import Any
 
@@ -48,15 +49,20 @@ class Groups:
 def groups_of(mesh: Mesh, axes: tuple[str, ...]) -> Groups:
     """The groups of devices that differ only along `axes`."""
     ranks = np.arange(mesh.size)
-    strides = {name: int(np.prod(mesh.sizes[place + 1 :])) for place, name in enumerate(mesh.names)}
     first = ranks.copy()  # the rank of the group's first device
     for ref in axes:
-        name, before, size = split_ref(ref)
-        size, before = (mesh.axis_size(name), 1) if size is None else (size, before)
-        stride = strides[name] * (mesh.axis_size(name) // (before * size))
-        first -= ranks // stride % size * stride
+        stride = stride_of(mesh, ref)
+        first -= ranks // stride % mesh.axis_size(ref) * stride
     order = np.argsort(first, kind="stable")
     members = order.reshape(-1, mesh.group_size(axes))
     group = np.empty(mesh.size, np.int64)
     group[members] = np.arange(len(members))[:, None]
     return Groups(members, group)
+
+
+def stride_of(mesh: Mesh, ref: str) -> int:
+    """The distance between the numbers of adjacent devices along an axis or a part of one."""
+    axis = mesh.axis(ref)
+    below = math.prod(mesh.sizes[mesh.axes.index(axis) + 1 :])
+    _, outer, size = split_ref(ref)
+    return below if size is None else below * (mesh.axis_size(axis.name) // (outer * size))

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from meshgen.ccl.groups import groups_of
 from meshgen.mesh import Mesh, make_mesh
-from meshgen.simulator.groups import groups_of
 
 MESHES = [make_mesh({"a": 2, "b": 3, "c": 4}), make_mesh({"a": 8}), make_mesh({"a": 6, "b": 1, "c": 8})]
 AXES = [(), ("a",), ("c", "a"), ("a", "b", "c"), ("a:(1)2",), ("c:(2)2", "a"), ("c:(2)2", "c:(1)2")]

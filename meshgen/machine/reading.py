@@ -1,83 +1,22 @@
-"""Machine profiles: how devices are linked, level by level, from the fast links of a host outwards.
-
-Devices are numbered through: with 8 devices per host, devices 0 to 7 share host 0. A collective whose group spans several
-domains of a level (hosts, say) uses the links of the next level too.
-"""
+"""Read machine profiles: by name, from a JSON file, or from the JSON text that a program or a module has."""
 
 from __future__ import annotations
 
 import itertools
 import json
-import math
 from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any, cast
 
+from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.records import dataclass
+from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES, Link, Machine
 
 MOST_FILE_BYTES = 1 << 20  # bytes: a profile has a few lines
-
-
-@dataclass(frozen=True)
-class Link:
-    """The links of one level.
-
-    Attributes:
-        devices: how many devices these links join into one domain; None: all.
-        bytes_per_second: what a device can send, in one direction, when all of its domain send at once.
-        latency_seconds: of the innermost level, from launch to finish of the smallest collective; further out, what each
-            doubling of the number of domains adds.
-    """
-
-    name: str
-    devices: int | None
-    bytes_per_second: float
-    latency_seconds: float
-
-
-@dataclass(frozen=True)
-class Machine:
-    """A profile: `links` from the innermost level to the outermost, which joins all devices.
-
-    Attributes:
-        overlap_slowdown: by which share a kernel's time grows while a collective runs beside it.
-    """
-
-    name: str
-    links: tuple[Link, ...]
-    overlap_slowdown: float = DEFAULT.links.overlap_slowdown
-
-    def __str__(self) -> str:
-        return self.name
-
-
-def _switched(name: str, devices: int, scale_up: float, scale_out: float) -> Machine:
-    """Hosts (or racks) of switched NVLink with one network port per device; data-sheet bytes/s of one direction."""
-    inner = Link("nvlink", devices, scale_up * DEFAULT.links.ring_share, DEFAULT.links.nvlink_latency_seconds)
-    outer = Link("infiniband", None, scale_out * DEFAULT.links.port_share, DEFAULT.links.network_latency_seconds)
-    return Machine(name, (inner, outer))
-
-
-# Source: NVIDIA's data sheets of DGX A100 (NVLink 3, eight HDR ports), DGX H100 / H200 (NVLink 4, eight NDR ports) and
-# GB200 NVL72 (NVLink 5, 72 devices in a domain, one NDR port each).
-MACHINES = {
-    machine.name: machine
-    for machine in (
-        _switched("dgx-a100", 8, 300e9, 25e9),
-        Machine(
-            "dgx-h100",
-            (
-                Link("nvlink", 8, DEFAULT.links.nvlink_bytes_per_second, DEFAULT.links.nvlink_latency_seconds),
-                Link("infiniband", None, DEFAULT.links.network_bytes_per_second, DEFAULT.links.network_latency_seconds),
-            ),
-        ),
-        _switched("gb200-nvl72", 72, 900e9, 50e9),
-    )
-}
-DEFAULT_MACHINE = "dgx-h100"
+MOST_DEVICES, MOST_MEMORY, MOST_RATE = 1 << 20, 1 << 53, 1e30  # of a domain; bytes of a device; bytes per second
+DEVICES: Mapping[str, Device] = {device.name: device for device in DEFAULT.kernels.devices}
 
 
 def machine_of(given: str | Path | Machine) -> Machine:
@@ -104,6 +43,25 @@ def machine_record(machine: Machine) -> dict[str, Any]:
     return asdict(machine) | {"links": [asdict(link) for link in machine.links]}
 
 
+def machine_text(machine: Machine) -> str:
+    """The profile in a program's text: the name of a built-in one, JSON of any other."""
+    return machine.name if MACHINES.get(machine.name) == machine else json.dumps(machine_record(machine))
+
+
+def machine_of_text(text: str) -> Machine:
+    """What `machine_text` wrote. Raises UsageError MG0001 for anything else."""
+    if text in MACHINES:
+        return MACHINES[text]
+    try:
+        value: Any = json.loads(text)
+    except (ValueError, RecursionError):
+        hint = f"use one of {', '.join(MACHINES)}, or the JSON of a profile"
+        raise UsageError(Diagnostic("MG0001", f"unknown machine '{text:.60}'", hint=hint)) from None
+    if fault := profile_fault(value):
+        raise UsageError(Diagnostic("MG0001", f"malformed machine: {fault}"))
+    return machine_from_record(value)
+
+
 def _from_json(path: Path) -> Machine:
     try:
         with path.open("rb") as file:
@@ -117,22 +75,33 @@ def _from_json(path: Path) -> Machine:
         raise UsageError(Diagnostic("MG0002", f"cannot read {path}: {error.strerror}")) from error
     except (ValueError, RecursionError) as error:
         raise UsageError(Diagnostic("MG0001", f"{path} is not JSON: {error}")) from error
-    if fault := _profile_fault(value):
+    if fault := profile_fault(value):
         hint = f"write what `meshgen simulate M.mgx --machine {DEFAULT_MACHINE} --json` shows under 'machine'"
         raise UsageError(Diagnostic("MG0001", f"{path}: {fault}", hint=hint))
-    links = tuple(Link(**link) for link in value["links"])
-    return Machine(value["name"], links, **{k: value[k] for k in ("overlap_slowdown",) if k in value})
+    return machine_from_record(value)
 
 
-def _profile_fault(value: Any) -> str:
+def machine_from_record(value: Mapping[str, Any]) -> Machine:
+    """The profile that `machine_record` gives, in which `profile_fault` finds no fault; a built-in one is itself."""
+    given: dict[str, Any] = {**value, "links": tuple(Link(**link) for link in value["links"])}
+    machine = Machine(**given)
+    known = MACHINES.get(machine.name, machine)
+    return known if machine == known else machine
+
+
+def profile_fault(value: Any) -> str:
     """The fault of a profile's JSON; empty if there is none."""
     if not isinstance(value, Mapping) or not isinstance(value.get("name"), str):
         return "a profile must be an object with a name"
+    if not value["name"].isprintable():
+        return "the name must be printable"
     profile = cast("Mapping[str, Any]", value)
     if unknown := sorted(profile.keys() - {field.name for field in fields(Machine)}):
         return f"unknown field '{unknown[0]}'"
     if not _is_number(profile.get("overlap_slowdown", 0.0), least=0):
         return "overlap_slowdown must be a non-negative number"
+    if fault := _device_fault(profile):
+        return fault
     links = profile.get("links")
     if not isinstance(links, list) or not links:
         return "links must be a list of at least one level"
@@ -147,20 +116,29 @@ def _profile_fault(value: Any) -> str:
     return ""
 
 
+def _device_fault(profile: Mapping[str, Any]) -> str:
+    device, memory = profile.get("device"), profile.get("memory_bytes")
+    if device is not None and device not in list(DEVICES):
+        return f"device must be one of {', '.join(DEVICES)}"
+    if memory is not None and (type(memory) is not int or not 1 <= memory <= MOST_MEMORY):
+        return f"memory_bytes must be null or an integer from 1 to {MOST_MEMORY}"
+    return ""
+
+
 def _link_fault(link: Any) -> str:
     names = {field.name for field in fields(Link)}
     found = cast("Mapping[str, Any]", link if isinstance(link, Mapping) else {})
     if set(found) != names:
         return f"a level must have the fields {', '.join(sorted(names))}"
     devices = found["devices"]
-    if not isinstance(found["name"], str):
-        return "name must be a string"
-    if devices is not None and (type(devices) is not int or devices < 1):
-        return "devices must be a positive integer or null"
+    if not isinstance(found["name"], str) or not found["name"].isprintable():
+        return "name must be a printable string"
+    if devices is not None and (type(devices) is not int or not 1 <= devices <= MOST_DEVICES):
+        return f"devices must be null or an integer from 1 to {MOST_DEVICES}"
     if not _is_number(found["bytes_per_second"], least=1):
         return "bytes_per_second must be a number of at least 1"
     return "" if _is_number(found["latency_seconds"], least=0) else "latency_seconds must be a non-negative number"
 
 
 def _is_number(value: Any, least: float) -> bool:
-    return type(value) in (int, float) and math.isfinite(value) and value >= least
+    return type(value) in (int, float) and least <= value <= MOST_RATE

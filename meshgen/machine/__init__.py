@@ -1,0 +1,1 @@
+"""Machines: hosts of GPUs, and the links inside and between them."""

@@ -1,0 +1,159 @@
+"""Where the groups of a mesh are on a machine, and what collectives take on the links that they cross."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from meshgen.ccl.links import Rate, Span, best_rate, rate_along, rate_between, seconds_along, span_seconds, spans_of
+from meshgen.cost_model.model import DEFAULT
+from meshgen.machine.profiles import MACHINES, Link, Machine
+from meshgen.mesh import Axis, Mesh, make_mesh
+
+H100 = MACHINES["dgx-h100"]
+NVLINK, PORT = H100.links
+INSIDE = Rate(NVLINK.latency_seconds, NVLINK.bytes_per_second)
+STEP = PORT.latency_seconds - NVLINK.latency_seconds  # of the Simple protocol, between hosts
+RACKS = Machine(
+    "racks", (Link("nvlink", 4, 400e9, 8e-6), Link("rack", 16, 100e9, 14e-6), Link("spine", None, 25e9, 20e-6))
+)
+LARGE = 1 << 30  # bytes: latencies do not decide the algorithm
+
+
+def on(machine: Machine = H100, **sizes: int) -> Mesh:
+    return replace(make_mesh(sizes), machine=machine)
+
+
+def crossed(mesh: Mesh, *axes: str) -> list[tuple[int, int, str]]:
+    (span,) = spans_of(mesh, axes, mesh.machine or H100)[0]
+    return [(crossing.domains, crossing.least, crossing.link.name) for crossing in span.crossings]
+
+
+@pytest.mark.parametrize(
+    ("mesh", "axes", "expected"),
+    [
+        (on(dp=2, tp=8), ("tp",), []),
+        (on(dp=2, tp=8), ("dp",), [(2, 1, "infiniband")]),
+        (on(dp=2, tp=8), ("dp", "tp"), [(2, 8, "infiniband")]),
+        (on(dp=4, tp=4), ("dp",), [(2, 2, "infiniband")]),
+        (on(tp=8, dp=2), ("tp",), [(2, 4, "infiniband")]),
+        (on(fsdp=16), ("fsdp",), [(2, 8, "infiniband")]),
+        (on(fsdp=16), ("fsdp:(1)2",), [(2, 1, "infiniband")]),
+        (on(fsdp=16), ("fsdp:(2)8",), []),
+        (on(RACKS, x=32), ("x",), [(8, 4, "rack"), (2, 16, "spine")]),
+        (on(RACKS, x=8, y=4), ("x",), [(8, 1, "rack"), (2, 4, "spine")]),
+    ],
+    ids=str,
+)
+def test_links_follow_from_the_order_of_devices(mesh: Mesh, axes: tuple[str, ...], expected: object) -> None:
+    assert crossed(mesh, *axes) == expected
+
+
+def test_groups_that_are_placed_unlike_have_spans_of_their_own() -> None:
+    mesh = on(a=4, b=6)  # hosts of 8: devices 0 to 5 share a host, 6 to 11 do not
+    spans, number = spans_of(mesh, ("b",), H100)
+    assert [len(span.crossings) for span in spans] == [0, 1] and number.tolist() == [0, 1, 1, 0]
+    assert seconds_along("all_gather", LARGE, mesh, ("b",)) == span_seconds("all_gather", LARGE, spans[1], NVLINK)
+
+
+def test_inside_a_host_a_machine_changes_nothing() -> None:
+    plain, machine = make_mesh({"dp": 2, "tp": 4}), on(dp=2, tp=4)
+    for op in ("all_reduce", "all_gather", "all_to_all", "permute"):
+        for axes in (("tp",), ("dp", "tp")):
+            assert seconds_along(op, LARGE, machine, axes, 4) == seconds_along(op, LARGE, plain, axes, 4)
+    assert rate_along(machine, ("tp",)) == rate_along(plain, ("tp",)) == INSIDE
+
+
+def test_a_ring_shares_the_ports_of_a_host() -> None:
+    mesh = on(dp=2, tp=8)
+    for axes, ports in ((("dp",), 1), (("dp", "tp"), 8)):
+        rate = min(NVLINK.bytes_per_second, ports * PORT.bytes_per_second)
+        assert rate_along(mesh, axes).bandwidth == rate
+        assert seconds_along("all_gather", LARGE, mesh, axes) == pytest.approx(LARGE / rate, rel=0.02)
+
+
+def test_large_messages_take_the_simple_protocol_and_small_ones_another() -> None:
+    mesh = on(dp=4, tp=8)  # a ring over dp: three steps between hosts
+    simple = NVLINK.latency_seconds + 3 * STEP
+    assert seconds_along("all_gather", LARGE, mesh, ("dp",)) == pytest.approx(simple + LARGE / PORT.bytes_per_second)
+    low = NVLINK.latency_seconds + 3 * STEP * 2.7 / 14
+    assert seconds_along("all_gather", 4, mesh, ("dp",)) == pytest.approx(low, rel=1e-3)
+    ring, simple_ring = (next(a for a in DEFAULT.links.algorithms if a.name == n) for n in ("ring_ll", "ring_simple"))
+    assert ring.share < simple_ring.share
+
+
+def test_a_ring_passes_the_devices_of_all_other_hosts() -> None:
+    mesh = on(fsdp=32)
+    steps = 3 * STEP + 21 * 3.4e-6  # from host to host, and from device to device in three hosts
+    expected = NVLINK.latency_seconds + steps + LARGE / (8 * PORT.bytes_per_second)
+    assert seconds_along("all_gather", LARGE, mesh, ("fsdp",)) == pytest.approx(expected)
+
+
+def test_over_many_hosts_all_reduce_is_a_tree() -> None:
+    few, many = on(dp=2, tp=8), on(dp=256, tp=8)
+    grown = seconds_along("all_reduce", 4, many, ("dp",)) - NVLINK.latency_seconds
+    assert grown == pytest.approx(
+        8 * (seconds_along("all_reduce", 4, on(dp=2, tp=8), ("dp",)) - NVLINK.latency_seconds), rel=0.9
+    )
+    assert grown == pytest.approx(2 * 8 * STEP * 5 / 14, rel=1e-3), "eight levels, up and down"
+    assert seconds_along("all_gather", 4, many, ("dp",)) > 255 * STEP * 2.7 / 14, "which is a ring"
+    assert seconds_along("all_reduce", 4, few, ("dp",)) == pytest.approx(8e-6 + 2 * STEP * 2.7 / 14, rel=1e-3)
+
+
+def test_a_tree_carries_less_between_hosts_than_a_ring() -> None:
+    """A ring over 2 x 8 devices brings 15/16 of its bytes out of a host twice, a tree half of them."""
+    slow = replace(H100, links=(NVLINK, replace(PORT, bytes_per_second=5e9)))
+    size = LARGE
+    moved = 2 * 15 * size // 16
+    expected = size / (8 * 5e9) / 0.9
+    assert seconds_along("all_reduce", moved, on(slow, dp=2, tp=8), ("dp", "tp")) == pytest.approx(expected, rel=0.01)
+
+
+def test_messages_take_the_outermost_links() -> None:
+    mesh = on(dp=2, tp=8)
+    own = PORT.latency_seconds
+    assert seconds_along("permute", LARGE, mesh, ("dp",)) == own + LARGE / PORT.bytes_per_second
+    assert seconds_along("all_to_all", LARGE, mesh, ("dp", "tp"), 16) == pytest.approx(
+        own + 14 * DEFAULT.links.peer_seconds + LARGE * 8 / 15 / PORT.bytes_per_second
+    )
+    assert rate_between(mesh) == Rate(PORT.latency_seconds, PORT.bytes_per_second)
+
+
+def test_levels_further_out_count_too() -> None:
+    mesh = on(RACKS, x=32)
+    inner, rack, spine = RACKS.links
+    expected = inner.latency_seconds + 6 * 6e-6 + 1 * 12e-6 + 21 * 3.4e-6 + LARGE / min(4 * 100e9, 16 * 25e9)
+    assert seconds_along("all_gather", LARGE, mesh, ("x",)) == pytest.approx(expected)
+    assert rate_along(mesh, ("x:(1)2",)).bandwidth == spine.bytes_per_second
+    assert rate_along(mesh, ("x:(2)4",)).bandwidth == rack.bytes_per_second
+
+
+def test_an_axis_that_says_its_links_has_those() -> None:
+    mesh = Mesh((Axis("dp", 2, bandwidth=10e9), Axis("pp", 2, latency=1e-3), Axis("tp", 8)), machine=H100)
+    assert rate_along(mesh, ("dp",)) == Rate(rate_along(on(dp=4, tp=8), ("dp:(1)2",)).latency, 10e9)
+    assert rate_along(mesh, ("pp",)) == Rate(1e-3, PORT.bytes_per_second)
+    assert rate_along(mesh, ("tp",)) == INSIDE
+    assert rate_along(mesh, ("pp", "tp")) == Rate(1e-3, PORT.bytes_per_second)
+    assert rate_along(replace(mesh, machine=None), ("pp", "tp")) == Rate(1e-3, NVLINK.bytes_per_second)
+
+
+@pytest.mark.parametrize("axes", [("dp",), ("tp",), ("pp",), ("dp", "tp"), ("dp", "pp"), ("dp", "pp", "tp")], ids=str)
+@pytest.mark.parametrize("mesh", [on(dp=2, pp=4, tp=4), on(RACKS, dp=4, pp=2, tp=6), on(dp=3, pp=2, tp=8)], ids=str)
+def test_no_collective_is_faster_than_the_best_rate_of_an_axis(mesh: Mesh, axes: tuple[str, ...]) -> None:
+    size = mesh.group_size(axes)
+    for op, share in (("all_gather", 1.0), ("all_to_all", 1.0), ("permute", 1.0), ("all_reduce", 2.0)):
+        moved = int(share * LARGE)
+        for axis in axes:
+            best = best_rate(mesh, axis)
+            # of what a device gets, this part at least crosses the axis
+            crossing = LARGE / size if best.bandwidth < (mesh.machine or H100).links[0].bytes_per_second else moved
+            assert seconds_along(op, moved, mesh, axes, size) >= best.latency + crossing / best.bandwidth * (1 - 1e-9)
+
+
+def test_a_group_of_one_device_takes_no_time() -> None:
+    assert (
+        span_seconds("all_reduce", LARGE, Span(1, ()), NVLINK)
+        == 0.0
+        == span_seconds("all_reduce", 0, Span(8, ()), NVLINK)
+    )
