@@ -7,6 +7,7 @@ from typing import Any
 
 import jax
 import jax.numpy as jnp
+import numpy as np
 from jax.sharding import PartitionSpec as P
 
 from bench.models.program import Program, array, by_name
@@ -30,7 +31,7 @@ def scores(params: Any, dense: Any, picked: Any) -> Any:
     vectors = [_perceptron(dense, params["bottom"]), *(table[picked[:, i]] for i, table in enumerate(params["tables"]))]
     stacked = jnp.stack(vectors, 1)
     products = jnp.einsum("bid,bjd->bij", stacked, stacked)
-    row, column = jnp.tril_indices(len(vectors), -1)
+    row, column = np.tril_indices(len(vectors), -1)
     found = _perceptron(jnp.concatenate([vectors[0], products[:, row, column]], -1), params["top"])
     return (found @ params["head"])[:, 0]
 
