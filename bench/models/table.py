@@ -117,14 +117,13 @@ def environment() -> dict[str, Any]:
             found[name] = version(name)
         except PackageNotFoundError:
             continue
-    names = [
-        line.split(":")[1].strip() for line in Path("/proc/cpuinfo").read_text().splitlines() if "model name" in line
-    ]
-    machine = {
-        "processor": names[0] if names else platform.processor(),
-        "cores": os.cpu_count(),
-        "system": platform.platform(),
-    }
+    processor = platform.processor()
+    if (described := Path("/proc/cpuinfo")).exists():
+        processor = next(
+            (line.split(":")[1].strip() for line in described.read_text().splitlines() if "model name" in line),
+            processor,
+        )
+    machine = {"processor": processor, "cores": os.cpu_count(), "system": platform.platform()}
     return {"machine": machine, "versions": {"python": platform.python_version(), **found}}
 
 
