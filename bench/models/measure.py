@@ -15,6 +15,7 @@ from typing import Any
 from bench.models.catalog import program
 
 TARGET = "cuda:sm_90"
+MOST_SECONDS = 900  # of CPU, for lowering and planning or compiling one program
 
 
 def planned(given: Any) -> dict[str, Any]:
@@ -58,6 +59,7 @@ def _peak_bytes() -> int:
 
 
 def main(tool: str, name: str, *options: str) -> None:
+    resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS + 1))  # ends the process by SIGXCPU
     try:
         record = TOOLS[tool](program(name, "--small" in options))
     except Exception as error:  # one program that is refused is a row of the table, not the end of it

@@ -11,6 +11,7 @@ import json
 import math
 import os
 import platform
+import signal
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -22,6 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.models.catalog import FAMILIES, FAMILY_OF
+from bench.models.measure import MOST_SECONDS
 from meshgen.errors import Diagnostic, MissingError, UsageError
 
 PACKAGES = ("jax", "numpy", "xdsl", "flax", "optax", "transformers", "dm-haiku", "equinox", "jraph", "jax-cfd")
@@ -33,7 +35,6 @@ SHORT = {
     "permute": "P",
     "fetch_rows": "fetch",
 }
-SECONDS = 900  # that one tool may take for a program
 
 
 def measured(name: str, tools: Sequence[str], small: bool) -> dict[str, Any]:
@@ -45,12 +46,11 @@ def _record(tool: str, name: str, small: bool) -> dict[str, Any]:
     flags = "--xla_force_host_platform_device_count=8" if tool == "xla" else ""
     environment = os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
     words = [sys.executable, "-m", "bench.models.measure", tool, name, *["--small"] * small]
-    try:
-        done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=SECONDS, check=True)
-    except subprocess.TimeoutExpired:
-        return {"refused": f"more than {SECONDS} s"}
-    except subprocess.CalledProcessError as error:
-        return {"refused": f"exit {error.returncode}: {error.stderr[-500:]}"}
+    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    if done.returncode == -signal.SIGXCPU:
+        return {"refused": f"more than {MOST_SECONDS} CPU s"}
+    if done.returncode:
+        return {"refused": f"exit {done.returncode}: {done.stderr[-500:]}"}
     return json.loads(done.stdout.splitlines()[-1])
 
 
