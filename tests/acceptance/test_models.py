@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from importlib import import_module
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -43,15 +44,26 @@ def error(got: Any, want: Any) -> float:
     return float(np.abs(got - want).max(initial=0) / max(np.abs(want).max(initial=0), 1e-30))
 
 
+def require_alike(got: Any, want: Any, allowed: float) -> None:
+    assert jax.tree.structure(got) == jax.tree.structure(want)
+    assert [np.shape(each) for each in jax.tree.leaves(got)] == [each.shape for each in jax.tree.leaves(want)]
+    assert max(error(*each) for each in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True)) <= allowed
+
+
 @pytest.mark.parametrize("name", FAMILY_OF)
 def test_numbers_and_structures_are_those_of_jax(name: str) -> None:
     made, executable = small(name)
     args = made.values()
-    got, want = executable(*args), jax.jit(made.function, compiler_options=FASTER)(*args)
-    assert jax.tree.structure(got) == jax.tree.structure(want)
-    assert [np.shape(each) for each in jax.tree.leaves(got)] == [each.shape for each in jax.tree.leaves(want)]
-    errors = [error(*each) for each in zip(jax.tree.leaves(got), jax.tree.leaves(want), strict=True)]
-    assert max(errors) <= ALLOWED["bf16" if "bf16" in executable.as_text("import") else "f32"]
+    allowed = ALLOWED["bf16" if "bf16" in executable.as_text("import") else "f32"]
+    require_alike(executable(*args), jax.jit(made.function, compiler_options=FASTER)(*args), allowed)
+
+
+@pytest.mark.parametrize("name", ["dlrm-train", "gpt2-decode", "graph-network-train", "equinox-train"])
+def test_a_saved_module_is_called_as_its_program(name: str, tmp_path: Path) -> None:
+    made, executable = small(name)
+    executable.save(tmp_path / "m.mgx")
+    args = made.values()
+    require_alike(mg.load(tmp_path / "m.mgx")(*args), executable(*args), ALLOWED["f32"])
 
 
 @pytest.mark.parametrize("family", FAMILIES)
