@@ -154,11 +154,16 @@ def main(words: Sequence[str]) -> int:
     parser.add_argument(
         "--output", type=Path, help="the raw figures: one JSON record per line, behind one of the machine"
     )
+    parser.add_argument("--table", type=Path, metavar="FILE", help="only the table, of raw figures that were written")
     options = parser.parse_args(words)
+    if options.table:
+        rows = [row for line in options.table.read_text().splitlines() if "program" in (row := json.loads(line))]
+        sys.stdout.write(table(rows, with_xla=all("xla" in row for row in rows)) + "\n")
+        return 0
     tools = ("meshgen", "xla") if options.xla else ("meshgen",)
     names = _named(options.names)
     head = {"command": " ".join(["python -m bench models", *words]), **environment()}
-    rows: list[dict[str, Any]] = []
+    rows = []
     with (
         ThreadPoolExecutor(options.jobs) as pool,
         options.output.open("w") if options.output else nullcontext() as output,
