@@ -1,4 +1,7 @@
-"""`python -m bench [kernels] [collectives] [host] [--check-device]`: one JSON record per line; exit code 5 without a GPU."""
+"""`python -m bench [kernels] [collectives] [host] [--check-device]`: one JSON record per line; exit code 5 without a GPU.
+
+`python -m bench models` is a table of plans of real models (`bench/models/table.py`), without a GPU.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,28 @@ import sys
 
 from bench.device import cuda
 from bench.harness import SUITES, measure
+from bench.models.table import main as models
 from meshgen.errors import MeshgenError
 
 
 def main() -> int:
+    try:
+        return models(sys.argv[2:]) if sys.argv[1:2] == ["models"] else _on_a_gpu()
+    except MeshgenError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_code
+
+
+def _on_a_gpu() -> int:
     parser = argparse.ArgumentParser(prog="python -m bench", description=__doc__)
     parser.add_argument("what", nargs="*", help=f"of {', '.join(SUITES)}; default: all")
     parser.add_argument("--check-device", action="store_true", help="only say whether there is a GPU")
     options = parser.parse_args()
-    try:
-        if options.check_device:
-            cuda()
-            return 0
-        for row in measure(options.what or list(SUITES)):
-            sys.stdout.write(json.dumps(row) + "\n")
-    except MeshgenError as error:
-        sys.stderr.write(f"{error}\n")
-        return error.exit_code
+    if options.check_device:
+        cuda()
+        return 0
+    for row in measure(options.what or list(SUITES)):
+        sys.stdout.write(json.dumps(row) + "\n")
     return 0
 
 

@@ -160,7 +160,7 @@ def made_of(form: Form, held: Mapping[str, Any], makers: Mapping[tuple[Form, tup
     become dicts.
     """
     maker = makers.get((form, tuple(held))) or makers.get((replace(form, static=""), ()))
-    if maker and held:
+    if maker:
         return maker(held)
     if form.kind in ("named", "object"):
         return _record(form, held)

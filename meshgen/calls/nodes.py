@@ -83,13 +83,12 @@ def slots_of(node: Node | Mapping[str, Node]) -> Iterator[Slot]:
 
 
 def without(node: Node, stored: Callable[[Slot], bool]) -> Node | None:
-    """The node without the slots that are stored; None where nothing else was in it."""
+    """The node without the slots that are stored; None where no other slots were in it."""
     if isinstance(node, Slot):
         return None if stored(node) else node
     kept = {key: without(branch, stored) for key, branch in node.items()}
-    if node and not any(branch is not None for branch in kept.values()):
-        return None
-    return Branch(((key, branch) for key, branch in kept.items() if branch is not None), node.form)
+    left = Branch(((key, branch) for key, branch in kept.items() if branch is not None), node.form)
+    return None if any(True for _ in slots_of(node)) and not any(True for _ in slots_of(left)) else left
 
 
 def rebuilt(node: Node, leaf: Callable[[Slot], Any], makers: Mapping[tuple[Form, tuple[str, ...]], Maker]) -> Any:

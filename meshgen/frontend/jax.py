@@ -44,7 +44,7 @@ def from_jax(program: Any, args: Args) -> tuple[Module, Signature | None]:
     if is_function:
         program = _lowered(program, args)
     elif hasattr(program, "jaxpr"):
-        program = program.lower()
+        program = _for_any_mesh(program)
     is_exported = hasattr(program, "mlir_module")
     module = read_generated(program.mlir_module() if is_exported else program.as_text(debug_info=True))
     signature = jax_signature(module, program)
@@ -62,8 +62,9 @@ def _lowered(function: Any, args: Args) -> Any:
     try:
         if by_name:
             bound = inspect.signature(function).bind(**args)
-            return function.lower(*map(_type, bound.args), **{name: _type(each) for name, each in bound.kwargs.items()})
-        return function.lower(*map(_type, args))
+            kwargs = {name: _type(each) for name, each in bound.kwargs.items()}
+            return _for_any_mesh(function.trace(*map(_type, bound.args), **kwargs))
+        return _for_any_mesh(function.trace(*map(_type, args)))
     except MeshgenError:
         raise
     except Exception as error:  # whatever tracing the function raises
@@ -71,6 +72,11 @@ def _lowered(function: Any, args: Args) -> Any:
         message = f"JAX cannot lower the function for these args: {text[:300]}"
         hint = "args are those of a call: in order, or a dict by name"
         raise UsageError(Diagnostic("MG0001", message, hint=hint)) from error
+
+
+def _for_any_mesh(traced: Any) -> Any:
+    """Lowered for a named platform, which JAX asks for where the only mesh is an `AbstractMesh`; the host's has no calls of a GPU's libraries."""
+    return traced.lower(lowering_platforms=("cpu",))
 
 
 def _type(given: Any) -> Any:

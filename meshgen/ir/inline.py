@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from meshgen.errors import Diagnostic, ProgramError, about, listed
+from meshgen.errors import Diagnostic, Location, ProgramError, about, listed
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.limits import MAX_NESTING, too_deep
 from meshgen.ir.predicates import is_call
@@ -15,7 +15,7 @@ MAX_NODES = 200_000  # operations; a program of this size takes gigabytes and mi
 
 
 def inline_calls(graph: Graph, functions: Mapping[str, Graph]) -> Graph:
-    """`graph` without `call` nodes. Inlined values keep their names, but not numbers, and their locations.
+    """`graph` without `call` nodes. Inlined values keep their names, but not numbers, and their locations; without one they have the call's.
 
     Raises ProgramError for unknown functions, wrong arguments and recursion, all at once, and for a program that has
     more than `MAX_NODES` operations after inlining.
@@ -101,13 +101,25 @@ def _inlined(graph: Graph, done: Mapping[str, Graph]) -> Graph:
         if not is_call(node):
             result.nodes.append(node)
             continue
+        first = len(result.nodes)
         outputs = copy_nodes(done[node.attrs.callee], node.operands, result)
+        _locate(result.nodes[first:], node.loc)
         for old, new in zip(node.results, outputs, strict=True):
             replaced[old] = new
             if old.name and new not in node.operands and (not new.name or new.name.isdecimal()):
                 new.name = old.name
     result.outputs = [replaced.get(value, value) for value in graph.outputs]
     return result
+
+
+def _locate(nodes: Sequence[Node], loc: Location | None) -> None:
+    """JAX locates what it writes out once for several calls by its own names only: nodes without a location get that of the call."""
+    for node in nodes:
+        node.loc = node.loc or loc
+        for value in node.results:
+            value.loc = value.loc or loc
+        for region in node.regions:
+            _locate(region.nodes, loc)
 
 
 def _call_fault(node: Node, functions: Mapping[str, Graph], active: tuple[str, ...]) -> Diagnostic | None:

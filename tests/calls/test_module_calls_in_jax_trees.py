@@ -30,6 +30,10 @@ class Moments(NamedTuple):
     v: Any
 
 
+class Nothing(NamedTuple):
+    """As optax's `EmptyState`."""
+
+
 @dataclass
 class Layer:
     w: Any
@@ -105,6 +109,26 @@ def test_static_fields_that_are_functions_are_known_by_name(tmp_path: Path) -> N
     assert isinstance(got, State) and got.apply is abs
     np.testing.assert_array_equal(got.params, X)
     refused(lambda: module(State(X, max)), "'state' is a State", "function max", "function abs")
+
+
+def test_classes_without_fields_are_those_of_the_arguments(tmp_path: Path) -> None:
+    given = (Moments(X, Y), Nothing(), (Nothing(),))
+    module = saved(tmp_path, lambda state: (Moments(state[0].m + 1, state[0].v), Nothing(), (Nothing(),)), given)
+    assert jax.tree.structure(module(given)) == jax.tree.structure(given)
+
+
+def test_state_with_parts_that_have_no_arrays_is_left_out_of_what_a_step_returns(tmp_path: Path) -> None:
+    def step(state: Any, x: Any) -> Any:
+        return (Moments(state[0].m + x, state[0].v), Nothing(), {"none": None}), {"loss": x.sum()}
+
+    given = (Moments(X, Y), Nothing(), {"none": None})
+    mg.compile(jax.jit(step, donate_argnums=0), {"d": 2}, args=(given, X), target="cpu").save(tmp_path / "m.mgx")
+    with mg.load(tmp_path / "m.mgx").session() as session:
+        session["state"] = given
+        got = session(Z)
+        assert [*got] == ["loss"] and np.asarray(got["loss"]) == Z.sum()
+        assert jax.tree.structure(session["state"]) == jax.tree.structure(given)
+        np.testing.assert_array_equal(session["state"][0].m, X + Z)
 
 
 def test_keys_of_dicts_are_what_they_were(tmp_path: Path) -> None:

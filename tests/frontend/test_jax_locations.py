@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from meshgen.api import compile as compile_program
+from meshgen.api import read
 from meshgen.errors import ProgramError
 from meshgen.ir.regions import all_nodes
 from meshgen.mlir.text import parse_text
@@ -107,3 +108,18 @@ def test_a_location_that_is_not_closed_is_shown() -> None:
     with pytest.raises(ProgramError, match=r"this '\(' is not closed") as caught:
         parse_text(LOCATED.replace("(#loc2)])", "(#loc2))"))
     assert caught.value.diagnostics[0].code == "MG0101"
+
+
+def test_what_jax_writes_out_as_a_function_is_where_it_is_called() -> None:
+    """Also the parts of its loops: JAX gives such functions names for locations, but no lines."""
+
+    def loss(x: Any) -> Any:
+        picked = jnp.take_along_axis(x, jnp.zeros((8, 1), "int32"), 1)
+        return jax.nn.silu(picked).sum() + jax.random.uniform(jax.random.key(0))
+
+    program = jax.jit(jax.grad(loss)).lower(A)
+    assert 'loc("scatter-add")' in program.as_text(debug_info=True)
+    module, _ = read(program, {"x": 2})
+    nodes = [*all_nodes(module.graph)]
+    assert "scatter" in {node.op for node in nodes}
+    assert {node.loc and node.loc.file for node in nodes} == {__file__}

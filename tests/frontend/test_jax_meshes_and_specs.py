@@ -141,3 +141,11 @@ def test_weights_of_files_are_named_by_path(tmp_path: Any) -> None:
     (tmp_path / "w.safetensors").write_bytes(tensors.encode({"h.2.w": X}))
     with pytest.raises(mg.MeshgenError, match=r"MG0601.*unknown input 'h\.2\.w'"):
         executable.save(tmp_path / "m.mgx", weights=str(tmp_path / "w.safetensors"))
+
+
+def test_functions_may_name_a_mesh_that_has_no_devices() -> None:
+    placed = jax.jit(lambda x: x + 1, in_shardings=NamedSharding(MESH, PartitionSpec("tp")))
+    for executable in (mg.compile(placed, args=[X], target="cpu"), mg.compile(placed.trace(X), target="cpu")):
+        assert executable.mesh.size == 8
+        np.testing.assert_array_equal(executable(X), X + 1)
+    assert annotations(None, placed.trace(X), None) == {"x": ((("tp",),), ())}

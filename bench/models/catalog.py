@@ -1,0 +1,62 @@
+"""Families of programs: a module each, with what has to be installed besides JAX. Its `PROGRAMS` make a program from `small`, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from importlib.util import find_spec
+from typing import Any
+
+
+@dataclass(frozen=True)
+class Family:
+    """The packages that a family needs, and its programs; names of training steps end in `-train`."""
+
+    needs: tuple[str, ...]
+    programs: tuple[str, ...]
+
+    @property
+    def missing(self) -> list[str]:
+        """The packages that are not installed."""
+        return [name for name in ("jax", *self.needs) if find_spec(name) is None]
+
+
+FAMILIES: Mapping[str, Family] = {
+    "decoders": Family(
+        ("flax", "optax", "transformers"),
+        (
+            "gpt2",
+            "gpt2-decode",
+            "gpt2-train",
+            "llama",
+            "llama-decode",
+            "llama-fsdp-train",
+            "llama-fsdp-tp-train",
+            "mistral",
+            "gemma",
+        ),
+    ),
+    "encoders": Family(
+        ("flax", "optax", "transformers"),
+        ("bert", "bert-train", "t5", "t5-train", "whisper", "vit", "vit-train", "clip"),
+    ),
+    "convolutional": Family(("flax", "optax", "transformers"), ("resnet", "resnet-train", "unet", "unet-train")),
+    "experts": Family((), ("mixtral", "mixtral-train")),
+    "scanned": Family(("flax", "optax"), ("scan-train",)),
+    "recurrent": Family(("haiku", "optax"), ("lstm-train",)),
+    "state_space": Family((), ("mamba", "mamba-train")),
+    "graphs": Family(("jraph", "optax"), ("graph-network", "graph-network-train", "graph-attention")),
+    "recommender": Family((), ("dlrm", "dlrm-train")),
+    "modules": Family(("equinox", "flax", "optax"), ("equinox-train", "nnx-train")),
+    "mixing": Family((), ("fnet", "fnet-train", "ten-heads")),
+    "particles": Family((), ("n-body", "heat")),
+    "fluids": Family(("jax_cfd",), ("cfd", "cfd-spectral")),
+}
+FAMILY_OF = {name: family for family, each in FAMILIES.items() for name in each.programs}
+
+
+def program(name: str, small: bool) -> Any:
+    """A program of a family that is installed."""
+    make: Mapping[str, Callable[[bool], Any]] = import_module(f"bench.models.{FAMILY_OF[name]}").PROGRAMS
+    return make[name](small)

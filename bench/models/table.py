@@ -1,0 +1,176 @@
+"""`python -m bench models [NAMES] [--small] [--xla]`: plans of real models, and what planning them costs. No GPU is needed.
+
+NAMES are programs or families of `bench/models`; families whose packages are not installed are listed as such. Plans are for
+`cuda:sm_90`; predictions do not depend on the machine, seconds and memory do. `--xla` compiles each program with XLA as well, for as many CPU devices.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import os
+import platform
+import signal
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
+from importlib.metadata import PackageNotFoundError, version
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from bench.models.catalog import FAMILIES, FAMILY_OF
+from bench.models.measure import MOST_SECONDS
+from meshgen.errors import Diagnostic, MissingError, UsageError
+
+PACKAGES = ("jax", "numpy", "xdsl", "flax", "optax", "transformers", "dm-haiku", "equinox", "jraph", "jax-cfd")
+SHORT = {
+    "all_gather": "AG",
+    "all_reduce": "AR",
+    "reduce_scatter": "RS",
+    "all_to_all": "A2A",
+    "permute": "P",
+    "fetch_rows": "fetch",
+}
+
+
+def measured(name: str, tools: Sequence[str], small: bool) -> dict[str, Any]:
+    """The records of a program by tool."""
+    return {"program": name, **{tool: _record(tool, name, small) for tool in tools}}
+
+
+def _record(tool: str, name: str, small: bool) -> dict[str, Any]:
+    flags = "--xla_force_host_platform_device_count=8" if tool == "xla" else ""
+    environment = os.environ | {"JAX_PLATFORMS": "cpu", "XLA_FLAGS": flags}
+    words = [sys.executable, "-m", "bench.models.measure", tool, name, *["--small"] * small]
+    done = subprocess.run(words, env=environment, capture_output=True, text=True)
+    if done.returncode == -signal.SIGXCPU:
+        return {"refused": f"more than {MOST_SECONDS} CPU s"}
+    if done.returncode:
+        return {"refused": f"exit {done.returncode}: {done.stderr[-500:]}"}
+    return json.loads(done.stdout.splitlines()[-1])
+
+
+def table(rows: Sequence[Mapping[str, Any]], with_xla: bool) -> str:
+    """A Markdown table; behind it the geometric mean of planning over compiling, of training steps."""
+    titles = [
+        "program",
+        "collectives",
+        "moved",
+        "redundant",
+        "step",
+        "launches / kernels",
+        "device memory",
+        "planning CPU",
+        "peak RSS",
+    ]
+    titles += ["XLA CPU", "XLA RSS", "ratio"] if with_xla else []
+    lines = [f"| {' | '.join(titles)} |", f"| {' | '.join('---' for _ in titles)} |"]
+    for row in rows:
+        found = row["meshgen"]
+        cells = [row["program"], *([found["refused"][:60], *[""] * 7] if "refused" in found else _plan(found))]
+        cells += _xla(found, row["xla"]) if with_xla else []
+        lines.append(f"| {' | '.join(cells)} |")
+    return "\n".join([*lines, *_means(rows)]) if with_xla else "\n".join(lines)
+
+
+def _plan(found: Mapping[str, Any]) -> list[str]:
+    counts = " ".join(f"{count} {SHORT.get(kind, kind)}" for kind, count in found["collectives"].items())
+    share = (found["redundant_flops"] or 0) / max(found["flops"], 1)
+    return [counts or "none", f"{found['moved_bytes'] / 1e6:.1f} MB", f"{share:.1%}", f"{found['step_seconds'] * 1e3:.2f} ms", f"{found['launches']} / {found['kernels']}",
+            f"{found['device_bytes'] / 1e6:.0f} MB", *_costs(found)]  # fmt: skip
+
+
+def _costs(found: Mapping[str, Any]) -> list[str]:
+    return [f"{found['cpu_seconds']:.1f} s", f"{found['peak_bytes'] / 1e6:.0f} MB"]
+
+
+def _xla(found: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
+    if "refused" in other:
+        return [other["refused"][:60], "", ""]
+    ratio = "" if "refused" in found else f"{found['cpu_seconds'] / other['cpu_seconds']:.2f}"
+    return [*_costs(other), ratio]
+
+
+def _means(rows: Sequence[Mapping[str, Any]]) -> list[str]:
+    trained = [row for row in rows if row["program"].endswith("-train")]
+    ratios = {row["program"]: row["meshgen"]["cpu_seconds"] / row["xla"]["cpu_seconds"] for row in trained
+              if "refused" not in row["meshgen"] and "refused" not in row["xla"]}  # fmt: skip
+    if not ratios:
+        return []
+    mean = math.exp(sum(map(math.log, ratios.values())) / len(ratios))
+    worst = max(ratios, key=lambda name: ratios[name])
+    return [
+        "",
+        f"{len(ratios)} training steps: geometric mean of planning over XLA's compiling, CPU seconds: {mean:.2f}; largest {ratios[worst]:.2f} ({worst}).",
+    ]
+
+
+def environment() -> dict[str, Any]:
+    """The machine, and the versions of what is installed."""
+    found: dict[str, str] = {}
+    for name in PACKAGES:
+        try:
+            found[name] = version(name)
+        except PackageNotFoundError:
+            continue
+    processor = platform.processor()
+    if (described := Path("/proc/cpuinfo")).exists():
+        processor = next(
+            (line.split(":")[1].strip() for line in described.read_text().splitlines() if "model name" in line),
+            processor,
+        )
+    machine = {"processor": processor, "cores": os.cpu_count(), "system": platform.platform()}
+    return {"machine": machine, "versions": {"python": platform.python_version(), **found}}
+
+
+def _named(names: Sequence[str]) -> list[str]:
+    """The programs to measure. Raises MissingError where none is installed, UsageError for a name that nothing has."""
+    if unknown := [name for name in names if name not in {*FAMILIES, *FAMILY_OF}]:
+        hint = f"the families are {', '.join(FAMILIES)}"
+        raise UsageError(Diagnostic("MG0001", f"there is no program or family '{unknown[0]}'", hint=hint))
+    asked = [name for name, family in FAMILY_OF.items() if not names or {name, family} & {*names}]
+    for family in dict.fromkeys(FAMILY_OF[name] for name in asked):
+        if lacking := FAMILIES[family].missing:
+            sys.stderr.write(f"{family}: not installed: {', '.join(lacking)}\n")
+    found = [name for name in asked if not FAMILIES[FAMILY_OF[name]].missing]
+    if not found:
+        raise MissingError(
+            Diagnostic("MG0602", "no such program is installed", hint="pip install 'meshgen[jax,models]'")
+        )
+    return found
+
+
+def main(words: Sequence[str]) -> int:
+    """Raises MeshgenError for unknown names, and where nothing is installed."""
+    parser = argparse.ArgumentParser(prog="python -m bench models", description=__doc__)
+    parser.add_argument("names", nargs="*", metavar="NAMES")
+    parser.add_argument("--small", action="store_true", help="the sizes of the tests")
+    parser.add_argument("--xla", action="store_true", help="compile with XLA as well")
+    parser.add_argument("--jobs", type=int, default=1, help="programs at a time")
+    parser.add_argument(
+        "--output", type=Path, help="the raw figures: one JSON record per line, behind one of the machine"
+    )
+    parser.add_argument("--table", type=Path, metavar="FILE", help="only the table, of raw figures that were written")
+    options = parser.parse_args(words)
+    if options.table:
+        rows = [row for line in options.table.read_text().splitlines() if "program" in (row := json.loads(line))]
+        sys.stdout.write(table(rows, with_xla=all("xla" in row for row in rows)) + "\n")
+        return 0
+    tools = ("meshgen", "xla") if options.xla else ("meshgen",)
+    names = _named(options.names)
+    head = {"command": " ".join(["python -m bench models", *words]), **environment()}
+    rows = []
+    with (
+        ThreadPoolExecutor(options.jobs) as pool,
+        options.output.open("w") if options.output else nullcontext() as output,
+    ):
+        for row in chain([head], pool.map(lambda name: measured(name, tools, options.small), names)):
+            rows += [row] if "program" in row else []
+            if output:
+                print(json.dumps(row), file=output, flush=True)
+    sys.stdout.write(table(rows, options.xla) + "\n")
+    return 0
