@@ -31,7 +31,7 @@ from passes_page import passes_page  # noqa: E402
 NOTE = "<!-- written by docs/generate.py: change the code, then run `make docs` -->\n"
 CONTROL = ("case", "if", "while")  # partitioned by `partition` itself
 _CONTROL_NOTE = (
-    "`case`, `if` and `while` are run by the schedule, with kernels inside their regions. Compiling a `compare` of type "
+    "`case`, `if` and `while` are run by the schedule, with kernels inside their regions; loops of a known number of trips become `scan`. Compiling a `compare` of type "
     "TOTALORDER or a `bitcast_convert` to elements of another width for a GPU is refused (MG0301).\n"
 )
 UPSTREAM = ("arith", "bufferization", "linalg", "math", "scf", "tensor", "tosa")

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from meshgen.codegen.communicating import communicates
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.predicates import is_loop
+from meshgen.ir.predicates import is_loop, is_scan
 from meshgen.ops.uniform import Varying
 
 
@@ -28,10 +28,11 @@ def require_agreement(module: Module) -> None:
 
 
 def _flows(graph: Graph) -> Iterator[Node]:
-    """Control flow that communicates, nested ones included."""
+    """Control flow that communicates, nested ones included; a scan runs as often on all devices."""
     for node in graph.nodes:
         if any(map(communicates, node.regions)):
-            yield node
+            if not is_scan(node):
+                yield node
             for region in node.regions:
                 yield from _flows(region)
 

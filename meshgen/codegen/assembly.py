@@ -14,6 +14,7 @@ from meshgen.codegen.timeline import Task, exposures, start_times
 from meshgen.errors import place_text
 from meshgen.ir.attributes.base import NO_ATTRIBUTES
 from meshgen.ir.attributes.control import Loop
+from meshgen.ir.predicates import is_scan
 from meshgen.ir.reasons import reason_of
 from meshgen.runtime.plan import STREAMS, Item, Schedule
 
@@ -57,7 +58,8 @@ def assemble(tried: Tried) -> Schedule:
     )
     graph, number_of = program.module.graph, buffers.number_of
     ins, outs = (tuple(number_of[v] for v in side) for side in (graph.inputs, graph.outputs))
-    donated = {ins[own]: outs[other] for own, other in program.donated.items()}
+    is_region = program.inputs_are == "given"
+    donated = {} if is_region else {ins[own]: outs[other] for own, other in program.donated.items()}
     return Schedule(
         items, buffers.all, tried.arena_bytes, ins, outs, program.kernels, tried.seconds, exposures(items), donated
     )
@@ -68,11 +70,11 @@ def _item(program: Program, number: int, buffers: Buffers) -> Item:
     node, task, name = program.nodes[number], program.tasks[number], program.names[number]
     flow = program.flows.get(number)
     is_collective = not name and flow is None
-    attrs = node.attrs if is_collective else NO_ATTRIBUTES
+    attrs = node.attrs if is_collective or is_scan(node) else NO_ATTRIBUTES
     return Item(
         op="kernel" if name else node.op,
         kernel=name,
-        attrs=Loop(trips=flow.trips) if flow and flow.trips else attrs,
+        attrs=Loop(trips=flow.trips) if flow and flow.trips and not is_scan(node) else attrs,
         inputs=tuple(buffers.number_of[v] for v in program.reads(number)),
         outputs=tuple(buffers.number_of[v] for v in node.results),
         stream=task.stream,

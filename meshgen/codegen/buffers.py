@@ -52,17 +52,13 @@ def plan_buffers(program: Program, places: Places) -> Buffers:
     number_of = {value: n for n, value in enumerate(values)}
     scratch_of = {number: len(values) + n for n, number in enumerate(program.scratch_bytes)}
     kinds = _kinds(program)
-    found = [
-        Buffer(
-            v.name or f"b{n}",
-            v.type,
-            kinds[root := program.storages.root[v]],
-            number_of[root],
-            places.of_values[program.place(v)] + program.first_byte(v),
-            place_text(v.loc),
-        )
-        for n, v in enumerate(values)
-    ]
+    found: list[Buffer] = []
+    for n, v in enumerate(values):
+        root, place = program.storages.root[v], program.place(v)
+        if kinds[place] == "given":  # also of what is written over it
+            root = place
+        offset = places.of_values[place] + program.first_byte(v)
+        found.append(Buffer(v.name or f"b{n}", v.type, kinds[root], number_of[root], offset, place_text(v.loc)))
     for number, own in scratch_of.items():
         node, kind = program.nodes[number], TensorType((program.scratch_bytes[number],), "ui8")
         name = f"{node.op}_scratch{own}"

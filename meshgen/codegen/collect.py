@@ -13,11 +13,12 @@ from meshgen.codegen.donated import donated
 from meshgen.codegen.messages import with_senders
 from meshgen.codegen.overwritten import overwritten
 from meshgen.codegen.program import Flow, Program
+from meshgen.codegen.region_modules import region_module
 from meshgen.codegen.storages import storages_of
 from meshgen.codegen.timeline import Costs, Task
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.predicates import is_control, is_kernel, is_loop, is_transfer
+from meshgen.ir.predicates import is_control, is_kernel, is_loop, is_scan, is_transfer
 from meshgen.ir.regions import all_nodes, captured
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import COMMUNICATING, UNLAUNCHED
@@ -75,13 +76,10 @@ def _flow(node: Node, module: Module, planned: Planned) -> Flow:
             )
         )
     outside = tuple(captured(node))
-    steps = tuple(planned(replace(module, graph=closed(region, outside), donations={})) for region in node.regions)
+    steps = tuple(planned(region_module(module, node, region, outside)) for region in node.regions)
+    if is_scan(node):
+        return Flow(outside, steps, node.attrs.trips, True)
     return Flow(outside, steps, (node.notes.trips or 1) if is_loop(node) else None)
-
-
-def closed(region: Graph, outside: Sequence[Value]) -> Graph:
-    """The region as a function whose captured values follow its own arguments."""
-    return Graph(region.name, [*region.inputs, *outside], region.nodes, region.outputs)
 
 
 def _name(node: Node, kernels: dict[str, Graph]) -> str:
@@ -117,7 +115,7 @@ def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
             if program.flows[number].communicates:
                 needs |= fence
                 fence = flow = {number}
-            task = Task(COMPUTE, program.flows[number].seconds, tuple(sorted(needs)))
+            task = Task(COMPUTE, program.flows[number].seconds(costs.copy), tuple(sorted(needs)))
         elif node.op in COMMUNICATING:
             fence = fence | {number}
             task = Task(COMMUNICATION, costs.collective(node, module.mesh), tuple(sorted(needs | flow)))

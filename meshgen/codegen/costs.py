@@ -20,4 +20,8 @@ def default_costs(target: str) -> Costs:
         launched = device.launch_seconds if copied else 0.0  # copies are kernels too, on the collective's stream
         return collective.link_seconds + launched + memory_seconds(copied, device)
 
-    return Costs(kernel=lambda body: kernel_seconds(body, target), collective=seconds)
+    return Costs(
+        kernel=lambda body: kernel_seconds(body, target),
+        collective=seconds,
+        copy=lambda nbytes: device.launch_seconds + memory_seconds(2 * nbytes, device) if nbytes else 0.0,
+    )

@@ -12,10 +12,12 @@ from dataclasses import replace
 from itertools import pairwise
 
 from meshgen.codegen.communicating import is_message
+from meshgen.codegen.region_modules import region_module
 from meshgen.ir.donation import settled
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.predicates import is_kernel, is_loop
-from meshgen.ir.regions import captured
+from meshgen.ir.op_names import REPEATED
+from meshgen.ir.predicates import is_kernel
+from meshgen.ir.regions import captured, flow_regions
 from meshgen.ops.classes import UNLAUNCHED, VIEWS
 from meshgen.records import dataclass
 from meshgen.runtime.in_place import overwrites
@@ -67,7 +69,10 @@ def donated(module: Module) -> Donated:
 
 
 def readers_first(module: Module) -> Module:
-    """The module with reads of donated inputs moved before their overwriting write, where dependencies allow it."""
+    """The module with reads of donated inputs moved before their overwriting write, where dependencies allow it; bodies of scans too."""
+    nodes = [_with_readers_first(node, module) for node in module.graph.nodes]
+    if any(after is not before for after, before in zip(nodes, module.graph.nodes, strict=True)):
+        module = replace(module, graph=replace(module.graph, nodes=nodes))
     if not module.donations:
         return module
     graph, roots = module.graph, _roots(module.graph)
@@ -89,6 +94,16 @@ def readers_first(module: Module) -> Module:
         return module
     ordered = Graph(graph.name, graph.inputs, _stable_order(graph.nodes, before), graph.outputs)
     return replace(module, graph=ordered)
+
+
+def _with_readers_first(node: Node, module: Module) -> Node:
+    outside, regions = captured(node), list[Graph]()
+    for region in flow_regions(node):
+        inside = region_module(module, node, region, outside)
+        after = readers_first(inside)
+        regions.append(region if after is inside else replace(region, nodes=after.graph.nodes))
+    is_same = all(after is before for after, before in zip(regions, node.regions, strict=False))
+    return node if is_same else replace(node, regions=tuple(regions))
 
 
 def _roots(graph: Graph) -> dict[Value, Value]:
@@ -120,7 +135,7 @@ def _may_overwrite(node: Node, own: Value, result: Value, roots: Mapping[Value, 
     if is_kernel(node):
         pairs = overwrites(module.kernels[node.attrs.kernel])
         return all(number in pairs.get(place, ()) for place in places)
-    return (is_loop(node) or node.op in IN_PLACE) and places == [number]
+    return (node.op in REPEATED or node.op in IN_PLACE) and places == [number]
 
 
 def _needs(late: Sequence[Node], maker: Node, before: Mapping[Node, Sequence[Node]]) -> bool:

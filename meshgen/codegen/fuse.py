@@ -20,6 +20,7 @@ from meshgen.codegen.passes.collective_outermost_dim import collective_outermost
 from meshgen.codegen.passes.concatenate_in_place import concatenate_in_place
 from meshgen.codegen.passes.concatenate_to_group_call import concatenate_to_group_call
 from meshgen.codegen.passes.fetch_drop_local_rows import fetch_drop_local_rows
+from meshgen.codegen.passes.loop_to_scan import loop_to_scan
 from meshgen.codegen.passes.loop_unroll import loop_unroll
 from meshgen.codegen.passes.reduce_window_to_slices import reduce_window_to_slices
 from meshgen.codegen.passes.slice_to_subview import slice_to_subview
@@ -38,11 +39,15 @@ SIMPLIFICATIONS = (  # of programs whose sizes have names as well
     Pass("all-reduce-promote", all_reduce_promote, _LOCAL, "always"),
     Pass("canonicalize", canonicalize, _LOCAL, "always"),
 )
-PASSES = (
+BEFORE_KERNELS = (  # what changes collectives, or the loops around them
     *SIMPLIFICATIONS,
+    Pass("loop-to-scan", loop_to_scan, _LOCAL, "always"),
     Pass("reduce-window-to-slices", reduce_window_to_slices, _LOCAL, "always"),
     Pass("fetch-drop-local-rows", fetch_drop_local_rows, _LOCAL, "always"),
     Pass("collective-outermost-dim", collective_outermost_dim, _LOCAL, "always"),
+)
+PASSES = (
+    *BEFORE_KERNELS,
     Pass("split-reduction", split_reduction, _LOCAL, "always"),
     Pass("slice-to-subview", slice_to_subview, _LOCAL, "always"),
     Pass("concatenate-in-place", concatenate_in_place, _LOCAL, "always"),

@@ -13,6 +13,7 @@ from meshgen.codegen.program import Program, place_of
 from meshgen.codegen.timeline import Task
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Value
+from meshgen.ir.op_names import REPEATED
 from meshgen.records import dataclass
 from meshgen.runtime.in_place import overwrites
 from meshgen.runtime.plan import IN_PLACE
@@ -82,6 +83,8 @@ def _pairs(program: Program, number: int) -> Mapping[int, tuple[int, ...]]:
     node, name = program.nodes[number], program.names[number]
     if name:
         return overwrites(program.kernels[name])
+    if node.op in REPEATED:  # its results begin as its first operands
+        return {n: (n,) for n in range(len(node.results))}
     if node.op not in IN_PLACE or program.module.mesh.group_size(node.attrs.axes) == 1:
         return {}
     pairs = enumerate(zip(node.operands, node.results, strict=True))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from meshgen.codegen.collect import closed
+from meshgen.codegen.region_modules import region_module
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.notes import Place, Slot
 from meshgen.ir.predicates import is_constant
@@ -39,7 +39,7 @@ def _with_regions(node: Node, module: Module, steps: Sequence[Schedule]) -> Node
         return node
     outside, regions = captured(node), list[Graph]()
     for region, step in zip(node.regions, steps, strict=True):
-        inside = scheduled(replace(module, graph=closed(region, outside)), step).graph
+        inside = scheduled(region_module(module, node, region, outside), step).graph
         regions.append(Graph(region.name, region.inputs, inside.nodes, inside.outputs))
     return replace(node, regions=tuple(regions))
 

@@ -15,10 +15,11 @@ from meshgen.runtime.plan import COMMUNICATION, COMPUTE, STREAMS, Exposure, Item
 
 @dataclass(frozen=True)
 class Costs:
-    """Predicted seconds of a kernel with this body, and of a collective node on a mesh."""
+    """Predicted seconds of a kernel with this body, of a collective node on a mesh, and of a copy of so many bytes on a device."""
 
     kernel: Callable[[Graph], float]
     collective: Callable[[Node, Mesh], float]
+    copy: Callable[[int], float]
 
 
 @dataclass(frozen=True)

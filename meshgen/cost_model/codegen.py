@@ -43,6 +43,12 @@ class Fusion:
     places: int = chosen(32, "indices", "at which a kernel computes one value", matters=False)
     window_elements: int = chosen(32, "elements", "of a window that a kernel reads one by one", matters=False)
     unrolled_nodes: int = chosen(512, "nodes", "of an element-wise loop that is written out", matters=False)
+    unrolled_messages: int = chosen(
+        1536, "nodes", "of a loop that communicates and is written out: more take long to schedule", matters=False
+    )
+    sibling_bytes: int = known(
+        5_000_000, "bytes", "that a small kernel moves, which another one takes along", "derived: what an H100 moves in the 2 us of a launch, at the part of its peak that kernels reach"
+    )  # fmt: skip
     copied_rows: int = known(
         1, "parts", "of a message that are copied before a group call", "derived: with one there are as many kernels as for a message"
     )  # fmt: skip

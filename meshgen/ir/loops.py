@@ -50,6 +50,23 @@ def _counted(node: Node, producers: Mapping[Value, Node]) -> _Counted | None:
     return _Counted(number, step, stop + (test.attrs.direction == "LE"))
 
 
+def inductions(node: Node, producers: Mapping[Value, Node]) -> dict[int, tuple[int, int]]:
+    """The scalar integers that a loop carries from a constant on in constant steps, by number: start and step.
+
+    Args:
+        producers: of the graph that holds the loop.
+    """
+    known = {**producers, **node.regions[1].producers()}
+    found: dict[int, tuple[int, int]] = {}
+    for number, value in enumerate(node.operands):
+        if value.type.rank or not value.type.dtype.startswith(("i", "ui")) or value.type.dtype == "i1":
+            continue
+        start, step = _constant(value, node, producers), _step(number, node, known)
+        if start is not None and step is not None:
+            found[number] = start, step
+    return found
+
+
 def without_unchanged(loop: Node) -> tuple[Node, dict[Value, Value]]:
     """A `while` that captures the values that it would carry unchanged, and the replacements of its dropped results.
 

@@ -5,7 +5,9 @@ from __future__ import annotations
 ANNOTATIONS = ("annotate", "sharding_group", "propagation_barrier")
 """Identities that tell propagation the sharding of their operand; `materialize` removes them."""
 BRANCHES = ("if", "case")
-CONTROL = ("while", *BRANCHES)
+REPEATED = ("while", "scan")
+"""Their last region is a body that runs several times."""
+CONTROL = (*REPEATED, *BRANCHES)
 """Control flow. Their regions are parts of the program, and so is the region of `manual`."""
 WITH_PROGRAMS = (*CONTROL, "manual")
 BETWEEN_MESHES = ("transfer_send", "transfer_recv")

@@ -30,6 +30,11 @@ def is_loop(node: N | None) -> TypeGuard[N]:
     return node is not None and node.op == "while"
 
 
+def is_scan(node: N | None) -> TypeGuard[N]:
+    """Whether it is a `scan`: its region is a body that runs a known number of times."""
+    return node is not None and node.op == "scan"
+
+
 def is_branching(node: N | None) -> TypeGuard[N]:
     """Whether it is an `if` or a `case`: its first operand chooses one of its regions."""
     return node is not None and node.op in BRANCHES

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from meshgen.ir.attributes.control import Loop, Manual, RandomBits, TopK
+from meshgen.ir.attributes.control import Loop, Manual, RandomBits, Scan, TopK
 from meshgen.ir.attributes.movement import Scatter, Sort
 from meshgen.ir.graph import Node
 from meshgen.ops.evaluate import control as means
@@ -32,6 +32,8 @@ def _updates(node: Node, type_of: TypeOf) -> float:
 CONTROL = (
     Op(name="while", operands=AtLeast(0), types=types.while_loop, evaluate=means.while_loop, error=ANY_ERROR, rule=NO_RULE,
        kernel=NO_KERNEL, flops=no_flops, attributes=Loop, has_regions=True),
+    Op(name="scan", operands=AtLeast(0), types=types.scan, evaluate=means.scan, error=ANY_ERROR, rule=NO_RULE,
+       kernel=NO_KERNEL, flops=no_flops, attributes=Scan, has_regions=True),
     Op(name="if", operands=AtLeast(1), types=types.conditional, evaluate=means.conditional, error=ANY_ERROR, rule=NO_RULE,
        kernel=NO_KERNEL, flops=no_flops, has_regions=True),
     Op(name="case", operands=AtLeast(1), types=types.switch, evaluate=means.switch, error=ANY_ERROR, rule=NO_RULE,

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from meshgen.ir.graph import Graph, Node
 from meshgen.ir.loops import trip_count
-from meshgen.ir.op_names import WITH_PROGRAMS
+from meshgen.ir.op_names import REPEATED, WITH_PROGRAMS
+from meshgen.ir.predicates import is_loop, is_scan
 from meshgen.ir.symbols import Dim
 from meshgen.ops.op import TypeOf, per_result
 from meshgen.ops.registry import OPS
@@ -19,7 +20,7 @@ def graph_flops(graph: Graph) -> float:
     """Operations of one run of a graph: loops as often as they run, of branches the dearest."""
     total = 0.0
     for node in graph.nodes:
-        if node.op == "while":
+        if node.op in REPEATED:
             total += trips(node, graph) * sum(map(graph_flops, node.regions))
         elif node.op in WITH_PROGRAMS:
             total += max(map(graph_flops, node.regions))
@@ -30,11 +31,13 @@ def graph_flops(graph: Graph) -> float:
 
 def named_trips(node: Node, graph: Graph) -> int:
     """Runs of a node's regions; 1 by the name of its line, `trips_12`, where that cannot be read off."""
-    if node.op != "while" or trip_count(node, graph.producers()) is not None:
+    if not is_loop(node) or trip_count(node, graph.producers()) is not None:
         return trips(node, graph)
     return Dim.named(f"trips_{node.loc.line if node.loc else 'loop'}", 1)
 
 
 def trips(node: Node, graph: Graph) -> int:
     """Runs of a node's regions; 1 where that cannot be read off."""
-    return (trip_count(node, graph.producers()) or 1) if node.op == "while" else 1
+    if is_scan(node):
+        return node.attrs.trips
+    return (trip_count(node, graph.producers()) or 1) if is_loop(node) else 1

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.op_names import BRANCHES
+from meshgen.ir.op_names import BRANCHES, REPEATED
 from meshgen.ir.regions import all_nodes, captured
 from meshgen.mesh import contains, overlaps
 from meshgen.ops.classes import COLLECTIVES
@@ -76,7 +76,7 @@ class Varying:
             self.add(node)
 
     def _results(self, node: Node) -> Sequence[Axes]:
-        if node.op == "while":
+        if node.op in REPEATED:
             return self._loop(node)
         if node.op in BRANCHES:
             return self._branches(node)
@@ -101,16 +101,17 @@ class Varying:
 
     def _loop(self, node: Node) -> Sequence[Axes]:
         """What is carried varies as it does at the start or after any trip, and as the number of trips does."""
-        condition, body = node.regions
+        *conditions, body = node.regions
         carried = [self._of(value) for value in node.operands]
         while True:
             for region in node.regions:
                 self._table.update(zip(region.inputs, carried, strict=True))
                 self._graph(region)
-            tested = self._union(condition.outputs)
-            after = [old | self._of(value) | tested for old, value in zip(carried, body.outputs, strict=True)]
+            tested = self._union(value for condition in conditions for value in condition.outputs)
+            after = [old | self._of(value) | tested for old, value in zip(carried, body.outputs, strict=False)]
+            after += carried[len(after) :]
             if after == carried:
-                return carried
+                return carried[: len(node.results)]
             carried = after
 
     def _branches(self, node: Node) -> Sequence[Axes]:

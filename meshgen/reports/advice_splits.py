@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 
 from meshgen.codegen.roofline import device_of, memory_seconds
+from meshgen.codegen.targets import predicted_on
 from meshgen.ir.graph import Value
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import CONTRACTIONS
@@ -58,7 +59,7 @@ def _ids(repeated: Repeated) -> set[int]:
 
 def _seconds(repeated: Repeated, part: Compiled, gathered: dict[int, float]) -> float:
     """Time that a step could save: that of the repeated work, and of the gathers for it."""
-    device, node = device_of(part.options.first), repeated.nodes[0]
+    device, node = device_of(predicted_on(part.options.target, None, part.mesh)[0]), repeated.nodes[0]
     is_product = node.op in CONTRACTIONS
     rate = device.peaks.get(node.operands[0].type.dtype, device.vector_flops) if is_product else device.vector_flops
     made = repeated.value

@@ -6,6 +6,7 @@ import math
 from collections.abc import Iterator
 
 from meshgen.codegen.roofline import device_of
+from meshgen.codegen.targets import predicted_on
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh
@@ -77,7 +78,7 @@ def repetition_warnings(executable: Compiled) -> Iterator[Diagnostic]:
 
 def _work_seconds(part: Compiled) -> float:
     """Time of a step's kernels without what their launches take."""
-    launch = device_of(part.options.first).launch_seconds
+    launch = device_of(predicted_on(part.options.target, None, part.mesh)[0]).launch_seconds
     kernels = (each for each in part.plan.launches() if each.item.kernel)
     return sum((each.item.seconds - launch) * each.times for each in kernels)
 

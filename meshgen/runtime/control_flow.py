@@ -18,7 +18,7 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from typing import Generic, Protocol, TypeAlias, TypeVar
 
 from meshgen.errors import Diagnostic, RuntimeFailure, bracketed
-from meshgen.ir.predicates import is_control, is_if, is_loop
+from meshgen.ir.predicates import is_control, is_if, is_loop, is_scan
 from meshgen.records import dataclass
 from meshgen.runtime.plan import Item, Schedule
 
@@ -79,6 +79,15 @@ class Choose(Generic[F]):
 
 
 @dataclass(eq=False)
+class Trip(Generic[F]):
+    """The next trip of a scan begins; after the last one, a jump."""
+
+    item: Item
+    frame: F
+    target: int = 0
+
+
+@dataclass(eq=False)
 class Jump:
     target: int
 
@@ -91,7 +100,7 @@ class Only(Generic[F]):
     target: int = 0
 
 
-Instruction: TypeAlias = Enter[F] | Issue[F] | Move[F] | Choose[F] | Jump | Only[F]
+Instruction: TypeAlias = Enter[F] | Issue[F] | Move[F] | Choose[F] | Trip[F] | Jump | Only[F]
 
 
 class Engine(Protocol[F, Request]):
@@ -100,6 +109,10 @@ class Engine(Protocol[F, Request]):
     def enter(self, frame: F) -> None: ...
     def issue(self, place: int, step: Issue[F]) -> Iterable[Request]: ...
     def move(self, place: int, step: Move[F]) -> Iterable[Request]: ...
+    def begin_trip(self, frame: F, trip: int) -> None:
+        """The body of a scan is given the rows of a trip from now on."""
+        ...
+
     def choice(self, step: Choose[F]) -> Generator[Request, None, int]:
         """The number to jump by. Raises RuntimeFailure MG0604 where ranks that communicate have different ones."""
         ...
@@ -107,7 +120,7 @@ class Engine(Protocol[F, Request]):
 
 def follow(code: Sequence[Instruction[F]], engine: Engine[F, Request]) -> Iterator[Request]:
     """Run the instructions from first to last; yields the conditions that the engine waits for."""
-    place = 0
+    place, trips = 0, dict[int, int]()  # by the place of the scan
     while place < len(code):
         here, place = place, place + 1
         match code[here]:
@@ -120,6 +133,13 @@ def follow(code: Sequence[Instruction[F]], engine: Engine[F, Request]) -> Iterat
             case Choose() as step:
                 chosen = yield from engine.choice(step)
                 place = step.targets[chosen if 0 <= chosen < len(step.targets) else -1]
+            case Trip(item, frame, target):
+                trip = trips.pop(here, 0)
+                if trip < item.times:
+                    trips[here] = trip + 1
+                    engine.begin_trip(frame, trip)
+                else:
+                    place = target
             case Jump(target):
                 place = target
             case Only():
@@ -150,13 +170,38 @@ def code_of(
 
 
 def carried(frame: F, item: Item) -> Move[F]:
-    """The results of a loop hold its carried values: before its first trip, its operands."""
-    return Move(frame, item.inputs[: len(item.outputs)], frame, item.outputs)
+    """The results of a loop hold its carried values: before its first trip, its operands.
+
+    A stack of which a scan writes all rows before it reads them needs none.
+    """
+    places = [n for n in range(len(item.outputs)) if not _is_filled(frame.plan, item, n)]
+    return Move(frame, tuple(item.inputs[n] for n in places), frame, tuple(item.outputs[n] for n in places))
+
+
+def _is_filled(plan: Schedule, item: Item, place: int) -> bool:
+    """Whether a scan writes all rows of a result, none of which it reads before."""
+    if place not in item.starts(0):
+        return False
+    (body,) = item.regions
+    own, step = body.inputs[place], item.attrs.steps[place][1]
+    count, size = (kind.sizes[0] for kind in (body.buffers[own].type, plan.buffers[item.outputs[place]].type))
+    if item.times * count != size or (item.times > 1 and abs(step) != count):
+        return False
+    for inner in body.items:
+        if any(body.buffers[n].storage == own for n in inner.inputs):
+            return False
+        if any(body.buffers[n].storage == own for n in inner.writes):
+            return True
+    return all(body.buffers[n].storage != own for n in body.outputs)
 
 
 def given_back(frame: F, item: Item, region: F) -> Move[F]:
-    """The results of a region become those of its item."""
-    return Move(region, region.plan.outputs, frame, item.outputs)
+    """The results of a region become those of its item; those of a scan's body are in place already, or go to the rows of the trip."""
+    if not is_scan(item):
+        return Move(region, region.plan.outputs, frame, item.outputs)
+    plan = region.plan
+    moved = [(n, own) for n, own in zip(plan.outputs, plan.inputs, strict=False) if plan.buffers[n].storage != own]
+    return Move(region, tuple(n for n, _ in moved), region, tuple(own for _, own in moved))
 
 
 class _InstructionWriter(Generic[F]):
@@ -185,7 +230,8 @@ class _InstructionWriter(Generic[F]):
         for own in [frame] if item.communicates else frame.by_rank():
             only = Only(own)
             self.code.append(only)
-            (self._put_loop if is_loop(item) else self._put_branch)(own, item, own.inside(number))
+            put = self._put_loop if is_loop(item) else self._put_scan if is_scan(item) else self._put_branch
+            put(own, item, own.inside(number))
             only.target = len(self.code)
 
     def _put_loop(self, frame: F, item: Item, regions: Sequence[F]) -> None:
@@ -199,6 +245,15 @@ class _InstructionWriter(Generic[F]):
         self._put_region(body)
         self.code += [given_back(frame, item, body), Jump(top)]
         choose.targets = (len(self.code), first)
+
+    def _put_scan(self, frame: F, item: Item, regions: Sequence[F]) -> None:
+        (body,) = regions
+        self.code.append(carried(frame, item))
+        top, trip = len(self.code), Trip(item, body)
+        self.code.append(trip)
+        self._put_region(body)
+        self.code += [given_back(frame, item, body), Jump(top)]
+        trip.target = len(self.code)
 
     def _put_branch(self, frame: F, item: Item, regions: Sequence[F]) -> None:
         """Of an `if` the first region is for a choice of 1."""

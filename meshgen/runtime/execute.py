@@ -6,7 +6,8 @@ results of collectives are poison, as is their scratch.
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import field
 from functools import partial
 from typing import Any, TypeAlias
 
@@ -42,17 +43,23 @@ Request: TypeAlias = Pending | Choice  # requests of a rank that involve others
 
 @dataclass(frozen=True)
 class Frame:
-    """A step, or one of a region: its arena, and the arrays of its given buffers."""
+    """A step, or one of a region: its arena, and the arrays of its given buffers.
+
+    Attributes:
+        given: of each buffer that is given to a region, its array at the trip that runs.
+        trip: the number of that, of the body of a scan.
+    """
 
     plan: Schedule
     arena: Array
-    given: Mapping[int, Array]
+    given: Mapping[int, Callable[[int], Array]]
+    trip: list[int] = field(default_factory=lambda: [0])
 
     def view(self, number: int) -> Array:
         """The bytes of a buffer as an array of its type."""
         buffer = self.plan.buffers[number]
         if buffer.kind == "given":
-            return self.given[buffer.storage].reshape(buffer.type.sizes)
+            return self.given[buffer.storage](self.trip[0]).reshape(buffer.type.sizes)
         bytes_ = self.arena[buffer.offset : buffer.end]
         return bytes_.view(buffer.type.numpy_dtype).reshape(buffer.type.sizes)
 
@@ -71,8 +78,19 @@ class Frame:
         """The frames of an item's regions: their arena is its scratch, and given buffers are the item's."""
         item = self.plan.items[number]
         arena = np.empty(0, np.uint8) if item.scratch is None else self.view(item.scratch)
-        given = [self.view(n) for n in item.given]
-        return [Frame(region, arena, dict(zip(region.inputs, given, strict=True))) for region in item.regions]
+        return [
+            Frame(
+                region, arena, {n: partial(self._given, item, region, place) for place, n in enumerate(region.inputs)}
+            )
+            for region in item.regions
+        ]
+
+    def _given(self, item: Item, region: Schedule, place: int, trip: int) -> Array:
+        """What a region is given at a trip: a buffer, or rows of it."""
+        array, starts = self.view(item.given[place]), item.starts(trip)
+        if place not in starts:
+            return array
+        return array[starts[place] : starts[place] + region.buffers[region.inputs[place]].type.sizes[0]]
 
     def by_rank(self) -> list[Frame]:
         return [self]
@@ -133,6 +151,9 @@ class Rank:
                 yield from self._collective(step.frame, item)
             else:
                 self._kernel(step.frame, item)
+
+    def begin_trip(self, frame: Frame, trip: int) -> None:
+        frame.trip[0] = trip
 
     def move(self, place: int, step: Move[Frame]) -> Iterable[Request]:
         step.target.write(step.targets, step.source.copies(step.sources))

@@ -22,7 +22,8 @@ from meshgen.ccl.collective import Collective
 from meshgen.errors import bracketed
 from meshgen.ir.attributes.table import attributes_of
 from meshgen.ir.graph import Graph, TensorType
-from meshgen.ir.predicates import is_control, is_loop, is_transfer_send
+from meshgen.ir.op_names import REPEATED
+from meshgen.ir.predicates import is_control, is_scan, is_transfer_send
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import COMMUNICATING
 from meshgen.records import dataclass
@@ -30,6 +31,7 @@ from meshgen.runtime.in_place import overwrites
 
 COMPUTE, COMMUNICATION = 0, 1
 STREAMS = 2
+ROW_ALIGNMENT = 16  # bytes: what kernels rely on; of rows of buffers, which are given to the bodies of scans
 MOST_PARTS = 64  # of a buffer that several items write: for each read the checker looks at all of them
 ALIGNMENT = 256  # bytes: what cudaMalloc guarantees, and a multiple of every vector load
 
@@ -51,7 +53,8 @@ class Buffer:
     Attributes:
         type: local shape and element type.
         kind: inputs and constants are in place before a step and stay for the next; outputs stay until it ends.
-            Buffers given to a region are those of its item, and take no bytes of the region's arena.
+            Buffers given to a region are those of its item, and take no bytes of the region's arena; a result of a
+            scan's body may be written over the value that it carries.
         storage: number of the buffer whose bytes these are, or some of these: its own number, or for a view the viewed one's.
         offset: byte offset in the arena, a multiple of `ALIGNMENT`.
         source: file and line of the program; empty if unknown.
@@ -78,7 +81,8 @@ class Item:
         kernel: name of the kernel; empty for all else.
         inputs, outputs: buffer numbers, in operand and result order.
         regions: of control flow. A loop has its condition and its body: both are given the results, in which the first
-            operands are put before the first trip and what the body gives after each, and the other operands. Branches
+            operands are put before the first trip and what the body gives after each, and the other operands. So is the
+            body of a scan; of the buffers that `Scan.sliced` numbers, it is given the rows of the trip. Branches
             are given all operands but the first, which chooses.
         scratch: the buffer that is the arena of the region that runs, or in which a collective packs what it moves; None: it
             needs none.
@@ -124,7 +128,7 @@ class Item:
     @property
     def given(self) -> tuple[int, ...]:
         """The arguments of regions: a loop's results and invariant operands, or all operands of a branch but the first."""
-        return (*self.outputs, *self.inputs[len(self.outputs) :]) if is_loop(self) else self.inputs[1:]
+        return (*self.outputs, *self.inputs[len(self.outputs) :]) if self.op in REPEATED else self.inputs[1:]
 
     @property
     def writes(self) -> tuple[int, ...]:
@@ -135,6 +139,10 @@ class Item:
     def times(self) -> int:
         """How often each region runs in a step; 1 if unknown."""
         return getattr(self.attrs, "trips", 1)
+
+    def starts(self, trip: int) -> dict[int, int]:
+        """By place in `given`, the first row that the body of a scan is given at a trip, of what it is given rows of."""
+        return self.attrs.starts(trip) if is_scan(self) else {}
 
     @property
     def label(self) -> str:
@@ -208,7 +216,9 @@ class Schedule:
             at = {(self.buffers[n].offset, self.buffers[n].end): n for n in storages if self._is_in_arena(n)}
             for place, number in enumerate(item.outputs):
                 operand = at.get((self.buffers[number].offset, self.buffers[number].end))
-                if operand is None or operand == number:
+                if self.buffers[number].kind == "given" and self.buffers[number].storage in storages:
+                    operand = self.buffers[number].storage
+                elif operand is None or operand == number:
                     continue
                 found[number] = operand
                 if not all(self._may_replace(item, n, place) for n, used in enumerate(storages) if used == operand):
@@ -229,7 +239,7 @@ class Schedule:
         """Whether an item reads an operand before it writes a result over it."""
         if item.op in IN_PLACE:
             return operand == result
-        if is_loop(item):  # its results begin as its first operands
+        if item.op in REPEATED:  # its results begin as its first operands
             return operand == result
         if not item.kernel:
             return False

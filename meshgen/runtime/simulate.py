@@ -19,11 +19,20 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.group_calls import calls_of
 from meshgen.ir.loops import always_ends
 from meshgen.ir.parts import parts_of
-from meshgen.ir.predicates import is_control, is_if, is_kernel, is_loop, is_transfer, is_transfer_recv, is_transfer_send
+from meshgen.ir.predicates import (
+    is_control,
+    is_if,
+    is_kernel,
+    is_loop,
+    is_scan,
+    is_transfer,
+    is_transfer_recv,
+    is_transfer_send,
+)
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import AWAITED, COLLECTIVES, OF_RANKS
 from meshgen.ops.evaluate.common import Array, Handler, RunRegion, narrow, neutral
-from meshgen.ops.evaluate.control import case_branch
+from meshgen.ops.evaluate.control import case_branch, rows_at
 from meshgen.ops.evaluate.evaluator import Evaluator, last_uses
 from meshgen.runtime.shards import Shards, assemble, shard_all, shard_array
 
@@ -164,6 +173,8 @@ class Simulation:
             while self._agreed(node, self.run(condition, state, values)[0]):
                 state = self.run(body, state, values)
             return state
+        if is_scan(node):
+            return self._scan(node, operands, values)
         taken = [_branch(node, choice) for choice in operands[0]]
         if len(set(taken)) > 1 and not all(
             map(always_ends, node.regions)
@@ -173,6 +184,20 @@ class Simulation:
         return [
             [ways[branch][number][rank] for rank, branch in enumerate(taken)] for number in range(len(node.results))
         ]
+
+    def _scan(self, node: Node, operands: list[Shards], values: Mapping[Value, Shards]) -> list[Shards]:
+        (body,) = node.regions
+        results = range(len(body.outputs))
+        state = [[*map(np.array, shards)] if n in results else shards for n, shards in enumerate(operands)]
+        for trip in range(node.attrs.trips):
+            rows = rows_at(node, trip)
+            given = [[a[rows[n]] for a in shards] if n in rows else shards for n, shards in enumerate(state)]
+            for n, shards in enumerate(self.run(body, given, values)):
+                if n not in rows:
+                    state[n] = shards
+                for rank, part in enumerate(shards if n in rows else ()):
+                    state[n][rank][rows[n]] = part
+        return [state[n] for n in results]
 
     def _agreed(self, node: Node, choices: Shards) -> int:
         found = [int(c) for c in choices]

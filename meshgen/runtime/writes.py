@@ -34,12 +34,15 @@ def writes_of(plan: Schedule) -> Writes:
     return {storage: sorted(writes, key=lambda write: (write.start, write.item)) for storage, writes in found.items()}
 
 
-def write_faults(plan: Schedule, writes: Writes) -> Iterator[Diagnostic]:
-    """Faults: writes of buffers that are in place before the step, overlapping writes, and too many parts."""
+def write_faults(plan: Schedule, writes: Writes, carried: frozenset[int]) -> Iterator[Diagnostic]:
+    """Faults: writes of buffers that are in place before the step, overlapping writes, and too many parts.
+
+    `carried`: given buffers that may be overwritten.
+    """
     for storage, found in writes.items():
         for write in found:
             item, buffer = plan.items[write.item], plan.buffers[write.buffer]
-            if buffer.kind in UNWRITTEN:
+            if buffer.kind in UNWRITTEN and not (buffer.kind == "given" and buffer.storage in carried):
                 yield _write_fault(
                     f"item {write.item} '{item.label}' overwrites {buffer.kind} {write.buffer} '{buffer.name}'"
                 )

@@ -7,8 +7,8 @@ from typing import Any
 
 from meshgen.errors import place_text
 from meshgen.ir.graph import Graph, Node, TensorType, Value
-from meshgen.ir.op_names import WITH_PROGRAMS
-from meshgen.ir.predicates import is_kernel, is_loop
+from meshgen.ir.op_names import REPEATED, WITH_PROGRAMS
+from meshgen.ir.predicates import is_kernel
 from meshgen.mesh import Mesh, overlaps
 from meshgen.ops.flops import node_flops, trips
 from meshgen.records import dataclass
@@ -64,7 +64,7 @@ class _Reader:
         for node in graph.nodes:
             if is_kernel(node):
                 yield from self.graph(self._kernels[node.attrs.kernel], times)
-            elif is_loop(node):
+            elif node.op in REPEATED:
                 for region in node.regions:
                     yield from self.graph(region, times * trips(node, graph))
             elif node.op in WITH_PROGRAMS:

@@ -11,23 +11,27 @@ from meshgen.ir.graph import Module
 from meshgen.pass_manager import Pass, PassManager
 from meshgen.sharding.chunks.chunks import chunks
 from meshgen.sharding.optimizations.collective_combine_large import collective_combine_large
+from meshgen.sharding.scan_prefetch import scan_prefetch
 
 PASSES = (
     Pass("collective-combine-large", collective_combine_large, ("partition",), "if cheaper"),
     Pass("chunks", chunks, ("partition",), "if cheaper"),
+    Pass("scan-prefetch", scan_prefetch, ("partition",), "if cheaper"),
 )
 
 
 def overlapped(module: Module, planner: Planner, manager: PassManager) -> Module:
-    """The program with larger messages and with chains in chunks, each if the predicted step is then shorter."""
+    """The program with larger messages, chains in chunks and collectives of scans a trip ahead, each if the predicted step is then shorter."""
     if module.stage != "partition" or not module.mesh.is_static:
         return module
 
     def step(each: Module) -> float:
         return planner.candidate(each).plan().step_seconds
 
-    larger, in_pieces = PASSES
+    larger, in_pieces, early = PASSES
+    in_pieces = replace(in_pieces, run=partial(chunks, planner=planner))
+    early = replace(early, run=partial(scan_prefetch, planner=planner))
     try:
-        return manager.apply(module, (larger, replace(in_pieces, run=partial(chunks, planner=planner))), step, "s")
+        return manager.apply(module, (larger, in_pieces, early), step, "s")
     except CodegenError:  # it cannot be scheduled at all: the schedule stage reports it
         return module

@@ -13,7 +13,8 @@ from typing import Any
 import numpy as np
 
 from meshgen.ccl.groups import groups_of
-from meshgen.ir.predicates import is_control, is_loop
+from meshgen.ir.op_names import REPEATED
+from meshgen.ir.predicates import is_control
 from meshgen.machine.profiles import Machine
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
@@ -151,14 +152,14 @@ class Timeline:
         return seconds + self._machine.overlap_slowdown * _overlap(*frame.last_collective, start, start + seconds)
 
     def _control(self, item: Item, ready: Array) -> Array:
-        if not is_loop(item):
+        if item.op not in REPEATED:
             longest = max(item.regions, key=lambda region: region.step_seconds)
             return self._play_region(longest, ready)
-        condition, body = item.regions
-        now, before = self._play_region(condition, ready), None
+        *conditions, body = item.regions
+        now, before = self._play_regions(conditions, ready), None
         for trip in range(item.times):
             computed = self.computing.copy()
-            after = self._play_region(condition, self._play_region(body, now))
+            after = self._play_regions([body, *conditions], now)
             rest = item.times - trip - 1
             if before is not None and self._is_steady(item, before, after - now):
                 self.computing += rest * (self.computing - computed)
@@ -170,6 +171,12 @@ class Timeline:
         """Whether all further trips take as long as this one: the offsets between ranks are constant."""
         same = np.allclose(trip, trip[0] if item.communicates else before, rtol=1e-9, atol=0)
         return not self._jitter and bool(same and np.allclose(before, trip, rtol=1e-9, atol=0))
+
+    def _play_regions(self, plans: Sequence[Schedule], start: Array) -> Array:
+        """When each rank has run regions one after the other."""
+        for plan in plans:
+            start = self._play_region(plan, start)
+        return start
 
     def _play_region(self, plan: Schedule, start: Array) -> Array:
         """When each rank has run a region that it enters at `start`."""

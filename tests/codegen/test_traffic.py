@@ -127,3 +127,28 @@ def test_a_small_table_is_computed_again_where_readers_wait_for_memory(columns: 
     """With few columns for each row, computing the row's index for each of them would take longer than reading it."""
     module = fused(looked_up(2048, columns))
     assert sum(n.op == "kernel" for n in module.graph.nodes) == kernels
+
+
+def turned() -> Graph:
+    """A function of a value with its rows in reverse, and one of it with its columns in reverse."""
+    b = Body("f32[16,8]")
+    (x,) = b.inputs
+    return b.done(b.op("tanh", b.op("reverse", x, dims=(0,))), b.op("exponential", b.op("reverse", x, dims=(1,))))
+
+
+def test_small_kernels_that_read_the_same_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    computes_the_same(turned())
+    assert len(fused(turned()).kernels) == 1
+    use(monkeypatch, {"fusion.sibling_bytes": 2 * 16 * 8 * 4 - 1}, traffic)
+    assert len(fused(turned()).kernels) == 2
+
+
+def test_kernels_one_of_which_needs_the_other_stay_apart() -> None:
+    b = Body("f32[8,8]", "f32[8,8]")
+    x, w = b.inputs
+    early = b.op("tanh", b.op("reverse", x, dims=(0,)))
+    product = b.dot(early, w, ((1,), (0,)))
+    total = b.reduce("add", product, 0, 1)
+    late = b.op("add", b.op("exponential", b.op("reverse", x, dims=(1,))), b.wide(total, x, ()))
+    computes_the_same(b.done(early, late))
+    assert len(fused(b.graph).graph.nodes) >= 3

@@ -48,6 +48,28 @@ CASES = """func.func @main(%k: tensor<i32>, %a: tensor<8x4xf32>) -> tensor<8x4xf
   return %r : tensor<8x4xf32>
 }
 """
+SCAN = """func.func @main(%a: tensor<8x4xf32>, %w: tensor<6x4x4xf32>) -> tensor<6x8x4xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %n = stablehlo.constant dense<6> : tensor<i32>
+  %empty = stablehlo.constant dense<0.0> : tensor<6x8x4xf32>
+  %r:3 = stablehlo.while(%x = %a, %ys = %empty, %i = %zero) : tensor<8x4xf32>, tensor<6x8x4xf32>, tensor<i32>
+  cond {
+    %go = stablehlo.compare LT, %i, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %go : tensor<i1>
+  } do {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %row = stablehlo.dynamic_slice %w, %i, %zero, %zero, sizes = [1, 4, 4] : (tensor<6x4x4xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x4x4xf32>
+    %v = stablehlo.reshape %row : (tensor<1x4x4xf32>) -> tensor<4x4xf32>
+    %h = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x4xf32>) -> tensor<8x4xf32>
+    %y = stablehlo.tanh %h : tensor<8x4xf32>
+    %part = stablehlo.reshape %y : (tensor<8x4xf32>) -> tensor<1x8x4xf32>
+    %all = stablehlo.dynamic_update_slice %ys, %part, %i, %zero, %zero : (tensor<6x8x4xf32>, tensor<1x8x4xf32>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<6x8x4xf32>
+    %next = stablehlo.add %i, %one : tensor<i32>
+    stablehlo.return %y, %all, %next : tensor<8x4xf32>, tensor<6x8x4xf32>, tensor<i32>
+  }
+  return %r#1 : tensor<6x8x4xf32>
+}
+"""
 Write = Callable[[Path], None]
 
 
@@ -87,6 +109,7 @@ PROGRAMS: dict[str, Write] = {
     "two meshes": of(stages, {"first": {"a": 2}, "second": {"b": 3}}, args=["f32[6,4]", "f32[4,2]"],
                      in_specs={"x": mg.P("a", mesh="first"), "w": mg.P("b", mesh="second")}),
     "loop": of_text(LOOP, {"a": 4}, in_specs={"a": mg.P("a")}),
+    "scan": of_text(SCAN, {"a": 2}, in_specs={"a": mg.P("a")}),
     "loop with collectives": of_text(SUMS_ON_ROWS),
     "case": of_text(CASES, {"a": 2}, in_specs={"a": mg.P("a")}),
     "one device": of(dense, {"a": 1}, args=["bf16[8,12]", "bf16[12,16]"]),

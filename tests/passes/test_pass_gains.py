@@ -18,7 +18,7 @@ from meshgen.testing.oracle import check
 
 FILES = {path.stem: path for path in sorted((Path(__file__).parent / "gains").glob("*.mlir"))}
 # What gains only in large programs takes NumPy minutes; tests/sharding has small ones, whose numbers are compared.
-LARGE = ("chunks", "collective-combine", "collective-licm", "loop-reduce-hoist", "slice-into-dot")
+LARGE = ("chunks", "collective-combine", "collective-licm", "loop-reduce-hoist", "scan-prefetch", "slice-into-dot")
 
 
 @cache

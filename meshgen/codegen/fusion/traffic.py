@@ -36,6 +36,7 @@ def lower_traffic(grouping: Grouping) -> None:
     traffic.dissolve()
     traffic.recompute()
     traffic.join_epilogues()
+    traffic.join_siblings()
     grouping.groups = [g for g in grouping.groups if g.members]
 
 
@@ -245,6 +246,39 @@ class _Traffic:
         space.start(dot.members[0])
         rest = [*dot.members[1:], *sorted(group.members, key=self.of.position.__getitem__)]
         return space if all(space.add(node) for node in rest) else None
+
+    # ---- small kernels side by side
+
+    def join_siblings(self) -> None:
+        """Compute small element-wise groups that read a value in common, and make values of one size, in one kernel.
+
+        Each takes less time than its launch.
+        """
+        latest: dict[tuple[Value, int], Group] = {}
+        for group in [g for g in self.of.groups if g.kind == "map" and g.members]:
+            written = [v for n in group.members for v in n.results if self._is_written(v)]
+            sizes = {v.type.size for v in written}
+            moved = sum(v.type.nbytes for v in (*group.reads, *written))
+            if len(sizes) != 1 or moved > DEFAULT.fusion.sibling_bytes or any(n.op in LOOKUPS for n in group.members):
+                continue
+            (size,) = sizes
+            keys = [(value, size) for value in group.reads]
+            first = next(
+                (latest[key] for key in keys if key in latest and self._are_siblings(latest[key], group)), None
+            )
+            if first is not None:
+                self._join(group, first, first.space)
+            latest.update(dict.fromkeys(keys, first or group))
+
+    def _are_siblings(self, first: Group, second: Group) -> bool:
+        limits = DEFAULT.fusion
+        reads = {*first.reads, *second.reads}
+        if len(first.members) + len(second.members) > limits.epilogue_nodes or len(reads) > limits.inputs:
+            return False
+        written = [v for n in (*first.members, *second.members) for v in n.results if self._is_written(v)]
+        if len(written) > limits.epilogue_outputs:
+            return False
+        return not self.of.depends(first, second) and not self.of.depends(second, first)
 
     def _join(self, group: Group, dot: Group, space: Space) -> None:
         members, reads, later = list(group.members), list(group.reads), list(group.after)

@@ -1,4 +1,4 @@
-"""Loops of a known number of trips that communicate, or are short, are unrolled; of branches that communicate all are computed, and one is selected.
+"""Loops of a known number of trips that are short are unrolled, and those that communicate and cannot be scans; of branches that communicate all are computed, and one is selected.
 
     before   %1 = while (%i = 0, %x) { %i < 3 } { all_reduce %x }
     after    %1 = all_reduce (all_reduce (all_reduce %x))
@@ -18,19 +18,22 @@ import numpy as np
 from meshgen.codegen.communicating import communicates
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
-from meshgen.ir.loops import trip_count
-from meshgen.ir.predicates import is_branching, is_loop
+from meshgen.ir.loops import always_ends, trip_count
+from meshgen.ir.predicates import is_branching, is_loop, is_transfer
+from meshgen.ir.regions import all_nodes
 from meshgen.ops.classes import LAYOUT, MADE, POINTWISE
 
 Wanted = Callable[[Node], bool]
 _ELEMENTWISE = POINTWISE | LAYOUT | MADE
-MOST_NODES = 100_000  # of one unrolled loop; beyond it the loop stays and scheduling refuses it
+MOST_NODES = (
+    100_000  # of all trips of a loop that is unrolled or a scan: each launch has its place in the graph of a step
+)
 
 
 def loop_unroll(module: Module) -> Module:
     """A local program with control flow unrolled that communicates or is short; itself if there is none."""
     producers = module.graph.producers()
-    return unrolled(module, lambda node: any(map(communicates, node.regions)) or _is_short(node, producers))
+    return unrolled(module, lambda node: _is_few(node, producers) or _is_short(node, producers))
 
 
 def unrolled(module: Module, wanted: Wanted) -> Module:
@@ -44,6 +47,17 @@ def unrolled(module: Module, wanted: Wanted) -> Module:
         _emit(node, env, graph, producers, wanted)
     graph.outputs = [env[value] for value in module.graph.outputs]
     return replace(module, graph=graph)
+
+
+def _is_few(node: Node, producers: Mapping[Value, Node]) -> bool:
+    """Whether control flow communicates, and is little, or cannot be a scan (`loop_to_scan.py`)."""
+    if not any(map(communicates, node.regions)):
+        return False
+    trips = trip_count(node, producers) if is_loop(node) else None
+    inner = [each for region in node.regions for each in all_nodes(region)]
+    if trips is None or trips * len(inner) <= DEFAULT.fusion.unrolled_messages:
+        return True
+    return any(is_transfer(each) or is_branching(each) for each in inner) or not always_ends(node.regions[1], producers)
 
 
 def _is_short(node: Node, producers: Mapping[Value, Node]) -> bool:

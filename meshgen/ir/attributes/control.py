@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeAlias
 
-from meshgen.ir.attributes.base import Attributes, Flags, Names
+from meshgen.ir.attributes.base import Attributes, Flags, Ints, Names
 from meshgen.spec import Sharding
 
 Shardings: TypeAlias = tuple[Sharding, ...]
@@ -21,6 +21,29 @@ class Loop(Attributes):
     """How many trips, where a schedule knows."""
 
     trips: int = 1
+
+
+class Scan(Attributes):
+    """A body that runs a known number of times.
+
+    Fields:
+        sliced: numbers of the operands of which the body has, at each trip, some rows only: a part along the first dim.
+        offsets, strides: for each of these the first of its rows at the first trip, and by how many rows the next ones are further on.
+    """
+
+    trips: int
+    sliced: Ints = ()
+    offsets: Ints = ()
+    strides: Ints = ()
+
+    def starts(self, trip: int) -> dict[int, int]:
+        """The first row at a trip, of each operand of which the body has rows."""
+        return {n: first + step * trip for n, (first, step) in self.steps.items()}
+
+    @property
+    def steps(self) -> dict[int, tuple[int, int]]:
+        """Offset and stride of each operand of which the body has rows."""
+        return dict(zip(self.sliced, zip(self.offsets, self.strides, strict=True), strict=True))
 
 
 class Kernel(Attributes):

@@ -10,8 +10,9 @@ from xdsl.ir import Attribute
 
 from meshgen.ir.graph import Node
 from meshgen.mlir.conversion import Exporter, Importer
-from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.sched.attributes import ATTRIBUTES, BufferAttr, ItemAttr
+from meshgen.mlir.sched.scan import PART as SCAN
 
 
 def read_slot(importer: Importer, node: Node, attribute: Attribute) -> None:
@@ -45,7 +46,7 @@ def write_schedule(exporter: Exporter, node: Node) -> Mapping[str, Attribute]:
     return found
 
 
-DIALECT = Dialect(
+_PART = Dialect(
     attributes=ATTRIBUTES,
     node_attrs={
         "sched.trips": read_trips,
@@ -54,3 +55,5 @@ DIALECT = Dialect(
     },
     node_attr_writers=(write_schedule,),
 )
+
+DIALECT = merged(_PART, SCAN)

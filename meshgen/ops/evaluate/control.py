@@ -20,6 +20,27 @@ def while_loop(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     return args
 
 
+def scan(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+    (body,) = node.regions
+    results = range(len(body.outputs))
+    state = [np.array(value) if n in results else value for n, value in enumerate(args)]
+    for trip in range(node.attrs.trips):
+        rows = rows_at(node, trip)
+        after = run(body, [value[rows[n]] if n in rows else value for n, value in enumerate(state)])
+        for n, value in enumerate(after):
+            if n in rows:
+                state[n][rows[n]] = value
+            else:
+                state[n] = value
+    return [state[n] for n in results]
+
+
+def rows_at(node: Node, trip: int) -> dict[int, slice]:
+    """The rows that the body of a scan has at a trip, of each operand of which it has rows."""
+    starts, inputs = node.attrs.starts(trip), node.regions[0].inputs
+    return {n: slice(start, start + inputs[n].type.sizes[0]) for n, start in starts.items()}
+
+
 def conditional(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     return run(node.regions[0 if bool(args[0]) else 1], args[1:])
 

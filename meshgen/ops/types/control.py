@@ -28,6 +28,37 @@ def while_loop(site: Site) -> list[TensorType] | None:
     return types
 
 
+def scan(site: Site) -> list[TensorType] | None:
+    """The body has the operands, or rows of them, and gives the first of these for the next trip: the results."""
+    if not site.region_count(1):
+        return None
+    body, attrs = site.regions[0], site.attrs
+    numbers = attrs.sliced
+    lists = len(numbers) == len(attrs.offsets) == len(attrs.strides) and len(set(numbers)) == len(numbers)
+    counts = len(body.outputs) <= len(site.operands) == len(body.inputs)
+    inside = all(0 <= number < len(site.operands) for number in numbers)
+    if not site.require(lists and counts and inside and attrs.trips >= 1, "its trips, rows and arguments do not fit"):
+        return None
+    types = list(site.operands)
+    for number in numbers:
+        types[number] = _rows(site, number, body.inputs[number].type, number < len(body.outputs))
+    site.region(0, types, types[: len(body.outputs)])
+    return list(site.operands[: len(body.outputs)])
+
+
+def _rows(site: Site, number: int, part: TensorType, is_result: bool) -> TensorType:
+    """The type of the rows of an operand: inside it at every trip, those of a result never twice."""
+    whole, attrs = site.operands[number], site.attrs
+    fits = whole.rank > 0 and whole.dtype == part.dtype and part.shape[1:] == whole.shape[1:]
+    if not site.require(fits and None not in whole.shape, f"{whole} has no rows of type {part}"):
+        return part
+    size, count, step = whole.sizes[0], part.sizes[0], attrs.steps[number][1]
+    starts = [attrs.starts(trip)[number] for trip in (0, attrs.trips - 1)]
+    site.require(min(starts) >= 0 and max(starts) + count <= size, f"rows {starts} of {whole} are not inside it")
+    site.require(not is_result or attrs.trips == 1 or abs(step) >= count, f"rows of {whole} are written twice")
+    return part
+
+
 def conditional(site: Site) -> list[TensorType] | None:
     pred, *rest = site.operands
     site.require(types_agree(pred, TensorType((), "i1")), f"the predicate must be i1[], got {pred}")

@@ -10,7 +10,7 @@ from dataclasses import field, replace
 
 from meshgen.ccl.lower import lower
 from meshgen.ccl.steps import BufferRef, Group
-from meshgen.ir.predicates import is_control
+from meshgen.ir.predicates import is_control, is_scan
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
 from meshgen.runtime.cuda.code import Launcher
@@ -31,7 +31,7 @@ class Frame:
         arenas, given: addresses of the arena, and of each buffer that is given to a region.
         external: addresses of storages outside of the arena: inputs that stay between steps, and the results written over them.
         launches, works: by item, the launch of a kernel and the work of a collective on each rank.
-        regions: by item, the frames of its regions.
+        regions: by item, the frames of its regions; of a scan, those of its body at each trip.
     """
 
     path: tuple[int, ...]
@@ -118,10 +118,20 @@ class FrameMaker:
         arenas = dict.fromkeys(frame.ranks, 0) if item.scratch is None else frame.addresses(item.scratch)
         found: list[Frame] = []
         for place, plan in enumerate(item.regions):
-            given = {own: frame.addresses(other) for own, other in zip(plan.inputs, item.given, strict=True)}
-            inner = Frame((*frame.path, number, place), plan, frame.ranks, arenas, given)
-            found.append(self._prepared(inner))
+            for trip in range(item.times if is_scan(item) else 1):
+                given = _given(frame, item, plan, trip)
+                found.append(self._prepared(Frame((*frame.path, number, place), plan, frame.ranks, arenas, given)))
         return tuple(found)
+
+
+def _given(frame: Frame, item: Item, plan: Schedule, trip: int) -> dict[int, Addresses]:
+    """The addresses of what a region is given at a trip: of buffers, or of rows of them."""
+    starts, found = item.starts(trip), dict[int, Addresses]()
+    for place, (own, other) in enumerate(zip(plan.inputs, item.given, strict=True)):
+        kind = frame.plan.buffers[other].type
+        offset = starts[place] * (kind.nbytes // kind.sizes[0]) if place in starts else 0
+        found[own] = {rank: address + offset for rank, address in frame.addresses(other).items()}
+    return found
 
 
 def axes_of(plan: Schedule, mesh: Mesh, firsts: Mapping[str, int]) -> set[tuple[str, ...]]:

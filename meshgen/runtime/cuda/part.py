@@ -85,6 +85,9 @@ class Part:
     def move(self, place: int, step: Move[Frame]) -> Waits:
         yield self._hand_over(place, step.target.ranks, copies_of(step))
 
+    def begin_trip(self, frame: Frame, trip: int) -> None:
+        """Scans are issued with the items around them."""
+
     def choice(self, step: Choose[Frame]) -> Generator[int, None, int]:
         """Read from all ranks, after the issued work is done."""
         yield from ()
@@ -142,7 +145,7 @@ class Part:
 
     def _issue_item(self, frame: Frame, number: int, item: Item) -> None:
         if is_control(item):
-            self._issue_loop(frame, number, item)
+            self._issue_scan(frame, number, item)
         elif item.is_collective:
             if self._others:
                 self._others.note(item, frame.works[number])
@@ -154,12 +157,12 @@ class Part:
                 if launch := frame.launches[number][rank]:
                     device.launch(launch, device.streams[item.stream], is_current=is_alone)
 
-    def _issue_loop(self, frame: Frame, number: int, item: Item) -> None:
-        """A loop with a known trip count: its body, repeated."""
-        _, body = frame.regions[number]
-        everything = tuple(range(len(body.plan.items)))
+    def _issue_scan(self, frame: Frame, number: int, item: Item) -> None:
+        """The body of a scan at each trip."""
+        bodies = frame.regions[number]
+        everything = tuple(range(len(bodies[0].plan.items)))
         self._copy(frame.ranks, item.stream, copies_of(carried(frame, item)))
-        for _ in range(item.times):
+        for body in bodies:
             self._meet(body, item.stream, fork)
             self._issue(body, everything)
             self._meet(body, item.stream, join)

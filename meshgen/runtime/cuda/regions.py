@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
-from meshgen.ir.predicates import is_control
+from meshgen.ir.predicates import is_control, is_scan
 from meshgen.runtime.control_flow import Move
 from meshgen.runtime.cuda.frames import Frame
 from meshgen.runtime.plan import Item, Schedule, aligned
@@ -20,11 +20,8 @@ class Copy(NamedTuple):
 
 
 def is_decided(item: Item) -> bool:
-    """Whether an item is static: no control flow except loops with a known trip count."""
-    if not is_control(item):
-        return True
-    inner = (each for region in item.regions for each in region.items)
-    return "trips" in item.attrs.given and all(map(is_decided, inner))
+    """Whether an item is static: no control flow except scans."""
+    return not is_control(item) or is_scan(item)
 
 
 def streams_of(plan: Schedule) -> set[int]:
@@ -34,11 +31,11 @@ def streams_of(plan: Schedule) -> set[int]:
 
 
 def staged_bytes(plan: Schedule) -> int:
-    """The most bytes that one parallel copy of control flow moves."""
+    """The most bytes that one parallel copy of control flow moves: of what a loop or scan carries, which it also reads."""
     found = 0
     for item in plan.items:
         if is_control(item):
-            own = sum(aligned(plan.buffers[n].type.nbytes) for n in item.outputs)
+            own = sum(aligned(region.buffers[n].type.nbytes) for region in item.regions[-1:] for n in region.outputs)
             found = max(found, own, *map(staged_bytes, item.regions))
     return found
 

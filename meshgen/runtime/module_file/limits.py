@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from meshgen.errors import Diagnostic, MeshgenError, ModuleError
+from meshgen.ir.predicates import is_scan
 from meshgen.ir.regions import all_nodes
 from meshgen.printable import is_plain
 from meshgen.runtime.module_file.json_values import MAX_NAME, read_json, shown
@@ -23,7 +24,7 @@ LIMITS = {
     "inputs": 1 << 16,
     "outputs": 1 << 16,
     "kernels": 1 << 16,
-    "launches": 1 << 17,  # static items of the schedule, those of loops once
+    "launches": 1 << 17,  # static items of the schedule, those of loops once, those of scans at each trip
     "buffers": 1 << 18,
     "operations in kernels": 1 << 20,
     "trips of nested loops": 1 << 62,
@@ -46,7 +47,7 @@ def faults(manifest: Manifest) -> Iterator[str]:
         "inputs": len(manifest.inputs),
         "outputs": len(manifest.outputs),
         "kernels": len(manifest.kernels),
-        "launches": sum(len(plan.items) for plan, _ in plans),
+        "launches": _launches(manifest.plan),
         "buffers": sum(len(plan.buffers) for plan, _ in plans),
         "operations in kernels": sum(1 for body in manifest.plan.kernels.values() for _ in all_nodes(body)),
         "trips of nested loops": max(times for _, times in plans),
@@ -79,6 +80,12 @@ def refuse_unreadable(name: str, document: bytes, read: Callable[[Any], object])
         raise beyond(name, str(error)[:300]) from error
     except MeshgenError as error:
         raise beyond(name, error.diagnostics[0].message) from error
+
+
+def _launches(plan: Schedule) -> int:
+    """The items of a step and of the regions in it, those of scans at each trip."""
+    inner = ((item.times if is_scan(item) else 1, region) for item in plan.items for region in item.regions)
+    return len(plan.items) + sum(times * _launches(region) for times, region in inner)
 
 
 def _plans(plan: Schedule, times: int) -> Iterator[tuple[Schedule, int]]:

@@ -207,7 +207,18 @@ def _item(v: Any, kernels: Mapping[str, Graph], depth: int) -> Item:
         return get(v, name, lambda row: each_of(row, read_count))
 
     attrs = get(v, "attrs", attrs_from_json)
-    for fault in type_faults(attrs, {"axes": "Names", "kind": "str", "peer": "Mesh", "trips": "int"}):
+    for fault in type_faults(
+        attrs,
+        {
+            "axes": "Names",
+            "kind": "str",
+            "peer": "Mesh",
+            "trips": "int",
+            "sliced": "Ints",
+            "offsets": "Ints",
+            "strides": "Ints",
+        },
+    ):
         raise ValueError(fault)
     regions = each_of(read_table(v).get("regions", []), lambda row: _region(row, kernels, depth + 1))
     return Item(

@@ -21,6 +21,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.errors import Diagnostic, ScheduleError
+from meshgen.ir.predicates import is_scan
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
 from meshgen.runtime.plan import STREAMS, Buffer, Item, Schedule
@@ -35,14 +36,24 @@ def check(plan: Schedule, mesh: Mesh) -> None:
         raise ScheduleError(*faults)
 
 
-def _order_faults(plan: Schedule) -> list[Diagnostic]:
-    """Of a step and of the regions in it: each is a step of its own, which runs while nothing else communicates."""
+def carried_by(item: Item, region: Schedule) -> frozenset[int]:
+    """The buffers given to the body of a scan that it may overwrite: each is a value of the last trip, or rows to be written."""
+    pairs = zip(region.inputs, region.outputs, strict=False) if is_scan(item) else ()
+    return frozenset(own for own, result in pairs if region.buffers[result].storage == own)
+
+
+def _order_faults(plan: Schedule, carried: frozenset[int] = frozenset()) -> list[Diagnostic]:
+    """Of a step and of the regions in it: each is a step of its own, which runs while nothing else communicates.
+
+    `carried`: the given buffers that it may overwrite.
+    """
     order, faults = happens_before(plan.items)
     faults += chain_faults(plan.items, order)
-    faults += _race_faults(plan, order)
+    faults += _race_faults(plan, order, carried)
     for item in plan.items:
         for region in item.regions:
-            faults += [replace(f, message=f"in '{item.label}': {f.message}") for f in _order_faults(region)]
+            inside = _order_faults(region, carried_by(item, region))
+            faults += [replace(f, message=f"in '{item.label}': {f.message}") for f in inside]
     return faults[:MAX_FAULTS]
 
 
@@ -109,9 +120,10 @@ def chain_faults(items: Sequence[Item], order: Order) -> list[Diagnostic]:
     ][:MAX_FAULTS]
 
 
-def _race_faults(plan: Schedule, order: Order) -> list[Diagnostic]:
+def _race_faults(plan: Schedule, order: Order, carried: frozenset[int]) -> list[Diagnostic]:
     writes = writes_of(plan)
-    faults = list(itertools.islice(write_faults(plan, writes), MAX_FAULTS))
+    faults = list(itertools.islice(write_faults(plan, writes, carried), MAX_FAULTS))
+    faults += _update_faults(plan, order, writes, carried)
     touched: dict[int, list[int]] = {}
     for number, item in enumerate(plan.items):
         for b in (*item.inputs, *item.writes):
@@ -125,6 +137,20 @@ def _race_faults(plan: Schedule, order: Order) -> list[Diagnostic]:
     pairs = itertools.islice(clashes(list(_uses(plan, writes, touched)), order.done), MAX_FAULTS)
     faults += [_overlap_fault(plan, left, right) for left, right in pairs]
     return faults[:MAX_FAULTS]
+
+
+def _update_faults(plan: Schedule, order: Order, writes: Writes, carried: frozenset[int]) -> Iterator[Diagnostic]:
+    """Rule (ii) for given buffers that are overwritten: whatever reads the old value is done, and what reads the new one waits."""
+    for number, item in enumerate(plan.items):
+        for b in item.inputs:
+            storage = plan.buffers[b].storage
+            for write in writes.get(storage, ()) if storage in carried else ():
+                is_own = write.item == number and plan.replaced.get(write.buffer) == storage
+                is_before, is_after = order.is_before(number, write.item), order.is_before(write.item, number)
+                if not (is_own or (is_before and b != write.buffer) or (is_after and b != storage)):
+                    text = f"item {number} '{item.label}' reads buffer {b} '{plan.buffers[b].name}'"
+                    writer = f"item {write.item} '{plan.items[write.item].label}'"
+                    yield Diagnostic("MG0402", f"{text}, but nothing orders that and {writer}, which overwrites it")
 
 
 def _is_written(buffer: Buffer, writes: Writes) -> bool:

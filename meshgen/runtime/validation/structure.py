@@ -11,13 +11,14 @@ from meshgen.ccl.between import Ends
 from meshgen.ccl.exchange import summand_axes
 from meshgen.ccl.packing import packing
 from meshgen.errors import Diagnostic, ShardingError
-from meshgen.ir.graph import Node, TensorType, Value
-from meshgen.ir.predicates import is_control, is_kernel, is_loop, is_transfer, is_transfer_send
+from meshgen.ir.attributes.control import Scan
+from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.predicates import is_control, is_kernel, is_loop, is_scan, is_transfer, is_transfer_send
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import COMMUNICATING, RESHARDS
 from meshgen.ops.collective_checks import ROOT_ATTRS
 from meshgen.ops.types.inference import verify_node
-from meshgen.runtime.plan import ALIGNMENT, KINDS, STREAMS, Buffer, Item, Schedule, aligned
+from meshgen.runtime.plan import ALIGNMENT, KINDS, ROW_ALIGNMENT, STREAMS, Buffer, Item, Schedule, aligned
 from meshgen.spec import Sharding
 
 MAX_FAULTS = 20  # of one kind in one error
@@ -154,6 +155,9 @@ def _signatures(item: Item, plan: Schedule) -> Iterator[str]:
     inputs, outputs = ([plan.buffers[n].type for n in numbers] for numbers in (item.inputs, item.outputs))
     steps = [[[region.buffers[n].type for n in side if 0 <= n < len(region.buffers)] for side in (region.inputs, region.outputs)]
              for region in item.regions]  # fmt: skip
+    if is_scan(item):
+        yield from _scan_faults(item, plan)
+        return
     if is_loop(item):
         wanted = [(inputs, [TensorType((), "i1")]), (inputs, outputs)]
         if inputs[: len(outputs)] != outputs:
@@ -171,6 +175,26 @@ def _signatures(item: Item, plan: Schedule) -> Iterator[str]:
             yield f"region {number} does not match its operands and results"
     if type(getattr(item.attrs, "trips", 1)) is not int or item.times < 1:
         yield f"it cannot run {item.times!r} times"
+
+
+def _scan_faults(item: Item, plan: Schedule) -> Iterator[str]:
+    """The body is given the operands, or aligned rows of them that are inside at every trip."""
+    if not isinstance(item.attrs, Scan) or len(item.regions) != 1:
+        yield "it has no trips, or not one region"
+        return
+    (region,) = item.regions
+    if any(is_control(inner) and not is_scan(inner) for inner in region.items):
+        yield "it holds control flow that depends on values"
+    sides = [[n for n in side if 0 <= n < len(region.buffers)] for side in (region.inputs, region.outputs)]
+    ins, outs = ([Value(region.buffers[n].type) for n in side] for side in sides)
+    operands, results = ([Value(plan.buffers[n].type) for n in side] for side in (item.inputs, item.outputs))
+    body = Graph("", ins, [], outs)
+    faults = verify_node(Node("scan", operands, results, item.attrs, regions=(body,)))
+    yield from (fault.message for fault in faults)
+    for number, (first, step) in () if faults else item.attrs.steps.items():
+        pitch = operands[number].type.nbytes // operands[number].type.sizes[0]
+        if first * pitch % ROW_ALIGNMENT or step * pitch % ROW_ALIGNMENT:
+            yield f"its rows of operand {number} are not aligned to {ROW_ALIGNMENT} bytes"
 
 
 def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:

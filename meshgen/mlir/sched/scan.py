@@ -1,0 +1,72 @@
+"""Scans in text: `sched.scan`, from stage `partition` on, in generic form.
+
+%0, %1 = "sched.scan"(%state, %stack, %weights) <{trips = 24, sliced = [1, 2], offsets = [0, 0], strides = [1, 1]}> ({
+^bb0(%s: tensor<8xf32>, %before: tensor<1x8xf32>, %row: tensor<1x8x8xf32>):
+  ...
+  stablehlo.return %next, %now : tensor<8xf32>, tensor<1x8xf32>
+}) : (...) -> (tensor<8xf32>, tensor<24x8xf32>)
+"""
+
+from __future__ import annotations
+
+from xdsl.dialects.builtin import DenseArrayBase, IntegerAttr, i64
+from xdsl.ir import Operation, Region
+from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, region_def, var_operand_def, var_result_def
+
+from meshgen.ir.graph import STAGES, Node
+from meshgen.ir.loops import with_outside
+from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.operation_signature import signatures_of
+from meshgen.mlir.stablehlo.attributes import integers
+from meshgen.mlir.stablehlo.base import RETURN
+
+
+@irdl_op_definition
+class ScanOp(IRDLOperation):
+    """Run the body `trips` times; of the operands that `sliced` numbers it has the rows from `offset + stride * trip` on."""
+
+    name = "sched.scan"
+    arguments = var_operand_def()
+    trips = prop_def(IntegerAttr)
+    sliced = prop_def(DenseArrayBase)
+    offsets = prop_def(DenseArrayBase)
+    strides = prop_def(DenseArrayBase)
+    body = region_def()
+    outputs = var_result_def()
+
+
+LISTS = ("sliced", "offsets", "strides")
+
+
+def _import_scan(importer: Importer, operation: Operation) -> None:
+    if STAGES.index(importer.reading.module.stage) < STAGES.index("partition"):
+        importer.fault(
+            "MG0103", f"{operation.name} is not allowed before stage 'partition'", operation, "write a while"
+        )
+    graph, captures = importer.region(operation.regions[0])
+    outside = dict(zip(graph.inputs[len(operation.operands) :], importer.values(captures), strict=True))
+    attrs = {name: tuple(integers(operation.properties[name])) for name in LISTS}
+    trips = operation.properties["trips"]
+    assert isinstance(trips, IntegerAttr)
+    importer.convert(operation, "scan", {**attrs, "trips": trips.value.data}, regions=(with_outside(graph, outside),))
+
+
+def _export_scan(exporter: Exporter, node: Node) -> Operation:
+    lists = {name: DenseArrayBase.from_list(i64, getattr(node.attrs, name)) for name in LISTS}
+    return ScanOp.create(
+        operands=exporter.operands(node),
+        result_types=exporter.types(node.results),
+        properties={"trips": IntegerAttr(node.attrs.trips, 64), **lists},
+        regions=[Region(exporter.block(node.regions[0], RETURN))],
+    )
+
+
+PART = Dialect(
+    signatures=signatures_of(
+        "sched", {"m -> n {m -> n} <trips: integer, sliced: integers, offsets: integers, strides: integers>": "scan"}
+    ),
+    operations=(ScanOp,),
+    importers={"sched.scan": _import_scan},
+    exporters={"scan": _export_scan},
+)

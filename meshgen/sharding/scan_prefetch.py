@@ -1,0 +1,156 @@
+"""Collectives of the next trip of a scan run during the trip before, where they need nothing that is carried.
+
+    before   scan 24 (%h, row of %w) { %g = all_gather %row; %h1 = dot %h, %g; %h1 }
+    after    %g0 = all_gather %w[0]
+             scan 23 (%h, %g0, next row of %w) { %g1 = all_gather %row; %h1 = dot %h, %g; %h1, %g1 }
+             scan 1 (the last trip) { %h1 = dot %h, %g; %h1 }
+
+Weights that each layer gathers arrive while the layer before computes. As many collectives run as before.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from meshgen.codegen.costs import default_costs
+from meshgen.codegen.fuse import BEFORE_KERNELS
+from meshgen.codegen.planner import Candidate, Planner
+from meshgen.codegen.region_modules import region_module
+from meshgen.ir.attributes.control import Scan
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.inline import copy_nodes
+from meshgen.ir.predicates import is_scan
+from meshgen.ir.regions import captured, used_by
+from meshgen.ops.classes import AWAITED, COLLECTIVES
+from meshgen.ops.live import live_nodes
+from meshgen.pass_manager import PassManager
+
+_USUAL = Planner("cuda:sm_90", None)
+
+
+def scan_prefetch(module: Module, planner: Planner = _USUAL) -> Module:
+    """A local program whose scans gather early what is exposed in them; itself where nothing is."""
+    scans = PassManager(planner.skip).apply(planner.flat(module), BEFORE_KERNELS)
+    if not any(is_scan(node) and _early(node) for node in scans.graph.nodes):
+        return module
+    seconds = _exposed(planner.candidate(scans))
+    copy = default_costs(planner.target).copy
+    nodes: list[Node] = []
+    for node in scans.graph.nodes:
+        chosen = _worthwhile(node, seconds, copy) if is_scan(node) else []
+        nodes += _Prefetch(node, chosen).written() if chosen else [node]
+    if len(nodes) == len(scans.graph.nodes):
+        return module
+    return replace(scans, graph=replace(scans.graph, nodes=nodes))
+
+
+def _exposed(candidate: Candidate) -> dict[Value, float]:
+    """For how many seconds of a trip what makes a value is exposed, of the collectives in scans."""
+    module, plan, found = candidate.module, candidate.plan(), dict[Value, float]()
+    numbers = list(module.graph.values())
+    steps = {numbers[item.outputs[0]]: item.regions[0] for item in plan.items if is_scan(item) and item.outputs}
+    for node in module.graph.nodes:
+        if is_scan(node) and node.results and (step := steps.get(node.results[0])):
+            values = list(region_module(module, node, node.regions[0], captured(node)).graph.values())
+            found |= {values[n]: e.exposed for e in step.exposures for n in step.items[e.item].outputs}
+    return found
+
+
+def _worthwhile(node: Node, seconds: Mapping[Value, float], copy: Callable[[int], float]) -> list[Node]:
+    """The collectives that may run early and are exposed for longer than it takes to hand on what they make."""
+    return [
+        each
+        for each in _early(node)
+        if seconds.get(each.results[0], 0.0) > sum(copy(value.type.nbytes) for value in each.results)
+    ]
+
+
+def _early(node: Node) -> list[Node]:
+    """The collectives of a scan's body that need nothing that is carried, nor each other."""
+    body = node.regions[0]
+    late = set(body.inputs[: len(node.results)])
+    found: list[Node] = []
+    for inner in body.nodes:
+        if not late.isdisjoint((*inner.operands, *captured(inner))):
+            late.update(inner.results)
+        elif inner.op in COLLECTIVES:
+            late.update(inner.results)
+            found.append(inner)
+    is_awaited = any(inner.op in AWAITED for inner in body.nodes)
+    return found if node.attrs.trips > 1 and not is_awaited else []
+
+
+_Argument = tuple[Value, Value, tuple[int, int] | None]
+"""An operand of a scan, the body's input, and of rows the first and the step."""
+
+
+class _Prefetch:
+    """A scan whose `chosen` collectives run a trip earlier."""
+
+    def __init__(self, node: Node, chosen: Sequence[Node]) -> None:
+        body, attrs = node.regions[0], node.attrs
+        self._node, self._body, self._count = node, body, len(node.results)
+        self._steps = attrs.steps
+        self._early = [value for each in chosen for value in each.results]
+        self._fetch = replace(body, nodes=live_nodes(replace(body, outputs=self._early)), outputs=self._early)
+        rest = replace(body, nodes=[each for each in body.nodes if each not in chosen])
+        self._rest = replace(rest, inputs=[*body.inputs, *self._early], nodes=live_nodes(rest))
+
+    def written(self) -> list[Node]:
+        """The first collectives, the scan of all trips but the last, and the last trip."""
+        before, count = Graph(""), self._count
+        rows = [self._first_rows(n, before) for n in range(len(self._body.inputs))]
+        most = self._most(copy_nodes(self._fetch, rows, before))
+        body, inputs = Graph(self._body.name), list(map(_like, self._body.inputs))
+        outputs = copy_nodes(self._rest, [*inputs, *most.results[count:]], body)
+        operands = [*most.results[:count], *self._node.operands[count:]]
+        last = self._scan(self._arguments(operands, inputs, self._node.attrs.trips - 1), body, outputs, 1)
+        last.results = self._node.results
+        return [*before.nodes, most, last]
+
+    def _most(self, fetched: Sequence[Value]) -> Node:
+        """All trips but the last: each has what the one before fetched, and fetches from rows that are a step further."""
+        body, count, trips = Graph(self._body.name), self._count, self._node.attrs.trips
+        inputs, held = list(map(_like, self._body.inputs)), list(map(_like, self._early))
+        further = [value if n < count or n not in self._steps else _like(value) for n, value in enumerate(inputs)]
+        ahead = copy_nodes(self._fetch, further, body)
+        outputs = copy_nodes(self._rest, [*inputs, *held], body)
+        own = self._arguments(self._node.operands, inputs, 0)
+        carried: list[_Argument] = [(value, inner, None) for value, inner in zip(fetched, held, strict=True)]
+        more = self._arguments(self._node.operands, further, 1)[count:]
+        rest = list(dict.fromkeys([*own[count:], *(each for each in more if each[2])]))
+        return self._scan([*own[:count], *carried, *rest], body, [*outputs, *ahead], trips - 1)
+
+    def _arguments(self, operands: Sequence[Value], inputs: Sequence[Value], trip: int) -> list[_Argument]:
+        """The operands of a scan that begins at a trip of this one."""
+        steps = {n: (first + step * trip, step) for n, (first, step) in self._steps.items()}
+        return [(value, inner, steps.get(n)) for n, (value, inner) in enumerate(zip(operands, inputs, strict=True))]
+
+    def _scan(self, arguments: Sequence[_Argument], body: Graph, outputs: list[Value], trips: int) -> Node:
+        used = {*outputs, *(value for node in body.nodes for value in used_by(node))}
+        kept = [each for n, each in enumerate(arguments) if n < len(outputs) or each[1] in used]
+        rows = {n: row for n, (_, _, row) in enumerate(kept) if row}
+        attrs = Scan(
+            trips=trips,
+            sliced=tuple(rows),
+            offsets=tuple(first for first, _ in rows.values()),
+            strides=tuple(step for _, step in rows.values()),
+        )
+        body = replace(body, inputs=[inner for _, inner, _ in kept], outputs=outputs)
+        operands, results = [value for value, _, _ in kept], [_like(value) for value, _, _ in kept[: len(outputs)]]
+        return replace(self._node, operands=operands, results=results, attrs=attrs, regions=(body,))
+
+    def _first_rows(self, number: int, into: Graph) -> Value:
+        """What the body has of an operand at its first trip."""
+        operand, rows = self._node.operands[number], self._body.inputs[number].type
+        if number < self._count or number not in self._steps:
+            return operand
+        start = (self._steps[number][0], *[0] * (rows.rank - 1))
+        limit = (start[0] + rows.sizes[0], *rows.sizes[1:])
+        attrs = {"start": start, "limit": limit, "stride": (1,) * rows.rank}
+        return into.add("slice", [operand], [rows], attrs, loc=operand.loc).result
+
+
+def _like(value: Value) -> Value:
+    return Value(value.type, value.name, loc=value.loc, id=value.id)
