@@ -19,7 +19,7 @@ class Propagation:
     """
 
     latency_seconds: float = chosen(
-        1e-11, "s", "a collective, besides its bytes, at first: fewer of them, between equals", matters=False
+        1e-11, "s", "a collective, besides its bytes, at first: fewer of them, between equals", matters=True
     )
     slice_seconds: float = chosen(
         1e-12, "s", "a slice or a mask, which moves nothing: none, between equals", matters=True
@@ -56,7 +56,7 @@ class Propagation:
         matters=False,
     )
     bytes_per_second: float = chosen(
-        10e12, "bytes/s", "other repeated work: twice the memory of an H200, as half of it is fused away", matters=False
+        10e12, "bytes/s", "other repeated work: twice the memory of an H200, as half of it is fused away", matters=True
     )
     other_flops_per_second: float = chosen(
         15e12,

@@ -28,7 +28,7 @@ class Rewriting:
         8, "part", "of a frame's rows by which a neighbourly shift is at most: one in so many", matters=False
     )
     saved_seconds: float = chosen(
-        64e-6, "s", "that fewer collectives must save where they move or repeat more: eight latencies", matters=True
+        64e-6, "s", "that fewer collectives must save where they move or repeat more: eight latencies", matters=False
     )
     memory: float = chosen(
         1.25, "ratio", "peak memory, where a sum is reduced behind a loop instead of in it", matters=False

@@ -26,13 +26,13 @@ class Search:
         0.2,
         "share",
         "of the estimated step that is latencies, from which a plan with fewer collectives is tried",
-        matters=True,
+        matters=False,
     )
     repeated_seconds: float = chosen(
         16e-6,
         "s",
         "of an op's work that an axis repeats, from which its loops are split without an annotation: two latencies",
-        matters=True,
+        matters=False,
     )
     frames: int = chosen(2, "rounds", "in which a program is seen in frames, and what comes out again", matters=False)
     nearest_moves: int = chosen(60, "moves", "of a reshard priced from the ways nearest to the end", matters=False)
