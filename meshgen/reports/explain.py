@@ -41,7 +41,8 @@ def _explain_one(executable: Compiled, what: Question, across: Across | None) ->
         first = across.first[executable.mesh.name] if across else 0
         solved = known_of(executable).solved if "propagate" in executable.stages else None
         lines = [*_section("Hints that lost", hints_that_lost(executable, solved)),
-                 *_section("Required annotations that no value follows", not_as_required(executable, solved))]  # fmt: skip
+                 *_section("Required annotations that no value follows", not_as_required(executable, solved)),
+                 *_section("Decisions not proven best", list(solved.gaps()) if solved else ())]  # fmt: skip
         found = gathers(executable)
         tables = [*formula_tables(executable), *(["", gathers_table(found, first)] if found else [])]
         return "\n".join([render(comms_table(executable.comms, first), *tables).rstrip("\n"), *lines])
@@ -56,11 +57,12 @@ def _section(title: str, found: Sequence[object]) -> list[str]:
 
 
 def annotation_record(executable: Compiled) -> dict[str, Any]:
-    """For `--json`: the hints that lost and the required annotations that no value follows, of all meshes."""
+    """For `--json`: the hints that lost, the required annotations that no value follows, and the axes without a proof, of all meshes."""
     parts = [(part, known_of(part).solved) for part in executable.parts if "propagate" in part.stages]
     return {
         "hints_that_lost": [asdict(hint) for part, solved in parts for hint in hints_that_lost(part, solved)],
         "not_as_required": [asdict(each) for part, solved in parts for each in not_as_required(part, solved)],
+        "not_proven_best": [asdict(gap) for _, solved in parts if solved for gap in solved.gaps()],
     }
 
 

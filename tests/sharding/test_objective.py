@@ -9,10 +9,11 @@ from meshgen.mlir.text import parse_text
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import Volume, analyze
 from meshgen.sharding.arithmetic import work_of
-from meshgen.sharding.propagate import decisions_of
-from meshgen.sharding.propagation import axes
+from meshgen.sharding.propagate import decisions_of, solve
+from meshgen.sharding.propagation import axes, eliminate
 from meshgen.sharding.propagation.chains import Reasons
 from meshgen.testing.oracle import check
+from meshgen.testing.random_graphs import random_program
 from tests.cost_models import use
 
 DOTS = "contracting_dims = [{}] x [0]"
@@ -107,6 +108,14 @@ def test_the_reason_of_such_a_split_is_the_work() -> None:
     assert [chain.annotation for chain in Reasons(found.solved).chains(last) if chain.axis == "tp"] == [
         "the work of 'dot_general' (-:9)"
     ]
+
+
+@pytest.mark.parametrize("seed", [2, 12])
+def test_what_is_too_wide_to_prove_has_a_bound(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert not list(solve(random_program(seed)).gaps())
+    use(monkeypatch, {"search.narrow_cells": 1, "search.table_cells": 2}, eliminate)
+    gaps = list(solve(random_program(seed)).gaps())
+    assert gaps and all(0 <= gap.least_seconds <= gap.seconds and "above the best" in str(gap) for gap in gaps)
 
 
 @pytest.mark.parametrize("trips, kind", [(4, "all_reduce"), (64, "all_gather")])

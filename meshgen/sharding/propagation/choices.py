@@ -23,7 +23,7 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Value
 from meshgen.ir.predicates import is_annotation
 from meshgen.records import dataclass
-from meshgen.sharding.propagation.eliminate import Table, cheapest
+from meshgen.sharding.propagation.eliminate import Table, cheapest, least_cost
 from meshgen.sharding.propagation.labels import Label, asked_face, asks_use, is_as_asked
 from meshgen.sharding.propagation.pseudo_ops import ENDS, is_input
 from meshgen.sharding.propagation.sites import Site
@@ -112,6 +112,11 @@ class AxisProblem:
         solution = cheapest(self.sizes, self.tables)
         chosen = tuple(options[solution.labels[i]] for i, options in enumerate(self.labels))
         return AxisSolution(chosen, solution.cost, solution.is_exact)
+
+    @property
+    def least_seconds(self) -> float:
+        """Seconds that no solution is below."""
+        return least_cost(self.sizes, self.tables)
 
     def _costs(self, site: Site, labels: list[Label]) -> np.ndarray:
         """The cost of each label that does not depend on other sites."""

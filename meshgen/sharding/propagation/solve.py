@@ -6,7 +6,7 @@ Example, on x=6 with `%a : f32[64,32]` annotated [{x:(1)2}, {}]: the axes solved
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import cached_property
 
 from meshgen.errors import Diagnostic
@@ -20,6 +20,19 @@ from meshgen.sharding.propagation.kept import unkept, unreadable
 from meshgen.sharding.propagation.labels import Label
 from meshgen.sharding.propagation.order import Orders, axis_orders
 from meshgen.sharding.propagation.sites import Site, annotation_of, sites_of
+
+
+@dataclass(frozen=True)
+class Gap:
+    """An axis along which no proof was found that the decision is the best: its estimated seconds, and those that none is below."""
+
+    axis: str
+    seconds: float
+    least_seconds: float
+
+    def __str__(self) -> str:
+        share = self.seconds / self.least_seconds - 1 if self.least_seconds > 0 else 0.0
+        return f"{self.axis}: {self.seconds * 1e6:.4g} us, as estimated, at most {share:.1%} above the best"
 
 
 @dataclass(frozen=True)
@@ -48,6 +61,12 @@ class Solved:
         """Per site and factor the axes that split it, major to minor."""
         chosen = {site: {axis: labels[i] for axis, labels in self.labels.items()} for i, site in enumerate(self.sites)}
         return axis_orders(self.sites, chosen, self.start.in_order(self.axes.names))
+
+    def gaps(self) -> Iterator[Gap]:
+        """The axes whose decision is not proven the best, the others' given: the program is too wide to look at all."""
+        for axis, decision in self.decisions.items():
+            if not decision.solution.is_exact:
+                yield Gap(axis, decision.solution.seconds, decision.problem.least_seconds)
 
     def parts_of(self, value: Value, dim: int) -> int:
         """Into how many parts annotations may split a dim: the most along one axis."""
