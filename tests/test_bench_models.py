@@ -37,7 +37,7 @@ def test_a_program_is_planned_and_its_figures_are_written(
     assert found["collectives"]["fetch_rows"] > 0 and found["moved_bytes"] > 0
     assert found["cpu_seconds"] > 0 and found["peak_bytes"] >= found["bytes_before"] > 0
     shown = capsys.readouterr().out
-    assert "| heat | 3 AR " in shown
+    assert "| heat | 1 AR " in shown
     assert run(monkeypatch, "--table", str(tmp_path / "figures.jsonl")) == 0
     assert capsys.readouterr().out == shown
 
