@@ -56,8 +56,9 @@ class Propagation:
         matters=False,
     )
     bytes_per_second: float = chosen(
-        10e12, "bytes/s", "other repeated work: twice the memory of an H200, as half of it is fused away", matters=True
-    )
+        20e12, "bytes/s", "other repeated work: four times the memory of an H200, as most of it is fused away",
+        matters=True,
+    )  # fmt: skip
     other_flops_per_second: float = chosen(
         15e12,
         "FLOP/s",

@@ -12,6 +12,7 @@ best left where the user placed it; of two axes that could split the same dim, t
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field, replace
 from functools import cached_property
@@ -111,10 +112,7 @@ class Axes:
             wasted = {
                 number: work(site) * share
                 for number, site in enumerate(self.sites)
-                if labels[number].factor is None
-                and site.option is None
-                and not site.is_manual(axis)
-                and site.is_arithmetic
+                if labels[number].factor is None and site.option is None and not site.is_manual(axis) and site.is_firm
             }
             long = [number for number, seconds in wasted.items() if seconds > DEFAULT.search.repeated_seconds]
             if long and any(label.factor is not None for label in labels):
@@ -213,13 +211,14 @@ def view_of(sites: list[Site], others: dict[str, Decision], module: Module, join
         v: float(v.type.nbytes) for site in sites for v in (*site.node.operands, *site.node.results)
     }
     used = {(n, i): float(v.type.nbytes) for n, site in enumerate(sites) for i, v in enumerate(site.node.operands)}
-    work: dict[Site, float] = {site: site.seconds for site in sites}
+    parts: dict[tuple[Site, int], int] = {}
     moved: set[tuple[int, int]] = set()
     reduced: dict[tuple[int, int], int] = {}
     for axis, decision in others.items():
         size, labels = module.mesh.axis_size(axis), decision.solution.labels
         for site, label in zip(sites, labels, strict=True):
-            work[site] /= size if label.factor is not None else 1
+            if label.factor is not None:
+                parts[site, label.factor] = parts.get((site, label.factor), 1) * size
             for value, state in zip(site.node.results, label.results, strict=True):
                 local[value] /= size if isinstance(state, int) else 1
         for number, label in enumerate(labels):
@@ -230,4 +229,15 @@ def view_of(sites: list[Site], others: dict[str, Decision], module: Module, join
             moved |= {(site, i) for site, i in uses if made is not None and labels[site].operands[i] != made}
             whole = [(site, i) for site, i in uses if isinstance(made, str) and labels[site].operands[i] is None]
             reduced |= {use: reduced.get(use, 1) * size for use in whole}
-    return View(local.__getitem__, used.__getitem__, work.__getitem__, frozenset(moved), reduced)
+    work: dict[Site, float] = {site: site.seconds for site in sites}
+    for (site, factor), count in parts.items():
+        rows = site.rule.factors[factor].size
+        work[site] *= math.ceil(rows / count) / max(rows, 1)
+    return View(
+        local.__getitem__,
+        used.__getitem__,
+        work.__getitem__,
+        lambda site, factor: parts.get((site, factor), 1),
+        frozenset(moved),
+        reduced,
+    )

@@ -59,11 +59,12 @@ def edges(sites: list[Site]) -> list[Edge]:
 
 @dataclass(frozen=True)
 class View:
-    """What the other axes leave to this one: bytes of each value where it is made and used, work, and edges that they reshard."""
+    """What the other axes leave to this one: bytes of each value where it is made and used, work, parts of loops, and edges that they reshard."""
 
     nbytes: Callable[[Value], float]
     used_bytes: Callable[[tuple[int, int]], float]  # (site, operand)
     work: Callable[[Site], float]
+    parts: Callable[[Site, int], int]  # (site, factor)
     moved: frozenset[tuple[int, int]]  # (site, operand)
     reduced: Mapping[tuple[int, int], int]  # (site, operand) -> devices among which it is reduced there
 
@@ -142,11 +143,11 @@ class AxisProblem:
         return cost + (weights.forbidden_seconds if site.annotation.required else weights.hint_seconds)
 
     def share(self, site: Site, label: Label) -> float:
-        """The share of a site's work that is left to a device."""
+        """The share of a site's work that is left to a device, of what the other axes leave; it counts the rows of the largest tile."""
         if label.factor is None:
             return 1.0
-        size = site.rule.factors[label.factor].size
-        return math.ceil(size / self.link.size) / max(size, 1)
+        size, parts = site.rule.factors[label.factor].size, self.view.parts(site, label.factor)
+        return math.ceil(size / (parts * self.link.size)) / max(math.ceil(size / parts), 1)
 
     def _fetching(self, site: Site, label: Label) -> float:
         """Seconds of communication of the op itself."""

@@ -71,9 +71,9 @@ class Site:
         return any(len(part) > 1 for dims in (*self.rule.operands, *self.rule.results) for part in dims)
 
     @property
-    def is_arithmetic(self) -> bool:
-        """Whether its arithmetic takes longer than its traffic with memory, which fusion may save."""
-        return self.seconds > 0 and _arithmetic_seconds(self.node) > _traffic_seconds(self.node)
+    def is_firm(self) -> bool:
+        """Whether fusion cannot save its work: a product, or other arithmetic that takes longer than its traffic with memory."""
+        return self.node.op in CONTRACTIONS or _arithmetic_seconds(self.node) > _traffic_seconds(self.node)
 
     @property
     def asks_operand(self) -> bool:
