@@ -81,9 +81,42 @@ def test_the_mean_is_that_of_training_steps_that_both_tools_take() -> None:
         {"program": "d-train", "meshgen": figures(9.0), "xla": {"refused": "more than 900 s"}},
         {"program": "forward", "meshgen": figures(50.0), "xla": figures(1.0)},
     ]
-    lines = table(rows, with_xla=True).splitlines()
+    lines = table(rows).splitlines()
     assert (
         lines[2] == "| a-train | 3 AG | 5.0 MB | 25.0% | 1.00 ms | 7 / 2 | 9 MB | 4.0 s | 2 MB | 1.0 s | 2 MB | 4.00 |"
     )
     assert {len(line.split(" | ")) for line in lines[:7]} == {12}
     assert lines[-1].startswith("2 training steps:") and "2.00; largest 4.00 (a-train)" in lines[-1]
+
+
+def test_a_step_annotated_by_hand_is_a_column() -> None:
+    rows = [
+        {"program": "a", "meshgen": figures(4.0), "by-hand": figures(1.0, step_seconds=2e-3)},
+        {"program": "b", "meshgen": figures(1.0), "by-hand": {"refused": "ValueError: no flax module"}},
+    ]
+    lines = table(rows).splitlines()
+    assert " | step | annotated by hand | launches" in lines[0]
+    assert " | 1.00 ms | 2.00 ms | 7 / 2 | " in lines[2] and " | 1.00 ms |  | 7 / 2 | " in lines[3]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_by_hand_every_output_of_a_module_is_constrained() -> None:
+    """Rows as the batch's, columns as the matrix's."""
+    for package in ("jax", *catalog.FAMILIES["decoders"].needs):
+        pytest.importorskip(package)
+    from bench.models.by_hand import by_hand
+
+    text = by_hand(catalog.program("gpt2", True)).lowered().as_text()
+    constraints = [line for line in text.splitlines() if "sdy.sharding_constraint" in line]
+    columns = [line for line in constraints if '[{"dp"}, {}, {"tp"}]' in line]
+    assert len(columns) == 2 * 2, "c_attn and c_fc of two layers"
+    assert all('[{"dp"}' in line for line in constraints) and len(constraints) > 20
+
+
+def test_by_hand_takes_flax_modules_only() -> None:
+    for package in ("jax", "flax"):
+        pytest.importorskip(package)
+    from bench.models.by_hand import by_hand
+
+    with pytest.raises(ValueError, match="no flax module"):
+        by_hand(catalog.program("heat", True)).lowered()

@@ -1,4 +1,4 @@
-"""`python -m bench.models.measure meshgen|xla NAME [--small]`: one tool plans or compiles one program; a JSON record.
+"""`python -m bench.models.measure meshgen|by-hand|xla NAME [--small]`: one tool plans or compiles one program; a JSON record.
 
 A process each, so that CPU seconds and memory are those of one tool. Lowering is not in the seconds; it is in the memory, as `bytes_before`.
 """
@@ -12,6 +12,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from bench.models.by_hand import by_hand
 from bench.models.catalog import program
 
 TARGET = "cuda:sm_90"
@@ -44,7 +45,7 @@ def compiled(given: Any) -> dict[str, Any]:
     return timed(given.lowered(devices=True).compile)[1]
 
 
-TOOLS = {"meshgen": planned, "xla": compiled}
+TOOLS = {"meshgen": planned, "by-hand": lambda given: planned(by_hand(given)), "xla": compiled}
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:

@@ -1,7 +1,8 @@
-"""`python -m bench models [NAMES] [--small] [--xla]`: plans of real models, and what planning them costs. No GPU is needed.
+"""`python -m bench models [NAMES] [--small] [--xla] [--by-hand]`: plans of real models, and what planning them costs. No GPU is needed.
 
 NAMES are programs or families of `bench/models`; families whose packages are not installed are listed as such. Plans are for
-`cuda:sm_90`; predictions do not depend on the machine, seconds and memory do. `--xla` compiles each program with XLA as well, for as many CPU devices.
+`cuda:sm_90`; predictions do not depend on the machine, seconds and memory do. `--xla` compiles each program with XLA as well, for as many CPU devices;
+`--by-hand` plans it a second time with the outputs of all flax modules annotated (`by_hand.py`).
 """
 
 from __future__ import annotations
@@ -54,14 +55,16 @@ def _record(tool: str, name: str, small: bool) -> dict[str, Any]:
     return json.loads(done.stdout.splitlines()[-1])
 
 
-def table(rows: Sequence[Mapping[str, Any]], with_xla: bool) -> str:
+def table(rows: Sequence[Mapping[str, Any]]) -> str:
     """A Markdown table; behind it the geometric mean of planning over compiling, of training steps."""
+    with_xla, with_hand = (any(tool in row for row in rows) for tool in ("xla", "by-hand"))
     titles = [
         "program",
         "collectives",
         "moved",
         "redundant",
         "step",
+        *["annotated by hand"] * with_hand,
         "launches / kernels",
         "device memory",
         "planning CPU",
@@ -72,6 +75,7 @@ def table(rows: Sequence[Mapping[str, Any]], with_xla: bool) -> str:
     for row in rows:
         found = row["meshgen"]
         cells = [row["program"], *([found["refused"][:60], *[""] * 7] if "refused" in found else _plan(found))]
+        cells[5:5] = [_step(row["by-hand"])] if with_hand else []
         cells += _xla(found, row["xla"]) if with_xla else []
         lines.append(f"| {' | '.join(cells)} |")
     return "\n".join([*lines, *_means(rows)]) if with_xla else "\n".join(lines)
@@ -80,8 +84,12 @@ def table(rows: Sequence[Mapping[str, Any]], with_xla: bool) -> str:
 def _plan(found: Mapping[str, Any]) -> list[str]:
     counts = " ".join(f"{count} {SHORT.get(kind, kind)}" for kind, count in found["collectives"].items())
     share = (found["redundant_flops"] or 0) / max(found["flops"], 1)
-    return [counts or "none", f"{found['moved_bytes'] / 1e6:.1f} MB", f"{share:.1%}", f"{found['step_seconds'] * 1e3:.2f} ms", f"{found['launches']} / {found['kernels']}",
+    return [counts or "none", f"{found['moved_bytes'] / 1e6:.1f} MB", f"{share:.1%}", _step(found), f"{found['launches']} / {found['kernels']}",
             f"{found['device_bytes'] / 1e6:.0f} MB", *_costs(found)]  # fmt: skip
+
+
+def _step(found: Mapping[str, Any]) -> str:
+    return "" if "refused" in found else f"{found['step_seconds'] * 1e3:.2f} ms"
 
 
 def _costs(found: Mapping[str, Any]) -> list[str]:
@@ -155,12 +163,13 @@ def main(words: Sequence[str]) -> int:
         "--output", type=Path, help="the raw figures: one JSON record per line, behind one of the machine"
     )
     parser.add_argument("--table", type=Path, metavar="FILE", help="only the table, of raw figures that were written")
+    parser.add_argument("--by-hand", action="store_true", help="plan with activations annotated as well")
     options = parser.parse_args(words)
     if options.table:
         rows = [row for line in options.table.read_text().splitlines() if "program" in (row := json.loads(line))]
-        sys.stdout.write(table(rows, with_xla=all("xla" in row for row in rows)) + "\n")
+        sys.stdout.write(table(rows) + "\n")
         return 0
-    tools = ("meshgen", "xla") if options.xla else ("meshgen",)
+    tools = ["meshgen", *["xla"] * options.xla, *["by-hand"] * options.by_hand]
     names = _named(options.names)
     head = {"command": " ".join(["python -m bench models", *words]), **environment()}
     rows = []
@@ -172,5 +181,5 @@ def main(words: Sequence[str]) -> int:
             rows += [row] if "program" in row else []
             if output:
                 print(json.dumps(row), file=output, flush=True)
-    sys.stdout.write(table(rows, options.xla) + "\n")
+    sys.stdout.write(table(rows) + "\n")
     return 0
