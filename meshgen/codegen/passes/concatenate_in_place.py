@@ -3,8 +3,9 @@
     before   %3 = concatenate %a, %b {dim = 0}     of f32[1,4096] that kernels make
     after    %3 = join %a, %b {dim = 0}            %a at byte 0 and %b at byte 16384 of the bytes of %3
 
-Messages of several small tensors are joins, and the chunks of a value are joined so. A concatenation that is part of a kernel with other
-work stays there, and regions of loops and branches have no joins.
+Reductions of several small tensors are joins, and the chunks of a value are joined so. Left as they are: a concatenation that is part of a kernel
+with other work, regions of loops and branches, which have no joins, and what is gathered: each tensor's rows would be apart in the
+result, so `concatenate_to_group_call.py` gathers them one by one in one call.
 """
 
 from __future__ import annotations
@@ -30,11 +31,12 @@ def concatenate_in_place(module: Module) -> Module:
 
 def _joins(grouping: Grouping) -> set[Node]:
     """The concatenations that become joins; no value is a part of two."""
+    gathered = {value for node in grouping.graph.nodes if node.op == "all_gather" for value in node.operands}
     found: set[Node] = set()
     parts: set[Value] = set()
     for group in grouping.groups:
         operands = _join_operands(group, grouping)
-        if operands and parts.isdisjoint(operands):
+        if operands and parts.isdisjoint(operands) and gathered.isdisjoint(group.members[0].results):
             found.update(group.members)
             parts.update(operands)
     return found

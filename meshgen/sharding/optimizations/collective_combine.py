@@ -22,6 +22,7 @@ from meshgen.ops.classes import ARRANGING, ELEMENTWISE, POINTWISE, REDUCTIONS, T
 from meshgen.ops.evaluate.common import bits
 from meshgen.ops.triton.registers import TRITON_TYPES
 from meshgen.records import dataclass
+from meshgen.runtime.plan import MOST_PARTS
 from meshgen.sharding.optimizations.messages import MESSAGES, MessageBuilder
 from meshgen.sharding.optimizations.rewrite import about, price_of, with_graph
 
@@ -54,7 +55,8 @@ class _Bucket:
     members: list[Node] = field(default_factory=list[Node])
 
     def takes(self, place: int, moved: int, limit: float) -> bool:
-        return place < self.due and (self.moved + moved <= limit or moved * DEFAULT.messages.tiny_part <= limit)
+        fits = place < self.due and len(self.members) < MOST_PARTS
+        return fits and (self.moved + moved <= limit or moved * DEFAULT.messages.tiny_part <= limit)
 
 
 def _combined(graph: Graph, mesh: Mesh, copied: float) -> Graph:

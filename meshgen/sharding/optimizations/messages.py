@@ -12,6 +12,7 @@ from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.common import bits
 from meshgen.records import dataclass
+from meshgen.runtime.plan import ALIGNMENT
 from meshgen.sharding.optimizations.rewrite import merged_notes
 
 
@@ -26,12 +27,15 @@ class MessageBuilder(Builder):
 
         Args:
             group: collectives of one op, the same axes and kind, none of which needs another's result.
+
+        Buffers of whole aligned lengths come first, so that each of them is aligned in the message: it is computed there, and read there.
         """
         first = group[0]
         self.loc = first.loc
         count = self.mesh.group_size(tuple(first.attrs.axes))
         dtypes = dict.fromkeys(node.result.type.dtype for node in group)
         word = next(iter(dtypes)) if len(dtypes) == 1 else f"ui{bits(first.result.type.dtype)}"
+        group = sorted(group, key=lambda node: node.operands[0].type.nbytes % ALIGNMENT != 0)
         rows = [_ROWS[first.op](self, node, count, word) for node in group]
         joined = self.concatenate(rows, 1)
         height = {"all_gather": count, "reduce_scatter": 1}.get(first.op, joined.type.sizes[0])
