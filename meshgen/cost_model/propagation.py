@@ -59,6 +59,10 @@ class Propagation:
         20e12, "bytes/s", "other repeated work: four times the memory of an H200, as most of it is fused away",
         matters=True,
     )  # fmt: skip
+    product_bytes_per_second: float = chosen(
+        2.5e12, "bytes/s", "operands of repeated dots: three quarters of an H100's memory, as nothing fuses the reads of weights away",
+        matters=True,
+    )  # fmt: skip
     other_flops_per_second: float = chosen(
         15e12,
         "FLOP/s",

@@ -292,7 +292,9 @@ def _seconds(node: Node) -> float:
 
 
 def _traffic_seconds(node: Node) -> float:
-    return sum(value.type.nbytes for value in (*node.operands, *node.results)) / DEFAULT.propagation.bytes_per_second
+    weights = DEFAULT.propagation
+    rate = weights.product_bytes_per_second if node.op in CONTRACTIONS else weights.bytes_per_second
+    return sum(value.type.nbytes for value in (*node.operands, *node.results)) / rate
 
 
 def _arithmetic_seconds(node: Node) -> float:
