@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import field
 
 import numpy as np
@@ -102,6 +103,54 @@ def no_mbarriers(blocks: int, warps: int) -> Mbarrier:
     expected, missing, nbytes, phase = (np.zeros(blocks, np.int64) for _ in range(4))
     arriving, known = (np.zeros((blocks, warps), np.int32) for _ in range(2))
     return Mbarrier(expected, missing, nbytes, phase, arriving, known)
+
+
+@dataclass
+class WrittenLater:
+    """Registers that products of warp groups still write: for each name the operation's number, by warp group, or 0."""
+
+    numbers: dict[str, Array] = field(default_factory=dict[str, Array])
+
+    def begin(self, names: Iterable[str], number: int, warp_groups: Array, count: int) -> None:
+        """Operation `number` of some of `count` warp groups writes these registers from now on."""
+        nothing = np.zeros(count, np.int64)
+        changed: dict[int, Array] = {}
+        for name in names:  # most of them share an array
+            before = self.numbers.get(name, nothing)
+            if id(before) not in changed:
+                changed[id(before)] = before.copy()
+                changed[id(before)][warp_groups] = number
+            self.numbers[name] = changed[id(before)]
+
+    def keep(self, products: Iterable[Product]) -> None:
+        """Only these products are not over."""
+        products, kept = list(products), dict[int, Array]()
+        for name, before in list(self.numbers.items()):
+            if id(before) not in kept:
+                after = np.zeros_like(before)
+                for product in products:
+                    same = product.warp_groups[before[product.warp_groups] == product.number]
+                    after[same] = product.number
+                kept[id(before)] = after
+            self.numbers[name] = kept[id(before)]
+            if not self.numbers[name].any():
+                del self.numbers[name]
+
+    def rename(self, source: str, target: str, warp_groups: Array) -> None:
+        """A register has another name in some warp groups."""
+        if source not in self.numbers and target not in self.numbers:
+            return
+        like = self.numbers.get(source, self.numbers.get(target))
+        assert like is not None
+        after = self.numbers.get(target, np.zeros_like(like)).copy()
+        after[warp_groups] = self.numbers[source][warp_groups] if source in self.numbers else 0
+        self.numbers[target] = after
+        if not after.any():
+            del self.numbers[target]
+
+    def has(self, names: Iterable[str], warp_groups: Array) -> bool:
+        """Whether one of the registers is still written in one of the warp groups."""
+        return any(name in self.numbers and self.numbers[name][warp_groups].any() for name in names)
 
 
 @dataclass

@@ -27,21 +27,14 @@ def _mov(instruction: Instruction) -> Action:
     if kind != np.bool_:
         kind = BITS[kind.itemsize]
     read, put = reader(source, kind, instruction), writer(target, kind, instruction)
-    names = [getattr(each, "name", "") for each in (source, target)]
+    before, after = (getattr(each, "name", "") for each in (source, target))
 
     def run(wave: Wave, mask: Mask) -> None:
         put(wave, read(wave), mask)
-        if wave.pending:  # a register that a matrix unit still writes has another name from now on
-            _rename(wave.pending, *names)
+        if before in wave.pending.numbers or after in wave.pending.numbers:  # what a matrix unit still writes
+            wave.pending.rename(before, after, wave.warp_groups_of(mask))
 
     return run
-
-
-def _rename(pending: dict[str, int], source: str, target: str) -> None:
-    if source in pending:
-        pending[target] = pending[source]
-    else:
-        pending.pop(target, None)
 
 
 def _unpack(instruction: Instruction, target: Vector) -> Action:

@@ -148,7 +148,8 @@ class Execution:
             wave.issued += 1
             if wave.issued > self.limit:
                 raise DeviceFault("time", f"the kernel did not end within {self.limit} instructions")
-            if wave.pending and not step.asynchronous and not step.reads.isdisjoint(wave.pending):
+            pending = wave.pending.numbers
+            if pending and not step.asynchronous and not step.reads.isdisjoint(pending) and self._is_early(step, mask):
                 raise DeviceFault(
                     "async copy", "a register is read before the matrix unit that writes it was waited for"
                 )
@@ -167,6 +168,10 @@ class Execution:
             if self.ready and min(self.ready) <= place:
                 self._put(place, mask)
                 return -1
+
+    def _is_early(self, step: Step, mask: Mask) -> bool:
+        """Whether a register that these threads read is still written by a product of theirs."""
+        return self.wave.pending.has(step.reads, self.wave.warp_groups_of(mask))
 
     def _guarded(self, predicate: Array, mask: Mask) -> Mask:
         """The threads of a group whose predicate holds: the group itself where all do."""

@@ -34,7 +34,7 @@ class SharedMemory:
         self.copying = 0  # how many copies are under way: while none is, `incoming` need not be looked at
         self._read_by = np.zeros(blocks * words, np.int32)  # the last operation of a matrix unit that reads a word
         self.reading = 0  # how many of them are under way
-        self._busy = np.zeros(64, np.bool_)  # by operation: whether it is under way
+        self._busy = np.zeros((64, blocks), np.bool_)  # by operation and block: whether it is under way
 
     def places(self, addresses: Array, blocks: Array | None, size: int, alignment: int | None = None) -> Array:
         """Addresses as places. Raises DeviceFault "shared memory" or "alignment".
@@ -101,7 +101,7 @@ class SharedMemory:
         """Raises DeviceFault "async copy" where words are being copied to, or read by a matrix unit."""
         if self.copying and self.incoming[words].any():
             raise DeviceFault("async copy", "shared memory is written while a copy to it has not been waited for")
-        if self.reading and self._busy[self._read_by[words]].any():
+        if self.reading and self._busy[self._read_by[words], words * self.grain // self.stride].any():
             raise DeviceFault("async copy", "shared memory is written while a matrix unit may still read it")
 
     def begin_copy(self, words: Array, warps: Array) -> None:
@@ -122,16 +122,16 @@ class SharedMemory:
         self._bytes.view(values.dtype)[places // size] = values
 
     def begin_operation(self, operation: int) -> None:
-        """A matrix unit begins operation number `operation`, counted from 1."""
+        """A matrix unit begins operation number `operation`, counted from 1, in any block where it reads."""
         if operation >= len(self._busy):
             self._busy = np.concatenate([self._busy, np.zeros_like(self._busy)])
         self._busy[operation] = True
         self.reading += 1
 
-    def end_operation(self, operation: int) -> None:
-        """It has been waited for."""
-        self._busy[operation] = False
-        self.reading -= 1
+    def end_operation(self, operation: int, blocks: Array | None = None) -> None:
+        """It has been waited for in these blocks; None: in all."""
+        self._busy[operation, slice(None) if blocks is None else blocks] = False
+        self.reading -= blocks is None
 
     def unit_reads(self, places: Array, size: int, warps: Array, operation: int) -> Array:
         """Record the reads of a matrix unit; until operation number `operation` is over no thread may write there."""

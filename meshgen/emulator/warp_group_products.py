@@ -30,9 +30,8 @@ from meshgen.emulator.program import Immediate, Instruction, Vector, registers_o
 from meshgen.emulator.swizzles import swizzled
 from meshgen.emulator.table import opcode, reader, vector_of
 from meshgen.emulator.types import TYPES, Array, unknown
-from meshgen.emulator.wave import WARP, Action, Mask, Wave
+from meshgen.emulator.wave import WARP, WARPS, Action, Mask, Wave
 
-WARPS = 4  # of a warp group
 _U32, _U64 = np.dtype(np.uint32), np.dtype(np.uint64)
 _SHAPE = re.compile(r"m64n(\d+)k(\d+)")
 SPANS = (16, 128, 64, 32)  # bytes of a row that a swizzle mixes, by its number in a descriptor
@@ -88,10 +87,11 @@ def _wait(wave: Wave, mask: Mask, left: int) -> None:
             wave.shared.end_operation(product.number)
         else:
             rest.append(Product(product.number, product.warp_groups[~over], product.group[~over]))
+            of_block = wave.warps // WARPS
+            ended = np.setdiff1d(product.warp_groups[over] // of_block, rest[-1].warp_groups // of_block)
+            wave.shared.end_operation(product.number, ended)
     state.products = rest
-    busy = {product.number for product in rest}
-    for name in [name for name, number in wave.pending.items() if number not in busy]:
-        del wave.pending[name]
+    wave.pending.keep(rest)
 
 
 def _mma_async(instruction: Instruction) -> Action:
@@ -122,14 +122,14 @@ def _mma_async(instruction: Instruction) -> Action:
     inputs = [r.name for r in registers_of(a)] if in_registers else []
 
     def run(wave: Wave, mask: Mask) -> None:
-        _refuse_busy(wave, [*inputs, *(r.name for o in (b, keep) for r in registers_of(o))])
         chosen = warp_groups(wave, mask)
+        _refuse_busy(wave, [*inputs, *(r.name for o in (b, keep) for r in registers_of(o))], _numbers(wave, chosen))
         number = _begin(wave, chosen)
         products = x(wave, chosen, number) @ y(wave, chosen, number).swapaxes(1, 2) * scale
         total = products[:, layout[0], layout[1]].reshape(-1, WARP, layout[0].shape[1])
         kept = np.where(of_warps(wave, adds(wave), chosen)[..., None], sums.get(wave, chosen), 0)
         sums.put(wave, total + kept, chosen, mask)
-        wave.pending.update(dict.fromkeys(targets, number))
+        wave.pending.begin(targets, number, _numbers(wave, chosen), len(wave.under_way.product_groups))
 
     return run
 
@@ -140,8 +140,8 @@ def _flag(operand: object, instruction: Instruction) -> int:
     return operand.bits
 
 
-def _refuse_busy(wave: Wave, names: list[str]) -> None:
-    if wave.pending and any(name in wave.pending for name in names):
+def _refuse_busy(wave: Wave, names: list[str], numbers: Array) -> None:
+    if wave.pending.has(names, numbers):
         raise DeviceFault("async copy", "a register is read before the matrix unit that writes it was waited for")
 
 

@@ -12,7 +12,7 @@ from dataclasses import field
 
 import numpy as np
 
-from meshgen.emulator.asynchronous import UnderWay
+from meshgen.emulator.asynchronous import UnderWay, WrittenLater
 from meshgen.emulator.global_memory import GlobalMemory
 from meshgen.emulator.program import Entry, Instruction, Operand, Register, Sink, registers_of
 from meshgen.emulator.shared_memory import SharedMemory
@@ -20,6 +20,7 @@ from meshgen.emulator.types import BITS, Array
 from meshgen.records import dataclass
 
 WARP = 32
+WARPS = 4  # of a warp group
 CARRY = "%cc"  # the name of the carry among registers
 Mask = Array | None  # which threads; None for all
 Action = Callable[["Wave", Mask], None]
@@ -33,7 +34,7 @@ class Wave:
         numbers: of the blocks, in the order of the grid.
         alive: the threads that have not ended; None while all live.
         local: bytes of local memory [blocks * threads, bytes].
-        pending: registers that an asynchronous operation still writes, with its number.
+        pending: registers that an asynchronous operation still writes.
         issued: instructions so far.
     """
 
@@ -49,7 +50,7 @@ class Wave:
     under_way: UnderWay
     specials: dict[str, Array] = field(default_factory=dict[str, Array])
     alive: Mask = None
-    pending: dict[str, int] = field(default_factory=dict[str, int])
+    pending: WrittenLater = field(default_factory=WrittenLater)
     issued: int = 0
 
     @property
@@ -92,6 +93,10 @@ class Wave:
         """The inverse of `by_warp`; `value` broadcasts to [blocks, warps, 32]."""
         whole = np.broadcast_to(value, (len(value), self.warps, WARP))
         return whole.reshape(len(value), self.threads)
+
+    def warp_groups_of(self, mask: Mask) -> Array:
+        """Numbers, through all blocks of whole warp groups, of those that have one of these threads."""
+        return np.flatnonzero(self.lanes(mask).reshape(-1, WARPS * WARP).any(1))
 
     def lanes(self, mask: Mask) -> Array:
         """The mask as [blocks, threads], threads that have ended left out."""

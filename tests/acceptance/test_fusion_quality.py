@@ -14,7 +14,7 @@ from meshgen.compiled.executable import Executable
 from tests.acceptance.cases import ROOT, needs_cases, realistic, small
 
 EXAMPLE = ROOT / "examples" / "transformer_block.mlir"
-MAX_LAUNCHES = 12
+MAX_LAUNCHES = 10
 PROGRAMS = [
     pytest.param(EXAMPLE, id="example"),
     pytest.param(realistic("block_dp_tp_bf16"), id="block_dp_tp_bf16", marks=needs_cases),
@@ -71,16 +71,22 @@ def test_a_normalization_is_one_kernel_that_reads_its_row_once(executable: Execu
     assert (len(second.row_loads), len(second.row_stores)) == (2, 2)
 
 
-def test_a_softmax_is_one_kernel_that_reads_its_row_once(executable: Executable) -> None:
-    (softmax,) = (k for k in kernels(executable) if "exponential" in k.ops)
-    assert softmax.ops.count("reduce") == 2 and "divide" in softmax.ops
-    assert (len(softmax.row_loads), len(softmax.row_stores)) == (1, 1)
+def test_attention_is_one_kernel_that_writes_its_result_only(executable: Executable) -> None:
+    """Both products and the softmax between them: nothing of the size of the scores is read or written."""
+    (attention,) = (k for k in kernels(executable) if "exponential" in k.ops)
+    assert attention.ops.count("reduce") == 2 and attention.ops.count("dot_general") == 2
+    assert attention.text.count("tl.store(") == 1
+    bodies = [body for body in executable.plan.kernels.values() if any(n.op == "exponential" for n in body.nodes)]
+    (scores,) = (n.operands[0].type for n in bodies[0].nodes if n.op == "exponential")
+    assert not any(
+        v.type.sizes == scores.sizes for b in executable.plan.kernels.values() for v in (*b.inputs, *b.outputs)
+    )
 
 
 def test_reductions_keep_their_row_in_registers(executable: Executable) -> None:
     """No loop over a row, so that what was loaded once is there for all passes over it."""
     for kernel in kernels(executable):
-        if "reduce" in kernel.ops:
+        if "reduce" in kernel.ops and "dot_general" not in kernel.ops:
             assert "for " not in re.sub(r'"""(.|\n)*?"""', "", kernel.text)
 
 
@@ -99,8 +105,7 @@ def test_dots_write_their_product_once(executable: Executable) -> None:
     """In the type of the next reader: no kernel between them casts."""
     for kernel in kernels(executable):
         if "dot_general" in kernel.ops:
-            dots = kernel.text.count("tl.dot(")
-            assert 1 <= dots <= kernel.ops.count("dot_general")
+            assert kernel.text.count("tl.dot(") >= 1
             assert kernel.text.count("tl.store(") == 1
             assert ".to(tl.bfloat16))" in kernel.text
 

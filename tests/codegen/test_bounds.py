@@ -31,6 +31,11 @@ m = (tile_m * 16 + tl.arange(0, 16))[:, None]
 n = (tile_n * 16 + tl.arange(0, 16))[None, :]
 """
 LOOP = "a = x_ptr + i * 100 + tl.arange(0, 32)[None, :]\nfor start in range(0, 100, 32):\n    k = start + tl.arange(0, 32)\n    k_col = k[None, :]\n    y = tl.load(a{mask})\n    a += 32\n"  # fmt: skip
+BLOCKS = """first = tl.program_id(0) * 64
+end = tl.minimum(tl.maximum(first + 128, 0) // 32, 5)
+for block in range(tl.minimum(first // 32, 4), end):
+    tl.load(x_ptr + block * 32 + tl.arange(0, 32))
+"""
 
 
 def proven(lines: str, size: int, programs: int = 1, **counts: int) -> list[bool]:
@@ -50,6 +55,7 @@ INSIDE = [
     (FLAT + "at = tl.minimum(tl.maximum(tl.load(x_ptr).to(tl.int32), 0), 6)\ntl.load(x_ptr + at * 2 + 1)", 14, 1),
     (FLAT + "tl.store(x_ptr + i * 3 % 7, 1)", 7, 1),  # no range does: all points are looked at
     (TILES + "tl.load(x_ptr + m * 48 + n)", 160 * 48, 30),
+    (BLOCKS, 160, 4),
     (FLAT + "tl.load(x_ptr + i.to(tl.int64) * 4194304, mask=i < 1024, other=0)", 2**32, 1),
     (LOOP.format(mask=", mask=k_col < 100, other=0").replace("i *", "0 *"), 100, 1),
     (FLAT + "tl.load(x_ptr + i + 64, mask=i % 128 < 64, other=0)", 2**20, 1024),
@@ -59,6 +65,9 @@ INSIDE = [
      "tl.load(x_ptr + -at * 16 + i, mask=inside, other=0)", 144, 2),
 ]  # fmt: skip
 OUTSIDE = [
+    (BLOCKS, 159, 4),
+    (BLOCKS.replace("tl.minimum(first // 32, 4)", "first // 32 - 1"), 160, 4),
+    (BLOCKS.replace(", 5)", ", 6)"), 160, 4),
     (FLAT + "tl.load(x_ptr + i + 65, mask=i % 128 < 64, other=0)", 2**20, 1024),
     (FLAT + "tl.load(x_ptr + i + 64, mask=i % 128 <= 64, other=0)", 2**20, 1024),
     (FLAT + "tl.load(x_ptr + i - 64, mask=i % 128 < 64, other=0)", 2**20, 1024),

@@ -67,7 +67,7 @@ class Arithmetic:
         if isinstance(first, Var) and factor == 1 and not more and not value.expr.const:
             return value
         is_sure = value.exact is not None or _holds(fits(value))
-        low, high = self._sure(value)
+        low, high = self.sure(value)
         var = self._variable(name, low, high)
         self.definitions[var] = value
         inner = ex.variables(value.expr)
@@ -141,17 +141,18 @@ class Arithmetic:
         bits, a, b = max(left.bits, right.bits), _each(left), _each(right)
         if a is not None and b is not None:
             return self._of_programs(np.atleast_1d(np.minimum(a, b) if least else np.maximum(a, b)), bits)
-        (low, high), (other_low, other_high) = self._sure(left), self._sure(right)
+        (low, high), (other_low, other_high) = self.sure(left), self.sure(right)
         return self.unknown(bits, pick(low, other_low), pick(high, other_high))
 
     def hull(self, left: Known, right: Known) -> Known:
         """One of two numbers."""
         if not isinstance(left, Number) or not isinstance(right, Number):
             return None
-        (a, b), (c, d) = self._sure(left), self._sure(right)
+        (a, b), (c, d) = self.sure(left), self.sure(right)
         return self.unknown(max(left.bits, right.bits), min(a, c), max(b, d))
 
-    def _sure(self, number: Number) -> tuple[int, int]:
+    def sure(self, number: Number) -> tuple[int, int]:
+        """The range of a number in all lanes."""
         if number.exact is not None:
             return int(number.exact.min()), int(number.exact.max())
         return ex.bounds(number.expr) if _holds(fits(number)) else limits(number.bits)

@@ -98,17 +98,28 @@ class _Reader:
 
     def _loop(self, name: str, ends: Sequence[ast.expr], body: Sequence[ast.stmt]) -> None:
         numbers = [self.value(end) for end in ends]
-        assert all(isinstance(n, Number) and n.expr.is_constant for n in numbers), "loop bounds must be constants"
-        trips = range(*(n.expr.const for n in numbers if isinstance(n, Number)))
+        trips = self._trips(numbers)
         if not trips:
             return
         count = self.numbers.same_in_all_lanes(name, 0, len(trips) - 1, is_loop=True)
         changed = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         for other in changed & set(self.env):
             self.env[other] = self._carried(other, count, body)
-        self.env[name] = Number(count * trips.step + trips.start, 32)
+        counter = count * trips.step + trips.start
+        if not all(isinstance(n, Number) and n.expr.is_constant for n in numbers):  # its first value is not known
+            counter = self.numbers.same_in_all_lanes(name, trips.start, trips.stop - 1, is_loop=True)
+        self.env[name] = Number(counter, 32)
         self.block(body)
         self.env |= dict.fromkeys((*changed, name))
+
+    def _trips(self, ends: Sequence[Known]) -> range:
+        """The values of a loop's counter, and as many trips as it can have; ends that a program computes have ranges."""
+        least = [self.numbers.sure(end)[0] if isinstance(end, Number) else 0 for end in ends]
+        most = [self.numbers.sure(end)[1] if isinstance(end, Number) else 0 for end in ends]
+        if least == most:
+            return range(*most)
+        assert len(ends) == 2 and all(isinstance(end, Number) for end in ends), "loop bounds must be numbers"
+        return range(least[0], most[1])
 
     def _carried(self, name: str, count: Expr, body: Sequence[ast.stmt]) -> Known:
         """The value of a loop-carried name at the start of an iteration: known for a pointer with a constant increment."""

@@ -37,6 +37,11 @@ class Names:
     def __init__(self) -> None:
         self._taken: set[str] = set(_LANGUAGE | _TEMPLATES)
 
+    def take(self, *names: str) -> None:
+        """Keep names that are written as they are from all others."""
+        assert self._taken.isdisjoint(names), "names are taken before others are given"
+        self._taken.update(names)
+
     def fresh(self, preferred: str) -> str:
         base = identifier(preferred, "value").lower()
         name, count = base, 1

@@ -9,7 +9,7 @@ from meshgen.codegen.splats import attribute_key
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured, rewired_graph
 from meshgen.ir.walks import operands_first
-from meshgen.ops.classes import GENERATED, LAYOUT, MADE, REDUCTIONS
+from meshgen.ops.classes import DOTS, GENERATED, LAYOUT, MADE, REDUCTIONS
 
 # Most characteristic first; ops that are not listed are omitted from names.
 _TELLING = (
@@ -101,6 +101,8 @@ def _readable_name(nodes: Sequence[Node]) -> str:
     """A readable name: the heavy op, or the name of the pattern, and the most characteristic of the others."""
     ops = {n.op for n in nodes}
     kinds = {n.attrs.kind for n in nodes if n.op in REDUCTIONS}
+    if "exponential" in ops and "maximum" in kinds and sum(n.op in DOTS for n in nodes) > 1:
+        return "attention"
     if "maximum" in kinds and "add" in kinds and "exponential" in ops:
         return "softmax"
     if "rsqrt" in ops and "add" in kinds:

@@ -7,8 +7,9 @@ from collections.abc import Set as AbstractSet
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ir.predicates import is_constant
-from meshgen.ops.classes import LAYOUT, MADE, POINTWISE, REGROUPING
+from meshgen.ir.predicates import is_constant, is_control
+from meshgen.ir.regions import captured
+from meshgen.ops.classes import COMMUNICATING, GENERATED, LAYOUT, LOOKUPS, LOOPS, MADE, POINTWISE, REGROUPING, VIEWS
 
 
 class FreeNodes:
@@ -54,3 +55,21 @@ class FreeNodes:
             sources = tuple(dict.fromkeys(s for v in node.operands for s in self.sources(v)))
             self._sources.update(dict.fromkeys(node.results, sources))
             self._row.update(dict.fromkeys(node.results, row))
+
+
+def must_exist(graph: Graph) -> dict[Value, None]:
+    """Values that have to be in memory, whichever group computes them, in program order.
+
+    Of a payload op that is a kernel of its own, what is made from nothing (the numbers that an argmax takes along) is part of its kernel.
+    """
+    found: dict[Value, None] = {}
+    from_nothing: set[Value] = set()
+    for node in graph.nodes:
+        if node.op in GENERATED - LOOPS - LOOKUPS and from_nothing.issuperset(node.operands):
+            from_nothing.update(node.results if not is_constant(node) or not node.result.type.rank else ())
+        if node.op in GENERATED or node.op in VIEWS:
+            continue
+        own = from_nothing if node.op not in COMMUNICATING and not is_control(node) else set[Value]()
+        found.update(dict.fromkeys(v for v in (*node.operands, *captured(node)) if v not in own))
+    found.update(dict.fromkeys(graph.outputs))
+    return found

@@ -14,19 +14,18 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from meshgen.codegen.communicating import is_message
-from meshgen.codegen.fusion.free import FreeNodes
+from meshgen.codegen.fusion.attention_regions import Region, attention_regions
+from meshgen.codegen.fusion.free import FreeNodes, must_exist
 from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ir.predicates import is_constant, is_control
+from meshgen.ir.predicates import is_constant
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import (
     COMMUNICATING,
     DOTS,
-    GENERATED,
     LAYOUT,
     LOOKUPS,
-    LOOPS,
     MADE,
     POINTWISE,
     REDUCTIONS,
@@ -41,12 +40,13 @@ class Group:
     """Nodes of one kernel.
 
     Attributes:
-        kind: map, reduce, dot, or opaque: a collective, control flow, or no known op.
+        kind: map, reduce, dot, attention, or opaque: a collective, control flow, or no known op.
         members: the nodes that only this group computes, in the order in which they joined.
         extra: nodes of other groups that this one computes again for itself.
         before, after: groups that it needs, and that need it, directly.
         length: nodes in a row at most, members and what they compute again.
         reads: values from memory; level: longest way from a group that needs no other.
+        once: operands of its dots of which each element is needed in few programs only.
     """
 
     number: int
@@ -57,6 +57,7 @@ class Group:
     after: dict[Group, None] = field(default_factory=dict)
     reads: dict[Value, None] = field(default_factory=dict)
     extra: dict[Node, None] = field(default_factory=dict)
+    once: frozenset[Value] = frozenset()
     level: int = 0
     length: int = 0
 
@@ -74,10 +75,11 @@ class Grouping:
         self.messages: list[Group] = []  # sends and receives, which keep their order
         self._placed: dict[Value, list[Group]] = {}
         self._multiplied: dict[Value, list[Group]] = {}
-        self.must = dict.fromkeys(self.view_root(value) for value in _must_exist(graph))
+        self.must = dict.fromkeys(self.view_root(value) for value in must_exist(graph))
         self.must.update((self.memory_root(node.result), None) for node in graph.nodes if node in self.views)
         self.free = FreeNodes(graph, self.must, self.views)
         self.readers = self._node_readers()
+        self._regions = attention_regions(self)
         for node in graph.nodes:
             self._visit(node)
 
@@ -133,7 +135,10 @@ class Grouping:
             return
         if is_constant(node) or self.free.has(node) or any(v in self.owner for v in node.results):
             return
-        if node.op in DOTS:
+        if (region := self._regions.get(node)) is not None:
+            if node is region.attention.product:
+                self._visit_attention(region)
+        elif node.op in DOTS:
             self._visit_dot(node)
         elif node.op in POINTWISE or node.op in LAYOUT or node.op in REDUCTIONS:
             group = next((g for g in self._candidates(node) if self._joins(node, g)), None)
@@ -150,12 +155,24 @@ class Grouping:
 
     def _visit_dot(self, dot: Node) -> None:
         """A group of its own with an epilogue, or beside a dot that has the same left operand and no epilogue."""
-        nodes = self._with_epilogue(dot)
+        nodes = self._with_epilogue(dot, self._space_of(dot))
         sibling = next((g for g in self._siblings(dot) if g.space.add(dot)), None) if len(nodes) == 1 else None
         if sibling is None:
             self._new("dot", nodes)
         else:
             self._take(sibling, dot)
+
+    def _visit_attention(self, region: Region) -> None:
+        """A group of its own: the nodes up to the second product, and what its kernel does on the result."""
+        space, probe, product = region.space(), region.space(), region.attention.product
+        assert space is not None and probe is not None, "they were tried before"
+        epilogue = self._with_epilogue(product, probe, region.per_row)[1:]
+        taken = [space.add(node) for node in epilogue]
+        assert all(taken), "they were tried before"
+        group = Group(len(self.groups), "attention", space, once=region.queries)
+        self.groups.append(group)
+        for node in sorted({*region.nodes, *epilogue}, key=self.position.__getitem__):
+            self._take(group, node)
 
     def _siblings(self, dot: Node) -> list[Group]:
         """Groups of plain dots of the same left operand, if the right one is at hand when they run."""
@@ -207,11 +224,10 @@ class Grouping:
         return programs >= DEFAULT.fusion.least_programs
 
     def _new(self, kind: str, nodes: Sequence[Node]) -> Group:
-        space = Space(self.copied)
+        space = Space(self.copied) if kind == "opaque" else self._space_of(nodes[0])
         group = Group(len(self.groups), kind, space)
         self.groups.append(group)
         if kind != "opaque":
-            space.start(nodes[0])
             for node in nodes[1:]:
                 taken = space.add(node)
                 assert taken, "an epilogue was tried before"
@@ -223,7 +239,7 @@ class Grouping:
         """Make the node a member: ownership, reads, edges."""
         group.members.append(node)
         group.length += 1 + self.free.row_before(node)
-        if node.op in REDUCTIONS:
+        if node.op in REDUCTIONS and group.kind != "attention":
             group.kind = "reduce"
         self.owner.update(dict.fromkeys(node.results, group))
         for value in self.node_sources(node):
@@ -263,13 +279,18 @@ class Grouping:
 
     # ---- epilogues
 
-    def _with_epilogue(self, dot: Node) -> list[Node]:
+    def _space_of(self, node: Node) -> Space:
+        """The space that a node spans."""
+        space = Space(self.copied)
+        space.start(node)
+        return space
+
+    def _with_epilogue(self, dot: Node, space: Space, beside: Sequence[Value] = ()) -> list[Node]:
         """The dot and the element-wise ops that its kernel does on the accumulator.
 
         Taken as far as the bytes that the kernel has to write are least, and at equal bytes as far as possible.
         """
-        space, region = Space(self.copied), {dot: None}
-        space.start(dot)
+        region = {dot: None}
         best, least = 1, dot.result.type.nbytes
         values, tried, length = {dot.result}, {dot}, 1 + self.free.row_before(dot)
         waiting = [(self.position[n], n) for n in self.readers.get(dot.result, ())]
@@ -281,7 +302,7 @@ class Grouping:
             tried.add(node)
             if (
                 length + self.free.row_before(node) >= DEFAULT.fusion.nodes_in_a_row
-                or not self._extends(node, dot, values)
+                or not self._extends(node, dot, values.union(beside))
                 or not space.add(node)
             ):
                 continue
@@ -324,22 +345,4 @@ class Grouping:
     def multiplies(self, reader: Group, made: Sequence[Value]) -> bool:
         """Whether a dot of the reader has one of the values as an operand: that would be computed once per tile."""
         dots = [n for n in reader.members if n.op in DOTS]
-        return any(v in made for n in dots for v in self.node_sources(n))
-
-
-def _must_exist(graph: Graph) -> dict[Value, None]:
-    """Values that have to be in memory, whichever group computes them, in program order.
-
-    Of a payload op that is a kernel of its own, what is made from nothing (the numbers that an argmax takes along) is part of its kernel.
-    """
-    found: dict[Value, None] = {}
-    from_nothing: set[Value] = set()
-    for node in graph.nodes:
-        if node.op in GENERATED - LOOPS - LOOKUPS and from_nothing.issuperset(node.operands):
-            from_nothing.update(node.results if not is_constant(node) or not node.result.type.rank else ())
-        if node.op in GENERATED or node.op in VIEWS:
-            continue
-        own = from_nothing if node.op not in COMMUNICATING and not is_control(node) else set[Value]()
-        found.update(dict.fromkeys(v for v in (*node.operands, *captured(node)) if v not in own))
-    found.update(dict.fromkeys(graph.outputs))
-    return found
+        return any(v in made and v not in reader.once for n in dots for v in self.node_sources(n))

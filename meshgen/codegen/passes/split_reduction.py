@@ -1,7 +1,8 @@
 """A reduction to few elements is split in two, so that it fills the device: first to a few per result, then to one.
 
 `reduce x[R, C] over R` becomes `reduce (reshape x[P, R/P, C]) over R/P`, then over P. The order of the sum is
-fixed by the shapes alone: no atomics, the same bits on every run.
+fixed by the shapes alone: no atomics, the same bits on every run. The reductions of an attention stay whole, or are split with it
+(`split_attention.py`).
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import math
 import numpy as np
 
 from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.codegen.passes.split_attention import Splitter, closed_attentions, split_of
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ops.classes import REDUCTIONS
@@ -24,12 +26,18 @@ def split_reduction(module: Module) -> Module:
 
 def _with_split_reductions(graph: Graph) -> Graph:
     found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
+    attentions = closed_attentions(graph)
+    inside = {n for attention in attentions for n in (attention.maximum, attention.total)}
+    splits = {a.product: split for a in attentions if (split := split_of(a, graph)) is not None}
+    left_out = {n for split in splits.values() for n in split.replaced()}
     for node in graph.nodes:
-        parts = _split_factor(node) if node.op in REDUCTIONS else None
-        if parts is None:
-            found.nodes.append(node)
-        else:
+        parts = _split_factor(node) if node.op in REDUCTIONS and node not in inside else None
+        if node in splits:
+            Splitter(found, splits[node]).write()
+        elif parts is not None:
             _emit_split(found, node, *parts)
+        elif node not in left_out:
+            found.nodes.append(node)
     return found
 
 

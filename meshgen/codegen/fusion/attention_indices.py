@@ -1,0 +1,123 @@
+"""The index of each value of an attention, and what its kernel's rows are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.expr import Expr
+from meshgen.codegen.fusion.attention import Attention, Producer
+from meshgen.codegen.fusion.space import Index, Space, backward
+from meshgen.ir.graph import Node, Value
+from meshgen.ops.classes import LAYOUT, REDUCTIONS
+from meshgen.ops.dot_dims import DotDims
+
+
+def operand_index(dot: Node, number: int, result: Index, contracted: Index) -> Index:
+    """Index of an operand of a dot for an index of its result, and of the contracted dims in the order of its attributes."""
+    dims = DotDims.of(dot)
+    batch, free = len(dims.batch[0]), len(dims.free[0])
+    own = result[batch : batch + free] if number == 0 else result[batch + free :]
+    found = dict(zip(dims.batch[number], result[:batch], strict=True))
+    found |= dict(zip(dims.free[number], own, strict=True))
+    found |= dict(zip(dims.contract[number], contracted, strict=True))
+    return tuple(found[d] for d in range(len(found)))
+
+
+def places(attention: Attention, producer: Producer, result: Index, n: Expr) -> dict[Value, Index] | None:
+    """The index of each value of an attention where the product is computed at `result`, and its sum runs over `n`.
+
+    None if a value is needed at two indices, or the sums of the two products and of the softmax run over different dims.
+    """
+    product, side = attention.product, attention.side
+    dims = DotDims.of(product).contract[side]
+    probabilities = product.operands[side]
+    summed = ex.delinearize(n, [probabilities.type.sizes[d] for d in dims])
+    found: dict[Value, Index] = {product.result: result}
+    stack = [(probabilities, operand_index(product, side, result, summed))]
+    while stack:
+        value, index = stack.pop()
+        node = producer(value)
+        if node is None or node not in attention.members:
+            continue
+        if value in found:
+            if found[value] != index:
+                return None
+            continue
+        found[value] = index
+        if node.op in REDUCTIONS:
+            stack.append((node.operands[0], _before_reduce(node, index, n)))
+        elif node.op in LAYOUT:
+            stack.append((node.operands[0], backward(node, index)))
+        elif node is not attention.scores:
+            stack += [(v, index if v.type.rank else ()) for v in node.operands]
+    kept = _row_of(attention.total, found[attention.exponential.result], n)
+    if kept is None or found.setdefault(attention.total.result, kept) != kept:
+        return None
+    return found if _row_of(attention.maximum, found[attention.softmaxed], n) is not None else None
+
+
+def query_side(attention: Attention, index: Index, n: Expr) -> int | None:
+    """The number of the operand of the first dot that does not vary with `n`, of which `index` is the result's; None if both vary."""
+    batch, free = (len(part[0]) for part in (DotDims.of(attention.scores).batch, DotDims.of(attention.scores).free))
+    varying = set(ex.variables(n))
+    parts = (index[:batch], index[batch : batch + free], index[batch + free :])
+    moves = [any(v in varying for e in part for v in ex.variables(e)) for part in parts]
+    return None if moves[0] or moves[1] == moves[2] else 0 if moves[2] else 1
+
+
+def query_number(attention: Attention, producer: Producer) -> int | None:
+    """The number of the first dot's operand that holds the queries; None if the attention cannot be computed by rows."""
+    result, n = generic_index(attention.product)
+    placed = places(attention, producer, result, n)
+    return None if placed is None else query_side(attention, placed[attention.scores.result], n)
+
+
+def generic_index(product: Node) -> tuple[Index, Expr]:
+    """An index of a product's result with a variable per dim, and of its contracted dims in one."""
+    depth = DotDims.of(product).depth(product.operands[0].type)
+    return tuple(ex.variable(f"d{i}", size) for i, size in enumerate(product.result.type.sizes)), ex.variable(
+        "n", depth
+    )
+
+
+def space_of(attention: Attention, producer: Producer, copied: Producer) -> Space | None:
+    """The space of the product's result, with the values per row in it; None if the indices do not fit together.
+
+    Args:
+        copied: the producer of a value that the kernel would compute rather than read.
+    """
+    space = Space(copied)
+    space.start(attention.product)
+    result, n = generic_index(attention.product)
+    placed = places(attention, producer, result, n)
+    if placed is None:
+        return None
+    for row in (attention.maximum.result, attention.total.result):
+        space.index[row] = placed[row]
+        space.fixed.add(row)
+    return space
+
+
+def per_row_nodes(attention: Attention, members: Sequence[Node], producer: Producer) -> set[Node]:
+    """Of the members, in program order, those that compute one value per row: the two reduces, and what depends on nothing else."""
+    found = {attention.maximum, attention.total}
+    for node in members:
+        makers = [maker for v in node.operands if (maker := producer(v)) in attention.members]
+        if makers and all(maker in found for maker in makers):
+            found.add(node)
+    return found
+
+
+def _row_of(reduce: Node, index: Index, n: Expr) -> Index | None:
+    """Index of a reduce's result for that of its operand; None if the reduced dims do not run over `n` alone."""
+    kept = tuple(e for d, e in enumerate(index) if d not in reduce.attrs.dims)
+    return kept if _before_reduce(reduce, kept, n) == index else None
+
+
+def _before_reduce(node: Node, index: Index, n: Expr) -> Index:
+    """Index of what a reduce sums, where its result is at `index` and the sum runs over `n`."""
+    sizes, kept = node.operands[0].type.sizes, iter(index)
+    dims = sorted(node.attrs.dims)
+    summed = dict(zip(dims, ex.delinearize(n, [sizes[d] for d in dims]), strict=True))
+    return tuple(summed[d] if d in summed else next(kept) for d in range(len(sizes)))

@@ -1,0 +1,108 @@
+"""Which nodes of a graph become attention kernels: what is between the two products is read nowhere else."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from meshgen.codegen.fusion.attention import Attention, attention_of
+from meshgen.codegen.fusion.attention_indices import per_row_nodes, query_number, space_of
+from meshgen.codegen.fusion.free import FreeNodes
+from meshgen.codegen.fusion.space import Space
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ops.classes import POINTWISE
+from meshgen.records import dataclass
+
+
+class Reading(Protocol):
+    """What is known about a graph before its groups grow: `fusion/groups.Grouping`."""
+
+    graph: Graph
+    views: set[Node]
+    producer: dict[Value, Node]
+    position: dict[Node, int]
+    must: dict[Value, None]
+    free: FreeNodes
+    readers: dict[Value, list[Node]]
+
+    def copied(self, value: Value) -> Node | None: ...
+    def node_sources(self, node: Node) -> tuple[Value, ...]: ...
+
+
+@dataclass(frozen=True)
+class Region:
+    """Nodes that one kernel computes.
+
+    Attributes:
+        nodes: in program order, without those that every reader computes again.
+        per_row: values that it has beside the product's result.
+        queries: values in memory that the rows of queries are made of.
+        space: makes a new space with the second product in it, and the values per row.
+    """
+
+    attention: Attention
+    nodes: tuple[Node, ...]
+    per_row: tuple[Value, ...]
+    queries: frozenset[Value]
+    space: Callable[[], Space | None]
+
+
+def attention_regions(of: Reading) -> dict[Node, Region]:
+    """The region of each node that is in one."""
+    found: dict[Node, Region] = {}
+    for node in of.graph.nodes:
+        attention = attention_of(node, of.producer.get, lambda v: of.readers.get(v, ()))
+        region = None if attention is None else _region(attention, of)
+        if region is not None and not any(n in found for n in region.nodes):
+            found.update(dict.fromkeys(region.nodes, region))
+    return found
+
+
+def _region(attention: Attention, of: Reading) -> Region | None:
+    """The region of an attention; None if something outside needs what only registers hold."""
+    members = sorted(attention.members, key=of.position.__getitem__)
+    nodes = dict.fromkeys(n for n in members if not of.free.has(n))
+    by_row = per_row_nodes(attention, members, of.producer.get)
+    over_scores = [n for n in nodes if n not in by_row and n is not attention.product]
+    if any(n in of.views for n in members) or any(_is_read_outside(n, nodes, of) for n in over_scores):
+        return None
+    more = _rows_before(attention, [n for n in nodes if n in by_row], nodes, of)
+    rows = None if more is None else [n for n in (*nodes, *more) if n in more or (n in by_row and n.op in POINTWISE)]
+    number = query_number(attention, of.producer.get)
+    if rows is None or number is None:
+        return None
+
+    def space() -> Space | None:
+        found = space_of(attention, of.producer.get, of.copied)
+        return found if found is not None and all(found.add(n) for n in rows) else None
+
+    if space() is None:
+        return None
+    ordered = tuple(sorted({*nodes, *rows}, key=of.position.__getitem__))
+    per_row = tuple(n.result for n in ordered if n in (attention.maximum, attention.total) or n in rows)
+    return Region(attention, ordered, per_row, frozenset(of.free.sources(attention.scores.operands[number])), space)
+
+
+def _is_read_outside(node: Node, inside: Mapping[Node, None], of: Reading) -> bool:
+    return any(v in of.must or any(n not in inside for n in of.readers.get(v, ())) for v in node.results)
+
+
+def _rows_before(
+    attention: Attention, rows: Sequence[Node], nodes: Mapping[Node, None], of: Reading
+) -> dict[Node, None] | None:
+    """Further nodes that read values per row before the second product; None if one of them needs something else.
+
+    What the kernel computes is there after its launch only.
+    """
+    found, waiting = dict[Node, None](), list(rows)
+    values = {v for n in rows for v in n.results}
+    while waiting:
+        for reader in of.readers.get(waiting.pop().result, ()):
+            if reader in nodes or reader in found or of.position[reader] > of.position[attention.product]:
+                continue
+            if reader.op not in POINTWISE or not values.issuperset(of.node_sources(reader)):
+                return None
+            found[reader] = None
+            values.update(reader.results)
+            waiting.append(reader)
+    return found

@@ -1,0 +1,66 @@
+"""Tiles of attention: rows of queries per program, and keys per step.
+
+The candidates were built for sm_80 and sm_90 with causal masks: none spills. A function of the scores that needs many registers has
+the smaller ones.
+"""
+
+from __future__ import annotations
+
+from meshgen.records import dataclass
+
+
+@dataclass(frozen=True)
+class AttentionTile:
+    """Rows, keys per step, and launch options. `speed` is that of a program, relative to the largest tile, by issue slots per key."""
+
+    m: int
+    n: int
+    num_warps: int
+    num_stages: int
+    speed: float
+
+
+_SMALL = (AttentionTile(32, 64, 4, 2, 0.25), AttentionTile(16, 64, 4, 2, 0.15))
+_SM90 = {
+    64: (AttentionTile(128, 64, 8, 3, 1.0), AttentionTile(64, 64, 4, 2, 0.6), *_SMALL),
+    128: (AttentionTile(128, 128, 8, 2, 1.0), AttentionTile(128, 64, 8, 3, 0.75), AttentionTile(64, 64, 4, 2, 0.6), *_SMALL),
+    256: (AttentionTile(128, 32, 8, 2, 1.0), AttentionTile(16, 32, 4, 2, 0.15)),
+}  # fmt: skip
+_SM80 = {
+    64: (AttentionTile(128, 64, 8, 2, 1.0), AttentionTile(64, 64, 4, 2, 0.6), *_SMALL),
+    128: (AttentionTile(128, 64, 8, 2, 1.0), AttentionTile(64, 64, 4, 2, 0.6), *_SMALL),
+    256: (AttentionTile(64, 32, 8, 2, 1.0), AttentionTile(16, 32, 4, 2, 0.3)),
+}  # fmt: skip
+# f32 in full precision runs on the FMA pipes: both operands of a product live in registers.
+_F32 = {
+    64: (AttentionTile(32, 32, 8, 1, 1.0), AttentionTile(16, 32, 8, 1, 0.5)),
+    128: (AttentionTile(16, 16, 8, 1, 1.0),),
+}
+
+
+def widest_head(dtype: str) -> int:
+    """Elements of a row of queries or values up to which there is a tile."""
+    return max(_F32 if dtype == "f32" else _SM80)
+
+
+def tiles(
+    rows: int, batch: int, keys: int, head: int, dtype: str, arch: str, multiprocessors: int, *, is_heavy: bool
+) -> tuple[AttentionTile, ...]:
+    """Tiles for `batch` times `rows` of queries, of up to `head` elements each: the least predicted time first.
+
+    Args:
+        is_heavy: what is computed of the scores needs many registers: no tile with 128 keys.
+    """
+    table = _F32 if dtype == "f32" else _SM80 if arch in ("sm_80", "sm_86", "sm_89") else _SM90
+    found = table[min(size for size in table if size >= head)]
+
+    def work(tile: AttentionTile) -> float:
+        waves = -(-(-(-rows // tile.m) * batch) // multiprocessors)
+        return waves * tile.m / tile.speed
+
+    block = 1 << max(4, (keys - 1).bit_length())
+    fitting = [t for t in found if not (is_heavy and t.n > 64) and (t.m < 2 * rows or t is found[-1])]
+    ordered = sorted(fitting, key=work)
+    return tuple(
+        dict.fromkeys(AttentionTile(t.m, min(t.n, block), t.num_warps, t.num_stages, t.speed) for t in ordered)
+    )

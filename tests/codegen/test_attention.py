@@ -1,0 +1,248 @@
+"""Attention as one kernel: what is recognised, and that it computes the same as two products and a softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from bodies import Body, check, launch, random_args
+from test_fuse import fused, launches, run
+
+from meshgen.codegen.triton_source import kernel_source
+from meshgen.ir.graph import Graph, Value
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.records import dataclass
+
+Function = Callable[[Body, Value], Value]
+
+
+@dataclass(frozen=True)
+class Form:
+    """One way to write attention of queries [b, t, h, d], and keys and values [b, l, g, d] with fewer heads."""
+
+    sizes: tuple[int, int, int, int, int, int]  # b, t, h, d, l, g
+    dtype: str = "bf16"
+    softmax_dtype: str = "f32"
+    divides_late: bool = False
+    is_swapped: bool = False  # the second product has the values on its left
+
+
+def attention(form: Form, function: Function, *more: str) -> tuple[Body, Value]:
+    """Softmax of a function of the scores, times the values; `more` are types of further operands."""
+    b, t, h, d, n, g = form.sizes
+    body = Body(f"{form.dtype}[{b},{t},{h},{d}]", *[f"{form.dtype}[{b},{n},{g},{d}]"] * 2, *more)
+    q, k, v = body.inputs[:3]
+    k, v = (repeated(body, x, h) for x in (k, v))
+    scores = body.dot(q, k, ((3,), (3,)), ((0, 2), (0, 2)), form.softmax_dtype)
+    p, total = exponentials(body, function(body, scores))
+    if not form.divides_late:
+        p = body.op("divide", p, body.wide(total, p, (0, 1, 2)))
+    if form.softmax_dtype != form.dtype:
+        p = body.op("convert", p, to=f"{form.dtype}[{b},{h},{t},{n}]")
+    if form.is_swapped:
+        out = body.op("transpose", body.dot(v, p, ((1,), (3,)), ((0, 2), (0, 1))), perm=(0, 3, 1, 2))
+    else:
+        out = body.op("transpose", body.dot(p, v, ((3,), (1,)), ((0, 1), (0, 2))), perm=(0, 2, 1, 3))
+    if form.divides_late:
+        out = body.op("divide", out, body.wide(body.op("transpose", total, perm=(0, 2, 1)), out, (0, 1, 2)))
+    return body, out
+
+
+def repeated(body: Body, x: Value, heads: int) -> Value:
+    """Each head of keys or values as often as there are heads of queries for it."""
+    b, n, g, d = x.type.sizes
+    if g == heads:
+        return x
+    wide = body.op("broadcast_in_dim", x, to=f"{x.type.dtype}[{b},{n},{g},{heads // g},{d}]", dims=(0, 1, 2, 4))
+    return body.op("reshape", wide, to=f"{x.type.dtype}[{b},{n},{heads},{d}]")
+
+
+def exponentials(body: Body, scores: Value) -> tuple[Value, Value]:
+    """Exponentials relative to the row's maximum, and their sum."""
+    high = body.reduce("maximum", scores, 3)
+    p = body.op("exponential", body.op("subtract", scores, body.wide(high, scores, (0, 1, 2))))
+    return p, body.reduce("add", p, 3)
+
+
+def scaled(body: Body, scores: Value) -> Value:
+    return body.op("multiply", scores, body.splat(0.125, scores))
+
+
+def masked(fill: float, *sides: tuple[str, int]) -> Function:
+    """Keys n of row m where `m - n` compares with each number as said."""
+
+    def function(body: Body, scores: Value) -> Value:
+        b, h, t, n = scores.type.sizes
+        rows, keys = (body.op("iota", to=f"i32[{t},{n}]", dim=d) for d in (0, 1))
+        behind = body.op("subtract", rows, keys)
+        tests = [
+            body.op("compare", behind, body.splat(number, behind), to=f"i1[{t},{n}]", direction=direction,
+                    compare_type="SIGNED")
+            for direction, number in sides
+        ]  # fmt: skip
+        inside = tests[0] if len(tests) == 1 else body.op("and", *tests)
+        wide = body.op("broadcast_in_dim", inside, to=f"i1[{b},{h},{t},{n}]", dims=(2, 3))
+        value = scaled(body, scores)
+        return body.op("select", wide, value, body.splat(fill, value))
+
+    return function
+
+
+def soft_capped(body: Body, scores: Value) -> Value:
+    cap = body.splat(5.0, scores)
+    return body.op("multiply", body.op("tanh", body.op("divide", scaled(body, scores), cap)), cap)
+
+
+def with_operands(body: Body, scores: Value) -> Value:
+    """A bias, and padding by an operand: [1, h, t, l] and [b, l]."""
+    bias, inside = body.inputs[3:]
+    value = body.op("add", scaled(body, scores), body.op("convert", bias_wide(body, bias, scores), to=str(scores.type)))
+    wide = body.op("broadcast_in_dim", inside, to=str(replace(scores.type, dtype="i1")), dims=(0, 3))
+    return body.op("select", wide, value, body.splat(-3e38, value))
+
+
+def bias_wide(body: Body, bias: Value, scores: Value) -> Value:
+    b, h, t, n = scores.type.sizes
+    flat = body.op("reshape", bias, to=f"{bias.type.dtype}[{h},{t},{n}]")
+    return body.op("broadcast_in_dim", flat, to=f"{bias.type.dtype}[{b},{h},{t},{n}]", dims=(1, 2, 3))
+
+
+def is_one_kernel(graph: Graph, args: Sequence[np.ndarray[Any, Any]] | None = None) -> Graph:
+    """The kernel that the program is, after comparing the program and the kernel with the reference."""
+    module = fused(graph)
+    assert launches(module) == ["attention"]
+    (body,) = module.kernels.values()
+    given = random_args(graph) if args is None else list(args)
+    for got, want in zip(run(module, given), evaluate(graph, list(given)), strict=True):
+        np.testing.assert_array_equal(np.asarray(got, np.float64), np.asarray(want, np.float64))
+    (node,) = (n for n in module.graph.nodes if n.op == "kernel")
+    source = check(body, args=[given[graph.inputs.index(v)] for v in node.operands], ulps=16, length=64)
+    assert source.template == "attention"
+    return body
+
+
+CAUSAL, WINDOW = masked(-1e30, ("GE", 0)), masked(-1e30, ("GE", 0), ("LT", 40))
+SMALL = (1, 70, 4, 32, 70, 2)
+
+
+@pytest.mark.parametrize(
+    "form, function",
+    [
+        pytest.param(Form(SMALL), scaled, id="plain"),
+        pytest.param(Form((2, 150, 2, 64, 150, 2), is_swapped=True), CAUSAL, id="causal"),
+        pytest.param(Form((1, 260, 1, 32, 260, 1)), WINDOW, id="window"),
+        pytest.param(Form((1, 40, 2, 48, 200, 1), dtype="f16"), soft_capped, id="soft cap, other length"),
+        pytest.param(Form((1, 40, 2, 16, 50, 1), dtype="f32"), CAUSAL, id="f32"),
+        pytest.param(Form((3, 1, 4, 64, 130, 2)), scaled, id="one row"),
+        pytest.param(Form((1, 33, 2, 32, 65, 2), softmax_dtype="bf16"), scaled, id="softmax in bf16"),
+        pytest.param(Form(SMALL, dtype="f32", divides_late=True), scaled, id="division last"),
+        pytest.param(Form((1, 70, 1, 136, 70, 1)), CAUSAL, id="long rows"),
+        pytest.param(Form((1, 100, 1, 32, 100, 1)), masked(-np.inf, ("GE", 0)), id="infinite fill"),
+        pytest.param(Form((1, 100, 1, 32, 100, 1)), masked(-1e30, ("LE", 0)), id="keys after the row"),
+    ],
+)
+def test_attention_is_one_kernel(form: Form, function: Function) -> None:
+    body, out = attention(form, function)
+    is_one_kernel(body.done(out))
+
+
+def test_bias_and_padding_are_operands_and_rows_without_keys_are_averages() -> None:
+    body, out = attention(Form((2, 20, 2, 32, 40, 2)), with_operands, "bf16[1,2,20,40]", "i1[2,40]")
+    args = random_args(body.done(out))
+    args[4][0] = False
+    is_one_kernel(body.graph, args)
+
+
+@pytest.mark.parametrize("fill", [-1e30, -3.3e38, -20.0])
+def test_what_a_mask_leaves_out_counts_where_a_row_has_nothing_else(fill: float) -> None:
+    """The first 90 rows see no key: their result is the average over all values, of blocks that causal order skips."""
+    body, out = attention(Form((1, 140, 1, 32, 140, 1)), masked(fill, ("GE", 90)))
+    kernel = is_one_kernel(body.done(out))
+    args = random_args(kernel)
+    (found,) = launch(kernel_source("attention", kernel, fused(body.graph).mesh), kernel, args)
+    average = np.asarray(args[2], np.float64).mean(1)
+    np.testing.assert_allclose(np.asarray(found, np.float64)[:, :90].max(1), average, atol=0.02)
+
+
+def test_rows_without_keys_are_nan_where_the_program_says_so() -> None:
+    body, out = attention(Form((1, 140, 1, 32, 140, 1)), masked(-np.inf, ("GE", 90)))
+    kernel = is_one_kernel(body.done(out))
+    (found,) = launch(kernel_source("attention", kernel, fused(body.graph).mesh), kernel, random_args(kernel))
+    assert np.isnan(np.asarray(found, np.float64)[:, :90]).all()
+    assert np.isfinite(np.asarray(found, np.float64)[:, 90:]).all()
+
+
+def test_masks_by_index_bound_the_loops() -> None:
+    body, out = attention(Form((1, 260, 1, 32, 260, 1)), WINDOW)
+    kernel = fused(body.done(out)).kernels["attention"]
+    text = kernel_source("attention", kernel, fused(body.graph).mesh).text
+    assert "for block in range(full_begin, full_end):" in text
+    main = text[text.index("for block in range(full_begin, full_end):") :].split("for block", 2)[1]
+    assert "tl.where(higher" in main and "mask=n" not in main and "select" not in main
+
+
+def test_values_per_row_may_be_read_elsewhere() -> None:
+    """A backward pass needs the logarithm of the sums: the kernel writes it, and the scores stay in registers."""
+    b, t, h, d, n, g = 1, 40, 2, 32, 40, 2
+    body = Body(f"f32[{b},{t},{h},{d}]", *[f"f32[{b},{n},{g},{d}]"] * 2)
+    q, k, v = body.inputs
+    scores = scaled(body, body.dot(q, k, ((3,), (3,)), ((0, 2), (0, 2))))
+    p, total = exponentials(body, scores)
+    high = next(n.result for n in body.graph.nodes if n.op == "reduce" and n.attrs.kind == "maximum")
+    spread = body.op("add", high, body.op("log", total))
+    out = body.dot(body.op("divide", p, body.wide(total, p, (0, 1, 2))), v, ((3,), (1,)), ((0, 1), (0, 2)))
+    kernel = is_one_kernel(body.done(out, spread))
+    assert {v.type.sizes for v in kernel.outputs} == {(b, h, t, d), (b, h, t)}
+
+
+@pytest.mark.parametrize("which", ["scores", "probabilities", "another reader"])
+def test_what_is_read_elsewhere_is_written(which: str) -> None:
+    body, out = attention(Form((1, 20, 2, 16, 20, 2), dtype="f32"), scaled)
+    dots = [n for n in body.graph.nodes if n.op == "dot_general"]
+    kept = dots[0].result if which == "scores" else dots[1].operands[0]
+    if which == "another reader":
+        kept = body.reduce("add", body.op("multiply", kept, kept), 3)
+    module = fused(body.done(out, kept))
+    assert "attention" not in launches(module)
+    for got, want in zip(
+        run(module, random_args(body.graph)), evaluate(body.graph, random_args(body.graph)), strict=True
+    ):
+        np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("fault", ["another maximum", "not divided by its sum", "type", "rows too long"])
+def test_what_is_no_attention(fault: str) -> None:
+    """Each looks like attention but for one part, and stays several kernels that compute the same."""
+    form = Form(
+        (1, 20, 1, 16, 20, 1),
+        dtype="f64" if fault == "type" else "f32",
+        softmax_dtype="f64" if fault == "type" else "f32",
+    )
+    if fault == "rows too long":
+        form = Form((1, 20, 1, 300, 20, 1), dtype="f32")
+    body, out = attention(form, scaled)
+    nodes = body.graph.nodes
+    maximum = next(n for n in nodes if n.op == "reduce" and n.attrs.kind == "maximum")
+    if fault == "another maximum":
+        maximum.operands[0] = next(n.result for n in nodes if n.op == "dot_general")
+    if fault == "not divided by its sum":
+        total = next(n for n in nodes if n.op == "reduce" and n.attrs.kind == "add")
+        total.operands[0] = next(n.result for n in nodes if n.op == "subtract")
+    module = fused(body.done(out))
+    assert "attention" not in launches(module)
+
+
+def test_what_follows_the_product_is_its_epilogue() -> None:
+    body, out = attention(Form(SMALL), CAUSAL, "bf16[1,70,4,32]")
+    is_one_kernel(body.done(body.op("add", out, body.inputs[3])))
+
+
+def test_few_rows_of_heads_that_share_keys_are_one_tile() -> None:
+    """Decoding: the 4 heads of queries of each head of the cache are the rows, so the cache is read once."""
+    body, out = attention(Form((2, 1, 8, 32, 96, 2)), scaled)
+    kernel = is_one_kernel(body.done(out))
+    source = kernel_source("attention", kernel, fused(body.graph).mesh)
+    assert source.grid == (2 * 2, 1, 1) and "# over 4" in source.text

@@ -1,0 +1,49 @@
+"""Attention kernels compiled for devices that are not there: matrix units, asynchronous copies, and no spills."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from test_attention import CAUSAL, WINDOW, Form, Function, attention, soft_capped
+from test_fuse import fused
+from test_triton_source_build import built
+
+from meshgen.ir.graph import Graph
+
+
+def kernel(sizes: tuple[int, int, int, int, int, int], function: Function, dtype: str = "bf16") -> Graph:
+    body, out = attention(Form(sizes, dtype=dtype), function)
+    return fused(body.done(out)).kernels["attention"]
+
+
+LONG = (1, 4096, 32, 128, 4096, 8)
+
+
+@pytest.mark.parametrize("arch, units", [("sm_90", "HGMMA"), ("sm_80", "HMMA")])
+@pytest.mark.parametrize(
+    "sizes, function",
+    [
+        pytest.param(LONG, CAUSAL, id="llama"),
+        pytest.param((8, 1024, 12, 64, 1024, 12), CAUSAL, id="gpt2"),
+        pytest.param((1, 2048, 8, 256, 2048, 8), CAUSAL, id="long rows"),
+        pytest.param(LONG, soft_capped, id="soft cap"),
+    ],
+)
+def test_long_rows_use_matrix_units_and_spill_nothing(
+    sizes: tuple[int, int, int, int, int, int], function: Function, arch: str, units: str, tmp_path: Path
+) -> None:
+    found = built(kernel(sizes, function), arch, tmp_path)
+    assert found.instructions[units] and found.instructions["LDGSTS"]
+    assert found.spill_bytes == found.stack_bytes == 0
+
+
+@pytest.mark.parametrize("width", [64, 128])
+def test_full_precision_spills_nothing(width: int, tmp_path: Path) -> None:
+    found = built(kernel((1, 512, 8, width, 512, 8), WINDOW, "f32"), "sm_90", tmp_path)
+    assert found.spill_bytes == 0
+
+
+def test_decoding_has_a_program_per_head_of_the_cache(tmp_path: Path) -> None:
+    found = built(kernel((8, 1, 32, 128, 8192, 8), lambda body, scores: scores), "sm_90", tmp_path)
+    assert found.instructions["HMMA"] and found.instructions["LDGSTS"] and found.spill_bytes == 0

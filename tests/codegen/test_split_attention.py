@@ -1,0 +1,68 @@
+"""Attention of few rows over many keys in parts: the same numbers, with the kernels that compute the parts side by side."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bodies import check, random_args
+from test_attention import Form, Function, attention, masked, scaled
+from test_fuse import fused, launches, run
+
+from meshgen.ir.graph import Graph, Module
+from meshgen.ops.evaluate.evaluator import evaluate
+
+CACHE = (1, 1, 4, 64, 1024, 2)
+
+
+def parts(module: Module) -> list[int]:
+    """The sizes along which the kernel of the attention goes over parts of the keys."""
+    return [node.result.type.sizes[3] for node in module.kernels["attention"].nodes if node.op == "is_finite"]
+
+
+def agrees(graph: Graph) -> Module:
+    """The program with parts computes the same, and each of its kernels its body."""
+    module = fused(graph)
+    args = random_args(graph)
+    for got, want in zip(run(module, args), evaluate(graph, list(args)), strict=True):
+        wide = np.asarray(want, np.float64)
+        np.testing.assert_allclose(np.asarray(got, np.float64), wide, rtol=2.0**-7, atol=2.0**-7)
+    for body in module.kernels.values():
+        check(body, ulps=32, length=1024)
+    return module
+
+
+@pytest.mark.parametrize(
+    "form, function",
+    [
+        pytest.param(Form(CACHE), scaled, id="decoding"),
+        pytest.param(Form(CACHE, is_swapped=True), scaled, id="values first"),
+        pytest.param(Form(CACHE, dtype="f32", divides_late=True), scaled, id="division last"),
+        pytest.param(Form((2, 3, 2, 32, 1024, 1)), masked(-np.inf, ("GE", -100)), id="parts without keys"),
+    ],
+)
+def test_keys_are_cut_into_parts(form: Form, function: Function) -> None:
+    body, out = attention(form, function)
+    module = agrees(body.done(out))
+    assert launches(module)[0] == "attention" and parts(module) == [16]
+
+
+def test_rows_without_keys_stay_nan() -> None:
+    body, out = attention(Form((1, 3, 2, 64, 1024, 2)), masked(-np.inf, ("GE", 2)))
+    module = fused(body.done(out))
+    assert parts(module)
+    (found,) = run(module, random_args(body.graph))
+    (wanted,) = evaluate(body.graph, random_args(body.graph))
+    assert np.isnan(np.asarray(found, np.float64)[:, :2]).all()
+    np.testing.assert_array_equal(np.isnan(np.asarray(found, np.float64)), np.isnan(np.asarray(wanted, np.float64)))
+
+
+@pytest.mark.parametrize("sizes", [(1, 1, 4, 64, 128, 2), (32, 1, 8, 64, 1024, 8), (1, 1, 4, 64, 1021, 2)])
+def test_short_caches_and_full_devices_are_not_cut(sizes: tuple[int, int, int, int, int, int]) -> None:
+    body, out = attention(Form(sizes), scaled)
+    assert launches(fused(body.done(out))) == ["attention"]
+
+
+def test_probabilities_that_are_read_elsewhere_are_not_cut() -> None:
+    body, out = attention(Form(CACHE), scaled)
+    probabilities = next(n for n in body.graph.nodes if n.op == "divide").result
+    assert "attention" not in launches(fused(body.done(out, probabilities)))

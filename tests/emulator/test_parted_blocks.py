@@ -1,0 +1,48 @@
+"""Products of blocks that go on at different places: each waits for its own, and no other's count as over."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from meshgen.emulator.asynchronous import Product, WrittenLater
+from meshgen.emulator.faults import DeviceFault
+from meshgen.emulator.shared_memory import SharedMemory
+
+NONE, FIRST, SECOND, BOTH = (np.array(numbers, np.int64) for numbers in ([], [0], [1], [0, 1]))
+
+
+def test_registers_are_written_later_in_the_warp_groups_that_have_not_waited() -> None:
+    later = WrittenLater()
+    later.begin(["a", "b"], 1, BOTH, 2)
+    later.keep([Product(1, SECOND, NONE)])
+    assert not later.has(["a", "b", "c"], FIRST) and later.has(["c", "b"], SECOND)
+    later.begin(["a"], 2, FIRST, 2)
+    assert later.has(["a"], FIRST) and later.has(["a"], SECOND) and not later.has(["b"], FIRST)
+    later.keep([Product(2, FIRST, NONE)])
+    assert later.has(["a"], FIRST) and not later.has(["a", "b"], SECOND)
+    later.keep([])
+    assert not later.numbers
+
+
+def test_copies_of_registers_are_as_late_as_their_source_in_the_same_warp_groups() -> None:
+    later = WrittenLater()
+    later.begin(["a"], 1, BOTH, 2)
+    later.rename("a", "b", SECOND)
+    assert later.has(["b"], SECOND) and not later.has(["b"], FIRST)
+    later.rename("c", "b", SECOND)
+    assert not later.has(["b"], BOTH)
+
+
+def test_shared_memory_may_be_written_in_the_blocks_that_have_waited() -> None:
+    memory = SharedMemory(2, 4, 64, 4, races=False)
+    places, warps = memory.first + 16, np.zeros((2, 1), np.int64)
+    memory.begin_operation(1)
+    memory.unit_reads(places, 16, warps, 1)
+    value = np.zeros((1, 1), np.uint32)
+    memory.end_operation(1, FIRST)
+    memory.store(places[:1], value, warps[:1])
+    with pytest.raises(DeviceFault, match="matrix unit may still read it"):
+        memory.store(places[1:], value, warps[1:])
+    memory.end_operation(1)
+    memory.store(places, np.zeros((2, 1), np.uint32), warps)
