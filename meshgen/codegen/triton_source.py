@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from meshgen.codegen.bounds.source import Access, Given, accesses
+from meshgen.codegen.emit.conv import lower_convolutions
 from meshgen.codegen.emit.dot import emit_dot
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
@@ -72,10 +73,10 @@ def kernel_source(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90"
 
 def _emit_inside(entry: str, body: Graph, mesh: Mesh, target: str) -> tuple[Evaluator, Launch, str]:
     """Source whose loads and stores are proven to stay inside: those that are not as they are get a mask that says so."""
-    outside = frozenset[int]()
+    outside, lowered = frozenset[int](), lower_convolutions(body)
     while True:
-        evaluator = Evaluator(body, mesh, outside)
-        launch = _emit(evaluator, body, target)
+        evaluator = Evaluator(lowered, mesh, outside)
+        launch = _emit(evaluator, lowered, target)
         text = _module(entry, body, evaluator, launch)
         unproven = [access for access in accesses(text, entry, _given(body, evaluator, launch)) if not access.is_proven]
         if not unproven:

@@ -29,6 +29,7 @@ from meshgen.ops.classes import (
     LOOPS,
     MADE,
     POINTWISE,
+    PRODUCTS,
     REDUCTIONS,
     REGROUPING,
     VIEWS,
@@ -133,7 +134,7 @@ class Grouping:
             return
         if is_constant(node) or self.free.has(node) or any(v in self.owner for v in node.results):
             return
-        if node.op in DOTS:
+        if node.op in PRODUCTS:
             self._visit_dot(node)
         elif node.op in POINTWISE or node.op in LAYOUT or node.op in REDUCTIONS:
             group = next((g for g in self._candidates(node) if self._joins(node, g)), None)
@@ -323,7 +324,7 @@ class Grouping:
 
     def multiplies(self, reader: Group, made: Sequence[Value]) -> bool:
         """Whether a dot of the reader has one of the values as an operand: that would be computed once per tile."""
-        dots = [n for n in reader.members if n.op in DOTS]
+        dots = [n for n in reader.members if n.op in PRODUCTS]
         return any(v in made for n in dots for v in self.node_sources(n))
 
 
@@ -335,7 +336,7 @@ def _must_exist(graph: Graph) -> dict[Value, None]:
     found: dict[Value, None] = {}
     from_nothing: set[Value] = set()
     for node in graph.nodes:
-        if node.op in GENERATED - LOOPS - LOOKUPS and from_nothing.issuperset(node.operands):
+        if node.op in GENERATED - LOOPS - PRODUCTS - LOOKUPS and from_nothing.issuperset(node.operands):
             from_nothing.update(node.results if not is_constant(node) or not node.result.type.rank else ())
         if node.op in GENERATED or node.op in VIEWS:
             continue
