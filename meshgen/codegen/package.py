@@ -46,6 +46,8 @@ class LaunchedSource(Source, Protocol):
     def flops(self) -> float: ...
     @property
     def bytes(self) -> float: ...
+    @property
+    def template(self) -> str: ...
 
 
 def write_module(path: str | Path, module: Module, plan: Schedule, *, sources: Mapping[str, LaunchedSource] | None = None,
@@ -181,6 +183,7 @@ def _kernel(name: str, source: LaunchedSource | None, binaries: Mapping[tuple[st
         source=f"kernels/{name}.py", entry=source.entry, params=tuple(_param(kind, what) for kind, what in source.params),
         grid=(int(grid[0]), int(grid[1]), int(grid[2])), constants=dict(source.constants), num_warps=source.num_warps,
         num_stages=source.num_stages, flops=float(source.flops), nbytes=float(source.bytes),
+        template=source.template,
         binaries={arch: binary for (kernel, arch), binary in binaries.items() if kernel == name},
     )  # fmt: skip
 

@@ -7,15 +7,14 @@ from typing import Any
 
 from meshgen.codegen.bounds.source import Access, Given, accesses
 from meshgen.codegen.emit.conv import lower_convolutions
-from meshgen.codegen.emit.dot import emit_dot
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
-from meshgen.codegen.emit.map import emit_map
 from meshgen.codegen.emit.names import entry_name
-from meshgen.codegen.emit.plan import plan_body
-from meshgen.codegen.emit.reduce import emit_reduce
+from meshgen.codegen.emit.plan import KernelPlan
+from meshgen.codegen.emit.templates import emit_plan, plan_body
 from meshgen.codegen.lacking import lacking_faults
 from meshgen.codegen.roofline import device_of, kernel_bytes
+from meshgen.cost_model.kernels import Device
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.functions import FUNCTIONS
@@ -39,6 +38,7 @@ class KernelSource:
         grid: number of programs; a grid with a 0 is not launched.
         constants: compile-time parameters, after `params` in the signature.
         flops, bytes: arithmetic operations and device memory traffic of one launch.
+        template: name of the template that it is made from.
     """
 
     text: str
@@ -50,6 +50,7 @@ class KernelSource:
     num_stages: int
     flops: float
     bytes: int
+    template: str
 
 
 def kernel_source(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90") -> KernelSource:
@@ -61,22 +62,30 @@ def kernel_source(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90"
     if faults := lacking_faults([(body, 1)]):
         raise CodegenError(*faults)
     entry = entry_name(name)
-    evaluator, launch, text = _emit_inside(entry, body, mesh, target)
+    device = device_of(target)
+    lowered = lower_convolutions(body)
+    plan = plan_body(lowered, device)
+    evaluator, launch, text = _emit_inside(entry, body, lowered, mesh, plan, device)
     params: list[tuple[str, Any]] = [("operand", i) for i in range(len(body.inputs))]
     params += [("result", i) for i in range(len(body.outputs))]
     params += [("coordinate", axes) for axes in evaluator.coordinates]
     return KernelSource(
         text, entry, tuple(params), launch.grid, dict(launch.constants), launch.num_warps, launch.num_stages,
-        graph_flops(body), kernel_bytes(body),
+        graph_flops(body), kernel_bytes(body), plan.template,
     )  # fmt: skip
 
 
-def _emit_inside(entry: str, body: Graph, mesh: Mesh, target: str) -> tuple[Evaluator, Launch, str]:
-    """Source whose loads and stores are proven to stay inside: those that are not as they are get a mask that says so."""
-    outside, lowered = frozenset[int](), lower_convolutions(body)
+def _emit_inside(
+    entry: str, body: Graph, lowered: Graph, mesh: Mesh, plan: KernelPlan, device: Device
+) -> tuple[Evaluator, Launch, str]:
+    """Source whose loads and stores are proven to stay inside: those that are not as they are get a mask that says so.
+
+    `lowered` is what is generated, `body` what it is called.
+    """
+    outside = frozenset[int]()
     while True:
         evaluator = Evaluator(lowered, mesh, outside)
-        launch = _emit(evaluator, lowered, target)
+        launch = emit_plan(evaluator, lowered, plan, device)
         text = _module(entry, body, evaluator, launch)
         unproven = [access for access in accesses(text, entry, _given(body, evaluator, launch)) if not access.is_proven]
         if not unproven:
@@ -101,19 +110,6 @@ def _unproven(body: Graph, unproven: Sequence[Access]) -> Diagnostic:
         body.nodes[0].loc,
         hint="compile it with --target cpu: it runs on the reference device",
     )
-
-
-def _emit(evaluator: Evaluator, body: Graph, target: str) -> Launch:
-    if any(v.type.size == 0 for v in body.outputs):
-        evaluator.write("pass")
-        return Launch((0, 1, 1), {}, 1, 1)
-    device = device_of(target)
-    plan = plan_body(body)
-    if plan.space is None:
-        return emit_map(evaluator, body)
-    if plan.family == "dot":
-        return emit_dot(evaluator, body, plan.space, device)
-    return emit_reduce(evaluator, body, plan.space, device.multiprocessors)
 
 
 def _module(entry: str, body: Graph, evaluator: Evaluator, launch: Launch) -> str:

@@ -151,7 +151,9 @@ def kernels(module: LoadedModule) -> list[dict[str, Any]]:
         {
             "name": name,
             "launches": launches[name],
+            "template": kernel.template,
             "grid": list(kernel.grid),
+            "constants": dict(kernel.constants),
             "binaries": {
                 arch: {"regs": b.regs, "spill_bytes": b.spill_bytes, "shared": b.shared, "threads": b.threads}
                 for arch, b in kernel.binaries.items()

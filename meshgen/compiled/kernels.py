@@ -9,7 +9,7 @@ from meshgen.compiled.executable import Executable
 
 
 def kernel_records(executable: Executable) -> list[dict[str, Any]]:
-    """Per distinct kernel: launches, grid, work and, per architecture, what its binary needs."""
+    """Per distinct kernel: launches, the template and tile it is made of, grid and, per architecture, what its binary needs."""
     if len(executable.parts) > 1:
         return [
             record | {"name": f"{part.mesh.name}/{record['name']}"}
@@ -29,7 +29,9 @@ def kernel_records(executable: Executable) -> list[dict[str, Any]]:
             {
                 "name": name,
                 "launches": launches[name],
+                "template": source.template if source else "",
                 "grid": list(source.grid) if source else [],
+                "constants": dict(source.constants) if source else {},
                 "binaries": binaries,
             }
         )

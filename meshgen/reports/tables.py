@@ -141,6 +141,7 @@ def kernel_table(kernels: Sequence[Mapping[str, Any]], refused: Sequence[str] = 
     rows = [
         (
             kernel["name"],
+            kernel["template"],
             kernel["launches"],
             "x".join(map(str, kernel["grid"])),
             *(
@@ -154,6 +155,6 @@ def kernel_table(kernels: Sequence[Mapping[str, Any]], refused: Sequence[str] = 
     launches = sum(kernel["launches"] for kernel in kernels)
     return table_of(
         f"Kernels: {counted(launches, 'launch')}, {len(kernels)} distinct, {len(refused)} refused",
-        ("kernel", "launches", "grid", *columns),
+        ("kernel", "template", "launches", "grid", *columns),
         rows,
     )

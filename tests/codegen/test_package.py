@@ -28,6 +28,7 @@ class Written:
         self.grid = (4,)
         self.constants = {"BLOCK": 256}
         self.num_warps, self.num_stages, self.flops, self.bytes = 4, 2, 10.0, 20.0
+        self.template = "map"
 
 
 def built(cubin: bytes) -> BuiltKernel:

@@ -13,14 +13,14 @@ from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.guards import NEVER, Guards
 from meshgen.codegen.emit.index_maps import read_through
 from meshgen.codegen.emit.launch import Launch
-from meshgen.codegen.emit.plan import spread, where
+from meshgen.codegen.emit.plan import KernelPlan, Template, common_space, loops_of, spread, where
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.space import Index, Space
-from meshgen.codegen.roofline import Device
+from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value, is_float
 from meshgen.ir.predicates import is_constant
 from meshgen.kernels.matmul import GROUP_M, Tile, choose_tile
-from meshgen.ops.classes import LAYOUT
+from meshgen.ops.classes import DOTS, LAYOUT
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.triton.registers import NARROW, Code, register_type, rounded, zero
 from meshgen.records import dataclass
@@ -63,21 +63,33 @@ class _Load:
     stride: int | None
 
 
-def emit_dot(evaluator: Evaluator, body: Graph, space: Space, device: Device) -> Launch:
-    node = space.dot
-    assert node is not None
-    problem = problem_of(node)
-    count = len(space.dots)
-    tile = choose_tile(
-        problem.m, problem.n, problem.k, problem.batch * count, problem.dtype, device.name, device.multiprocessors
-    )
+def _match(body: Graph, device: Device) -> KernelPlan | None:
+    """Dots of one left operand, with element-wise ops after them."""
+    space = common_space(body, [node for node in loops_of(body) if node.op in DOTS])
+    if space is None or (node := space.dot) is None:
+        return None
+    return KernelPlan("dot", space, {"dot": node}, _tiles(problem_of(node), len(space.dots), device))
+
+
+def _tiles(problem: Problem, count: int, device: Device) -> tuple[Tile, ...]:
+    """Tiles for `count` dots of one launch."""
     if not uses_tensor_cores(problem):
-        tile = Tile(32, 32, 1, 4, 1, 1.0)
-    emitter = _Dot(evaluator, body, space, node, problem, tile)
+        return (Tile(32, 32, 1, 4, 1, 1.0),)
+    p, arch, multiprocessors = problem, device.name, device.multiprocessors
+    return (choose_tile(p.m, p.n, p.k, p.batch * count, p.dtype, arch, multiprocessors),)
+
+
+def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
+    del device
+    assert plan.space is not None
+    node = plan.space.dot
+    assert node is not None
+    problem, tile = problem_of(node), plan.candidates[0]
+    emitter = _Dot(evaluator, body, plan.space, node, problem, tile)
     emitter.head()
     emitter.loop()
     emitter.epilogue()
-    blocks = -(-problem.m // tile.m) * -(-problem.n // tile.n) * problem.batch * count
+    blocks = -(-problem.m // tile.m) * -(-problem.n // tile.n) * problem.batch * len(plan.space.dots)
     constants = {"BLOCK_M": tile.m, "BLOCK_N": tile.n} | ({"BLOCK_K": tile.k} if tile.k > 1 else {})
     return Launch((blocks, 1, 1), constants, tile.num_warps, tile.num_stages)
 
@@ -315,3 +327,6 @@ def _always(text: str, size: int) -> Var:
 
 def _one(var: Var) -> Expr:
     return ZERO if var.high == 0 else Expr(((var, 1),))
+
+
+DOT = Template("dot", _match, _emit)

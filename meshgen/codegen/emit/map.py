@@ -7,8 +7,10 @@ import math
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
+from meshgen.codegen.emit.plan import KernelPlan, Template, loops_of
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.space import backward
+from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Value
 from meshgen.ops.classes import LAYOUT, LEAVING, POINTWISE
 
@@ -16,8 +18,16 @@ BLOCK = 1024  # elements of a flat tile: 8 per thread, one 16-byte vector of bf1
 SQUARE = 32  # side of the tile of a transposing kernel
 
 
-def emit_map(evaluator: Evaluator, body: Graph) -> Launch:
+def _match(body: Graph, device: Device) -> KernelPlan | None:
+    """Bodies without loops whose outputs have one size."""
+    del device
+    is_map = not loops_of(body) and len({v.type.size for v in body.outputs}) == 1
+    return KernelPlan("map") if is_map else None
+
+
+def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
     """One flat tile over the outputs, or a square one where a big operand is read across its rows."""
+    del plan, device
     shape = body.outputs[0].type.sizes
     if (across := _transposed_dim(body)) is not None:
         return _emit_square(evaluator, body, across)
@@ -101,3 +111,6 @@ def _emit_square(evaluator: Evaluator, body: Graph, across: int) -> Launch:
     for number in range(len(body.outputs)):
         evaluator.store(number, tuple(parts[d] for d in range(len(shape))))
     return Launch((steps[0] * steps[1] * outer, 1, 1), {"SIDE": SQUARE}, 4, 1)
+
+
+MAP = Template("map", _match, _emit)

@@ -1,54 +1,68 @@
-"""The template of a kernel body, and the index of each of its values in the iteration space."""
+"""Kernel plans: the template that generates a body, the parts that its values play, and the tiles to choose from."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import Any
 
+from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.expr import Expr, Var, delinearize, substitute
 from meshgen.codegen.fusion.space import Index, Space, backward
-from meshgen.errors import CodegenError, Diagnostic
+from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ops.classes import DOTS, LAYOUT, LOOPS, MADE, POINTWISE
+from meshgen.ops.classes import LAYOUT, LOOPS, MADE, POINTWISE
 from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)
-class Plan:
-    """How a body is generated: `family` is "map", "reduce" or "dot"; a map has no space."""
+class KernelPlan:
+    """How a body is generated; the body stays what the kernel means.
 
-    family: str
+    Attributes:
+        template: name of the template (`templates.TEMPLATES`).
+        space: the indices of the body's values, for templates with one iteration space.
+        roles: nodes and values by the parts that they play in the template.
+        candidates: tiles and launch options of the template's own type, the best predicted first; emission takes
+            the first. Empty where there is nothing to choose.
+    """
+
+    template: str
     space: Space | None = None
+    roles: Mapping[str, Node | Value] = field(default_factory=dict[str, Node | Value])
+    candidates: tuple[Any, ...] = ()
 
 
-def plan_body(body: Graph) -> Plan:
-    """Place all values of a body. Raises CodegenError (MG0301) if no template fits."""
-    heavy = [n for n in body.nodes if n.op in LOOPS]
-    if not heavy:
-        sizes = {v.type.size for v in body.outputs}
-        if len(sizes) > 1:
-            raise _no_family(body)
-        return Plan("map")
-    dots = [n for n in heavy if n.op in DOTS]
-    first = dots or [*heavy, *(n for n in body.nodes if n.op in POINTWISE)]
-    for anchor in first:
+@dataclass(frozen=True)
+class Template:
+    """One form of kernels.
+
+    Attributes:
+        match: the plan of a body on a device; None for a body of another form.
+        emit: writes the source of the plan's first candidate, and says how it is launched.
+    """
+
+    name: str
+    match: Callable[[Graph, Device], KernelPlan | None]
+    emit: Callable[[Evaluator, Graph, KernelPlan, Device], Launch]
+
+
+def loops_of(body: Graph) -> list[Node]:
+    """The nodes that loop over more than their result: dots, reductions, ..."""
+    return [node for node in body.nodes if node.op in LOOPS]
+
+
+def common_space(body: Graph, anchors: Sequence[Node]) -> Space | None:
+    """The space of the first anchor that places all loops and outputs of the body; None if none does."""
+    loops = loops_of(body)
+    for anchor in anchors:
         space = _grow(body, anchor)
-        if all(n is anchor or n.results[0] in space.members for n in heavy) and all(
+        if all(n is anchor or n.results[0] in space.members for n in loops) and all(
             space.locate(v) is not None for v in body.outputs
         ):
-            return Plan("dot" if dots else "reduce", space)
-    raise _no_family(body)
-
-
-def _no_family(body: Graph) -> CodegenError:
-    ops = ", ".join(dict.fromkeys(n.op for n in body.nodes))
-    return CodegenError(
-        Diagnostic(
-            "MG0301",
-            f"no kernel template fits kernel '{body.name}' ({ops})",
-            body.nodes[0].loc,
-            hint="please report this program",
-        )
-    )
+            return space
+    return None
 
 
 def _grow(body: Graph, anchor: Node) -> Space:

@@ -12,11 +12,12 @@ import math
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator, neutral_number
 from meshgen.codegen.emit.launch import Launch
-from meshgen.codegen.emit.plan import spread, where
+from meshgen.codegen.emit.plan import KernelPlan, Template, common_space, loops_of, spread, where
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.space import Space
+from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import DTYPES, Graph, Node, Value, is_float
-from meshgen.ops.classes import REDUCTIONS
+from meshgen.ops.classes import POINTWISE, REDUCTIONS
 from meshgen.ops.triton.registers import Code, literal, register_type
 from meshgen.records import dataclass
 
@@ -61,10 +62,20 @@ def _power(size: int) -> int:
     return 1 << max(0, size - 1).bit_length()
 
 
-def emit_reduce(evaluator: Evaluator, body: Graph, space: Space, multiprocessors: int) -> Launch:
+def _match(body: Graph, device: Device) -> KernelPlan | None:
+    """Reductions over the same dims, with element-wise ops around them."""
+    if not (loops := loops_of(body)) or any(node.op not in REDUCTIONS for node in loops):
+        return None
+    space = common_space(body, [*loops, *(n for n in body.nodes if n.op in POINTWISE)])
+    return KernelPlan("reduce", space, candidates=(tile_shape(space, device.multiprocessors),)) if space else None
+
+
+def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
     """Write the kernel; see the module's text."""
-    shape = tile_shape(space, multiprocessors)
-    emitter = _Reduce(evaluator, body, space, shape)
+    del device
+    assert plan.space is not None
+    shape: Shape = plan.candidates[0]
+    emitter = _Reduce(evaluator, body, plan.space, shape)
     emitter.emit()
     elements = shape.kept_block * shape.reduced_block
     warps = max(1, min(16 if elements > 8192 else 8, elements // 512))
@@ -244,3 +255,6 @@ def _is_neutral(init: Code, neutral: float | int) -> bool:
         return float(init.text) == float(neutral)
     except ValueError:
         return init.text == literal(neutral, init.dtype)
+
+
+REDUCE = Template("reduce", _match, _emit)

@@ -74,7 +74,10 @@ class Param:
 
 @dataclass(frozen=True)
 class Kernel:
-    """The launch configuration of a kernel. `source` is empty for one without a Triton form (it runs as its body)."""
+    """The launch configuration of a kernel. `source` is empty for one without a Triton form (it runs as its body).
+
+    `template` names what its source was made from; the tile chosen is in `constants` and the options after it.
+    """
 
     source: str = ""
     entry: str = ""
@@ -85,6 +88,7 @@ class Kernel:
     num_stages: int = 3
     flops: float = 0.0
     nbytes: float = 0.0
+    template: str = ""
     binaries: Mapping[str, Binary] = field(default_factory=dict)
 
 

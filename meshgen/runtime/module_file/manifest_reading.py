@@ -254,6 +254,7 @@ def _kernel(v: Any) -> Kernel:
         num_stages=get(v, "num_stages", read_count),
         flops=get(v, "flops", read_amount),
         nbytes=get(v, "nbytes", read_amount),
+        template=get(v, "template", read_text),
         binaries=get(v, "binaries", _binaries),
     )
 

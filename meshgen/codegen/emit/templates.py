@@ -1,0 +1,50 @@
+"""The templates of kernels, in the order in which they are tried."""
+
+from __future__ import annotations
+
+from meshgen.codegen.emit.dot import DOT
+from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.emit.launch import Launch
+from meshgen.codegen.emit.map import MAP
+from meshgen.codegen.emit.plan import KernelPlan, Template
+from meshgen.codegen.emit.reduce import REDUCE
+from meshgen.cost_model.kernels import Device
+from meshgen.errors import CodegenError, Diagnostic
+from meshgen.ir.graph import Graph
+
+
+def _match_empty(body: Graph, device: Device) -> KernelPlan | None:
+    del device
+    return KernelPlan("empty") if any(v.type.size == 0 for v in body.outputs) else None
+
+
+def _emit_empty(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
+    """Nothing is computed: the grid has no programs."""
+    del body, plan, device
+    evaluator.write("pass")
+    return Launch((0, 1, 1), {}, 1, 1)
+
+
+TEMPLATES = (Template("empty", _match_empty, _emit_empty), MAP, DOT, REDUCE)
+BY_NAME = {template.name: template for template in TEMPLATES}
+
+
+def plan_body(body: Graph, device: Device) -> KernelPlan:
+    """The plan of the first template that fits. Raises CodegenError (MG0301) if none does."""
+    for template in TEMPLATES:
+        if plan := template.match(body, device):
+            return plan
+    ops = ", ".join(dict.fromkeys(n.op for n in body.nodes))
+    raise CodegenError(
+        Diagnostic(
+            "MG0301",
+            f"no kernel template fits kernel '{body.name}' ({ops})",
+            body.nodes[0].loc,
+            hint="please report this program",
+        )
+    )
+
+
+def emit_plan(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
+    """Write the source of a plan, and say how it is launched."""
+    return BY_NAME[plan.template].emit(evaluator, body, plan, device)
