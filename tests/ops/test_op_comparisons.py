@@ -21,7 +21,7 @@ ABOUT = {
     "codegen/emit/index_maps.py": "all_slice mask_padding pad",
     "codegen/emit/plan.py": "mask_padding reshape reverse transpose",
     "codegen/fuse.py": "join",
-    "codegen/fusion/space.py": "broadcast_in_dim mask_padding reshape reverse slice transpose",
+    "codegen/fusion/space.py": "broadcast_in_dim mask_padding reshape reverse slice transpose windows",
     "codegen/lacking.py": "bitcast_convert",
     "codegen/messages.py": "recv send",
     "codegen/passes/canonicalize.py": "broadcast_in_dim",
