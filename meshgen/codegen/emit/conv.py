@@ -18,6 +18,7 @@ import numpy as np
 
 from meshgen.ir.attributes.contraction import Convolution
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value, is_float
+from meshgen.ops.dot_dims import is_depthwise
 from meshgen.ops.types.inference import infer_types
 from meshgen.records import dataclass
 
@@ -63,9 +64,7 @@ class _Lowering:
 
     def lower(self) -> None:
         image, kernel = self._image(), self._kernel()
-        features = kernel.value.type.sizes[kernel.free[0]]
-        product = self._product(image, kernel) if self.groups > 1 and features == 1 else self._dot(image, kernel)
-        self._arrange(product)
+        self._arrange((self._product if is_depthwise(self.node) else self._dot)(image, kernel))
 
     def _op(self, op: str, operands: Sequence[Value], attrs: dict[str, object], like: TensorType | None = None) -> Value:
         types = [like] if like is not None else infer_types(op, attrs, [v.type for v in operands])
