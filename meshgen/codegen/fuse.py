@@ -24,6 +24,7 @@ from meshgen.codegen.passes.loop_to_scan import loop_to_scan
 from meshgen.codegen.passes.loop_unroll import loop_unroll
 from meshgen.codegen.passes.reduce_window_to_slices import reduce_window_to_slices
 from meshgen.codegen.passes.slice_to_subview import slice_to_subview
+from meshgen.codegen.passes.split_convolution import split_convolution
 from meshgen.codegen.passes.split_reduction import split_reduction
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
@@ -48,6 +49,7 @@ BEFORE_KERNELS = (  # what changes collectives, or the loops around them
 )
 PASSES = (
     *BEFORE_KERNELS,
+    Pass("split-convolution", split_convolution, _LOCAL, "always"),
     Pass("split-reduction", split_reduction, _LOCAL, "always"),
     Pass("slice-to-subview", slice_to_subview, _LOCAL, "always"),
     Pass("concatenate-in-place", concatenate_in_place, _LOCAL, "always"),
