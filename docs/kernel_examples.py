@@ -30,6 +30,12 @@ _CUT = {"start": (1,), "limit": (4,), "stride": (1,)}
 _ROWS = {"offset_dims": (1,), "collapsed_slice_dims": (0,), "operand_batching_dims": (), "start_indices_batching_dims": (),
          "start_index_map": (0,), "index_vector_dim": 1, "slice_sizes": (1, 6)}  # fmt: skip
 _PRODUCT = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "precision": ()}
+_LAYER = {
+    "window_strides": (1,), "lhs_dilation": (1,), "rhs_dilation": (1,), "window_reversal": (False,), "low": (1,), "high": (1,),
+    "input_batch": 0, "input_spatial": (1,), "input_feature": 2, "kernel_spatial": (0,), "kernel_input_feature": 1,
+    "kernel_output_feature": 2, "output_batch": 0, "output_spatial": (1,), "output_feature": 2, "feature_group_count": 1,
+    "batch_group_count": 1, "precision": (),
+}  # fmt: skip
 
 # operation: (shapes of its operands, "i" before one of i32; shape of the result; attributes). All else is f32.
 _OTHERS: dict[str, tuple[Sequence[str], str, dict[str, Any]]] = {
@@ -49,6 +55,8 @@ _OTHERS: dict[str, tuple[Sequence[str], str, dict[str, Any]]] = {
     "dynamic_update_slice": (["6", "3", "i"], "6", {}),
     "reduce": (["4,6", ""], "4", {"dims": (1,), "kind": "add"}),
     "dot_general": (["4,6", "6,4"], "4,4", _PRODUCT),
+    "convolution": (["2,6,3", "3,3,4"], "2,6,4", _LAYER),
+    "windows": (["6"], "4,3", {"dims": (0,), "sizes": (3,), "strides": (1,), "dilations": (1,)}),
 }
 
 _REGION = "    %r = stablehlo.tanh %x : tensor<4xf32>\n    stablehlo.return %r : tensor<4xf32>\n"

@@ -62,9 +62,7 @@ def dot_seconds(node: Node, device: Device, beside: int = 1) -> float:
     batch, m, n, k = product_extents(node)
     ideal = node_flops(node) / device.peaks.get(dtype, device.vector_flops)
     return (
-        ideal * slowdown(m, n, k, batch * beside, dtype, device.architecture, device.multiprocessors)
-        if ideal
-        else 0.0
+        ideal * slowdown(m, n, k, batch * beside, dtype, device.architecture, device.multiprocessors) if ideal else 0.0
     )
 
 

@@ -5,105 +5,14 @@ They are text, because each kernel's module holds a copy of those that it uses a
 
 from __future__ import annotations
 
+from meshgen.kernels.exact_functions import EXACT
+from meshgen.kernels.f32_functions import F32
 from meshgen.kernels.special_functions import SPECIAL, SPECIAL_NEEDS
 
 FUNCTIONS: dict[str, str] = {
+    **EXACT,
+    **F32,
     **SPECIAL,
-    "accurate_exp": '''
-@triton.jit
-def accurate_exp(x):
-    """exp(x) in single precision, to 2 ulp: what rounding x log2(e) loses is a factor of its own.
-
-    A device takes results below 2^-126 for 0, so these are scaled.
-    """
-    t = tl.fma(x, 1.4426950216293335, 0.0)  # a product would be rounded once with the sum below
-    small = t < -100
-    e = tl.exp2(tl.where(small, t + 64, t))
-    lost = tl.fma(x, 1.4426950216293335, t * -1.0) + x * 1.925963033500e-8
-    r = tl.where((e < float("inf")) & (x > -200), tl.fma(e, lost * 0.6931471805599453, e), e)
-    return tl.where(small, r * 5.421010862427522e-20, r)
-''',
-    "accurate_expm1": '''
-@triton.jit
-def accurate_expm1(x):
-    """exp(x) - 1 in single precision, without cancellation (Kahan)."""
-    u = accurate_exp(x)
-    near = tl.where(u == 1, x, (u - 1) * x / tl.log(tl.where((u == 1) | (u == 0), 2, u)))
-    return tl.where(tl.abs(x) < 1, near, u - 1)
-''',
-    "accurate_logistic": '''
-@triton.jit
-def accurate_logistic(x):
-    """1 / (1 + exp(-x)) in single precision."""
-    e = accurate_exp(tl.abs(x) * -1.0)
-    return tl.where(x < 0, e, 1.0) / (1 + e)
-''',
-    "square_root": '''
-@triton.jit
-def square_root(x):
-    """Square root in single precision: a device's takes numbers below 2^-126 for 0, so these are scaled."""
-    small = x < 1.1754943508222875e-38
-    r = tl.sqrt(tl.where(small, x * 16777216.0, x))
-    return tl.where(small, r * 0.000244140625, r)
-''',
-    "inverse_root": '''
-@triton.jit
-def inverse_root(x):
-    """1 / sqrt(x) in single precision, scaled as in `square_root`."""
-    small = x < 1.1754943508222875e-38
-    r = tl.rsqrt(tl.where(small, x * 16777216.0, x))
-    return tl.where(small, r * 4096.0, r)
-''',
-    "sine": '''
-@triton.jit
-def sine(x):
-    """sin(x) in single precision: a device's takes numbers below 2^-126 for 0."""
-    return tl.where(tl.abs(x) < 0.0001, x, tl.sin(x))
-''',
-    "error_function": '''
-@triton.jit
-def error_function(x):
-    """erf(x) in single precision: a device's takes numbers below 2^-126 for 0."""
-    return tl.where(tl.abs(x) < 0.0001, x * 1.1283791670955126, tl.erf(x))
-''',
-    "next_after": '''
-@triton.jit
-def next_after(x, y, integers: tl.constexpr):
-    """The number next to x on the way to y. Without its sign, the bits of a float count its numbers."""
-    x, y = tl.broadcast(x, y)
-    bits = x.to(integers, bitcast=True)
-    one = bits * 0 + 1
-    moved = tl.where((y > x) == (x > 0), bits + one, bits - one)
-    least = tl.where(y < 0, (one << (integers.primitive_bitwidth - 1)) + one, one)
-    r = tl.where(x == 0, least, moved).to(x.dtype, bitcast=True)
-    r = tl.where(x == y, y, r)
-    return tl.where((x != x) | (y != y), float("nan"), r)
-''',
-    "float_remainder": '''
-@triton.jit
-def float_remainder(x, y, bits: tl.constexpr, steps: tl.constexpr):
-    """x - y * trunc(x / y), exact for every quotient: `bits` of it at a time, the first ones first.
-
-    Multiples of |y| by powers of 2^bits go up to the greatest that is not above |x|, and down again.
-    """
-    x, y = tl.broadcast(x, y)
-    a = tl.abs(x)
-    b = tl.abs(y)
-    s = b
-    for _ in range(steps):
-        t = s * bits
-        s = tl.where(t <= a, t, s)
-    for _ in range(steps + 1):
-        q = tl.floor(a / s)
-        r = tl.fma(q * -1.0, s, a)
-        r = tl.where(r < 0, r + s, r)
-        r = tl.where(r >= s, r - s, r)
-        a = tl.where(a >= s, r, a)
-        s = tl.where(s > b, s / bits, s)
-    a = tl.where((tl.abs(x) == float("inf")) | (b == 0) | (x != x) | (y != y), float("nan"), a)
-    a = tl.where((b == float("inf")) & (tl.abs(x) < float("inf")), tl.abs(x), a)
-    return tl.where(is_negative(x), a * -1.0, a)
-''',
     "tanh_f32": '''
 @triton.jit
 def tanh_f32(x):

@@ -231,7 +231,10 @@ def _zeta_series() -> str:
     lines, factorial = list[str](), 1.0
     for k, number in enumerate(_BERNOULLI, 1):
         factorial *= (2 * k - 1) * (2 * k)
-        lines += [f"total += {number / factorial!r} * rising", f"rising = rising * (s + {2 * k - 1}) * (s + {2 * k}) * w"]
+        lines += [
+            f"total += {number / factorial!r} * rising",
+            f"rising = rising * (s + {2 * k - 1}) * (s + {2 * k}) * w",
+        ]
     return "\n".join(f"    {line}" for line in lines[:-1])
 
 

@@ -17,7 +17,16 @@ from meshgen.ops.evaluate.common import Array, bits
 from meshgen.ops.op import NO_KERNEL, Domain, Flops, Kernel, Op, RuleOf, Trait, no_flops, per_result
 from meshgen.ops.rules import elementwise as rules
 from meshgen.ops.tolerance import elementwise as errors
-from meshgen.ops.tolerance.functions import between_poles, bounded_slope, gamma_error, inverse_root, monotone, special_error, tangent, within
+from meshgen.ops.tolerance.functions import (
+    between_poles,
+    bounded_slope,
+    gamma_error,
+    inverse_root,
+    monotone,
+    special_error,
+    tangent,
+    within,
+)
 from meshgen.ops.tolerance.values import Rule as ErrorRule
 from meshgen.ops.tolerance.values import Tracked
 from meshgen.ops.triton import expressions as triton

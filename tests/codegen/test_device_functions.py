@@ -84,8 +84,12 @@ def test_remainders_are_exact_for_every_quotient(dtype: str) -> None:
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_zeta_and_polygamma(dtype: str) -> None:
     rng = np.random.default_rng(1)
-    order = np.concatenate([rng.integers(1, 8, 200), rng.uniform(1, 30, 200), [1, 0.5, 2, 3, 2, 4]]).astype(DTYPES[dtype])
-    x = np.concatenate([rng.uniform(-11, 12, 200), rng.uniform(0, 1e5, 200), [2, 2, 0, -1, -3, np.inf]]).astype(DTYPES[dtype])
+    order = np.concatenate([rng.integers(1, 8, 200), rng.uniform(1, 30, 200), [1, 0.5, 2, 3, 2, 4]]).astype(
+        DTYPES[dtype]
+    )
+    x = np.concatenate([rng.uniform(-11, 12, 200), rng.uniform(0, 1e5, 200), [2, 2, 0, -1, -3, np.inf]]).astype(
+        DTYPES[dtype]
+    )
     agree("zeta", dtype, [order, x])
     agree("polygamma", dtype, [np.floor(order) - 1, x])
 

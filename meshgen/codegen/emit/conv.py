@@ -6,13 +6,14 @@
              %2 = dot_general %t, %w {contract = 3, 4, 5 with 2, 0, 1}
 
 Padding, dilation, windows and reversed kernels are index maps, so nothing is in memory but the operands (implicit GEMM).
-Groups are batch dims of the dot. Where a group has one output feature (depthwise), there is no product of matrices: it is a
+Groups are batch dims of the dot. Where a group has one output feature (depthwise), matrices would have one column: it is a
 product of elements and a sum.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -66,7 +67,9 @@ class _Lowering:
         image, kernel = self._image(), self._kernel()
         self._arrange((self._product if is_depthwise(self.node) else self._dot)(image, kernel))
 
-    def _op(self, op: str, operands: Sequence[Value], attrs: dict[str, object], like: TensorType | None = None) -> Value:
+    def _op(
+        self, op: str, operands: Sequence[Value], attrs: Mapping[str, Any], like: TensorType | None = None
+    ) -> Value:
         types = [like] if like is not None else infer_types(op, attrs, [v.type for v in operands])
         assert types is not None, op
         return self.graph.add(op, operands, types, attrs, loc=self.node.loc).result
@@ -100,7 +103,7 @@ class _Lowering:
         if not any((*low, *high, *interior)):
             return image
         zero = self._number(image.type.dtype)
-        attributes: dict[str, object] = {"low": tuple(low), "high": tuple(high), "interior": tuple(interior)}
+        attributes = {"low": tuple(low), "high": tuple(high), "interior": tuple(interior)}
         return self._op("pad", [image, zero], attributes)
 
     def _kernel(self) -> _Side:
@@ -131,7 +134,7 @@ class _Lowering:
     def _dot(self, image: _Side, kernel: _Side) -> Value:
         order = sorted(range(len(kernel.contract)), key=lambda place: kernel.contract[place])
         sides = {"lhs": image, "rhs": kernel}
-        attrs: dict[str, object] = {f"{name}_batch": _listed(side.group) for name, side in sides.items()}
+        attrs: dict[str, Any] = {f"{name}_batch": _listed(side.group) for name, side in sides.items()}
         attrs |= {f"{name}_contract": tuple(side.contract[place] for place in order) for name, side in sides.items()}
         shape = [*self._group_sizes(), *_sizes(image, sorted(image.free)), *_sizes(kernel, kernel.free)]
         like = TensorType(tuple(shape), self.node.result.type.dtype)
