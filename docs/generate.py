@@ -32,7 +32,8 @@ NOTE = "<!-- written by docs/generate.py: change the code, then run `make docs` 
 CONTROL = ("case", "if", "while")  # partitioned by `partition` itself
 _CONTROL_NOTE = (
     "`case`, `if` and `while` are run by the schedule, with kernels inside their regions; loops of a known number of trips become `scan`. Compiling a `compare` of type "
-    "TOTALORDER or a `bitcast_convert` to elements of another width for a GPU is refused (MG0301).\n"
+    "TOTALORDER or a `bitcast_convert` to elements of another width for a GPU is refused (MG0301), and so are complex inputs and results, and\n"
+    "Fourier transforms along a dim with a prime factor above 2,048.\n"
 )
 _NUMBERS_NOTE = """
 Kernels compute with subnormal numbers, signed zeros, infinities and NaN as IEEE 754 has them, and bf16, f16 and 8-bit floats in f32, rounded once per

@@ -60,8 +60,27 @@ _OTHERS: dict[str, tuple[Sequence[str], str, dict[str, Any]]] = {
 }
 
 _REGION = "    %r = stablehlo.tanh %x : tensor<4xf32>\n    stablehlo.return %r : tensor<4xf32>\n"
+_SPECTRUM = """func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %z = stablehlo.complex %a, %b : tensor<4xcomplex<f32>>
+  %y = stablehlo.fft %z, type = FFT, length = [4] : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>
+  %r = stablehlo.real %y : (tensor<4xcomplex<f32>>) -> tensor<4xf32>
+  %i = stablehlo.imag %y : (tensor<4xcomplex<f32>>) -> tensor<4xf32>
+  return %r, %i : tensor<4xf32>, tensor<4xf32>
+}
+"""
 # Programs of operations that are no element of a kernel's body: written out before there are kernels, or a whole body.
 PROGRAMS = {
+    **dict.fromkeys(("complex", "fft", "imag", "real"), _SPECTRUM),
+    "cholesky": """func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %y = stablehlo.cholesky %x, lower = true : tensor<4x4xf32>
+  return %y : tensor<4x4xf32>
+}
+""",
+    "triangular_solve": """func.func @main(%a: tensor<4x4xf32>, %b: tensor<4x2xf32>) -> tensor<4x2xf32> {
+  %y = "stablehlo.triangular_solve"(%a, %b) <{left_side = true, lower = true, transpose_a = #stablehlo<transpose NO_TRANSPOSE>, unit_diagonal = false}> : (tensor<4x4xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
+  return %y : tensor<4x2xf32>
+}
+""",
     "rng_bit_generator": """func.func @main(%s: tensor<2xui64>) -> tensor<8xui32> {
   %t, %r = "stablehlo.rng_bit_generator"(%s) <{rng_algorithm = #stablehlo<rng_algorithm THREE_FRY>}> : (tensor<2xui64>) -> (tensor<2xui64>, tensor<8xui32>)
   return %r : tensor<8xui32>

@@ -20,6 +20,7 @@ from meshgen.codegen.passes.collective_outermost_dim import collective_outermost
 from meshgen.codegen.passes.concatenate_in_place import concatenate_in_place
 from meshgen.codegen.passes.concatenate_to_group_call import concatenate_to_group_call
 from meshgen.codegen.passes.expand_complex import expand_complex
+from meshgen.codegen.passes.expand_linalg import expand_linalg
 from meshgen.codegen.passes.fetch_drop_local_rows import fetch_drop_local_rows
 from meshgen.codegen.passes.loop_to_scan import loop_to_scan
 from meshgen.codegen.passes.loop_unroll import loop_unroll
@@ -43,6 +44,7 @@ SIMPLIFICATIONS = (  # of programs whose sizes have names as well
 )
 BEFORE_KERNELS = (  # what changes collectives, or the loops around them
     *SIMPLIFICATIONS,
+    Pass("expand-linalg", expand_linalg, _LOCAL, "always"),
     Pass("loop-to-scan", loop_to_scan, _LOCAL, "always"),
     Pass("reduce-window-to-slices", reduce_window_to_slices, _LOCAL, "always"),
     Pass("fetch-drop-local-rows", fetch_drop_local_rows, _LOCAL, "always"),

@@ -81,6 +81,18 @@ def test_remainders_are_exact_for_every_quotient(dtype: str) -> None:
     np.testing.assert_array_equal(np.signbit(got[:8]), np.signbit(x[:8]))
 
 
+@pytest.mark.parametrize("dtype", ["i8", "i32", "i64", "ui8", "ui32", "ui64"])
+@pytest.mark.parametrize("op", ["divide", "remainder"])
+def test_whole_numbers_by_0_and_the_least_by_minus_1(op: str, dtype: str) -> None:
+    kind = np.iinfo(DTYPES[dtype])
+    ends = np.array([kind.min, kind.min + 1, -1 if kind.min else 1, 0, 1, 2, 7, kind.max - 1, kind.max], DTYPES[dtype])
+    x, y = (part.ravel() for part in np.meshgrid(ends, ends))
+    body = Body(*[f"{dtype}[{len(x)}]"] * 2)
+    graph = body.done(body.op(op, *body.inputs))
+    (got,), (want,) = emulated(kernel_source(op, graph, ONE), graph, [x, y]), evaluate(graph, [x, y])
+    np.testing.assert_array_equal(got, want)
+
+
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 def test_zeta_and_polygamma(dtype: str) -> None:
     rng = np.random.default_rng(1)
