@@ -28,6 +28,7 @@ ABOUT = {
     "codegen/passes/collective_outermost_dim.py": "all_gather all_to_all reduce_scatter retile",
     "codegen/passes/concatenate_in_place.py": "concatenate",
     "codegen/passes/concatenate_to_group_call.py": "broadcast_in_dim concatenate slice subview",
+    "codegen/passes/expand_complex.py": "add negate select subtract",
     "codegen/passes/fetch_drop_local_rows.py": "fetch_rows",
     "codegen/passes/reduce_window_to_slices.py": "reduce_window",
     "codegen/passes/loop_to_scan.py": "dynamic_slice dynamic_update_slice",
