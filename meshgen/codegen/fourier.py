@@ -81,19 +81,21 @@ def _along(builder: Builder, pair: Pair, dim: int, inverse: bool) -> Pair:
     pair = _each(pair, lambda x: builder.reshape(x, (*sizes[:dim], a, b, *sizes[dim + 1 :])))
     pair = _along(builder, pair, dim, inverse)
     turns = _roots(builder, np.outer(np.arange(a), np.arange(b)), n, pair[0].type.dtype, inverse)
-    pair = product(builder, pair, [builder.spread(x, pair[0].type.shape, (dim, dim + 1)) for x in turns])
+    shape = pair[0].type.shape
+    pair = product(builder, pair, _each(turns, lambda x: builder.spread(x, shape, (dim, dim + 1))))
     pair = _along(builder, pair, dim + 1, inverse)
     perm = [*range(dim), dim + 1, dim, *range(dim + 2, len(sizes) + 1)]
     return _each(pair, lambda x: builder.reshape(builder.transpose(x, perm), sizes))
 
 
-def _roots(builder: Builder, powers: Array, n: int, dtype: str, inverse: bool) -> list[Value]:
+def _roots(builder: Builder, powers: Array, n: int, dtype: str, inverse: bool) -> tuple[Value, Value]:
     """Powers of the n-th root of unity: cosines and sines."""
     angles = (powers % n) * (2 * np.pi / n)
     parts = [np.cos(angles), np.sin(angles) if inverse else -np.sin(angles)]
     parts = [np.where(4 * powers % n == 0, np.rint(x), x) for x in parts]  # 0, 1 and -1 are exact
     like = TensorType(powers.shape, dtype)
-    return [builder.emit("constant", [], like, value=x.astype(like.numpy_dtype)) for x in parts]
+    cosines, sines = (builder.emit("constant", [], like, value=x.astype(like.numpy_dtype)) for x in parts)
+    return cosines, sines
 
 
 def _by_matrix(builder: Builder, pair: Pair, dim: int, inverse: bool) -> Pair:
@@ -109,16 +111,19 @@ def _by_matrix(builder: Builder, pair: Pair, dim: int, inverse: bool) -> Pair:
                              rhs_contract=(0,), precision=_EXACT)  # fmt: skip
         return builder.transpose(found, perm)
 
-    return _complex_product(builder, pair, matrices, times)
+    return bilinear(builder, pair, matrices, times)
 
 
-def product(builder: Builder, left: Pair, right: Sequence[Value]) -> Pair:
+def product(builder: Builder, left: Pair, right: Pair) -> Pair:
     """Products of complex numbers, element by element."""
-    return _complex_product(builder, left, right, lambda x, y: builder.elementwise("multiply", x, y))
+    return bilinear(builder, left, right, lambda x, y: builder.elementwise("multiply", x, y))
 
 
-def _complex_product(builder: Builder, left: Pair, right: Sequence[Value], times: Product) -> Pair:
+def bilinear(builder: Builder, left: Pair, right: Pair, times: Product) -> Pair:
+    """What is linear in two complex operands, from what it is of real ones."""
     (a, b), (c, d) = left, right
+    if d is None:
+        return times(a, c), None if b is None else times(b, c)
     if b is None:
         return times(a, c), times(a, d)
     real = builder.elementwise("subtract", times(a, c), times(b, d))

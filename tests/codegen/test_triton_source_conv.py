@@ -120,6 +120,18 @@ def test_convolutions_use_tensor_cores_and_asynchronous_copies(arch: str, produc
     assert not found.instructions.get("LDG"), "all operands are copied while the last are multiplied"
 
 
+@pytest.mark.parametrize(
+    "image, kernel", [("1,4,4,0", "3,3,0,2"), ("1,2,2,3", "3,3,3,2"), ("0,4,4,3", "3,3,3,2"), ("1,4,4,3", "3,3,3,0"),
+                      ("1,4,4,3", "0,3,3,2")]
+)  # fmt: skip
+def test_what_sums_nothing_is_zero(image: str, kernel: str) -> None:
+    b = Body(f"f32[{image}]", f"f32[{kernel}]")
+    graph = b.done(convolution(b, *b.inputs))
+    args = random_args(graph)
+    (got,), (want,) = launch(kernel_source("conv", graph, ONE), graph, args), evaluate(graph, args)
+    np.testing.assert_array_equal(got, want)
+
+
 def test_windows() -> None:
     b = Body("f32[3,9,2]")
     found = b.op("windows", b.inputs[0], dims=(1,), sizes=(3,), strides=(2,), dilations=(3,))

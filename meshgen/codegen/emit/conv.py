@@ -64,6 +64,10 @@ class _Lowering:
         self.groups = self.attrs.feature_group_count * self.attrs.batch_group_count
 
     def lower(self) -> None:
+        if not all(value.type.size for value in (*self.node.operands, self.node.result)):
+            zero = self._number(self.node.result.type.dtype)  # nothing is summed
+            self.graph.nodes.append(Node("broadcast_in_dim", [zero], self.node.results, {"dims": ()}, self.node.loc))
+            return
         image, kernel = self._image(), self._kernel()
         self._arrange((self._product if is_depthwise(self.node) else self._dot)(image, kernel))
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from meshgen.codegen.fourier import Pair, can_transform, product, transform
+from meshgen.codegen.fourier import Pair, bilinear, can_transform, product, transform
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.ir.attributes.linalg import FFT
 from meshgen.ir.builder import Builder
@@ -118,11 +118,9 @@ def _convert(builder: Builder, node: Node, operands: list[Pair]) -> Pair:
     return builder.convert(real, dtype), None if imaginary is None else builder.convert(imaginary, dtype)
 
 
-def _multiply(builder: Builder, node: Node, operands: list[Pair]) -> Pair:
-    left, right = operands if operands[1][1] is not None else operands[::-1]
-    if right[1] is None:
-        return builder.elementwise("multiply", left[0], right[0]), None
-    return product(builder, left, [right[0], right[1]])
+def _bilinear(builder: Builder, node: Node, operands: list[Pair]) -> Pair:
+    like, (left, right) = _part_type(node), operands
+    return bilinear(builder, left, right, lambda x, y: builder.emit(node.op, [x, y], like, **node.attrs))
 
 
 def _divide(builder: Builder, node: Node, operands: list[Pair]) -> Pair:
@@ -137,7 +135,7 @@ def _divide(builder: Builder, node: Node, operands: list[Pair]) -> Pair:
     if imaginary is None:
         return over(real, left)
     squares = [builder.elementwise("multiply", part, part) for part in (real, imaginary)]
-    conjugate = [real, builder.elementwise("negate", imaginary)]
+    conjugate = real, builder.elementwise("negate", imaginary)
     return over(builder.elementwise("add", *squares), product(builder, left, conjugate))
 
 
@@ -171,7 +169,7 @@ RULES: dict[str, Rule] = {
     "complex": lambda builder, node, operands: (operands[0][0], operands[1][0]),
     "real": lambda builder, node, operands: operands[0],
     "imag": lambda builder, node, operands: (_imaginary(builder, operands[0]), None),
-    "multiply": _multiply,
+    **dict.fromkeys(("multiply", "dot_general", "convolution"), _bilinear),
     "divide": _divide,
     "abs": _abs,
     "exponential": _exponential,

@@ -70,6 +70,13 @@ def test_arithmetic(op: str) -> None:
     agree(b.done(b.op("real", z), b.op("imag", z), b.op("abs", z)), "f32", ulps=16)
 
 
+def test_products_of_matrices() -> None:
+    b = Body(*["f32[3,5]"] * 3)
+    x, real = b.op("complex", *b.inputs[:2]), b.op("convert", b.inputs[2], to="c64[3,5]")
+    both = [b.dot(x, each, ((1,), (1,))) for each in (x, real)] + [b.dot(real, x, ((1,), (1,)))]
+    agree(b.done(*(b.op(part, z) for z in both for part in ("real", "imag"))), "f32", ulps=16)
+
+
 def test_moves_sums_and_choices() -> None:
     b, x, y = pairs()
     z = b.op("concatenate", b.op("exponential", x), b.op("negate", y), dim=0)
