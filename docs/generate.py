@@ -32,8 +32,17 @@ NOTE = "<!-- written by docs/generate.py: change the code, then run `make docs` 
 CONTROL = ("case", "if", "while")  # partitioned by `partition` itself
 _CONTROL_NOTE = (
     "`case`, `if` and `while` are run by the schedule, with kernels inside their regions; loops of a known number of trips become `scan`. Compiling a `compare` of type "
-    "TOTALORDER or a `bitcast_convert` to elements of another width for a GPU is refused (MG0301).\n"
+    "TOTALORDER or a `bitcast_convert` to elements of another width for a GPU is refused (MG0301), and so are complex inputs and results, and\n"
+    "Fourier transforms along a dim with a prime factor above 2,048.\n"
 )
+_NUMBERS_NOTE = """
+Kernels compute with subnormal numbers, signed zeros, infinities and NaN as IEEE 754 has them, and bf16, f16 and 8-bit floats in f32, rounded once per
+operation that is not fused with the next. What is not exact is right to 4 units in the last place of the type, which is what `check` allows
+(`meshgen/ops/tolerance`), and tested as PTX over the whole range (`tests/codegen/test_device_functions.py`): f32 quotients are `div.full` (2 units), functions
+of f32 correct what the device's approximations lose, and `power`, the inverse and hyperbolic functions, `lgamma`, `digamma`, `polygamma`, `zeta` and `bessel_i1e` are computed
+in f64 whatever the type. For f64 the last five are right to 128 unit roundoffs of the terms that they add up, and powers to as many units as the result's
+logarithm has. `zeta` is NaN for q below -12. Remainders are exact for every quotient; integers divided by 0, and the least by -1, give what XLA defines.
+"""
 UPSTREAM = ("arith", "bufferization", "linalg", "math", "scf", "tensor", "tosa")
 AREAS = {
     "00": "How meshgen was called",
@@ -62,7 +71,7 @@ def operations() -> str:
     rows = [[f"`{name}`", *(cells.get(name, "") for cells in columns.values())] for name in names]
     counts = ", ".join(f"{column}: {len(cells)}" for column, cells in columns.items())
     table = _table(["operation", *columns], rows)
-    return f"# Operations\n\n{NOTE}\nStableHLO mnemonics. {counts}.\n\n{table}\n{_CONTROL_NOTE}\n{_upstream()}"
+    return f"# Operations\n\n{NOTE}\nStableHLO mnemonics. {counts}.\n\n{table}\n{_CONTROL_NOTE}{_NUMBERS_NOTE}\n{_upstream()}"
 
 
 def _upstream() -> str:

@@ -30,6 +30,12 @@ _CUT = {"start": (1,), "limit": (4,), "stride": (1,)}
 _ROWS = {"offset_dims": (1,), "collapsed_slice_dims": (0,), "operand_batching_dims": (), "start_indices_batching_dims": (),
          "start_index_map": (0,), "index_vector_dim": 1, "slice_sizes": (1, 6)}  # fmt: skip
 _PRODUCT = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,), "precision": ()}
+_LAYER = {
+    "window_strides": (1,), "lhs_dilation": (1,), "rhs_dilation": (1,), "window_reversal": (False,), "low": (1,), "high": (1,),
+    "input_batch": 0, "input_spatial": (1,), "input_feature": 2, "kernel_spatial": (0,), "kernel_input_feature": 1,
+    "kernel_output_feature": 2, "output_batch": 0, "output_spatial": (1,), "output_feature": 2, "feature_group_count": 1,
+    "batch_group_count": 1, "precision": (),
+}  # fmt: skip
 
 # operation: (shapes of its operands, "i" before one of i32; shape of the result; attributes). All else is f32.
 _OTHERS: dict[str, tuple[Sequence[str], str, dict[str, Any]]] = {
@@ -49,11 +55,32 @@ _OTHERS: dict[str, tuple[Sequence[str], str, dict[str, Any]]] = {
     "dynamic_update_slice": (["6", "3", "i"], "6", {}),
     "reduce": (["4,6", ""], "4", {"dims": (1,), "kind": "add"}),
     "dot_general": (["4,6", "6,4"], "4,4", _PRODUCT),
+    "convolution": (["2,6,3", "3,3,4"], "2,6,4", _LAYER),
+    "windows": (["6"], "4,3", {"dims": (0,), "sizes": (3,), "strides": (1,), "dilations": (1,)}),
 }
 
 _REGION = "    %r = stablehlo.tanh %x : tensor<4xf32>\n    stablehlo.return %r : tensor<4xf32>\n"
+_SPECTRUM = """func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<4xf32>, tensor<4xf32>) {
+  %z = stablehlo.complex %a, %b : tensor<4xcomplex<f32>>
+  %y = stablehlo.fft %z, type = FFT, length = [4] : (tensor<4xcomplex<f32>>) -> tensor<4xcomplex<f32>>
+  %r = stablehlo.real %y : (tensor<4xcomplex<f32>>) -> tensor<4xf32>
+  %i = stablehlo.imag %y : (tensor<4xcomplex<f32>>) -> tensor<4xf32>
+  return %r, %i : tensor<4xf32>, tensor<4xf32>
+}
+"""
 # Programs of operations that are no element of a kernel's body: written out before there are kernels, or a whole body.
 PROGRAMS = {
+    **dict.fromkeys(("complex", "fft", "imag", "real"), _SPECTRUM),
+    "cholesky": """func.func @main(%x: tensor<4x4xf32>) -> tensor<4x4xf32> {
+  %y = stablehlo.cholesky %x, lower = true : tensor<4x4xf32>
+  return %y : tensor<4x4xf32>
+}
+""",
+    "triangular_solve": """func.func @main(%a: tensor<4x4xf32>, %b: tensor<4x2xf32>) -> tensor<4x2xf32> {
+  %y = "stablehlo.triangular_solve"(%a, %b) <{left_side = true, lower = true, transpose_a = #stablehlo<transpose NO_TRANSPOSE>, unit_diagonal = false}> : (tensor<4x4xf32>, tensor<4x2xf32>) -> tensor<4x2xf32>
+  return %y : tensor<4x2xf32>
+}
+""",
     "rng_bit_generator": """func.func @main(%s: tensor<2xui64>) -> tensor<8xui32> {
   %t, %r = "stablehlo.rng_bit_generator"(%s) <{rng_algorithm = #stablehlo<rng_algorithm THREE_FRY>}> : (tensor<2xui64>) -> (tensor<2xui64>, tensor<8xui32>)
   return %r : tensor<8xui32>

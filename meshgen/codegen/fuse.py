@@ -19,11 +19,14 @@ from meshgen.codegen.passes.canonicalize import canonicalize
 from meshgen.codegen.passes.collective_outermost_dim import collective_outermost_dim
 from meshgen.codegen.passes.concatenate_in_place import concatenate_in_place
 from meshgen.codegen.passes.concatenate_to_group_call import concatenate_to_group_call
+from meshgen.codegen.passes.expand_complex import expand_complex
+from meshgen.codegen.passes.expand_linalg import expand_linalg
 from meshgen.codegen.passes.fetch_drop_local_rows import fetch_drop_local_rows
 from meshgen.codegen.passes.loop_to_scan import loop_to_scan
 from meshgen.codegen.passes.loop_unroll import loop_unroll
 from meshgen.codegen.passes.reduce_window_to_slices import reduce_window_to_slices
 from meshgen.codegen.passes.slice_to_subview import slice_to_subview
+from meshgen.codegen.passes.split_convolution import split_convolution
 from meshgen.codegen.passes.split_reduction import split_reduction
 from meshgen.codegen.passes.transpose_into_dot import transpose_into_dot
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -42,6 +45,7 @@ SIMPLIFICATIONS = (  # of programs whose sizes have names as well
 )
 BEFORE_KERNELS = (  # what changes collectives, or the loops around them
     *SIMPLIFICATIONS,
+    Pass("expand-linalg", expand_linalg, _LOCAL, "always"),
     Pass("loop-to-scan", loop_to_scan, _LOCAL, "always"),
     Pass("reduce-window-to-slices", reduce_window_to_slices, _LOCAL, "always"),
     Pass("fetch-drop-local-rows", fetch_drop_local_rows, _LOCAL, "always"),
@@ -49,7 +53,9 @@ BEFORE_KERNELS = (  # what changes collectives, or the loops around them
 )
 PASSES = (
     *BEFORE_KERNELS,
+    Pass("expand-complex", expand_complex, _LOCAL, "always"),
     Pass("transpose-into-dot", transpose_into_dot, _LOCAL, "always"),
+    Pass("split-convolution", split_convolution, _LOCAL, "always"),
     Pass("split-reduction", split_reduction, _LOCAL, "always"),
     Pass("slice-to-subview", slice_to_subview, _LOCAL, "always"),
     Pass("concatenate-in-place", concatenate_in_place, _LOCAL, "always"),

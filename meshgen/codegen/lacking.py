@@ -7,12 +7,14 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from meshgen.errors import CodegenError, Diagnostic, Location, other_places
-from meshgen.ir.graph import Graph, Node
+from meshgen.ir.graph import COMPLEX_PARTS, Graph, Node
 from meshgen.ops.classes import GENERATED
 from meshgen.ops.triton.registers import TRITON_TYPES
 from meshgen.runtime.plan import Schedule
 
 _SHOWN = 3  # types of operands per op
+_HOLDS = "kernels cannot hold elements of type {}"
+_OF_COMPLEX = {_HOLDS.format(dtype) for dtype in COMPLEX_PARTS}
 
 
 class _Lacking(NamedTuple):
@@ -51,7 +53,7 @@ def _lacking_parts(body: Graph) -> Iterator[_Lacking]:
             yield _Lacking(f"no kernel can be generated for '{node.op}'", types, node.loc)
     for value in (*body.inputs, *body.outputs):
         if value.type.dtype not in TRITON_TYPES:
-            yield _Lacking(f"kernels cannot hold elements of type {value.type.dtype}", "", value.loc)
+            yield _Lacking(_HOLDS.format(value.type.dtype), "", value.loc)
 
 
 def _cuts_elements(node: Node) -> bool:
@@ -67,5 +69,7 @@ def _fault(found: Sequence[_Lacking], kernels: int, runs: int) -> Diagnostic:
     often = f": {runs} times a step, in {kernels} kernel{'s' if kernels > 1 else ''}" if runs > 1 else ""
     places = list(dict.fromkeys(each.loc for each in found if each.loc))
     hint = "compile it with --target cpu: it runs on the reference device"
+    if found[0].what in _OF_COMPLEX:
+        hint = f"take and return real and imaginary parts, or {hint}"
     text, first = f"{found[0].what}{of}{others}{often}", places[0] if places else None
     return Diagnostic("MG0301", text, first, tuple(other_places(places[1:])), hint)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from meshgen.ir.graph import Graph, Value
 from meshgen.ir.regions import captured
-from meshgen.ops.classes import LAYOUT, LOOKUPS, LOOPS, POINTWISE, REGROUPING
+from meshgen.ops.classes import LAYOUT, LOOKUPS, LOOPS, POINTWISE, PRODUCTS, REGROUPING
 
-_ANY_MAP = POINTWISE | LOOKUPS | LOOPS  # ops of kernels whose loads and stores follow any index map
+_ANY_MAP = POINTWISE | LOOKUPS | LOOPS | PRODUCTS  # ops of kernels whose loads and stores follow any index map
 
 
 class Neighbours:
@@ -36,8 +36,8 @@ class Neighbours:
         return self.is_read_by(value, _ANY_MAP)
 
     def is_read_in_parts(self, value: Value) -> bool:
-        """The same where elements may be in several buffers, too: the tiles of a dot are loaded from one."""
-        return self.is_read_by(value, _ANY_MAP - {"dot_general"})
+        """The same where elements may be in several buffers, too: the tiles of a product are loaded from one."""
+        return self.is_read_by(value, _ANY_MAP - PRODUCTS)
 
     def _has_one_reader(self, value: Value) -> bool:
         return len(self._uses[value]) == 1 and value not in self._kept

@@ -9,8 +9,8 @@ from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, is_float
 from meshgen.kernels.matmul import slowdown
-from meshgen.ops.classes import CONTRACTIONS, DOTS, TAKING
-from meshgen.ops.dot_dims import DotDims
+from meshgen.ops.classes import PRODUCTS, TAKING
+from meshgen.ops.dot_dims import is_depthwise, product_extents
 from meshgen.ops.flops import node_flops
 
 DEVICES = {device.name: device for device in DEFAULT.kernels.devices}
@@ -45,13 +45,11 @@ def kernel_bytes(body: Graph) -> int:
 def kernel_seconds(body: Graph, target: str) -> float:
     """Predicted duration of one launch, its launch overhead included."""
     device = device_of(target)
-    dots = sum(node.op in DOTS for node in body.nodes)
+    dots = sum(node.op in PRODUCTS for node in body.nodes)
     compute = 0.0
     for node in body.nodes:
-        if node.op in DOTS:
+        if node.op in PRODUCTS and not is_depthwise(node):
             compute += dot_seconds(node, device, dots)
-        elif node.op in CONTRACTIONS:
-            compute += node_flops(node) / device.peaks.get(node.operands[0].type.dtype, device.vector_flops)
         else:
             share = 1.0 if is_float(node.results[0].type.dtype) else DEFAULT.kernels.integer_share
             compute += node_flops(node) / (device.vector_flops * share)
@@ -60,13 +58,11 @@ def kernel_seconds(body: Graph, target: str) -> float:
 
 def dot_seconds(node: Node, device: Device, beside: int = 1) -> float:
     """Time of a product at the peak of its element type, as far as its tiles fill the device; `beside` are in one launch."""
-    lhs, rhs = (value.type for value in node.operands)
-    batch, m, n, k = DotDims.of(node).extents(lhs, rhs)
-    ideal = node_flops(node) / device.peaks.get(lhs.dtype, device.vector_flops)
+    dtype = node.operands[0].type.dtype
+    batch, m, n, k = product_extents(node)
+    ideal = node_flops(node) / device.peaks.get(dtype, device.vector_flops)
     return (
-        ideal * slowdown(m, n, k, batch * beside, lhs.dtype, device.architecture, device.multiprocessors)
-        if ideal
-        else 0.0
+        ideal * slowdown(m, n, k, batch * beside, dtype, device.architecture, device.multiprocessors) if ideal else 0.0
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from meshgen.codegen.bounds.source import Access, Given, accesses
+from meshgen.codegen.emit.conv import lower_convolutions
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.names import entry_name
@@ -62,8 +63,9 @@ def kernel_source(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90"
         raise CodegenError(*faults)
     entry = entry_name(name)
     device = device_of(target)
-    plan = plan_body(body, device)
-    evaluator, launch, text = _emit_inside(entry, body, mesh, plan, device)
+    lowered = lower_convolutions(body)
+    plan = plan_body(lowered, device)
+    evaluator, launch, text = _emit_inside(entry, body, lowered, mesh, plan, device)
     params: list[tuple[str, Any]] = [("operand", i) for i in range(len(body.inputs))]
     params += [("result", i) for i in range(len(body.outputs))]
     params += [("coordinate", axes) for axes in evaluator.coordinates]
@@ -74,13 +76,16 @@ def kernel_source(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90"
 
 
 def _emit_inside(
-    entry: str, body: Graph, mesh: Mesh, plan: KernelPlan, device: Device
+    entry: str, body: Graph, lowered: Graph, mesh: Mesh, plan: KernelPlan, device: Device
 ) -> tuple[Evaluator, Launch, str]:
-    """Source whose loads and stores are proven to stay inside: those that are not as they are get a mask that says so."""
+    """Source whose loads and stores are proven to stay inside: those that are not as they are get a mask that says so.
+
+    `lowered` is what is generated, `body` what it is called.
+    """
     outside = frozenset[int]()
     while True:
-        evaluator = Evaluator(body, mesh, outside)
-        launch = emit_plan(evaluator, body, plan, device)
+        evaluator = Evaluator(lowered, mesh, outside)
+        launch = emit_plan(evaluator, lowered, plan, device)
         text = _module(entry, body, evaluator, launch)
         unproven = [access for access in accesses(text, entry, _given(body, evaluator, launch)) if not access.is_proven]
         if not unproven:

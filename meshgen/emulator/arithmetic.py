@@ -12,10 +12,11 @@ from collections.abc import Callable
 import numpy as np
 
 from meshgen.emulator.program import Instruction
-from meshgen.emulator.rounding import MODES, flushed, fma32, lost, rounded, to_odd
+from meshgen.emulator.rounding import MODES, flushed, fma32, rounded, to_odd
 from meshgen.emulator.table import elementwise, opcode, reader, writer
 from meshgen.emulator.types import BITS, FLOATS, PACKED, TYPES, WIDER, Array, DType, type_of, unknown
 from meshgen.emulator.wave import Action, Mask, Wave
+from meshgen.ops.evaluate.fused import fma64, lost
 
 Function = Callable[..., Array]
 _F32, _F64 = np.dtype(np.float32), np.dtype(np.float64)
@@ -183,7 +184,7 @@ def _fma(instruction: Instruction) -> Action:
     if "relu" in instruction.modifiers or (mode != "rn" and kind == _F64):
         raise unknown(instruction)
     if kind == _F64:
-        return float_function(instruction, _fma64, MODES)
+        return float_function(instruction, fma64, MODES)
     if kind == _F32 and mode == "rn":
         return float_function(instruction, fma32, MODES)
 
@@ -193,21 +194,6 @@ def _fma(instruction: Instruction) -> Action:
         return rounded(to_odd(total, lost(product, addend, total)), kind, mode)
 
     return float_function(instruction, exact, MODES)
-
-
-def _fma64(a: Array, b: Array, c: Array) -> Array:
-    """a * b + c in f64, rounded once but for the rare ties of what was lost twice.
-
-    The product's error is exact (Dekker); beyond about 1e300 it is left out.
-    """
-    product = a * b
-    split = 134217729.0  # 2^27 + 1
-    high_a, high_b = a * split - (a * split - a), b * split - (b * split - b)
-    low_a, low_b = a - high_a, b - high_b
-    error = ((high_a * high_b - product) + high_a * low_b + low_a * high_b) + low_a * low_b
-    total = product + c
-    rest = lost(product, c, total) + error
-    return np.where(np.isfinite(rest), total + rest, total)
 
 
 @opcode("div")

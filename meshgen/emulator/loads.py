@@ -58,14 +58,14 @@ def _ld(instruction: Instruction) -> Action:
 
     def run(wave: Wave, mask: Mask) -> None:
         addresses = address(wave)
-        space = space_named(name, addresses)
         if wave.is_all(mask) and wave.alive is None:
-            values = _vector_parts(space.load(wave, addresses, None, size), kind)
+            values = _vector_parts(space_named(name, addresses).load(wave, addresses, None, size), kind)
         else:
             lanes = wave.lanes(mask)
             values = np.zeros((*wave.shape, len(puts)), kind)
             if lanes.any():
-                values[lanes] = _vector_parts(space.load(wave, wave.full(addresses)[lanes], lanes, size), kind)
+                places = wave.full(addresses)[lanes]
+                values[lanes] = _vector_parts(space_named(name, places).load(wave, places, lanes, size), kind)
         for number, put in enumerate(puts):
             put(wave, values[..., number], mask)
 
@@ -101,15 +101,15 @@ def _st(instruction: Instruction) -> Action:
 
     def run(wave: Wave, mask: Mask) -> None:
         addresses = address(wave)
-        space = space_named(name, addresses)
         values = [source(wave) for source in sources]
         if wave.is_all(mask) and wave.alive is None:
-            space.store(wave, addresses, None, _joined_vector(values, size))
+            space_named(name, addresses).store(wave, addresses, None, _joined_vector(values, size))
             return
         lanes = wave.lanes(mask)
         if lanes.any():
             chosen = [wave.full(value)[lanes] for value in values]
-            space.store(wave, wave.full(addresses)[lanes], lanes, _joined_vector(chosen, size))
+            places = wave.full(addresses)[lanes]
+            space_named(name, places).store(wave, places, lanes, _joined_vector(chosen, size))
 
     return run
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from meshgen.emulator.types import Array, DType
+from meshgen.ops.evaluate.fused import lost
 
 MODES = ("rn", "rz", "rm", "rp")
 _F16, _F32, _F64 = np.dtype(np.float16), np.dtype(np.float32), np.dtype(np.float64)
@@ -36,13 +37,6 @@ def fma32(a: Array, b: Array, c: Array) -> Array:
     if small.any() or unclear.any():
         return to_odd(total, lost(product, c, total)).astype(np.float32)
     return result
-
-
-def lost(a: Array, b: Array, total: Array) -> Array:
-    """The exact rounding error of f64 `total` = a + b. Source: Knuth's TwoSum."""
-    c = np.asarray(b, np.float64)
-    part = total - a
-    return (a - (total - part)) + (c - part)
 
 
 def to_odd(total: Array, error: Array) -> Array:

@@ -5,7 +5,14 @@ They are text, because each kernel's module holds a copy of those that it uses a
 
 from __future__ import annotations
 
+from meshgen.kernels.exact_functions import EXACT
+from meshgen.kernels.f32_functions import F32
+from meshgen.kernels.special_functions import SPECIAL, SPECIAL_NEEDS
+
 FUNCTIONS: dict[str, str] = {
+    **EXACT,
+    **F32,
+    **SPECIAL,
     "tanh_f32": '''
 @triton.jit
 def tanh_f32(x):
@@ -304,6 +311,7 @@ def either(a, b):
 }
 # Functions that a function calls.
 NEEDS: dict[str, tuple[str, ...]] = {
+    **SPECIAL_NEEDS, "accurate_expm1": ("accurate_exp",), "accurate_logistic": ("accurate_exp",), "float_remainder": ("is_negative",),
     "tanh_f64": ("expm1",), "power": ("is_negative",), "erf_inv_f64": ("erf_inv",), "around": ("is_negative",),
     "arc_tangent": ("steepness", "octant", "around"), "arc_tangent_f64": ("steepness", "octant", "around"),
 }  # fmt: skip

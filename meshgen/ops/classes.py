@@ -13,10 +13,11 @@ MADE = with_kernel("source")  # from nothing
 LOOKUPS = with_kernel("lookup")
 LOOPS = with_kernel("dot", "reduction")
 DOTS = with_kernel("dot")
+PRODUCTS = with_kernel("dot", "convolution")  # kernels of their own, with an epilogue
 TYPED = with_trait(Trait.TYPED)
 REDUCTIONS = with_kernel("reduction")
 UNSTORED = LAYOUT | MADE
-GENERATED = POINTWISE | LAYOUT | MADE | LOOKUPS | LOOPS
+GENERATED = POINTWISE | LAYOUT | MADE | LOOKUPS | LOOPS | PRODUCTS
 
 ELEMENTWISE = with_trait(Trait.ELEMENTWISE)
 ARRANGING = with_trait(Trait.ARRANGES)

@@ -10,7 +10,7 @@ from meshgen.ir.graph import Node
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.evaluate import contraction as means
 from meshgen.ops.evaluate import window as folds
-from meshgen.ops.op import DOT, NO_KERNEL, REDUCTION, AtLeast, Op, Trait, TypeOf, per_operand, per_result
+from meshgen.ops.op import CONVOLUTION, DOT, NO_KERNEL, REDUCTION, AtLeast, Op, Trait, TypeOf, per_operand, per_result
 from meshgen.ops.rules import contraction as rules
 from meshgen.ops.rules import updates, windowed
 from meshgen.ops.tolerance import folds as fold_errors
@@ -51,7 +51,7 @@ OPS = (
        rule=rules.dot_general, kernel=DOT, flops=_dot_flops, attributes=Dot,
        traits=frozenset((Trait.CONTRACTS,))),
     Op(name="convolution", operands=2, types=types.convolution, evaluate=means.convolution, error=errors.bilinear,
-       rule=windowed.convolution, kernel=NO_KERNEL, flops=_convolution_flops,
+       rule=windowed.convolution, kernel=CONVOLUTION, flops=_convolution_flops,
        attributes=Convolution, traits=frozenset((Trait.CONTRACTS,))),
     Op(name="reduce_window", operands=AtLeast(2), types=types.reduce_window, evaluate=folds.reduce_window,
        error=fold_errors.reduce_window, rule=windowed.reduce_window, kernel=NO_KERNEL, flops=_window_flops,

@@ -1,9 +1,10 @@
-"""Which dims of its operands a dot contracts, goes along, and keeps."""
+"""Which dims of its operands a dot contracts, goes along, and keeps; dots and convolutions as products of matrices."""
 
 from __future__ import annotations
 
 import math
 
+from meshgen.ir.attributes.contraction import Convolution
 from meshgen.ir.graph import Node, TensorType
 from meshgen.records import dataclass
 
@@ -45,3 +46,22 @@ class DotDims:
         batch, k = math.prod(lhs.sizes[d] for d in self.batch[0]), self.depth(lhs)
         size = max(1, batch * k)
         return batch, lhs.size // size, rhs.size // size, k
+
+
+def product_extents(node: Node) -> tuple[int, int, int, int]:
+    """A dot or convolution as `batch` products of m x k and k x n: batch, m, n and k. Groups of a convolution are batches."""
+    lhs, rhs = (value.type for value in node.operands)
+    if not isinstance(node.attrs, Convolution):
+        return DotDims.of(node).extents(lhs, rhs)
+    groups, features = _groups(node.attrs), rhs.sizes[node.attrs.kernel_output_feature]
+    return groups, node.result.type.size // max(1, features), features // groups, rhs.size // max(1, features)
+
+
+def is_depthwise(node: Node) -> bool:
+    """Whether a convolution has one feature per group in its result: it has no product of matrices."""
+    attrs = node.attrs
+    return isinstance(attrs, Convolution) and 1 < _groups(attrs) == node.result.type.sizes[attrs.output_feature]
+
+
+def _groups(attrs: Convolution) -> int:
+    return attrs.feature_group_count * attrs.batch_group_count

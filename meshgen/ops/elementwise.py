@@ -17,11 +17,20 @@ from meshgen.ops.evaluate.common import Array, bits
 from meshgen.ops.op import NO_KERNEL, Domain, Flops, Kernel, Op, RuleOf, Trait, no_flops, per_result
 from meshgen.ops.rules import elementwise as rules
 from meshgen.ops.tolerance import elementwise as errors
-from meshgen.ops.tolerance.functions import between_poles, bounded_slope, inverse_root, monotone, tangent, within
+from meshgen.ops.tolerance.functions import (
+    between_poles,
+    bounded_slope,
+    gamma_error,
+    inverse_root,
+    monotone,
+    special_error,
+    tangent,
+    within,
+)
 from meshgen.ops.tolerance.values import Rule as ErrorRule
 from meshgen.ops.tolerance.values import Tracked
 from meshgen.ops.triton import expressions as triton
-from meshgen.ops.triton.expressions import helper, plain
+from meshgen.ops.triton.expressions import helper, in_f64, plain
 from meshgen.ops.triton.registers import Code, Expression, Made, register_type, unsupported
 from meshgen.ops.types import elementwise as types
 from meshgen.ops.types.site import Inference
@@ -42,9 +51,9 @@ def _op(name: str, operands: int, infer: Inference, evaluate: means.Handler, err
 
 
 def _function(name: str, function: Function, error: Error, kernel: Expression | None = None, *traits: Trait,
-              of: str = "inexact", domain: Domain = Domain.ANY) -> Op:  # fmt: skip
-    """A rounded function of one number; `of` are the element types that it takes."""
-    return _op(name, 1, types.unary(of), means.of_numbers(function), errors.function(error), rules.WHOLE, kernel, *traits,
+              of: str = "inexact", domain: Domain = Domain.ANY, computed: Callable[[Array, Array], Array] | None = None) -> Op:  # fmt: skip
+    """A rounded function of one number; `of` are the element types that it takes, `computed` as of `errors.function`."""
+    return _op(name, 1, types.unary(of), means.of_numbers(function), errors.function(error, computed), rules.WHOLE, kernel, *traits,
                domains=(domain,))  # fmt: skip
 
 
@@ -100,33 +109,35 @@ def _high_half_source(node: Node, args: Sequence[Code]) -> Made:
 
 
 FUNCTIONS = (
-    _function("exponential", np.exp, monotone(np.exp), plain("tl.exp({0})"), DEAR),
-    _function("exponential_minus_one", np.expm1, monotone(np.expm1), helper("expm1"), DEAR),
+    _function("exponential", np.exp, monotone(np.exp), helper("accurate_exp", of_f64="tl.exp", of_narrow="tl.exp"), DEAR, TYPED),
+    _function("exponential_minus_one", np.expm1, monotone(np.expm1), helper("accurate_expm1", of_f64="expm1", of_narrow="expm1"), DEAR, TYPED),
     _function("log", np.log, monotone(np.log), plain("tl.log({0})"), DEAR, POLES, domain=POSITIVE),
     _function("log_plus_one", complex_functions.log_plus_one, monotone(np.log1p), helper("log1p"), DEAR, POLES, domain=POSITIVE),
-    _function("logistic", complex_functions.logistic, monotone(lambda x: 1 / (1 + np.exp(-x))), plain("tl.sigmoid({0})"), DEAR),
+    _function("logistic", complex_functions.logistic, monotone(lambda x: 1 / (1 + np.exp(-x))), helper("accurate_logistic", of_f64="tl.sigmoid", of_narrow="tl.sigmoid"), DEAR, TYPED),
     _function("tanh", np.tanh, monotone(np.tanh), helper("tanh_f32", of_f64="tanh_f64"), DEAR),
-    _function("sqrt", np.sqrt, monotone(lambda x: np.sqrt(np.maximum(x, 0))), plain("tl.sqrt({0})"), domain=POSITIVE),
-    _function("rsqrt", means.rsqrt, monotone(inverse_root), plain("tl.rsqrt({0})"), POLES, domain=POSITIVE),
+    _function("sqrt", np.sqrt, monotone(lambda x: np.sqrt(np.maximum(x, 0))), helper("square_root", of_f64="tl.sqrt"), TYPED, domain=POSITIVE),
+    _function("rsqrt", means.rsqrt, monotone(inverse_root), helper("inverse_root", of_f64="tl.rsqrt"), POLES, TYPED, domain=POSITIVE),
     _function("cbrt", means.cbrt, monotone(np.cbrt), helper("cbrt"), DEAR),
-    _function("sine", np.sin, bounded_slope, plain("tl.sin({0})"), DEAR),
+    _function("sine", np.sin, bounded_slope, helper("sine", of_f64="tl.sin"), DEAR, TYPED),
     _function("cosine", np.cos, bounded_slope, plain("tl.cos({0})"), DEAR),
-    _function("tan", np.tan, tangent, plain("tl.sin({0}) / tl.cos({0})"), DEAR, POLES),
-    _function("sinh", np.sinh, monotone(np.sinh)),
-    _function("cosh", np.cosh, monotone(np.cosh)),
-    _function("asin", np.arcsin, within(np.arcsin, -1, 1), domain=WITHIN_ONE),
-    _function("acos", np.arccos, within(np.arccos, -1, 1), domain=WITHIN_ONE),
-    _function("asinh", np.arcsinh, monotone(np.arcsinh)),
-    _function("acosh", np.arccosh, within(np.arccosh, 1, np.inf), domain=FROM_ONE),
-    _function("atanh", np.arctanh, within(np.arctanh, -1, 1), None, POLES, domain=WITHIN_ONE),
-    _function("erf", special.erf, monotone(special.erf), plain("tl.erf({0})"), DEAR, of="float"),
+    _function("tan", np.tan, tangent, triton.tangent, DEAR, TYPED, POLES),
+    _function("sinh", np.sinh, monotone(np.sinh), in_f64("sinh"), DEAR, TYPED),
+    _function("cosh", np.cosh, monotone(np.cosh), in_f64("cosh"), DEAR, TYPED),
+    _function("asin", np.arcsin, within(np.arcsin, -1, 1), in_f64("asin"), DEAR, TYPED, domain=WITHIN_ONE),
+    _function("acos", np.arccos, within(np.arccos, -1, 1), in_f64("acos"), DEAR, TYPED, domain=WITHIN_ONE),
+    _function("asinh", np.arcsinh, monotone(np.arcsinh), in_f64("asinh"), DEAR, TYPED),
+    _function("acosh", np.arccosh, within(np.arccosh, 1, np.inf), in_f64("acosh"), DEAR, TYPED, domain=FROM_ONE),
+    _function("atanh", np.arctanh, within(np.arctanh, -1, 1), in_f64("atanh"), DEAR, TYPED, POLES, domain=WITHIN_ONE),
+    _function("erf", special.erf, monotone(special.erf), helper("error_function", of_f64="tl.erf"), DEAR, TYPED, of="float"),
     _function("erf_inv", special.erf_inv, within(special.erf_inv, -1, 1), helper("erf_inv", of_f64="erf_inv_f64"), DEAR, of="float",
               domain=WITHIN_ONE),
-    _function("erfc", special.erfc, monotone(special.erfc), of="float"),
-    _function("lgamma", special.lgamma, between_poles(special.lgamma), None, POLES, of="float", domain=FROM_ONE),
-    _function("digamma", special.digamma, between_poles(special.digamma), None, POLES, of="float", domain=FROM_ONE),
+    _function("erfc", special.erfc, monotone(special.erfc), helper("erfc_f32", of_f64="erfc_f64"), DEAR, TYPED, of="float"),
+    _function("lgamma", special.lgamma, between_poles(special.lgamma), in_f64("lgamma"), DEAR, TYPED, POLES, of="float", domain=FROM_ONE,
+              computed=gamma_error),
+    _function("digamma", special.digamma, between_poles(special.digamma), in_f64("digamma"), DEAR, TYPED, POLES, of="float", domain=FROM_ONE,
+              computed=gamma_error),
     _function("_asin_acos_kernel", _arcsine_parts, within(np.arcsin, -1, 1), of="complex"),
-    _function("bessel_i1e", special.bessel_i1e, bounded_slope, of="float"),
+    _function("bessel_i1e", special.bessel_i1e, bounded_slope, in_f64("bessel_i1e"), DEAR, TYPED, of="float", computed=special_error),
 )  # fmt: skip
 
 STEPS = (
@@ -168,7 +179,7 @@ ARITHMETIC = (
     _binary("subtract", "number", np.subtract, errors.add, rules.TOGETHER, plain("{0} - {1}")),
     _binary("multiply", "any", np.multiply, errors.multiply, rules.PRODUCT, plain("{0} * {1}", of_bits="{0} & {1}")),
     _binary("divide", "number", means.divide, errors.divide, rules.divide, triton.divide, POLES, domains=BY_COUNT),
-    _binary("remainder", "real", means.remainder, errors.remainder, rules.WHOLE, triton.remainder, JUMPS, domains=BY_COUNT),
+    _binary("remainder", "real", means.remainder, errors.remainder, rules.WHOLE, triton.remainder, JUMPS, TYPED, domains=BY_COUNT),
     _binary("power", "number", means.power, errors.power, rules.WHOLE, triton.power, DEAR, TYPED,
             domains=(POSITIVE, Domain.COUNT)),
     _binary("maximum", "ordered", np.maximum, errors.extreme, rules.of_kind("max"), triton.extremum("maximum", "|"), TYPED),
@@ -178,9 +189,9 @@ ARITHMETIC = (
     _binary("xor", "logical", np.bitwise_xor, errors.logical(None), rules.of_kind("xor"), plain("{0} ^ {1}")),
     _binary("atan2", "inexact", complex_functions.arc_tangent, errors.atan2, rules.WHOLE,
             helper("arc_tangent", of_f64="arc_tangent_f64"), DEAR, domains=BY_COUNT),
-    _binary("polygamma", "float", special.polygamma, errors.of_order(special.polygamma), domains=(Domain.COUNT, FROM_ONE)),
-    _binary("zeta", "float", special.zeta, errors.of_order(special.zeta), domains=(FROM_TWO, FROM_ONE)),
-    _op("next_after", 2, types.binary("float"), means.of_node(means.next_after), errors.next_after, rules.WHOLE, None, JUMPS,
+    _binary("polygamma", "float", special.polygamma, errors.of_order(special.polygamma), rules.WHOLE, in_f64("polygamma"), DEAR, TYPED, domains=(Domain.COUNT, FROM_ONE)),
+    _binary("zeta", "float", special.zeta, errors.of_order(special.zeta), rules.WHOLE, in_f64("zeta"), DEAR, TYPED, domains=(FROM_TWO, FROM_ONE)),
+    _op("next_after", 2, types.binary("float"), means.of_node(means.next_after), errors.next_after, rules.WHOLE, triton.next_after, JUMPS, TYPED,
         domains=(Domain.ANY, Domain.ANY)),
 )  # fmt: skip
 

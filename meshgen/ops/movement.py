@@ -14,6 +14,7 @@ from meshgen.ir.attributes.movement import (
     Slice,
     SliceSizes,
     Transpose,
+    Windows,
 )
 from meshgen.ops.evaluate import elementwise as elements
 from meshgen.ops.evaluate import structure as means
@@ -79,4 +80,8 @@ VIEWS = (  # of what is in memory: fusion writes them, and nothing copies
     _move("join", AtLeast(1), types.concatenate, means.concatenate, -1, NO_RULE, NO_KERNEL, OneDim),
 )
 
-OPS = (*SOURCES, *MOVES, *VIEWS)
+INDEXED = (  # index maps that kernels are generated from; programs do not have them
+    _move("windows", 1, types.windows, means.windows, 1, NO_RULE, LAYOUT, Windows),
+)  # fmt: skip
+
+OPS = (*SOURCES, *MOVES, *VIEWS, *INDEXED)

@@ -123,12 +123,12 @@ def bessel_i1e(x: Array) -> Array:
         power = power * quarter / (k * (k + 1))
         near = near + power
     small = np.minimum(size, 60.0)
-    nodes = np.arange(64) * (2 * np.pi / 64)
-    total = sum((np.exp(small * (np.cos(t) - 1)) * np.cos(t) for t in nodes), np.zeros(x.shape)) / 64
+    nodes = np.arange(96) * (2 * np.pi / 96)
+    total = sum((np.exp(small * (np.cos(t) - 1)) * np.cos(t) for t in nodes), np.zeros(x.shape)) / 96
     large = np.maximum(size, 60.0)
     term, series = np.ones(x.shape), np.ones(x.shape)
     for k in range(1, 12):
         term = term * -(4 - (2 * k - 1) ** 2) / (k * 8 * large)
         series = series + term
-    middle = np.where(size < 60, total, series / np.sqrt(2 * np.pi * large))
+    middle = np.where(size < 60, total, series / (np.sqrt(2 * np.pi) * np.sqrt(large)))
     return np.copysign(np.where(size < 1, np.exp(-low) * low / 2 * near, middle), x)

@@ -31,6 +31,7 @@ from meshgen.errors import Diagnostic, MeshgenError, RuntimeFailure
 from meshgen.ir.graph import dtype_name
 from meshgen.ops.evaluate.common import Array
 from meshgen.ops.evaluate.elementwise import convert
+from meshgen.ops.evaluate.fused import fma64
 from meshgen.ops.special_functions import erf_inv
 
 _NARROW: dict[Any, np.dtype[Any]] = {
@@ -96,9 +97,8 @@ def _unary(self: Any, arg: Handle, op: Callable[..., Any]) -> Handle:
 
 def _fma(self: Any, x: Handle, y: Handle, z: Handle) -> Handle:
     """One rounding: the product of two f32 is exact in f64."""
-    wide = (h.data.astype(np.float64) for h in (x, y, z))
-    a, b, c = wide
-    return _rounded(a * b + c, z.dtype)
+    a, b, c = (h.data.astype(np.float64) for h in (x, y, z))
+    return _rounded(fma64(a, b, c), z.dtype)
 
 
 def _clamp(self: Any, x: Handle, low: Handle, high: Handle, propagate_nan: Any) -> Handle:

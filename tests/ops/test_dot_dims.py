@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from meshgen.ir.graph import Node, TensorType, Value
-from meshgen.ops.dot_dims import DotDims
+from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ops.dot_dims import DotDims, is_depthwise, product_extents
 
 
 def dot(left: tuple[int, ...], right: tuple[int, ...], batch: tuple[tuple[int, ...], ...], contract: tuple[tuple[int, ...], ...]) -> Node:  # fmt: skip
@@ -30,3 +30,24 @@ def test_extents(left: tuple[int, ...], right: tuple[int, ...], extents: tuple[i
     lhs, rhs = (value.type for value in node.operands)
     assert DotDims.of(node).extents(lhs, rhs) == extents
     assert DotDims.of(node).depth(lhs) == extents[-1]
+
+
+@pytest.mark.parametrize(
+    "groups, batches, features, extents, depthwise",
+    [(1, 1, 8, (1, 32, 8, 36), False), (2, 1, 8, (2, 32, 4, 18), False), (4, 1, 4, (4, 32, 1, 9), True),
+     (1, 2, 8, (2, 16, 4, 36), False), (1, 2, 2, (2, 16, 1, 36), True)],
+)  # fmt: skip
+def test_convolutions_as_products(
+    groups: int, batches: int, features: int, extents: tuple[int, ...], depthwise: bool
+) -> None:
+    image, kernel = TensorType((2, 4, 4, 4), "f32"), TensorType((3, 3, 4 // groups, features), "f32")
+    graph = Graph("main", [Value(image), Value(kernel)])
+    attrs = {
+        "window_strides": (1, 1), "lhs_dilation": (1, 1), "rhs_dilation": (1, 1), "window_reversal": (False, False),
+        "low": (1, 1), "high": (1, 1), "input_batch": 0, "input_spatial": (1, 2), "input_feature": 3,
+        "kernel_spatial": (0, 1), "kernel_input_feature": 2, "kernel_output_feature": 3, "output_batch": 0,
+        "output_spatial": (1, 2), "output_feature": 3, "feature_group_count": groups, "batch_group_count": batches,
+    }  # fmt: skip
+    result = TensorType((2 // batches, 4, 4, features), "f32")
+    node = graph.add("convolution", graph.inputs, [result], attrs)
+    assert product_extents(node) == extents and is_depthwise(node) == depthwise

@@ -1,4 +1,5 @@
-"""A program for each pass that costs more without it: bytes that a device sends, the predicted step, kernels to compile, or work in a row.
+"""A program for each pass that costs more without it: bytes that a device sends, the predicted step, kernels to
+compile, work in a row, or ops and types that no kernel can be generated for.
 
 The programs are what people write, mostly in JAX. Each says `// GAIN: ring_bytes 2`: without the pass at least twice as much.
 """
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from meshgen import api
+from meshgen.codegen.lacking import lacking_faults
 from meshgen.compiled.executable import Executable
 from meshgen.passes import PASSES
 from meshgen.testing.oracle import check
@@ -38,6 +40,7 @@ def cost(executable: Executable, figure: str) -> float:
         "ring_bytes": lambda: executable.cost.ring_bytes,
         "step": lambda: executable.cost.step_seconds,
         "kernels": lambda: len(executable.plan.kernels),
+        "lacking": lambda: len(lacking_faults((body, 1) for body in executable.plan.kernels.values())),
         "elements_per_program": lambda: elements_per_program(executable),
     }[figure]()
 

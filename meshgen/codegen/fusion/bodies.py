@@ -19,6 +19,7 @@ _TELLING = (
     "broadcast_in_dim", "reshape", "iota",
 )  # fmt: skip
 _WORDS = 3  # in the name of a kernel
+_HEAVY = {"dot_general": "dot", "convolution": "conv"}
 _SHORT = {"broadcast_in_dim": "broadcast", "exponential": "exp", "logistic": "sigmoid"}
 
 
@@ -109,7 +110,7 @@ def _readable_name(nodes: Sequence[Node]) -> str:
         return "normalize"
     if rare := [n.op for n in nodes if n.op not in GENERATED]:
         return rare[0]
-    words = ["dot"] if "dot_general" in ops else [f"reduce_{kind}" for kind in sorted(kinds)]
+    words = [name for op, name in _HEAVY.items() if op in ops] or [f"reduce_{kind}" for kind in sorted(kinds)]
     other = [op for op in dict.fromkeys(n.op for n in nodes) if op in _TELLING]
     if words or any(op not in LAYOUT for op in other):
         other = [op for op in other if op not in LAYOUT]

@@ -9,7 +9,18 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_constant, is_control
 from meshgen.ir.regions import captured
-from meshgen.ops.classes import COMMUNICATING, GENERATED, LAYOUT, LOOKUPS, LOOPS, MADE, POINTWISE, REGROUPING, VIEWS
+from meshgen.ops.classes import (
+    COMMUNICATING,
+    GENERATED,
+    LAYOUT,
+    LOOKUPS,
+    LOOPS,
+    MADE,
+    POINTWISE,
+    PRODUCTS,
+    REGROUPING,
+    VIEWS,
+)
 
 
 class FreeNodes:
@@ -65,7 +76,7 @@ def must_exist(graph: Graph) -> dict[Value, None]:
     found: dict[Value, None] = {}
     from_nothing: set[Value] = set()
     for node in graph.nodes:
-        if node.op in GENERATED - LOOPS - LOOKUPS and from_nothing.issuperset(node.operands):
+        if node.op in GENERATED - LOOPS - PRODUCTS - LOOKUPS and from_nothing.issuperset(node.operands):
             from_nothing.update(node.results if not is_constant(node) or not node.result.type.rank else ())
         if node.op in GENERATED or node.op in VIEWS:
             continue

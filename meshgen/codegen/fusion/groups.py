@@ -28,6 +28,7 @@ from meshgen.ops.classes import (
     LOOKUPS,
     MADE,
     POINTWISE,
+    PRODUCTS,
     REDUCTIONS,
     REGROUPING,
     VIEWS,
@@ -138,7 +139,7 @@ class Grouping:
         if (region := self._regions.get(node)) is not None:
             if node is region.attention.product:
                 self._visit_attention(region)
-        elif node.op in DOTS:
+        elif node.op in PRODUCTS:
             self._visit_dot(node)
         elif node.op in POINTWISE or node.op in LAYOUT or node.op in REDUCTIONS:
             group = next((g for g in self._candidates(node) if self._joins(node, g)), None)
@@ -344,5 +345,5 @@ class Grouping:
 
     def multiplies(self, reader: Group, made: Sequence[Value]) -> bool:
         """Whether a dot of the reader has one of the values as an operand: that would be computed once per tile."""
-        dots = [n for n in reader.members if n.op in DOTS]
+        dots = [n for n in reader.members if n.op in PRODUCTS]
         return any(v in made and v not in reader.once for n in dots for v in self.node_sources(n))

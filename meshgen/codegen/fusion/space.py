@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 from meshgen.codegen.expr import ZERO, Expr, Var, constant, delinearize, linearize, variable, variables
 from meshgen.ir.graph import Node, Value
-from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, POINTWISE, REDUCTIONS
+from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, POINTWISE, PRODUCTS, REDUCTIONS
 
 Index = tuple[Expr, ...]
 
@@ -70,9 +70,19 @@ def backward(node: Node, index: Index) -> Index:
         case "slice":
             start, stride = node.attrs.start, node.attrs.stride
             return tuple(e * stride[d] + start[d] for d, e in enumerate(index))
+        case "windows":
+            return _windows_backward(node, index)
         case _:
             assert node.op == "mask_padding", node.op
             return index
+
+
+def _windows_backward(node: Node, index: Index) -> Index:
+    attrs, rank = node.attrs, node.operands[0].type.rank
+    found = list(index[:rank])
+    for dim, place, stride, dilation in zip(attrs.dims, index[rank:], attrs.strides, attrs.dilations, strict=True):
+        found[dim] = found[dim] * stride + place * dilation
+    return tuple(found)
 
 
 class Space:
@@ -85,7 +95,7 @@ class Space:
         index: the index of each placed value; values from outside are placed by their first use.
         fixed: values that depend on a dot or a reduce of the kernel: readable only at their index.
         reduced: variables that the kernel's reduces sum out; empty before the first.
-        dot: the kernel's first dot_general, if any; `dots` all: they have the left operand in common.
+        dot: the kernel's first dot, or its convolution, if any; `dots` all: they have the left operand in common.
     """
 
     def __init__(self, producer: Callable[[Value], Node | None]) -> None:
@@ -107,7 +117,7 @@ class Space:
         self.dims = tuple(v for e in index for v in variables(e))
         self.size = math.prod(spanning.type.sizes)
         self.index[spanning] = index
-        if node.op in DOTS:
+        if node.op in PRODUCTS:
             self.dot = node
             self.dots.append(node)
             self.fixed.add(node.result)
@@ -119,7 +129,7 @@ class Space:
 
     def add(self, node: Node) -> bool:
         """Take a further node in if it can be generated with the rest; otherwise change nothing."""
-        if node.op in DOTS:
+        if node.op in PRODUCTS:
             return self._add_sibling(node)
         if node.op in REDUCTIONS:
             placed = self._reduce_index(node)
@@ -143,7 +153,7 @@ class Space:
     def _add_sibling(self, node: Node) -> bool:
         """Take in a dot that differs from the first in its right operand only; such kernels have no epilogue."""
         first = self.dot
-        if first is None or len(self.members) != len(self.dots):
+        if first is None or first.op not in DOTS or len(self.members) != len(self.dots):
             return False
         like = node.attrs == first.attrs and node.operands[0] is first.operands[0]
         types = [v.type for v in (*node.operands, node.result)] == [v.type for v in (*first.operands, first.result)]

@@ -54,6 +54,15 @@ class Pad(Attributes):
     interior: Ints
 
 
+class Windows(Attributes):
+    """The dims that windows go along, and for each how many elements a window has there, by how many windows and elements are apart."""
+
+    dims: Ints
+    sizes: Ints
+    strides: Ints
+    dilations: Ints
+
+
 class SliceSizes(Attributes):
     """The shape of a slice whose place is data."""
 

@@ -20,9 +20,7 @@ def log_plus_one(z: Array) -> Array:
 
 
 def logistic(z: Array) -> Array:
-    """1 / (1 + exp(-z)); of complex numbers without an overflow of exp, which would make a NaN of infinity / infinity."""
-    if z.dtype.kind != "c":
-        return 1 / (1 + np.exp(-z))
+    """1 / (1 + exp(-z)), without an overflow of exp, which would make a NaN of a complex infinity / infinity."""
     small = np.exp(np.where(z.real < 0, z, -z))
     return np.where(z.real < 0, small, 1) / (1 + small)
 

@@ -41,6 +41,16 @@ def pad(x: Array, fill: Array, low: Sequence[int], high: Sequence[int], interior
     return result[tuple(ends)]
 
 
+def windows(node: Node, args: list[Array]) -> Array:
+    """Where a window is, per dim of the operand, then the place in it, per dim of `dims`."""
+    (x,), attrs, sizes = args, node.attrs, node.result.type.sizes
+    strides, places = list(x.strides), list[int]()
+    for dim, stride, dilation in zip(attrs.dims, attrs.strides, attrs.dilations, strict=True):
+        places.append(x.strides[dim] * dilation)
+        strides[dim] *= stride
+    return np.lib.stride_tricks.as_strided(x, sizes, [*strides, *places], writeable=False)
+
+
 def padded(node: Node, args: list[Array]) -> Array:
     return pad(args[0], args[1], node.attrs.low, node.attrs.high, node.attrs.interior)
 

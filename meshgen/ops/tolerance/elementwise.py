@@ -9,7 +9,7 @@ import numpy as np
 
 from meshgen.ir.graph import Node, dtype_name, is_complex, is_float, is_inexact
 from meshgen.ops.evaluate.common import Array
-from meshgen.ops.tolerance.functions import monotone
+from meshgen.ops.tolerance.functions import logarithm_error, monotone, zeta_error
 from meshgen.ops.tolerance.values import (
     FUNCTION_UNITS,
     UNIT,
@@ -23,17 +23,19 @@ from meshgen.ops.tolerance.values import (
 )
 
 
-def function(error: Callable[[Tracked], Array]) -> Rule:
+def function(error: Callable[[Tracked], Array], computed: Callable[[Array, Array], Array] | None = None) -> Rule:
     """A rounded function of one number, by how far it moves when its argument does.
 
-    Of complex numbers only the executions with random errors tell how far an error goes.
+    Of complex numbers only the executions with random errors tell how far an error goes. `computed` is, from argument and
+    result, the error of computing it in f64, whatever the type.
     """
 
     def bound(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
         value, (x,) = results[0], operands
         if is_complex(dtype_name(x.value.dtype)):
             return [rounded(value, np.where(np.asarray(x.error) > 0, np.inf, 0.0), absolute(value), FUNCTION_UNITS)]
-        return [rounded(value, error(x), absolute(value), FUNCTION_UNITS)]
+        lost = computed(in_f64(x), widest(value)) if computed else 0.0
+        return [rounded(value, error(x) + lost, absolute(value), FUNCTION_UNITS)]
 
     return bound
 
@@ -54,6 +56,7 @@ def of_order(function: Callable[[Array, Array], Array]) -> Rule:
         order, x = operands
         error = monotone(lambda at: function(in_f64(order), at))(x)
         lost = (order.error > 0) | ((x.error > 0) & (in_f64(x) <= x.error))
+        error = error + zeta_error(in_f64(order), in_f64(x), widest(results[0]))
         return [rounded(results[0], np.where(lost, np.inf, error), absolute(results[0]), FUNCTION_UNITS)]
 
     return bound
@@ -132,7 +135,7 @@ def power(node: Node, operands: list[Tracked], results: list[Array], tf32: bool)
         for j in (-1, 1):
             error = np.maximum(error, np.abs(np.power(in_f64(a) + i * a.error, in_f64(b) + j * b.error) - here))
     crosses = (a.error > 0) & (absolute(a.value) <= a.error)  # the sign of the base is not known
-    error = np.where(crosses, np.maximum(error, np.abs(here)), error)
+    error = np.where(crosses, np.maximum(error, np.abs(here)), error) + logarithm_error(here)
     return [rounded(results[0], error, absolute(results[0]), FUNCTION_UNITS)]
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.errors import CodegenError
-from meshgen.ir.graph import Node, is_float
+from meshgen.ir.graph import DTYPES, Node, is_float
 from meshgen.ops.triton.registers import (
     BITS,
     NARROW,
@@ -24,6 +24,9 @@ from meshgen.ops.triton.registers import (
     unsupported,
 )
 
+# Bits of a float quotient that are found at a time, so that a quotient's error is below 1, and how often: f32 has quotients of up
+# to 277 bits, f64 of up to 2098.
+_QUOTIENT_BITS = {"f32": (20, 14), "f64": (50, 42)}
 _COMPARISONS = {"EQ": "==", "NE": "!=", "GE": ">=", "GT": ">", "LE": "<=", "LT": "<"}
 
 
@@ -37,14 +40,34 @@ def plain(source: str, of_bits: str = "") -> Expression:
     return made
 
 
-def helper(name: str, of_f64: str = "") -> Expression:
-    """A call of a helper function, of another one for f64 where there is one."""
+def helper(name: str, of_f64: str = "", of_narrow: str = "") -> Expression:
+    """A call of a helper function, of another one for f64 or for floats below 32 bits where there is one.
+
+    What starts with `tl.` is Triton's own.
+    """
 
     def made(node: Node, args: Sequence[Code]) -> Made:
-        called = of_f64 if of_f64 and args[0].dtype == "f64" else name
-        return f"{called}({', '.join(arg.text for arg in args)})", (called,)
+        dtype = args[0].dtype
+        called = (of_f64 if dtype == "f64" else of_narrow if dtype in NARROW else "") or name
+        return f"{called}({', '.join(arg.text for arg in args)})", () if called.startswith("tl.") else (called,)
 
     return made
+
+
+def in_f64(name: str) -> Expression:
+    """A call of a helper function in double precision, whatever the type."""
+
+    def made(node: Node, args: Sequence[Code]) -> Made:
+        return _in_f64(name, args), (name,)
+
+    return made
+
+
+def _in_f64(name: str, args: Sequence[Code]) -> str:
+    if args[0].dtype == "f64":
+        return f"{name}({', '.join(arg.text for arg in args)})"
+    wide = ", ".join(f"{arg.text}.to(tl.float64)" for arg in args)
+    return f"{name}({wide}).to(tl.float32)"
 
 
 def negate(node: Node, args: Sequence[Code]) -> Made:
@@ -69,6 +92,8 @@ def _whole(args: Sequence[Code], sign: str, helper: str) -> Made:
 
 def power(node: Node, args: Sequence[Code]) -> Made:
     helper = "power" if is_float(args[0].dtype) else "integer_power"
+    if args[0].dtype == "f32":  # the logarithm of the result needs more digits than it has
+        return _in_f64(helper, args), (helper,)
     return f"{helper}({args[0].text}, {args[1].text})", (helper,)
 
 
@@ -146,6 +171,23 @@ def popcnt(node: Node, args: Sequence[Code]) -> Made:
     return f"popcount({_bits32(args[0])}).to({register_type(args[0].dtype)})", ("popcount",)
 
 
+def tangent(node: Node, args: Sequence[Code]) -> Made:
+    x, dtype = args[0].text, args[0].dtype
+    return (f"tl.sin({x}) / tl.cos({x})", ()) if dtype == "f64" else (f"sine({x}) / tl.cos({x})", ("sine",))
+
+
+def next_after(node: Node, args: Sequence[Code]) -> Made:
+    """The bits of the neighbour in the type's own width; 8-bit floats have more than one order of bits."""
+    (x, y), dtype = args, args[0].dtype
+    if DTYPES[dtype].itemsize == 1:
+        raise CodegenError(unsupported(node))
+    width = 8 * DTYPES[dtype].itemsize
+    if dtype in NARROW:
+        kind = f"tl.{TRITON_TYPES[dtype]}"
+        return f"next_after({x.text}.to({kind}), {y.text}.to({kind}), tl.int{width}).to(tl.float32)", ("next_after",)
+    return f"next_after({x.text}, {y.text}, tl.int{width})", ("next_after",)
+
+
 def leading_zeros(node: Node, args: Sequence[Code]) -> Made:
     if (width := BITS.get(args[0].dtype, 64)) > 32:
         raise CodegenError(unsupported(node))
@@ -159,7 +201,8 @@ def _bits32(x: Code) -> str:
 
 def remainder(node: Node, args: Sequence[Code]) -> Made:
     if is_float(args[0].dtype):
-        return f"{args[0].text} % {args[1].text}", ()
+        bits, steps = _QUOTIENT_BITS["f64" if args[0].dtype == "f64" else "f32"]
+        return f"float_remainder({args[0].text}, {args[1].text}, {2.0**bits!r}, {steps})", ("float_remainder",)
     return _whole(args, "%", "remainder")
 
 

@@ -85,6 +85,21 @@ def sliced(site: Site) -> list[TensorType] | None:
     return [x.with_shape(shape)]
 
 
+def windows(site: Site) -> list[TensorType] | None:
+    (x,), dims = site.operands, site.ints("dims")
+    if not site.unique_dims("dims", x.rank) or not site.lengths(len(dims), "sizes", "strides", "dilations"):
+        return None
+    shape = list(x.sizes)
+    parts = zip(dims, site.ints("sizes"), site.ints("strides"), site.ints("dilations"), strict=True)
+    for d, size, stride, dilation in parts:
+        reach = (size - 1) * dilation + 1
+        fits = size > 0 and stride > 0 and dilation > 0 and reach <= x.sizes[d]
+        if not site.require(fits, f"dim {d}: no window of {size} elements, {dilation} apart, is in {x.sizes[d]} rows"):
+            return None
+        shape[d] = (x.sizes[d] - reach) // stride + 1
+    return [x.with_shape((*shape, *site.ints("sizes")))]
+
+
 def concatenate(site: Site) -> list[TensorType] | None:
     first = site.operands[0]
     site.same_dtype(site.operands)

@@ -1,0 +1,140 @@
+"""Fourier transforms as products of real matrices, on pairs of real and imaginary parts.
+
+A dim of n = a b elements is transformed along a, turned by roots of unity, and transformed along b (Cooley and Tukey, 1965);
+a dim of few elements, or of a prime number of them, is multiplied by its matrix.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from meshgen.ir.builder import Builder
+from meshgen.ir.graph import TensorType, Value
+
+Pair = tuple[Value, Value | None]
+"""The real and the imaginary parts; None: all of these are 0."""
+Function = Callable[[Value], Value]
+Product = Callable[[Value, Value], Value]
+Array = np.ndarray[Any, Any]
+# Elements that are transformed at once: the 8 FLOP per element and complex number take about as long as it takes to move the
+# number there and back (derived: 32 bytes at 3.35 TB/s and 67 TFLOP/s of an H100).
+DIRECT = 64
+# Elements of a prime dim whose matrix is kept as a constant (chosen: 16 MB for each part).
+LARGEST_PRIME = 2048
+_EXACT = ("HIGHEST", "HIGHEST")  # f32 in full precision: what the stages lose adds up
+
+
+def can_transform(length: Sequence[int]) -> bool:
+    """Whether all dims of these lengths have small factors."""
+    return all(n > 0 and _largest_prime(n) <= LARGEST_PRIME for n in length)
+
+
+def transform(builder: Builder, pair: Pair, kind: str, length: Sequence[int]) -> Pair:
+    """StableHLO's `fft` of a kind over the last dims; of IRFFT the imaginary part is what rounding left of 0."""
+    rank, inverse = pair[0].type.rank, kind in ("IFFT", "IRFFT")
+    *dims, last = range(rank - len(length), rank)
+    if kind == "RFFT":
+        pair = _each(_along(builder, pair, last, inverse), lambda x: builder.rows(x, last, 0, length[-1] // 2 + 1))
+    for dim in dims:
+        pair = _along(builder, pair, dim, inverse)
+    if kind == "IRFFT":
+        pair = _whole(builder, pair, last, length[-1])
+    if kind != "RFFT":
+        pair = _along(builder, pair, last, inverse)
+    if not inverse:
+        return pair
+    scale = builder.splat(1 / math.prod(length), pair[0].type)
+    return _each(pair, lambda x: builder.elementwise("multiply", x, scale))
+
+
+def _each(pair: Pair, function: Function) -> Pair:
+    return function(pair[0]), None if pair[1] is None else function(pair[1])
+
+
+def _whole(builder: Builder, pair: Pair, dim: int, size: int) -> Pair:
+    """The spectrum of real numbers from its first half: the rest is conjugate, in reverse."""
+
+    def mirrored(x: Value) -> Value:
+        part = builder.rows(x, dim, 1, (size - 1) // 2 + 1)
+        return builder.emit("reverse", [part], part.type, dims=(dim,))
+
+    real, imaginary = pair
+    assert imaginary is not None, "the operand of an IRFFT is complex"
+    if size < 3:
+        return pair
+    back = builder.elementwise("negate", mirrored(imaginary))
+    return builder.concatenate([real, mirrored(real)], dim), builder.concatenate([imaginary, back], dim)
+
+
+def _along(builder: Builder, pair: Pair, dim: int, inverse: bool) -> Pair:
+    """The transform along one dim, without the factor 1 / n of the inverse one."""
+    sizes = pair[0].type.sizes
+    n = sizes[dim]
+    a = max(d for d in range(1, math.isqrt(n) + 1) if n % d == 0)
+    if n <= DIRECT or a == 1:
+        return _by_matrix(builder, pair, dim, inverse)
+    b = n // a
+    pair = _each(pair, lambda x: builder.reshape(x, (*sizes[:dim], a, b, *sizes[dim + 1 :])))
+    pair = _along(builder, pair, dim, inverse)
+    turns = _roots(builder, np.outer(np.arange(a), np.arange(b)), n, pair[0].type.dtype, inverse)
+    shape = pair[0].type.shape
+    pair = product(builder, pair, _each(turns, lambda x: builder.spread(x, shape, (dim, dim + 1))))
+    pair = _along(builder, pair, dim + 1, inverse)
+    perm = [*range(dim), dim + 1, dim, *range(dim + 2, len(sizes) + 1)]
+    return _each(pair, lambda x: builder.reshape(builder.transpose(x, perm), sizes))
+
+
+def _roots(builder: Builder, powers: Array, n: int, dtype: str, inverse: bool) -> tuple[Value, Value]:
+    """Powers of the n-th root of unity: cosines and sines."""
+    angles = (powers % n) * (2 * np.pi / n)
+    parts = [np.cos(angles), np.sin(angles) if inverse else -np.sin(angles)]
+    parts = [np.where(4 * powers % n == 0, np.rint(x), x) for x in parts]  # 0, 1 and -1 are exact
+    like = TensorType(powers.shape, dtype)
+    cosines, sines = (builder.emit("constant", [], like, value=x.astype(like.numpy_dtype)) for x in parts)
+    return cosines, sines
+
+
+def _by_matrix(builder: Builder, pair: Pair, dim: int, inverse: bool) -> Pair:
+    kind = pair[0].type
+    n = kind.sizes[dim]
+    matrices = _roots(builder, np.outer(np.arange(n), np.arange(n)), n, kind.dtype, inverse)
+    rest = [d for d in range(kind.rank) if d != dim]
+    perm = [*range(dim), kind.rank - 1, *range(dim, kind.rank - 1)]
+
+    def times(x: Value, matrix: Value) -> Value:
+        like = TensorType((*(kind.sizes[d] for d in rest), n), kind.dtype)
+        found = builder.emit("dot_general", [x, matrix], like, lhs_batch=(), rhs_batch=(), lhs_contract=(dim,),
+                             rhs_contract=(0,), precision=_EXACT)  # fmt: skip
+        return builder.transpose(found, perm)
+
+    return bilinear(builder, pair, matrices, times)
+
+
+def product(builder: Builder, left: Pair, right: Pair) -> Pair:
+    """Products of complex numbers, element by element."""
+    return bilinear(builder, left, right, lambda x, y: builder.elementwise("multiply", x, y))
+
+
+def bilinear(builder: Builder, left: Pair, right: Pair, times: Product) -> Pair:
+    """What is linear in two complex operands, from what it is of real ones."""
+    (a, b), (c, d) = left, right
+    if d is None:
+        return times(a, c), None if b is None else times(b, c)
+    if b is None:
+        return times(a, c), times(a, d)
+    real = builder.elementwise("subtract", times(a, c), times(b, d))
+    return real, builder.elementwise("add", times(a, d), times(b, c))
+
+
+def _largest_prime(n: int) -> int:
+    largest, factor = 1, 2
+    while factor * factor <= n:
+        if n % factor:
+            factor += 1
+        else:
+            largest, n = factor, n // factor
+    return max(largest, n)

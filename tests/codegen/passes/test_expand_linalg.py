@@ -1,0 +1,91 @@
+"""Factorisations as loops: the same numbers, kernels for all of it, and matrices that stay."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from meshgen.codegen.fuse import fuse
+from meshgen.codegen.lacking import lacking_faults
+from meshgen.codegen.passes.expand_linalg import expand_linalg
+from meshgen.ir.graph import Graph, Module
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.spec import P
+from tests.codegen.bodies import ONE, Body
+from tests.codegen.passes.after import after
+
+
+def agree(graph: Graph, args: list[np.ndarray], rtol: float) -> None:
+    found = after(expand_linalg, graph)
+    assert {"cholesky", "triangular_solve"}.isdisjoint(node.op for node in found.nodes)
+    with np.errstate(all="ignore"):
+        (got,), (want,) = evaluate(found, args), evaluate(graph, args)
+    assert got.dtype == want.dtype
+    np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=rtol, atol=rtol)
+
+
+def matrices(*shape: int, dtype: str = "float64") -> np.ndarray:
+    """Positive definite, well conditioned."""
+    x = np.random.default_rng(5).standard_normal(shape)
+    return (x @ np.swapaxes(x, -1, -2) + shape[-1] * np.eye(shape[-1])).astype(dtype)
+
+
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("shape", [(1, 1), (7, 7), (2, 3, 5, 5)])
+def test_cholesky(shape: tuple[int, ...], lower: bool) -> None:
+    sizes = ",".join(map(str, shape))
+    b = Body(f"f64[{sizes}]")
+    agree(b.done(b.op("cholesky", b.inputs[0], lower=lower)), [matrices(*shape)], 1e-12)
+    b = Body(f"f32[{sizes}]")
+    agree(b.done(b.op("cholesky", b.inputs[0], lower=lower)), [matrices(*shape, dtype="float32")], 1e-5)
+
+
+def test_what_is_not_positive_definite_has_no_factor_from_there_on() -> None:
+    x = matrices(4, 4)
+    x[2, 2] = -1
+    b = Body("f64[4,4]")
+    graph = b.done(b.op("cholesky", b.inputs[0], lower=True))
+    agree(graph, [x], 1e-12)
+    (found,) = evaluate(after(expand_linalg, graph), [x])
+    assert np.isfinite(found[:, :2]).all() and np.isnan(found[2:, 2]).all()
+
+
+@pytest.mark.parametrize("transpose", ["NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"])
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("lower", [True, False])
+@pytest.mark.parametrize("unit", [True, False])
+def test_triangular_systems(transpose: str, left: bool, lower: bool, unit: bool) -> None:
+    """The other half of the matrix is not read."""
+    a, other = matrices(2, 4, 4), np.random.default_rng(1).standard_normal((2, 4, 3))
+    half = np.tril(np.ones((4, 4))) if lower else np.triu(np.ones((4, 4)))
+    a = np.where(half == 1, a, np.nan)
+    right = other if left else np.swapaxes(other, -1, -2)
+    b = Body("f64[2,4,4]", f"f64[{','.join(map(str, right.shape))}]")
+    found = b.op("triangular_solve", *b.inputs, left_side=left, lower=lower, unit_diagonal=unit, transpose_a=transpose)
+    agree(b.done(found), [a, right], 1e-10)
+
+
+def test_complex_matrices_stay() -> None:
+    b = Body("c64[3,3]")
+    graph = b.done(b.op("cholesky", b.inputs[0], lower=True))
+    assert after(expand_linalg, graph) is graph
+
+
+def test_kernels_are_generated_for_all_of_it() -> None:
+    b = Body("f32[6,6]", "f32[6,2]")
+    lower = b.op("cholesky", b.inputs[0], lower=True)
+    graph = b.done(
+        b.op(
+            "triangular_solve",
+            lower,
+            b.inputs[1],
+            left_side=True,
+            lower=True,
+            unit_diagonal=False,
+            transpose_a="NO_TRANSPOSE",
+        )
+    )
+    types, result = [value.type for value in graph.inputs], graph.outputs[0].type
+    fused = fuse(Module(ONE, graph, "partition", "main", in_types=types, out_types=[result],
+                        in_shardings=[P(None, None)] * 2, out_shardings=[P(None, None)]))  # fmt: skip
+    assert not lacking_faults((body, 1) for body in fused.kernels.values())
