@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -102,3 +103,20 @@ def test_where_none_can_be_launched_the_first_is_refused(tmp_path: Path, monkeyp
     big = [replace(next(kernel_sources("layer", body, ONE)), num_stages=stages) for stages in (9, 8)]
     with pytest.raises(CodegenError, match=r"MG0303: kernel 'layer' needs .* bytes of shared memory"):
         build_best({"layer": body}, lambda name: iter(big), ["sm_90"])
+
+
+@pytest.mark.parametrize(
+    "dtype, result, unit", [("bf16", "bf16", "HGMMA"), ("f16", "f16", "HGMMA"), ("f8E4M3FN", "f32", "QGMMA"), ("i8", "i32", "IGMMA")]
+)  # fmt: skip
+def test_products_are_made_by_warp_groups_without_spills(dtype: str, result: str, unit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """Sums of 8-bit floats are promoted: each step of the loop starts from zero and is added in f32."""
+    monkeypatch.setenv("MESHGEN_CACHE_DIR", str(tmp_path))
+    b = Body(f"{dtype}[4096,4096]", f"{dtype}[4096,4096]", name="product")
+    body = b.done(b.dot(*b.inputs, ((1,), (0,)), dtype=result))
+    sources, built = build_best({"product": body}, lambda name: kernel_sources(name, body, ONE), ["sm_90"])
+    kernel = built["product", "sm_90"]
+    assert kernel.instructions[unit] and kernel.spill_bytes == 0
+    assert kernel.instructions["LDGSTS"]
+    scales = re.findall(r"wgmma\.mma_async[^;]*, (\S+), 1, 1[;,]", kernel.ptx.decode())
+    assert ("0" in scales) == (unit == "QGMMA"), scales  # 0: what the registers held before is not added
+    assert sources["product"].constants["BLOCK_N"] >= 128

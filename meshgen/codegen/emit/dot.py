@@ -194,6 +194,9 @@ class _Dot:
             evaluator.write("k_row = k[:, None]")
         a, b = (self._operand(i, loads[i], pointers[i]) for i in (0, 1))
         precision = ', input_precision="ieee"' if p.dtype == "f32" else ""
+        if p.dtype.startswith("f8"):
+            # sm_90 adds products of 8-bit floats in about 14 bits: each step's sum is added to the accumulator in f32.
+            precision = ", max_num_imprecise_acc=BLOCK_K"
         kind = ", out_dtype=tl.float64" if p.dtype == "f64" else ", out_dtype=tl.int32" if p.dtype == "i8" else ""
         evaluator.write(f"acc = tl.dot({a}, {b}, acc{precision}{kind})")
         for pointer, load in zip(pointers, loads, strict=True):
