@@ -128,6 +128,21 @@ def _parameters(text: str, entry: str) -> list[str]:
 def build_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: Path | None = None, workers: int | None = None,
                   progress: Progress | None = None, warn: Callable[[Diagnostic], object] | None = None,
                   ) -> dict[tuple[str, str], BuiltKernel]:  # fmt: skip
+    """As `compile_kernels`. Raises also CodegenError MG0303 for each kernel that cannot be launched."""
+    built = compile_kernels(requests, archs, cache_dir, workers, progress, warn)
+    if faults := [
+        fault
+        for request in requests
+        for arch in archs
+        for fault in limit_faults(request, arch, built[request.name, arch])
+    ]:
+        raise CodegenError(*faults)
+    return built
+
+
+def compile_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: Path | None = None, workers: int | None = None,
+                    progress: Progress | None = None, warn: Callable[[Diagnostic], object] | None = None,
+                    ) -> dict[tuple[str, str], BuiltKernel]:  # fmt: skip
     """Build every request for every architecture (`sm_90`, ...); the result is in that order.
 
     Args:
@@ -136,8 +151,8 @@ def build_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: 
         progress: called for each kernel as it is ready.
         warn: called with MG0004 if the cache cannot be used.
     Raises:
-        CodegenError: MG0302 for each kernel that does not compile, MG0303 for each that cannot be launched, MG0301 for
-            each that holds numbers which an architecture lacks.
+        CodegenError: MG0302 for each kernel that does not compile, MG0301 for each that holds numbers which an architecture
+            lacks.
         UsageError: MG0001, an unknown architecture.
         MissingError: MG0602, Triton is not installed or its ptxas cannot be run.
     """
@@ -149,9 +164,6 @@ def build_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: 
     wanted = dict(zip(reversed(keys), reversed(work), strict=True))  # equal ones go by the name of the first
     wanted = {key: wanted[key] for key in keys}
     found, faults = _built(wanted, cache, workers or os.cpu_count() or 1, progress)
-    for (request, arch), key in zip(work, keys, strict=True):
-        if key in found:
-            faults += _limit_faults(request, arch, found[key])
     if cache.warning and warn:
         warn(cache.warning)
     if faults:
@@ -245,7 +257,7 @@ def _compile_fault(request: Request, arch: str, reply: Reply) -> Diagnostic:
     )  # fmt: skip
 
 
-def _limit_faults(request: Request, arch: str, built: BuiltKernel) -> list[Diagnostic]:
+def limit_faults(request: Request, arch: str, built: BuiltKernel) -> list[Diagnostic]:
     """Reasons why the driver would refuse to launch the kernel."""
     texts: list[str] = []
     limit = LESS_SHARED.get(arch, device_of(arch).shared_bytes)

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 from meshgen.codegen.bounds.source import Access, Given, accesses
@@ -54,17 +55,27 @@ class KernelSource:
 
 
 def kernel_source(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90") -> KernelSource:
-    """Generate the kernel of a body for the target's (first) architecture.
+    """Generate the kernel of a body for the target's (first) architecture, with the tile that is predicted to be best.
 
     Raises:
         CodegenError: MG0301, for every op or type that no kernel can be generated for.
     """
+    return next(kernel_sources(name, body, mesh, target))
+
+
+def kernel_sources(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90") -> Iterator[KernelSource]:
+    """As `kernel_source`, for each candidate of the kernel's plan, in the order of their predicted times; made on demand."""
     if faults := lacking_faults([(body, 1)]):
         raise CodegenError(*faults)
-    entry = entry_name(name)
     device = device_of(target)
     lowered = lower_convolutions(body)
     plan = plan_body(lowered, device)
+    for number in range(max(1, len(plan.candidates))):
+        yield _source(name, body, lowered, mesh, replace(plan, candidates=plan.candidates[number:]), device)
+
+
+def _source(name: str, body: Graph, lowered: Graph, mesh: Mesh, plan: KernelPlan, device: Device) -> KernelSource:
+    entry = entry_name(name)
     evaluator, launch, text = _emit_inside(entry, body, lowered, mesh, plan, device)
     params: list[tuple[str, Any]] = [("operand", i) for i in range(len(body.inputs))]
     params += [("result", i) for i in range(len(body.outputs))]

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -141,17 +142,22 @@ class Executable:
         return f"cuda:{self.options.architectures[0]}" if self.options.architectures else "cuda:sm_90"
 
     def build(self, progress: Progress | None = None) -> None:
-        """Compile the kernels for the target's architectures. Raises CodegenError, MissingError."""
-        from meshgen.codegen.build import build_kernels, request_of
+        """Compile the kernels for the target's architectures; `sources` has what was chosen. Raises CodegenError, MissingError."""
+        from meshgen.codegen.candidates import build_best
+        from meshgen.codegen.triton_source import kernel_sources
 
         if not self.options.architectures:
             return
-        requests = [request_of(name, source, self.plan.kernels[name]) for name, source in self.sources.items()]
+        bodies = {name: self.plan.kernels[name] for name in self.sources}
+
+        def candidates(key: str) -> Iterator[Any]:
+            return chain([self.sources[key]], islice(kernel_sources(key, bodies[key], self.mesh, self._gpu), 1, None))
+
         tell = (lambda done, total, name: progress(f"build {name}", done, total)) if progress else None
         with self._timing.of("build"):
             self._build_warnings = []
             warn = self._build_warnings.append
-            self.built = build_kernels(requests, self.options.architectures, progress=tell, warn=warn)
+            self.sources, self.built = build_best(bodies, candidates, self.options.architectures, tell, warn)
 
     def started(self, number: int = 0) -> list[float]:
         """When each launch of a part starts in a step, in seconds."""

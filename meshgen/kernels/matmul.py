@@ -5,14 +5,20 @@ The candidates were checked with ptxas for sm_80 and sm_90: none spills, all fit
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from meshgen.records import dataclass
 
+LEAST_PART = 32  # columns of a part of the epilogue: below, stores of 2-byte elements fill no 64 bytes of a row
 GROUP_M = 8  # tiles of rows that share columns of the right operand while those are in the L2 cache
 
 
 @dataclass(frozen=True)
 class Tile:
-    """Sizes of the tile and launch options. `speed` is the part of the peak that a full wave of tiles reaches."""
+    """Sizes of the tile and launch options. `speed` is the part of the peak that a full wave of tiles reaches.
+
+    The epilogue takes the accumulator in `parts` of `n / parts` columns, one after the other.
+    """
 
     m: int
     n: int
@@ -20,6 +26,7 @@ class Tile:
     num_warps: int
     num_stages: int
     speed: float
+    parts: int = 1
 
 
 _SM90 = (
@@ -49,9 +56,18 @@ def candidates(dtype: str, arch: str) -> tuple[Tile, ...]:
     return _SM80 if arch in ("sm_80", "sm_86", "sm_89") else _SM90
 
 
-def choose_tile(m: int, n: int, k: int, batch: int, dtype: str, arch: str, multiprocessors: int) -> Tile:
-    """The tile with the least predicted time: whole waves over the multiprocessors, padding included."""
-    return min(candidates(dtype, arch), key=lambda tile: round(_work(tile, m, n, k, batch, multiprocessors), 3))
+def ranked_tiles(m: int, n: int, k: int, batch: int, dtype: str, arch: str, multiprocessors: int) -> list[Tile]:
+    """The tiles by predicted time, the least first: whole waves over the multiprocessors, padding included."""
+    return sorted(candidates(dtype, arch), key=lambda tile: round(_work(tile, m, n, k, batch, multiprocessors), 3))
+
+
+def with_parts(tile: Tile) -> list[Tile]:
+    """The tile with its epilogue in ever more parts: an epilogue of half a tile keeps half as many values in registers.
+
+    bf16 8192 x 4096 x 4096 with bias, GELU and residual, 128 x 256 on sm_90: 255 registers and 344 bytes of spills at once, 184 and
+    none in halves (ptxas of Triton 3.6).
+    """
+    return [replace(tile, parts=parts) for parts in (1, 2, 4) if parts == 1 or tile.n // parts >= LEAST_PART]
 
 
 def slowdown(m: int, n: int, k: int, batch: int, dtype: str, arch: str, multiprocessors: int) -> float:

@@ -6,7 +6,7 @@ from bodies import Body
 
 from meshgen.codegen.roofline import DEVICES, device_of, kernel_bytes, kernel_seconds
 from meshgen.ir.graph import Graph
-from meshgen.kernels.matmul import candidates, choose_tile
+from meshgen.kernels.matmul import candidates, ranked_tiles
 from meshgen.ops.flops import graph_flops
 
 
@@ -44,10 +44,10 @@ def test_targets() -> None:
 
 
 def test_tiles_follow_the_problem() -> None:
-    big = choose_tile(8192, 8192, 8192, 1, "bf16", "sm_90", 132)
+    big = ranked_tiles(8192, 8192, 8192, 1, "bf16", "sm_90", 132)[0]
     assert (big.m, big.n, big.k, big.num_warps, big.num_stages) == (128, 256, 64, 8, 3)
-    assert choose_tile(1, 4096, 4096, 1, "bf16", "sm_90", 132).m == 16
-    few = choose_tile(512, 512, 512, 1, "bf16", "sm_90", 132)
+    assert ranked_tiles(1, 4096, 4096, 1, "bf16", "sm_90", 132)[0].m == 16
+    few = ranked_tiles(512, 512, 512, 1, "bf16", "sm_90", 132)[0]
     assert few.m * few.n < big.m * big.n
     for arch, device in DEVICES.items():
         for dtype, size in (("bf16", 2), ("f32", 4), ("f64", 8)):

@@ -75,6 +75,9 @@ class _Reader:
             match statement:
                 case ast.Assign([ast.Name(name)], value):
                     self.env[name] = self.numbers.named(name, self.value(value))
+                case ast.Assign([ast.Tuple(names)], value):
+                    self.value(value)
+                    self.env |= {name.id: None for name in names if isinstance(name, ast.Name)}
                 case ast.AugAssign(ast.Name(name), op, value):
                     self.env[name] = self.numbers.named(name, self._binary(self.env.get(name), op, self.value(value)))
                 case ast.Expr(value):

@@ -9,6 +9,7 @@ from __future__ import annotations
 import re
 
 from meshgen.codegen import expr as ex
+from meshgen.codegen.emit.dot_problem import Problem, problem_of, tiles_of, uses_tensor_cores
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.guards import NEVER, Guards
 from meshgen.codegen.emit.index_maps import read_through
@@ -17,40 +18,13 @@ from meshgen.codegen.emit.plan import KernelPlan, Template, common_space, loops_
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.space import Index, Space
 from meshgen.cost_model.kernels import Device
-from meshgen.ir.graph import Graph, Node, Value, is_float
+from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_constant
-from meshgen.kernels.matmul import GROUP_M, Tile, choose_tile
+from meshgen.kernels.matmul import GROUP_M, Tile
 from meshgen.ops.classes import DOTS, LAYOUT
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.triton.registers import NARROW, Code, register_type, rounded, zero
 from meshgen.records import dataclass
-
-
-@dataclass(frozen=True)
-class Problem:
-    """Sizes of a dot_general, flattened, and the type in which its operands are multiplied."""
-
-    batch: int
-    m: int
-    n: int
-    k: int
-    dtype: str
-    accumulator: str
-
-
-def problem_of(node: Node) -> Problem:
-    lhs, rhs = node.operands[0].type, node.operands[1].type
-    batch, m, n, k = DotDims.of(node).extents(lhs, rhs)
-    wide = {lhs.dtype, rhs.dtype}
-    dtype = lhs.dtype if len(wide) == 1 else next((t for t in ("f64", "f32") if t in wide), "f32")
-    dtype = "f64" if node.result.type.dtype == "f64" else dtype
-    accumulator = "f64" if dtype == "f64" else "f32" if is_float(dtype) else node.result.type.dtype
-    return Problem(batch, m, n, k, dtype, accumulator)
-
-
-def uses_tensor_cores(problem: Problem) -> bool:
-    """Whether `tl.dot` takes the operands; other integers are multiplied and added one k at a time."""
-    return is_float(problem.dtype) or (problem.dtype == "i8" and problem.accumulator == "i32")
 
 
 @dataclass(frozen=True)
@@ -68,15 +42,7 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
     space = common_space(body, [node for node in loops_of(body) if node.op in DOTS])
     if space is None or (node := space.dot) is None:
         return None
-    return KernelPlan("dot", space, {"dot": node}, _tiles(problem_of(node), len(space.dots), device))
-
-
-def _tiles(problem: Problem, count: int, device: Device) -> tuple[Tile, ...]:
-    """Tiles for `count` dots of one launch."""
-    if not uses_tensor_cores(problem):
-        return (Tile(32, 32, 1, 4, 1, 1.0),)
-    p, arch, multiprocessors = problem, device.name, device.multiprocessors
-    return (choose_tile(p.m, p.n, p.k, p.batch * count, p.dtype, arch, multiprocessors),)
+    return KernelPlan("dot", space, {"dot": node}, tiles_of(problem_of(node), len(space.dots), device))
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
@@ -196,11 +162,9 @@ class _Dot:
         else:
             self._loop_by_tiles()
         evaluator.tile.edges = edges
-        value = Code("acc", p.accumulator if self.node.result.type.dtype not in NARROW else self.node.result.type.dtype)
-        if value.dtype != self.node.result.type.dtype:
-            evaluator.write(f"acc = acc.to({register_type(self.node.result.type.dtype)})")
-            value = Code("acc", self.node.result.type.dtype)
-        evaluator.placed[self.node.result] = (where(self.space, self.node.result, self.table), value)
+        dtype = self.node.result.type.dtype
+        if dtype not in NARROW and p.accumulator != dtype:
+            evaluator.write(f"acc = acc.to({register_type(dtype)})")
 
     def _loop_by_products(self, kind: str) -> None:
         """acc += a[m] * b[n] for each k."""
@@ -230,6 +194,9 @@ class _Dot:
             evaluator.write("k_row = k[:, None]")
         a, b = (self._operand(i, loads[i], pointers[i]) for i in (0, 1))
         precision = ', input_precision="ieee"' if p.dtype == "f32" else ""
+        if p.dtype.startswith("f8"):
+            # sm_90 adds products of 8-bit floats in about 14 bits: each step's sum is added to the accumulator in f32.
+            precision = ", max_num_imprecise_acc=BLOCK_K"
         kind = ", out_dtype=tl.float64" if p.dtype == "f64" else ", out_dtype=tl.int32" if p.dtype == "i8" else ""
         evaluator.write(f"acc = tl.dot({a}, {b}, acc{precision}{kind})")
         for pointer, load in zip(pointers, loads, strict=True):
@@ -314,6 +281,32 @@ class _Dot:
         return evaluator.assign(("a", "b")[number], text)
 
     def epilogue(self) -> None:
+        """What follows the product, for all columns of the tile or for one part of them after the other."""
+        names = self._parts("acc", self.tile.parts)
+        columns = f"BLOCK_N // {len(names)}"
+        for number, name in enumerate(names):
+            if len(names) > 1:
+                start = f"tile_n * BLOCK_N + {number} * (BLOCK_N // {len(names)})"
+                lanes = f"tl.arange(0, {columns}){self.evaluator.wide}"
+                self.evaluator.write(f"n = ({start} + {lanes})[None, :]")
+            with self.evaluator.scope():
+                self._store(name)
+
+    def _parts(self, name: str, count: int) -> list[str]:
+        """The accumulator's columns, halved until there are `count` parts."""
+        if count == 1:
+            return [name]
+        left, right = (self.evaluator.names.fresh("acc") for _ in range(2))
+        columns = f"BLOCK_N // {self.tile.parts // count * 2}"
+        halves = f"tl.reshape({name}, (BLOCK_M, 2, {columns})).permute(0, 2, 1)"
+        self.evaluator.write(f"{left}, {right} = tl.split({halves})")
+        return [part for half in (left, right) for part in self._parts(half, count // 2)]
+
+    def _store(self, accumulator: str) -> None:
+        """The results of one part."""
+        result = self.node.result
+        place = where(self.space, result, self.table)
+        self.evaluator.placed[result] = (place, Code(accumulator, result.type.dtype))
         for number, value in enumerate(self.body.outputs):
             if value in [d.result for d in self.space.dots[1:]]:
                 continue  # written through the first dot's pointer

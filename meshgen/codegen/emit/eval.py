@@ -7,6 +7,8 @@ A value that is needed twice at the same index is computed once per scope; a loo
 from __future__ import annotations
 
 import re
+from collections.abc import Generator
+from contextlib import contextmanager
 from dataclasses import field
 
 from meshgen.codegen import expr as ex
@@ -99,6 +101,13 @@ class Evaluator:
 
     def close(self) -> None:
         self.depth -= 1
+        self._scopes.pop()
+
+    @contextmanager
+    def scope(self) -> Generator[None]:
+        """Source after which nothing that it computes is used again: the tile's variables change."""
+        self._scopes.append({})
+        yield
         self._scopes.pop()
 
     def helper(self, name: str) -> str:

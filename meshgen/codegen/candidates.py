@@ -1,0 +1,77 @@
+"""Which candidate of each kernel is shipped: the first, in the order of predicted times, that its build shows no fault of.
+
+What a tile costs in registers is known only once it is built with its epilogue. Further candidates are built only for kernels that
+spill registers or need more than a device has; of candidates that all have faults the one that spills least is kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from meshgen.codegen.build import Progress, Request, compile_kernels, limit_faults, request_of
+from meshgen.codegen.built import BuiltKernel
+from meshgen.codegen.triton_source import KernelSource
+from meshgen.errors import CodegenError, Diagnostic
+from meshgen.ir.graph import Graph
+from meshgen.records import dataclass
+
+Binaries = dict[tuple[str, str], BuiltKernel]  # by kernel and architecture
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A source with its binary per architecture."""
+
+    source: KernelSource
+    request: Request
+    built: Mapping[str, BuiltKernel]
+
+    @property
+    def limits(self) -> list[Diagnostic]:
+        """Reasons why some architecture cannot launch it."""
+        return [fault for arch, kernel in self.built.items() for fault in limit_faults(self.request, arch, kernel)]
+
+    @property
+    def faults(self) -> tuple[int, int]:
+        """What speaks against it, the worst first: limits exceeded, and bytes that each thread spills."""
+        return len(self.limits), max(kernel.spill_bytes for kernel in self.built.values())
+
+
+def build_best(bodies: Mapping[str, Graph], candidates: Callable[[str], Iterator[KernelSource]], archs: Sequence[str],
+               progress: Progress | None = None, warn: Callable[[Diagnostic], object] | None = None,
+               ) -> tuple[dict[str, KernelSource], Binaries]:  # fmt: skip
+    """The source to ship of each kernel, and its binary for each architecture.
+
+    Args:
+        candidates: the sources to choose from by name of the kernel, the best predicted first; taken as they are needed.
+        progress, warn: as for `build.compile_kernels`, once per round of candidates.
+    Raises:
+        CodegenError, UsageError, MissingError: as `build.build_kernels`; MG0303 where no candidate can be launched.
+    """
+    best: dict[str, _Candidate] = {}
+    left = {name: candidates(name) for name in bodies}
+    while left:
+        for name, found in _round(bodies, left, archs, progress, warn).items():
+            if name not in best or found.faults < best[name].faults:
+                best[name] = found
+            if not any(found.faults):
+                del left[name]
+        left = {name: sources for name, sources in left.items() if any(best[name].faults)}
+    if faults := [fault for candidate in best.values() for fault in candidate.limits]:
+        raise CodegenError(*faults)
+    binaries = {(name, arch): kernel for name, found in best.items() for arch, kernel in found.built.items()}
+    return {name: found.source for name, found in best.items()}, binaries
+
+
+def _round(bodies: Mapping[str, Graph], left: dict[str, Iterator[KernelSource]], archs: Sequence[str],
+           progress: Progress | None, warn: Callable[[Diagnostic], object] | None) -> dict[str, _Candidate]:  # fmt: skip
+    """The next candidate of every kernel that is left, built; a kernel without one leaves the list."""
+    sources = {name: source for name, rest in left.items() if (source := next(rest, None))}
+    for name in set(left) - set(sources):
+        del left[name]
+    requests = {name: request_of(name, source, bodies[name]) for name, source in sources.items()}
+    built = compile_kernels(list(requests.values()), archs, progress=progress, warn=warn)
+    return {
+        name: _Candidate(source, requests[name], {arch: built[name, arch] for arch in archs})
+        for name, source in sources.items()
+    }

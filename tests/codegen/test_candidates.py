@@ -1,0 +1,122 @@
+"""Of a kernel's candidates the first is shipped whose build shows no fault."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bodies import ONE, Body, launch, random_args
+
+from meshgen.codegen.candidates import build_best
+from meshgen.codegen.emit.templates import plan_body
+from meshgen.codegen.roofline import device_of
+from meshgen.codegen.triton_source import KernelSource, kernel_sources
+from meshgen.errors import CodegenError
+from meshgen.ir.graph import Graph, Value
+from meshgen.ops.evaluate.evaluator import evaluate
+
+
+def gelu(b: Body, x: Value) -> Value:
+    inner = b.op("add", x, b.op("multiply", b.splat(0.044715, x), b.op("multiply", b.op("multiply", x, x), x)))
+    return b.op("multiply", x, b.op("add", b.op("tanh", b.op("multiply", b.splat(0.8, x), inner)), b.splat(1.0, x)))
+
+
+def layer(rows: int, columns: int, k: int) -> Graph:
+    """gelu(x @ w + bias) + residual, with the product as a second result."""
+    b = Body(f"bf16[{rows},{k}]", f"bf16[{k},{columns}]", f"bf16[{columns}]", f"bf16[{rows},{columns}]", name="layer")
+    x, w, bias, residual = b.inputs
+    h = b.dot(x, w, ((1,), (0,)))
+    return b.done(b.op("add", gelu(b, b.op("add", h, b.wide(bias, h, (1,)))), residual))
+
+
+def parts(source: KernelSource) -> int:
+    return source.text.count("tl.store(")
+
+
+def test_candidates_take_the_epilogue_in_ever_more_parts_before_they_take_a_smaller_tile() -> None:
+    plan = plan_body(layer(8192, 4096, 4096), device_of("sm_90"))
+    assert plan.template == "dot" and plan.roles["dot"].op == "dot_general"  # pyright: ignore
+    shapes = [(tile.m, tile.n, tile.parts) for tile in plan.candidates]
+    assert shapes[:4] == [(128, 256, 1), (128, 256, 2), (128, 256, 4), (128, 128, 1)]
+
+
+@pytest.mark.parametrize("rows, columns", [(40, 130), (64, 64), (7, 33)])
+def test_an_epilogue_in_parts_computes_the_same(rows: int, columns: int) -> None:
+    body = layer(rows, columns, 48)
+    args = random_args(body)
+    sources = list(kernel_sources("layer", body, ONE))
+    assert {parts(source) for source in sources} >= {1, 2}
+    wanted = evaluate(body, args)[0].astype(np.float32)
+    for source in sources:
+        (found,) = launch(source, body, args)
+        np.testing.assert_allclose(found.astype(np.float32), wanted, atol=2.0**-7 * np.abs(wanted).max())
+
+
+def test_a_candidate_that_spills_is_not_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first candidate of bias, GELU and residual spills on sm_90; its epilogue in halves does not."""
+    monkeypatch.setenv("MESHGEN_CACHE_DIR", str(tmp_path))
+    body = layer(8192, 4096, 4096)
+    taken: list[KernelSource] = []
+
+    def candidates(name: str) -> Iterator[KernelSource]:
+        for source in kernel_sources(name, body, ONE):
+            taken.append(source)
+            yield source
+
+    sources, built = build_best({"layer": body}, candidates, ["sm_90"])
+    kernel = built["layer", "sm_90"]
+    assert (parts(sources["layer"]), kernel.spill_bytes) == (2, 0)
+    assert sources["layer"].constants["BLOCK_N"] == 256 and kernel.instructions["HGMMA"]
+    assert len(taken) == 2  # nothing is built beyond the first without a fault
+
+
+def sum_of_many(live: int) -> KernelSource:
+    """A kernel of one warp that keeps `live` tiles of 1024 elements in registers."""
+    body = Body("f32[1024]", "f32[1024]")
+    (source,) = kernel_sources("many", body.done(body.op("add", *body.inputs)), ONE)
+    loads = [f"    x{n} = tl.load(x0_ptr + (i * {2 * n + 1}) % 1024)" for n in range(live)]
+    uses = [f"    x0 = tl.sin(x0) + x{n}" for n in range(1, live)]
+    lines = [
+        "import triton\nimport triton.language as tl\n\n\n@triton.jit",
+        "def many(x0_ptr, x1_ptr, add_out_ptr, BLOCK: tl.constexpr):\n    i = tl.arange(0, BLOCK)",
+        *loads, *uses, "    tl.store(add_out_ptr + i, x0)\n",
+    ]  # fmt: skip
+    return replace(source, text="\n".join(lines), num_warps=1)
+
+
+def test_where_all_spill_the_least_is_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MESHGEN_CACHE_DIR", str(tmp_path))
+    b = Body("f32[1024]", "f32[1024]")
+    body = b.done(b.op("add", *b.inputs))
+    worse, better = sum_of_many(24), sum_of_many(16)
+    sources, built = build_best({"many": body}, lambda name: iter([worse, better, worse]), ["sm_90"])
+    assert sources["many"] is better and built["many", "sm_90"].spill_bytes > 0
+
+
+def test_where_none_can_be_launched_the_first_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MESHGEN_CACHE_DIR", str(tmp_path))
+    body = layer(8192, 8192, 8192)
+    big = [replace(next(kernel_sources("layer", body, ONE)), num_stages=stages) for stages in (9, 8)]
+    with pytest.raises(CodegenError, match=r"MG0303: kernel 'layer' needs .* bytes of shared memory"):
+        build_best({"layer": body}, lambda name: iter(big), ["sm_90"])
+
+
+@pytest.mark.parametrize(
+    "dtype, result, unit", [("bf16", "bf16", "HGMMA"), ("f16", "f16", "HGMMA"), ("f8E4M3FN", "f32", "QGMMA"), ("i8", "i32", "IGMMA")]
+)  # fmt: skip
+def test_products_are_made_by_warp_groups_without_spills(dtype: str, result: str, unit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    """Sums of 8-bit floats are promoted: each step of the loop starts from zero and is added in f32."""
+    monkeypatch.setenv("MESHGEN_CACHE_DIR", str(tmp_path))
+    b = Body(f"{dtype}[4096,4096]", f"{dtype}[4096,4096]", name="product")
+    body = b.done(b.dot(*b.inputs, ((1,), (0,)), dtype=result))
+    sources, built = build_best({"product": body}, lambda name: kernel_sources(name, body, ONE), ["sm_90"])
+    kernel = built["product", "sm_90"]
+    assert kernel.instructions[unit] and kernel.spill_bytes == 0
+    assert kernel.instructions["LDGSTS"]
+    scales = re.findall(r"wgmma\.mma_async[^;]*, (\S+), 1, 1[;,]", kernel.ptx.decode())
+    assert ("0" in scales) == (unit == "QGMMA"), scales  # 0: what the registers held before is not added
+    assert sources["product"].constants["BLOCK_N"] >= 128
