@@ -64,6 +64,7 @@ def fuse(module: Module, manager: PassManager | None = None) -> Module:
     module = (manager or PassManager()).apply(module, PASSES)
     kernels = Kernels()
     graph = _fused_graph(module.graph, kernels)
+    grouped.cache_clear()
     return replace(module, graph=graph, stage="fuse", kernels=kernels.bodies)
 
 

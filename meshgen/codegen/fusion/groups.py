@@ -47,6 +47,7 @@ class Group:
         before, after: groups that it needs, and that need it, directly.
         length: nodes in a row at most, members and what they compute again.
         reads: values from memory; level: longest way from a group that needs no other.
+        needs: bits, by number, of the groups that it needs, directly or over others, or needed before one of these was removed.
     """
 
     number: int
@@ -58,6 +59,7 @@ class Group:
     reads: dict[Value, None] = field(default_factory=dict)
     extra: dict[Node, None] = field(default_factory=dict)
     level: int = 0
+    needs: int = 0
     length: int = 0
 
 
@@ -244,12 +246,15 @@ class Grouping:
         stack = [(first, then)]
         while stack:
             earlier, later = stack.pop()
-            if later.level <= earlier.level:
-                later.level = earlier.level + 1
+            level, needs = max(later.level, earlier.level + 1), later.needs | earlier.needs | 1 << earlier.number
+            if level != later.level or needs != later.needs:
+                later.level, later.needs = level, needs
                 stack += [(later, g) for g in later.after]
 
     def depends(self, group: Group, on: Group) -> bool:
         """Whether `group` needs, over others, what `on` makes."""
+        if group is on or not group.needs >> on.number & 1:
+            return group is on
         stack, seen = [group], {group}
         while stack:
             current = stack.pop()

@@ -17,6 +17,7 @@ Sources: Dechter, Artificial Intelligence 113, 1999 (elimination); Goldstein, Bi
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 from hashlib import blake2b
@@ -144,16 +145,14 @@ class Network:
 
     def neighbours(self, variable: int) -> set[int]:
         """The other variables of its tables."""
-        found: set[int] = set()
-        for scope in self._tables[variable]:
-            found.update(scope)
+        found = set[int]().union(*self._tables[variable])
         found.discard(variable)
         return found
 
     def width(self, variable: int) -> int:
         """Cells of the table that eliminating a variable makes, with its own labels."""
         if (known := self._widths.get(variable)) is None:
-            known = self._widths[variable] = self._cells({variable, *self.neighbours(variable)})
+            known = self._widths[variable] = self._cells({variable}.union(*self._tables[variable]))
         return known
 
     def reduce(self, cells: int) -> None:
@@ -209,10 +208,7 @@ class Network:
         self._left.discard(variable)
 
     def _cells(self, variables: Iterable[int]) -> int:
-        cells = 1
-        for variable in variables:
-            cells *= len(self.labels[variable])
-        return cells
+        return math.prod([len(self.labels[variable]) for variable in variables])
 
     def _insert(self, scope: Scope, costs: Array) -> None:
         if not scope:
