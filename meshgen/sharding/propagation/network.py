@@ -157,22 +157,27 @@ class Network:
 
     def reduce(self, cells: int) -> None:
         """Eliminate the variables whose joined tables have so many cells at most, narrow ones first, and drop dominated labels, while there are any."""
-        queue = [(self.width(v), v) for v in self._left]
+        waiting = {v: self.width(v) for v in self._left}  # the least width with which each is in the queue
+        queue = [(width, v) for v, width in waiting.items()]
         heapq.heapify(queue)
         while queue:
             width, variable = heapq.heappop(queue)
             if variable not in self._left:
                 continue
+            if waiting.get(variable) == width:
+                del waiting[variable]
             now = self.width(variable)
-            if now > width and now > cells:  # stale
-                heapq.heappush(queue, (now, variable))
-                continue
             if now <= cells:
                 touched = self._eliminate(variable)
+            elif now > width:  # stale
+                touched = {variable}
             else:
                 touched = self._drop_dominated(variable)
             for other in touched & self._left:
-                heapq.heappush(queue, (self.width(other), other))
+                width = self.width(other)
+                if width < waiting.get(other, math.inf):
+                    waiting[other] = width
+                    heapq.heappush(queue, (width, other))
 
     def fix(self, variable: int, label: int) -> None:
         """Leave a variable one label."""
@@ -233,10 +238,9 @@ class Network:
 
     def _key(self, variable: int, tables: dict[Scope, Array]) -> Any:
         """What a join depends on: arrays, and their places among the variables."""
-        variables = sorted(set().union(*tables))
-        places = {v: place for place, v in enumerate(variables)}
-        parts = [(*[places[v] for v in scope], id(costs)) for scope, costs in tables.items()]
-        return (places.get(variable, 0), *(len(self.labels[v]) for v in variables), *sorted(parts))
+        places = {v: place for place, v in enumerate(sorted(set().union(*tables)))}
+        parts = sorted([(id(costs), *map(places.__getitem__, scope)) for scope, costs in tables.items()])
+        return len(self.labels[variable]), places.get(variable), *parts
 
     def _joined(self, variable: int, variables: Scope, tables: dict[Scope, Array]) -> tuple[Any, Array]:
         """The best label for the others' labels, and its cost."""
