@@ -89,7 +89,7 @@ class _Core:
             network.reduce(DEFAULT.search.table_cells)
             if not (left := network.left):
                 return _Found(network.chosen(), network.constant, tuple(fixed))
-            variable = max(left, key=lambda v: (len(network.neighbours(v)) / (1 + self.often[v]), -v))
+            variable = max(left, key=lambda v: (network.degree(v) / (1 + self.often[v]), -v))
             labels = network.labels[variable]
             is_kept = bool(kept) and kept[variable] in labels
             network.fix(variable, kept[variable] if is_kept else labels[int(network.least(variable).argmin())])
