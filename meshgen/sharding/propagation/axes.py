@@ -219,15 +219,21 @@ def view_of(sites: list[Site], others: dict[str, Decision], module: Module, join
     for axis, decision in others.items():
         size, labels = module.mesh.axis_size(axis), decision.solution.labels
         for site, label in zip(sites, labels, strict=True):
-            work[site] /= size if label.factor is not None else 1
+            if label.factor is not None:
+                work[site] /= size
             for value, state in zip(site.node.results, label.results, strict=True):
-                local[value] /= size if isinstance(state, int) else 1
+                if isinstance(state, int):
+                    local[value] /= size
         for number, label in enumerate(labels):
             for i, state in enumerate(label.operands):
-                used[number, i] /= size if isinstance(state, int) else 1
+                if isinstance(state, int):
+                    used[number, i] /= size
         for _, (maker, result), uses in joints:
-            made = labels[maker].results[result]
-            moved |= {(site, i) for site, i in uses if made is not None and labels[site].operands[i] != made}
-            whole = [(site, i) for site, i in uses if isinstance(made, str) and labels[site].operands[i] is None]
-            reduced |= {use: reduced.get(use, 1) * size for use in whole}
+            if (made := labels[maker].results[result]) is None:
+                continue
+            for site, i in uses:
+                if (state := labels[site].operands[i]) != made:
+                    moved.add((site, i))
+                if isinstance(made, str) and state is None:
+                    reduced[site, i] = reduced.get((site, i), 1) * size
     return View(local.__getitem__, used.__getitem__, work.__getitem__, frozenset(moved), reduced)

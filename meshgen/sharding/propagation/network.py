@@ -115,10 +115,18 @@ class Network:
         self._widths = list(sizes)
         self._left = {variable for variable, size in enumerate(sizes) if size > 1}
         self._changed = set(self._left)  # since their labels were compared
+        squeezed: dict[tuple[int, tuple[int, ...]], tuple[Array, Array]] = {}  # by the source, which they keep alive
         for variables, costs in tables:
             kept = tuple(v for v in variables if sizes[v] > 1)
-            whole = kept == variables
-            self._insert(kept, self._memo.one(costs if whole else costs.reshape([sizes[v] for v in kept])))
+            if not kept:
+                self.constant += costs.item()
+            elif kept == variables:
+                self._insert(kept, self._memo.one(costs))
+            else:
+                key = id(costs), tuple(sizes[v] for v in kept)
+                if key not in squeezed:
+                    squeezed[key] = costs, self._memo.one(costs.reshape(key[1]))
+                self._insert(kept, squeezed[key][1])
 
     def copy(self) -> Network:
         """A network that can change on its own; both share what is known of arrays."""
@@ -217,7 +225,7 @@ class Network:
         for variable in scope:
             self._tables[variable][scope] = costs
             if known is None:
-                self._join(variable, scope)
+                self._link(variable, scope)
 
     def _remove(self, variable: int) -> dict[Scope, Array]:
         """The tables of a variable, taken out of the network."""
@@ -226,11 +234,11 @@ class Network:
             for other in scope:
                 if other != variable:
                     del self._tables[other][scope]
-                    self._part(other, scope)
+                    self._unlink(other, scope)
         self._tables[variable], self._near[variable] = {}, {}
         return found
 
-    def _join(self, variable: int, scope: Scope) -> None:
+    def _link(self, variable: int, scope: Scope) -> None:
         """Note that a table over these variables is there."""
         near = self._near[variable]
         for other in scope:
@@ -239,7 +247,7 @@ class Network:
                 if near[other] == 1:
                     self._widths[variable] *= len(self.labels[other])
 
-    def _part(self, variable: int, scope: Scope) -> None:
+    def _unlink(self, variable: int, scope: Scope) -> None:
         """Note that a table over these variables is gone."""
         near = self._near[variable]
         for other in scope:
