@@ -177,7 +177,7 @@ class AxisProblem:
         if len(labels[producer[0]]) == 1 and all(len(labels[site]) == 1 for site, _ in uses):
             made = labels[producer[0]][0].results[producer[1]]
             if all(labels[site][0].operands[i] == made for site, i in uses):
-                return  # there is no choice
+                return  # nothing is left to choose
         ends = [
             (id(labels[site]), i, self._price_key(value, (site, i), maker.times), self._weight(maker, (site, i)))
             for site, i in uses

@@ -86,7 +86,7 @@ class _Memo:
             rows = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
             with np.errstate(invalid="ignore"):
                 apart = rows[:, None] - rows
-            # Where it is no number both are forbidden: either is as good.
+            # NaN where both are forbidden: either is as good.
             self.apart[key] = np.fmin.reduce(apart, axis=2, initial=np.inf)
         return self.apart[key]
 
@@ -111,7 +111,7 @@ class Network:
         self._tables: list[dict[Scope, Array]] = [{} for _ in sizes]  # of each variable, by scope
         self._steps: list[_Step] = []
         self._memo = _Memo()
-        self._near: list[dict[int, int]] = [{} for _ in sizes]  # of each variable its neighbours, with how many tables they share
+        self._near: list[dict[int, int]] = [{} for _ in sizes]  # neighbours, with how many tables they share
         self._widths = list(sizes)
         self._left = {variable for variable, size in enumerate(sizes) if size > 1}
         self._changed = set(self._left)  # since their labels were compared
