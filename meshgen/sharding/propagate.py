@@ -8,7 +8,7 @@ depend on the order of traversal or of the program's ops: they are taken in cano
 on one dim from the annotations.
 
 This is done for the program as written, for equivalent programs (`ALTERNATIVES`), for other parts of axes and from other starts:
-each candidate whose estimate is less is planned up to partitioning, and the cheapest is taken if it is clearly cheaper. An example on x=4:
+each candidate whose estimate is less, or that is in frames, is planned up to partitioning, and the cheapest is taken if it is clearly cheaper. An example on x=4:
 
     %h = dot_general %x, %w : f32[64,32]{x}, f32[32,96]{,x}      candidate `slice-into-dot`:  %v = slice %w [:, 0:32]
     %q = slice %h [:, 0:32] : a third of the columns                                        %q = dot_general %x, %v
@@ -135,7 +135,10 @@ class _Search:
         """The first, or the cheapest of the others that keep the required annotations, if it is clearly cheaper."""
         tried = list(others)
         candidates = [each for each in tried if not each.solved.faults]
-        best = self._worth(first, [each.solved for each in candidates if self._is_promising(each.solved, first)])
+        planned = [
+            each for each in candidates if SLICE_TO_HALO in each.passes or self._is_promising(each.solved, first)
+        ]
+        best = self._worth(first, [each.solved for each in planned])
         taken = next((each.passes for each in candidates if each.solved is best), ())
         for each in tried:
             by, *more = each.passes
@@ -145,7 +148,7 @@ class _Search:
                 self.manager.record(by.name).note(kept=False)
                 continue
             with self.manager.timed(by) as record:
-                is_planned = self._is_promising(each.solved, first)
+                is_planned = any(each is known for known in planned)
                 both = first, each.solved
                 before, after = [self._seconds(one).total if is_planned else self._estimate(one) for one in both]
                 record.note(kept=by in taken, before=before, after=after, unit="s")
