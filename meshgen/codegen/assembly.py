@@ -7,7 +7,7 @@ from dataclasses import replace
 from functools import cached_property
 
 from meshgen.codegen import memory
-from meshgen.codegen.buffers import Buffers, Places, placed, plan_buffers
+from meshgen.codegen.buffers import Buffers, Lives, Places, lives_of, placed, plan_buffers
 from meshgen.codegen.orders import Order
 from meshgen.codegen.program import Program
 from meshgen.codegen.timeline import Task, exposures, start_times
@@ -39,7 +39,16 @@ class Tried:
     @cached_property
     def places(self) -> Places:
         """The places of the launches' results."""
-        return placed(self.program, self.order.numbers, self.waits)
+        return placed(self._lives)
+
+    @cached_property
+    def least_bytes(self) -> int:
+        """A lower bound of `arena_bytes`, found faster."""
+        return memory.least_bytes(self._lives.all)
+
+    @cached_property
+    def _lives(self) -> Lives:
+        return lives_of(self.program, self.order.numbers, self.waits)
 
 
 def assemble(tried: Tried) -> Schedule:

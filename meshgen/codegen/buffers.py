@@ -33,17 +33,24 @@ class Buffers:
     scratch_of: dict[int, int]
 
 
-def placed(program: Program, order: Sequence[int], waits: Sequence[Sequence[int]]) -> Places:
-    """The places of values and scratch for an order of the launches.
+@dataclass(frozen=True)
+class Lives:
+    """When each place of values is in use, in program order, and when the scratch of each launch is, by number."""
 
-    Args:
-        waits: per place in `order`, the places it waits for.
-    """
-    busy = [*program.scratch_bytes]
-    lives, scratch_lives = _lifetimes(program, order, waits, _kinds(program), busy)
-    offsets, arena_bytes = memory.place([*lives.values(), *scratch_lives])
-    scratch = dict(zip(busy, offsets[len(lives) :], strict=True))
-    return Places(dict(zip(lives, offsets, strict=False)), scratch, arena_bytes)
+    of_values: Mapping[Value, memory.Lifetime]
+    of_scratch: Mapping[int, memory.Lifetime]
+
+    @property
+    def all(self) -> list[memory.Lifetime]:
+        """Of values, then of scratch."""
+        return [*self.of_values.values(), *self.of_scratch.values()]
+
+
+def placed(lives: Lives) -> Places:
+    """The places of values and scratch."""
+    offsets, arena_bytes = memory.place(lives.all)
+    scratch = dict(zip(lives.of_scratch, offsets[len(lives.of_values) :], strict=True))
+    return Places(dict(zip(lives.of_values, offsets, strict=False)), scratch, arena_bytes)
 
 
 def plan_buffers(program: Program, places: Places) -> Buffers:
@@ -80,9 +87,13 @@ def _kinds(program: Program) -> dict[Value, str]:
     return kinds | dict.fromkeys(graph.inputs, program.inputs_are)
 
 
-def _lifetimes(program: Program, order: Sequence[int], waits: Sequence[Sequence[int]], kinds: dict[Value, str],
-               busy: Sequence[int]) -> tuple[dict[Value, memory.Lifetime], list[memory.Lifetime]]:  # fmt: skip
-    """When each place is in use, in program order, and when the scratch of each of `busy` is."""
+def lives_of(program: Program, order: Sequence[int], waits: Sequence[Sequence[int]]) -> Lives:
+    """The lives for an order of the launches.
+
+    Args:
+        waits: per place in `order`, the places it waits for.
+    """
+    kinds = _kinds(program)
     streams = [program.tasks[n].stream for n in order]
     starts, ends = memory.clocks(streams, waits)
     place = {n: p for p, n in enumerate(order)}
@@ -109,12 +120,12 @@ def _lifetimes(program: Program, order: Sequence[int], waits: Sequence[Sequence[
         )
         for first, roots in shared.items()
     }
-    scratch: list[memory.Lifetime] = []
-    for n in busy:
-        p, bytes_ = place[n], program.scratch_bytes[n]
+    scratch: dict[int, memory.Lifetime] = {}
+    for n, nbytes in program.scratch_bytes.items():
+        p = place[n]
         end = tuple(ends[p][s] if s == streams[p] else 0 for s in range(STREAMS))
-        scratch.append(memory.Lifetime(bytes_, starts[p], end, False))
-    return lives, scratch
+        scratch[n] = memory.Lifetime(nbytes, starts[p], end, False)
+    return Lives(lives, scratch)
 
 
 def constants_of(module: Module, plan: Schedule) -> dict[int, Node]:

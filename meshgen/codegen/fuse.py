@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from meshgen.codegen.fusion.bodies import Cutter, Kernels
-from meshgen.codegen.fusion.groups import Group, Grouping
+from meshgen.codegen.fusion.group import Group
+from meshgen.codegen.fusion.groups import Grouping
 from meshgen.codegen.fusion.traffic import grouped
 from meshgen.codegen.passes.all_reduce_promote import all_reduce_promote
 from meshgen.codegen.passes.canonicalize import canonicalize
@@ -72,6 +73,7 @@ def fuse(module: Module, manager: PassManager | None = None) -> Module:
     module = (manager or PassManager()).apply(module, PASSES)
     kernels = Kernels()
     graph = _fused_graph(module.graph, kernels)
+    grouped.cache_clear()
     return replace(module, graph=graph, stage="fuse", kernels=kernels.bodies)
 
 

@@ -20,6 +20,7 @@ from meshgen.runtime.plan import STREAMS, aligned
 
 Clock = tuple[int, ...]
 MOST_BYTES = (1 << 62) - 1  # offsets are signed numbers of 64 bits, and modules hold counts below 2^62
+LOOKS = 256  # storages at whose writes `least_bytes` counts
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -65,7 +66,7 @@ def place(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
     """Offset of each storage, and the bytes of the arena.
 
     What is in place before the step comes first, in order, and shares nothing. The rest goes to the lowest gap among
-    the storages that it may not share bytes with: once biggest first, once in order, and the smaller arena wins.
+    the storages that it may not share bytes with: biggest first, and once more in order where that may take fewer bytes; the smaller arena wins.
     Work: for n storages, c pairs of which are alive together, O(n log n + c).
     """
     if (total := sum(aligned(life.nbytes) for life in lifetimes)) > MOST_BYTES:
@@ -79,8 +80,26 @@ def place(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
     base = int(sizes[fixed].sum())
     clashing = clashes(lifetimes, rest)
     by_size = sorted(rest, key=lambda n: (-lifetimes[n].nbytes, n))
-    plans = [_place_in_order(offsets, sizes, base, order, clashing) for order in (by_size, rest)]
-    return min(plans, key=lambda plan: plan[1])
+    found = _place_in_order(offsets, sizes, base, by_size, clashing)
+    if found[1] <= least_bytes(lifetimes):
+        return found
+    return min(found, _place_in_order(offsets, sizes, base, rest, clashing), key=lambda plan: plan[1])
+
+
+def least_bytes(lifetimes: Sequence[Lifetime]) -> int:
+    """Bytes that no arena is below: what is in place before the step, and the most that is alive when one of the largest storages is written.
+
+    What is written by then and used after it may share no bytes with each other.
+    """
+    fixed = sum(aligned(life.nbytes) for life in lifetimes if life.born is None)
+    rest = sorted((life for life in lifetimes if life.born is not None), key=lambda life: -life.nbytes)
+    sizes = np.array([aligned(life.nbytes) for life in rest], np.int64)
+    born = np.array([life.born for life in rest], np.int64).reshape(-1, STREAMS)
+    ends = [(MOST_BYTES,) * STREAMS if life.stays else life.last for life in rest]
+    last = np.array(ends, np.int64).reshape(-1, STREAMS)
+    looked_at = born[:LOOKS, None]
+    alive = (born <= looked_at).all(axis=2) & (last > looked_at).any(axis=2)
+    return fixed + int((alive @ sizes).max(initial=0))
 
 
 def clashes(lifetimes: Sequence[Lifetime], numbers: Sequence[int]) -> dict[int, Numbers]:

@@ -169,6 +169,9 @@ class _ListScheduler:
 class _Memory:
     """Live storages, conservatively: one is dead for a task if all its users end before the task starts.
 
+    What was issued before it on its own stream has ended then; so which of the storages that no task will touch any more are dead for it follows from
+    one number, how many tasks of the other stream have surely ended (`_over`).
+
     A task that is issued before its program order creates its results early: they are alive while all tasks before it
     run. So there must be room for them in program order too (`_course`: bytes alive at each task of it).
     """
@@ -177,21 +180,20 @@ class _Memory:
         self._tasks, self._most = tasks, budget.nbytes
         self._now: list[Clock] = [(0,) * STREAMS] * STREAMS
         self._ends: dict[int, Clock] = {}
-        self._nbytes = np.array([storage.nbytes for storage in budget.storages], np.int64)
-        self._is_made = np.zeros(len(budget.storages), np.bool_)
-        self._last = np.zeros(
-            (len(budget.storages), STREAMS), np.int64
-        )  # per stream, which of its tasks touched it last
-        self._missing = np.zeros(len(budget.storages), np.int64)  # how many tasks that touch it are not issued
+        self._nbytes = [storage.nbytes for storage in budget.storages]
+        self._last = [[0] * STREAMS for _ in budget.storages]  # per stream, which of its tasks touched it last
+        self._missing: list[int] = []  # how many tasks that touch it are not issued
         self._touched: list[list[int]] = [[] for _ in tasks]  # storages that a task makes or reads
-        self._made: list[list[int]] = [[] for _ in tasks]
+        self._own = [0] * len(tasks)  # bytes that a task makes
         for number, storage in enumerate(budget.storages):
-            self._made[storage.maker].append(number)
+            self._own[storage.maker] += storage.nbytes
             touching = {storage.maker, *storage.users}
-            self._missing[number] = len(touching) + storage.stays
+            self._missing.append(len(touching) + storage.stays)
             for task in touching:
                 self._touched[task].append(number)
-        self._own = [int(self._nbytes[made].sum()) for made in self._made]
+        self._made = 0  # bytes that were made so far
+        # Per stream, bytes of storages that no task will touch any more, by which of its tasks touched them last.
+        self._over = np.zeros((STREAMS, len(tasks) + 1), np.int64)
         self._course = _course(len(tasks), budget.storages)
         self._turn = 0  # the first task of the program that is not issued
 
@@ -202,17 +204,21 @@ class _Memory:
             return True
         if number > self._turn and self._course[self._turn : number].max() + own > self._most:
             return False
-        is_over = (self._missing == 0) & (self._last <= self._start(number, waits)).all(axis=1)
-        return own + int(self._nbytes[self._is_made & ~is_over].sum()) <= self._most
+        other = STREAMS - 1 - self._tasks[number].stream
+        dead = self._over[other, : self._start(number, waits)[other] + 1].sum()
+        return own + self._made - int(dead) <= self._most
 
     def start(self, number: int, waits: Sequence[int]) -> None:
         stream = self._tasks[number].stream
         clock = self._start(number, waits)
         self._now[stream] = self._ends[number] = tuple(count + (s == stream) for s, count in enumerate(clock))
-        self._is_made[self._made[number]] = True
-        touched = self._touched[number]
-        self._last[touched, stream] = clock[stream] + 1
-        self._missing[touched] -= 1
+        self._made += self._own[number]
+        for storage in self._touched[number]:
+            self._last[storage][stream] = clock[stream] + 1
+            self._missing[storage] -= 1
+            if not self._missing[storage]:
+                for other, last in enumerate(self._last[storage]):
+                    self._over[other, last] += self._nbytes[storage]
         self._course[self._turn : number] += self._own[number]
         while self._turn in self._ends:
             self._turn += 1

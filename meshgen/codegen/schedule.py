@@ -115,13 +115,16 @@ def best_within(tried: Sequence[Tried], cap: int) -> Tried | None:
     """Of the steps that take no more than so many bytes the shortest; of those that take about as long, the one with the fewest
     bytes, then the shortest. None where no step fits.
     """
-    found: list[Tried] = []
-    for each in sorted(tried, key=lambda each: each.seconds):
-        if found and each.seconds > found[0].seconds * DEFAULT.scheduling.same_step:
-            break
-        if each.arena_bytes <= cap:
-            found.append(each)
-    return min(found, key=lambda each: (each.arena_bytes, each.seconds), default=None)
+    ranked = sorted(tried, key=lambda each: each.seconds)
+    best = next((each for each in ranked if each.least_bytes <= cap and each.arena_bytes <= cap), None)
+    if best is None:
+        return None
+    near = [each for each in ranked if best.seconds <= each.seconds <= best.seconds * DEFAULT.scheduling.same_step]
+    for each in sorted(near, key=lambda each: each.least_bytes):
+        is_promising = (each.least_bytes, each.seconds) < (best.arena_bytes, best.seconds)
+        if is_promising and each.arena_bytes <= cap:
+            best = min(best, each, key=lambda each: (each.arena_bytes, each.seconds))
+    return best
 
 
 def _too_big(needed: int, limit: int) -> Diagnostic:

@@ -17,8 +17,9 @@ class Search:
         1 << 16, "cells", "of one table of propagation at most; beyond, variables are fixed", matters=False
     )
     refixed_rounds: int = chosen(24, "rounds", "in which fixed variables are looked at again", matters=False)
-    refixed_in_vain: int = chosen(2, "rounds", "in a row without a gain, after which no more follow", matters=False)
-    refixed_gain: float = chosen(1e-3, "share", "of the cost that a round must save to count", matters=False)
+    refixed_gain: float = chosen(
+        1e-3, "share", "of the cost that a round must save for another to follow", matters=False
+    )
     axis_rounds: int = chosen(
         2, "rounds", "in which each mesh axis is decided: at first those behind it are unknown", matters=True
     )

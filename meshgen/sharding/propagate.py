@@ -8,7 +8,7 @@ depend on the order of traversal or of the program's ops: they are taken in cano
 on one dim from the annotations.
 
 This is done for the program as written, for equivalent programs (`ALTERNATIVES`), for other parts of axes and from other starts:
-each candidate is planned up to partitioning, and the cheapest is taken if it is clearly cheaper. An example on x=4:
+each candidate whose estimate is less, or that is in frames, is planned up to partitioning, and the cheapest is taken if it is clearly cheaper. An example on x=4:
 
     %h = dot_general %x, %w : f32[64,32]{x}, f32[32,96]{,x}      candidate `slice-into-dot`:  %v = slice %w [:, 0:32]
     %q = slice %h [:, 0:32] : a third of the columns                                        %q = dot_general %x, %v
@@ -94,6 +94,7 @@ class _Search:
 
     manager: PassManager
     _costs: dict[int, tuple[Solved, Seconds]] = field(default_factory=dict[int, tuple[Solved, Seconds]])
+    _estimates: dict[int, tuple[Solved, float]] = field(default_factory=dict[int, tuple[Solved, float]])
 
     def best(self, first: Solved) -> Solved:
         """The cheapest of this program and all candidates that are tried from it."""
@@ -134,7 +135,10 @@ class _Search:
         """The first, or the cheapest of the others that keep the required annotations, if it is clearly cheaper."""
         tried = list(others)
         candidates = [each for each in tried if not each.solved.faults]
-        best = self._worth(first, [each.solved for each in candidates])
+        planned = [
+            each for each in candidates if SLICE_TO_HALO in each.passes or self._is_promising(each.solved, first)
+        ]
+        best = self._worth(first, [each.solved for each in planned])
         taken = next((each.passes for each in candidates if each.solved is best), ())
         for each in tried:
             by, *more = each.passes
@@ -144,7 +148,9 @@ class _Search:
                 self.manager.record(by.name).note(kept=False)
                 continue
             with self.manager.timed(by) as record:
-                before, after = (self._seconds(solved).total for solved in (first, each.solved))
+                is_planned = any(each is known for known in planned)
+                both = first, each.solved
+                before, after = [self._seconds(one).total if is_planned else self._estimate(one) for one in both]
                 record.note(kept=by in taken, before=before, after=after, unit="s")
         for each in taken:
             self.manager.changed(each.name, best.module)
@@ -169,7 +175,8 @@ class _Search:
 
     def _from_best_start(self, solved: Solved) -> Solved:
         """The program solved from the start with the shortest step, among starts that are clearly cheaper and move no more than this one."""
-        found = self._from_starts(solved, solved.axes.starts(solved.start, solved.decisions))
+        others = self._from_starts(solved, solved.axes.starts(solved.start, solved.decisions))
+        found = [other for other in others if self._is_promising(other, solved)]
         links = self._seconds(solved).links if found else 0.0
         return self._worth(solved, [other for other in found if self._seconds(other).links <= links])
 
@@ -180,7 +187,7 @@ class _Search:
             return solved
         axes = solved.axes.with_offers(repeated)
         other = Solved(axes, solved.start, axes.decide(solved.start))
-        before, after = (each.axes.seconds(each.decisions) for each in (solved, other))
+        before, after = map(self._estimate, (solved, other))
         return other if after < DEFAULT.rewriting.worth * before and not other.faults else solved
 
     def _with_fewer_collectives(self, solved: Solved) -> Solved:
@@ -199,6 +206,15 @@ class _Search:
             if is_new and not other.faults:
                 found.append(other)
         return found[1:]
+
+    def _is_promising(self, other: Solved, first: Solved) -> bool:
+        """Whether a program is worth planning to the end beside one with the same axes: by the estimates it takes less time."""
+        return self._estimate(other) < self._estimate(first)
+
+    def _estimate(self, solved: Solved) -> float:
+        if id(solved) not in self._estimates:
+            self._estimates[id(solved)] = solved, solved.axes.seconds(solved.decisions)
+        return self._estimates[id(solved)][1]
 
     def _seconds(self, solved: Solved) -> Seconds:
         if id(solved) not in self._costs:

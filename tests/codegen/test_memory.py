@@ -129,3 +129,12 @@ def test_work_grows_with_what_is_alive_together_not_with_all_pairs(monkeypatch: 
     monkeypatch.setattr(memory, "_lowest_gap", counted_gap)
     place([*[Lifetime(64, None, (1, 0), True)] * 500, *chain(500, 1000)])
     assert 0 < looked_at <= 5 * 500  # one neighbour on each side, in two orders, and one candidate each
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_no_arena_is_smaller_than_its_lower_bound(seed: int):
+    """It counts what is alive together; where nothing leaves a gap it is what the arena takes."""
+    lives = [Lifetime(700, None, (9, 0), True), *random_lives(random.Random(seed), 60)]
+    assert 0 < memory.least_bytes(lives) <= place(lives)[1]
+    one_at_a_time = [Lifetime(512, (n, 0), (n + 1, 0), False) for n in range(5)]
+    assert memory.least_bytes(one_at_a_time) == place(one_at_a_time)[1] == 512

@@ -167,7 +167,7 @@ def test_a_task_is_ready_when_the_last_of_its_needs_ends_not_the_last_that_start
     ],
 )
 def test_of_orders_that_take_about_as_long_the_one_with_the_fewest_bytes_wins(plans, chosen):
-    tried = [SimpleNamespace(seconds=seconds, arena_bytes=nbytes) for seconds, nbytes in plans]
+    tried = [SimpleNamespace(seconds=seconds, arena_bytes=nbytes, least_bytes=nbytes - 1) for seconds, nbytes in plans]
     assert scheduling.best_within(tried, 10) is tried[chosen]
     assert scheduling.best_within(tried, 7) is (tried[1] if plans[1][1] == 5 else None)
 

@@ -11,11 +11,11 @@ from __future__ import annotations
 
 import heapq
 from collections.abc import Sequence
-from dataclasses import field
 
 from meshgen.codegen.communicating import is_message
 from meshgen.codegen.fusion.attention_regions import Region, attention_regions
 from meshgen.codegen.fusion.free import FreeNodes, must_exist
+from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
@@ -33,34 +33,6 @@ from meshgen.ops.classes import (
     REGROUPING,
     VIEWS,
 )
-from meshgen.records import dataclass
-
-
-@dataclass(eq=False)
-class Group:
-    """Nodes of one kernel.
-
-    Attributes:
-        kind: map, reduce, dot, attention, or opaque: a collective, control flow, or no known op.
-        members: the nodes that only this group computes, in the order in which they joined.
-        extra: nodes of other groups that this one computes again for itself.
-        before, after: groups that it needs, and that need it, directly.
-        length: nodes in a row at most, members and what they compute again.
-        reads: values from memory; level: longest way from a group that needs no other.
-        once: operands of its dots of which each element is needed in few programs only.
-    """
-
-    number: int
-    kind: str
-    space: Space
-    members: list[Node] = field(default_factory=list)
-    before: dict[Group, None] = field(default_factory=dict)
-    after: dict[Group, None] = field(default_factory=dict)
-    reads: dict[Value, None] = field(default_factory=dict)
-    extra: dict[Node, None] = field(default_factory=dict)
-    once: frozenset[Value] = frozenset()
-    level: int = 0
-    length: int = 0
 
 
 class Grouping:
@@ -261,12 +233,15 @@ class Grouping:
         stack = [(first, then)]
         while stack:
             earlier, later = stack.pop()
-            if later.level <= earlier.level:
-                later.level = earlier.level + 1
+            level, needs = max(later.level, earlier.level + 1), later.needs | earlier.needs | 1 << earlier.number
+            if level != later.level or needs != later.needs:
+                later.level, later.needs = level, needs
                 stack += [(later, g) for g in later.after]
 
     def depends(self, group: Group, on: Group) -> bool:
         """Whether `group` needs, over others, what `on` makes."""
+        if group is on or not group.needs >> on.number & 1:
+            return group is on
         stack, seen = [group], {group}
         while stack:
             current = stack.pop()

@@ -6,8 +6,10 @@ All of it lowers the bytes that kernels move, and none of it adds a kernel.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 
-from meshgen.codegen.fusion.groups import Group, Grouping
+from meshgen.codegen.fusion.group import Group
+from meshgen.codegen.fusion.groups import Grouping
 from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
@@ -23,8 +25,9 @@ class Recipe:
     sources: tuple[Value, ...]
 
 
+@lru_cache(maxsize=1)
 def grouped(graph: Graph) -> Grouping:
-    """The kernels of a graph."""
+    """The kernels of a graph. What was found last is kept: passes that leave the graph as it is ask again."""
     grouping = Grouping(graph)
     lower_traffic(grouping)
     return grouping

@@ -13,7 +13,8 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-from meshgen.codegen.fusion.groups import Group, Grouping
+from meshgen.codegen.fusion.group import Group
+from meshgen.codegen.fusion.groups import Grouping
 from meshgen.codegen.fusion.traffic import grouped
 from meshgen.codegen.passes.graphs import with_graph
 from meshgen.ir.graph import Module, Node, Value

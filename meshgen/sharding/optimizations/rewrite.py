@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from functools import wraps
+from functools import cached_property, wraps
 from typing import Any
 
 from meshgen.ccl.cost import ring_bytes, seconds_of
@@ -84,7 +84,6 @@ class Walk:
 
     def __init__(self, module: Module, rule: Rule) -> None:
         self.mesh: Mesh = module.mesh
-        self.uses: Counter[Value] = Counter(used_values(module.graph))
         self.producers: dict[Value, Node] = {}  # of the current graph only: nothing moves into or out of a loop
         self.constants: dict[Value, Node] = {}  # of all graphs
         self._rule = rule
@@ -92,6 +91,11 @@ class Walk:
         self._varying: Varying | None = None
         self._same: dict[Value, Value] = {}
         self._nodes: list[Node] = []
+
+    @cached_property
+    def uses(self) -> Counter[Value]:
+        """How often each value is used; counted when it is first asked for, which is before the walk changes anything."""
+        return Counter(used_values(self._module.graph))
 
     def graph(self, old: Graph) -> Graph:
         """The graph, rewritten; itself if no rule applied."""
@@ -106,7 +110,7 @@ class Walk:
         return found
 
     def _visit(self, node: Node) -> None:
-        if node.regions or any(value in self._same for value in node.operands):
+        if node.regions or (self._same and any(value in self._same for value in node.operands)):
             node = self._with_new_values(node)
         found = None if node.regions or is_bound(node) else self._rule(node, self)
         if found is None:

@@ -220,15 +220,20 @@ def view_of(sites: list[Site], others: dict[str, Decision], module: Module, join
             if label.factor is not None:
                 parts[site, label.factor] = parts.get((site, label.factor), 1) * size
             for value, state in zip(site.node.results, label.results, strict=True):
-                local[value] /= size if isinstance(state, int) else 1
+                if isinstance(state, int):
+                    local[value] /= size
         for number, label in enumerate(labels):
             for i, state in enumerate(label.operands):
-                used[number, i] /= size if isinstance(state, int) else 1
+                if isinstance(state, int):
+                    used[number, i] /= size
         for _, (maker, result), uses in joints:
-            made = labels[maker].results[result]
-            moved |= {(site, i) for site, i in uses if made is not None and labels[site].operands[i] != made}
-            whole = [(site, i) for site, i in uses if isinstance(made, str) and labels[site].operands[i] is None]
-            reduced |= {use: reduced.get(use, 1) * size for use in whole}
+            if (made := labels[maker].results[result]) is None:
+                continue
+            for site, i in uses:
+                if (state := labels[site].operands[i]) != made:
+                    moved.add((site, i))
+                if isinstance(made, str) and state is None:
+                    reduced[site, i] = reduced.get((site, i), 1) * size
     work: dict[Site, float] = {site: site.seconds for site in sites}
     for (site, factor), count in parts.items():
         rows = site.rule.factors[factor].size

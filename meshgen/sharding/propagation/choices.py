@@ -175,6 +175,10 @@ class AxisProblem:
     def _add_edge(self, value: Value, producer: tuple[int, int], uses: list[tuple[int, int]]) -> None:
         """The tables of a value: each use reads it as it is made, resharded for that use alone, or from a shared copy."""
         maker, labels = self.sites[producer[0]], self.labels
+        if len(labels[producer[0]]) == 1 and all(len(labels[site]) == 1 for site, _ in uses):
+            made = labels[producer[0]][0].results[producer[1]]
+            if all(labels[site][0].operands[i] == made for site, i in uses):
+                return  # nothing is left to choose
         ends = [
             (id(labels[site]), i, self._price_key(value, (site, i), maker.times), self._weight(maker, (site, i)))
             for site, i in uses

@@ -71,14 +71,13 @@ class _Core:
         best = self._attempt()
         if not best.fixed:
             return Labelling(best.labels, best.cost, is_exact=True)
-        fixed, in_vain, limits = best.fixed, 0, DEFAULT.search
+        found, limits = best, DEFAULT.search
         for _ in range(limits.refixed_rounds):
-            for variable in fixed:
+            for variable in found.fixed:
                 self.often[variable] += 1
-            found = self._attempt(best.labels)
-            in_vain = 0 if found.cost < best.cost * (1 - limits.refixed_gain) else in_vain + 1
-            best, fixed = (found if found.cost < best.cost else best), found.fixed
-            if in_vain > limits.refixed_in_vain:
+            before, found = best, self._attempt(best.labels)
+            best = found if found.cost < best.cost else best
+            if best.cost >= before.cost * (1 - limits.refixed_gain):
                 break
         return Labelling(best.labels, best.cost, is_exact=False)
 
@@ -89,7 +88,7 @@ class _Core:
             network.reduce(DEFAULT.search.table_cells)
             if not (left := network.left):
                 return _Found(network.chosen(), network.constant, tuple(fixed))
-            variable = max(left, key=lambda v: (len(network.neighbours(v)) / (1 + self.often[v]), -v))
+            variable = max(left, key=lambda v: (network.degree(v) / (1 + self.often[v]), -v))
             labels = network.labels[variable]
             is_kept = bool(kept) and kept[variable] in labels
             network.fix(variable, kept[variable] if is_kept else labels[int(network.least(variable).argmin())])

@@ -17,6 +17,7 @@ Sources: Dechter, Artificial Intelligence 113, 1999 (elimination); Goldstein, Bi
 from __future__ import annotations
 
 import heapq
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import field
 from hashlib import blake2b
@@ -83,15 +84,10 @@ class _Memo:
         key = id(array), axis
         if key not in self.apart:
             rows = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
-            if np.isfinite(rows).all():
-                least = [(rows - row).min(axis=1) for row in rows]
-            else:
-                with np.errstate(invalid="ignore"):
-                    apart = [rows - row for row in rows]
-                least = [
-                    np.where(np.isnan(each), np.inf, each).min(axis=1) for each in apart
-                ]  # both are forbidden: either is as good
-            self.apart[key] = np.array(least).T
+            with np.errstate(invalid="ignore"):
+                apart = rows[:, None] - rows
+            # NaN where both are forbidden: either is as good.
+            self.apart[key] = np.fmin.reduce(apart, axis=2, initial=np.inf)
         return self.apart[key]
 
     def part(self, array: Array, axis: int, places: Scope) -> Array:
@@ -115,20 +111,29 @@ class Network:
         self._tables: list[dict[Scope, Array]] = [{} for _ in sizes]  # of each variable, by scope
         self._steps: list[_Step] = []
         self._memo = _Memo()
-        self._widths: dict[int, int] = {}  # known ones
+        self._near: list[dict[int, int]] = [{} for _ in sizes]  # neighbours, with how many tables they share
+        self._widths = list(sizes)
         self._left = {variable for variable, size in enumerate(sizes) if size > 1}
         self._changed = set(self._left)  # since their labels were compared
+        squeezed: dict[tuple[int, tuple[int, ...]], tuple[Array, Array]] = {}  # by the source, which they keep alive
         for variables, costs in tables:
             kept = tuple(v for v in variables if sizes[v] > 1)
-            whole = kept == variables
-            self._insert(kept, self._memo.one(costs if whole else costs.reshape([sizes[v] for v in kept])))
+            if not kept:
+                self.constant += costs.item()
+            elif kept == variables:
+                self._insert(kept, self._memo.one(costs))
+            else:
+                key = id(costs), tuple(sizes[v] for v in kept)
+                if key not in squeezed:
+                    squeezed[key] = costs, self._memo.one(costs.reshape(key[1]))
+                self._insert(kept, squeezed[key][1])
 
     def copy(self) -> Network:
         """A network that can change on its own; both share what is known of arrays."""
         other = object.__new__(Network)
         other.labels, other.constant, other._memo = list(self.labels), self.constant, self._memo
         other._tables = [dict(tables) for tables in self._tables]
-        other._widths = dict(self._widths)
+        other._near, other._widths = [dict(near) for near in self._near], list(self._widths)
         other._steps, other._left, other._changed = list(self._steps), set(self._left), set(self._changed)
         return other
 
@@ -142,38 +147,38 @@ class Network:
         """How many different joins were made."""
         return len(self._memo.joins)
 
-    def neighbours(self, variable: int) -> set[int]:
-        """The other variables of its tables."""
-        found: set[int] = set()
-        for scope in self._tables[variable]:
-            found.update(scope)
-        found.discard(variable)
-        return found
+    def degree(self, variable: int) -> int:
+        """How many other variables its tables have."""
+        return len(self._near[variable])
 
     def width(self, variable: int) -> int:
         """Cells of the table that eliminating a variable makes, with its own labels."""
-        if (known := self._widths.get(variable)) is None:
-            known = self._widths[variable] = self._cells({variable, *self.neighbours(variable)})
-        return known
+        return self._widths[variable]
 
     def reduce(self, cells: int) -> None:
         """Eliminate the variables whose joined tables have so many cells at most, narrow ones first, and drop dominated labels, while there are any."""
-        queue = [(self.width(v), v) for v in self._left]
+        todo = (v for v in self._left if v in self._changed or self.width(v) <= cells)
+        waiting = {v: self.width(v) for v in todo}  # the least width with which each is in the queue
+        queue = [(width, v) for v, width in waiting.items()]
         heapq.heapify(queue)
         while queue:
             width, variable = heapq.heappop(queue)
             if variable not in self._left:
                 continue
+            if waiting.get(variable) == width:
+                del waiting[variable]
             now = self.width(variable)
-            if now > width and now > cells:  # stale
-                heapq.heappush(queue, (now, variable))
-                continue
             if now <= cells:
                 touched = self._eliminate(variable)
+            elif now > width:  # stale
+                touched = {variable}
             else:
                 touched = self._drop_dominated(variable)
             for other in touched & self._left:
-                heapq.heappush(queue, (self.width(other), other))
+                width = self.width(other)
+                if width < waiting.get(other, math.inf):
+                    waiting[other] = width
+                    heapq.heappush(queue, (width, other))
 
     def fix(self, variable: int, label: int) -> None:
         """Leave a variable one label."""
@@ -209,10 +214,7 @@ class Network:
         self._left.discard(variable)
 
     def _cells(self, variables: Iterable[int]) -> int:
-        cells = 1
-        for variable in variables:
-            cells *= len(self.labels[variable])
-        return cells
+        return math.prod([len(self.labels[variable]) for variable in variables])
 
     def _insert(self, scope: Scope, costs: Array) -> None:
         if not scope:
@@ -222,25 +224,44 @@ class Network:
         costs = costs if known is None else self._memo.sum(known, costs)
         for variable in scope:
             self._tables[variable][scope] = costs
-            self._widths.pop(variable, None)
+            if known is None:
+                self._link(variable, scope)
 
     def _remove(self, variable: int) -> dict[Scope, Array]:
         """The tables of a variable, taken out of the network."""
         found = self._tables[variable]
         for scope in found:
             for other in scope:
-                self._widths.pop(other, None)
                 if other != variable:
                     del self._tables[other][scope]
-        self._tables[variable] = {}
+                    self._unlink(other, scope)
+        self._tables[variable], self._near[variable] = {}, {}
         return found
+
+    def _link(self, variable: int, scope: Scope) -> None:
+        """Note that a table over these variables is there."""
+        near = self._near[variable]
+        for other in scope:
+            if other != variable:
+                near[other] = near.get(other, 0) + 1
+                if near[other] == 1:
+                    self._widths[variable] *= len(self.labels[other])
+
+    def _unlink(self, variable: int, scope: Scope) -> None:
+        """Note that a table over these variables is gone."""
+        near = self._near[variable]
+        for other in scope:
+            if other != variable:
+                near[other] -= 1
+                if not near[other]:
+                    del near[other]
+                    self._widths[variable] //= len(self.labels[other])
 
     def _key(self, variable: int, tables: dict[Scope, Array]) -> Any:
         """What a join depends on: arrays, and their places among the variables."""
-        variables = sorted(set().union(*tables))
-        places = {v: place for place, v in enumerate(variables)}
-        parts = [(*[places[v] for v in scope], id(costs)) for scope, costs in tables.items()]
-        return (places.get(variable, 0), *(len(self.labels[v]) for v in variables), *sorted(parts))
+        places = {v: place for place, v in enumerate(sorted(set().union(*tables)))}
+        parts = sorted([(id(costs), *map(places.__getitem__, scope)) for scope, costs in tables.items()])
+        return len(self.labels[variable]), places.get(variable), *parts
 
     def _joined(self, variable: int, variables: Scope, tables: dict[Scope, Array]) -> tuple[Any, Array]:
         """The best label for the others' labels, and its cost."""
@@ -275,7 +296,7 @@ class Network:
         """Leave a variable some of its labels; the variables whose tables changed."""
         places = tuple(self.labels[variable].index(label) for label in labels)
         tables = self._remove(variable)
-        self.labels[variable] = labels
+        self.labels[variable], self._widths[variable] = labels, len(labels)
         for scope, costs in tables.items():
             part = self._memo.part(costs, scope.index(variable), places)
             self._insert(scope if len(labels) > 1 else tuple(v for v in scope if v != variable), part)
