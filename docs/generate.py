@@ -31,8 +31,9 @@ from passes_page import passes_page  # noqa: E402
 NOTE = "<!-- written by docs/generate.py: change the code, then run `make docs` -->\n"
 CONTROL = ("case", "if", "while")  # partitioned by `partition` itself
 _CONTROL_NOTE = (
-    "`case`, `if` and `while` are run by the schedule, with kernels inside their regions; loops of a known number of trips become `scan`. Compiling a `compare` of type "
-    "TOTALORDER or a `bitcast_convert` to elements of another width for a GPU is refused (MG0301).\n"
+    "`case`, `if` and `while` are run by the schedule, with kernels inside their regions; loops of a known number of trips become `scan`. "
+    "The regions of `reduce_region`, `reduce_window`, `scatter`, `select_and_scatter` and `sort` may have element-wise operations only. "
+    "A `scatter` combines the updates of one place in the order in which they are given, and a `sort` is stable: both are the same bits on every run.\n"
 )
 UPSTREAM = ("arith", "bufferization", "linalg", "math", "scf", "tensor", "tosa")
 AREAS = {

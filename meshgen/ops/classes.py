@@ -16,6 +16,7 @@ DOTS = with_kernel("dot")
 TYPED = with_trait(Trait.TYPED)
 REDUCTIONS = with_kernel("reduction")
 UNSTORED = LAYOUT | MADE
+NESTS = with_kernel("nest")  # kernels of their own
 GENERATED = POINTWISE | LAYOUT | MADE | LOOKUPS | LOOPS
 
 ELEMENTWISE = with_trait(Trait.ELEMENTWISE)

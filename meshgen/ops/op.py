@@ -71,17 +71,17 @@ class Kernel:
     Attributes:
         form: `expression` of elements in registers; `layout`, an index map that whoever reads the result looks through;
             `source`, elements from nothing; `lookup`, put together from several values or at places that are data;
-            `dot` and `reduction`, loop nests of their own; `none`.
+            `dot` and `reduction`, loop nests that others join; `nest`, a kernel of its own, whose operands are in memory; `none`.
         expression: of form `expression`, the Triton source over operands in registers.
     """
 
-    form: Literal["expression", "layout", "source", "lookup", "dot", "reduction", "none"]
+    form: Literal["expression", "layout", "source", "lookup", "dot", "reduction", "nest", "none"]
     expression: Expression | None = None
 
 
 NO_KERNEL = Kernel("none")
 LAYOUT, SOURCE, LOOKUP = Kernel("layout"), Kernel("source"), Kernel("lookup")
-DOT, REDUCTION = Kernel("dot"), Kernel("reduction")
+DOT, REDUCTION, NEST = Kernel("dot"), Kernel("reduction"), Kernel("nest")
 
 NO_MEANING: None = None
 """The op has no meaning on one device by itself: its meaning is in `meshgen/ccl`, or is that of the kernel it names."""

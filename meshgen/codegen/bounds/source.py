@@ -75,6 +75,9 @@ class _Reader:
             match statement:
                 case ast.Assign([ast.Name(name)], value):
                     self.env[name] = self.numbers.named(name, self.value(value))
+                case ast.Assign([ast.Tuple(names)], value):  # results of a function: nothing is known of them
+                    self.value(value)
+                    self.env |= dict.fromkeys(name.id for name in names if isinstance(name, ast.Name))
                 case ast.AugAssign(ast.Name(name), op, value):
                     self.env[name] = self.numbers.named(name, self._binary(self.env.get(name), op, self.value(value)))
                 case ast.Expr(value):
@@ -97,18 +100,27 @@ class _Reader:
             self.env[name] = _either(before.get(name), after)
 
     def _loop(self, name: str, ends: Sequence[ast.expr], body: Sequence[ast.stmt]) -> None:
-        numbers = [self.value(end) for end in ends]
-        assert all(isinstance(n, Number) and n.expr.is_constant for n in numbers), "loop bounds must be constants"
-        trips = range(*(n.expr.const for n in numbers if isinstance(n, Number)))
+        changed = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        trips = self._trips(ends)
+        if trips is None:
+            self.env |= dict.fromkeys((*changed, name))
+            self.block(body)
+            self.env |= dict.fromkeys((*changed, name))
+            return
         if not trips:
             return
         count = self.numbers.same_in_all_lanes(name, 0, len(trips) - 1, is_loop=True)
-        changed = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         for other in changed & set(self.env):
             self.env[other] = self._carried(other, count, body)
         self.env[name] = Number(count * trips.step + trips.start, 32)
         self.block(body)
         self.env |= dict.fromkeys((*changed, name))
+
+    def _trips(self, ends: Sequence[ast.expr]) -> range | None:
+        """The values of a loop's variable; None if its bounds are data."""
+        numbers = [self.value(end) for end in ends]
+        constants = [n.expr.const for n in numbers if isinstance(n, Number) and n.expr.is_constant]
+        return range(*constants) if len(constants) == len(ends) else None
 
     def _carried(self, name: str, count: Expr, body: Sequence[ast.stmt]) -> Known:
         """The value of a loop-carried name at the start of an iteration: known for a pointer with a constant increment."""

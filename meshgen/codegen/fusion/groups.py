@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import field
 
 from meshgen.codegen.communicating import is_message
+from meshgen.codegen.fusion.absorbed import absorbed_nodes
 from meshgen.codegen.fusion.free import FreeNodes
 from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.model import DEFAULT
@@ -74,9 +75,11 @@ class Grouping:
         self.messages: list[Group] = []  # sends and receives, which keep their order
         self._placed: dict[Value, list[Group]] = {}
         self._multiplied: dict[Value, list[Group]] = {}
-        self.must = dict.fromkeys(self.view_root(value) for value in _must_exist(graph))
+        absorbed = absorbed_nodes(graph)
+        existing = [value for value in _must_exist(graph) if self.producer.get(value) not in absorbed]
+        self.must = dict.fromkeys(map(self.view_root, existing))
         self.must.update((self.memory_root(node.result), None) for node in graph.nodes if node in self.views)
-        self.free = FreeNodes(graph, self.must, self.views)
+        self.free = FreeNodes(graph, self.must, self.views, absorbed)
         self.readers = self._node_readers()
         for node in graph.nodes:
             self._visit(node)
