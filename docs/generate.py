@@ -31,9 +31,10 @@ from passes_page import passes_page  # noqa: E402
 NOTE = "<!-- written by docs/generate.py: change the code, then run `make docs` -->\n"
 CONTROL = ("case", "if", "while")  # partitioned by `partition` itself
 _CONTROL_NOTE = (
-    "`case`, `if` and `while` are run by the schedule, with kernels inside their regions; loops of a known number of trips become `scan`. Compiling a `compare` of type "
-    "TOTALORDER or a `bitcast_convert` to elements of another width for a GPU is refused (MG0301), and so are complex inputs and results, and\n"
-    "Fourier transforms along a dim with a prime factor above 2,048.\n"
+    "`case`, `if` and `while` are run by the schedule, with kernels inside their regions; loops of a known number of trips become `scan`. "
+    "The regions of `reduce_region`, `reduce_window`, `scatter`, `select_and_scatter` and `sort` may have element-wise operations only. "
+    "A `scatter` combines the updates of one place in the order in which they are given, and a `sort` is stable: both are the same bits on every run. "
+    "Complex inputs and results are refused for a GPU (MG0301), and so are Fourier transforms along a dim with a prime factor above 2,048.\n"
 )
 _NUMBERS_NOTE = """
 Kernels compute with subnormal numbers, signed zeros, infinities and NaN as IEEE 754 has them, and bf16, f16 and 8-bit floats in f32, rounded once per

@@ -24,6 +24,7 @@ MESH = make_mesh({"x": 2})
 _ARITY = {name: OPS[name].operands for name in with_kernel("expression")}
 _ATTRIBUTES: dict[str, dict[str, Any]] = {
     "compare": {"direction": "LT", "compare_type": ""},
+    "reduce_precision": {"exponent_bits": 5, "mantissa_bits": 3},
     "to_partial": {"axes": ("x",), "kind": "sum"},
 }
 _CUT = {"start": (1,), "limit": (4,), "stride": (1,)}
@@ -68,6 +69,16 @@ _SPECTRUM = """func.func @main(%a: tensor<4xf32>, %b: tensor<4xf32>) -> (tensor<
   return %r, %i : tensor<4xf32>, tensor<4xf32>
 }
 """
+_ADD = """({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %c = stablehlo.add %a, %b : tensor<f32>
+    stablehlo.return %c : tensor<f32>
+  })"""
+_AT_LEAST = """({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>):
+    %c = stablehlo.compare GE, %a, %b : (tensor<f32>, tensor<f32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  })"""
 # Programs of operations that are no element of a kernel's body: written out before there are kernels, or a whole body.
 PROGRAMS = {
     **dict.fromkeys(("complex", "fft", "imag", "real"), _SPECTRUM),
@@ -84,6 +95,42 @@ PROGRAMS = {
     "rng_bit_generator": """func.func @main(%s: tensor<2xui64>) -> tensor<8xui32> {
   %t, %r = "stablehlo.rng_bit_generator"(%s) <{rng_algorithm = #stablehlo<rng_algorithm THREE_FRY>}> : (tensor<2xui64>) -> (tensor<2xui64>, tensor<8xui32>)
   return %r : tensor<8xui32>
+}
+""",
+    "reduce_region": """func.func @main(%x: tensor<4x6xf32>, %z: tensor<f32>) -> tensor<4xf32> {
+  %y:2 = "stablehlo.reduce"(%x, %x, %z, %z) <{dimensions = array<i64: 1>}> ({
+  ^bb0(%a: tensor<f32>, %b: tensor<f32>, %c: tensor<f32>, %d: tensor<f32>):
+    %e = stablehlo.add %a, %c : tensor<f32>
+    %f = stablehlo.maximum %b, %d : tensor<f32>
+    stablehlo.return %e, %f : tensor<f32>, tensor<f32>
+  }) : (tensor<4x6xf32>, tensor<4x6xf32>, tensor<f32>, tensor<f32>) -> (tensor<4xf32>, tensor<4xf32>)
+  %r = stablehlo.add %y#0, %y#1 : tensor<4xf32>
+  return %r : tensor<4xf32>
+}
+""",
+    "reduce_window": f"""func.func @main(%x: tensor<60xf32>, %z: tensor<f32>) -> tensor<20xf32> {{
+  %y = "stablehlo.reduce_window"(%x, %z) <{{window_dimensions = array<i64: 41>}}> {_ADD} : (tensor<60xf32>, tensor<f32>) -> tensor<20xf32>
+  return %y : tensor<20xf32>
+}}
+""",
+    "select_and_scatter": f"""func.func @main(%x: tensor<6xf32>, %g: tensor<3xf32>, %z: tensor<f32>) -> tensor<6xf32> {{
+  %y = "stablehlo.select_and_scatter"(%x, %g, %z) <{{window_dimensions = array<i64: 2>, window_strides = array<i64: 2>}}> {_AT_LEAST[:-1]}, {_ADD[1:]} : (tensor<6xf32>, tensor<3xf32>, tensor<f32>) -> tensor<6xf32>
+  return %y : tensor<6xf32>
+}}
+""",
+    "scatter": f"""func.func @main(%x: tensor<6x4xf32>, %i: tensor<3x1xi32>, %u: tensor<3x4xf32>) -> tensor<6x4xf32> {{
+  %y = "stablehlo.scatter"(%x, %i, %u) <{{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1], inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> {_ADD} : (tensor<6x4xf32>, tensor<3x1xi32>, tensor<3x4xf32>) -> tensor<6x4xf32>
+  return %y : tensor<6x4xf32>
+}}
+""",
+    "sort": f"""func.func @main(%x: tensor<6xf32>) -> tensor<6xf32> {{
+  %y = "stablehlo.sort"(%x) <{{dimension = 0 : i64}}> {_AT_LEAST.replace("GE", "GT")} : (tensor<6xf32>) -> tensor<6xf32>
+  return %y : tensor<6xf32>
+}}
+""",
+    "top_k": """func.func @main(%x: tensor<6xf32>) -> tensor<2xf32> {
+  %y, %i = chlo.top_k(%x, k = 2) : tensor<6xf32> -> (tensor<2xf32>, tensor<2xi32>)
+  return %y : tensor<2xf32>
 }
 """,
     "if": f"""func.func @main(%p: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {{

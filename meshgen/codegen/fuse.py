@@ -26,9 +26,12 @@ from meshgen.codegen.passes.fetch_drop_local_rows import fetch_drop_local_rows
 from meshgen.codegen.passes.loop_to_scan import loop_to_scan
 from meshgen.codegen.passes.loop_unroll import loop_unroll
 from meshgen.codegen.passes.reduce_window_to_slices import reduce_window_to_slices
+from meshgen.codegen.passes.scan_to_parts import scan_to_parts
+from meshgen.codegen.passes.scatter_to_rows import scatter_to_rows
 from meshgen.codegen.passes.slice_to_subview import slice_to_subview
 from meshgen.codegen.passes.split_convolution import split_convolution
 from meshgen.codegen.passes.split_reduction import split_reduction
+from meshgen.codegen.passes.top_k_to_parts import top_k_to_parts
 from meshgen.codegen.passes.transpose_into_dot import transpose_into_dot
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
@@ -55,6 +58,9 @@ BEFORE_KERNELS = (  # what changes collectives, or the loops around them
 PASSES = (
     *BEFORE_KERNELS,
     Pass("expand-complex", expand_complex, _LOCAL, "always"),
+    Pass("scatter-to-rows", scatter_to_rows, _LOCAL, "always"),
+    Pass("scan-to-parts", scan_to_parts, _LOCAL, "always"),
+    Pass("top-k-to-parts", top_k_to_parts, _LOCAL, "always"),
     Pass("transpose-into-dot", transpose_into_dot, _LOCAL, "always"),
     Pass("split-convolution", split_convolution, _LOCAL, "always"),
     Pass("split-reduction", split_reduction, _LOCAL, "always"),
@@ -154,7 +160,8 @@ class _FusedGraphWriter:
         outputs = [v for node in members for v in node.results if self._leaves(v, group)]
         if group.kind == "opaque":
             for value in (*first.operands, *captured(first)):
-                if self._grouping.free.sources(value):
+                root = self._producers.get(self._grouping.view_root(value))
+                if self._grouping.free.sources(value) and root not in self._grouping.free.absorbed:
                     self._view(value)
         body, reads = Cutter(self._grouping.producer, lambda node: self._copied(node, group)).cut(members, outputs)
         for value in reads:

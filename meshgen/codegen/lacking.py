@@ -6,9 +6,10 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
+from meshgen.codegen.emit.regions import lacking_in
 from meshgen.errors import CodegenError, Diagnostic, Location, other_places
-from meshgen.ir.graph import COMPLEX_PARTS, Graph, Node
-from meshgen.ops.classes import GENERATED
+from meshgen.ir.graph import COMPLEX_PARTS, Graph
+from meshgen.ops.classes import GENERATED, NESTS
 from meshgen.ops.triton.registers import TRITON_TYPES
 from meshgen.runtime.plan import Schedule
 
@@ -48,17 +49,17 @@ def lacking_faults(launched: Iterable[tuple[Graph, int]]) -> list[Diagnostic]:
 
 def _lacking_parts(body: Graph) -> Iterator[_Lacking]:
     for node in body.nodes:
-        if node.op not in GENERATED or _cuts_elements(node):
+        if node.op not in GENERATED | NESTS:
             types = ", ".join(str(value.type) for value in node.operands)
             yield _Lacking(f"no kernel can be generated for '{node.op}'", types, node.loc)
+        for inner in (each for region in node.regions for each in lacking_in(region)):
+            types = ", ".join(str(value.type) for value in inner.operands)
+            yield _Lacking(
+                f"no kernel can be generated for '{inner.op}' in the region of '{node.op}'", types, inner.loc
+            )
     for value in (*body.inputs, *body.outputs):
         if value.type.dtype not in TRITON_TYPES:
             yield _Lacking(_HOLDS.format(value.type.dtype), "", value.loc)
-
-
-def _cuts_elements(node: Node) -> bool:
-    """Whether bits of one element become several, or the other way round: kernels compute element by element."""
-    return node.op == "bitcast_convert" and node.operands[0].type.rank != node.result.type.rank
 
 
 def _fault(found: Sequence[_Lacking], kernels: int, runs: int) -> Diagnostic:

@@ -5,11 +5,12 @@ Peaks, and the part of them that kernels reach, are those of the cost model (`me
 
 from __future__ import annotations
 
+from meshgen.codegen.nest_work import nest_operations
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, is_float
 from meshgen.kernels.matmul import slowdown
-from meshgen.ops.classes import PRODUCTS, TAKING
+from meshgen.ops.classes import NESTS, PRODUCTS, TAKING
 from meshgen.ops.dot_dims import is_depthwise, product_extents
 from meshgen.ops.flops import node_flops
 
@@ -52,7 +53,8 @@ def kernel_seconds(body: Graph, target: str) -> float:
             compute += dot_seconds(node, device, dots)
         else:
             share = 1.0 if is_float(node.results[0].type.dtype) else DEFAULT.kernels.integer_share
-            compute += node_flops(node) / (device.vector_flops * share)
+            operations = nest_operations(node, body) if node.op in NESTS else node_flops(node)
+            compute += operations / (device.vector_flops * share)
     return device.launch_seconds + max(compute / DEFAULT.kernels.efficiency, memory_seconds(kernel_bytes(body), device))
 
 

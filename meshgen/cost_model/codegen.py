@@ -42,6 +42,15 @@ class Fusion:
     table: int = chosen(64, "times", "by which a table is smaller than what its reader moves", matters=False)
     places: int = chosen(32, "indices", "at which a kernel computes one value", matters=False)
     window_elements: int = chosen(32, "elements", "of a window that a kernel reads one by one", matters=False)
+    compared_row: int = chosen(
+        1024,
+        "elements",
+        "of a row that are compared with each other: longer ones are looked through in parts",
+        matters=False,
+    )
+    unordered_updates: int = chosen(
+        32, "updates", "of a scatter that each element of the result looks at: more are sorted", matters=False
+    )
     unrolled_nodes: int = chosen(512, "nodes", "of an element-wise loop that is written out", matters=False)
     unrolled_messages: int = chosen(
         1536, "nodes", "of a loop that communicates and is written out: more take long to schedule", matters=False

@@ -5,11 +5,13 @@ They are text, because each kernel's module holds a copy of those that it uses a
 
 from __future__ import annotations
 
+from meshgen.kernels.bit_functions import BIT_FUNCTIONS
 from meshgen.kernels.exact_functions import EXACT
 from meshgen.kernels.f32_functions import F32
 from meshgen.kernels.special_functions import SPECIAL, SPECIAL_NEEDS
 
 FUNCTIONS: dict[str, str] = {
+    **BIT_FUNCTIONS,
     **EXACT,
     **F32,
     **SPECIAL,
@@ -163,25 +165,6 @@ def erf_inv_f64(x):
     r = tl.where(a < 1, r, erf_inv(a))
     return tl.where(x < 0, r * -1.0, r)
 ''',
-    "popcount": '''
-@triton.jit
-def popcount(x):
-    """Number of set bits of an unsigned 32-bit integer."""
-    x = x - ((x >> 1) & 0x55555555)
-    x = (x & 0x33333333) + ((x >> 2) & 0x33333333)
-    x = (x + (x >> 4)) & 0x0F0F0F0F
-    return (x * 0x01010101) >> 24
-''',
-    "smear": '''
-@triton.jit
-def smear(x):
-    """All bits below the highest set bit of an unsigned 32-bit integer are set too."""
-    x = x | (x >> 1)
-    x = x | (x >> 2)
-    x = x | (x >> 4)
-    x = x | (x >> 8)
-    return x | (x >> 16)
-''',
     "is_negative": '''
 @triton.jit
 def is_negative(x):
@@ -312,6 +295,7 @@ def either(a, b):
 # Functions that a function calls.
 NEEDS: dict[str, tuple[str, ...]] = {
     **SPECIAL_NEEDS, "accurate_expm1": ("accurate_exp",), "accurate_logistic": ("accurate_exp",), "float_remainder": ("is_negative",),
+    "popcount_64": ("popcount",), "high_half": ("high_half_unsigned",),
     "tanh_f64": ("expm1",), "power": ("is_negative",), "erf_inv_f64": ("erf_inv",), "around": ("is_negative",),
     "arc_tangent": ("steepness", "octant", "around"), "arc_tangent_f64": ("steepness", "octant", "around"),
 }  # fmt: skip

@@ -17,6 +17,7 @@ PRODUCTS = with_kernel("dot", "convolution")  # kernels of their own, with an ep
 TYPED = with_trait(Trait.TYPED)
 REDUCTIONS = with_kernel("reduction")
 UNSTORED = LAYOUT | MADE
+NESTS = with_kernel("nest")  # kernels of their own
 GENERATED = POINTWISE | LAYOUT | MADE | LOOKUPS | LOOPS | PRODUCTS
 
 ELEMENTWISE = with_trait(Trait.ELEMENTWISE)

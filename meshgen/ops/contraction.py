@@ -10,7 +10,18 @@ from meshgen.ir.graph import Node
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.evaluate import contraction as means
 from meshgen.ops.evaluate import window as folds
-from meshgen.ops.op import CONVOLUTION, DOT, NO_KERNEL, REDUCTION, AtLeast, Op, Trait, TypeOf, per_operand, per_result
+from meshgen.ops.op import (
+    CONVOLUTION,
+    DOT,
+    NEST,
+    REDUCTION,
+    AtLeast,
+    Op,
+    Trait,
+    TypeOf,
+    per_operand,
+    per_result,
+)
 from meshgen.ops.rules import contraction as rules
 from meshgen.ops.rules import updates, windowed
 from meshgen.ops.tolerance import folds as fold_errors
@@ -45,7 +56,7 @@ OPS = (
     Op(name="reduce", operands=2, types=types.reduce, evaluate=means.reduce, error=errors.reduce, rule=rules.reduce,
        kernel=REDUCTION, flops=per_operand, attributes=Reduce),
     Op(name="reduce_region", operands=AtLeast(2), types=types.reduce_region, evaluate=folds.reduce_region,
-       error=fold_errors.reduce_region, rule=updates.reduce_region, kernel=NO_KERNEL, flops=per_operand,
+       error=fold_errors.reduce_region, rule=updates.reduce_region, kernel=NEST, flops=per_operand,
        attributes=Dims, has_regions=True),
     Op(name="dot_general", operands=2, types=types.dot_general, evaluate=means.dot_general, error=errors.bilinear,
        rule=rules.dot_general, kernel=DOT, flops=_dot_flops, attributes=Dot,
@@ -54,9 +65,9 @@ OPS = (
        rule=windowed.convolution, kernel=CONVOLUTION, flops=_convolution_flops,
        attributes=Convolution, traits=frozenset((Trait.CONTRACTS,))),
     Op(name="reduce_window", operands=AtLeast(2), types=types.reduce_window, evaluate=folds.reduce_window,
-       error=fold_errors.reduce_window, rule=windowed.reduce_window, kernel=NO_KERNEL, flops=_window_flops,
+       error=fold_errors.reduce_window, rule=windowed.reduce_window, kernel=NEST, flops=_window_flops,
        attributes=Window, has_regions=True),
     Op(name="select_and_scatter", operands=3, types=types.select_and_scatter, evaluate=folds.select_and_scatter,
-       error=fold_errors.select_and_scatter, rule=windowed.select_and_scatter, kernel=NO_KERNEL, flops=_select_flops,
+       error=fold_errors.select_and_scatter, rule=windowed.select_and_scatter, kernel=NEST, flops=_select_flops,
        attributes=SelectWindow, has_regions=True),
 )  # fmt: skip

@@ -9,7 +9,7 @@ from meshgen.ir.attributes.movement import Scatter, Sort
 from meshgen.ir.graph import Node
 from meshgen.ops.evaluate import control as means
 from meshgen.ops.evaluate import window as folds
-from meshgen.ops.op import ANY_ERROR, NO_KERNEL, NO_MEANING, NO_RULE, AtLeast, Op, TypeOf, no_flops, per_result
+from meshgen.ops.op import ANY_ERROR, NEST, NO_KERNEL, NO_MEANING, NO_RULE, AtLeast, Op, TypeOf, no_flops, per_result
 from meshgen.ops.rules import updates as rules
 from meshgen.ops.tolerance import folds as fold_errors
 from meshgen.ops.tolerance import movement as errors
@@ -46,11 +46,11 @@ CONTROL = (
 OPS = (
     *CONTROL,
     Op(name="sort", operands=AtLeast(1), types=types.sort_rows, evaluate=means.sort_rows, error=errors.in_order, rule=rules.sort,
-       kernel=NO_KERNEL, flops=_comparisons, attributes=Sort, has_regions=True),
-    Op(name="top_k", operands=1, types=types.top_k, evaluate=means.top_k, error=errors.in_order, rule=rules.sort, kernel=NO_KERNEL,
+       kernel=NEST, flops=_comparisons, attributes=Sort, has_regions=True),
+    Op(name="top_k", operands=1, types=types.top_k, evaluate=means.top_k, error=errors.in_order, rule=rules.sort, kernel=NEST,
        flops=_comparisons, attributes=TopK),
     Op(name="scatter", operands=AtLeast(3), types=types.scatter, evaluate=folds.scatter, error=fold_errors.scatter,
-       rule=rules.scatter, kernel=NO_KERNEL, flops=_updates, has_regions=True,
+       rule=rules.scatter, kernel=NEST, flops=_updates, has_regions=True,
        attributes=Scatter),
     Op(name="rng_bit_generator", operands=1, types=types.rng_bit_generator, evaluate=means.rng_bit_generator, error=ANY_ERROR,
        rule=rules.rng_bit_generator, kernel=NO_KERNEL, flops=per_result, results=2, attributes=RandomBits),

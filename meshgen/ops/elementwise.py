@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.errors import CodegenError
 from meshgen.ir.attributes.elementwise import Compare, ReducePrecision
 from meshgen.ir.graph import Node
 from meshgen.ops import special_functions as special
@@ -31,7 +30,7 @@ from meshgen.ops.tolerance.values import Rule as ErrorRule
 from meshgen.ops.tolerance.values import Tracked
 from meshgen.ops.triton import expressions as triton
 from meshgen.ops.triton.expressions import helper, in_f64, plain
-from meshgen.ops.triton.registers import Code, Expression, Made, register_type, unsupported
+from meshgen.ops.triton.registers import Code, Expression, Made, register_type
 from meshgen.ops.types import elementwise as types
 from meshgen.ops.types.site import Inference
 
@@ -102,7 +101,8 @@ def _high_half(node: Node, args: list[Array]) -> Array:
 def _high_half_source(node: Node, args: Sequence[Code]) -> Made:
     dtype = node.result.type.dtype
     if (width := bits(dtype)) == 64:
-        raise CodegenError(unsupported(node))
+        name = "high_half_unsigned" if dtype.startswith("u") else "high_half"
+        return f"{name}({', '.join(arg.text for arg in args)})", (name,)
     wide = "tl.uint64" if dtype.startswith("u") else "tl.int64"
     x, y = (f"{arg.text}.to({wide})" for arg in args)
     return f"(({x} * {y}) >> {width}).to({register_type(dtype)})", ()
@@ -237,7 +237,7 @@ CONVERSIONS = (
     _op("convert", 1, types.convert, means.of_node(means.converted), errors.convert, rules.convert, triton.converted, TYPED,
         flops=no_flops),
     _op("reduce_precision", 1, types.reduce_precision, means.of_node(means.reduce_precision), errors.reduce_precision, rules.WHOLE,
-        None, JUMPS, attributes=ReducePrecision),
+        triton.reduce_precision, JUMPS, TYPED, attributes=ReducePrecision),
     Op(name="bitcast_convert", operands=1, types=types.bitcast_convert, evaluate=means.of_node(means.bitcast_convert), error=None,
        rule=rules.bitcast_convert, kernel=Kernel("expression", triton.bitcast), flops=no_flops, traits=frozenset((TYPED,))),
 )  # fmt: skip

@@ -71,17 +71,18 @@ class Kernel:
     Attributes:
         form: `expression` of elements in registers; `layout`, an index map that whoever reads the result looks through;
             `source`, elements from nothing; `lookup`, put together from several values or at places that are data;
-            `dot` and `reduction`, loop nests of their own; `convolution`, one of these over windows; `none`.
+            `dot` and `reduction`, loop nests that others join; `convolution`, one of these over windows; `nest`, a kernel of its own, whose
+            operands are in memory; `none`.
         expression: of form `expression`, the Triton source over operands in registers.
     """
 
-    form: Literal["expression", "layout", "source", "lookup", "dot", "convolution", "reduction", "none"]
+    form: Literal["expression", "layout", "source", "lookup", "dot", "convolution", "reduction", "nest", "none"]
     expression: Expression | None = None
 
 
 NO_KERNEL = Kernel("none")
 LAYOUT, SOURCE, LOOKUP = Kernel("layout"), Kernel("source"), Kernel("lookup")
-DOT, CONVOLUTION, REDUCTION = Kernel("dot"), Kernel("convolution"), Kernel("reduction")
+DOT, CONVOLUTION, REDUCTION, NEST = Kernel("dot"), Kernel("convolution"), Kernel("reduction"), Kernel("nest")
 
 NO_MEANING: None = None
 """The op has no meaning on one device by itself: its meaning is in `meshgen/ccl`, or is that of the kernel it names."""

@@ -33,6 +33,7 @@ from meshgen.ops.evaluate.common import Array
 from meshgen.ops.evaluate.elementwise import convert
 from meshgen.ops.evaluate.fused import fma64
 from meshgen.ops.special_functions import erf_inv
+from meshgen.runtime import interpret_folds
 
 _NARROW: dict[Any, np.dtype[Any]] = {
     tl.bfloat16: np.dtype(ml_dtypes.bfloat16),
@@ -87,8 +88,7 @@ def _cast(self: Any, src: Handle, kind: Any, *_: Any) -> Handle:
 
 def _binary(self: Any, lhs: Handle, rhs: Handle, op: Callable[..., Any]) -> Handle:
     output = op(_wide(lhs.data), _wide(rhs.data))
-    kind = lhs.dtype.scalar
-    return stock.TensorHandle(output, kind) if output.dtype == np.bool_ else _rounded(output, kind)
+    return stock.TensorHandle(output, tl.int1) if output.dtype == np.bool_ else _rounded(output, lhs.dtype.scalar)
 
 
 def _unary(self: Any, arg: Handle, op: Callable[..., Any]) -> Handle:
@@ -255,6 +255,8 @@ def _interpreting(memory: _Memory) -> Generator[None]:
         patches.set(stock, "_patch_lang_tensor", _patch_tensor)
         patches.set(stock, "_interpreter", memory)
         patches.set(JITFunction, "__call__", _call_helper)
+        patches.set(stock.ReduceOps, "generic_reduce", interpret_folds.generic_reduce)
+        patches.set(stock.ScanOps, "generic_scan", interpret_folds.generic_scan)
         # A function that sees both names of the language, so that helpers of triton.language are served too.
         scope = stock._patch_lang(types.FunctionType((lambda: None).__code__, {"tl": tl, "core": tl.core}))
         _patch_libdevice(scope)

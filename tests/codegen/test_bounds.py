@@ -46,7 +46,13 @@ def proven(lines: str, size: int, programs: int = 1, **counts: int) -> list[bool
     return [access.is_proven for access in found]
 
 
+LISTS = (
+    FLAT + "begin, end = first(tl.load(x_ptr), 3)\nfor k in range(0, end - begin):\n    {at}\n    tl.load(x_ptr + at)\n"
+)  # of any length
+
+
 INSIDE = [
+    (LISTS.format(at="at = tl.minimum(tl.maximum((begin + k).to(tl.int32), 0), 6)"), 7, 1),
     (FLAT + "tl.load(x_ptr + i)", 2048, 2),
     (FLAT + "tl.load(x_ptr + i, mask=i < 15, other=0)", 15, 1),
     (FLAT + "tl.load(x_ptr + (-i + 14) % 3 * 5 + (-i + 14) // 3, mask=i < 15, other=0)", 15, 1),
@@ -68,6 +74,8 @@ OUTSIDE = [
     (BLOCKS, 159, 4),
     (BLOCKS.replace("tl.minimum(first // 32, 4)", "first // 32 - 1"), 160, 4),
     (BLOCKS.replace(", 5)", ", 6)"), 160, 4),
+    (LISTS.format(at="at = begin + k"), 7, 1),
+    (LISTS.format(at="at = tl.minimum((begin + k).to(tl.int32), 6)"), 7, 1),
     (FLAT + "tl.load(x_ptr + i + 65, mask=i % 128 < 64, other=0)", 2**20, 1024),
     (FLAT + "tl.load(x_ptr + i + 64, mask=i % 128 <= 64, other=0)", 2**20, 1024),
     (FLAT + "tl.load(x_ptr + i - 64, mask=i % 128 < 64, other=0)", 2**20, 1024),

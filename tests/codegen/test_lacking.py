@@ -13,7 +13,7 @@ from tests.codegen.bodies import Body
 
 def sorting(line: int, *, and_random: bool = False) -> Graph:
     b = Body("f32[4]")
-    made = b.op("sort", b.inputs[0], to="f32[4]", dim=0)
+    made = b.op("lapack", b.inputs[0], to="f32[4]", routine="")
     made = b.op("rng", made, to="f32[4]") if and_random else made
     graph = b.done(made)
     for node in graph.nodes:
@@ -23,7 +23,7 @@ def sorting(line: int, *, and_random: bool = False) -> Graph:
 
 def test_ops_are_counted_over_kernels_and_the_most_frequent_comes_first() -> None:
     first, second = lacking_faults([(sorting(7, and_random=True), 2), (sorting(9), 12)])
-    assert first.message == "no kernel can be generated for 'sort' of f32[4]: 14 times a step, in 2 kernels"
+    assert first.message == "no kernel can be generated for 'lapack' of f32[4]: 14 times a step, in 2 kernels"
     assert first.loc == Location("model.py", 7) and first.notes == (("also here", Location("model.py", 9)),)
     assert second.message == "no kernel can be generated for 'rng' of f32[4]: 2 times a step, in 1 kernel"
 
@@ -32,7 +32,7 @@ def test_many_types_and_places_are_cut_short() -> None:
     bodies: list[tuple[Graph, int]] = []
     for size in range(1, 9):
         b = Body(f"f32[{size}]")
-        graph = b.done(b.op("sort", b.inputs[0], to=f"f32[{size}]", dim=0))
+        graph = b.done(b.op("lapack", b.inputs[0], to=f"f32[{size}]", routine=""))
         graph.nodes[0].loc = Location("model.py", size)
         bodies.append((graph, 1))
     (fault,) = lacking_faults(bodies)
@@ -41,16 +41,16 @@ def test_many_types_and_places_are_cut_short() -> None:
 
 
 def test_everything_is_refused_before_any_source_is_made() -> None:
-    text = """func.func @f(%x: tensor<8x8xf32>, %y: tensor<8x6xf32>) -> (tensor<8x8x4xi8>, tensor<8x6xcomplex<f32>>) {
-  %a = stablehlo.bitcast_convert %x : (tensor<8x8xf32>) -> tensor<8x8x4xi8>
+    text = """func.func @f(%x: tensor<8x8xf32>, %y: tensor<8x6xf32>) -> (tensor<8x8xf32>, tensor<8x6xcomplex<f32>>) {
+  %a = stablehlo.cholesky %x, lower = true : tensor<8x8xf32>
   %b = stablehlo.complex %y, %y : tensor<8x6xcomplex<f32>>
-  return %a, %b : tensor<8x8x4xi8>, tensor<8x6xcomplex<f32>>
+  return %a, %b : tensor<8x8xf32>, tensor<8x6xcomplex<f32>>
 }"""
     executable = api.plan(text, {"x": 2}, target="cuda:sm_90")
     with pytest.raises(CodegenError) as caught:
         executable.build()
     told = " ".join(fault.message for fault in caught.value.diagnostics)
-    assert "'bitcast_convert'" in told and "elements of type c64" in told
+    assert "'cholesky'" in told and "elements of type c64" in told
     assert "source" not in executable.seconds
     refuse_lacking([api.plan("func.func @f(%x: tensor<8xf32>) -> tensor<8xf32> {\n  return %x : tensor<8xf32>\n}", {"x": 2}).plan])  # fmt: skip
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pytest
 from bodies import Body
 
+from meshgen.codegen.nest_work import nest_operations
 from meshgen.codegen.roofline import DEVICES, device_of, kernel_bytes, kernel_seconds
 from meshgen.ir.graph import Graph
 from meshgen.kernels.matmul import candidates, ranked_tiles
@@ -35,6 +37,20 @@ def test_seconds_grow_with_work_and_contain_the_launch() -> None:
     assert DEVICES["sm_90"].launch_seconds < small < large
     assert large > 2 * 8192**3 / 989e12
     assert kernel_seconds(product(8192, 8192, 8192), "sm_80") > large
+
+
+def test_comparisons_of_a_sort_take_time() -> None:
+    """Every element is compared with all of its row, so a row of twice the length takes four times as long."""
+    (body, twice) = (top(size) for size in (1 << 15, 1 << 16))
+    assert nest_operations(twice.nodes[0], twice) == 4 * nest_operations(body.nodes[0], body)
+    short = DEVICES["sm_90"].launch_seconds
+    times = [kernel_seconds(each, "cuda:sm_90") - short for each in (body, twice)]
+    assert times[1] / times[0] == pytest.approx(4)
+
+
+def top(size: int) -> Graph:
+    b = Body(f"f32[{size}]")
+    return b.done(b.op("top_k", b.inputs[0], to="f32[4]", k=4))
 
 
 def test_targets() -> None:

@@ -41,15 +41,13 @@ def cost(executable: Executable, figure: str) -> float:
         "step": lambda: executable.cost.step_seconds,
         "kernels": lambda: len(executable.plan.kernels),
         "lacking": lambda: len(lacking_faults((body, 1) for body in executable.plan.kernels.values())),
-        "elements_per_program": lambda: elements_per_program(executable),
+        "bytes_per_program": lambda: bytes_per_program(executable),
     }[figure]()
 
 
-def elements_per_program(executable: Executable) -> float:
-    """The most elements of an operand that one program of a kernel reads: a grid that is too small leaves most of a GPU idle."""
-    kernels = executable.plan.kernels
-    read = {name: max(value.type.size for value in body.inputs) for name, body in kernels.items()}
-    return max(read[name] / math.prod(source.grid) for name, source in executable.sources.items())
+def bytes_per_program(executable: Executable) -> float:
+    """The most bytes that one program of a kernel moves: a grid that is too small leaves most of a GPU idle."""
+    return max(source.bytes / math.prod(source.grid) for source in executable.sources.values())
 
 
 @pytest.mark.parametrize("name", FILES)

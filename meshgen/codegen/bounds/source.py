@@ -75,9 +75,9 @@ class _Reader:
             match statement:
                 case ast.Assign([ast.Name(name)], value):
                     self.env[name] = self.numbers.named(name, self.value(value))
-                case ast.Assign([ast.Tuple(names)], value):
+                case ast.Assign([ast.Tuple(names)], value):  # results of a function: nothing is known of them
                     self.value(value)
-                    self.env |= {name.id: None for name in names if isinstance(name, ast.Name)}
+                    self.env |= dict.fromkeys(name.id for name in names if isinstance(name, ast.Name))
                 case ast.AugAssign(ast.Name(name), op, value):
                     self.env[name] = self.numbers.named(name, self._binary(self.env.get(name), op, self.value(value)))
                 case ast.Expr(value):
@@ -100,12 +100,17 @@ class _Reader:
             self.env[name] = _either(before.get(name), after)
 
     def _loop(self, name: str, ends: Sequence[ast.expr], body: Sequence[ast.stmt]) -> None:
+        changed = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         numbers = [self.value(end) for end in ends]
         trips = self._trips(numbers)
+        if trips is None:
+            self.env |= dict.fromkeys((*changed, name))
+            self.block(body)
+            self.env |= dict.fromkeys((*changed, name))
+            return
         if not trips:
             return
         count = self.numbers.same_in_all_lanes(name, 0, len(trips) - 1, is_loop=True)
-        changed = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         for other in changed & set(self.env):
             self.env[other] = self._carried(other, count, body)
         counter = count * trips.step + trips.start
@@ -115,14 +120,15 @@ class _Reader:
         self.block(body)
         self.env |= dict.fromkeys((*changed, name))
 
-    def _trips(self, ends: Sequence[Known]) -> range:
-        """The values of a loop's counter, and as many trips as it can have; ends that a program computes have ranges."""
-        least = [self.numbers.sure(end)[0] if isinstance(end, Number) else 0 for end in ends]
-        most = [self.numbers.sure(end)[1] if isinstance(end, Number) else 0 for end in ends]
+    def _trips(self, ends: Sequence[Known]) -> range | None:
+        """The values of a loop's counter, and as many trips as it can have; ends that a program computes have ranges. None if its ends are data."""
+        known = [self.numbers.sure(end) for end in ends if isinstance(end, Number)]
+        if len(known) < len(ends):
+            return None
+        least, most = ([end[side] for end in known] for side in (0, 1))
         if least == most:
             return range(*most)
-        assert len(ends) == 2 and all(isinstance(end, Number) for end in ends), "loop bounds must be numbers"
-        return range(least[0], most[1])
+        return range(least[0], most[1]) if len(ends) == 2 else None
 
     def _carried(self, name: str, count: Expr, body: Sequence[ast.stmt]) -> Known:
         """The value of a loop-carried name at the start of an iteration: known for a pointer with a constant increment."""

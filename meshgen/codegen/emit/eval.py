@@ -14,7 +14,7 @@ from dataclasses import field
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.guards import NEVER, Guard, Guards, Steps
 from meshgen.codegen.emit.index_maps import emit_layout
-from meshgen.codegen.emit.lookup import emit_lookup
+from meshgen.codegen.emit.lookup import emit_cut, emit_lookup, is_cut
 from meshgen.codegen.emit.names import Names
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.space import Index
@@ -52,6 +52,7 @@ class Evaluator:
         self.lines: list[str] = []
         self.depth = 1
         self.helpers: dict[str, None] = {}
+        self.functions: dict[str, str] = {}  # of this kernel alone: sources by name
         self.coordinates: dict[tuple[str, ...], str] = {}
         self._places: dict[tuple[str, ...], str] = {}  # the same, wide
         self.tile = Tile()
@@ -158,6 +159,8 @@ class Evaluator:
         node = self.producer.get(value)
         if node is None:
             return self.load(value, index, guards)
+        if is_cut(node):
+            return (yield from emit_cut(self, node, index, guards))
         if node.op in POINTWISE:
             return (yield from self._pointwise(node, index, guards))
         if node.op in LAYOUT:
@@ -281,11 +284,14 @@ class Evaluator:
 
     def store(self, number: int, index: Index, span: tuple[Var, ...] = ()) -> None:
         """Write output `number` of the body at an index; the registers vary with `span` in any case."""
-        value = self.body.outputs[number]
-        code = self.in_register(self.value(value, index))
+        self.put(number, index, self.value(self.body.outputs[number], index), span)
+
+    def put(self, number: int, index: Index, code: Code, span: tuple[Var, ...] = (), guards: Guards = ()) -> None:
+        """Write registers as elements of output `number` of the body."""
+        value, code = self.body.outputs[number], self.in_register(code)
         offset = ex.linearize(index, value.type.sizes)
         over = (*self.over(offset), *(v for v in span if v not in self.over(offset)))
-        mask = both([self.tile.edges[v] for v in over if self.tile.edges[v]])
+        mask = both([*(self.tile.edges[v] for v in over if self.tile.edges[v]), *(g.text for g in guards)])
         pointer = self.targets[number] + ("" if offset == ZERO else f" + {ex.render(offset)}")
         pointer += "".join(f" + {v.text} * 0" for v in over[len(self.over(offset)) :])
         dtype = value.type.dtype

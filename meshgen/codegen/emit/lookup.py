@@ -9,8 +9,9 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.guards import NEVER, Asked, Guards, Steps
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.space import Index
+from meshgen.errors import CodegenError
 from meshgen.ir.graph import Node, Value
-from meshgen.ops.triton.registers import Code, both
+from meshgen.ops.triton.registers import BITS, NARROW, TRITON_TYPES, Code, both, register_type, rounded, unsupported
 
 if TYPE_CHECKING:
     from meshgen.codegen.emit.eval import Evaluator
@@ -98,6 +99,49 @@ def _dynamic_update_slice(evaluator: Evaluator, node: Node, index: Index, guards
     old = yield operand, index, guards
     text = both([g.text for g in inside])
     return Code(evaluator.assign("updated", f"tl.where({text}, {new.text}, {old.text})"), new.dtype)
+
+
+def is_cut(node: Node) -> bool:
+    """Whether bits of one element become several, or the other way round."""
+    return node.op == "bitcast_convert" and node.operands[0].type.rank != node.result.type.rank
+
+
+def emit_cut(evaluator: Evaluator, node: Node, index: Index, guards: Guards) -> Steps:
+    """A bitcast to elements of another width, those of least weight first."""
+    (source,), result = node.operands, node.result
+    if not {source.type.dtype, result.type.dtype} <= _WIDTHS.keys():
+        raise CodegenError(unsupported(node))
+    wide, narrow = _WIDTHS[source.type.dtype], _WIDTHS[result.type.dtype]
+    if wide > narrow:
+        code = evaluator.in_register((yield source, index[:-1], guards))
+        place = (
+            (index[-1] * narrow).const
+            if index[-1].is_constant
+            else f"({ex.render(index[-1] * narrow)}).to(tl.uint{wide})"
+        )
+        text = f"({_bits(evaluator, code)} >> {place}).to(tl.uint{narrow})"
+        return _of_bits(evaluator, text, result.type.dtype)
+    parts = list[str]()
+    for number in range(narrow // wide):
+        code = evaluator.in_register((yield source, (*index, ex.constant(number)), guards))
+        parts.append(f"({_bits(evaluator, code)}.to(tl.uint{narrow}) << {number * wide})")
+    return _of_bits(evaluator, f"({' | '.join(parts)})", result.type.dtype)
+
+
+_WIDTHS = {**BITS, "f8E4M3FN": 8, "f8E5M2": 8, "f16": 16, "bf16": 16, "f32": 32, "f64": 64}
+
+
+def _bits(evaluator: Evaluator, code: Code) -> str:
+    """A register as an unsigned whole number of the width that its type has in memory."""
+    stored, helpers = rounded(code.text, code.dtype) if code.dtype in NARROW else (code.text, ())
+    for name in helpers:
+        evaluator.helper(name)
+    return f"{stored}.to(tl.uint{_WIDTHS[code.dtype]}, bitcast=True)"
+
+
+def _of_bits(evaluator: Evaluator, text: str, dtype: str) -> Code:
+    name = evaluator.assign("bits", f"{text}.to(tl.{TRITON_TYPES[dtype]}, bitcast=True)")
+    return Code(evaluator.assign("bits", f"{name}.to({register_type(dtype)})") if dtype in NARROW else name, dtype)
 
 
 _MAKERS = {

@@ -83,7 +83,7 @@ def _reads(body: Graph, index: tuple[Expr, ...]) -> list[tuple[Value, tuple[Expr
         if node is None:
             found[value, place] = None
         elif node.op in POINTWISE:
-            stack += [(v, place if v.type.rank else ()) for v in node.operands]
+            stack += [(v, place if v.type.rank else ()) for v in node.operands if v.type.rank in (0, len(place))]
         elif node.op in LAYOUT - LEAVING:
             stack.append((node.operands[0], backward(node, place)))
     return list(found)

@@ -7,6 +7,7 @@ from meshgen.codegen.emit.dot import DOT
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.map import MAP
+from meshgen.codegen.emit.nests import NESTS
 from meshgen.codegen.emit.plan import KernelPlan, Template
 from meshgen.codegen.emit.reduce import REDUCE
 from meshgen.cost_model.kernels import Device
@@ -26,7 +27,7 @@ def _emit_empty(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Dev
     return Launch((0, 1, 1), {}, 1, 1)
 
 
-TEMPLATES = (Template("empty", _match_empty, _emit_empty), MAP, ATTENTION, DOT, REDUCE)
+TEMPLATES = (Template("empty", _match_empty, _emit_empty), *NESTS, MAP, ATTENTION, DOT, REDUCE)
 BY_NAME = {template.name: template for template in TEMPLATES}
 
 

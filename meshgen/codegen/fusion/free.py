@@ -27,11 +27,13 @@ class FreeNodes:
     """The free nodes of a graph, and the values in memory that are read through them.
 
     `must` are values that have to be in memory: what makes them is not free, nor is what ends a very long row. `views` are slices
-    that share memory with their operand.
+    that share memory with their operand, `absorbed` what the only reader computes itself.
     """
 
-    def __init__(self, graph: Graph, must: Iterable[Value], views: AbstractSet[Node]) -> None:
-        self._written, self._views = set(must), views
+    def __init__(
+        self, graph: Graph, must: Iterable[Value], views: AbstractSet[Node], absorbed: AbstractSet[Node] = frozenset()
+    ) -> None:
+        self._written, self._views, self.absorbed = set(must), views, absorbed
         self._sources: dict[Value, tuple[Value, ...]] = {}
         self._row: dict[Value, int] = {}
         for node in graph.nodes:
@@ -41,6 +43,8 @@ class FreeNodes:
         """Whether every reader recomputes the node."""
         if node in self._views:
             return False
+        if node in self.absorbed:
+            return True
         if is_constant(node):
             return node.attrs.value.ndim == 0
         if node.results and node.results[0] in self._written:

@@ -13,6 +13,7 @@ import heapq
 from collections.abc import Sequence
 
 from meshgen.codegen.communicating import is_message
+from meshgen.codegen.fusion.absorbed import absorbed_nodes
 from meshgen.codegen.fusion.attention_regions import Region, attention_regions
 from meshgen.codegen.fusion.free import FreeNodes, must_exist
 from meshgen.codegen.fusion.group import Group
@@ -48,9 +49,11 @@ class Grouping:
         self.messages: list[Group] = []  # sends and receives, which keep their order
         self._placed: dict[Value, list[Group]] = {}
         self._multiplied: dict[Value, list[Group]] = {}
-        self.must = dict.fromkeys(self.view_root(value) for value in must_exist(graph))
+        absorbed = absorbed_nodes(graph)
+        existing = [value for value in must_exist(graph) if self.producer.get(value) not in absorbed]
+        self.must = dict.fromkeys(map(self.view_root, existing))
         self.must.update((self.memory_root(node.result), None) for node in graph.nodes if node in self.views)
-        self.free = FreeNodes(graph, self.must, self.views)
+        self.free = FreeNodes(graph, self.must, self.views, absorbed)
         self.readers = self._node_readers()
         self._regions = attention_regions(self)
         for node in graph.nodes:

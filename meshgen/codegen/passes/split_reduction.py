@@ -31,11 +31,14 @@ def _with_split_reductions(graph: Graph) -> Graph:
     splits = {a.product: split for a in attentions if (split := split_of(a, graph)) is not None}
     left_out = {n for split in splits.values() for n in split.replaced()}
     for node in graph.nodes:
-        parts = _split_factor(node) if node.op in REDUCTIONS and node not in inside else None
+        is_split = node.op == "reduce_region" or (node.op in REDUCTIONS and node not in inside)
+        parts = _split_factor(node) if is_split else None
         if node in splits:
             Splitter(found, splits[node]).write()
-        elif parts is not None:
+        elif parts is not None and node.op in REDUCTIONS:
             _emit_split(found, node, *parts)
+        elif parts is not None:
+            _emit_split_region(found, node, *parts)
         elif node not in left_out:
             found.nodes.append(node)
     return found
@@ -44,7 +47,7 @@ def _with_split_reductions(graph: Graph) -> Graph:
 def _split_factor(node: Node) -> tuple[int, int] | None:
     """(dim, number of parts) to split a reduce by, if it has too few programs."""
     shape, dims = node.operands[0].type.sizes, node.attrs.dims
-    kept, limits = node.result.type.size, DEFAULT.fusion
+    kept, limits = node.results[0].type.size, DEFAULT.fusion
     reduced = math.prod(shape[d] for d in dims)
     programs = kept if len(shape) - 1 in dims else -(-kept // limits.split_columns)
     nbytes = node.operands[0].type.nbytes
@@ -71,3 +74,21 @@ def _emit_split(graph: Graph, node: Node, dim: int, parts: int) -> None:
     place = sum(1 for d in range(dim) if d not in dims)
     last: list[Value] = node.results
     graph.nodes.append(Node("reduce", [first, init], last, {**node.attrs, "dims": (place,)}, node.loc))
+
+
+def _emit_split_region(graph: Graph, node: Node, dim: int, parts: int) -> None:
+    """Initial values may be combined any number of times, as StableHLO has it: each part and the whole have them."""
+    count = len(node.operands) // 2
+    inits, dims = node.operands[count:], tuple(d + (d >= dim) for d in node.attrs.dims)
+    pieces, kinds = list[Value](), list[TensorType]()
+    for value in node.operands[:count]:
+        sizes = value.type.sizes
+        cut = value.type.with_shape((*sizes[:dim], parts, sizes[dim] // parts, *sizes[dim + 1 :]))
+        pieces.append(graph.add("reshape", [value], [cut], {}, loc=node.loc).result)
+        kinds.append(value.type.with_shape([s for d, s in enumerate(cut.sizes) if d not in dims]))
+    first = [Value(kind) for kind in kinds]
+    graph.nodes.append(Node(node.op, [*pieces, *inits], first, {"dims": dims}, node.loc, regions=node.regions))
+    place = sum(1 for d in range(dim) if d not in dims)
+    graph.nodes.append(
+        Node(node.op, [*first, *inits], node.results, {"dims": (place,)}, node.loc, regions=node.regions)
+    )

@@ -27,6 +27,8 @@ from meshgen.ops.triton.registers import (
 # Bits of a float quotient that are found at a time, so that a quotient's error is below 1, and how often: f32 has quotients of up
 # to 277 bits, f64 of up to 2098.
 _QUOTIENT_BITS = {"f32": (20, 14), "f64": (50, 42)}
+_FORMAT = {"f64": (11, 52), "f32": (8, 23), "bf16": (8, 7), "f16": (5, 10), "f8E4M3FN": (4, 3), "f8E5M2": (5, 2)}
+"""Bits of the exponent and of the mantissa."""
 _COMPARISONS = {"EQ": "==", "NE": "!=", "GE": ">=", "GT": ">", "LE": "<=", "LT": "<"}
 
 
@@ -117,7 +119,9 @@ def clamp(node: Node, args: Sequence[Code]) -> Made:
 
 def compare(node: Node, args: Sequence[Code]) -> Made:
     if node.attrs.compare_type == "TOTALORDER":
-        raise CodegenError(unsupported(node))
+        order = "total_order_f64" if args[0].dtype == "f64" else "total_order"
+        left, right = (f"{order}({a.text})" for a in args)
+        return f"{left} {_COMPARISONS[node.attrs.direction]} {right}", (order,)
     left, right = ((f"{a.text}.to(tl.int32)" if a.dtype == "i1" else a.text) for a in args)
     return f"{left} {_COMPARISONS[node.attrs.direction]} {right}", ()
 
@@ -166,9 +170,8 @@ def sign(node: Node, args: Sequence[Code]) -> Made:
 
 
 def popcnt(node: Node, args: Sequence[Code]) -> Made:
-    if BITS.get(args[0].dtype, 64) > 32:
-        raise CodegenError(unsupported(node))
-    return f"popcount({_bits32(args[0])}).to({register_type(args[0].dtype)})", ("popcount",)
+    name, bits = _counted(args[0])
+    return f"{name}({bits}).to({register_type(args[0].dtype)})", (name,)
 
 
 def tangent(node: Node, args: Sequence[Code]) -> Made:
@@ -189,14 +192,37 @@ def next_after(node: Node, args: Sequence[Code]) -> Made:
 
 
 def leading_zeros(node: Node, args: Sequence[Code]) -> Made:
-    if (width := BITS.get(args[0].dtype, 64)) > 32:
-        raise CodegenError(unsupported(node))
-    text = f"({width} - popcount(smear({_bits32(args[0])}))).to({register_type(args[0].dtype)})"
-    return text, ("popcount", "smear")
+    """What is not below the highest set bit, nor that bit itself."""
+    name, bits = _counted(args[0])
+    smear = name.replace("popcount", "smear")
+    text = f"({BITS[args[0].dtype]} - {name}({smear}({bits}))).to({register_type(args[0].dtype)})"
+    return text, (name, smear)
 
 
-def _bits32(x: Code) -> str:
-    return f"{x.text}.to(tl.uint{BITS[x.dtype]}).to(tl.uint32)"
+def _counted(x: Code) -> tuple[str, str]:
+    """The function that counts the bits of a whole number, and its argument."""
+    if BITS[x.dtype] == 64:
+        return "popcount_64", f"{x.text}.to(tl.uint64)"
+    return "popcount", f"{x.text}.to(tl.uint{BITS[x.dtype]}).to(tl.uint32)"
+
+
+def reduce_precision(node: Node, args: Sequence[Code]) -> Made:
+    """Rounded to nearest even by whole-number arithmetic on the bits of its own format."""
+    x, (exponents, mantissas) = args[0], _FORMAT[args[0].dtype]
+    dropped = mantissas - min(node.attrs.mantissa_bits, mantissas)
+    fewer, bias = node.attrs.exponent_bits < exponents, (1 << exponents - 1) - 1
+    infinity = ((1 << exponents) - 1) << mantissas if x.dtype != "f8E4M3FN" else 0x7F
+    greatest, least = infinity - 1, 0
+    if fewer:
+        reach = (1 << node.attrs.exponent_bits - 1) - 1
+        greatest, least = (bias + reach + 1 << mantissas) - 1, bias - reach + 1 << mantissas
+    width = exponents + mantissas + 1
+    stored, helpers = rounded(x.text, x.dtype) if x.dtype in NARROW else (x.text, ())
+    whole = "tl.int64" if width == 64 else "tl.int32"
+    bits = f"{stored}.to(tl.uint{width}, bitcast=True).to({whole})"
+    made = f"shortened({bits}, {width - 1}, {dropped}, {greatest}, {least}, {infinity})"
+    back = f"{made}.to(tl.uint{width}).to(tl.{TRITON_TYPES[x.dtype]}, bitcast=True).to({register_type(x.dtype)})"
+    return f"tl.where({x.text} - {x.text} == 0, {back}, {x.text})", (*helpers, "shortened")
 
 
 def remainder(node: Node, args: Sequence[Code]) -> Made:
@@ -211,8 +237,7 @@ def converted(node: Node, args: Sequence[Code]) -> Made:
 
 
 def bitcast(node: Node, args: Sequence[Code]) -> Made:
-    if node.operands[0].type.shape != node.result.type.shape:
-        raise CodegenError(unsupported(node))
+    """To elements of the same width; those of another one are put together from several (`codegen/emit/lookup.py`)."""
     x, target = args[0], node.result.type.dtype
     stored, helpers = rounded(x.text, x.dtype) if x.dtype in NARROW else (x.text, ())
     text = f"{stored}.to(tl.{TRITON_TYPES[target]}, bitcast=True)"

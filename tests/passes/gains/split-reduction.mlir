@@ -1,5 +1,5 @@
 // The sum of squares of 1 M numbers per device. Without the pass one program of a kernel reads all of them, with it none more than 4,096.
-// GAIN: elements_per_program 200
+// GAIN: bytes_per_program 200
 
 module @norm {
   sdy.mesh @mesh = <["x"=4]>

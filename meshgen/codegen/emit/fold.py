@@ -1,0 +1,121 @@
+"""Reductions by a region: of one or several tensors at once, such as the greatest element with its place.
+
+    place, value = reduce_region(x, iota) by (a, i, b, j) -> (a > b or (a == b and i < j)) ? (a, i) : (b, j)
+
+A row is scanned, and the last element taken; long rows in chunks, one after the other. Unlike Triton's reductions a scan keeps the order, so regions
+need not commute: of two NaN an argmax takes the first. The order is fixed by shapes alone. Lanes outside of a row have a flag and
+are never combined, and initial values come last: they need not be neutral.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.emit.launch import Launch
+from meshgen.codegen.emit.regions import given_back, held, held_type, region_function, several
+from meshgen.codegen.emit.rows import Rows
+from meshgen.codegen.fusion.space import Index
+from meshgen.ir.graph import Node
+
+
+def emit_fold(evaluator: Evaluator, node: Node) -> Launch:
+    """Write the kernel of a `reduce_region`."""
+    count = len(node.operands) // 2
+    rows = Rows(evaluator, node.operands[0].type.sizes, tuple(node.attrs.dims))
+    combine = region_function(evaluator, node.regions[0], "combine")
+    rows.begin()
+    found = _reduced(evaluator, rows, node, combine, count) if rows.shape.reduced else []
+    inits = [held(evaluator.in_register(evaluator.value(v, ()))) for v in node.operands[count:]]
+    if found:
+        found = _assigned(evaluator, "folded", f"{combine}({several([*inits, *found])})", count)
+    _store(evaluator, rows, node, found or inits)
+    return rows.launch()
+
+
+def _reduced(evaluator: Evaluator, rows: Rows, node: Node, combine: str, count: int) -> list[str]:
+    """Registers of one element per row."""
+    if rows.shape.reduced == 1:
+        return _elements(evaluator, rows, node, count)
+    function = _with_flags(evaluator, combine, count) if rows.edge or rows.shape.loops else combine
+    if not rows.shape.loops:
+        return _last(evaluator, rows, _flagged(rows, _elements(evaluator, rows, node, count)), function)[:count]
+    types = [*(held_type(v.type.dtype) for v in node.operands[:count]), "tl.int32"]
+    carried = [evaluator.assign("carried", f"tl.full({rows.totals()}, 0, {kind})") for kind in types]
+    rows.open_loop()
+    found = _last(evaluator, rows, [*_elements(evaluator, rows, node, count), _flag(rows)], function)
+    evaluator.write(f"{several(carried)} = {function}({several([*carried, *found])})")
+    evaluator.close()
+    return carried[:count]
+
+
+def _last(evaluator: Evaluator, rows: Rows, lanes: Sequence[str], function: str) -> list[str]:
+    """What the rows of a tile combine to."""
+    count = len(lanes)
+    scanned = f"tl.associative_scan({_tuple(lanes)}, {rows.axis}, {function})"
+    names = _assigned(evaluator, "scanned", scanned, count)
+    is_last = f"tl.broadcast_to(tl.where({rows.position} == {rows.shape.reduced_block - 1}, 1, 0), {rows.tile()})"
+    picked = f"tl.reduce({_tuple([*names, is_last])}, {rows.axis}, {_picking(evaluator, count)}{rows.keep_dims})"
+    return _assigned(evaluator, "last", picked, count + 1)[:count]
+
+
+def _tuple(texts: Sequence[str]) -> str:
+    return texts[0] if len(texts) == 1 else f"({several(texts)})"
+
+
+def _picking(evaluator: Evaluator, count: int) -> str:
+    """The function that takes those of two elements that have a flag; one of all has."""
+    name = "picked"
+    if name not in evaluator.functions:
+        left, right = [f"a{n}" for n in range(count)], [f"b{n}" for n in range(count)]
+        found = [f"tl.where(has_a != 0, {a}, {b})" for a, b in zip(left, right, strict=True)]
+        evaluator.functions[name] = (
+            f"@triton.jit\ndef {name}({several([*left, 'has_a', *right, 'has_b'])}):\n"
+            f"    return {several([*found, 'has_a | has_b'])}\n"
+        )
+    return name
+
+
+def _elements(evaluator: Evaluator, rows: Rows, node: Node, count: int) -> list[str]:
+    return [rows.full(held(evaluator.in_register(evaluator.value(v, rows.index)))) for v in node.operands[:count]]
+
+
+def _flagged(rows: Rows, lanes: list[str]) -> list[str]:
+    return [*lanes, _flag(rows)] if rows.edge else lanes
+
+
+def _flag(rows: Rows) -> str:
+    """1 in the lanes inside the row."""
+    text = f"tl.where({rows.edge}, 1, 0)" if rows.edge else "1"
+    return f"tl.broadcast_to({text}, {rows.tile()})" if rows.edge else f"tl.full({rows.tile()}, 1, tl.int32)"
+
+
+def _with_flags(evaluator: Evaluator, combine: str, count: int) -> str:
+    """The function on elements with a flag: what has none is neutral."""
+    name = f"{combine}_flagged"
+    if name not in evaluator.functions:
+        left, right = [f"a{n}" for n in range(count)], [f"b{n}" for n in range(count)]
+        both = [f"c{n}" for n in range(count)]
+        lines = [f"@triton.jit\ndef {name}({several([*left, 'has_a', *right, 'has_b'])}):"]
+        lines.append(f"    {several(both)} = {combine}({several([*left, *right])})")
+        lines += [
+            f"    {c} = tl.where(has_a != 0, tl.where(has_b != 0, {c}, {a}), {b})"
+            for a, b, c in zip(left, right, both, strict=True)
+        ]
+        lines.append(f"    return {several([*both, 'has_a | has_b'])}")
+        evaluator.functions[name] = "\n".join(lines) + "\n"
+    return name
+
+
+def _assigned(evaluator: Evaluator, preferred: str, call: str, count: int) -> list[str]:
+    """Names for the results of a call."""
+    names = [evaluator.names.fresh(preferred) for _ in range(count)]
+    evaluator.write(f"{several(names)} = {call}")
+    return names
+
+
+def _store(evaluator: Evaluator, rows: Rows, node: Node, found: Sequence[str]) -> None:
+    index: Index = tuple(e for d, e in enumerate(rows.index) if d not in node.attrs.dims)
+    for number, value in enumerate(evaluator.body.outputs):
+        text = found[node.results.index(value)]
+        evaluator.put(number, index, given_back(text, value.type.dtype))

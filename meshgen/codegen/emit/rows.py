@@ -1,0 +1,137 @@
+"""A tile of rows: kept elements x elements along which a kernel reduces or scans, whole rows or one chunk after the other."""
+
+from __future__ import annotations
+
+import math
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.emit.launch import Launch
+from meshgen.codegen.emit.plan import spread
+from meshgen.codegen.emit.reduce import Shape
+from meshgen.codegen.expr import Expr, Var
+from meshgen.codegen.fusion.space import Index
+
+_ELEMENTS = 2048  # of a tile of short rows, and of a chunk of a long row
+_COLUMNS = 64  # kept elements of a tile whose rows are not contiguous
+_LEAST_ROWS = 16  # of such a tile
+
+
+def power(size: int) -> int:
+    """The least power of two that is not below `size`."""
+    return 1 << max(0, size - 1).bit_length()
+
+
+class Rows:
+    """The tile over a value's dims, some of which are `along`; writes its variables."""
+
+    def __init__(self, evaluator: Evaluator, sizes: tuple[int, ...], along: tuple[int, ...]) -> None:
+        self.evaluator = evaluator
+        dims = [Var(f"d{d}", 0, size - 1) for d, size in enumerate(sizes)]
+        self._sizes, self._dims = sizes, dims
+        kept = [v for d, v in enumerate(dims) if d not in along]
+        over = [dims[d] for d in along]
+        last = max((d for d, size in enumerate(sizes) if size > 1), default=-1)
+        self.shape = _tile(math.prod(v.high + 1 for v in kept), math.prod(v.high + 1 for v in over), last in along)
+        names = ("col", "row") if self.shape.rows_reduced else ("row", "col")
+        self._kept, self._over = (
+            ex.variable(names[0], self.shape.kept),
+            ex.variable(names[1], self.shape.reduced),
+        )
+        self._names = names
+        self._chunk = ""  # where the chunk in hand starts, in source
+        self._table: dict[Var, Expr] = spread(tuple(kept), self._kept)
+        self._table |= spread(tuple(over), self._over) if self.shape.reduced else {}
+
+    @property
+    def index(self) -> Index:
+        """Of the element in hand, in the value."""
+        return tuple(self._table[v] if v.high > 0 else ex.ZERO for v in self._dims)
+
+    @property
+    def is_flat(self) -> bool:
+        """Whether the tile has one dim only."""
+        return self.shape.kept == 1 or self.shape.reduced == 1
+
+    @property
+    def axis(self) -> int:
+        return 0 if self.is_flat else self.shape.axis
+
+    @property
+    def edge(self) -> str:
+        """The condition under which an element is inside its row; "" if always."""
+        inside = f"{self._names[1]} < {self.shape.reduced}"
+        return inside if self.shape.reduced % self.shape.reduced_block else ""
+
+    @property
+    def position(self) -> str:
+        """The place in the chunk, in source."""
+        return f"({self._names[1]} - {self._chunk})" if self._chunk else self._names[1]
+
+    def tile(self) -> str:
+        """The shape of the tile, in source."""
+        sides = ["KEPT"] if self.shape.kept > 1 else []
+        if self.shape.reduced > 1:
+            sides.insert(0 if self.shape.rows_reduced else len(sides), "REDUCED")
+        return f"({', '.join(sides)}{',' if len(sides) == 1 else ''})"
+
+    def totals(self) -> str:
+        """The shape of one element per row, in source."""
+        sides = ["KEPT" if self.shape.kept > 1 else "1"]
+        sides.insert(self.axis, "1")
+        return "(1,)" if self.is_flat else f"({', '.join(sides)})"
+
+    @property
+    def keep_dims(self) -> str:
+        """The argument that keeps the sides of a tile that is reduced."""
+        return "" if self.is_flat else ", keep_dims=True"
+
+    def begin(self) -> None:
+        """Write the variable of the kept elements, and that of the others if a chunk has all of them."""
+        shape, wide = self.shape, self.evaluator.wide
+        if shape.kept > 1:
+            self.evaluator.write(
+                f"{self._names[0]} = tl.program_id(0){wide} * KEPT + tl.arange(0, KEPT){self._slot(False)}"
+                f"  # {shape.kept} rows"
+            )
+        if shape.reduced > 1 and not shape.loops:
+            self.evaluator.write(f"{self._names[1]} = tl.arange(0, REDUCED){wide}{self._slot(True)}")
+        kept = {
+            v: f"{v.text} < {shape.kept}" if shape.kept % shape.kept_block else "" for v in ex.variables(self._kept)
+        }
+        over = dict.fromkeys(ex.variables(self._over), self.edge)
+        self.evaluator.tile.edges = over | kept if shape.rows_reduced else kept | over
+
+    def open_loop(self, is_reverse: bool = False) -> None:
+        """A loop over the chunks, from the last one on if reversed."""
+        chunks = -(-self.shape.reduced // self.shape.reduced_block)
+        self.evaluator.open(f"for start in range(0, {chunks * self.shape.reduced_block}, REDUCED):")
+        self._chunk = f"({chunks - 1} * REDUCED - start)" if is_reverse else "start"
+        lanes = f"tl.arange(0, REDUCED){self.evaluator.wide}{self._slot(True)}"
+        self.evaluator.write(f"{self._names[1]} = {self._chunk} + {lanes}")
+
+    def full(self, text: str) -> str:
+        """A register as one of the whole tile."""
+        has_all = {v.text for v in self.evaluator.tile.edges} <= self.evaluator.spans(text)
+        return text if has_all or not self.evaluator.tile.edges else f"tl.broadcast_to({text}, {self.tile()})"
+
+    def launch(self) -> Launch:
+        shape = self.shape
+        elements = shape.kept_block * shape.reduced_block
+        constants = {"KEPT": shape.kept_block} if shape.kept > 1 else {}
+        constants |= {"REDUCED": shape.reduced_block} if shape.reduced > 1 else {}
+        return Launch((-(-shape.kept // shape.kept_block), 1, 1), constants, max(1, min(8, elements // 256)), 1)
+
+    def _slot(self, is_over: bool) -> str:
+        if self.is_flat:
+            return ""
+        return "[:, None]" if is_over == self.shape.rows_reduced else "[None, :]"
+
+
+def _tile(kept: int, reduced: int, is_contiguous: bool) -> Shape:
+    """Whole rows in registers where they are short and contiguous; else chunks."""
+    if is_contiguous:
+        block = min(power(reduced), _ELEMENTS)
+        return Shape(kept, reduced, min(power(kept), max(1, _ELEMENTS // block)), block, False)
+    columns = min(_COLUMNS, power(kept))
+    return Shape(kept, reduced, columns, min(power(reduced), max(_ELEMENTS // columns, _LEAST_ROWS)), True)

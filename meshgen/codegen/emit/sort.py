@@ -1,0 +1,154 @@
+"""Sorts and top-k: each element counts the elements of its row that come before it, and is stored at that place.
+
+    x = [3, 1, 2]   rank(3) = 2, rank(1) = 0, rank(2) = 1
+
+Equal elements count those with a lower index, so the order is stable; for an order that is strict and weak (as StableHLO
+demands) ranks are different, and no two stores meet. There are n^2 comparisons per row, spread over the whole device, and no pass waits for another.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.emit.guards import Guard, Guards
+from meshgen.codegen.emit.launch import Launch
+from meshgen.codegen.emit.regions import held, region_function, several
+from meshgen.codegen.emit.rows import power
+from meshgen.codegen.expr import Expr, Var
+from meshgen.codegen.fusion.space import Index
+from meshgen.ir.graph import Graph, Node, Value, is_float
+from meshgen.ir.regions import needed_nodes
+from meshgen.ops.triton.registers import Code
+from meshgen.records import dataclass
+
+_SIDE = 64  # elements that a block ranks
+_COMPARED = 128  # bytes of keys of a row with which a block compares each of them at once: more would spill
+_LONG = 256  # elements of a row from which on a block is in one row
+_WARPS = 4
+
+
+@dataclass(frozen=True)
+class _Place:
+    """The element in hand: its index in the sorted value, its position in the row, its rank, and the tile's variable."""
+
+    index: Index
+    position: Expr
+    rank: Expr
+    over: tuple[Var, ...]
+
+
+def emit_sort(evaluator: Evaluator, node: Node) -> Launch:
+    """Write the kernel of a `sort`."""
+    (region,), dim = node.regions, node.attrs.dim
+    compared = _compared(region)
+    before = region_function(evaluator, region, "before")
+    operands = node.operands
+
+    def keys(index: Index) -> list[str]:
+        return [_held(evaluator, v, index) if n in compared else "0" for n, v in enumerate(operands)]
+
+    key_bytes = sum(max(4, operands[n].type.numpy_dtype.itemsize) for n in compared)
+    place, launch = _ranked(evaluator, operands[0].type.sizes, dim, keys, key_bytes, before)
+    for number, value in enumerate(evaluator.body.outputs):
+        code = evaluator.value(operands[node.results.index(value)], place.index)
+        evaluator.put(number, _at(place.index, dim, place.rank), code, place.over)
+    return launch
+
+
+def emit_top_k(evaluator: Evaluator, node: Node) -> Launch:
+    """Write the kernel of a `top_k`: values and their positions."""
+    (x,), dim = node.operands, node.operands[0].type.rank - 1
+    greater = evaluator.helper("comes_first")
+    order = "total_order_f64" if x.type.dtype == "f64" else "total_order"
+
+    def keys(index: Index) -> list[str]:
+        text = _held(evaluator, x, index)
+        return [f"{evaluator.helper(order)}({text})" if is_float(x.type.dtype) else text]
+
+    key_bytes = max(4, x.type.numpy_dtype.itemsize)
+    place, launch = _ranked(evaluator, x.type.sizes, dim, keys, key_bytes, greater)
+    is_taken: Guards = ()
+    if node.attrs.k < x.type.sizes[dim]:
+        is_taken = (Guard(f"{ex.render(place.rank)} < {node.attrs.k}", place.over),)
+    for number, value in enumerate(evaluator.body.outputs):
+        is_value = value is node.results[0]
+        code = evaluator.value(x, place.index) if is_value else Code(f"({ex.render(place.position)})", "i32")
+        if not is_value:
+            code = Code(evaluator.assign("at", f"{code.text} + tl.full([], 0, tl.int32)"), "i32")
+        evaluator.put(number, _at(place.index, dim, place.rank), code, place.over, is_taken)
+    return launch
+
+
+def _compared(region: Graph) -> set[int]:
+    """Which operands a comparator looks at."""
+    read = {v for node in needed_nodes(region.nodes, region.outputs, lambda _: False) for v in node.operands}
+    return {n // 2 for n, value in enumerate(region.inputs) if value in read or value in region.outputs}
+
+
+def _held(evaluator: Evaluator, value: Value, index: Index) -> str:
+    return held(evaluator.in_register(evaluator.value(value, index)))
+
+
+def _at(index: Index, dim: int, position: Expr) -> Index:
+    return (*index[:dim], position, *index[dim + 1 :])
+
+
+def _ranked(evaluator: Evaluator, sizes: Sequence[int], dim: int, keys: Callable[[Index], list[str]], key_bytes: int, before: str) -> tuple[_Place, Launch]:  # fmt: skip
+    """Write the ranks of a block of elements by what comes before what."""
+    count, rows = sizes[dim], math.prod(s for d, s in enumerate(sizes) if d != dim)
+    row, position, launch = _begin(evaluator, count, rows, key_bytes)
+    parts = iter(ex.delinearize(row, [s for d, s in enumerate(sizes) if d != dim]))
+    index = tuple(position if d == dim else next(parts) for d in range(len(sizes)))
+    over = tuple(v for v in evaluator.tile.edges if v.text != "other")
+    if count == 1:
+        return _Place(index, position, ex.ZERO, over), launch
+    mine = keys(index)
+    block = launch.constants["OTHERS"]
+    evaluator.write("rank = tl.zeros((ELEMENTS, 1), tl.int32)")
+    evaluator.open(f"for start in range(0, {-(-count // block) * block}, OTHERS):")
+    evaluator.write(f"other = start + tl.arange(0, OTHERS)[None, :]{evaluator.wide}  # over a row of {count}")
+    theirs = keys(_at(index, dim, ex.variable("other", count)))
+    evaluator.write(f"earlier = other < {ex.render(position)}")
+    first = [_chosen(a, b) for a, b in zip(mine, theirs, strict=True)]
+    then = [_chosen(b, a) for a, b in zip(mine, theirs, strict=True)]
+    arguments = [text for pair in zip(first, then, strict=True) for text in pair]
+    inside = f"(other != {ex.render(position)})" + (f" & (other < {count})" if count % block else "")
+    evaluator.write(f"comes_before = {before}({several(arguments)}) ^ earlier.to(tl.int32)")
+    evaluator.write(f"rank += tl.sum(tl.where({inside}, comes_before, 0), axis=1, keep_dims=True)")
+    evaluator.close()
+    name = evaluator.assign("at", f"tl.minimum(tl.maximum(rank.to(tl.int32), 0), {count - 1})")
+    rank = Var(name, 0, count - 1)
+    evaluator.data_over[rank] = over
+    return _Place(index, position, Expr(((rank, 1),)), over), launch
+
+
+def _chosen(earlier: str, otherwise: str) -> str:
+    return earlier if earlier == otherwise else f"tl.where(earlier, {earlier}, {otherwise})"
+
+
+def _begin(evaluator: Evaluator, count: int, rows: int, key_bytes: int) -> tuple[Expr, Expr, Launch]:
+    """Write the elements of a block; their row and position. Short rows share a block."""
+    others = min(power(count), max(1, _COMPARED // power(key_bytes)))
+    constants = {"ELEMENTS": _SIDE, "OTHERS": others} if count > 1 else {"ELEMENTS": _SIDE}
+    if count < _LONG:
+        total = count * rows
+        evaluator.write(
+            f"i = tl.program_id(0){evaluator.wide} * ELEMENTS + tl.arange(0, ELEMENTS)[:, None]  # of {rows} rows"
+        )
+        evaluator.tile.edges = {Var("i", 0, total - 1): f"i < {total}" if total % _SIDE else ""}
+        flat, blocks = ex.variable("i", total), -(-total // _SIDE)
+        row, position = flat // count, flat % count
+    else:
+        per_row = -(-count // _SIDE)
+        blocks = per_row * rows
+        evaluator.write(f"tile = tl.program_id(0){evaluator.wide}")
+        evaluator.write(f"batch = tile // {per_row}  # of {rows} rows")
+        evaluator.write(f"i = tile % {per_row} * ELEMENTS + tl.arange(0, ELEMENTS)[:, None]  # of {count}")
+        evaluator.tile.edges = {Var("i", 0, count - 1): f"i < {count}" if count % _SIDE else ""}
+        row, position = ex.variable("batch", rows), ex.variable("i", count)
+    if count > 1:
+        evaluator.tile.edges[Var("other", 0, count - 1)] = f"other < {count}" if count % others else ""
+    return row, position, Launch((blocks, 1, 1), constants, _WARPS, 1)

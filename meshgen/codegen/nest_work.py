@@ -1,0 +1,38 @@
+"""What the kernels of ops with loop nests of their own compute: their algorithms do more than the ops need at least."""
+
+from __future__ import annotations
+
+import math
+
+from meshgen.codegen.emit.windows import cumulative_dim
+from meshgen.ir.graph import Graph, Node
+
+_BESIDE = 3  # operations of a step beside its region: two choices by which element is first, and a count
+
+
+def nest_operations(node: Node, body: Graph) -> float:
+    """Operations of one launch of a kernel of its own: each comparison, combination and step of a search counts."""
+    size, each = node.operands[0].type.size, sum(len(region.nodes) for region in node.regions)
+    match node.op:
+        case "sort" | "top_k":
+            sizes = node.operands[0].type.sizes
+            row = sizes[node.attrs.dim] if node.op == "sort" else sizes[-1]
+            return float(size * row * (each + _BESIDE))
+        case "reduce_window":
+            init = body.producers().get(node.operands[-1])
+            if cumulative_dim(node, init) is not None:
+                return float(2 * size * each)
+            return float(node.results[0].type.size * math.prod(node.attrs.window_dimensions) * each)
+        case "scatter":
+            indices, updates = node.operands[len(node.operands) // 2 :][:2]
+            sizes, vector = indices.type.sizes, node.attrs.index_vector_dim
+            count = math.prod(n for d, n in enumerate(sizes) if d != vector)
+            if not node.attrs.indices_are_sorted:
+                return float(size * count * (each + 1))
+            return float(2 * size * math.log2(max(2, count)) + updates.type.size * each)
+        case "select_and_scatter":
+            window, strides = node.attrs.window_dimensions, node.attrs.window_strides
+            covering = math.prod(-(-w // s) for w, s in zip(window, strides, strict=True))
+            return float(size * covering * math.prod(window) * each)
+        case _:
+            return float(size * each)
