@@ -8,7 +8,7 @@ depend on the order of traversal or of the program's ops: they are taken in cano
 on one dim from the annotations.
 
 This is done for the program as written, for equivalent programs (`ALTERNATIVES`), for other parts of axes and from other starts:
-each candidate whose estimate is less, or that is in frames, is planned up to partitioning, and the cheapest is taken if it is clearly cheaper. An example on x=4:
+each candidate whose estimate is not clearly more, or that is in frames, is planned up to partitioning, and the cheapest is taken if it is clearly cheaper. An example on x=4:
 
     %h = dot_general %x, %w : f32[64,32]{x}, f32[32,96]{,x}      candidate `slice-into-dot`:  %v = slice %w [:, 0:32]
     %q = slice %h [:, 0:32] : a third of the columns                                        %q = dot_general %x, %v
@@ -176,7 +176,7 @@ class _Search:
     def _from_best_start(self, solved: Solved) -> Solved:
         """The program solved from the start with the shortest step, among starts that are clearly cheaper and move no more than this one."""
         others = self._from_starts(solved, solved.axes.starts(solved.start, solved.decisions))
-        found = [other for other in others if self._is_promising(other, solved)]
+        found = [other for other in others if self._estimate(other) < self._estimate(solved)]
         links = self._seconds(solved).links if found else 0.0
         return self._worth(solved, [other for other in found if self._seconds(other).links <= links])
 
@@ -208,8 +208,8 @@ class _Search:
         return found[1:]
 
     def _is_promising(self, other: Solved, first: Solved) -> bool:
-        """Whether a program is worth planning to the end beside one with the same axes: by the estimates it takes less time."""
-        return self._estimate(other) < self._estimate(first)
+        """Whether an equivalent program is worth planning to the end: by the estimates, which do not see fusion, it is not clearly slower."""
+        return DEFAULT.rewriting.worth * self._estimate(other) < self._estimate(first)
 
     def _estimate(self, solved: Solved) -> float:
         if id(solved) not in self._estimates:
