@@ -13,10 +13,10 @@ from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
 from meshgen.spec import Sharding
 
-FORMAT = 6  # in format 1 collectives had no scratch; in format 4 stages were not compressed
-PARTS_FORMAT = 7  # of a program on several meshes: a manifest of manifests
-OPEN_FORMAT = 8  # of a program with open sizes: a manifest of specialisations
-ENTRIES_FORMAT = 9  # of a program with several entry functions: a manifest of modules
+FORMAT = 10  # in format 1 collectives had no scratch; in format 4 stages were not compressed; in format 6 kernels had no template
+PARTS_FORMAT = 11  # of a program on several meshes: a manifest of manifests
+OPEN_FORMAT = 12  # of a program with open sizes: a manifest of specialisations
+ENTRIES_FORMAT = 13  # of a program with several entry functions: a manifest of modules
 Json = dict[str, Any]
 SCRATCH = (
     "global_scratch_size",
