@@ -8,7 +8,7 @@ depend on the order of traversal or of the program's ops: they are taken in cano
 on one dim from the annotations.
 
 This is done for the program as written, for equivalent programs (`ALTERNATIVES`), for other parts of axes and from other starts:
-each candidate whose estimate is not clearly more, or that is in frames, is planned up to partitioning, and the cheapest is taken if it is clearly cheaper. An example on x=4:
+each candidate is planned up to partitioning (from other starts only where the estimate is less), and the cheapest is taken if it is clearly cheaper. An example on x=4:
 
     %h = dot_general %x, %w : f32[64,32]{x}, f32[32,96]{,x}      candidate `slice-into-dot`:  %v = slice %w [:, 0:32]
     %q = slice %h [:, 0:32] : a third of the columns                                        %q = dot_general %x, %v
@@ -135,10 +135,7 @@ class _Search:
         """The first, or the cheapest of the others that keep the required annotations, if it is clearly cheaper."""
         tried = list(others)
         candidates = [each for each in tried if not each.solved.faults]
-        planned = [
-            each for each in candidates if SLICE_TO_HALO in each.passes or self._is_promising(each.solved, first)
-        ]
-        best = self._worth(first, [each.solved for each in planned])
+        best = self._worth(first, [each.solved for each in candidates])
         taken = next((each.passes for each in candidates if each.solved is best), ())
         for each in tried:
             by, *more = each.passes
@@ -148,9 +145,7 @@ class _Search:
                 self.manager.record(by.name).note(kept=False)
                 continue
             with self.manager.timed(by) as record:
-                is_planned = any(each is known for known in planned)
-                both = first, each.solved
-                before, after = [self._seconds(one).total if is_planned else self._estimate(one) for one in both]
+                before, after = (self._seconds(solved).total for solved in (first, each.solved))
                 record.note(kept=by in taken, before=before, after=after, unit="s")
         for each in taken:
             self.manager.changed(each.name, best.module)
@@ -206,10 +201,6 @@ class _Search:
             if is_new and not other.faults:
                 found.append(other)
         return found[1:]
-
-    def _is_promising(self, other: Solved, first: Solved) -> bool:
-        """Whether an equivalent program is worth planning to the end: by the estimates, which do not see fusion, it is not clearly slower."""
-        return DEFAULT.rewriting.worth * self._estimate(other) < self._estimate(first)
 
     def _estimate(self, solved: Solved) -> float:
         if id(solved) not in self._estimates:

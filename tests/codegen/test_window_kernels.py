@@ -118,7 +118,7 @@ def test_short_many_and_indivisible_scans_stay(type_: str) -> None:
 @pytest.mark.parametrize(
     ("type_", "size", "stride", "low", "high"),
     [("f32[2,9,9,3]", 3, 2, 1, 1), ("bf16[1,8,8,5]", 2, 2, 0, 0), ("f32[1,9,9,1]", 2, 3, 0, 0), ("f32[1,4,4,1]", 4, 4, 0, 0),
-     ("i32[1,7,7,2]", 3, 1, 0, 0)],
+     ("i32[1,7,7,2]", 3, 1, 0, 0), ("f32[1,1,1,1]", 2, 2, 2, 0)],  # the last: windows of padding alone
 )  # fmt: skip
 @pytest.mark.parametrize("direction", ["GE", "GT"])
 def test_the_gradient_of_pooling(type_: str, size: int, stride: int, low: int, high: int, direction: str) -> None:

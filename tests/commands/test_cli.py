@@ -118,33 +118,38 @@ def test_compile_prints_reasons_kernels_and_where_time_went(place: Path, capsys:
 
 def test_all_that_has_no_kernel_is_refused_at_once(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     """Each op once, with its types, how often it runs (equal ones are one) and the other places where it stands."""
-    cut = "stablehlo.bitcast_convert %{} : (tensor<6x{}xf32>) -> tensor<6x{}x4xi8>"
-    lines = [f"  %r{n} = {cut.format(name, 5 + n // 7, 5 + n // 7)}" for n, name in enumerate("xxxxxxxy")]
-    results = ", ".join(["tensor<6x5x4xi8>"] * 7 + ["tensor<6x6x4xi8>"])
+    lines, sizes = list[str](), [2053] * 7 + [2063]  # lengths that no transform of kernels is for: prime and long
+    for n, size in enumerate(sizes):
+        real, half = f"tensor<6x{size}xf32>", f"tensor<6x{size // 2 + 1}x{{}}>"
+        form = f"type = RFFT, length = [{size}] : ({real}) -> {half.format('complex<f32>')}"
+        lines.append(f"  %c{n} = stablehlo.fft %{'xxxxxxxy'[n]}, {form}")
+        lines.append(f"  %r{n} = stablehlo.real %c{n} : ({half.format('complex<f32>')}) -> {half.format('f32')}")
+    results = ", ".join(f"tensor<6x{size // 2 + 1}xf32>" for size in sizes)
     names = ", ".join(f"%r{n}" for n in range(8))
-    header = f"func.func @f(%x: tensor<6x5xf32>, %y: tensor<6x6xf32>) -> ({results}) {{"
+    header = f"func.func @f(%x: tensor<6x2053xf32>, %y: tensor<6x2063xf32>) -> ({results}) {{"
     program = place / "many.mlir"
     program.write_text("\n".join([header, *lines, f"  return {names} : {results}", "}\n"]))
     assert (
         main(["compile", str(program), "--mesh", "x=3", "-o", str(place / "many.mgx"), "--target", "cuda:sm_90"]) == 1
     )
     said = capsys.readouterr().err
-    assert said.count("error MG0301") == 1 and "many.mlir:2: error" in said
-    assert "'bitcast_convert' of f32[6,5]; f32[6,6]: 2 times a step, in 2 kernels" in said
-    assert "also here" in said and "many.mlir:9)" in said
+    assert said.count("error MG0301") == 3 and "many.mlir:2: error" in said  # fft, real, and what is between
+    assert "'fft' of f32[6,2053]; f32[6,2063]: 2 times a step, in 2 kernels" in said
+    assert "also here" in said and "many.mlir:16)" in said
 
 
 def test_what_has_no_kernel_runs_on_the_reference_device(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    text = "func.func @f(%x: tensor<6x5xf32>) -> tensor<6x5x4xi8> {\n  %a = stablehlo.bitcast_convert %x : (tensor<6x5xf32>) -> tensor<6x5x4xi8>\n  return %a : tensor<6x5x4xi8>\n}\n"
-    program, module = place / "bits.mlir", place / "bits.mgx"
+    kind = "tensor<6x5xf8E4M3FN>"
+    text = f"func.func @f(%x: {kind}) -> {kind} {{\n  %a = chlo.next_after %x, %x : {kind}, {kind} -> {kind}\n  return %a : {kind}\n}}\n"
+    program, module = place / "next.mlir", place / "next.mgx"
     program.write_text(text)
     words = ["compile", str(program), "--mesh", "x=4", "-o", str(module)]
     assert main([*words, "--target", "cuda:sm_90"]) == 1
     assert "MG0301" in capsys.readouterr().err and not module.exists()
     assert main([*words, "--target", "cpu"]) == 0
-    assert "no code can be generated for bitcast_convert" in capsys.readouterr().err
+    assert "no code can be generated for next_after" in capsys.readouterr().err
     assert main(["inspect", str(module), "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["report"]["kernels_without_code"] == ["bitcast_convert"]
+    assert json.loads(capsys.readouterr().out)["report"]["kernels_without_code"] == ["next_after"]
     assert main(["run", str(module), "--expect", str(program)]) == 0
 
 

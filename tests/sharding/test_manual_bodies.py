@@ -75,9 +75,9 @@ PROGRAMS = {  # a program, and what it must have in a body
     %v = shard.shard %u to %s1 annotate_for_users : tensor<8xf32>
     %r = stablehlo.abs %v : tensor<8xf32>""", "16xf32", PLAIN, tile="8xf32"), "update_halo"),
     "a sum over free axes, without what is padding": (
-        computation("""%c = sdy.sharding_constraint %b <@mesh, [{}, {"y", "z"}]> : tensor<6x6xf32>
-    %d = stablehlo.dot_general %c, %c, contracting_dims = [1] x [1] : (tensor<6x6xf32>, tensor<6x6xf32>) -> tensor<6x6xf32>
-    %r = sdy.sharding_constraint %d <@mesh, [{"z", "y"}, {}]> : tensor<6x6xf32>""", "12x6xf32", ('{"x"}, {}',) * 2, tile="6x6xf32"), "reduce_scatter, mask_padding"),
+        computation("""%c = sdy.sharding_constraint %b <@mesh, [{}, {"y", "z"}]> : tensor<10x10xf32>
+    %d = stablehlo.dot_general %c, %c, contracting_dims = [1] x [1] : (tensor<10x10xf32>, tensor<10x10xf32>) -> tensor<10x10xf32>
+    %r = sdy.sharding_constraint %d <@mesh, [{"z", "y"}, {}]> : tensor<10x10xf32>""", "20x10xf32", ('{"x"}, {}',) * 2, tile="10x10xf32"), "reduce_scatter, mask_padding"),
 }  # fmt: skip
 MIXED = """sdy.mesh @mesh = <["x"=2, "y"=2, "z"=2]>
 func.func @main(%a: tensor<16x4xf32>) -> tensor<16x4xf32> {

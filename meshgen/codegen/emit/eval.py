@@ -101,8 +101,11 @@ class Evaluator:
         self._scopes.append({})
 
     def close(self) -> None:
+        """End a loop; it is left out if nothing was written in it."""
         self.depth -= 1
         self._scopes.pop()
+        if self.lines[-1].endswith(":"):
+            self.lines.pop()
 
     @contextmanager
     def scope(self) -> Generator[None]:
