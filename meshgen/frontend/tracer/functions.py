@@ -231,7 +231,8 @@ def _inputs(graph: Graph, trees: Mapping[str, Any], loc: Location | None) -> tup
 def _key(leaf: Any) -> tuple[TensorType | None, str]:
     """The type of the words of a typed PRNG key of JAX, and its kind; None and no text for other leaves."""
     jax = sys.modules.get("jax")
-    if jax is None or not hasattr(leaf, "dtype") or not jax.dtypes.issubdtype(leaf.dtype, jax.dtypes.prng_key):
+    dtype = getattr(leaf, "dtype", "")
+    if jax is None or isinstance(dtype, str) or not jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
         return None, ""
     return spec(jax.random.key_data(leaf)), str(jax.random.key_impl(leaf))
 
