@@ -10,16 +10,19 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from meshgen.calls.trees import flatten, unflatten
 from meshgen.frontend.tracer.creation import zeros
 from meshgen.frontend.tracer.elementwise import clip
 from meshgen.frontend.tracer.logic import truth
-from meshgen.frontend.tracer.operands import convert, emit, is_weak, tensor
+from meshgen.frontend.tracer.operands import convert, emit, is_weak, promote, tensor
 from meshgen.frontend.tracer.recording import Trace, named, refuse, traced
 from meshgen.frontend.tracer.regions import closed, emit_regions, recording, region
 from meshgen.frontend.tracer.shapes import expand_dims, reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
-from meshgen.ir.graph import Graph, TensorType
+from meshgen.ir.graph import Graph, TensorType, Value
+from meshgen.records import dataclass
 
 Tree = Any  # dicts, lists and tuples of operands
 
@@ -32,51 +35,66 @@ def _rebuilt(tree: Tree, leaves: Sequence[Tensor]) -> Tree:
     return unflatten(tree, iter(leaves))
 
 
-def _loop(condition: Callable[..., Any], step: Callable[..., Any], operands: list[Tensor]) -> list[Tensor]:
-    """`while condition(*values): values = step(*values)`; what the functions capture is carried unchanged."""
-    types = [each.type for each in operands]
-    graphs: list[Graph] = []
-    for function in (condition, step):
-        trace, inputs = region(types)
-        with recording(trace):
-            found = function(*inputs)
-            trace.graph.outputs = [each.value for each in (found if isinstance(found, list) else [found])]
-        graphs.append(trace.graph)
-    (test, body), outside = closed("while", graphs)
-    body.outputs += body.inputs[len(types) :]
+def _loop(condition: Callable[..., Operand], body: Graph, operands: list[Tensor]) -> list[Tensor]:
+    """`while condition(*values): values = body(*values)`; what the functions capture is carried unchanged."""
+    test, inputs = region([each.type for each in operands])
+    with recording(test):
+        test.graph.outputs = [truth(condition(*inputs)).value]
+    (tested, stepped), outside = closed("while", [test.graph, body])
+    stepped.outputs += stepped.inputs[len(operands) :]
     given = [*operands, *outside]
-    return emit_regions("while", given, [each.type for each in given], [test, body])[: len(types)]
+    return emit_regions("while", given, [each.type for each in given], [tested, stepped])[: len(operands)]
 
 
-def _carried(init: Tree, step: Callable[[Tree], Tree], what: str) -> list[Tensor]:
-    """The initial leaves of a loop, numbers of Python in the type that the body gives them. Raises ProgramError where types differ."""
-    leaves = _leaves(init)
-    first = [tensor(leaf) for leaf in leaves]
-    trace, inputs = region([each.type for each in first])
-    with recording(trace):
-        after = step(_rebuilt(init, inputs))
-        if [path for path, _ in flatten(after)] != [path for path, _ in flatten(init)]:
-            refuse(
-                f"the body of {what} gives another structure than it takes", "carry the same dicts, lists and tuples"
-            )
-        results = [tensor(leaf).type for leaf in _leaves(after)]
-    for (path, leaf), given, got in zip(flatten(init), first, results, strict=True):
-        if given.type != got and not (is_weak(leaf) and given.shape == got.shape):
-            place = f" {'.'.join(path)}" if path else ""
-            refuse(f"the value{place} that {what} carries is {given.type} at first, but {got} after its body", "convert one with astype")  # fmt: skip
-    return [convert(given, got.dtype) for given, got in zip(first, results, strict=True)]
+@dataclass(frozen=True)
+class _Body:
+    """The body of a loop: its trace, the initial leaves of what it carries, what these are after it, and what else it gives."""
+
+    trace: Trace
+    inputs: list[Tensor]
+    first: list[Tensor]
+    after: list[Tensor]
+    rest: Tree
+
+
+def _body(what: str, init: Tree, run: Callable[..., tuple[Tree, Tree]], *lead: TensorType) -> _Body:
+    """Trace `run(*lead, carry)`, which gives the next carry and something else; again where a number of Python takes another type.
+
+    Raises ProgramError where the carry changes its structure or types.
+    """
+    first = [tensor(leaf) for leaf in _leaves(init)]
+    while True:
+        trace, inputs = region([*lead, *(each.type for each in first)])
+        with recording(trace):
+            after, rest = run(*inputs[: len(lead)], _rebuilt(init, inputs[len(lead) :]))
+            if [path for path, _ in flatten(after)] != [path for path, _ in flatten(init)]:
+                refuse(
+                    f"the body of {what} gives another structure than it takes",
+                    "carry the same dicts, lists and tuples",
+                )
+            found = [_like(leaf, each.type) for leaf, each in zip(_leaves(after), first, strict=True)]
+        changed = [each for each in zip(flatten(init), first, found, strict=True) if each[1].type != each[2].type]
+        if not changed:
+            return _Body(trace, inputs, first, found, rest)
+        for (path, _), given, got in changed:
+            if not given.weak or given.shape != got.shape:
+                place = f" {'.'.join(path)}" if path else ""
+                refuse(f"the value{place} that {what} carries is {given.type} at first, but {got.type} after its body", "convert one with astype")  # fmt: skip
+        first = [tensor(given, got.type.dtype) for given, got in zip(first, found, strict=True)]
+
+
+def _like(leaf: Operand, kind: TensorType) -> Tensor:
+    """A leaf as a tensor; one of Python's numbers in the given type, if that holds it."""
+    x = tensor(leaf)
+    return tensor(x, kind.dtype) if x.weak and promote(np.empty(0, kind.numpy_dtype), x) == kind.dtype else x
 
 
 @traced
 def while_loop(cond_fun: Callable[[Tree], Operand], body_fun: Callable[[Tree], Tree], init_val: Tree) -> Tree:
     """`while cond_fun(value): value = body_fun(value)`, from `init_val`; types and shapes stay the same."""
-    init = _carried(init_val, body_fun, "while_loop")
-
-    def step(*leaves: Tensor) -> list[Tensor]:
-        after = _leaves(body_fun(_rebuilt(init_val, leaves)))
-        return [tensor(leaf, each.type.dtype) for leaf, each in zip(after, init, strict=True)]
-
-    return _rebuilt(init_val, _loop(lambda *leaves: truth(cond_fun(_rebuilt(init_val, leaves))), step, init))
+    body = _body("while_loop", init_val, lambda carry: (body_fun(carry), None))
+    body.trace.graph.outputs = [each.value for each in body.after]
+    return _rebuilt(init_val, _loop(lambda *leaves: cond_fun(_rebuilt(init_val, leaves)), body.trace.graph, body.first))
 
 
 @traced
@@ -104,31 +122,22 @@ def scan(f: Callable[[Tree, Tree], tuple[Tree, Tree]], init: Tree, xs: Tree = No
         refuse(f"scan needs stacks of one length, or a length, not {sorted(lengths) or 'neither'}")
     (trips,) = lengths
 
-    def rows(number: Tensor) -> Tree:
-        return _rebuilt(xs, [_row(each, number) for each in stacks])
+    def run(number: Tensor, carry: Tree) -> tuple[Tree, Tree]:
+        at = trips - 1 - number if reverse else number
+        after, ys = f(carry, _rebuilt(xs, [_row(each, at) for each in stacks]))
+        return after, (at, ys)
 
-    def at(number: Tensor) -> Tensor:
-        return trips - 1 - number if reverse else number
-
-    seen: list[Tree] = []
-
-    def carry_of(carry: Tree) -> Tree:
-        after, ys = f(carry, rows(tensor(0)))
-        seen.append(_rebuilt(ys, [tensor(leaf) for leaf in _leaves(ys)]))
-        return after
-
-    first = _carried(init, carry_of, "scan")
-    ys_like = seen[0]
-    made = [zeros((trips, *each.shape), each.type.dtype) for each in _leaves(ys_like)]
-
-    def step(number: Tensor, *values: Tensor) -> list[Tensor]:
-        after, ys = f(_rebuilt(init, values[: len(first)]), rows(at(number)))
-        carry = [tensor(leaf, each.type.dtype) for leaf, each in zip(_leaves(after), first, strict=True)]
-        stacked = [_with_row(stack, y, at(number)) for stack, y in zip(values[len(first) :], _leaves(ys), strict=True)]
-        return [number + 1, *carry, *stacked]
-
-    _, *results = _loop(lambda number, *_: number < trips, step, [tensor(0), *first, *made])
-    return _rebuilt(init, results[: len(first)]), _rebuilt(ys_like, results[len(first) :])
+    body = _body("scan", init, run, TensorType((), "i32"))
+    at, ys = body.rest
+    with recording(body.trace):
+        rows = [tensor(leaf) for leaf in _leaves(ys)]
+        into = [Value(TensorType((trips, *each.shape), each.type.dtype)) for each in rows]
+        body.trace.graph.inputs += into
+        stacked = [_with_row(Tensor(stack), row, at) for stack, row in zip(into, rows, strict=True)]
+        body.trace.graph.outputs = [each.value for each in (body.inputs[0] + 1, *body.after, *stacked)]
+    made = [zeros(value.type.sizes, value.type.dtype) for value in into]
+    _, *results = _loop(lambda number, *_: number < trips, body.trace.graph, [tensor(0, "i32"), *body.first, *made])
+    return _rebuilt(init, results[: len(body.first)]), _rebuilt(ys, results[len(body.first) :])
 
 
 def _row(stack: Tensor, number: Tensor) -> Tensor:
