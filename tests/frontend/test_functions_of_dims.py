@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import numpy as np
 import pytest
 
-from tests.frontend.numpy_expressions import check
+import meshgen as mg
+from tests.frontend.numpy_expressions import ARGS, check, compare
 
 SHAPES = (
     "xp.reshape(x, (2, -1))", "x.reshape(5, 4)", "x.flatten()", "xp.ravel(z)", "xp.permute_dims(z, (2, 0, 1))", "xp.matrix_transpose(z)", "z.mT", "z.T",
@@ -43,3 +47,11 @@ def test_joined(text: str) -> None:
 @pytest.mark.parametrize("text", INDEXED)
 def test_indexed(text: str) -> None:
     check(text, INDEXED)
+
+
+def test_sizes_and_axes_may_be_numbers_of_numpy() -> None:
+    def program(x: Any) -> Any:
+        return x.reshape(np.int64(20)), x.sum(np.int32(1)), x.reshape((np.int64(4), -1)), mg.flip(x, np.int64(0))
+
+    x = ARGS["x"]
+    compare(mg.compile(program, {"d": 2}, args=[x], target="cpu")(x), (x.reshape(20), x.sum(1), x, np.flip(x, 0)))

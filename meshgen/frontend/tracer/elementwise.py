@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-from meshgen.frontend.tracer.operands import aligned, convert, dtype_of, emit, promote, tensor
+from meshgen.frontend.tracer.operands import aligned, broadcast, convert, dtype_of, emit, promote, tensor
 from meshgen.frontend.tracer.recording import OPS, named, refuse, traced
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import TensorType, is_complex, is_inexact, real_dtype
@@ -246,7 +246,7 @@ def real(x: Operand) -> Tensor:
 def imag(x: Operand) -> Tensor:
     """The imaginary parts; of real numbers zeros."""
     x = tensor(x)
-    return _part("imag", x) if is_complex(x.type.dtype) else subtract(x, x)
+    return _part("imag", x) if is_complex(x.type.dtype) else broadcast(tensor(0, x.type.dtype), x.shape)
 
 
 def _part(op: str, x: Tensor) -> Tensor:

@@ -198,7 +198,8 @@ def axes_of(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """Dims counted from the front, in rising order; None is all of them. Raises ProgramError for a repeated one."""
     if axis is None:
         return tuple(range(rank))
-    found = [axis_of(a, rank) for a in ([axis] if isinstance(axis, int) else axis)]
+    given: list[Any] = [axis] if isinstance(axis, Integral) else list(cast("Sequence[int]", axis))
+    found = [axis_of(a, rank) for a in given]
     if len({*found}) != len(found):
         refuse(f"an axis is repeated in {tuple(found)}")
     return tuple(sorted(found))

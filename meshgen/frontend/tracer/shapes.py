@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from numbers import Integral
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -19,16 +19,15 @@ from meshgen.ir.graph import TensorType
 def reshape(x: Operand, shape: int | Sequence[int], copy: bool | None = None) -> Tensor:
     """The same elements in row-major order at another shape; one size may be -1."""
     x = tensor(x)
-    sizes = [shape] if isinstance(shape, int) else list(shape)
+    given: list[Any] = [shape] if isinstance(shape, Integral) else list(cast("Sequence[int]", shape))
+    sizes = given
     if sizes.count(-1) == 1:
         rest = -math.prod(sizes)
         sizes = [x.size // rest if s == -1 and rest else s for s in sizes]
     if math.prod(sizes) != x.size or min(sizes, default=0) < 0 or not all(isinstance(s, Integral) for s in sizes):
-        refuse(
-            f"{list(x.shape)} has {x.size} elements, which do not fill the shape {list(shape) if not isinstance(shape, int) else [shape]}"
-        )
-    sizes = [int(s) for s in sizes]
-    return x if tuple(sizes) == x.shape else emit("reshape", [x], TensorType(tuple(sizes), x.type.dtype))
+        refuse(f"{list(x.shape)} has {x.size} elements, which do not fill the shape {given}")
+    sizes = tuple(int(s) for s in sizes)
+    return x if sizes == x.shape else emit("reshape", [x], TensorType(sizes, x.type.dtype))
 
 
 @named("ravel", "flatten")
