@@ -141,7 +141,7 @@ def stub() -> str:
 
 
 def _constant(value: Any) -> str:
-    return "dtype[Any]" if hasattr(value, "itemsize") else type(value).__name__.replace("NoneType", "None")
+    return "type[Any]" if isinstance(value, type) else type(value).__name__.replace("NoneType", "None")
 
 
 def _typed(name: str, function: Callable[..., Any], needed: dict[str, str]) -> str:

@@ -252,6 +252,7 @@ def test_questions_about_types() -> None:
             and mg.finfo(mg.complex64).bits == 32
             and mg.iinfo(i).max == 2**31 - 1
         )
+        assert mg.float32(2.5) == 2.5 and mg.result_type(x, mg.float32(1)) == mg.float32
         return x.astype(mg.float32) + mg.asarray([1, 2], dtype=mg.int8)
 
     assert mg.trace(asked, ["bf16[2]", "i32[2]"]).module.graph.outputs[0].type.dtype == "f32"

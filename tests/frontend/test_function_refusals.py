@@ -20,6 +20,7 @@ REFUSED: dict[str, tuple[Callable[[Any], Any], str]] = {
     "constant flags as index": (lambda x: x[np.array([True, False, True])], "choose elements with where"),
     "row": (lambda x: x.at[7].set(0), "index 7 is outside dim 0"),
     "flags of another shape": (lambda x: x.at[x[0] > 0].set(0), "do not fit the first dims"),
+    "mode of an update": (lambda x: x.at[mg.arange(2)].set(0, mode="clip"), "clip the indices first"),
     "values by flags": (lambda x: x.at[x > 0].set(x), "changed by one number"),
     "sizes of a slice": (lambda x: mg.dynamic_slice(x, (0, 0), (4, 1)), "does not fit into f32"),
     "starts of a slice": (lambda x: mg.dynamic_slice(x, (0,), (1, 1)), "needs 2 starts"),

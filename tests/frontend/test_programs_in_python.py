@@ -128,6 +128,21 @@ def test_programs_of_jax_users_compute_what_jax_computes(program: Callable[..., 
         assert not executable.comms.counts
 
 
+def test_products_of_narrow_floats_may_be_wide() -> None:
+    def products(x: Any, w: Any) -> Any:
+        wide = {"preferred_element_type": mg.float32}
+        return (
+            x @ w,
+            mg.matmul(x, w, **wide),
+            mg.einsum("ij,jk->ik", x, w, **wide),
+            mg.einsum("ij,jk,kl->il", x, w, w, **wide),
+            mg.einsum("ij->j", x, **wide),
+        )
+
+    outputs = mg.trace(products, ["bf16[3,4]", "bf16[4,4]"]).module.graph.outputs
+    assert [each.type.dtype for each in outputs] == ["bf16", "f32", "f32", "f32", "f32"]
+
+
 @pytest.mark.parametrize("program", [attention, rms_norm])
 def test_narrow_floats_stay_narrow(program: Callable[..., Any]) -> None:
     args = ["bf16[4,6,8]", "bf16[8,24]"] if program is attention else ["bf16[8,6]", "bf16[6]"]

@@ -12,6 +12,7 @@ import pytest
 
 import meshgen as mg
 from meshgen.errors import ProgramError
+from meshgen.frontend.tracer.random import counters
 from tests.frontend.numpy_expressions import compare
 
 LOGITS = np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
@@ -86,3 +87,16 @@ def test_drawing_needs_no_communication() -> None:
 def test_what_cannot_be_drawn_is_refused(function: Any, text: str) -> None:
     with pytest.raises(ProgramError, match=text):
         mg.trace(function, ["ui32[2]"])
+
+
+def test_tensors_of_more_elements_than_32_bits_count_in_64() -> None:
+    def counted(x: Any) -> Any:
+        return [word + x for dtype in ("ui32", "ui64") for word in counters((3, 5, 7), dtype)]
+
+    zero = np.zeros((), np.uint32)
+    high, low, high_64, low_64 = mg.compile(counted, {"d": 1}, args=[zero], target="cpu")(zero)
+    np.testing.assert_array_equal(low, np.arange(105, dtype=np.uint32).reshape(3, 5, 7))
+    np.testing.assert_array_equal(low_64, low)
+    assert not high.any() and not high_64.any()
+    many = mg.trace(lambda key: mg.random.bits(key, (1 << 17, 1 << 16)).max(), ["ui32[2]"]).module.graph
+    assert "ui64[131072,65536]" in {str(node.results[0].type) for node in many.nodes if node.op == "iota"}

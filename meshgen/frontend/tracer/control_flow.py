@@ -114,7 +114,8 @@ def scan(f: Callable[[Tree, Tree], tuple[Tree, Tree]], init: Tree, xs: Tree = No
          reverse: bool = False, unroll: int = 1) -> tuple[Tree, Tree]:  # fmt: skip
     """`carry, y = f(carry, x)` for each row x of `xs` along the first dims; gives the last carry, and the ys as stacks.
 
-    `xs` may be None where `length` is given. With `reverse` rows are taken, and ys put, from the last to the first.
+    `xs` may be None where `length` is given. With `reverse` rows are taken, and ys put, from the last to the first. `unroll` has no
+    effect: the compiler decides which loops are unrolled.
     """
     stacks = [tensor(leaf) for leaf in _leaves(xs)]
     lengths = {each.shape[0] if each.ndim else -1 for each in stacks} | ({length} if length is not None else set[int]())

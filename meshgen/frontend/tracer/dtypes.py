@@ -26,9 +26,9 @@ _UNIONS = {
     "numeric": ("signed integer", "unsigned integer", "real floating", "complex floating"),
 }
 CONSTANTS: dict[str, Any] = {
-    "e": math.e, "inf": math.inf, "nan": math.nan, "newaxis": None, "pi": math.pi, "bfloat16": np.dtype(ml_dtypes.bfloat16),
+    "e": math.e, "inf": math.inf, "nan": math.nan, "newaxis": None, "pi": math.pi, "bfloat16": ml_dtypes.bfloat16,
     "__array_api_version__": "2024.12",
-    **{name: np.dtype(name) for names in _KINDS.values() for name in names if name != "bfloat16"},
+    **{name: getattr(np, name) for names in _KINDS.values() for name in names if name != "bfloat16"},
 }  # fmt: skip
 
 
@@ -98,7 +98,7 @@ def array_namespace_info() -> Any:
     )
 
 
-@traced
+@named("asarray", "array")
 def asarray(x: Operand, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Tensor:
     """A tensor from an array, nested lists or a number; of another type where `dtype` says so."""
     return tensor(x, None if dtype is None else dtype_of(dtype))

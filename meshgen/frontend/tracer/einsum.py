@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from string import ascii_letters
+from typing import Any
 
 from meshgen.frontend.tracer.indexing import diagonal
 from meshgen.frontend.tracer.linear import Option, dot_general
-from meshgen.frontend.tracer.operands import promote, tensor
+from meshgen.frontend.tracer.operands import convert, dtype_of, promote, tensor
 from meshgen.frontend.tracer.recording import refuse, traced
 from meshgen.frontend.tracer.reduce import sum_
 from meshgen.frontend.tracer.shapes import reshape, transpose
@@ -15,13 +16,14 @@ from meshgen.frontend.tracer.tensor import Operand, Tensor
 
 
 @traced
-def einsum(equation: str, *operands: Operand, sharding_option: Option | None = None) -> Tensor:
+def einsum(equation: str, *operands: Operand, sharding_option: Option | None = None, preferred_element_type: Any = None) -> Tensor:  # fmt: skip
     """Sum of products in index notation, such as `"bik,bkj->bij"`; pairs are contracted from left to right.
 
     `...` stands for any dims, which broadcast; an index twice in one operand takes its diagonal. Without `->` the result has `...` and
     the indices that occur once, in alphabetical order. `sharding_option` needs two operands; its loops are those of the dot_general.
     """
     dtype = promote(*operands)
+    result_type = "" if preferred_element_type is None else dtype_of(preferred_element_type)
     pieces = [tensor(x, dtype) for x in operands]
     equation, pieces = _spelled_out(equation, pieces)
     terms, result = _parse(equation, len(operands))
@@ -33,8 +35,9 @@ def einsum(equation: str, *operands: Operand, sharding_option: Option | None = N
     term, piece = terms[0], pieces[0]
     for i in range(1, len(pieces)):
         wanted = {*result, *"".join(terms[i + 1 :])}
-        term, piece = _contract((term, piece), (terms[i], pieces[i]), wanted, sharding_option)
-    term, piece = _summed(term, piece, {*result})
+        other = convert(pieces[i], piece.type.dtype)
+        term, piece = _contract((term, piece), (terms[i], other), wanted, sharding_option, result_type)
+    term, piece = _summed(term, convert(piece, result_type or dtype), {*result})
     return transpose(piece, [term.index(c) for c in result])
 
 
@@ -115,7 +118,7 @@ def _summed(term: str, piece: Tensor, wanted: set[str]) -> tuple[str, Tensor]:
 
 
 def _contract(
-    left: tuple[str, Tensor], right: tuple[str, Tensor], wanted: set[str], option: Option | None
+    left: tuple[str, Tensor], right: tuple[str, Tensor], wanted: set[str], option: Option | None, dtype: str
 ) -> tuple[str, Tensor]:
     a, x = _summed(*left, {*wanted, *right[0]})
     b, y = _summed(*right, {*wanted, *a})
@@ -129,5 +132,6 @@ def _contract(
         [a.index(c) for c in inner],
         [b.index(c) for c in inner],
         option,
+        dtype,
     )
     return "".join([*batch, *(c for c in a if c not in b), *(c for c in b if c not in a)]), piece

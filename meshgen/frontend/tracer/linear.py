@@ -9,7 +9,7 @@ import numpy as np
 
 from meshgen.frontend.tracer.elementwise import conj
 from meshgen.frontend.tracer.indexing import diagonal
-from meshgen.frontend.tracer.operands import axis_of, broadcast, emit, promote, tensor
+from meshgen.frontend.tracer.operands import axis_of, broadcast, dtype_of, emit, promote, tensor
 from meshgen.frontend.tracer.recording import current, named, refuse, traced
 from meshgen.frontend.tracer.reduce import sum_
 from meshgen.frontend.tracer.shapes import expand_dims, moveaxis, ravel, reshape
@@ -20,15 +20,19 @@ Option = Sequence[Sequence[str | int]]
 
 
 @named("matmul", "linalg.matmul")
-def matmul(x: Operand, y: Operand, sharding_option: Option | None = None) -> Tensor:
+def matmul(
+    x: Operand, y: Operand, sharding_option: Option | None = None, *, preferred_element_type: Any = None
+) -> Tensor:
     """NumPy's matrix product; 1-d operands are vectors, leading dims broadcast.
 
     Args:
         sharding_option: mesh axes per loop: batch dims, free dims of x, free dims of y, contracted dim.
+        preferred_element_type: that of the result, such as f32 of bf16 operands.
     Raises:
         ProgramError: MG0104 with both shapes where they do not fit.
     """
     dtype = promote(x, y)
+    wanted = "" if preferred_element_type is None else dtype_of(preferred_element_type)
     left, right = tensor(x, dtype), tensor(y, dtype)
     if not left.ndim or not right.ndim:
         refuse("matmul needs operands with at least one dim", "use * for 0-d ones")
@@ -39,16 +43,16 @@ def matmul(x: Operand, y: Operand, sharding_option: Option | None = None) -> Ten
             f"{left.shape[k_left]} (dim {k_left} on the left) and {right.shape[k_right]} (dim {k_right} on the right)"
         )
     if right.ndim <= 2:
-        return dot_general(left, right, (), (), (k_left,), (k_right,), sharding_option)
+        return dot_general(left, right, (), (), (k_left,), (k_right,), sharding_option, wanted)
     if left.ndim == 1:
         lead = tuple(range(right.ndim - 2))
-        free = dot_general(right, left, (), (), (k_right,), (0,), sharding_option)
+        free = dot_general(right, left, (), (), (k_right,), (0,), sharding_option, wanted)
         assert free.shape == tuple(right.shape[d] for d in (*lead, right.ndim - 1))
         return free
     batch = _leading(left, right)
     left, right = broadcast(left, (*batch, *left.shape[-2:])), broadcast(right, (*batch, *right.shape[-2:]))
     dims = tuple(range(len(batch)))
-    return dot_general(left, right, dims, dims, (left.ndim - 1,), (right.ndim - 2,), sharding_option)
+    return dot_general(left, right, dims, dims, (left.ndim - 1,), (right.ndim - 2,), sharding_option, wanted)
 
 
 def _leading(left: Tensor, right: Tensor) -> tuple[int, ...]:

@@ -46,17 +46,15 @@ def _words(key: Operand) -> tuple[Tensor, Tensor]:
 
 def _drawn(key: Operand, shape: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Two random words of 32 bits per element: those that the key makes of the element's number."""
-    first, second = _words(key)
-    high, low = tensor(0, "ui32"), tensor(0, "ui32")
-    if math.prod(shape) >= 1 << 32:
-        number = tensor(0, "ui64")
-        for dim, size in enumerate(shape):
-            number = number * size + iota(shape, dim, "ui64")
-        high, low = convert(number >> 32, "ui32"), convert(number, "ui32")
-    else:
-        for dim, size in enumerate(shape):
-            low = low * size + iota(shape, dim, "ui32")
-    return threefry((first, second), (high, low))
+    return threefry(_words(key), counters(shape, "ui64" if math.prod(shape) >= 1 << 32 else "ui32"))
+
+
+def counters(shape: Sequence[int], dtype: str) -> tuple[Tensor, Tensor]:
+    """High and low words of the numbers of elements in row-major order, computed in a type that holds them."""
+    number = tensor(0, dtype)
+    for dim, size in enumerate(shape):
+        number = number * size + iota(shape, dim, dtype)
+    return (convert(number >> 32, "ui32"), convert(number, "ui32")) if dtype == "ui64" else (tensor(0, "ui32"), number)
 
 
 @named("random.split")

@@ -41,7 +41,8 @@ class At:
 class Elements:
     """Elements of a tensor. Each method gives the whole tensor with these changed; an update outside of it is left out.
 
-    Several updates of one element are all taken by `add`, `multiply`, `min` and `max`; of `set` it gets the last one.
+    Several updates of one element are all taken by `add`, `multiply`, `min` and `max`; of `set` it gets the last one. Hints are those
+    of JAX: `indices_are_sorted` and `unique_indices` are believed, `mode` may be any that leaves out what is outside.
     """
 
     def __init__(self, x: Tensor, index: Any) -> None:
@@ -51,33 +52,33 @@ class Elements:
         """The elements themselves, as `x[index]`."""
         return getitem(self._x, self._index)
 
-    def set(self, values: Operand) -> Tensor:
+    def set(self, values: Operand, **hints: Any) -> Tensor:
         """With the values in their place."""
-        return self._updated("set", values)
+        return self._updated("set", values, **hints)
 
-    def add(self, values: Operand) -> Tensor:
+    def add(self, values: Operand, **hints: Any) -> Tensor:
         """With the values added."""
-        return self._updated("add", values)
+        return self._updated("add", values, **hints)
 
-    def subtract(self, values: Operand) -> Tensor:
+    def subtract(self, values: Operand, **hints: Any) -> Tensor:
         """With the values subtracted."""
-        return self._updated("add", -tensor(values, self._x.type.dtype))
+        return self._updated("add", -tensor(values, self._x.type.dtype), **hints)
 
-    def multiply(self, values: Operand) -> Tensor:
+    def multiply(self, values: Operand, **hints: Any) -> Tensor:
         """With the values as factors."""
-        return self._updated("multiply", values)
+        return self._updated("multiply", values, **hints)
 
-    def divide(self, values: Operand) -> Tensor:
+    def divide(self, values: Operand, **hints: Any) -> Tensor:
         """With the values as divisors."""
-        return self._updated("multiply", divide(1, values))
+        return self._updated("multiply", divide(1, values), **hints)
 
-    def min(self, values: Operand) -> Tensor:
+    def min(self, values: Operand, **hints: Any) -> Tensor:
         """With the smaller of each element and its value."""
-        return self._updated("min", values)
+        return self._updated("min", values, **hints)
 
-    def max(self, values: Operand) -> Tensor:
+    def max(self, values: Operand, **hints: Any) -> Tensor:
         """With the larger of each element and its value."""
-        return self._updated("max", values)
+        return self._updated("max", values, **hints)
 
     def power(self, values: Operand) -> Tensor:
         """To the power of the values; for places that differ."""
@@ -90,7 +91,10 @@ class Elements:
     def __getattr__(self, name: str) -> Any:
         raise missing(name, "x.at[...].", dir(type(self)))
 
-    def _updated(self, kind: str, values: Operand) -> Tensor:
+    def _updated(self, kind: str, values: Operand, *, indices_are_sorted: bool = False, unique_indices: bool = False,
+                 mode: str | None = None) -> Tensor:  # fmt: skip
+        if mode not in (None, "drop", "fill", "promise_in_bounds"):
+            refuse(f"mode '{mode}' of an update is not supported", "clip the indices first, with meshgen.clip")
         x = self._x
         values = tensor(values, x.type.dtype)
         flags = self._index
@@ -101,7 +105,7 @@ class Elements:
         found = places(x, self._index)
         if not found.rows and all(r.step == 1 for r in found.ranges):
             return _replaced(x, found, values, kind)
-        return _scattered(x, found, values, kind)
+        return _scattered(x, found, values, kind, indices_are_sorted, unique_indices)
 
 
 @named("at")
@@ -137,7 +141,7 @@ def _fitting(values: Tensor, shape: tuple[int, ...]) -> Tensor:
     return broadcast(values, shape)
 
 
-def _scattered(x: Tensor, found: Places, values: Tensor, kind: str) -> Tensor:
+def _scattered(x: Tensor, found: Places, values: Tensor, kind: str, is_sorted: bool, is_unique: bool) -> Tensor:
     """Elements at places that are data, or that are apart: every dim that is not taken whole has row numbers."""
     whole = [b for b in range(len(found.dims)) if _is_whole(x, found, b)]
     common = common_shape(*found.rows.values()) if found.rows else ()
@@ -164,8 +168,8 @@ def _scattered(x: Tensor, found: Places, values: Tensor, kind: str) -> Tensor:
         "scatter_indices_batching_dims": (),
         "scatter_dims_to_operand_dims": tuple(rows),
         "index_vector_dim": len(shape),
-        "indices_are_sorted": False,
-        "unique_indices": False,
+        "indices_are_sorted": is_sorted,
+        "unique_indices": is_unique,
     }
     return emit_regions("scatter", [x, vectors, updates], [x.type], [body(_COMBINED[kind], element, element)], attrs)[0]
 
