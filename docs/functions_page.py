@@ -47,8 +47,8 @@ Shapes are fixed while a program is traced. Functions whose results have as many
 `size=`, as in JAX.
 """
 # Families in the order of the page: the modules of `meshgen.frontend.tracer`.
-FAMILIES = ("creation", "elementwise", "rounding", "logic", "shapes", "joining", "indexing", "updates", "reduce", "scans", "searching",
-            "linear", "einsum", "nn", "windowed", "control_flow", "random", "linalg", "fft", "manual", "dtypes")  # fmt: skip
+FAMILIES = ("creation", "elementwise", "rounding", "logic", "shapes", "joining", "indexing", "updates", "reduce", "scans", "statistics",
+            "searching",             "linear", "einsum", "nn", "windowed", "control_flow", "random", "linalg", "fft", "manual", "dtypes")  # fmt: skip
 
 
 def functions_page(note: str) -> str:

@@ -22,7 +22,9 @@ JOINED = (
     "xp.pad(x, ((0, 1), (2, 0)), constant_values=3)", "xp.pad(v, 2, mode='edge')", "xp.pad(x, ((1, 0), (2, 3)), mode='reflect')", "xp.pad(v, 3, mode='wrap')",
     "xp.pad(v, (0, 2), mode='symmetric')", "xp.repeat(x, 3, axis=1)", "xp.repeat(x, 2)", "xp.repeat(v, [1, 0, 2, 1, 1, 3, 0])", "x.repeat(2, 0)",
     "xp.tile(x, (2, 1))", "xp.tile(v, 3)", "xp.tile(v, (2, 2))", "xp.tile(z, 2)", "xp.roll(x, 2)", "xp.roll(x, 1, axis=0)", "xp.roll(x, (1, -2), axis=(0, 1))",
-    "xp.flip(z)", "xp.flip(x, axis=1)", "xp.diff(x)", "xp.diff(x, n=2, axis=0)", "xp.diff(v, prepend=v[:1], append=v[-1:])", "xp.diff(b)", "xp.kron(x[:2], y[:3, :2])",
+    "xp.flip(z)", "xp.flip(x, axis=1)", "xp.flipud(x)", "xp.fliplr(z)", "xp.rot90(x)", "xp.rot90(x, 2)", "xp.rot90(z, -1, axes=(1, 2))", "xp.rot90(x, 4)",
+    "xp.array_split(v, 3)", "xp.array_split(x, [1, 4], axis=1)", "xp.column_stack([v, v])", "xp.column_stack([x, y])", "xp.append(x, y, axis=1)", "xp.append(v, x)",
+    "xp.diff(x)", "xp.diff(x, n=2, axis=0)", "xp.diff(v, prepend=v[:1], append=v[-1:])", "xp.diff(b)", "xp.kron(x[:2], y[:3, :2])",
 )  # fmt: skip
 INDEXED = (
     "x[1, 2]", "x[-1]", "x[:, 2]", "x[1:3, ::2]", "x[::-1]", "x[..., None]", "x[n]", "x[n, n]", "x[:, n]", "x[n, 1:3]", "x[2, n]", "x[n, 1]", "x[1:, n]", "z[:, n % 3]",

@@ -23,6 +23,7 @@ PAIRS = (
     "xp.bitwise_left_shift(i, n[0])", "xp.bitwise_right_shift(i, n[1])", "xp.bitwise_invert(i)",
     "i // 3", "i % -4", "7 // j", "x // 0.5", "x % -0.7", "divmod(i, 5)", "i ^ 3", "i << 2", "1 << n", "i >> 1", "+x", "-x", "abs(x)", "i ** 2", "2.0 ** x",
     "xp.clip(x, -0.5, 0.5)", "xp.clip(x, None, 0.25)", "xp.clip(x, 0.1, None)", "x.clip(0, 1)", "xp.where(b, x, y)", "xp.where(x > 0, x, 0)",
+    "xp.select([b, x > 0], [x, y], 7.0)", "xp.radians(x)", "xp.rad2deg(x)",
     "xp.logical_xor(b, i)", "xp.invert(b)", "i > 0.5", "b + i", "b * x",
 )  # fmt: skip
 CREATED = (
@@ -30,7 +31,8 @@ CREATED = (
     "xp.zeros_like(x) + xp.ones_like(x)", "xp.full_like(i, 3)", "xp.full((2, 3), x[0, 0])", "xp.zeros_like(x, dtype=xp.int32)",
     "xp.linspace(0, 1, 5, dtype=xp.float32) * x", "xp.linspace(-1, 3, 4, endpoint=False, dtype=xp.float32) + z", "xp.arange(5) + i",
     "xp.arange(4.0, dtype=xp.float32) * z", "xp.arange(0.5, 3, 0.5, dtype=xp.float32) - x[:, :1]", "xp.arange(10, 0, -3, dtype=xp.int32) + n[0]",
-    "xp.meshgrid(v, n)", "xp.meshgrid(v, n, indexing='ij')", "xp.tri(3, 4, dtype=xp.float32) + z[0]", "xp.identity(5, dtype=xp.float32) - x[0]",
+    "xp.meshgrid(v, n)", "xp.meshgrid(v, n, indexing='ij')", "xp.diag(v)", "xp.diag(x, 1)", "xp.diag(n, -2)", "xp.diag(v, 3)", "x[:, :4] * 0 + x[xp.tril_indices(4)].sum()", "x[xp.triu_indices(4, 1)]",
+    "xp.tri(3, 4, dtype=xp.float32) + z[0]", "xp.identity(5, dtype=xp.float32) - x[0]",
     "xp.asarray([1.0, 2.0, 3.0, 4.0], dtype=xp.float32) * z", "xp.astype(x, xp.int32)", "x.astype(xp.int8)", "xp.astype(i, xp.bool)",
 )  # fmt: skip
 

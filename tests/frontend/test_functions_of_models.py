@@ -24,6 +24,9 @@ JAX = SimpleNamespace(
 )
 ACTIVATIONS = (
     *(f"xp.{name}(x * 3)" for name in ["relu", "relu6", "leaky_relu", "silu", "swish", "gelu", "softplus", "log_sigmoid", "elu", "sigmoid", "softmax", "log_softmax", "logsumexp"]),
+    *(f"xp.{name}(x * 3)" for name in ["celu", "selu", "mish", "soft_sign", "hard_tanh", "hard_sigmoid", "hard_silu", "standardize"]),
+    "xp.clamp(-0.5, x, 0.5)", "xp.stop_gradient(x)", "xp.population_count(i)", "xp.clz(i)", "xp.bitcast_convert_type(x, 'int32')", "xp.bincount(abs(n), length=3)",
+    "xp.bincount(n, weights=v[:6], length=6)", "xp.dot_general(x, y, (((1,), (1,)), ((0,), (0,))))", "xp.dot_general(z, z, (((2, 0), (2, 0)), ((), ())))",
     "xp.gelu(x, approximate=False)", "xp.softmax(x, axis=0)", "xp.logsumexp(x, axis=1)", "xp.logsumexp(x, axis=0, keepdims=True)", "xp.logsumexp(e)",
     "xp.glu(z)", "xp.one_hot(n, 4)", "xp.one_hot(i, 3, axis=0)", "xp.erf(x)", "xp.erfc(x)", "xp.erf_inv(u)", "xp.lgamma(p)", "xp.digamma(p)", "xp.rsqrt(p)",
     "xp.cummax(x, axis=1)", "xp.cummin(x, axis=0)", "xp.top_k(x, 3)", "xp.top_k(i, 2)",

@@ -24,6 +24,13 @@ SEARCHED = (
     "xp.searchsorted(xp.sort(v), x)", "xp.searchsorted(xp.sort(n), n, side='right')", "xp.searchsorted(v, x, sorter=xp.argsort(v))", "xp.isin(i, n)",
     "xp.isin(i, n, invert=True)",
 )  # fmt: skip
+STATISTICS = (
+    "xp.average(x, axis=0)", "xp.average(x, axis=1, weights=p)", "xp.average(z, axis=1, weights=v[:3] ** 2)", "xp.median(x, axis=1)", "xp.median(z)", "xp.median(x, axis=0, keepdims=True)",
+    "xp.quantile(x, 0.3, axis=1)", "xp.quantile(z, [0.0, 0.25, 1.0], axis=(0, 2))", "xp.percentile(x, 90)", "xp.percentile(x, [10, 50], axis=0)", "xp.median(e)",
+    "xp.nansum(e)", "xp.nanprod(f)", "xp.nanmean(e[2:5])", "xp.nanmax(f)", "xp.nanmin(xp.stack([e, f]), axis=0)", "xp.nansum(i, axis=0)", "xp.nanmax(i, axis=1)", "xp.nanmean(xp.stack([e, f]), axis=0)",
+    "xp.cov(x)", "xp.cov(x, rowvar=False, ddof=0)", "xp.cov(v)", "xp.corrcoef(x)", "xp.digitize(x, xp.sort(v))", "xp.digitize(i, xp.sort(n[:2]), right=True)",
+    "xp.histogram(i, xp.asarray([-9, -2, 3, 8]))[0]", "xp.interp(x, xp.sort(v), v)",
+)  # fmt: skip
 PRODUCTS = (
     "x @ y.T", "z @ z.mT", "xp.matmul(s, z)", "v @ v", "xp.dot(x, y.T)", "xp.dot(v, v)", "xp.dot(s[0], z)",
     "xp.tensordot(x, y)", "xp.tensordot(x, y, axes=((0,), (0,)))", "xp.tensordot(z, z, axes=([1, 2], [1, 2]))", "xp.tensordot(v, v, axes=0)", "xp.vecdot(x, y)",
@@ -47,6 +54,11 @@ def test_running(text: str) -> None:
 @pytest.mark.parametrize("text", SEARCHED)
 def test_searched(text: str) -> None:
     check(text, SEARCHED)
+
+
+@pytest.mark.parametrize("text", STATISTICS)
+def test_statistics(text: str) -> None:
+    check(text, STATISTICS)
 
 
 @pytest.mark.parametrize("text", PRODUCTS)

@@ -19,6 +19,7 @@ from meshgen.frontend.tracer import (  # importing them enters their operations 
     scans,
     searching,
     shapes,
+    statistics,
     updates,
     windowed,
 )
@@ -54,6 +55,7 @@ __all__ = [
     "searching",
     "shapes",
     "spec",
+    "statistics",
     "trace",
     "updates",
     "windowed",

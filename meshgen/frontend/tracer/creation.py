@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.frontend.tracer.indexing import diagonal
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import axis_of, broadcast, convert, dtype_of, emit, sizes_of, tensor
 from meshgen.frontend.tracer.recording import named, refuse, traced
@@ -145,3 +146,37 @@ def meshgrid(*axes: Operand, indexing: str = "xy") -> list[Tensor]:
         order[:2] = 1, 0
     shape = [flat[i].shape[0] for i in order]
     return [broadcast(reshape(x, [-1 if at == i else 1 for at in order]), shape) for i, x in enumerate(flat)]
+
+
+@traced
+def diag(x: Operand, k: int = 0) -> Tensor:
+    """A matrix with these elements on its k-th diagonal; of a matrix its diagonal."""
+    x = tensor(x)
+    if x.ndim == 2:
+        return diagonal(x, k)
+    if x.ndim != 1:
+        refuse(f"diag takes a vector or a matrix, not {x.type}")
+    size = x.shape[0] + abs(k)
+    rows, columns = _places((size, size))
+    edge = (max(k, 0), max(-k, 0))
+    along = emit(
+        "pad",
+        [x, tensor(0, x.type.dtype)],
+        x.type.with_shape((size,)),
+        {"low": edge[:1], "high": edge[1:], "interior": (0,)},
+    )
+    return where(columns - rows == k, broadcast(along, (size, size)), tensor(0, x.type.dtype))
+
+
+@traced
+def tril_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, Tensor]:
+    """Row and column numbers, as i32, of the elements at and below the k-th diagonal of an n x m matrix."""
+    rows, columns = np.tril_indices(n, k, m)
+    return tensor(rows.astype(np.int32)), tensor(columns.astype(np.int32))
+
+
+@traced
+def triu_indices(n: int, k: int = 0, m: int | None = None) -> tuple[Tensor, Tensor]:
+    """Row and column numbers, as i32, of the elements at and above the k-th diagonal of an n x m matrix."""
+    rows, columns = np.triu_indices(n, k, m)
+    return tensor(rows.astype(np.int32)), tensor(columns.astype(np.int32))

@@ -258,3 +258,27 @@ def conj(x: Operand) -> Tensor:
     """The complex conjugate; real numbers themselves."""
     x = tensor(x)
     return emit("complex", [real(x), -imag(x)], x.type) if is_complex(x.type.dtype) else x
+
+
+@traced
+def clamp(min: Operand, x: Operand, max: Operand) -> Tensor:
+    """x clamped to [min, max], as `jax.lax.clamp`."""
+    return clip(x, min, max)
+
+
+@named("deg2rad", "radians")
+def deg2rad(x: Operand) -> Tensor:
+    """Degrees in radians."""
+    return as_float(x) * (math.pi / 180)
+
+
+@named("rad2deg", "degrees")
+def rad2deg(x: Operand) -> Tensor:
+    """Radians in degrees."""
+    return as_float(x) * (180 / math.pi)
+
+
+@traced
+def stop_gradient(x: Operand) -> Tensor:
+    """x itself: traced programs have no gradients, which come from JAX."""
+    return tensor(x)

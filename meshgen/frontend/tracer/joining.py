@@ -12,7 +12,7 @@ import numpy as np
 from meshgen.frontend.tracer.indexing import getitem, take
 from meshgen.frontend.tracer.operands import aligned, axes_of, axis_of, broadcast, emit, promote, tensor
 from meshgen.frontend.tracer.recording import named, refuse, traced
-from meshgen.frontend.tracer.shapes import expand_dims, ravel, reshape
+from meshgen.frontend.tracer.shapes import expand_dims, ravel, reshape, swapaxes
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import TensorType
 
@@ -161,3 +161,48 @@ def flip(x: Operand, axis: int | Sequence[int] | None = None) -> Tensor:
     x = tensor(x)
     dims = axes_of(axis, x.ndim)
     return emit("reverse", [x], x.type, {"dims": dims}) if dims else x
+
+
+@traced
+def flipud(x: Operand) -> Tensor:
+    """Rows along the first dim in reverse order."""
+    return flip(x, 0)
+
+
+@traced
+def fliplr(x: Operand) -> Tensor:
+    """Rows along the second dim in reverse order."""
+    return flip(x, 1)
+
+
+@traced
+def rot90(x: Operand, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
+    """Matrices in two dims turned by k quarters, from the first dim to the second."""
+    first, second = axes
+    if k % 4 == 0:
+        return tensor(x)
+    if k % 4 == 2:
+        return flip(x, (first, second))
+    return swapaxes(flip(x, second), first, second) if k % 4 == 1 else flip(swapaxes(x, first, second), second)
+
+
+@traced
+def array_split(x: Operand, indices_or_sections: int | Sequence[int], axis: int = 0) -> list[Tensor]:
+    """Parts along a dim as equal as can be, the first ones larger, or parts between the given row numbers."""
+    x = tensor(x)
+    cuts: Any = indices_or_sections
+    if isinstance(cuts, int):
+        cuts = [int(part[0]) for part in np.array_split(np.arange(x.shape[axis]), cuts)[1:] if part.size]
+    return split(x, cuts, axis)
+
+
+@traced
+def column_stack(tensors: Sequence[Operand]) -> Tensor:
+    """1-d tensors as columns, and matrices, beside each other."""
+    return concatenate([expand_dims(t, 1) if t.ndim == 1 else t for t in map(tensor, tensors)], 1)
+
+
+@traced
+def append(x: Operand, values: Operand, axis: int | None = None) -> Tensor:
+    """The values behind the rows of a dim; None: behind all elements."""
+    return concatenate([x, values], axis)

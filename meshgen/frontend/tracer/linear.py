@@ -79,6 +79,24 @@ def dot_general(left: Tensor, right: Tensor, lhs_batch: Sequence[int], rhs_batch
     return emit("dot_general", [left, right], TensorType(tuple(shape), dtype or left.type.dtype), attrs, option=axes)
 
 
+@named("dot_general")
+def contracted(lhs: Operand, rhs: Operand, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None) -> Tensor:  # fmt: skip
+    """Sums over dims of both, as `jax.lax.dot_general`: `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`."""
+    dtype = promote(lhs, rhs)
+    left, right = tensor(lhs, dtype), tensor(rhs, dtype)
+    wanted = "" if preferred_element_type is None else dtype_of(preferred_element_type)
+    (ours, theirs), (our_batch, their_batch) = (
+        [[axis_of(int(a), each.ndim) for a in dims] for each, dims in zip((left, right), pair, strict=True)]
+        for pair in dimension_numbers
+    )
+    sizes = [
+        [each.shape[d] for d in dims] for each, dims in ((left, [*our_batch, *ours]), (right, [*their_batch, *theirs]))
+    ]
+    if sizes[0] != sizes[1]:
+        refuse(f"dot_general of {left.type} and {right.type} over {dimension_numbers}: the sizes differ")
+    return dot_general(left, right, our_batch, their_batch, ours, theirs, None, wanted)
+
+
 def loop_axes(option: Option, loops: int) -> tuple[tuple[str, ...], ...]:
     """A sharding option by axis names. Raises ProgramError for a wrong number of loops or an unknown number."""
     if len(option) != loops:

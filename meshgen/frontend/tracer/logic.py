@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import Any
+
 import ml_dtypes
 
 from meshgen.frontend.tracer.elementwise import abs_, as_float, binary, refuse_complex_order, unary
-from meshgen.frontend.tracer.operands import aligned, broadcast, common_shape, emit, promote, tensor
+from meshgen.frontend.tracer.operands import aligned, broadcast, common_shape, dtype_of, emit, promote, tensor
 from meshgen.frontend.tracer.recording import named, refuse, traced
 from meshgen.frontend.tracer.tensor import Operand, Tensor
-from meshgen.ir.graph import TensorType, is_complex, is_float, is_inexact, real_dtype
+from meshgen.ir.graph import DTYPES, TensorType, is_complex, is_float, is_inexact, real_dtype
 
 
 @traced
@@ -204,3 +207,35 @@ def where(condition: Operand, x: Operand = None, y: Operand = None) -> Tensor:
     operands = [truth(condition), tensor(x, dtype), tensor(y, dtype)]
     shape = common_shape(*operands)
     return emit("select", [broadcast(t, shape) for t in operands], TensorType(shape, dtype))
+
+
+@traced
+def select(conditions: Sequence[Operand], choices: Sequence[Operand], default: Operand = 0) -> Tensor:
+    """The first of the choices whose condition holds, else the default."""
+    if not conditions or len(conditions) != len(choices):
+        refuse(f"select needs a choice for each condition, not {len(choices)} for {len(conditions)}")
+    found = default
+    for condition, choice in list(zip(conditions, choices, strict=True))[::-1]:
+        found = where(condition, choice, found)
+    return tensor(found)
+
+
+@traced
+def bitcast_convert_type(x: Operand, dtype: Any) -> Tensor:
+    """The same bits as elements of another type of the same width."""
+    x, kind = tensor(x), dtype_of(dtype)
+    if DTYPES[kind].itemsize != DTYPES[x.type.dtype].itemsize:
+        refuse(f"{x.type} has elements of another width than {kind}")
+    return emit("bitcast_convert", [x], TensorType(x.shape, kind))
+
+
+@traced
+def population_count(x: Operand) -> Tensor:
+    """How many bits are 1."""
+    return unary("popcnt", x)
+
+
+@traced
+def clz(x: Operand) -> Tensor:
+    """How many bits are 0 before the first 1."""
+    return unary("count_leading_zeros", x)

@@ -91,6 +91,58 @@ def elu(x: Operand, alpha: float = 1.0) -> Tensor:
 
 
 @traced
+def celu(x: Operand, alpha: float = 1.0) -> Tensor:
+    """x, below 0 alpha * (exp(x / alpha) - 1)."""
+    x = as_float(x)
+    return maximum(x, 0) + alpha * expm1(minimum(x, 0) / alpha)
+
+
+@traced
+def selu(x: Operand) -> Tensor:
+    """Scaled exponential linear unit (Klambauer et al., arXiv 1706.02515)."""
+    return elu(x, 1.6732632423543772) * 1.0507009873554805
+
+
+@traced
+def mish(x: Operand) -> Tensor:
+    """x * tanh(softplus(x))."""
+    x = as_float(x)
+    return x * tanh(softplus(x))
+
+
+@traced
+def soft_sign(x: Operand) -> Tensor:
+    """x / (1 + abs(x))."""
+    x = as_float(x)
+    return x / (1 + abs_(x))
+
+
+@traced
+def hard_tanh(x: Operand) -> Tensor:
+    """x clamped to [-1, 1]."""
+    return minimum(maximum(x, -1), 1)
+
+
+@traced
+def hard_sigmoid(x: Operand) -> Tensor:
+    """(x + 3) / 6, clamped to [0, 1]."""
+    return relu6(as_float(x) + 3) / 6
+
+
+@named("hard_silu", "hard_swish")
+def hard_silu(x: Operand) -> Tensor:
+    """x * hard_sigmoid(x)."""
+    x = as_float(x)
+    return x * hard_sigmoid(x)
+
+
+@traced
+def standardize(x: Operand, axis: int = -1, epsilon: float = 1e-5) -> Tensor:
+    """(x - mean) / sqrt(var + epsilon) along a dim."""
+    return layer_norm(x, axis=axis, eps=epsilon)
+
+
+@traced
 def glu(x: Operand, axis: int = -1) -> Tensor:
     """The first half of a dim times the sigmoid of the second."""
     first, second = split(x, 2, axis)
