@@ -1,4 +1,4 @@
-"""Writes the pages that follow from the code: operations, diagnostics, command line, cost model, passes.
+"""Writes what follows from the code: pages on operations, functions, diagnostics, command line, cost model, passes; types of names.
 
 python docs/generate.py          writes them; `tests/test_docs.py` fails while they are out of date
 """
@@ -25,6 +25,7 @@ from meshgen.sharding.partitioners.registry import PARTITIONERS
 PLACE = Path(__file__).parent
 sys.path.insert(0, str(PLACE))
 from faults import FAULTS, Fault  # noqa: E402  (files beside this one, which is no package)
+from functions_page import functions_page, stub  # noqa: E402
 from kernel_examples import kernels_of  # noqa: E402
 from passes_page import passes_page  # noqa: E402
 
@@ -177,6 +178,8 @@ def pages() -> dict[Path, str]:
     """The text of each generated page."""
     return {
         PLACE / "ops.md": operations(),
+        PLACE / "functions.md": functions_page(NOTE),
+        PLACE.parent / "meshgen" / "__init__.pyi": stub(),
         PLACE / "diagnostics.md": diagnostics(),
         PLACE / "cli.md": command_line(),
         PLACE / "passes.md": passes_page(NOTE),

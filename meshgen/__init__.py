@@ -20,6 +20,7 @@ _PLACES = {
     "meshgen.api": ("advise", "compile", "load", "lower", "simulate"),
     "meshgen.errors": ("MeshgenError",),
     "meshgen.compiled.executable": ("Executable",),
+    "meshgen.frontend.jax_calls": ("from_jax",),
     "meshgen.frontend.tracer.op_rule": ("op_rule",),
     "meshgen.frontend.tracer.manual": ("manual",),
     "meshgen.frontend.tracer": ("Tensor", "annotate", "spec", "trace"),
@@ -37,10 +38,9 @@ def __getattr__(name: str) -> Any:
     """A public name, or an operation of the tracer (`matmul`, `softmax`, ...)."""
     if name in _HOME:
         return getattr(import_module(_HOME[name]), name)
-    if not name.startswith("_") and not find_spec(f"{__name__}.{name}"):  # a submodule is imported, not looked up
-        operations: dict[str, Any] = import_module("meshgen.frontend.tracer").OPS
-        if name in operations:
-            return operations[name]
+    is_asked = not name.startswith("_") or name.startswith("__array_")  # by users, or as the array-API standard does
+    if is_asked and not find_spec(f"{__name__}.{name}"):  # a submodule is imported, not looked up
+        return import_module("meshgen.frontend.tracer").find(name, __all__)
     raise AttributeError(f"module 'meshgen' has no attribute {name!r}")
 
 
@@ -56,4 +56,4 @@ sys.modules[__name__].__class__ = _Package
 
 
 def __dir__() -> list[str]:
-    return sorted({*__all__, *import_module("meshgen.frontend.tracer").OPS})
+    return sorted({*__all__, *import_module("meshgen.frontend.tracer.namespaces").names()})

@@ -44,7 +44,7 @@ def from_jax(program: Any, args: Args) -> tuple[Module, Signature | None]:
     if is_function:
         program = _lowered(program, args)
     elif hasattr(program, "jaxpr"):
-        program = _for_any_mesh(program)
+        program = lowered_for_any_mesh(program)
     is_exported = hasattr(program, "mlir_module")
     module = read_generated(program.mlir_module() if is_exported else program.as_text(debug_info=True))
     signature = jax_signature(module, program)
@@ -63,8 +63,8 @@ def _lowered(function: Any, args: Args) -> Any:
         if by_name:
             bound = inspect.signature(function).bind(**args)
             kwargs = {name: _type(each) for name, each in bound.kwargs.items()}
-            return _for_any_mesh(function.trace(*map(_type, bound.args), **kwargs))
-        return _for_any_mesh(function.trace(*map(_type, args)))
+            return lowered_for_any_mesh(function.trace(*map(_type, bound.args), **kwargs))
+        return lowered_for_any_mesh(function.trace(*map(_type, args)))
     except MeshgenError:
         raise
     except Exception as error:  # whatever tracing the function raises
@@ -74,7 +74,7 @@ def _lowered(function: Any, args: Args) -> Any:
         raise UsageError(Diagnostic("MG0001", message, hint=hint)) from error
 
 
-def _for_any_mesh(traced: Any) -> Any:
+def lowered_for_any_mesh(traced: Any) -> Any:
     """Lowered for a named platform, which JAX asks for where the only mesh is an `AbstractMesh`; the host's has no calls of a GPU's libraries."""
     return traced.lower(lowering_platforms=("cpu",))
 

@@ -25,18 +25,24 @@ REAL = [*INTEGERS, *FLOATS]
 UNARY: list[tuple[str, list[Any]]] = [
     ("negative", [*REAL, *COMPLEX]), ("abs", ALL), ("sign", REAL), ("floor", [*BOOLS, *REAL]), ("ceil", [*BOOLS, *REAL]),
     ("square", ALL), ("exp", [*FLOATS, *COMPLEX]), ("tanh", FLOATS), ("isfinite", ALL), ("logical_not", ALL),
-    ("invert", [*BOOLS, *INTEGERS]),
+    ("invert", [*BOOLS, *INTEGERS]), ("trunc", [*BOOLS, *REAL]), ("round", [*INTEGERS, *FLOATS, *COMPLEX]), ("positive", [*REAL, *COMPLEX]),
+    ("isnan", ALL), ("isinf", ALL), ("signbit", REAL), ("real", ALL), ("imag", ALL), ("conj", [*REAL, *COMPLEX]), ("sqrt", COMPLEX), ("cbrt", FLOATS),
+    ("sinh", [*FLOATS, *COMPLEX]), ("log1p", COMPLEX), ("cos", [*FLOATS, *COMPLEX]), ("atan", FLOATS), ("exp2", [np.float32, np.float64]),
 ]  # fmt: skip
 BINARY: list[tuple[str, list[Any]]] = [
     ("add", ALL), ("subtract", [*REAL, *COMPLEX]), ("multiply", ALL), ("divide", [*FLOATS, *COMPLEX]), ("power", [*BOOLS, *INTEGERS]),
     ("maximum", [*BOOLS, *REAL]), ("minimum", [*BOOLS, *REAL]), ("equal", ALL), ("not_equal", ALL), ("less", [*BOOLS, *REAL]),
     ("greater_equal", [*BOOLS, *REAL]), ("logical_and", ALL), ("logical_or", ALL), ("logical_xor", ALL),
+    ("floor_divide", [*BOOLS, *REAL]), ("remainder", [*BOOLS, *REAL]), ("fmod", [*BOOLS, *REAL]), ("left_shift", INTEGERS), ("right_shift", INTEGERS),
+    ("less_equal", [*BOOLS, *REAL]), ("greater", [*BOOLS, *REAL]), ("copysign", FLOATS), ("hypot", FLOATS), ("logaddexp", FLOATS), ("nextafter", FLOATS),
+    ("atan2", FLOATS), ("heaviside", FLOATS),
     ("bitwise_and", [*BOOLS, *INTEGERS]), ("bitwise_or", [*BOOLS, *INTEGERS]), ("bitwise_xor", [*BOOLS, *INTEGERS]),
 ]  # fmt: skip
 REDUCED: list[tuple[str, list[Any]]] = [
     ("sum", [*BOOLS, *INTEGERS, np.float32, np.float64, *COMPLEX]), ("prod", [*BOOLS, *INTEGERS, np.float32, *COMPLEX]),
     ("max", [*BOOLS, *REAL]), ("min", [*BOOLS, *REAL]), ("any", ALL), ("all", ALL), ("mean", [np.float32, np.float64, *COMPLEX]),
-    ("var", [np.float32, np.float64]),
+    ("var", [np.float32, np.float64]), ("cumsum", [*BOOLS, *INTEGERS, np.float32, *COMPLEX]), ("cumprod", [*BOOLS, *INTEGERS, np.float32]),
+    ("count_nonzero", ALL), ("sort", [*BOOLS, *REAL]), ("flip", ALL), ("roll", ALL), ("repeat", ALL), ("diff", [*BOOLS, *REAL, *COMPLEX]),
 ]  # fmt: skip
 
 
@@ -76,7 +82,10 @@ def test_of_one_operand(name: str, kinds: list[Any]) -> None:
 @pytest.mark.parametrize(("name", "kinds"), rows(BINARY))
 def test_of_two_operands(name: str, kinds: list[Any]) -> None:
     for dtype in kinds:
-        x, y = example(dtype, 0), example(dtype, 1) + (1 if name == "divide" else 0)
+        x, y = (
+            example(dtype, 0),
+            example(dtype, 1) + (1 if name in ("divide", "floor_divide", "remainder", "fmod") else 0),
+        )
         agrees(ran(getattr(mg, name), x, y.astype(dtype)), getattr(np, name)(x, y.astype(dtype)))
 
 
@@ -84,7 +93,8 @@ def test_of_two_operands(name: str, kinds: list[Any]) -> None:
 def test_reductions(name: str, kinds: list[Any]) -> None:
     for dtype in kinds:
         x = example(dtype, 1)
-        agrees(ran(lambda v: getattr(mg, name)(v, 1), x), getattr(np, name)(x, 1))
+        by = {"roll": (1, 1), "repeat": (2, 1), "diff": (1, 1)}.get(name, (1,))
+        agrees(ran(lambda v, by=by: getattr(mg, name)(v, *by), x), getattr(np, name)(x, *by))
 
 
 def test_sums_of_narrow_integers_do_not_wrap() -> None:

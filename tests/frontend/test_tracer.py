@@ -109,7 +109,7 @@ MOVEMENT: list[tuple[str, Callable[..., Any], Callable[..., Any]]] = [
     ("split at", lambda z: mg.split(z, [1, 3], -1)[1], lambda z: np.split(z, [1, 3], -1)[1]),
     (
         "pad",
-        lambda z: mg.pad(z, ((0, 1), (2, 0), (0, 0)), 7),
+        lambda z: mg.pad(z, ((0, 1), (2, 0), (0, 0)), constant_values=7),
         lambda z: np.pad(z, ((0, 1), (2, 0), (0, 0)), constant_values=7),
     ),
     ("arange", lambda z: z[0, 0] + mg.arange(3, 11, 2), lambda z: z[0, 0] + np.arange(3, 11, 2, dtype=np.float32)),

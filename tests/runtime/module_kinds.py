@@ -71,7 +71,7 @@ def dense(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
 
 
 def moved(x: mg.Tensor, rows: mg.Tensor) -> tuple[mg.Tensor, ...]:
-    return x[2:] - x[:-2], mg.softmax(mg.pad(mg.take(x, rows), [(1, 2), (0, 0)])), mg.concatenate([x, x[::2]])
+    return x[2:] - x[:-2], mg.softmax(mg.pad(mg.take(x, rows, 0), [(1, 2), (0, 0)])), mg.concatenate([x, x[::2]])
 
 
 def trained(state: dict[str, mg.Tensor], x: mg.Tensor) -> tuple[Any, ...]:

@@ -1,28 +1,62 @@
 """The Python frontend: functions that run once, on tensors that record what is done with them."""
 
 from meshgen.frontend.tracer import (  # importing them enters their operations in OPS
+    control_flow,
+    creation,
+    einsum,
     elementwise,
+    fft,
+    indexing,
+    joining,
+    linalg,
     linear,
     logic,
     manual,
+    nn,
+    random,
     reduce,
+    rounding,
+    scans,
+    searching,
     shapes,
+    statistics,
+    updates,
+    windowed,
 )
+from meshgen.frontend.tracer.dtypes import CONSTANTS
 from meshgen.frontend.tracer.functions import Traced, annotate, spec, trace
+from meshgen.frontend.tracer.namespaces import find
 from meshgen.frontend.tracer.recording import OPS
 from meshgen.frontend.tracer.tensor import Tensor
 
 __all__ = [
+    "CONSTANTS",
     "OPS",
     "Tensor",
     "Traced",
     "annotate",
+    "control_flow",
+    "creation",
+    "einsum",
     "elementwise",
+    "fft",
+    "find",
+    "indexing",
+    "joining",
+    "linalg",
     "linear",
     "logic",
     "manual",
+    "nn",
+    "random",
     "reduce",
+    "rounding",
+    "scans",
+    "searching",
     "shapes",
     "spec",
+    "statistics",
     "trace",
+    "updates",
+    "windowed",
 ]

@@ -1,12 +1,13 @@
-"""Traced element-wise operations: arithmetic, transcendental functions, activations."""
+"""Traced element-wise operations: arithmetic, and functions of one number."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
-from meshgen.frontend.tracer.operands import aligned, convert, dtype_of, emit, promote, tensor
-from meshgen.frontend.tracer.recording import refuse, traced
+from meshgen.frontend.tracer.operands import aligned, broadcast, convert, dtype_of, emit, promote, tensor
+from meshgen.frontend.tracer.recording import OPS, named, refuse, traced
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import TensorType, is_complex, is_inexact, real_dtype
 
@@ -35,57 +36,67 @@ def binary(op: str, x: Operand, y: Operand) -> Tensor:
 
 @traced
 def add(x: Operand, y: Operand) -> Tensor:
+    """x + y; of truth values, whether one of them holds."""
     return binary("or" if promote(x, y) == "i1" else "add", x, y)
 
 
 @traced
 def subtract(x: Operand, y: Operand) -> Tensor:
-    _no_truth("subtract", x, y)
+    """x - y."""
+    no_truth("subtract", x, y)
     return binary("subtract", x, y)
 
 
 @traced
 def multiply(x: Operand, y: Operand) -> Tensor:
+    """x * y; of truth values, whether both hold."""
     return binary("and" if promote(x, y) == "i1" else "multiply", x, y)
 
 
-@traced
+@named("divide", "true_divide")
 def divide(x: Operand, y: Operand) -> Tensor:
     """True division: integers become f32 first, as `/` on them does in Python."""
+    return _floatbinary("divide", x, y)
+
+
+def _floatbinary(op: str, x: Operand, y: Operand) -> Tensor:
     dtype = promote(x, y)
     left, right = aligned(x, y, dtype=dtype if is_inexact(dtype) else "f32")
-    return emit("divide", [left, right], left.type)
+    return emit(op, [left, right], left.type)
 
 
-@traced
+@named("power", "pow")
 def power(x: Operand, y: Operand) -> Tensor:
     """x ** y; a whole Python exponent from 2 to 4 becomes products."""
     if isinstance(y, int) and not isinstance(y, bool) and 2 <= y <= 4 and isinstance(x, Tensor):
         x = convert(x, promote(x, y))
         squared = multiply(x, x)
         return squared if y == 2 else multiply(squared, x if y == 3 else squared)
-    return binary("power", _bool_as_i8(x), _bool_as_i8(y))
+    return binary("power", bool_as_i8(x), bool_as_i8(y))
 
 
 @traced
 def square(x: Operand) -> Tensor:
-    x = _bool_as_i8(tensor(x))
+    """x * x."""
+    x = bool_as_i8(tensor(x))
     return multiply(x, x)
 
 
-def _bool_as_i8(x: Operand) -> Operand:
+def bool_as_i8(x: Operand) -> Operand:
     """Booleans as i8, as NumPy multiplies them."""
     return convert(x, "i8") if isinstance(x, Tensor) and x.type.dtype == "i1" else x
 
 
 @traced
 def maximum(x: Operand, y: Operand) -> Tensor:
+    """The larger of two elements; NaN if one of them is."""
     refuse_complex_order(promote(x, y))
     return binary("maximum", x, y)
 
 
 @traced
 def minimum(x: Operand, y: Operand) -> Tensor:
+    """The smaller of two elements; NaN if one of them is."""
     refuse_complex_order(promote(x, y))
     return binary("minimum", x, y)
 
@@ -98,10 +109,11 @@ def refuse_complex_order(dtype: str) -> None:
 
 @traced
 def negative(x: Operand) -> Tensor:
-    return unary("negate", _no_truth("negative", x))
+    """-x."""
+    return unary("negate", no_truth("negative", x))
 
 
-@traced
+@named("abs", "absolute")
 def abs_(x: Operand) -> Tensor:
     """Absolute values, of complex numbers real ones."""
     x = tensor(x)
@@ -110,10 +122,11 @@ def abs_(x: Operand) -> Tensor:
 
 @traced
 def sign(x: Operand) -> Tensor:
-    return unary("sign", _no_truth("sign", x))
+    """-1, 0 or 1; of complex numbers x / abs(x)."""
+    return unary("sign", no_truth("sign", x))
 
 
-def _no_truth(op: str, *operands: Operand) -> Operand:
+def no_truth(op: str, *operands: Operand) -> Operand:
     """The first operand. Raises ProgramError where all are booleans, for which NumPy has no such operation either."""
     if promote(*operands) == "i1":
         refuse(
@@ -123,107 +136,149 @@ def _no_truth(op: str, *operands: Operand) -> Operand:
     return operands[0]
 
 
-@traced
-def floor(x: Operand) -> Tensor:
-    """The next whole number below; integers stay as they are."""
-    return _rounded("floor", x)
+# Names (several for one function), the op, and what it computes.
+_FUNCTIONS: tuple[tuple[str, str, str], ...] = (
+    ("exp", "exponential", "e ** x."),
+    ("expm1", "exponential_minus_one", "e ** x - 1, without cancellation."),
+    ("log", "log", "The natural logarithm."),
+    ("log1p", "log_plus_one", "log(1 + x), without cancellation."),
+    ("sqrt", "sqrt", "The square root."),
+    ("rsqrt", "rsqrt", "1 / sqrt(x)."),
+    ("cbrt", "cbrt", "The cube root."),
+    ("sin", "sine", "The sine, of radians."),
+    ("cos", "cosine", "The cosine, of radians."),
+    ("tan", "tan", "The tangent, of radians."),
+    ("sinh", "sinh", "The hyperbolic sine."),
+    ("cosh", "cosh", "The hyperbolic cosine."),
+    ("tanh", "tanh", "The hyperbolic tangent."),
+    ("asin arcsin", "asin", "The inverse sine, in radians."),
+    ("acos arccos", "acos", "The inverse cosine, in radians."),
+    ("asinh arcsinh", "asinh", "The inverse hyperbolic sine."),
+    ("acosh arccosh", "acosh", "The inverse hyperbolic cosine."),
+    ("atanh arctanh", "atanh", "The inverse hyperbolic tangent."),
+    ("erf", "erf", "The error function."),
+    ("erfc", "erfc", "1 - erf(x), without cancellation."),
+    ("erf_inv", "erf_inv", "The inverse of the error function."),
+    ("lgamma gammaln", "lgamma", "The logarithm of the absolute gamma function."),
+    ("digamma", "digamma", "The derivative of lgamma."),
+    ("sigmoid expit", "logistic", "1 / (1 + exp(-x))."),
+)
+
+
+def _function(name: str, op: str, text: str) -> Callable[[Operand], Tensor]:
+    def function(x: Operand) -> Tensor:
+        return _floatunary(op, x)
+
+    function.__name__, function.__doc__, function.__module__ = name, text, __name__
+    return function
+
+
+for _names, _op, _text in _FUNCTIONS:
+    _ = named(*_names.split())(_function(_names.split()[0], _op, _text))
+exp, expm1, log, log1p, sqrt, rsqrt, tanh, erf, erf_inv, sigmoid = map(
+    OPS.__getitem__, ["exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "tanh", "erf", "erf_inv", "sigmoid"]
+)
+
+
+@named("atan", "arctan")
+def atan(x: Operand) -> Tensor:
+    """The inverse tangent, in radians."""
+    return atan2(as_float(x), 1)
+
+
+@named("atan2", "arctan2")
+def atan2(y: Operand, x: Operand) -> Tensor:
+    """The angle of the point (x, y), in radians."""
+    return _floatbinary("atan2", y, x)
 
 
 @traced
-def ceil(x: Operand) -> Tensor:
-    """The next whole number above; integers stay as they are."""
-    return _rounded("ceil", x)
+def exp2(x: Operand) -> Tensor:
+    """2 ** x."""
+    return exp(as_float(x) * math.log(2))
 
 
-def _rounded(op: str, x: Operand) -> Tensor:
+@traced
+def log2(x: Operand) -> Tensor:
+    """The logarithm to base 2."""
+    return log(x) / math.log(2)
+
+
+@traced
+def log10(x: Operand) -> Tensor:
+    """The logarithm to base 10."""
+    return log(x) / math.log(10)
+
+
+@traced
+def clip(x: Operand, min: Operand | None = None, max: Operand | None = None) -> Tensor:
+    """x clamped to [min, max]; without one of them it is open on that side."""
     x = tensor(x)
-    refuse_complex_order(x.type.dtype)
-    return unary(op, x) if is_inexact(x.type.dtype) else x
+    x = x if min is None else maximum(x, min)
+    return x if max is None else minimum(x, max)
 
 
 @traced
-def exp(x: Operand) -> Tensor:
-    return _floatunary("exponential", x)
+def astype(x: Operand, dtype: Any, copy: bool = True) -> Tensor:
+    """The elements in another type; fractions are cut off where it is an integer."""
+    return tensor(x, dtype_of(dtype))
 
 
 @traced
-def expm1(x: Operand) -> Tensor:
-    return _floatunary("exponential_minus_one", x)
+def positive(x: Operand) -> Tensor:
+    """x itself."""
+    return tensor(x)
 
 
 @traced
-def log(x: Operand) -> Tensor:
-    return _floatunary("log", x)
+def reciprocal(x: Operand) -> Tensor:
+    """1 / x."""
+    return divide(1, x)
 
 
 @traced
-def log1p(x: Operand) -> Tensor:
-    return _floatunary("log_plus_one", x)
+def real(x: Operand) -> Tensor:
+    """The real parts; real numbers themselves."""
+    return _part("real", tensor(x))
 
 
 @traced
-def tanh(x: Operand) -> Tensor:
-    return _floatunary("tanh", x)
+def imag(x: Operand) -> Tensor:
+    """The imaginary parts; of real numbers zeros."""
+    x = tensor(x)
+    return _part("imag", x) if is_complex(x.type.dtype) else broadcast(tensor(0, x.type.dtype), x.shape)
+
+
+def _part(op: str, x: Tensor) -> Tensor:
+    return emit(op, [x], TensorType(x.shape, real_dtype(x.type.dtype))) if is_complex(x.type.dtype) else x
+
+
+@named("conj", "conjugate")
+def conj(x: Operand) -> Tensor:
+    """The complex conjugate; real numbers themselves."""
+    x = tensor(x)
+    return emit("complex", [real(x), -imag(x)], x.type) if is_complex(x.type.dtype) else x
 
 
 @traced
-def sqrt(x: Operand) -> Tensor:
-    return _floatunary("sqrt", x)
+def clamp(min: Operand, x: Operand, max: Operand) -> Tensor:
+    """x clamped to [min, max], as `jax.lax.clamp`."""
+    return clip(x, min, max)
+
+
+@named("deg2rad", "radians")
+def deg2rad(x: Operand) -> Tensor:
+    """Degrees in radians."""
+    return as_float(x) * (math.pi / 180)
+
+
+@named("rad2deg", "degrees")
+def rad2deg(x: Operand) -> Tensor:
+    """Radians in degrees."""
+    return as_float(x) * (180 / math.pi)
 
 
 @traced
-def rsqrt(x: Operand) -> Tensor:
-    """1 / sqrt(x)."""
-    return _floatunary("rsqrt", x)
-
-
-@traced
-def sin(x: Operand) -> Tensor:
-    return _floatunary("sine", x)
-
-
-@traced
-def cos(x: Operand) -> Tensor:
-    return _floatunary("cosine", x)
-
-
-@traced
-def erf(x: Operand) -> Tensor:
-    return _floatunary("erf", x)
-
-
-@traced
-def clip(x: Operand, low: Operand, high: Operand) -> Tensor:
-    """x clamped to [low, high]."""
-    return minimum(maximum(x, low), high)
-
-
-@traced
-def astype(x: Operand, dtype: Any) -> Tensor:
-    return convert(tensor(x), dtype_of(dtype))
-
-
-@traced
-def relu(x: Operand) -> Tensor:
-    return maximum(x, 0)
-
-
-@traced
-def sigmoid(x: Operand) -> Tensor:
-    return _floatunary("logistic", x)
-
-
-@traced
-def silu(x: Operand) -> Tensor:
-    """x * sigmoid(x)."""
-    x = as_float(x)
-    return x * sigmoid(x)
-
-
-@traced
-def gelu(x: Operand, approximate: bool = True) -> Tensor:
-    """Gaussian error linear unit; `approximate` is the tanh form (Hendrycks & Gimpel, arXiv 1606.08415)."""
-    x = as_float(x)
-    if not approximate:
-        return x * 0.5 * (erf(x * math.sqrt(0.5)) + 1.0)
-    return x * 0.5 * (tanh((x + x * x * x * 0.044715) * math.sqrt(2 / math.pi)) + 1.0)
+def stop_gradient(x: Operand) -> Tensor:
+    """x itself: traced programs have no gradients, which come from JAX."""
+    return tensor(x)

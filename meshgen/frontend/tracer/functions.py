@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import itertools
 import re
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
@@ -217,13 +218,23 @@ def _inputs(graph: Graph, trees: Mapping[str, Any], loc: Location | None) -> tup
         for path, leaf in flatten(tree, (parameter,)):
             name = dotted(path) if dotted(path) not in taken else bracketed(path)
             taken.add(name)
-            slots.append((path, Slot(name, len(graph.inputs))))
-            graph.inputs.append(Value(spec(leaf), name, loc=loc))
+            words, key = _key(leaf)
+            slots.append((path, Slot(name, len(graph.inputs), key=key)))
+            graph.inputs.append(Value(words or spec(leaf), name, loc=loc))
         tensors = [Tensor(graph.inputs[slot.number or 0]) for _, slot in slots]
         made[parameter] = unflatten(tree, iter(tensors))
         by_path = dict(slots)
         nodes[parameter] = node_of(tree, lambda path, _leaf, held=by_path: held[path], (parameter,))
     return made, nodes
+
+
+def _key(leaf: Any) -> tuple[TensorType | None, str]:
+    """The type of the words of a typed PRNG key of JAX, and its kind; None and no text for other leaves."""
+    jax = sys.modules.get("jax")
+    dtype = getattr(leaf, "dtype", "")
+    if jax is None or isinstance(dtype, str) or not jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+        return None, ""
+    return spec(jax.random.key_data(leaf)), str(jax.random.key_impl(leaf))
 
 
 def _output(path: str, leaf: Any, loc: Location | None) -> Tensor:

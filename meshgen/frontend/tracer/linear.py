@@ -1,32 +1,38 @@
-"""Traced contractions: `matmul` and `einsum`, both as one dot_general per pair of operands."""
+"""Traced products of vectors and matrices, as one dot_general each; `einsum` is in a file of its own."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from string import ascii_letters
+from typing import Any
 
 import numpy as np
 
-from meshgen.frontend.tracer.operands import broadcast, emit, promote, tensor
-from meshgen.frontend.tracer.recording import current, refuse, traced
+from meshgen.frontend.tracer.elementwise import conj
+from meshgen.frontend.tracer.indexing import diagonal
+from meshgen.frontend.tracer.operands import axis_of, broadcast, dtype_of, emit, promote, tensor
+from meshgen.frontend.tracer.recording import current, named, refuse, traced
 from meshgen.frontend.tracer.reduce import sum_
-from meshgen.frontend.tracer.shapes import transpose
+from meshgen.frontend.tracer.shapes import expand_dims, moveaxis, ravel, reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import TensorType
 
 Option = Sequence[Sequence[str | int]]
 
 
-@traced
-def matmul(x: Operand, y: Operand, sharding_option: Option | None = None) -> Tensor:
+@named("matmul", "linalg.matmul")
+def matmul(
+    x: Operand, y: Operand, sharding_option: Option | None = None, *, preferred_element_type: Any = None
+) -> Tensor:
     """NumPy's matrix product; 1-d operands are vectors, leading dims broadcast.
 
     Args:
         sharding_option: mesh axes per loop: batch dims, free dims of x, free dims of y, contracted dim.
+        preferred_element_type: that of the result, such as f32 of bf16 operands.
     Raises:
         ProgramError: MG0104 with both shapes where they do not fit.
     """
     dtype = promote(x, y)
+    wanted = "" if preferred_element_type is None else dtype_of(preferred_element_type)
     left, right = tensor(x, dtype), tensor(y, dtype)
     if not left.ndim or not right.ndim:
         refuse("matmul needs operands with at least one dim", "use * for 0-d ones")
@@ -37,16 +43,16 @@ def matmul(x: Operand, y: Operand, sharding_option: Option | None = None) -> Ten
             f"{left.shape[k_left]} (dim {k_left} on the left) and {right.shape[k_right]} (dim {k_right} on the right)"
         )
     if right.ndim <= 2:
-        return dot_general(left, right, (), (), (k_left,), (k_right,), sharding_option)
+        return dot_general(left, right, (), (), (k_left,), (k_right,), sharding_option, wanted)
     if left.ndim == 1:
         lead = tuple(range(right.ndim - 2))
-        free = dot_general(right, left, (), (), (k_right,), (0,), sharding_option)
+        free = dot_general(right, left, (), (), (k_right,), (0,), sharding_option, wanted)
         assert free.shape == tuple(right.shape[d] for d in (*lead, right.ndim - 1))
         return free
     batch = _leading(left, right)
     left, right = broadcast(left, (*batch, *left.shape[-2:])), broadcast(right, (*batch, *right.shape[-2:]))
     dims = tuple(range(len(batch)))
-    return dot_general(left, right, dims, dims, (left.ndim - 1,), (right.ndim - 2,), sharding_option)
+    return dot_general(left, right, dims, dims, (left.ndim - 1,), (right.ndim - 2,), sharding_option, wanted)
 
 
 def _leading(left: Tensor, right: Tensor) -> tuple[int, ...]:
@@ -57,8 +63,8 @@ def _leading(left: Tensor, right: Tensor) -> tuple[int, ...]:
 
 
 def dot_general(left: Tensor, right: Tensor, lhs_batch: Sequence[int], rhs_batch: Sequence[int], lhs_contract: Sequence[int],
-                rhs_contract: Sequence[int], option: Option | None = None) -> Tensor:  # fmt: skip
-    """One contraction; dims of the result: batch, free dims of the left, free dims of the right."""
+                rhs_contract: Sequence[int], option: Option | None = None, dtype: str = "") -> Tensor:  # fmt: skip
+    """One contraction, of `dtype` if given; dims of the result: batch, free dims of the left, free dims of the right."""
     left_free = [d for d in range(left.ndim) if d not in (*lhs_batch, *lhs_contract)]
     right_free = [d for d in range(right.ndim) if d not in (*rhs_batch, *rhs_contract)]
     shape = [left.shape[d] for d in (*lhs_batch, *left_free)] + [right.shape[d] for d in right_free]
@@ -70,7 +76,25 @@ def dot_general(left: Tensor, right: Tensor, lhs_batch: Sequence[int], rhs_batch
         "precision": ("DEFAULT", "DEFAULT"),
     }
     axes = None if option is None else loop_axes(option, len(shape) + len(lhs_contract))
-    return emit("dot_general", [left, right], TensorType(tuple(shape), left.type.dtype), attrs, option=axes)
+    return emit("dot_general", [left, right], TensorType(tuple(shape), dtype or left.type.dtype), attrs, option=axes)
+
+
+@named("dot_general")
+def contracted(lhs: Operand, rhs: Operand, dimension_numbers: Any, precision: Any = None, preferred_element_type: Any = None) -> Tensor:  # fmt: skip
+    """Sums over dims of both, as `jax.lax.dot_general`: `((lhs_contracting, rhs_contracting), (lhs_batch, rhs_batch))`."""
+    dtype = promote(lhs, rhs)
+    left, right = tensor(lhs, dtype), tensor(rhs, dtype)
+    wanted = "" if preferred_element_type is None else dtype_of(preferred_element_type)
+    (ours, theirs), (our_batch, their_batch) = (
+        [[axis_of(int(a), each.ndim) for a in dims] for each, dims in zip((left, right), pair, strict=True)]
+        for pair in dimension_numbers
+    )
+    sizes = [
+        [each.shape[d] for d in dims] for each, dims in ((left, [*our_batch, *ours]), (right, [*their_batch, *theirs]))
+    ]
+    if sizes[0] != sizes[1]:
+        refuse(f"dot_general of {left.type} and {right.type} over {dimension_numbers}: the sizes differ")
+    return dot_general(left, right, our_batch, their_batch, ours, theirs, None, wanted)
 
 
 def loop_axes(option: Option, loops: int) -> tuple[tuple[str, ...], ...]:
@@ -93,73 +117,62 @@ def axis_name(axis: str | int) -> str:
 
 
 @traced
-def einsum(equation: str, *operands: Operand, sharding_option: Option | None = None) -> Tensor:
-    """Sum of products in index notation, such as `"bik,bkj->bij"`; pairs are contracted from left to right.
-
-    An index occurs once per operand. Without `->` the result has the indices that occur once, in alphabetical
-    order. `sharding_option` needs two operands; its loops are those of the dot_general.
-    """
-    terms, result = _parse(equation, len(operands))
-    dtype = promote(*operands)
-    pieces = [tensor(x, dtype) for x in operands]
-    _check_sizes(equation, terms, pieces)
-    if sharding_option is not None and len(pieces) != 2:
-        refuse(f"a sharding option needs two operands, not {len(pieces)}")
-    term, piece = terms[0], pieces[0]
-    for i in range(1, len(pieces)):
-        wanted = {*result, *"".join(terms[i + 1 :])}
-        term, piece = _contract((term, piece), (terms[i], pieces[i]), wanted, sharding_option)
-    term, piece = _summed(term, piece, {*result})
-    return transpose(piece, [term.index(c) for c in result])
+def dot(x: Operand, y: Operand) -> Tensor:
+    """The sum over the last dim of x and the last but one of y, as NumPy's: of vectors their product, of 0-d operands `x * y`."""
+    x, y = tensor(x), tensor(y)
+    if not x.ndim or not y.ndim:
+        return x * y
+    return tensordot(x, y, ([-1], [max(y.ndim - 2, 0)]))
 
 
-def _parse(equation: str, count: int) -> tuple[list[str], str]:
-    left, arrow, result = equation.replace(" ", "").partition("->")
-    terms = left.split(",")
-    letters = "".join(terms)
-    if not arrow:
-        result = "".join(sorted(c for c in letters if letters.count(c) == 1))
-    sound = all(c in ascii_letters for c in letters + result) and all(c in letters for c in result)
-    if not sound or len(terms) != count or any(len({*t}) != len(t) for t in [*terms, result]):
-        refuse(
-            f"einsum '{equation}' does not fit {count} operands, or repeats an index in one of them",
-            "write for example bik,bkj->bij",
-        )
-    return terms, result
+@named("tensordot", "linalg.tensordot")
+def tensordot(x: Operand, y: Operand, axes: Any = 2) -> Tensor:
+    """Sums over pairs of dims: a number (the last of x with the first of y), or dims of x and dims of y."""
+    dtype = promote(x, y)
+    left, right = tensor(x, dtype), tensor(y, dtype)
+    if isinstance(axes, int):
+        axes = (range(left.ndim - axes, left.ndim), range(axes))
+    ours, theirs = ([axis_of(int(a), each.ndim) for a in np.atleast_1d(np.asarray(dims))]
+                    for each, dims in zip((left, right), axes, strict=True))  # fmt: skip
+    if [left.shape[d] for d in ours] != [right.shape[d] for d in theirs]:
+        refuse(f"tensordot of {list(left.shape)} over {ours} and {list(right.shape)} over {theirs}: the sizes differ")
+    return dot_general(left, right, (), (), ours, theirs)
 
 
-def _check_sizes(equation: str, terms: Sequence[str], pieces: Sequence[Tensor]) -> None:
-    sizes: dict[str, int] = {}
-    for term, piece in zip(terms, pieces, strict=True):
-        if len(term) != piece.ndim:
-            refuse(f"einsum '{equation}': '{term}' has {len(term)} indices, but its operand is {piece.type}")
-        for index, size in zip(term, piece.shape, strict=True):
-            if sizes.setdefault(index, size) != size:
-                refuse(
-                    f"einsum '{equation}' of {' and '.join(str(list(p.shape)) for p in pieces)}: index {index} has sizes {sizes[index]} and {size}"
-                )
+@named("vecdot", "linalg.vecdot")
+def vecdot(x: Operand, y: Operand, axis: int = -1) -> Tensor:
+    """Products of vectors along a dim, x conjugated; the other dims broadcast."""
+    x, y = (moveaxis(tensor(each), axis, -1) for each in (x, y))
+    if x.shape[-1] != y.shape[-1]:
+        refuse(f"vecdot of {list(x.shape)} and {list(y.shape)}: the vectors differ in size")
+    return reshape(matmul(expand_dims(conj(x), -2), expand_dims(y, -1)), np.broadcast_shapes(x.shape, y.shape)[:-1])
 
 
-def _summed(term: str, piece: Tensor, wanted: set[str]) -> tuple[str, Tensor]:
-    """Sum over the indices that no other operand and no result has."""
-    gone = [d for d, c in enumerate(term) if c not in wanted]
-    return "".join(c for c in term if c in wanted), sum_(piece, gone, dtype=piece.dtype) if gone else piece
+@traced
+def inner(x: Operand, y: Operand) -> Tensor:
+    """Sums over the last dims of both."""
+    x, y = tensor(x), tensor(y)
+    return tensordot(x, y, ([-1], [-1])) if x.ndim and y.ndim else x * y
 
 
-def _contract(
-    left: tuple[str, Tensor], right: tuple[str, Tensor], wanted: set[str], option: Option | None
-) -> tuple[str, Tensor]:
-    a, x = _summed(*left, {*wanted, *right[0]})
-    b, y = _summed(*right, {*wanted, *a})
-    batch = [c for c in a if c in b and c in wanted]
-    inner = [c for c in a if c in b and c not in wanted]
-    piece = dot_general(
-        x,
-        y,
-        [a.index(c) for c in batch],
-        [b.index(c) for c in batch],
-        [a.index(c) for c in inner],
-        [b.index(c) for c in inner],
-        option,
-    )
-    return "".join([*batch, *(c for c in a if c not in b), *(c for c in b if c not in a)]), piece
+@named("outer", "linalg.outer")
+def outer(x: Operand, y: Operand) -> Tensor:
+    """All products of the elements of two tensors, as a matrix."""
+    return expand_dims(ravel(x), 1) * expand_dims(ravel(y), 0)
+
+
+@traced
+def kron(x: Operand, y: Operand) -> Tensor:
+    """The Kronecker product: blocks of y, times the elements of x."""
+    x, y = tensor(x), tensor(y)
+    rank = max(x.ndim, y.ndim)
+    ours, theirs = ((1,) * (rank - each.ndim) + each.shape for each in (x, y))
+    left = reshape(x, [n for size in ours for n in (size, 1)])
+    right = reshape(y, [n for size in theirs for n in (1, size)])
+    return reshape(left * right, [a * b for a, b in zip(ours, theirs, strict=True)])
+
+
+@traced
+def trace(x: Operand, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Tensor:
+    """The sum of a diagonal of two dims."""
+    return sum_(diagonal(x, offset, axis1, axis2), -1, dtype=dtype)

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from meshgen.frontend.tracer.elementwise import as_float, binary, refuse_complex_order, unary
-from meshgen.frontend.tracer.operands import aligned, broadcast, common_shape, emit, promote, tensor
-from meshgen.frontend.tracer.recording import refuse, traced
+from collections.abc import Sequence
+from typing import Any
+
+import ml_dtypes
+
+from meshgen.frontend.tracer.elementwise import abs_, as_float, binary, refuse_complex_order, unary
+from meshgen.frontend.tracer.operands import aligned, broadcast, common_shape, dtype_of, emit, promote, tensor
+from meshgen.frontend.tracer.recording import named, refuse, traced
 from meshgen.frontend.tracer.tensor import Operand, Tensor
-from meshgen.ir.graph import TensorType, is_complex, is_inexact, real_dtype
+from meshgen.ir.graph import DTYPES, TensorType, is_complex, is_float, is_inexact, real_dtype
 
 
 @traced
@@ -30,31 +35,37 @@ def _compare(direction: str, x: Operand, y: Operand) -> Tensor:
 
 @traced
 def equal(x: Operand, y: Operand) -> Tensor:
+    """Whether x == y."""
     return _compare("EQ", x, y)
 
 
 @traced
 def not_equal(x: Operand, y: Operand) -> Tensor:
+    """Whether x != y."""
     return _compare("NE", x, y)
 
 
 @traced
 def less(x: Operand, y: Operand) -> Tensor:
+    """Whether x < y."""
     return _compare("LT", x, y)
 
 
 @traced
 def less_equal(x: Operand, y: Operand) -> Tensor:
+    """Whether x <= y."""
     return _compare("LE", x, y)
 
 
 @traced
 def greater(x: Operand, y: Operand) -> Tensor:
+    """Whether x > y."""
     return _compare("GT", x, y)
 
 
 @traced
 def greater_equal(x: Operand, y: Operand) -> Tensor:
+    """Whether x >= y."""
     return _compare("GE", x, y)
 
 
@@ -106,11 +117,24 @@ def bitwise_xor(x: Operand, y: Operand) -> Tensor:
     return _bitwise("xor", x, y)
 
 
-@traced
+@named("invert", "bitwise_invert", "bitwise_not")
 def invert(x: Operand) -> Tensor:
     """`~x`, bit by bit."""
     _refuse_bits("not", tensor(x).type.dtype)
     return unary("not", x)
+
+
+@named("left_shift", "bitwise_left_shift")
+def left_shift(x: Operand, y: Operand) -> Tensor:
+    """`x << y`; 0 where y is as large as the type is wide, or negative."""
+    return _bitwise("shift_left", x, y)
+
+
+@named("right_shift", "bitwise_right_shift")
+def right_shift(x: Operand, y: Operand) -> Tensor:
+    """`x >> y`; the sign of signed integers is shifted in."""
+    is_unsigned = promote(x, y).startswith("u")
+    return _bitwise("shift_right_logical" if is_unsigned else "shift_right_arithmetic", x, y)
 
 
 def _bitwise(op: str, x: Operand, y: Operand) -> Tensor:
@@ -124,9 +148,94 @@ def _refuse_bits(op: str, dtype: str) -> None:
 
 
 @traced
-def where(condition: Operand, x: Operand, y: Operand) -> Tensor:
+def isnan(x: Operand) -> Tensor:
+    """Whether it is NaN; of complex numbers one of the parts."""
+    x = tensor(x)
+    return not_equal(x, x)
+
+
+@traced
+def isinf(x: Operand) -> Tensor:
+    """Whether it is infinite; of complex numbers one of the parts."""
+    x = tensor(x)
+    if is_complex(x.type.dtype):
+        return logical_or(isinf(x.real), isinf(x.imag))
+    return equal(abs_(as_float(x)), float("inf"))
+
+
+@traced
+def isposinf(x: Operand) -> Tensor:
+    """Whether it is the positive infinity."""
+    return equal(as_float(x), float("inf"))
+
+
+@traced
+def isneginf(x: Operand) -> Tensor:
+    """Whether it is the negative infinity."""
+    return equal(as_float(x), -float("inf"))
+
+
+@traced
+def isclose(x: Operand, y: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
+    """Whether abs(x - y) <= atol + rtol * abs(y); infinities are close to themselves."""
+    x, y = as_float(x), as_float(y)
+    near = logical_and(isfinite(y), less_equal(abs_(x - y), atol + rtol * abs_(y)))
+    found = logical_or(near, equal(x, y))
+    return logical_or(found, logical_and(isnan(x), isnan(y))) if equal_nan else found
+
+
+@traced
+def nan_to_num(x: Operand, copy: bool = True, nan: float = 0.0, posinf: float | None = None, neginf: float | None = None) -> Tensor:  # fmt: skip
+    """Numbers in place of NaN and of infinities: by default 0 and the largest of the type."""
+    x = tensor(x)
+    if not is_float(x.type.dtype):
+        return x
+    largest = float(ml_dtypes.finfo(x.dtype).max)
+    x = where(isnan(x), nan, x)
+    x = where(isposinf(x), largest if posinf is None else posinf, x)
+    return where(isneginf(x), -largest if neginf is None else neginf, x)
+
+
+@traced
+def where(condition: Operand, x: Operand = None, y: Operand = None) -> Tensor:
     """x where `condition` holds, else y; all three broadcast."""
+    if x is None or y is None:
+        refuse(
+            "where needs both values: places of elements have no size while it is traced", "use nonzero(x, size=...)"
+        )
     dtype = promote(x, y)
     operands = [truth(condition), tensor(x, dtype), tensor(y, dtype)]
     shape = common_shape(*operands)
     return emit("select", [broadcast(t, shape) for t in operands], TensorType(shape, dtype))
+
+
+@traced
+def select(conditions: Sequence[Operand], choices: Sequence[Operand], default: Operand = 0) -> Tensor:
+    """The first of the choices whose condition holds, else the default."""
+    if not conditions or len(conditions) != len(choices):
+        refuse(f"select needs a choice for each condition, not {len(choices)} for {len(conditions)}")
+    found = default
+    for condition, choice in list(zip(conditions, choices, strict=True))[::-1]:
+        found = where(condition, choice, found)
+    return tensor(found)
+
+
+@traced
+def bitcast_convert_type(x: Operand, dtype: Any) -> Tensor:
+    """The same bits as elements of another type of the same width."""
+    x, kind = tensor(x), dtype_of(dtype)
+    if DTYPES[kind].itemsize != DTYPES[x.type.dtype].itemsize:
+        refuse(f"{x.type} has elements of another width than {kind}")
+    return emit("bitcast_convert", [x], TensorType(x.shape, kind))
+
+
+@traced
+def population_count(x: Operand) -> Tensor:
+    """How many bits are 1."""
+    return unary("popcnt", x)
+
+
+@traced
+def clz(x: Operand) -> Tensor:
+    """How many bits are 0 before the first 1."""
+    return unary("count_leading_zeros", x)

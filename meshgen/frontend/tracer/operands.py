@@ -22,15 +22,15 @@ def emit(op: str, operands: Sequence[Tensor], result: TensorType, attrs: Mapping
     """Append a node with one result of the given type, at the user's line; `option` has mesh axes of its loops."""
     node = current().graph.add(op, [_own(t).value for t in operands], [result], attrs, loc=user_location())
     node.option = option
-    return Tensor(node.result)
+    return Tensor(node.result, bool(operands) and all(t.weak for t in operands))
 
 
 def tensor(x: Operand, dtype: str | None = None) -> Tensor:
-    """A tensor from any operand; Python numbers become f32, i32 or i1 unless `dtype` says otherwise."""
+    """A tensor from any operand; Python numbers become f32, i32 or i1, which are weak, unless `dtype` says otherwise."""
     if isinstance(x, Tensor):
-        return _own(x) if dtype is None or dtype == x.type.dtype else convert(x, dtype)
+        return _own(x) if dtype is None else Tensor(convert(_own(x), dtype).value)
     if is_weak(x):
-        return scalar(x, dtype or _weak_dtype(x))
+        return Tensor(scalar(x, dtype or _weak_dtype(x)).value, weak=dtype is None)
     array = _array(x)
     array = array if dtype is None else array.astype(DTYPES[dtype])
     return emit("constant", [], TensorType(array.shape, dtype_name(array.dtype)), {"value": array})
@@ -38,7 +38,7 @@ def tensor(x: Operand, dtype: str | None = None) -> Tensor:
 
 def _own(x: Tensor) -> Tensor:
     """The tensor, which must belong to the function that is being traced. Raises ProgramError MG0104."""
-    if not current().has(x.trace):
+    if not current().has(x.origin):
         refuse(
             f"{x} belongs to another traced function, or to a call of it that has ended",
             "pass it as an argument, or return it",
@@ -81,15 +81,19 @@ def convert(x: Tensor, dtype: str) -> Tensor:
 
 
 def is_weak(x: Operand) -> bool:
-    """Whether an operand is a Python number, or one of NumPy's that is as wide as Python's, and takes the dtype of what it meets.
+    """Whether an operand takes the dtype of what it meets: a Python number, one of NumPy's as wide as Python's, or computed from such.
 
     `np.sqrt(8)` is an f64 scalar only because its argument is a Python number: it widens nothing, as in JAX.
     """
+    if isinstance(x, Tensor):
+        return x.weak
     is_numpys = isinstance(x, np.generic) and not isinstance(x, (np.float64, np.complex128))
     return isinstance(x, (bool, int, float, complex)) and not is_numpys
 
 
-def _weak_dtype(x: complex) -> str:
+def _weak_dtype(x: Operand) -> str:
+    if isinstance(x, Tensor):
+        return x.type.dtype
     return "i1" if isinstance(x, bool) else "i32" if isinstance(x, int) else "f32" if isinstance(x, float) else "c64"
 
 
@@ -176,8 +180,9 @@ def common_shape(*tensors: Tensor) -> tuple[int, ...]:
 
 def aligned(*operands: Operand, dtype: str | None = None) -> list[Tensor]:
     """The operands at one element type (`dtype`, else the promoted one) and one shape."""
+    weak = all(map(is_weak, operands))
     dtype = dtype or promote(*operands)
-    tensors = [tensor(x, dtype) for x in operands]
+    tensors = [Tensor(tensor(x, dtype).value, weak) for x in operands]
     shape = common_shape(*tensors)
     return [broadcast(t, shape) for t in tensors]
 
@@ -193,7 +198,8 @@ def axes_of(axis: int | Sequence[int] | None, rank: int) -> tuple[int, ...]:
     """Dims counted from the front, in rising order; None is all of them. Raises ProgramError for a repeated one."""
     if axis is None:
         return tuple(range(rank))
-    found = [axis_of(a, rank) for a in ([axis] if isinstance(axis, int) else axis)]
+    given: list[Any] = [axis] if isinstance(axis, Integral) else list(cast("Sequence[int]", axis))
+    found = [axis_of(a, rank) for a in given]
     if len({*found}) != len(found):
         refuse(f"an axis is repeated in {tuple(found)}")
     return tuple(sorted(found))

@@ -10,9 +10,10 @@ from __future__ import annotations
 import os
 import sys
 import sysconfig
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import field
+from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
@@ -35,6 +36,16 @@ def traced(function: _Function) -> _Function:
     """Register an operation under its name (a trailing underscore avoids Python's own names)."""
     OPS[function.__name__.rstrip("_")] = function
     return function
+
+
+def named(*names: str) -> Callable[[_Function], _Function]:
+    """Register an operation under these names, which may have a namespace: `linalg.qr`."""
+
+    def register(function: _Function) -> _Function:
+        OPS.update(dict.fromkeys(names, function))
+        return function
+
+    return register
 
 
 @dataclass
@@ -116,6 +127,27 @@ def _column(code: CodeType, instruction: int) -> int:
     """1-based column of an instruction; 0 where the code was compiled without columns."""
     column = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)[2]
     return 0 if column is None else column + 1
+
+
+class MissingNameError(ProgramError, AttributeError):
+    """A name that meshgen does not have; `hasattr` and `getattr` with a default see an AttributeError."""
+
+
+# What JAX users look for first, and where it is.
+_ELSEWHERE = {
+    "grad": "take gradients in JAX: mg.from_jax(jax.grad(f)) is a function of traced tensors",
+    "value_and_grad": "take gradients in JAX: mg.from_jax(jax.value_and_grad(f)) is a function of traced tensors",
+    "vmap": "mg.from_jax(jax.vmap(f)) is a function of traced tensors",
+    "jit": "mg.compile(f, mesh, args=...) compiles a function",
+}
+
+
+def missing(name: str, place: str, known: Iterable[str]) -> MissingNameError:
+    """The fault of an unknown name, with near ones; `place` is written before it: `mg.`."""
+    near = get_close_matches(name, [each for each in known if not each.startswith("_")], 3, 0.7)
+    listed = " or ".join(f"{place}{each}" for each in near)
+    hint = _ELSEWHERE.get(name) or (f"did you mean {listed}?" if near else "docs/functions.md lists all functions")
+    return MissingNameError(Diagnostic("MG0105", f"unknown name {place}{name}", user_location(), hint=hint))
 
 
 def refuse(message: str, hint: str = "", code: str = "MG0104") -> NoReturn:

@@ -1,4 +1,4 @@
-"""Traced reductions and what is built from them: means, variances, softmax, layer norm.
+"""Traced reductions: sums, extremes, means, variances, norms of exponentials.
 
 Sums of bf16 and f16 are taken in f32 and rounded once.
 """
@@ -9,10 +9,10 @@ import math
 from collections.abc import Sequence
 from typing import Any
 
-from meshgen.frontend.tracer.elementwise import as_float, exp, log, refuse_complex_order, rsqrt, sqrt
-from meshgen.frontend.tracer.logic import truth
-from meshgen.frontend.tracer.operands import axes_of, convert, dtype_of, emit, scalar, tensor
-from meshgen.frontend.tracer.recording import refuse, traced
+from meshgen.frontend.tracer.elementwise import as_float, binary, exp, log, refuse_complex_order, sqrt
+from meshgen.frontend.tracer.logic import isfinite, truth, where
+from meshgen.frontend.tracer.operands import axes_of, broadcast, convert, dtype_of, emit, scalar, tensor
+from meshgen.frontend.tracer.recording import named, refuse, traced
 from meshgen.frontend.tracer.shapes import reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import TensorType, is_complex, is_float, is_inexact
@@ -33,7 +33,7 @@ def _reduce(kind: str, x: Tensor, neutral: float, axis: Axis, keepdims: bool) ->
     return reshape(result, [1 if d in dims else s for d, s in enumerate(x.shape)]) if keepdims else result
 
 
-def _no_complex(x: Tensor) -> Tensor:
+def no_complex(x: Tensor) -> Tensor:
     """The tensor. Raises ProgramError for complex numbers."""
     return (
         x
@@ -42,59 +42,62 @@ def _no_complex(x: Tensor) -> Tensor:
     )
 
 
-def _wide(x: Operand) -> Tensor:
+def widened(x: Operand) -> Tensor:
     """Narrow floats as f32, so that a long sum keeps its digits."""
     x = tensor(x)
     return convert(x, "f32") if x.type.dtype in NARROW else x
 
 
-def _accumulated(kind: str, neutral: int, x: Operand, axis: Axis, keepdims: bool, dtype: Any) -> Tensor:
+def _accumulated(kind: str, neutral: int, x: Operand, axis: Axis, keepdims: bool, dtype: Any, mask: Operand | None) -> Tensor:  # fmt: skip
     """A sum or product in NumPy's element type: that of 64 bits for integers and bools. Narrow floats are rounded once."""
-    x = tensor(x)
-    result = dtype_of(dtype) if dtype is not None else _whole(x.type.dtype)
+    x = _chosen(tensor(x), mask, neutral)
+    result = dtype_of(dtype) if dtype is not None else whole(x.type.dtype)
     wide = "f32" if result in NARROW else result
     return convert(_reduce(kind, convert(x, wide), neutral, axis, keepdims), result)
 
 
-def _whole(dtype: str) -> str:
+def _chosen(x: Tensor, mask: Operand | None, neutral: float) -> Tensor:
+    """The elements where a mask holds, the neutral one elsewhere."""
+    return x if mask is None else where(mask, x, scalar(neutral, x.type.dtype))
+
+
+def whole(dtype: str) -> str:
+    """The type of sums: 64 bits for integers and bools."""
     return dtype if is_inexact(dtype) else "ui64" if dtype.startswith("u") else "i64"
 
 
 @traced
-def sum_(x: Operand, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
+def sum_(x: Operand, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None, where: Operand | None = None) -> Tensor:  # fmt: skip
     """Sum over dims (None: all), of integers and bools as i64 or u64 unless `dtype` says otherwise."""
-    return _accumulated("add", 0, x, axis, keepdims, dtype)
+    return _accumulated("add", 0, x, axis, keepdims, dtype, where)
 
 
 @traced
-def prod(x: Operand, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
+def prod(x: Operand, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None, where: Operand | None = None) -> Tensor:  # fmt: skip
     """Product over dims (None: all), of integers and bools as i64 or u64 unless `dtype` says otherwise."""
-    return _accumulated("multiply", 1, x, axis, keepdims, dtype)
+    return _accumulated("multiply", 1, x, axis, keepdims, dtype, where)
 
 
-@traced
-def max_(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Largest element over dims (None: all)."""
+@named("max", "amax")
+def max_(x: Operand, axis: Axis = None, keepdims: bool = False, *, initial: float | None = None, where: Operand | None = None) -> Tensor:  # fmt: skip
+    """Largest element over dims (None: all); where a mask holds nowhere `initial`, or the least of the type."""
+    return _extremes("maximum", x, axis, keepdims, initial, where)
+
+
+@named("min", "amin")
+def min_(x: Operand, axis: Axis = None, keepdims: bool = False, *, initial: float | None = None, where: Operand | None = None) -> Tensor:  # fmt: skip
+    """Smallest element over dims (None: all); where a mask holds nowhere `initial`, or the largest of the type."""
+    return _extremes("minimum", x, axis, keepdims, initial, where)
+
+
+def _extremes(kind: str, x: Operand, axis: Axis, keepdims: bool, initial: float | None, mask: Operand | None) -> Tensor:
     x = tensor(x)
-    return _reduce("maximum", x, _lowest(x.type.dtype), axis, keepdims)
+    start = extreme(kind, x.type.dtype)
+    found = _reduce(kind, _chosen(x, mask, start), start, axis, keepdims)
+    return found if initial is None else binary(kind, found, initial)
 
 
-@traced
-def min_(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Smallest element over dims (None: all)."""
-    x = tensor(x)
-    return _reduce("minimum", x, _highest(x.type.dtype), axis, keepdims)
-
-
-def _lowest(dtype: str) -> float:
-    return _extreme("maximum", dtype)
-
-
-def _highest(dtype: str) -> float:
-    return _extreme("minimum", dtype)
-
-
-def _extreme(kind: str, dtype: str) -> float:
+def extreme(kind: str, dtype: str) -> float:
     """The initial value of a reduction of a kind: not all float types have infinities."""
     refuse_complex_order(dtype)
     found = neutral(kind, dtype)
@@ -103,23 +106,34 @@ def _extreme(kind: str, dtype: str) -> float:
 
 @traced
 def any_(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Whether an element over dims (None: all) is not 0."""
     return _reduce("or", truth(x), 0, axis, keepdims)
 
 
 @traced
 def all_(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Whether no element over dims (None: all) is 0."""
     return _reduce("and", truth(x), 1, axis, keepdims)
 
 
 @traced
-def mean(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+def count_nonzero(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """How many elements over dims (None: all) are not 0."""
+    return sum_(truth(x), axis, keepdims)
+
+
+@traced
+def mean(x: Operand, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None, where: Operand | None = None) -> Tensor:  # fmt: skip
     """Mean over dims (None: all); integers become f32. Raises ProgramError for an empty dim."""
-    x = as_float(x)
-    total = _reduce("add", _wide(x), 0, axis, keepdims)
-    return convert(total / _count(x, axis), x.type.dtype)
+    x = as_float(x) if dtype is None else tensor(x, dtype_of(dtype))
+    total = _reduce("add", widened(_chosen(x, where, 0)), 0, axis, keepdims)
+    return convert(total / _count(x, axis, keepdims, where), x.type.dtype)
 
 
-def _count(x: Tensor, axis: Axis) -> float:
+def _count(x: Tensor, axis: Axis, keepdims: bool, mask: Operand | None) -> Operand:
+    """How many elements a mean is over: a number, or per result how many a mask chooses."""
+    if mask is not None:
+        return convert(_reduce("add", convert(broadcast(truth(mask), x.shape), "f32"), 0, axis, keepdims), "f32")
     count = math.prod(x.shape[d] for d in axes_of(axis, x.ndim))
     if not count:
         refuse(f"the mean over {axis} of {x.type} has no elements")
@@ -127,48 +141,34 @@ def _count(x: Tensor, axis: Axis) -> float:
 
 
 @traced
-def var(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    """Mean squared distance from the mean."""
-    x = _no_complex(as_float(x))
-    wide = _wide(x)
-    centred = wide - mean(wide, axis, True)
-    return convert(mean(centred * centred, axis, keepdims), x.type.dtype)
+def var(x: Operand, axis: Axis = None, keepdims: bool = False, *, correction: float = 0, ddof: float | None = None, where: Operand | None = None) -> Tensor:  # fmt: skip
+    """Mean squared distance from the mean; the sum of the squares is divided by the count less `correction` (`ddof`)."""
+    x = no_complex(as_float(x))
+    wide = widened(x)
+    centred = wide - mean(wide, axis, True, where=where)
+    total = _reduce("add", _chosen(centred * centred, where, 0), 0, axis, keepdims)
+    count = _count(x, axis, keepdims, where) - (correction if ddof is None else ddof)
+    return convert(total / count, x.type.dtype)
 
 
 @traced
-def std(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
-    return sqrt(var(x, axis, keepdims))
+def std(x: Operand, axis: Axis = None, keepdims: bool = False, *, correction: float = 0, ddof: float | None = None, where: Operand | None = None) -> Tensor:  # fmt: skip
+    """Square root of the variance."""
+    return sqrt(var(x, axis, keepdims, correction=correction, ddof=ddof, where=where))
 
 
 @traced
-def softmax(x: Operand, axis: int = -1) -> Tensor:
-    """exp(x) / sum(exp(x)) along a dim, shifted by the maximum; narrow floats are computed in f32."""
+def ptp(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """Largest less smallest element over dims (None: all)."""
+    return max_(x, axis, keepdims) - min_(x, axis, keepdims)
+
+
+@traced
+def logsumexp(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
+    """log(sum(exp(x))) over dims (None: all), without overflow; narrow floats are computed in f32."""
     x = as_float(x)
-    wide = _wide(x)
-    shifted = exp(wide - max_(wide, axis, True))
-    return convert(shifted / sum_(shifted, axis, True), x.type.dtype)
-
-
-@traced
-def log_softmax(x: Operand, axis: int = -1) -> Tensor:
-    """log(softmax(x)) without computing the quotient."""
-    x = as_float(x)
-    wide = _wide(x)
-    shifted = wide - max_(wide, axis, True)
-    return convert(shifted - log(sum_(exp(shifted), axis, True)), x.type.dtype)
-
-
-@traced
-def layer_norm(
-    x: Operand, scale: Operand | None = None, bias: Operand | None = None, axis: int = -1, eps: float = 1e-5
-) -> Tensor:
-    """(x - mean) / sqrt(var + eps) * scale + bias along a dim; narrow floats are computed in f32."""
-    x = _no_complex(as_float(x))
-    wide = _wide(x)
-    centred = wide - mean(wide, axis, True)
-    normal = centred * rsqrt(mean(centred * centred, axis, True) + eps)
-    if scale is not None:
-        normal = normal * tensor(scale, normal.type.dtype)
-    if bias is not None:
-        normal = normal + tensor(bias, normal.type.dtype)
-    return convert(normal, x.type.dtype)
+    wide = widened(x)
+    highest = max_(wide, axis, True)
+    shift = where(isfinite(highest), highest, 0)
+    total = log(sum_(exp(wide - shift), axis, keepdims))
+    return convert(total + (shift if keepdims else reshape(shift, total.shape)), x.type.dtype)

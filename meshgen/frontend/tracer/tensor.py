@@ -1,26 +1,49 @@
-"""The tensor of a traced function; its methods are looked up in the table of operations."""
+"""The tensor of a traced function; its operators and methods are those of the table of operations."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import sys
+from collections.abc import Callable, Iterator
 from typing import Any, NoReturn
 
 import numpy as np
 
-from meshgen.frontend.tracer.recording import CURRENT, OPS, refuse
+from meshgen.frontend.tracer.recording import CURRENT, OPS, missing, refuse
 from meshgen.ir.graph import TensorType, Value
 
 # What a traced function may use as an operand: tensors, arrays, and Python numbers, which take the other's dtype.
 Operand = Any
 
 
+def _method(name: str) -> Callable[..., Tensor]:
+    """The operation of that name, with the tensor as its first operand."""
+
+    def call(self: Tensor, *args: Any, **kwargs: Any) -> Tensor:
+        return OPS[name](self, *args, **kwargs)
+
+    call.__name__ = name
+    return call
+
+
+def _operators(name: str) -> tuple[Callable[..., Tensor], Callable[..., Tensor]]:
+    """The operation with the tensor on the left, and on the right."""
+
+    def reflected(self: Tensor, other: Operand) -> Tensor:
+        return OPS[name](other, self)
+
+    return _method(name), reflected
+
+
 class Tensor:
-    """A tensor of a traced function. Operators broadcast and promote as NumPy does; bf16 and f16 stay narrow."""
+    """A tensor of a traced function. Operators broadcast and promote as NumPy does; bf16 and f16 stay narrow.
+
+    One computed from Python's numbers alone is `weak` as they are: `x / mg.sqrt(8)` has the type of x, as in JAX.
+    """
 
     __hash__ = None  # pyright: ignore[reportAssignmentType]  # `==` is element-wise
 
-    def __init__(self, value: Value) -> None:
-        self.value, self.trace = value, CURRENT.get()
+    def __init__(self, value: Value, weak: bool = False) -> None:
+        self.value, self.origin, self.weak = value, CURRENT.get(), weak
 
     @property
     def type(self) -> TensorType:
@@ -78,7 +101,7 @@ class Tensor:
         )
 
     def __setitem__(self, index: Any, value: Any) -> NoReturn:
-        refuse("a tensor cannot be changed in place", "make a new one with meshgen.where or concatenate", "MG0103")
+        refuse("a tensor cannot be changed in place", "x = x.at[index].set(value) makes a new one", "MG0103")
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         refuse(
@@ -91,83 +114,23 @@ class Tensor:
             refuse(f"numpy.{ufunc.__name__} cannot be traced", "use meshgen's functions instead of NumPy's", "MG0103")
         return OPS[ufunc.__name__](*inputs)
 
-    def __getitem__(self, index: Any) -> Tensor:
-        return OPS["getitem"](self, index)
-
-    def __neg__(self) -> Tensor:
-        return OPS["negative"](self)
-
-    def __abs__(self) -> Tensor:
-        return OPS["abs"](self)
-
-    def __invert__(self) -> Tensor:
-        return OPS["invert"](self)
-
-    def __add__(self, other: Operand) -> Tensor:
-        return OPS["add"](self, other)
-
-    def __radd__(self, other: Operand) -> Tensor:
-        return OPS["add"](other, self)
-
-    def __sub__(self, other: Operand) -> Tensor:
-        return OPS["subtract"](self, other)
-
-    def __rsub__(self, other: Operand) -> Tensor:
-        return OPS["subtract"](other, self)
-
-    def __mul__(self, other: Operand) -> Tensor:
-        return OPS["multiply"](self, other)
-
-    def __rmul__(self, other: Operand) -> Tensor:
-        return OPS["multiply"](other, self)
-
-    def __truediv__(self, other: Operand) -> Tensor:
-        return OPS["divide"](self, other)
-
-    def __rtruediv__(self, other: Operand) -> Tensor:
-        return OPS["divide"](other, self)
-
-    def __pow__(self, other: Operand) -> Tensor:
-        return OPS["power"](self, other)
-
-    def __rpow__(self, other: Operand) -> Tensor:
-        return OPS["power"](other, self)
-
-    def __matmul__(self, other: Operand) -> Tensor:
-        return OPS["matmul"](self, other)
-
-    def __rmatmul__(self, other: Operand) -> Tensor:
-        return OPS["matmul"](other, self)
-
-    def __and__(self, other: Operand) -> Tensor:
-        return OPS["bitwise_and"](self, other)
-
-    def __rand__(self, other: Operand) -> Tensor:
-        return OPS["bitwise_and"](other, self)
-
-    def __or__(self, other: Operand) -> Tensor:
-        return OPS["bitwise_or"](self, other)
-
-    def __ror__(self, other: Operand) -> Tensor:
-        return OPS["bitwise_or"](other, self)
-
-    def __xor__(self, other: Operand) -> Tensor:
-        return OPS["bitwise_xor"](self, other)
-
-    def __rxor__(self, other: Operand) -> Tensor:
-        return OPS["bitwise_xor"](other, self)
-
-    def __lt__(self, other: Operand) -> Tensor:
-        return OPS["less"](self, other)
-
-    def __le__(self, other: Operand) -> Tensor:
-        return OPS["less_equal"](self, other)
-
-    def __gt__(self, other: Operand) -> Tensor:
-        return OPS["greater"](self, other)
-
-    def __ge__(self, other: Operand) -> Tensor:
-        return OPS["greater_equal"](self, other)
+    __getitem__ = _method("getitem")
+    __neg__, __pos__, __abs__, __invert__ = map(_method, ("negative", "positive", "abs", "invert"))
+    __add__, __radd__ = _operators("add")
+    __sub__, __rsub__ = _operators("subtract")
+    __mul__, __rmul__ = _operators("multiply")
+    __truediv__, __rtruediv__ = _operators("divide")
+    __floordiv__, __rfloordiv__ = _operators("floor_divide")
+    __mod__, __rmod__ = _operators("remainder")
+    __divmod__, __rdivmod__ = _operators("divmod")
+    __pow__, __rpow__ = _operators("power")
+    __matmul__, __rmatmul__ = _operators("matmul")
+    __and__, __rand__ = _operators("bitwise_and")
+    __or__, __ror__ = _operators("bitwise_or")
+    __xor__, __rxor__ = _operators("bitwise_xor")
+    __lshift__, __rlshift__ = _operators("left_shift")
+    __rshift__, __rrshift__ = _operators("right_shift")
+    __lt__, __le__, __gt__, __ge__ = map(_method, ("less", "less_equal", "greater", "greater_equal"))
 
     def __eq__(self, other: Operand) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]  # element-wise, as in NumPy
         return OPS["equal"](self, other)
@@ -175,43 +138,43 @@ class Tensor:
     def __ne__(self, other: Operand) -> Tensor:  # pyright: ignore[reportIncompatibleMethodOverride]  # element-wise, as in NumPy
         return OPS["not_equal"](self, other)
 
-    @property
-    def T(self) -> Tensor:
-        """All dims reversed."""
-        return OPS["transpose"](self)
+    all, any, sum, prod, mean, std, var = map(_method, ("all", "any", "sum", "prod", "mean", "std", "var"))
+    max, min, argmax, argmin = map(_method, ("max", "min", "argmax", "argmin"))
+    cumsum, cumprod, sort, argsort, round = map(_method, ("cumsum", "cumprod", "sort", "argsort", "round"))
+    astype, clip, conj, copy, dot, take = map(_method, ("astype", "clip", "conj", "asarray", "dot", "take"))
+    squeeze, swapaxes, repeat, diagonal, trace = map(_method, ("squeeze", "swapaxes", "repeat", "diagonal", "trace"))
+    flatten, ravel, nonzero, searchsorted = map(_method, ("ravel", "ravel", "nonzero", "searchsorted"))
 
-    def transpose(self, *axes: int) -> Tensor:
-        return OPS["transpose"](self, axes or None)
-
-    def reshape(self, *shape: int | Sequence[int]) -> Tensor:
+    def reshape(self, *shape: Any) -> Tensor:
+        """The same elements at another shape, given as one sequence or as sizes."""
         return OPS["reshape"](self, shape[0] if len(shape) == 1 else shape)
 
-    def astype(self, dtype: Any) -> Tensor:
-        return OPS["astype"](self, dtype)
+    def transpose(self, *axes: Any) -> Tensor:
+        """Dims in another order, given as one sequence or as dims; without any, reversed."""
+        return OPS["transpose"](self, axes or None)
 
-    def sum(self, axis: int | Sequence[int] | None = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
-        return OPS["sum"](self, axis, keepdims, dtype=dtype)
+    T = property(_method("transpose"), doc="All dims reversed.")
+    mT = property(_method("matrix_transpose"), doc="The last two dims swapped.")
+    real = property(_method("real"), doc="The real parts.")
+    imag = property(_method("imag"), doc="The imaginary parts.")
+    at = property(
+        _method("at"), doc="`x.at[index].set(value)`, `.add`, ...: the tensor with changed elements, as in JAX."
+    )
 
-    def mean(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-        return OPS["mean"](self, axis, keepdims)
+    @property
+    def device(self) -> str:
+        """Where the array-API standard asks: a traced tensor is on no device yet."""
+        return "mesh"
 
-    def max(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-        return OPS["max"](self, axis, keepdims)
+    def to_device(self, device: Any, /, *, stream: Any = None) -> Tensor:
+        """The tensor itself: `annotate` and shardings say where it is."""
+        return self
 
-    def std(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-        return OPS["std"](self, axis, keepdims)
+    def __array_namespace__(self, *, api_version: str | None = None) -> Any:
+        """The array-API standard's functions for this tensor: `meshgen`."""
+        return sys.modules["meshgen"]
 
-    def var(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-        return OPS["var"](self, axis, keepdims)
-
-    def prod(self, axis: int | Sequence[int] | None = None, keepdims: bool = False, *, dtype: Any = None) -> Tensor:
-        return OPS["prod"](self, axis, keepdims, dtype=dtype)
-
-    def all(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-        return OPS["all"](self, axis, keepdims)
-
-    def any(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-        return OPS["any"](self, axis, keepdims)
-
-    def min(self, axis: int | Sequence[int] | None = None, keepdims: bool = False) -> Tensor:
-        return OPS["min"](self, axis, keepdims)
+    def __getattr__(self, name: str) -> NoReturn:
+        if name.startswith("__"):
+            raise AttributeError(name)  # protocols that other libraries ask for
+        raise missing(name, "Tensor.", dir(type(self)))

@@ -1,0 +1,110 @@
+"""Element types as the array-API standard has them, its constants, and questions about types."""
+
+from __future__ import annotations
+
+import math
+from types import SimpleNamespace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from meshgen.frontend.tracer.operands import dtype_of, promote, tensor
+from meshgen.frontend.tracer.recording import named, refuse, traced
+from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.ir.graph import DTYPES, real_dtype
+
+_KINDS = {
+    "bool": ("bool",),
+    "signed integer": ("int8", "int16", "int32", "int64"),
+    "unsigned integer": ("uint8", "uint16", "uint32", "uint64"),
+    "real floating": ("float32", "float64", "float16", "bfloat16"),
+    "complex floating": ("complex64", "complex128"),
+}
+_UNIONS = {
+    "integral": ("signed integer", "unsigned integer"),
+    "numeric": ("signed integer", "unsigned integer", "real floating", "complex floating"),
+}
+CONSTANTS: dict[str, Any] = {
+    "e": math.e, "inf": math.inf, "nan": math.nan, "newaxis": None, "pi": math.pi, "bfloat16": ml_dtypes.bfloat16,
+    "__array_api_version__": "2024.12",
+    **{name: getattr(np, name) for names in _KINDS.values() for name in names if name != "bfloat16"},
+}  # fmt: skip
+
+
+def _dtype(given: Any) -> np.dtype[Any]:
+    """The type of a tensor or an array, or a type itself."""
+    return given.dtype if isinstance(given, (Tensor, np.ndarray, np.generic)) else DTYPES[dtype_of(given)]
+
+
+@traced
+def result_type(*operands: Any) -> np.dtype[Any]:
+    """The type that an operation on these tensors, types and numbers has."""
+    return DTYPES[promote(*(np.empty(0, _dtype(x)) if _is_dtype(x) else x for x in operands))]
+
+
+def _is_dtype(given: Any) -> bool:
+    return isinstance(given, (np.dtype, type, str))
+
+
+@traced
+def can_cast(from_: Any, to: Any) -> bool:
+    """Whether promotion takes the first type to the second."""
+    return result_type(_dtype(from_), _dtype(to)) == _dtype(to)
+
+
+@traced
+def isdtype(dtype: Any, kind: Any) -> bool:
+    """Whether a type is another one, or of a kind (`"real floating"`, `"integral"`, ...), or of one of several."""
+    if isinstance(kind, tuple):
+        return any(isdtype(dtype, each) for each in kind)
+    if not isinstance(kind, str):
+        return _dtype(dtype) == _dtype(kind)
+    if kind not in {**_KINDS, **_UNIONS}:
+        refuse(f"'{kind}' is not a kind of types", f"the kinds are {', '.join([*_KINDS, *_UNIONS])}")
+    return any(_dtype(dtype).name in _KINDS[each] for each in _UNIONS.get(kind, (kind,)))
+
+
+@traced
+def finfo(type: Any) -> Any:
+    """The limits of a floating-point type: bits, eps, max, min, smallest_normal; of complex types those of the parts."""
+    found = ml_dtypes.finfo(DTYPES[real_dtype(dtype_of(_dtype(type)))])
+    numbers = {name: float(getattr(found, name)) for name in ("eps", "max", "min", "smallest_normal", "tiny")}
+    return SimpleNamespace(bits=found.bits, nmant=found.nmant, dtype=found.dtype, **numbers)
+
+
+@traced
+def iinfo(type: Any) -> Any:
+    """The limits of an integer type: bits, max, min."""
+    found = ml_dtypes.iinfo(_dtype(type))
+    return SimpleNamespace(bits=found.bits, max=int(found.max), min=int(found.min), dtype=_dtype(type))
+
+
+@named("__array_namespace_info__")
+def array_namespace_info() -> Any:
+    """What the array-API standard asks about devices and types: default types are those of `zeros`, `arange` and `exp(1j)`."""
+    defaults = {"real floating": "float32", "complex floating": "complex64", "integral": "int32", "indexing": "int32"}
+
+    def dtypes(*, device: Any = None, kind: Any = None) -> dict[str, np.dtype[Any]]:
+        names = [name for names in _KINDS.values() for name in names if name in dir(np)]
+        return {name: np.dtype(name) for name in names if kind is None or isdtype(np.dtype(name), kind)}
+
+    return SimpleNamespace(
+        capabilities=lambda: {"boolean indexing": False, "data-dependent shapes": False, "max dimensions": 32},
+        default_device=lambda: "mesh",
+        devices=lambda: ["mesh"],
+        dtypes=dtypes,
+        default_dtypes=lambda *, device=None: {kind: np.dtype(name) for kind, name in defaults.items()},
+    )
+
+
+@named("asarray", "array")
+def asarray(x: Operand, dtype: Any = None, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A tensor from an array, nested lists or a number; of another type where `dtype` says so."""
+    return tensor(x, None if dtype is None else dtype_of(dtype))
+
+
+@traced
+def from_dlpack(x: Operand, *, device: Any = None, copy: bool | None = None) -> Tensor:
+    """A constant with the elements of an array of another library."""
+    return tensor(x if isinstance(x, Tensor) else np.from_dlpack(x))

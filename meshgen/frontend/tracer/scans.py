@@ -1,0 +1,97 @@
+"""Traced running sums and the like along a dim, and differences of neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from meshgen.frontend.tracer.creation import full
+from meshgen.frontend.tracer.elementwise import maximum, minimum
+from meshgen.frontend.tracer.joining import concatenate, split
+from meshgen.frontend.tracer.logic import logical_xor
+from meshgen.frontend.tracer.operands import axis_of, convert, dtype_of, scalar, tensor
+from meshgen.frontend.tracer.recording import named, refuse, traced
+from meshgen.frontend.tracer.reduce import NARROW, extreme, whole
+from meshgen.frontend.tracer.regions import body, emit_regions
+from meshgen.frontend.tracer.shapes import ravel
+from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.ir.graph import TensorType
+
+
+def windows(function: Callable[..., Any], x: Tensor, neutral: float, sizes: list[int], strides: list[int],
+            low: list[int], high: list[int], dilations: list[int] | None = None) -> Tensor:  # fmt: skip
+    """A function of two elements over windows; `low` and `high` neutral elements are before and after each dim."""
+    ones = (1,) * x.ndim
+    dilations = dilations or list(ones)
+    spans = [(n - 1) * d + 1 for n, d in zip(sizes, dilations, strict=True)]
+    shape = [max(0, (a + n + b - span) // step + 1)
+             for a, n, b, span, step in zip(low, x.shape, high, spans, strides, strict=True)]  # fmt: skip
+    attrs = {
+        "window_dimensions": tuple(sizes), "window_strides": tuple(strides), "base_dilations": ones,
+        "window_dilations": tuple(dilations), "low": tuple(low), "high": tuple(high),
+    }  # fmt: skip
+    element = TensorType((), x.type.dtype)
+    operands = [x, scalar(neutral, x.type.dtype)]
+    return emit_regions(
+        "reduce_window", operands, [x.type.with_shape(shape)], [body(function, element, element)], attrs
+    )[0]
+
+
+def _running(function: Callable[..., Any], x: Tensor, neutral: float, axis: int) -> Tensor:
+    """A function of all elements up to each, as windows of the whole dim."""
+    dim = axis_of(axis, x.ndim)
+    size = max(x.shape[dim], 1)
+    at_dim = lambda number, other: [number if d == dim else other for d in range(x.ndim)]  # noqa: E731
+    return windows(function, x, neutral, at_dim(size, 1), [1] * x.ndim, at_dim(size - 1, 0), [0] * x.ndim)
+
+
+def _accumulated(function: Callable[..., Any], neutral: int, x: Operand, axis: int | None, dtype: Any, has_start: bool) -> Tensor:  # fmt: skip
+    """A running sum or product, in the type of sums; narrow floats are rounded once."""
+    x = ravel(x) if axis is None else tensor(x)
+    result = dtype_of(dtype) if dtype is not None else whole(x.type.dtype)
+    dim = axis_of(0 if axis is None else axis, x.ndim)
+    found = convert(_running(function, convert(x, "f32" if result in NARROW else result), neutral, dim), result)
+    if not has_start:
+        return found
+    first = [1 if d == dim else size for d, size in enumerate(x.shape)]
+    return concatenate([full(first, neutral, result), found], dim)
+
+
+@named("cumsum", "cumulative_sum")
+def cumsum(x: Operand, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
+    """The sum of all elements up to each along a dim (None: of all elements); integers and bools as i64 or u64, as in `sum`."""
+    return _accumulated(lambda a, b: a + b, 0, x, axis, dtype, include_initial)
+
+
+@named("cumprod", "cumulative_prod")
+def cumprod(x: Operand, axis: int | None = None, dtype: Any = None, include_initial: bool = False) -> Tensor:
+    """The product of all elements up to each along a dim (None: of all elements); of types as `prod`."""
+    return _accumulated(lambda a, b: a * b, 1, x, axis, dtype, include_initial)
+
+
+@traced
+def cummax(x: Operand, axis: int = 0) -> Tensor:
+    """The largest of all elements up to each along a dim."""
+    x = tensor(x)
+    return _running(maximum, x, extreme("maximum", x.type.dtype), axis)
+
+
+@traced
+def cummin(x: Operand, axis: int = 0) -> Tensor:
+    """The smallest of all elements up to each along a dim."""
+    x = tensor(x)
+    return _running(minimum, x, extreme("minimum", x.type.dtype), axis)
+
+
+@traced
+def diff(x: Operand, n: int = 1, axis: int = -1, *, prepend: Operand | None = None, append: Operand | None = None) -> Tensor:  # fmt: skip
+    """Each element less the one before it along a dim, n times; of truth values whether they differ."""
+    x = tensor(x)
+    dim = axis_of(axis, x.ndim)
+    x = concatenate([each for each in (prepend, x, append) if each is not None], dim)
+    if n < 0:
+        refuse(f"diff takes differences 0 times or more, not {n}")
+    for _ in range(n):
+        behind, ahead = split(x, [x.shape[dim] - 1], dim)[0], split(x, [1], dim)[1]
+        x = logical_xor(ahead, behind) if x.type.dtype == "i1" else ahead - behind
+    return x

@@ -1,0 +1,37 @@
+"""The functions of traced programs have kernels: whole families planned for GPUs, where the same slices are read by many."""
+
+from __future__ import annotations
+
+import pytest
+
+from meshgen.api import plan
+from meshgen.ops.classes import COMMUNICATING
+from tests.frontend import numpy_expressions as expressions
+from tests.frontend import test_functions_of_dims as dims
+from tests.frontend import test_functions_of_elements as elements
+from tests.frontend import test_functions_of_models as models
+from tests.frontend import test_functions_of_rows as rows
+
+FAMILIES = {
+    "updates": models.UPDATES, "slices": models.SLICES, "convolutions": models.CONVOLVED, "activations": models.ACTIVATIONS, "indices": dims.INDEXED,
+    "joins": dims.JOINED, "created": elements.CREATED, "pairs": elements.PAIRS, "running": rows.RUNNING, "searched": rows.SEARCHED, "reduced": rows.REDUCED,
+    "products": rows.PRODUCTS,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_families_are_planned_for_gpus(family: str) -> None:
+    kept = [
+        text for text in FAMILIES[family] if "c" not in compile(text, text, "eval").co_names
+    ]  # complex numbers are refused there
+    given = expressions.arguments(kept)
+    split = {f"values.{name}": "d" for name in given}
+    fused = plan(expressions.program(kept), {"d": 3}, args=[given], in_specs=split, target="cuda:sm_90").fused
+    assert fused.kernels and {node.op for node in fused.graph.nodes} <= {
+        "kernel",
+        "view",
+        "join",
+        "constant",
+        "subview",
+        *COMMUNICATING,
+    }
