@@ -44,6 +44,14 @@ operation that is not fused with the next. What is not exact is right to 4 units
 of f32 correct what the device's approximations lose, and `power`, the inverse and hyperbolic functions, `lgamma`, `digamma`, `polygamma`, `zeta` and `bessel_i1e` are computed
 in f64 whatever the type. For f64 the last five are right to 128 unit roundoffs of the terms that they add up, and powers to as many units as the result's
 logarithm has. `zeta` is NaN for q below -12. Remainders are exact for every quotient; integers divided by 0, and the least by -1, give what XLA defines.
+
+Dots and convolutions of f32 have StableHLO's `precision` as XLA has it on GPUs, where the higher one of both operands counts: DEFAULT multiplies in tf32
+on tensor cores (operands are cut to 11 bits of significand, so each is off by up to 2^-10 of itself), HIGH adds up three products of tf32 (2^-22), HIGHEST is f32 on
+the FMA pipes. Sums are in f32. Mixed operands are converted to f32 first, from which tf32 takes no bits of bf16 or f16. An `algorithm` of `dot_general` rounds
+the operands to the types that it names, f32 is HIGHEST, and several primitive operations are HIGH or HIGHEST. What comes from `linalg` and `tosa` is HIGHEST, as these say f32. `precision=` of
+`compile` and `--precision` set one for the whole program, by the names of JAX's `jax_default_matmul_precision`; `multiplied_as` of `explain --json` and of a module's
+report says what was taken. The CPU multiplies f32 whatever `precision` says, and so does Triton's interpreter: the tolerance of what emulated and real GPUs compute (`run --kernels`,
+`run --expect`) follows from their roundings, that of the others from f32's.
 """
 UPSTREAM = ("arith", "bufferization", "linalg", "math", "scf", "tensor", "tosa")
 AREAS = {

@@ -27,6 +27,7 @@ from meshgen.ir.graph import Module
 from meshgen.machine.profiles import Machine
 from meshgen.machine.reading import machine_of
 from meshgen.mesh import Meshes, meshes_of
+from meshgen.ops.precision import with_precision
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages, verify_program
 from meshgen.runtime.sizes import Given, Sizes, bound
 from meshgen.sizes.program import given_types, has_open_results, input_names, with_shapes
@@ -46,7 +47,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             out_specs: Specs = None, target: str | None = None, arguments: str = "local",
             sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
             memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
-            machine: str | Path | Machine | None = None, progress: Progress | None = None) -> Executable:  # fmt: skip
+            machine: str | Path | Machine | None = None, precision: str = "", progress: Progress | None = None) -> Executable:  # fmt: skip
     """Compile a program to a scheduled, buildable step.
 
     A program that leaves sizes open gives an `OpenExecutable`, with a step for each of `sizes`.
@@ -80,6 +81,8 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             Programs may contain donations (`tf.aliasing_output`, `jax.buffer_donor`). The report lists unused ones.
         machine: whose links and devices the program is planned for, as `simulate` takes it; devices are numbered through its hosts in
             the order of the mesh. Default: what the program's mesh says, else one host of NVLink 4.
+        precision: of all f32 dots and convolutions on GPUs, whatever the program says: `default` (tf32), `high` (three
+            products of tf32) or `highest` (f32), as of JAX's `jax_default_matmul_precision`. Default: what the program says.
         progress: called as `progress(what, done, total)` when a stage, a pass of it or the build of a kernel begins.
     Raises:
         ProgramError, ShardingError, CodegenError: the program is refused, with every fault and where it is.
@@ -88,7 +91,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
     executable = plan(
         graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, target=target, arguments=arguments, sizes=sizes,
         strict=strict, memory_limit=memory_limit, skip=skip, entry=entry, donate=donate, machine=machine,
-        progress=progress,
+        precision=precision, progress=progress,
     )  # fmt: skip
     executable.build(progress)
     return executable
@@ -99,14 +102,15 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
          out_specs: Specs = None, target: str | None = None, arguments: str = "local",
          sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
          memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
-         machine: str | Path | Machine | None = None, progress: Progress | None = None, timing: Timing | None = None) -> Executable:  # fmt: skip
+         machine: str | Path | Machine | None = None, precision: str = "", progress: Progress | None = None,
+         timing: Timing | None = None) -> Executable:  # fmt: skip
     """As `compile`, without building binaries; counts into `timing`, if one is given."""
     if progress is not None and not callable(progress):
         raise UsageError(
             Diagnostic("MG0001", f"progress must be a function of (what, done, total), got {progress!r:.60}")
         )
     given: dict[str, Any] = {"args": args, "in_specs": in_specs, "out_specs": out_specs, "donate": donate,
-                             "machine": machine}  # fmt: skip
+                             "machine": machine, "precision": precision}  # fmt: skip
     others: dict[str, Any] = {
         "target": target, "arguments": arguments, "sizes": sizes, "strict": strict, "memory_limit": memory_limit,
         "skip": skip, "timing": timing or Timing(),
@@ -241,11 +245,12 @@ def advise(executable: Executable, progress: Progress | None = None) -> list[Adv
 @at_callers_line
 def lower(graph: Any, mesh: Meshes = None, *, stage: str, args: Args = None,
           in_specs: Specs = None, out_specs: Specs = None, target: str | None = None, arguments: str = "local",
-          entry: str = "", donate: Donate = None, machine: str | Path | Machine | None = None) -> Module:  # fmt: skip
+          entry: str = "", donate: Donate = None, machine: str | Path | Machine | None = None, precision: str = "") -> Module:  # fmt: skip
     """The program at `stage`: import, propagate, materialize, optimize, partition, fuse or schedule. Else as `compile`."""
     module, _ = read(
-        graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, entry=entry, donate=donate, machine=machine
-    )
+        graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, entry=entry, donate=donate, machine=machine,
+        precision=precision,
+    )  # fmt: skip
     options = Options(DEFAULT_TARGET if target is None else target, _text(arguments, "arguments"))
     options = replace(options, target=built_for(target, module.meshes or (module.mesh,)))
     return run_stages(module, options, Timing(), _text(stage, "stage"))[stage]
@@ -253,7 +258,7 @@ def lower(graph: Any, mesh: Meshes = None, *, stage: str, args: Args = None,
 
 def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
          out_specs: Specs = None, entry: str = "", donate: Donate = None,
-         machine: str | Path | Machine | None = None) -> tuple[Module, Signature]:  # fmt: skip
+         machine: str | Path | Machine | None = None, precision: str = "") -> tuple[Module, Signature]:  # fmt: skip
     """The program as a verified module with its annotations, and its signature."""
     given, profile = meshes_of(mesh), None if machine is None else machine_of(machine)
     module, known = import_program(graph, given, args, _text(entry, "entry"))
@@ -264,6 +269,7 @@ def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
     if is_known and (shapes or has_open_results(module)) and (module.stage != "partition" or module.mesh.is_static):
         module = with_shapes(module, shapes)
     module = donating(module, donate, signature)
+    module = with_precision(module, _text(precision, "precision")) if precision else module
     verify_program(module)
     return with_next_shardings(annotated(module, in_specs, out_specs, signature)), signature
 

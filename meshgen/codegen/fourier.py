@@ -14,6 +14,7 @@ import numpy as np
 
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import TensorType, Value
+from meshgen.ops.precision import EXACT
 
 Pair = tuple[Value, Value | None]
 """The real and the imaginary parts; None: all of these are 0."""
@@ -25,7 +26,6 @@ Array = np.ndarray[Any, Any]
 DIRECT = 64
 # Elements of a prime dim whose matrix is kept as a constant (chosen: 16 MB for each part).
 LARGEST_PRIME = 2048
-_EXACT = ("HIGHEST", "HIGHEST")  # f32 in full precision: what the stages lose adds up
 
 
 def can_transform(length: Sequence[int]) -> bool:
@@ -108,7 +108,7 @@ def _by_matrix(builder: Builder, pair: Pair, dim: int, inverse: bool) -> Pair:
     def times(x: Value, matrix: Value) -> Value:
         like = TensorType((*(kind.sizes[d] for d in rest), n), kind.dtype)
         found = builder.emit("dot_general", [x, matrix], like, lhs_batch=(), rhs_batch=(), lhs_contract=(dim,),
-                             rhs_contract=(0,), precision=_EXACT)  # fmt: skip
+                             rhs_contract=(0,), precision=EXACT)  # what the stages lose adds up  # fmt: skip
         return builder.transpose(found, perm)
 
     return bilinear(builder, pair, matrices, times)

@@ -13,6 +13,7 @@ from meshgen.kernels.matmul import slowdown
 from meshgen.ops.classes import NESTS, PRODUCTS, TAKING
 from meshgen.ops.dot_dims import is_depthwise, product_extents
 from meshgen.ops.flops import node_flops
+from meshgen.ops.precision import multiplied_as
 
 DEVICES = {device.name: device for device in DEFAULT.kernels.devices}
 
@@ -59,12 +60,14 @@ def kernel_seconds(body: Graph, target: str) -> float:
 
 
 def dot_seconds(node: Node, device: Device, beside: int = 1) -> float:
-    """Time of a product at the peak of its element type, as far as its tiles fill the device; `beside` are in one launch."""
-    dtype = node.operands[0].type.dtype
+    """Time of a product at the peak of the numbers that it multiplies, as far as its tiles fill the device; `beside` are in one launch."""
+    multiplied = multiplied_as(node)
     batch, m, n, k = product_extents(node)
-    ideal = node_flops(node) / device.peaks.get(dtype, device.vector_flops)
+    ideal = node_flops(node) / device.peaks.get(multiplied, device.vector_flops)
     return (
-        ideal * slowdown(m, n, k, batch * beside, dtype, device.architecture, device.multiprocessors) if ideal else 0.0
+        ideal * slowdown(m, n, k, batch * beside, multiplied, device.architecture, device.multiprocessors)
+        if ideal
+        else 0.0
     )
 
 

@@ -20,6 +20,7 @@ from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.ir.graph import Module
 from meshgen.machine.profiles import MACHINES
 from meshgen.names import whole_number
+from meshgen.ops.precision import PRECISIONS
 from meshgen.pipeline import Options, Timing, verify_program
 from meshgen.sharding.unknown import nominal_mesh, unknown_axes
 from meshgen.sizes.program import at_mesh, has_open_results, with_shapes
@@ -97,6 +98,12 @@ def _add_annotations(parser: argparse.ArgumentParser) -> None:
         default="local",
         help="ranks get their shards, or whole arrays that they slice",
     )
+    parser.add_argument(
+        "--precision",
+        choices=tuple(PRECISIONS),
+        default="",
+        help="of all f32 dots and convolutions on GPUs: tf32, three products of it, or f32 (default: what the program says)",
+    )
 
 
 def add_target(parser: argparse.ArgumentParser) -> None:
@@ -135,6 +142,7 @@ def program_options(options: argparse.Namespace) -> dict[str, Any]:
         "arguments": options.arguments,
         "entry": _entry_option(options.entry),
         "machine": options.machine,
+        "precision": options.precision,
     }
 
 

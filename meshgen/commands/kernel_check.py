@@ -30,8 +30,9 @@ def check_kernels(module: LoadedModule, seed: int, emulation: Emulation | None =
             for part in module.parts
             for row in check_kernels(part, seed, emulation)
         ]
-    ways = _ways(module, emulation)
-    return [row for number in range(len(module.schedule.kernels)) for row in _checked(module, number, ways, seed)]
+    ways, tf32 = _ways(module, emulation), emulation is not None
+    numbers = range(len(module.schedule.kernels))
+    return [row for number in numbers for row in _checked(module, number, ways, seed, tf32=tf32)]
 
 
 def _ways(module: LoadedModule, emulation: Emulation | None) -> dict[str, Launch]:
@@ -45,14 +46,16 @@ def _ways(module: LoadedModule, emulation: Emulation | None) -> dict[str, Launch
     return {a: emulated(module.manifest, module.emulated_kernels(a), races=emulation.races) for a in archs}
 
 
-def _checked(module: LoadedModule, number: int, ways: Mapping[str, Launch], seed: int) -> list[dict[str, Any]]:
-    """One kernel on every engine, compared with its body on the same random operands."""
+def _checked(
+    module: LoadedModule, number: int, ways: Mapping[str, Launch], seed: int, *, tf32: bool
+) -> list[dict[str, Any]]:
+    """One kernel on every engine, compared with its body on the same random operands; `tf32` as of `error_bound`."""
     name, body = list(module.schedule.kernels.items())[number]
     rank = module.mesh.size - 1
     operands = [random_array(value.type, [seed, number, i]) for i, value in enumerate(body.inputs)]
     types = [value.type for value in body.outputs]
     wanted = evaluated(module.manifest)(name, rank, operands, types)
-    bounds = error_bound(body, operands, evaluator=Evaluator(rank_handlers(module.mesh, rank)))
+    bounds = error_bound(body, operands, tf32=tf32, evaluator=Evaluator(rank_handlers(module.mesh, rank)))
     rows: list[dict[str, Any]] = []
     for arch, way in ways.items():
         begin = time.perf_counter()

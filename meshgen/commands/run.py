@@ -183,7 +183,8 @@ def run_step(module: LoadedModule, given: Mapping[str, Array], options: argparse
     module.require_memory()
     args = arguments(module, given, options.seed)
     speaks = not output.is_silent
-    expected = expectation(module, options.expect, args) if options.expect and speaks else Expected({})
+    tf32 = options.device in ("emulate", "cuda")
+    expected = expectation(module, options.expect, args, tf32=tf32) if options.expect and speaks else Expected({})
     begin = time.perf_counter()
     emulation = Emulation(options.arch or "", options.races, options.order)
     results = module.run(args, emulation if options.device == "emulate" else options.device)
@@ -207,15 +208,21 @@ def run_step(module: LoadedModule, given: Mapping[str, Array], options: argparse
     return 0 if all(row["ok"] for row in compared) else NumbersDiffer.exit_code
 
 
-def expectation(module: LoadedModule, source: str, args: Mapping[str, Array]) -> Expected:
-    """Expected results: the arrays of a file, or the results of an unpartitioned program for the same arguments."""
+def expectation(module: LoadedModule, source: str, args: Mapping[str, Array], *, tf32: bool) -> Expected:
+    """Expected results: the arrays of a file, or the results of an unpartitioned program for the same arguments.
+
+    `tf32`: the bounds are those of GPUs, whose f32 products have the precision that the module was compiled with.
+    """
     if not source.endswith(".mlir"):
         return Expected(load_arrays(source))
     from meshgen.frontend.mlir import read_mlir
+    from meshgen.ops.precision import precision_of, with_precision
     from meshgen.sizes.program import input_names, with_shapes
     from meshgen.testing.oracle import meaning, whole
 
     program = read_mlir(Path(source))
+    if precision := precision_of(body for part in module.parts for body in part.schedule.kernels.values()):
+        program = with_precision(program, precision)
     if any(None in value.type.shape for value in program.graph.inputs):
         program = with_shapes(
             program, {n: a.shape for n, a in zip(input_names(program.graph), args.values(), strict=False)}
@@ -225,7 +232,7 @@ def expectation(module: LoadedModule, source: str, args: Mapping[str, Array]) ->
     if have != want:
         message = f"'{source}' takes ({', '.join(map(str, have))}), but the module ({', '.join(map(str, want))})"
         raise ArgumentError(Diagnostic("MG0601", message))
-    wanted, bounds = meaning(graph, list(args.values()), module.mesh, *program.meshes)
+    wanted, bounds = meaning(graph, list(args.values()), module.mesh, *program.meshes, tf32=tf32)
     return Expected({str(i): array for i, array in enumerate(wanted)}, bounds)
 
 

@@ -17,7 +17,7 @@ class Device:
     """One architecture, or another device of it, whose memory is slower.
 
     Attributes:
-        peaks: FLOP/s of a dot by element type of its operands.
+        peaks: FLOP/s of a dot by the numbers that it multiplies: an element type, `tf32`, or `tf32x3` (`meshgen/ops/precision.py`).
         vector_flops: FLOP/s of f32 arithmetic outside of dots.
         bandwidth: bytes/s of device memory.
         launch_seconds: from the end of one kernel to the start of the next on a stream.
@@ -25,7 +25,9 @@ class Device:
     """
 
     name: str
-    peaks: Mapping[str, float] = required("FLOP/s", "dots, by element type of the operands", _SHEET)
+    peaks: Mapping[str, float] = required(
+        "FLOP/s", "dots, by the numbers that are multiplied", f"{_SHEET}; tf32x3: three products of tf32"
+    )
     vector_flops: float = required("FLOP/s", "f32 arithmetic outside of dots", _SHEET)
     bandwidth: float = required("bytes/s", "device memory", _SHEET)
     launch_seconds: float = required(
@@ -43,16 +45,16 @@ class Device:
 
 
 _SM_80 = Device(
-    "sm_80", {"bf16": 312e12, "f16": 312e12, "f32": 19.5e12, "f64": 19.5e12, "i8": 624e12},
+    "sm_80", {"bf16": 312e12, "f16": 312e12, "tf32": 156e12, "tf32x3": 156e12 / 3, "f32": 19.5e12, "f64": 19.5e12, "i8": 624e12},
     19.5e12, 2.0e12, 2.5e-6, 108, 166912,
 )  # fmt: skip
 _SM_90 = Device(
-    "sm_90", {"bf16": 989e12, "f16": 989e12, "f32": 67e12, "f64": 67e12, "i8": 1979e12,
+    "sm_90", {"bf16": 989e12, "f16": 989e12, "tf32": 494.5e12, "tf32x3": 494.5e12 / 3, "f32": 67e12, "f64": 67e12, "i8": 1979e12,
               "f8E4M3FN": 1979e12, "f8E5M2": 1979e12},
     67e12, 4.8e12, 2.0e-6, 132, 232448,
 )  # fmt: skip
 _SM_100 = Device(
-    "sm_100", {"bf16": 2250e12, "f16": 2250e12, "f32": 75e12, "f64": 37e12, "i8": 4500e12,
+    "sm_100", {"bf16": 2250e12, "f16": 2250e12, "tf32": 1125e12, "tf32x3": 1125e12 / 3, "f32": 75e12, "f64": 37e12, "i8": 4500e12,
                "f8E4M3FN": 4500e12, "f8E5M2": 4500e12},
     75e12, 8.0e12, 2.0e-6, 148, 232448,
 )  # fmt: skip

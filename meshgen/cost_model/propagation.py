@@ -49,10 +49,14 @@ class Propagation:
         200e12, "FLOP/s", "repeated dots of types narrower than f32: a fifth of an H100's peak, as small kernels reach it",
         matters=True,
     )  # fmt: skip
+    tf32_flops_per_second: float = chosen(
+        100e12, "FLOP/s", "repeated dots of f32 that are multiplied as tf32: a fifth of an H100's peak, as small kernels reach it",
+        matters=True,
+    )  # fmt: skip
     wide_flops_per_second: float = chosen(
         30e12,
         "FLOP/s",
-        "repeated dots of f32 and f64: half of an H100's peak, as small kernels reach it",
+        "repeated dots of f64 and of f32 in more precision: half of an H100's peak, as small kernels reach it",
         matters=False,
     )
     bytes_per_second: float = chosen(

@@ -6,6 +6,8 @@ the smaller ones.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from meshgen.records import dataclass
 
 
@@ -31,16 +33,37 @@ _SM80 = {
     128: (AttentionTile(128, 64, 8, 2, 1.0), AttentionTile(64, 64, 4, 2, 0.6), *_SMALL),
     256: (AttentionTile(64, 32, 8, 2, 1.0), AttentionTile(16, 32, 4, 2, 0.3)),
 }  # fmt: skip
+# f32 as tf32: tiles have twice the bytes.
+_TF32_SM90 = {
+    64: (AttentionTile(128, 64, 8, 2, 1.0), AttentionTile(64, 64, 4, 2, 0.6), *_SMALL),
+    128: (AttentionTile(128, 64, 8, 2, 1.0), AttentionTile(64, 32, 4, 2, 0.5), *_SMALL),
+    256: (AttentionTile(64, 32, 8, 2, 1.0), AttentionTile(16, 32, 4, 2, 0.3)),
+}  # fmt: skip
+_TF32_SM80 = _TF32_SM90 | {256: (AttentionTile(64, 32, 8, 1, 1.0), AttentionTile(16, 32, 4, 2, 0.3))}
 # f32 in full precision runs on the FMA pipes: both operands of a product live in registers.
 _F32 = {
     64: (AttentionTile(32, 32, 8, 1, 1.0), AttentionTile(16, 32, 8, 1, 0.5)),
     128: (AttentionTile(16, 16, 8, 1, 1.0),),
 }
+# Three products of tf32: both operands of a product are in registers, each in two parts.
+_ROW = AttentionTile(16, 32, 4, 2, 0.2)
+_TF32X3_SM80 = {64: (_ROW,), 128: (_ROW,)}
+_TF32X3_SM90 = {64: (AttentionTile(128, 32, 8, 2, 1.0), AttentionTile(64, 32, 4, 2, 0.6), _ROW),
+                128: (AttentionTile(128, 16, 8, 1, 1.0), _ROW)}  # fmt: skip
+_OLDER = {"f32": _F32, "tf32x3": _TF32X3_SM80, "tf32": _TF32_SM80}
+_NEWER = {"f32": _F32, "tf32x3": _TF32X3_SM90, "tf32": _TF32_SM90}
 
 
 def widest_head(dtype: str) -> int:
-    """Elements of a row of queries or values up to which there is a tile."""
-    return max(_F32 if dtype == "f32" else _SM80)
+    """Elements of a row of queries or values, multiplied as `dtype` (`meshgen/ops/precision.py`), up to which there is a tile."""
+    return max(_table(dtype, "sm_80"))
+
+
+def _table(dtype: str, arch: str) -> Mapping[int, tuple[AttentionTile, ...]]:
+    """Tiles by the longest row that they are for."""
+    if arch in ("sm_80", "sm_86", "sm_89"):
+        return _OLDER.get(dtype, _SM80)
+    return _NEWER.get(dtype, _SM90)
 
 
 def tiles(
@@ -51,7 +74,7 @@ def tiles(
     Args:
         is_heavy: what is computed of the scores needs many registers: no tile with 128 keys.
     """
-    table = _F32 if dtype == "f32" else _SM80 if arch in ("sm_80", "sm_86", "sm_89") else _SM90
+    table = _table(dtype, arch)
     found = table[min(size for size in table if size >= head)]
 
     def work(tile: AttentionTile) -> float:

@@ -44,16 +44,22 @@ _F32 = (
     Tile(128, 64, 16, 8, 3, 1.0), Tile(64, 64, 16, 4, 3, 0.9), Tile(64, 32, 32, 4, 3, 0.7),
     Tile(32, 32, 32, 4, 3, 0.5), Tile(16, 64, 32, 4, 3, 0.4), Tile(16, 32, 32, 4, 3, 0.25),
 )  # fmt: skip
+# Three products of tf32 on tensor cores: both operands are in registers, each in two parts.
+_TF32X3 = (
+    Tile(128, 64, 32, 8, 3, 1.0), Tile(64, 64, 32, 4, 3, 0.8), Tile(64, 32, 32, 4, 3, 0.5),
+    Tile(32, 64, 32, 4, 3, 0.5), Tile(16, 64, 32, 4, 3, 0.3), Tile(16, 32, 64, 4, 3, 0.15),
+)  # fmt: skip
 _F64 = (Tile(32, 32, 16, 4, 2, 1.0), Tile(16, 16, 16, 4, 2, 0.5))
+
+_OF_ANY = {"f32": _F32, "tf32x3": _TF32X3, "f64": _F64}  # on any architecture
 
 
 def candidates(dtype: str, arch: str) -> tuple[Tile, ...]:
-    """Tiles for operands of an element type, largest first."""
-    if dtype == "f32":
-        return _F32
-    if dtype == "f64":
-        return _F64
-    return _SM80 if arch in ("sm_80", "sm_86", "sm_89") else _SM90
+    """Tiles for operands that are multiplied as `dtype` (`meshgen/ops/precision.py`), largest first."""
+    if dtype in _OF_ANY:
+        return _OF_ANY[dtype]
+    found = _SM80 if arch in ("sm_80", "sm_86", "sm_89") else _SM90
+    return tuple(replace(tile, k=tile.k // 2) for tile in found) if dtype == "tf32" else found  # of as many bytes
 
 
 def ranked_tiles(m: int, n: int, k: int, batch: int, dtype: str, arch: str, multiprocessors: int) -> list[Tile]:

@@ -11,6 +11,7 @@ from meshgen.codegen.targets import predicted_on
 from meshgen.ir.graph import Value
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import CONTRACTIONS
+from meshgen.ops.precision import multiplied_as
 from meshgen.reports.changes import Change
 from meshgen.reports.gathers import gathers
 from meshgen.reports.interface import Compiled
@@ -61,7 +62,7 @@ def _seconds(repeated: Repeated, part: Compiled, gathered: dict[int, float]) -> 
     """Time that a step could save: that of the repeated work, and of the gathers for it."""
     device, node = device_of(predicted_on(part.options.target, None, part.mesh)[0]), repeated.nodes[0]
     is_product = node.op in CONTRACTIONS
-    rate = device.peaks.get(node.operands[0].type.dtype, device.vector_flops) if is_product else device.vector_flops
+    rate = device.peaks.get(multiplied_as(node), device.vector_flops) if is_product else device.vector_flops
     made = repeated.value
     shape = made.sharding.local_shape(made.type.sizes, part.mesh) if made.sharding else made.type.sizes
     wasted = made.type.with_shape(shape).nbytes * len(repeated.nodes) * (1 - 1 / repeated.devices)

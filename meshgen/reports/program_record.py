@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import asdict
 from typing import Any
 
+from meshgen.ops.precision import multiplied_as, products_of
 from meshgen.reports.comms import collective_records
 from meshgen.reports.donations import donation_records
 from meshgen.reports.interface import Compiled
@@ -27,6 +29,7 @@ def program_record(executable: Compiled) -> dict[str, Any]:
         "redundant_flops_per_device": cost.redundant_flops,
         "kernels": cost.kernels,
         "distinct_kernels": cost.distinct_kernels,
+        "multiplied_as": _multiplied_as(executable),
         "device_bytes": cost.device_bytes,
         "step_seconds": cost.step_seconds,
         "exposed_seconds": cost.exposed_seconds,
@@ -39,3 +42,13 @@ def program_record(executable: Compiled) -> dict[str, Any]:
         **({"specialised": executable.specialised} if executable.specialised else {}),
         "seconds": executable.seconds,
     }
+
+
+def _multiplied_as(executable: Compiled) -> dict[str, int]:
+    """Launches per step that multiply matrices, by the numbers that they multiply (`ops/precision.py`)."""
+    found = Counter[str]()
+    for part in executable.parts:
+        for name, launches in part.plan.launch_counts().items():
+            kinds = {multiplied_as(node) for node in products_of(part.plan.kernels[name])}
+            found.update(dict.fromkeys(kinds, launches))
+    return dict(sorted(found.items()))

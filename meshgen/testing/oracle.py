@@ -130,11 +130,14 @@ def whole(module: Module) -> Graph:
     return whole_graph(replace(module, parts=[replace(p, graph=on_one_device(p.graph, p.mesh)) for p in module.parts]))
 
 
-def meaning(graph: Graph, args: Sequence[Array], *meshes: Mesh) -> tuple[list[Array], list[Array]]:
-    """Outputs on one device and their bounds. A collective between shardings leaves the global value as it is."""
+def meaning(graph: Graph, args: Sequence[Array], *meshes: Mesh, tf32: bool = False) -> tuple[list[Array], list[Array]]:
+    """Outputs on one device and their bounds; `tf32`: those of GPUs, as of `error_bound`.
+
+    A collective between shardings leaves the global value as it is.
+    """
     put: dict[Value, Value] = {}
     whole = _without_collectives(on_one_device(graph, *meshes), put)
-    return evaluate(whole, args), error_bound(whole, args)
+    return evaluate(whole, args), error_bound(whole, args, tf32=tf32)
 
 
 def _without_collectives(graph: Graph, put: dict[Value, Value]) -> Graph:

@@ -49,9 +49,9 @@ def test_both_forms_are_one_program(name: str) -> None:
 
 
 def run_case(name: str, device: str, place: Path, capsys: pytest.CaptureFixture[str], target: str = "cpu") -> None:
-    """Compile the program, run the module, and compare with what JAX computed."""
+    """Compile the program, run the module, and compare with what JAX computed on a CPU, which multiplies f32."""
     module, inputs = place / f"{name}.mgx", place / "inputs.npz"
-    code, got = document(capsys, "compile", small(name), "--target", target, "-o", module)
+    code, got = document(capsys, "compile", small(name), "--target", target, "--precision", "highest", "-o", module)
     assert code == 0, got["stderr"]
     names = [binding.name for binding in load(module).inputs]
     np.savez(inputs, allow_pickle=False, **dict(zip(names, arguments(name), strict=True)))

@@ -96,7 +96,7 @@ def test_the_numbers_are_the_same_in_place(tmp_path: Path) -> None:
 
 def test_what_ships_runs_in_place_on_emulated_gpus(tmp_path: Path) -> None:
     text = step(MOMENT, UPDATE, READ, results="%w2, %m2, %y", types=WITH_Y, **ALIASES)
-    mg.compile(text, target="cuda:sm_80").save(tmp_path / "m.mgx")
+    mg.compile(text, target="cuda:sm_80", precision="highest").save(tmp_path / "m.mgx")
     module, rng = mg.load(tmp_path / "m.mgx"), np.random.default_rng(0)
     args = [rng.standard_normal(b.type.sizes).astype(np.float32) for b in module.inputs]
     for seed in range(3):

@@ -7,9 +7,11 @@ from bodies import Body
 
 from meshgen.codegen.nest_work import nest_operations
 from meshgen.codegen.roofline import DEVICES, device_of, kernel_bytes, kernel_seconds
-from meshgen.ir.graph import Graph
+from meshgen.ir.graph import Graph, Module
 from meshgen.kernels.matmul import candidates, ranked_tiles
+from meshgen.mesh import make_mesh
 from meshgen.ops.flops import graph_flops
+from meshgen.ops.precision import with_precision
 
 
 def product(m: int, k: int, n: int, dtype: str = "bf16") -> Graph:
@@ -30,6 +32,20 @@ def test_a_repeated_operand_is_read_once_and_a_lookup_reads_what_it_returns() ->
     body = b.done(b.op("add", b.op("multiply", x, x), part))
     assert kernel_bytes(body) == 3 * 8 * 4 * 4
     assert graph_flops(body) == 2 * 8 * 4
+
+
+def test_precision_decides_the_peak() -> None:
+    """tf32 has half of the peak of bf16, three products of it a third of that, and f32 what the FMA pipes do."""
+    module = Module(make_mesh({"x": 1}), product(8192, 8192, 8192, "f32"))
+    for device in DEVICES.values():
+        seconds = [
+            kernel_seconds(with_precision(module, precision).graph, device.name) - device.launch_seconds
+            for precision in ("default", "high", "highest")
+        ]
+        fast = kernel_seconds(product(8192, 8192, 8192), device.name) - device.launch_seconds
+        assert seconds[0] == pytest.approx(2 * fast, rel=0.1)
+        assert seconds[1] == pytest.approx(3 * seconds[0], rel=0.1)
+        assert seconds[2] > 2 * seconds[1]
 
 
 def test_seconds_grow_with_work_and_contain_the_launch() -> None:
@@ -66,6 +82,6 @@ def test_tiles_follow_the_problem() -> None:
     few = ranked_tiles(512, 512, 512, 1, "bf16", "sm_90", 132)[0]
     assert few.m * few.n < big.m * big.n
     for arch, device in DEVICES.items():
-        for dtype, size in (("bf16", 2), ("f32", 4), ("f64", 8)):
+        for dtype, size in (("bf16", 2), ("tf32", 4), ("tf32x3", 4), ("f32", 4), ("f64", 8)):
             for tile in candidates(dtype, arch):
                 assert (tile.m + tile.n) * tile.k * size * tile.num_stages <= device.shared_bytes

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from bodies import Body, check, launch, random_args
+from bodies import ONE, Body, check, launch, random_args
 
 from meshgen.codegen.triton_source import kernel_source
-from meshgen.ir.graph import Value
+from meshgen.ir.graph import Module, Value
 from meshgen.mesh import make_mesh
+from meshgen.ops.precision import with_precision
 
 
 def gelu(b: Body, x: Value) -> Value:
@@ -24,6 +25,19 @@ def gelu(b: Body, x: Value) -> Value:
 def test_products_of_any_size(m: int, k: int, n: int, dtype: str) -> None:
     b = Body(f"{dtype}[{m},{k}]", f"{dtype}[{k},{n}]")
     check(b.done(b.dot(*b.inputs, ((1,), (0,)))), length=k, ulps=8 * k**0.5)
+
+
+@pytest.mark.parametrize("kinds", [("f32", "f32"), ("f32", "bf16"), ("f16", "f32")], ids=",".join)
+@pytest.mark.parametrize(
+    "precision, option", [("default", "tf32"), ("high", "tf32x3"), ("highest", "ieee")], ids=["tf32", "tf32x3", "ieee"]
+)
+def test_products_have_the_precision_that_is_asked_for(precision: str, option: str, kinds: tuple[str, str]) -> None:
+    """Of mixed operands no bits of f32 are lost where f32 is asked for."""
+    b = Body(f"{kinds[0]}[70,96]", f"{kinds[1]}[96,40]")
+    y = b.dot(*b.inputs, ((1,), (0,)), dtype="f32")
+    body = with_precision(Module(ONE, b.done(y)), precision).graph
+    source = check(body, length=96, ulps=8 * 96**0.5)
+    assert f'input_precision="{option}"' in source.text
 
 
 @pytest.mark.parametrize("dtype", ["bf16", "f32"])

@@ -66,6 +66,24 @@ def test_a_module_runs_as_ptx(place: Path, arch: str, capsys: pytest.CaptureFixt
     assert code == 0 and got["device"] == "emulate" and all(row["ok"] for row in got["compared"])
 
 
+@pytest.mark.parametrize("precision", ["default", "high", "highest"])
+def test_the_tolerance_follows_the_precision(precision: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Of the module, whatever the program says; the same on the CPU, which multiplies f32."""
+    module, allowed = place / f"{precision}.mgx", dict[str, float]()
+    multiplied = {"default": "tf32", "high": "tf32x3", "highest": "f32"}[precision]
+    words = ("--precision", precision, "--target", "cuda:sm_90", "-o", module)
+    code, got, _ = document(capsys, "compile", place / "mlp.mlir", *words)
+    assert code == 0 and list(got["multiplied_as"]) == [multiplied]
+    for device, own in {"emulate": ("--device", "emulate"), "reference": ()}.items():
+        code, got, _ = document(capsys, "run", module, "--device", device, "--expect", place / "mlp.mlir")
+        assert code == 0 and all(row["ok"] for row in got["compared"])
+        allowed[device] = max(row["tolerance"] for row in got["compared"])
+        code, got, _ = document(capsys, "run", module, "--kernels", *own)
+        assert code == 0 and all(row["ok"] for row in got["kernel_checks"])
+    assert (allowed["emulate"] > 20 * allowed["reference"]) == (precision == "default")
+    assert (allowed["emulate"] == allowed["reference"]) == (precision == "highest")
+
+
 def test_options_of_the_emulated_gpu_are_for_it_alone(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for words in (["--arch", "sm_80"], ["--races"]):
         assert main(["run", str(place / "mlp.mgx"), *words]) == 2

@@ -98,7 +98,7 @@ def case_of(source: KernelSource, body: Graph, mesh: Mesh, arch: str, seed: Sequ
     evaluator = Evaluator(rank_handlers(mesh, rank))
     given = list(operands) or [random_array(value.type, [*seed, n]) for n, value in enumerate(body.inputs)]
     wanted = [np.asarray(each) for each in evaluator.graph(body, given)]
-    bounds = [np.asarray(each) for each in error_bound(body, given, evaluator=evaluator)]
+    bounds = [np.asarray(each) for each in error_bound(body, given, tf32=True, evaluator=evaluator)]
     coordinates = {what: mesh.index(rank, what) for kind, what in source.params if kind == "coordinate"}
     return Case(body.name, arch, source, built, body, coordinates, given, wanted, bounds)
 

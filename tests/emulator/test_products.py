@@ -70,14 +70,14 @@ def random(rng: np.random.Generator, kind: Any, *shape: int) -> np.ndarray:
 
 PRODUCTS = [
     *[(arch, kind, "tf32", "") for arch in (80, 89, 90) for kind in TYPES if kind != "fp8e4nv" or arch > 80],
-    (90, "fp32", "ieee", ""), (80, "fp32", "tf32x3", ""), (80, "fp16", "ieee", "fp16"), (90, "fp16", "ieee", "fp16"),
+    (90, "fp32", "ieee", ""), (80, "fp32", "tf32x3", ""), (90, "fp32", "tf32x3", ""), (80, "fp16", "ieee", "fp16"), (90, "fp16", "ieee", "fp16"),
 ]  # fmt: skip
 UNITS = {80: r"mma\.sync", 89: r"mma\.sync", 90: r"wgmma\.mma_async"}
 
 
 @pytest.mark.parametrize(("arch", "kind", "precision", "sums"), PRODUCTS)
 def test_products(arch: int, kind: str, precision: str, sums: str) -> None:
-    """All within the bound of sums of exact products in the accumulator's type; tf32 keeps 10 bits of each factor."""
+    """All within the bound of sums of exact products in the accumulator's type; tf32 keeps 10 bits of each factor, three products 21."""
     m = n = k = 64
     sums = sums or {"i8": "i32", "fp64": "fp64"}.get(kind, "fp32")
     transposed = arch == 90 and kind in ("i8", "fp8e4nv", "fp8e5")
@@ -92,10 +92,25 @@ def test_products(arch: int, kind: str, precision: str, sums: str) -> None:
     exact = a.astype(np.float64) @ b.astype(np.float64)
     size = np.abs(a.astype(np.float64)) @ np.abs(b.astype(np.float64))
     unit = {"i32": 0.0, "fp64": 2.0**-52, "fp16": 2.0**-10}.get(sums, 2.0**-23) * k
-    unit += 2.0**-9 if kind == "fp32" and precision == "tf32" else 0
+    unit += {"tf32": 2.0**-9, "tf32x3": 3 * 2.0**-22}.get(precision, 0.0) if kind == "fp32" else 0
     assert (np.abs(device.get(places[2], c) - exact) <= unit * size).all()
     if kind not in ("fp64",) and precision != "ieee":
         assert re.search(UNITS[arch], built.asm["ptx"])
+
+
+@pytest.mark.parametrize("arch", [80, 90])
+def test_tf32_cuts_what_it_does_not_keep(arch: int) -> None:
+    """Towards zero: Triton hands f32 over as it is, and matrix units ignore the 13 low bits."""
+    signature = dict.fromkeys(("a_ptr", "b_ptr", "c_ptr"), "*fp32") | dict.fromkeys("MNK", "i32")
+    constants = {"BM": 64, "BN": 32, "BK": 32, "PRECISION": "tf32", "SUMS": tl.float32, "TRANSPOSED": False}
+    built = compiled(dot_kernels.pointers, signature, constants, arch)
+    kept = {1: 1, 1 + 3 * 2**-11: 1 + 2**-10, 1 + 2**-10 - 2**-23: 1, -1 - 2**-11: -1, 2**-126 + 2**-148: 2**-126,
+            2**-137: 0, 3: 3, 2**127: 2**127}  # fmt: skip
+    device, a, c = Device(), np.zeros((64, 32), np.float32), np.zeros((64, 32), np.float32)
+    a[:, :8], b = list(kept), np.eye(32, dtype=np.float32)
+    places = [device.put(a), device.put(b), device.put(c, writable=True)]
+    device.launch(built, built.asm["ptx"], (1, 1, 1), [*places, 64, 32, 32, 0, 0])
+    np.testing.assert_array_equal(device.get(places[2], c)[:, :8], np.broadcast_to(list(kept.values()), (64, 8)))
 
 
 SHAPES = [

@@ -21,10 +21,10 @@ from tests.runtime.cuda.steps import arguments
 
 @pytest.fixture(scope="module")
 def module(tmp_path_factory: pytest.TempPathFactory) -> LoadedModule:
-    """With code for two architectures."""
+    """With code for two architectures, whose products are those of the CPU."""
     folder = tmp_path_factory.mktemp("engines")
     (folder / "mlp.mlir").write_text(mlp(y=("x", "y")))
-    mg.compile(folder / "mlp.mlir", target="cuda:sm_80,sm_90").save(folder / "mlp.mgx")
+    mg.compile(folder / "mlp.mlir", target="cuda:sm_80,sm_90", precision="highest").save(folder / "mlp.mgx")
     return mg.load(folder / "mlp.mgx")
 
 

@@ -143,7 +143,7 @@ def test_it_has_the_bits_of_the_reference_in_every_order(tmp_path: Path) -> None
 
 
 def test_its_kernels_run_on_the_emulated_gpu(tmp_path: Path) -> None:
-    mg.compile(layers(), target="cuda:sm_90").save(tmp_path / "m.mgx")
+    mg.compile(layers(), target="cuda:sm_90", precision="highest").save(tmp_path / "m.mgx")
     module = mg.load(tmp_path / "m.mgx")
     given = arguments(module)
     for have, want in zip(module.run(given, Emulation("sm_90")), numbers(**given), strict=True):

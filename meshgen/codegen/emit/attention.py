@@ -12,6 +12,7 @@ import math
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.attention_mask import Mask, mask_of, well_above, write_ends
 from meshgen.codegen.emit.attention_shape import Shape, attention_in, shape_of, value_dims
+from meshgen.codegen.emit.dot_problem import precision_option
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.guards import NEVER, Guards
 from meshgen.codegen.emit.index_maps import read_through
@@ -26,6 +27,7 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.attention import AttentionTile, tiles
 from meshgen.ops.classes import EXPENSIVE, LAYOUT
 from meshgen.ops.dot_dims import DotDims
+from meshgen.ops.precision import multiplied_as
 from meshgen.ops.triton.registers import Code, both, rounded
 
 LOG2_E = 1.4426950408889634  # exponentials are powers of two on a device
@@ -42,8 +44,8 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
     attention, space = found
     shape = shape_of(attention, body.producers())
     candidates = tiles(
-        shape.rows, shape.batch, shape.keys, max(shape.depth, shape.width), attention.scores.operands[0].type.dtype,
-        device.architecture, device.multiprocessors, is_heavy=any(n.op in EXPENSIVE for n in attention.function),
+        shape.rows, shape.batch, shape.keys, max(shape.depth, shape.width), attention.multiplied, device.architecture,
+        device.multiprocessors, is_heavy=any(n.op in EXPENSIVE for n in attention.function),
     )  # fmt: skip
     names = ("scores", "maximum", "exponential", "total", "product")
     return KernelPlan("attention", space, {name: getattr(attention, name) for name in names}, candidates)
@@ -229,19 +231,16 @@ class _Attention:
         write(f"n = (block * BLOCK_N + tl.arange(0, BLOCK_N){evaluator.wide})[None, :]")
         write(f"n_row = (block * BLOCK_N + tl.arange(0, BLOCK_N){evaluator.wide})[:, None]")
         keys = self._operand(attention.scores, 1 - self.query, "k", ("BLOCK_D", "BLOCK_N"), self.d_row)
-        product = f"tl.dot({self.queries}, {keys}{self._precision(attention.scores)})"
+        product = f"tl.dot({self.queries}, {keys}{precision_option(multiplied_as(attention.scores))})"
         name = evaluator.assign("scores", product)
         self._place(attention.scores.result, name)
         self._weigh(softmaxed)
         weights = self._probabilities()
         values = self._operand(attention.product, 1 - attention.side, "v", ("BLOCK_N", "BLOCK_E"), self.n_row)
-        write(f"acc = tl.dot({weights}, {values}, acc * rescale{self._precision(attention.product)})")
+        write(f"acc = tl.dot({weights}, {values}, acc * rescale{precision_option(multiplied_as(attention.product))})")
         write("high = higher")
         evaluator.close()
         evaluator.tile.edges = edges
-
-    def _precision(self, dot: Node) -> str:
-        return ', input_precision="ieee"' if dot.operands[0].type.dtype == "f32" else ""
 
     def _weigh(self, softmaxed: Value) -> None:
         """The exponentials of this step's scores relative to the maximum so far, and the sums of them."""

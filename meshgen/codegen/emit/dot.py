@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 
 from meshgen.codegen import expr as ex
-from meshgen.codegen.emit.dot_problem import Problem, problem_of, tiles_of, uses_tensor_cores
+from meshgen.codegen.emit.dot_problem import Problem, precision_option, problem_of, tiles_of, uses_tensor_cores
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.guards import NEVER, Guards
 from meshgen.codegen.emit.index_maps import read_through
@@ -193,7 +193,7 @@ class _Dot:
             evaluator.write("k_col = k[None, :]")
             evaluator.write("k_row = k[:, None]")
         a, b = (self._operand(i, loads[i], pointers[i]) for i in (0, 1))
-        precision = ', input_precision="ieee"' if p.dtype == "f32" else ""
+        precision = precision_option(p.multiplied)
         if p.dtype.startswith("f8"):
             # sm_90 adds products of 8-bit floats in about 14 bits: each step's sum is added to the accumulator in f32.
             precision = ", max_num_imprecise_acc=BLOCK_K"

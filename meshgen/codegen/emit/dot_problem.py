@@ -6,6 +6,7 @@ from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Node, is_float
 from meshgen.kernels.matmul import Tile, ranked_tiles, with_parts
 from meshgen.ops.dot_dims import DotDims
+from meshgen.ops.precision import common_type, multiplied_as
 from meshgen.records import dataclass
 
 MOST_TILES = 4  # tiles that are tried where those predicted to be faster spill or do not fit
@@ -13,7 +14,7 @@ MOST_TILES = 4  # tiles that are tried where those predicted to be faster spill 
 
 @dataclass(frozen=True)
 class Problem:
-    """Sizes of a dot_general, flattened, and the type in which its operands are multiplied."""
+    """Sizes of a dot_general, flattened, the type that its operands are converted to, and the numbers that are multiplied."""
 
     batch: int
     m: int
@@ -21,16 +22,15 @@ class Problem:
     k: int
     dtype: str
     accumulator: str
+    multiplied: str  # as `ops.precision.multiplied_as`
 
 
 def problem_of(node: Node) -> Problem:
     lhs, rhs = node.operands[0].type, node.operands[1].type
     batch, m, n, k = DotDims.of(node).extents(lhs, rhs)
-    wide = {lhs.dtype, rhs.dtype}
-    dtype = lhs.dtype if len(wide) == 1 else next((t for t in ("f64", "f32") if t in wide), "f32")
-    dtype = "f64" if node.result.type.dtype == "f64" else dtype
+    dtype = common_type(node)
     accumulator = "f64" if dtype == "f64" else "f32" if is_float(dtype) else node.result.type.dtype
-    return Problem(batch, m, n, k, dtype, accumulator)
+    return Problem(batch, m, n, k, dtype, accumulator, multiplied_as(node))
 
 
 def uses_tensor_cores(problem: Problem) -> bool:
@@ -43,5 +43,11 @@ def tiles_of(problem: Problem, count: int, device: Device) -> tuple[Tile, ...]:
     if not uses_tensor_cores(problem):
         return (Tile(32, 32, 1, 4, 1, 1.0),)
     p, arch, multiprocessors = problem, device.name, device.multiprocessors
-    ranked = ranked_tiles(p.m, p.n, p.k, p.batch * count, p.dtype, arch, multiprocessors)
+    ranked = ranked_tiles(p.m, p.n, p.k, p.batch * count, p.multiplied, arch, multiprocessors)
     return tuple(each for tile in ranked[:MOST_TILES] for each in with_parts(tile))
+
+
+def precision_option(multiplied: str) -> str:
+    """The option of `tl.dot` that says how f32 is multiplied; nothing for other types."""
+    words = {"f32": "ieee", "tf32": "tf32", "tf32x3": "tf32x3"}
+    return f', input_precision="{words[multiplied]}"' if multiplied in words else ""

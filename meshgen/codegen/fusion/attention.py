@@ -20,6 +20,7 @@ from meshgen.ir.predicates import is_constant
 from meshgen.kernels.attention import widest_head
 from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, POINTWISE, REDUCTIONS
 from meshgen.ops.dot_dims import DotDims
+from meshgen.ops.precision import multiplied_as
 from meshgen.records import dataclass
 
 Producer = Callable[[Value], Node | None]
@@ -58,6 +59,12 @@ class Attention:
     members: frozenset[Node]
     keeps_empty: bool
 
+    @property
+    def multiplied(self) -> str:
+        """As `multiplied_as` of the products; where they differ, what needs the smaller tiles."""
+        kinds = {multiplied_as(self.scores), multiplied_as(self.product)}
+        return min(kinds, key=("f32", "tf32x3", *sorted(kinds)).index)
+
 
 def attention_of(product: Node, producer: Producer, readers: Readers) -> Attention | None:
     """The attention that ends in a dot; None if it is not the second product of one, or of another type or longer rows than tiles have."""
@@ -74,7 +81,7 @@ def _has_tiles(attention: Attention) -> bool:
         return False
     _, m, n, _ = DotDims.of(product).extents(*(v.type for v in product.operands))
     depth, width = DotDims.of(scores).depth(scores.operands[0].type), n if attention.side == 0 else m
-    return 0 < max(depth, width) <= widest_head(kinds.pop()) and product.result.type.size > 0
+    return 0 < max(depth, width) <= widest_head(attention.multiplied) and product.result.type.size > 0
 
 
 def _of_side(product: Node, side: int, producer: Producer, readers: Readers) -> Attention | None:

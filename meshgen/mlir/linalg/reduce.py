@@ -21,6 +21,7 @@ from meshgen.mlir.linalg.maps import lines_of
 from meshgen.mlir.linalg.windowed import convolved, folded_windows
 from meshgen.mlir.spread import Loops, Spread, in_order, reduced
 from meshgen.ops.evaluate.common import neutral
+from meshgen.ops.precision import EXACT
 from meshgen.records import dataclass
 
 KINDS = {
@@ -203,6 +204,6 @@ def contract(builder: Builder, left: Spread, right: Spread, loops: Sequence[int]
         rhs_batch=tuple(b_loops.index(x) for x in batch),
         lhs_contract=tuple(a_loops.index(x) for x in contracted),
         rhs_contract=tuple(b_loops.index(x) for x in contracted),
-        precision=(),
+        precision=EXACT,
     )
     return in_order(builder, Spread(found, tuple(batch + free)), place)

@@ -18,6 +18,7 @@ from meshgen.mlir.linalg.body import Body, Structure, depends_on, narrow
 from meshgen.mlir.linalg.maps import Line, lines_of
 from meshgen.mlir.spread import Loops, Spread, fold_region, in_order, over, reduced, reshaped_dim, sliced
 from meshgen.ops.evaluate.common import neutral
+from meshgen.ops.precision import EXACT
 from meshgen.records import dataclass
 
 
@@ -196,7 +197,7 @@ def _convolution(builder: Builder, walk: Walk, kernel: Spread, sizes: Sequence[i
         window_reversal=(False,) * len(windows),
         feature_group_count=math.prod(sizes[x] or 0 for x in groups),
         batch_group_count=1,
-        precision=(),
+        precision=EXACT,
         **_dims("input", "batch", "feature", left_dims),
         **_dims("kernel", "input_feature", "output_feature", right_dims),
         **_dims("output", "batch", "feature", out_dims),

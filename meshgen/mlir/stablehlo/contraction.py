@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -176,26 +177,33 @@ def _rank_of(dtype: str) -> int:
 
 
 def _rounded_dot(importer: Importer, operation: Operation, algorithm: DotAlgorithm, attrs: dict[str, Any]) -> None:
-    """A dot whose operands are rounded first, as its algorithm says.
+    """A dot whose operands are rounded first where its algorithm says a narrower type, and of the precision that it says.
 
-    One that multiplies the parts of an operand separately (several primitive operations) is there to lose less: it is
-    computed without rounding the operands.
+    One that multiplies the parts of an operand separately (several primitive operations) is there to lose less: its operands
+    are not rounded, and it has the precision that loses no more.
     """
     builder, result = Builder(importer, operation), importer.type(operation.results[0])
     fields, operands = algorithm.fields(), importer.values(operation.operands)
-    if int(fields.get("num_primitive_operations", "1")) == 1:
-        kinds = [fields.get(f"{side}_precision_type", "") for side in ("lhs", "rhs")]
+    kinds = [fields.get(f"{side}_precision_type", "") for side in ("lhs", "rhs")]
+    count = int(fields.get("num_primitive_operations", "1"))
+    if count == 1:
         operands = [_rounded_to(builder, value, kind) for value, kind in zip(operands, kinds, strict=True)]
     wide = fields.get("accumulation_type", result.dtype)
     if wide not in DTYPES or bits(wide) < bits(result.dtype):
         wide = result.dtype
+    attrs = attrs | {"precision": (_precision(kinds, count),) * 2}
     found = builder.emit("dot_general", operands, TensorType(result.shape, wide), **attrs)
     finish(importer, operation, builder.convert(found, result.dtype))
 
 
+def _precision(kinds: Sequence[str], count: int) -> str:
+    """The least precision that keeps the bits of so many products of these types: three of tf32 keep 22, of bf16 16, six of bf16 24."""
+    if count == 1:
+        return "HIGHEST" if "f32" in kinds else "DEFAULT"
+    return "HIGH" if count <= 3 else "HIGHEST"
+
+
 def _rounded_to(builder: Builder, value: Value, kind: str) -> Value:
-    if kind == "tf32":
-        return builder.emit("reduce_precision", [value], value.type, exponent_bits=8, mantissa_bits=10)
     if kind in DTYPES and bits(kind) < bits(value.type.dtype):
         return builder.convert(value, kind)
     return value

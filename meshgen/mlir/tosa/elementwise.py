@@ -20,6 +20,7 @@ from meshgen.mlir.operation_signature import attribute_of
 from meshgen.mlir.stablehlo.attributes import integers
 from meshgen.mlir.tosa.operations import OPERATIONS
 from meshgen.ops.evaluate.common import integer_range, neutral
+from meshgen.ops.precision import EXACT
 
 REDUCTIONS = {
     "reduce_sum": "add", "reduce_max": "maximum", "reduce_min": "minimum", "reduce_product": "multiply", "reduce_prod": "multiply",
@@ -225,7 +226,7 @@ def import_matmul(importer: Importer, op: Operation) -> None:
     kind = importer.type(op.results[0])
     values = [without_zero(importer, op, 2 + n, x, kind.dtype) for n, x in enumerate(importer.values(op.operands[:2]))]
     numbers = {"lhs_batch": (0,), "rhs_batch": (0,), "lhs_contract": (2,), "rhs_contract": (1,)}
-    finish(importer, op, Builder(importer, op).emit("dot_general", values, kind, **numbers, precision=()))
+    finish(importer, op, Builder(importer, op).emit("dot_general", values, kind, **numbers, precision=EXACT))
 
 
 def import_reduce(importer: Importer, op: Operation) -> None:

@@ -16,6 +16,7 @@ from meshgen.mlir.spread import fold_region
 from meshgen.mlir.stablehlo.attributes import integers
 from meshgen.mlir.tosa.elementwise import fits, ignores_nan, is_zero, not_a_number_as, without_zero
 from meshgen.ops.evaluate.common import integer_range, neutral
+from meshgen.ops.precision import EXACT
 
 
 def numbers(op: Operation, name: str, default: Sequence[int]) -> tuple[int, ...]:
@@ -56,7 +57,7 @@ def _convolve(importer: Importer, op: Operation, image: Value, kernel: Value, wi
         "input_batch": 0, "input_feature": image.type.rank - 1, "input_spatial": spatial,
         "output_batch": 0, "output_feature": image.type.rank - 1, "output_spatial": spatial,
         "kernel_input_feature": dims[0], "kernel_output_feature": dims[1], "kernel_spatial": dims[2],
-        "feature_group_count": groups, "batch_group_count": 1, "precision": (),
+        "feature_group_count": groups, "batch_group_count": 1, "precision": EXACT,
     }  # fmt: skip
     found = builder.emit("convolution", [image, kernel], kind, **{**attrs, **window})
     finish(importer, op, _biased(importer, op, found))
@@ -181,7 +182,7 @@ def import_fully_connected(importer: Importer, op: Operation) -> None:
         for number, value in enumerate(importer.values(op.operands[:2]))
     )
     contracted = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (1,)}
-    found = Builder(importer, op).emit("dot_general", [left, right], kind, **contracted, precision=())
+    found = Builder(importer, op).emit("dot_general", [left, right], kind, **contracted, precision=EXACT)
     finish(importer, op, _biased(importer, op, found))
 
 

@@ -266,7 +266,7 @@ def error_bound(graph: Graph, args: Sequence[Array], *, tf32: bool = False, eval
 
     Integers and booleans get 0 if no uncertain value decides them, else at least 1 (inf if any result is possible).
     Args:
-        tf32: dots of f32 may round their inputs to tf32 (11 bits).
+        tf32: dots multiply f32 as GPUs do, by their precision (`ops.precision`).
         evaluator: gives meaning to ops that ask for the rank.
     """
     given = [np.asarray(a) for a in args]

@@ -13,12 +13,16 @@ from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.evaluate.common import Array, RunRegion
 from meshgen.ops.evaluate.window import fold_kind
 from meshgen.ops.lapack import ROUTINES
+from meshgen.ops.precision import TF32, TF32X3, multiplied_as
 from meshgen.ops.registry import meaning_of
 from meshgen.ops.tolerance.values import (
+    CUT_BITS,
     LARGEST,
     LEAST,
     PARTIAL_ROUNDINGS,
+    TF32_LEAST,
     TF32_UNIT,
+    TF32X3_UNIT,
     UNIT,
     Tracked,
     absolute,
@@ -90,9 +94,12 @@ def summed(
     *,
     terms: int,
     parents: Sequence[Tracked],
-    unit: float = 0.0,
+    typical: float = 0.0,
+    dropped: float = 0.0,
 ) -> Tracked:
-    """A sum of `terms` terms, whose inputs may be rounded to `unit`. A sum of integers (`parents`) is exact.
+    """A sum of `terms` terms. A sum of integers (`parents`) is exact.
+
+    `dropped` is the part of each term that may be left out; `typical` that by which it is typically off, beside what is in `error`.
 
     `spread` is the sum of squares of the terms. Partial sums are typically no greater than its root and the sum
     together, and the rounding errors of k additions add up like a random walk (Higham and Mary, "A new approach
@@ -104,17 +111,23 @@ def summed(
     if parents and fits(magnitude, dtype).all() and all(np.all(holds_integers([x])) for x in parents):
         return Tracked(value, error, magnitude)
     kept = magnitude == 0
-    worst = sum_units(dtype, terms, PARTIAL_ROUNDINGS) + unit * (2 + unit)
-    typical = sum_units(dtype, math.sqrt(terms), math.sqrt(PARTIAL_ROUNDINGS)) + 2 * unit
+    worst = sum_units(dtype, terms, PARTIAL_ROUNDINGS) + dropped
+    typical += sum_units(dtype, math.sqrt(terms), math.sqrt(PARTIAL_ROUNDINGS)) + dropped
     error = error + np.where(kept, 0.0, worst * (magnitude + error) + terms * LEAST[dtype])
     rounding = np.where(kept, 0.0, typical * (absolute(value) + np.sqrt(spread)) + LEAST[dtype])
     return Tracked(value, error, magnitude, rounding)
 
 
 def bilinear(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """dot_general and convolution: |a| e_b + e_a |b| + e_a e_b, and the rounding of a sum of products."""
-    a, b = operands
+    """dot_general and convolution: |a| e_b + e_a |b| + e_a e_b, and the rounding of a sum of products.
+
+    Where `tf32`, operands of f32 have the error of what they are multiplied as too.
+    """
     value = results[0]
+    multiplied = multiplied_as(node) if tf32 else ""
+    cuts = [_cut(each, multiplied) for each in operands]
+    units = [unit for _, unit in cuts]
+    a, b = (replace(each, error=each.error + cut) for each, (cut, _) in zip(operands, cuts, strict=True))
     left, right = absolute(a.value), absolute(b.value)
     error = np.zeros(value.shape)
     if b.is_uncertain:
@@ -123,8 +136,22 @@ def bilinear(node: Node, operands: list[Tracked], results: list[Array], tf32: bo
         error = error + shadow(node, [np.asarray(a.error), right])
     magnitude = np.maximum(shadow(node, [a.magnitude, right + b.error]), shadow(node, [left + a.error, b.magnitude]))
     spread = shadow(node, [np.square(left), np.square(right)])
-    unit = TF32_UNIT if tf32 and dtype_name(a.value.dtype) == "f32" else 0.0
-    return [summed(value, error, magnitude, spread, terms=_terms(node, a.value, b.value), parents=operands, unit=unit)]
+    terms, dropped = _terms(node, a.value, b.value), 0.0
+    if multiplied == TF32X3 and any(units):
+        terms, dropped = 3 * terms, TF32X3_UNIT
+    parents = operands if not any(units) else []
+    return [summed(value, error, magnitude, spread, terms=terms, parents=parents, typical=sum(units), dropped=dropped)]
+
+
+def _cut(x: Tracked, multiplied: str) -> tuple[Array | float, float]:
+    """How far what is multiplied may be from the operand, and the part of it that this typically is; tf32 has all narrower types."""
+    if multiplied not in (TF32, TF32X3) or real_dtype(dtype_name(x.value.dtype)) != "f32":
+        return 0.0, 0.0
+    if not x.is_uncertain and not np.any(np.ascontiguousarray(x.value).view(np.uint32) & np.uint32(CUT_BITS)):
+        return 0.0, 0.0
+    unit = TF32_UNIT if multiplied == TF32 else TF32X3_UNIT
+    size = absolute(x.value)
+    return np.where(np.isfinite(size), unit * size + TF32_LEAST, 0.0), unit
 
 
 def _terms(node: Node, a: Array, b: Array) -> int:

@@ -26,6 +26,7 @@ from meshgen.ir.predicates import is_annotation, is_propagation_barrier, is_shar
 from meshgen.mesh import Mesh, split_ref
 from meshgen.ops.classes import CONTRACTIONS, JOINING, UNSTORED
 from meshgen.ops.flops import node_flops
+from meshgen.ops.precision import multiplied_as
 from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Rule
 from meshgen.records import dataclass
@@ -301,6 +302,12 @@ def _arithmetic_seconds(node: Node) -> float:
     weights = DEFAULT.propagation
     rate = weights.other_flops_per_second
     if node.op in CONTRACTIONS:
-        is_wide = node.operands[0].type.dtype in ("f32", "f64")
-        rate = weights.wide_flops_per_second if is_wide else weights.narrow_flops_per_second
+        rate = _product_rate(multiplied_as(node))
     return node_flops(node) / rate
+
+
+def _product_rate(multiplied: str) -> float:
+    weights = DEFAULT.propagation
+    if multiplied in ("f32", "f64", "c128", "tf32x3"):
+        return weights.wide_flops_per_second
+    return weights.tf32_flops_per_second if multiplied == "tf32" else weights.narrow_flops_per_second

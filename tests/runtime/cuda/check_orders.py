@@ -81,7 +81,7 @@ def within_bounds(file: Path, module: LoadedModule, given: dict[str, Array], fou
     meshes = [part.mesh for part in program.parts] or [program.mesh]
     worst = 0.0
     for binding, own, want, bound in zip(
-        module.outputs, found, *meaning(whole(program), list(given.values()), *meshes), strict=True
+        module.outputs, found, *meaning(whole(program), list(given.values()), *meshes, tf32=True), strict=True
     ):
         checked = compare(binding.type, want, own, bound)
         if not checked.ok:

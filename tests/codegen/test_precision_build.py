@@ -1,0 +1,107 @@
+"""Products of f32 compiled for devices that are not there: which units multiply, by the precision that is asked for."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bodies import Body
+from test_attention import CAUSAL
+from test_attention_build import kernel
+from test_triton_source_build import built
+
+from meshgen.codegen.built import BuiltKernel
+from meshgen.ir.graph import Graph, Module
+from meshgen.mesh import make_mesh
+from meshgen.ops.precision import with_precision
+
+UNITS = {"sm_80": "HMMA", "sm_90": "HGMMA"}
+ARCHS = list(UNITS)
+WORDS = {"NN": ((1,), (0,)), "NT": ((1,), (1,)), "TN": ((0,), (0,))}
+
+
+def at(precision: str, graph: Graph) -> Graph:
+    return with_precision(Module(make_mesh({"x": 1}), graph), precision).graph
+
+
+def product(layout: str = "NN", m: int = 4096, n: int = 4096, k: int = 4096, right: str = "f32") -> Graph:
+    shapes = (k, m) if layout[0] == "T" else (m, k), (n, k) if layout[1] == "T" else (k, n)
+    left, other = (f"{rows},{columns}" for rows, columns in shapes)
+    b = Body(f"f32[{left}]", f"{right}[{other}]", f"f32[{n}]")
+    x, w, bias = b.inputs
+    y = b.dot(x, w, WORDS[layout], dtype="f32")
+    return b.done(b.op("add", y, b.wide(bias, y, (1,))))
+
+
+def convolution(m: int = 64, features: int = 128) -> Graph:
+    b = Body(f"f32[32,{m},{m},{features}]", f"f32[3,3,{features},{features}]")
+    attrs = {
+        "window_strides": (1, 1), "low": (1, 1), "high": (1, 1), "lhs_dilation": (1, 1), "rhs_dilation": (1, 1),
+        "window_reversal": (False, False), "input_batch": 0, "input_feature": 3, "input_spatial": (1, 2),
+        "kernel_input_feature": 2, "kernel_output_feature": 3, "kernel_spatial": (0, 1), "output_batch": 0,
+        "output_feature": 3, "output_spatial": (1, 2), "feature_group_count": 1, "batch_group_count": 1,
+    }  # fmt: skip
+    return b.done(b.op("convolution", *b.inputs, to=f"f32[32,{m},{m},{features}]", **attrs))
+
+
+def is_on_tensor_cores(found: BuiltKernel, arch: str) -> bool:
+    return found.instructions.get(UNITS[arch], 0) > 0 and found.instructions.get("FFMA", 0) == 0
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("layout", list(WORDS))
+def test_default_products_are_tf32_on_tensor_cores(layout: str, arch: str, tmp_path: Path) -> None:
+    found = built(product(layout), arch, tmp_path)
+    assert is_on_tensor_cores(found, arch) and found.instructions["LDGSTS"] and found.spill_bytes == 0
+    assert b".tf32.tf32" in found.ptx
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_few_rows_are_on_tensor_cores_too(arch: str, tmp_path: Path) -> None:
+    found = built(product(m=16), arch, tmp_path)
+    assert found.instructions["HMMA"] and "FFMA" not in found.instructions and found.spill_bytes == 0
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_high_precision_takes_three_products(arch: str, tmp_path: Path) -> None:
+    """Per product of the same tile: each operand becomes a larger and a smaller part."""
+    found = built(at("high", product()), arch, tmp_path)
+    assert is_on_tensor_cores(found, arch) and found.spill_bytes == 0
+    assert b"cvt.rna.tf32.f32" in found.ptx and found.instructions[UNITS[arch]] % 3 == 0
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("body", [product(), product("TN", m=64), convolution(), product(right="bf16")])
+def test_the_highest_precision_is_f32(body: Graph, arch: str, tmp_path: Path) -> None:
+    found = built(at("highest", body), arch, tmp_path)
+    assert found.instructions["FFMA"] > 100 and UNITS[arch] not in found.instructions and b"tf32" not in found.ptx
+    assert "HMMA" not in found.instructions and found.spill_bytes == 0
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("right", ["bf16", "f16"])
+def test_mixed_operands_are_on_tensor_cores(right: str, arch: str, tmp_path: Path) -> None:
+    found = built(product(right=right), arch, tmp_path)
+    assert is_on_tensor_cores(found, arch) and found.spill_bytes == 0
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+def test_convolutions_are_on_tensor_cores(arch: str, tmp_path: Path) -> None:
+    found = built(convolution(), arch, tmp_path)
+    assert is_on_tensor_cores(found, arch) and found.spill_bytes == 0
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("width", [64, 128, 256])
+def test_attention_is_on_tensor_cores(width: int, arch: str, tmp_path: Path) -> None:
+    found = built(kernel((1, 1024, 16, width, 1024, 16), CAUSAL, "f32"), arch, tmp_path)
+    assert found.instructions[UNITS[arch]] and found.spill_bytes == 0
+    assert found.instructions.get("FFMA", 0) < 64  # of the exponentials
+
+
+@pytest.mark.parametrize("arch", ARCHS)
+@pytest.mark.parametrize("precision, width", [("high", 64), ("high", 128), ("highest", 64), ("highest", 128)])
+def test_attention_of_more_precision(precision: str, width: int, arch: str, tmp_path: Path) -> None:
+    found = built(at(precision, kernel((1, 1024, 16, width, 1024, 16), CAUSAL, "f32")), arch, tmp_path)
+    units = {"HMMA", "HGMMA"} & set(found.instructions)
+    assert bool(units) == (precision == "high") and found.spill_bytes == 0

@@ -1,0 +1,94 @@
+"""Products of f32 as GPUs multiply it: the bounds hold for what tensor cores do, and for nothing that loses more."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from test_tolerance import normal
+
+from meshgen.ir.graph import Graph, TensorType, Value
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.ops.tolerance.bounds import error_bound
+from meshgen.testing.oracle import compare
+
+Array = np.ndarray[Any, Any]
+WORDS = {"tf32": "DEFAULT", "tf32x3": "HIGH", "f32": "HIGHEST"}
+
+
+def product(multiplied: str, size: int = 64) -> Graph:
+    kind = TensorType((size, size), "f32")
+    graph = Graph("product", [Value(kind), Value(kind)])
+    attrs = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (0,),
+             "precision": (WORDS[multiplied],) * 2}  # fmt: skip
+    graph.outputs = [graph.add("dot_general", graph.inputs, [kind], attrs).result]
+    return graph
+
+
+def cut(x: Array) -> Array:
+    """What matrix units take of f32."""
+    return (x.view(np.uint32) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def nearest(x: Array) -> Array:
+    return ((x.view(np.uint32) + np.uint32(0x1000)) & np.uint32(0xFFFFE000)).view(np.float32)
+
+
+def thrice(a: Array, b: Array) -> Array:
+    """The larger and the smaller part of each operand multiplied, but for both smaller ones."""
+    (p, q), (r, s) = ((nearest(x), cut(x - nearest(x))) for x in (a, b))
+    wide = [x.astype(np.float64) for x in (p, q, r, s)]
+    return (wide[0] @ wide[2] + wide[0] @ wide[3] + wide[1] @ wide[2]).astype(np.float32)
+
+
+def is_within(multiplied: str, a: Array, b: Array, found: Array, *, tf32: bool = True) -> bool:
+    graph = product(multiplied, len(a))
+    (expected,), (bound,) = evaluate(graph, [a, b]), error_bound(graph, [a, b], tf32=tf32)
+    return compare(graph.outputs[0].type, expected, found, bound).ok
+
+
+COMPUTED = {
+    "tf32": lambda a, b: cut(a) @ cut(b),
+    "tf32x3": thrice,
+    "f32": lambda a, b: (a.astype(np.float64) @ b.astype(np.float64)).astype(np.float32),
+    "f8": lambda a, b: a.astype(ml_dtypes.float8_e4m3fn).astype(np.float32) @ b,
+}
+
+
+@pytest.mark.parametrize("size", [8, 64, 300])
+@pytest.mark.parametrize("multiplied", list(WORDS))
+def test_the_bound_holds_for_what_is_asked_for_and_for_nothing_less(multiplied: str, size: int) -> None:
+    a, b = normal(size, size), normal(size, size, seed=1)
+    order = ["f8", "tf32", "tf32x3", "f32"]
+    for other in order:
+        is_enough = order.index(other) >= order.index(multiplied)
+        if {multiplied, other} != {"tf32x3", "f32"}:  # as of long sums in f32, these differ by little
+            assert is_within(multiplied, a, b, COMPUTED[other](a, b)) == is_enough, other
+
+
+def test_small_and_large_numbers() -> None:
+    """tf32 has the exponents of f32, and fewer bits of its least numbers."""
+    a, b = normal(16, 16) * np.float32(1e-39), normal(16, 16, seed=1) * np.float32(1e37)
+    assert is_within("tf32", a, b, cut(a) @ cut(b))
+    assert not is_within("tf32", a, b, cut(a) @ cut(b) * np.float32(1.2))
+
+
+def test_numbers_that_tf32_has_are_multiplied_exactly() -> None:
+    """As of operands that were bf16, or small integers: nothing but the sum is rounded."""
+    a, b = (normal(64, 64, seed=seed).astype(ml_dtypes.bfloat16).astype(np.float32) for seed in (0, 1))
+    graph = product("tf32")
+    np.testing.assert_array_equal(error_bound(graph, [a, b], tf32=True)[0], error_bound(graph, [a, b])[0])
+    x = normal(64, 64, seed=2)
+    one, both = (error_bound(graph, [x, y], tf32=True)[0] for y in (b, b * np.float32(1 + 2**-12)))
+    assert np.median(one) < 0.75 * np.median(both)
+    whole = [np.rint(x * 9) for x in (a, b)]
+    assert not error_bound(graph, whole, tf32=True)[0].any()
+    assert error_bound(graph, [whole[0] + np.float32(4096), whole[1]], tf32=True)[0].all()  # more than 11 bits
+
+
+def test_a_cpu_multiplies_f32() -> None:
+    a, b = normal(64, 64), normal(64, 64, seed=1)
+    assert not is_within("tf32", a, b, cut(a) @ cut(b), tf32=False)
+    assert is_within("tf32", a, b, COMPUTED["f32"](a, b), tf32=False)
