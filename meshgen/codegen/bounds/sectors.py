@@ -9,8 +9,10 @@ the last: what lanes share counts once, as it does in a cache. Where data decide
 
 from __future__ import annotations
 
+import ast
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -20,11 +22,27 @@ from meshgen.codegen.bounds.prove import Question, all_hold, between, opened_que
 from meshgen.codegen.bounds.source import Access, Given, read
 from meshgen.codegen.bounds.values import FAR, LANE, Exact, Need
 from meshgen.codegen.expr import Var
+from meshgen.ir.graph import Graph
 from meshgen.records import dataclass
 
 SECTOR = 32  # bytes; what the L2 cache of an NVIDIA GPU moves at least (Nsight Compute, "Memory Tables")
 _SAMPLES = 3  # of programs and trips: the first, the middle and the last
 _MOST_LANES = 2**18  # of a program's tile; more are not looked at
+
+
+class Generated(Protocol):
+    """What of a `KernelSource` is needed here."""
+
+    @property
+    def text(self) -> str: ...
+    @property
+    def entry(self) -> str: ...
+    @property
+    def params(self) -> Sequence[tuple[str, Any]]: ...
+    @property
+    def grid(self) -> tuple[int, int, int]: ...
+    @property
+    def constants(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -51,6 +69,19 @@ def efficiency(found: Iterable[Traffic]) -> float:
     """The share of all bytes that are moved that is wanted, 0 to 1."""
     each = list(found)
     return Traffic("", sum(one.wanted for one in each), sum(one.moved for one in each)).efficiency
+
+
+def kernel_traffic(source: Generated, body: Graph) -> list[Traffic]:
+    """What each load and store of a generated kernel moves in a launch; one device along every axis of the mesh."""
+    function = next(n for n in ast.parse(source.text).body if isinstance(n, ast.FunctionDef) and n.name == source.entry)
+    names = [argument.arg for argument in function.args.args]
+    values = {"operand": body.inputs, "result": body.outputs}
+    found = list(zip(names, source.params, strict=False))
+    types = {name: values[kind][number].type for name, (kind, number) in found if kind in values}
+    counts = {name: 1 for name, (kind, _) in found if kind == "coordinate"}
+    constants = {name: value for name, value in source.constants.items() if isinstance(value, int)}
+    given = Given({name: kind.size for name, kind in types.items()}, counts, source.grid[0], constants)
+    return traffic(source.text, source.entry, given, {n: kind.nbytes / max(1, kind.size) for n, kind in types.items()})
 
 
 def traffic(text: str, entry: str, given: Given, widths: Mapping[str, float]) -> list[Traffic]:
