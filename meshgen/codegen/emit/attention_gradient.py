@@ -53,7 +53,7 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
     gradient, space = found
     candidates = gradient_tiles(
         shape.rows, shape.steps, shape.batch, _widest(gradient, shape), len(gradient.sums),
-        gradient.first.scores.operands[0].type.dtype, device.architecture, device.multiprocessors,
+        gradient.first.scores.operands[0].type.dtype, device.multiprocessors,
     )  # fmt: skip
     roles = {f"sum{i}": each.product for i, each in enumerate(gradient.sums)} | {"scores": gradient.first.scores}
     return KernelPlan("attention-gradient", space, roles, candidates)
@@ -115,6 +115,7 @@ class _Gradient:
         evaluator.names.take(*self.products.values(), *(f"d{size}" for size in self.widths))
         self.outer = {v: Var(f"outer_{v.text}", 0, v.high) for v in shape.outer}
         self.over = self._table(self.n)
+        self.loop_operand = dict(shape.scores)
 
     def _table(self, loop: Var) -> dict[Var, Expr]:
         """The dims of the scores in terms of the tile's."""
@@ -192,21 +193,20 @@ class _Gradient:
         softmaxed, shift = self._exponent()
         mask = mask_of(self.evaluator, softmaxed, self._place(softmaxed), self.n, self.m)
         if mask is None:
-            self._loop("0", str(whole), True)
+            self._loop("0", str(whole), softmaxed, True)
             if whole < blocks:
-                self._loop(str(whole), str(blocks), False)
+                self._loop(str(whole), str(blocks), softmaxed, False)
             return
         write_ends(self.evaluator, mask, self.m, whole, blocks)
         self._take_low_rows_in(mask, shift, blocks)
         if mask.inner is softmaxed:
-            self._loop("begin", "end", False)
+            self._loop("begin", "end", softmaxed, False)
             return
         if mask.least:
-            self._loop("begin", "full_begin", False)
-        condition = self.evaluator.producer[softmaxed].operands[0]
-        self._loop("full_begin", "full_end", True, condition)
+            self._loop("begin", "full_begin", softmaxed, False)
+        self._loop("full_begin", "full_end", mask.inner, True)
         if mask.most or whole < blocks:
-            self._loop("full_end", "end", False)
+            self._loop("full_end", "end", softmaxed, False)
 
     def _place(self, value: Value) -> Index:
         return substituted(self.gradient.index[value], self.over)
@@ -247,29 +247,34 @@ class _Gradient:
             evaluator.close()
             write(taken)
 
-    def _loop(self, begin: str, end: str, is_whole: bool, condition: Value | None = None) -> None:
+    def _loop(self, begin: str, end: str, softmaxed: Value, is_whole: bool) -> None:
         """Take blocks of steps in.
 
         Args:
+            softmaxed: the value whose softmax was taken, for these steps: without the mask where it holds in all of them.
             is_whole: no block reaches past the last step.
-            condition: of the mask, where it holds in all of them.
         """
         evaluator, write, edges = self.evaluator, self.evaluator.write, self.evaluator.tile.edges
         if is_whole:
             evaluator.tile.edges = edges | {self.n: "", self.n_row: ""}
-        masked = [n for n in self.body.nodes if n.op == "select" and condition is not None and n.operands[0] is condition]
+        masked = self._selects() if softmaxed is not self._exponent()[0] else []
         for node in masked:
             identity = {"perm": tuple(range(node.result.type.rank))}
             evaluator.producer[node.result] = Node("transpose", [node.operands[1]], node.results, identity, node.loc)
         evaluator.open(f"for block in range({begin}, {end}):")
         write(f"n = (block * BLOCK_N + tl.arange(0, BLOCK_N){evaluator.wide})[None, :]")
         write(f"n_row = (block * BLOCK_N + tl.arange(0, BLOCK_N){evaluator.wide})[:, None]")
-        self._step()
+        self._step(softmaxed)
         evaluator.close()
         evaluator.producer.update((node.result, node) for node in masked)
         evaluator.tile.edges = edges
 
-    def _step(self) -> None:
+    def _selects(self) -> list[Node]:
+        """What chooses by the mask of the scores."""
+        condition = self.evaluator.producer[self._exponent()[0]].operands[0]
+        return [node for node in self.body.nodes if node.op == "select" and node.operands[0] is condition]
+
+    def _step(self, softmaxed: Value) -> None:
         evaluator = self.evaluator
         read: dict[tuple[Value, Index, str], str] = {}
 
@@ -280,21 +285,28 @@ class _Gradient:
                 read[key] = operand_tile(evaluator, value, index, "y", block, self.n_row, dtype)
             return read[key]
 
-        for node, number in self.shape.scores:
-            value, index, over = self._score_operand(node, number, self.n_row)
-            other = tile_of(value, index, over, value.type.dtype)
-            text = f"tl.dot({self.before[node]}, tl.trans({other}){input_precision(node)})"
-            code = Code(evaluator.assign("scores", text), node.result.type.dtype)
-            evaluator.placed[node.result] = (self._place(node.result), code)
-        self._exponentials()
         for each in self.gradient.sums:
+            for node in each.products(evaluator.producer.get):
+                if node.result not in evaluator.placed:
+                    self._multiply_again(node, tile_of)
+                    if node is self.gradient.first.scores:
+                        self._exponentials(softmaxed)
             self._add(each, tile_of)
         for value in (self.gradient.first.exponential.result, *(node.result for node, _ in self.shape.scores)):
             del evaluator.placed[value]
 
-    def _exponentials(self) -> None:
+    def _multiply_again(self, node: Node, tile_of: object) -> None:
+        """A block of a product that a sum needs."""
+        evaluator, number = self.evaluator, self.loop_operand[node]
+        value, index, over = self._score_operand(node, number, self.n_row)
+        other = tile_of(value, index, over, value.type.dtype)
+        text = f"tl.dot({self.before[node]}, tl.trans({other}){input_precision(node)})"
+        code = Code(evaluator.assign("scores", text), node.result.type.dtype)
+        evaluator.placed[node.result] = (self._place(node.result), code)
+
+    def _exponentials(self, softmaxed: Value) -> None:
         """Powers of two, whose argument is one multiplication and subtraction where the scores are only scaled."""
-        evaluator, (softmaxed, shift) = self.evaluator, self._exponent()
+        evaluator, shift = self.evaluator, self._exponent()[1]
         value, factor = factored(evaluator.producer.get, softmaxed, self.gradient.first.scores)
         text = evaluator.value(value, self._place(softmaxed)).text
         low = evaluator.value(shift, self._place(shift)).text

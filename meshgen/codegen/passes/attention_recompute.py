@@ -11,7 +11,7 @@ in memory. Left as it is where something else needs the scores. A division by a 
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -42,7 +42,11 @@ def _with_recomputed_scores(graph: Graph) -> Graph:
         return graph
     finder = _Finder(graph)
     groups = [gradient for attention in attentions_in(graph).values() for gradient in finder.gradients(attention)]
-    return graph if not groups else without_dead(_ordered(graph, [_Copier(graph, each).copied() for each in groups]))
+    if not groups:
+        return graph
+    reciprocals = _Reciprocals()
+    kernels = [_Copier(graph, each, reciprocals).copied() for each in groups]
+    return without_dead(_ordered(graph, kernels, reciprocals.nodes))
 
 
 class _Finder:
@@ -84,12 +88,11 @@ class _Finder:
 class _Copier:
     """Copies what one kernel computes again."""
 
-    def __init__(self, graph: Graph, gradient: Gradient) -> None:
-        self.gradient, self.now = gradient, dict[Value, Value]()
+    def __init__(self, graph: Graph, gradient: Gradient, reciprocals: _Reciprocals) -> None:
+        self.gradient, self.now, self.reciprocals = gradient, dict[Value, Value](), reciprocals
         self.producer = graph.producers()
         self.nodes = gradient.nodes(graph.nodes, self.producer.get)
         self.out = Graph("")
-        self.reciprocals: dict[Value, Value] = {}
 
     def copied(self) -> list[Node]:
         """The nodes of the kernel in order; the results of the sums keep their values."""
@@ -100,8 +103,8 @@ class _Copier:
                 self.out.nodes.append(replace(node, operands=operands))
                 continue
             if node.op == "divide" and self._is_per_row(node.operands[1]):
-                node = Node("multiply", node.operands, node.results, {}, node.loc, notes=node.notes)
-                operands[1] = self._reciprocal(operands[1])
+                operands[1] = self._reciprocal(node.operands[1])
+                node = Node("multiply", operands, node.results, {}, node.loc, notes=node.notes)
             results = [Value(v.type, v.name, loc=v.loc) for v in node.results]
             self.out.nodes.append(replace(node, operands=operands, results=results))
             self.now.update(zip(node.results, results, strict=True))
@@ -118,29 +121,43 @@ class _Copier:
 
     def _reciprocal(self, value: Value) -> Value:
         """The reciprocal of a value per row, before it is broadcast."""
-        if value in self.reciprocals:
-            return self.reciprocals[value]
         node = self.producer.get(value)
-        if node is not None and is_index_map(node):
-            inner = self._reciprocal(node.operands[0])
-            found = self.out.add(node.op, [inner], [value.type], node.attrs, loc=node.loc).result
-        else:
-            one = np.array(1, DTYPES[value.type.dtype])
+        if node is None or not is_index_map(node):
+            return self.reciprocals.of(value)
+        return self.out.add(node.op, [self._reciprocal(node.operands[0])], [value.type], node.attrs, loc=node.loc).result
+
+
+class _Reciprocals:
+    """Reciprocals of values; `nodes` has what computes that of each."""
+
+    def __init__(self) -> None:
+        self.nodes: dict[Value, list[Node]] = {}
+
+    def of(self, value: Value) -> Value:
+        if value not in self.nodes:
+            out, one = Graph(""), np.array(1, DTYPES[value.type.dtype])
             scalar = TensorType((), value.type.dtype)
-            number = self.out.add("constant", [], [scalar], {"value": one}, loc=value.loc).result
-            ones = self.out.add("broadcast_in_dim", [number], [value.type], {"dims": ()}, loc=value.loc).result
-            found = self.out.add("divide", [ones, value], [value.type], {}, loc=value.loc).result
-        self.reciprocals[value] = found
-        return found
+            number = out.add("constant", [], [scalar], {"value": one}, loc=value.loc).result
+            ones = out.add("broadcast_in_dim", [number], [value.type], {"dims": ()}, loc=value.loc).result
+            out.add("divide", [ones, value], [value.type], {}, loc=value.loc)
+            self.nodes[value] = out.nodes
+        return self.nodes[value][-1].result
 
 
-def _ordered(graph: Graph, kernels: Sequence[Sequence[Node]]) -> Graph:
-    """The graph with the nodes of each kernel in one piece, in place of the last of its products, and the rest in program order if that can be."""
+def _ordered(graph: Graph, kernels: Sequence[Sequence[Node]], after: Mapping[Value, list[Node]]) -> Graph:
+    """The graph with the nodes of each kernel in one piece, in place of the last of its products, and the rest in program order if that can be.
+
+    The graph itself where a sum of a kernel needs another one of it.
+
+    Args:
+        after: nodes that come right after what makes a value.
+    """
     place = {v: number for number, node in enumerate(graph.nodes) for v in node.results}
     replaced = {v for nodes in kernels for node in nodes for v in node.results if v in place}
     pieces = [(place.get(n.results[0], i) if n.results else i, [n]) for i, n in enumerate(graph.nodes)
               if not replaced.intersection(n.results)]  # fmt: skip
     pieces += [(max(place[v] for n in nodes for v in n.results if v in place), list(nodes)) for nodes in kernels]
+    pieces += [(place.get(value, -1), nodes) for value, nodes in after.items()]
     maker = {v: number for number, (_, nodes) in enumerate(pieces) for node in nodes for v in node.results}
     missing, users = list[int](), [list[int]() for _ in pieces]
     for number, (_, nodes) in enumerate(pieces):
@@ -158,5 +175,4 @@ def _ordered(graph: Graph, kernels: Sequence[Sequence[Node]]) -> Graph:
             missing[user] -= 1
             if not missing[user]:
                 heapq.heappush(ready, (pieces[user][0], user))
-    assert not any(missing), "the sums of a kernel do not depend on each other"
-    return found
+    return graph if any(missing) else found
