@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 
 from meshgen.codegen import expr as ex
-from meshgen.codegen.emit.attention_mask import Mask, mask_of, well_above, write_ends
+from meshgen.codegen.emit.attention_mask import write_ends
 from meshgen.codegen.emit.attention_operands import LOG2_E, factored, input_precision, operand_tile, power_of_two
 from meshgen.codegen.emit.attention_shape import Shape, attention_in, shape_of, value_dims
 from meshgen.codegen.emit.eval import Evaluator
@@ -19,6 +19,7 @@ from meshgen.codegen.emit.plan import KernelPlan, Template, where
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.attention import Attention, splat
 from meshgen.codegen.fusion.attention_indices import operand_index, places, query_side
+from meshgen.codegen.fusion.attention_mask import Mask, mask_of
 from meshgen.codegen.fusion.space import Index, Space
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
@@ -177,7 +178,7 @@ class _Attention:
 
     def _rest(self, mask: Mask, blocks: int) -> None:
         """Take in what the mask leaves out where a row has no score well above the fill."""
-        is_low = both([f"high <= {well_above(mask.fill)!r}", *filter(None, [self.evaluator.tile.edges[self.m]])])
+        is_low = both([f"high <= {mask.limit!r}", *filter(None, [self.evaluator.tile.edges[self.m]])])
         self.evaluator.write(f"is_low = tl.max(tl.max(tl.where({is_low}, 1, 0), 1), 0).to(tl.int32)")
         if mask.least:
             self._loop("0", f"tl.minimum(is_low * {blocks}, begin)", self.attention.softmaxed, False)

@@ -7,8 +7,10 @@ in memory is one of two products in bf16: of the weights rounded to it, and of t
 
 from __future__ import annotations
 
+import math
+
 from meshgen.codegen import expr as ex
-from meshgen.codegen.emit.attention_mask import Mask, mask_of, well_above, write_ends
+from meshgen.codegen.emit.attention_mask import write_ends
 from meshgen.codegen.emit.attention_operands import (
     LOG2_E,
     factored,
@@ -32,6 +34,7 @@ from meshgen.codegen.fusion.attention_gradient import (
     substituted,
 )
 from meshgen.codegen.fusion.attention_indices import operand_index
+from meshgen.codegen.fusion.attention_mask import Mask, mask_of
 from meshgen.codegen.fusion.space import Index, Space, backward
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
@@ -85,13 +88,7 @@ ATTENTION_GRADIENT = Template("attention-gradient", _match, _emit)
 def _width(of: WeightedSum) -> int:
     """Elements of the operand beside the weights, per step."""
     other = of.product.operands[1 - of.side].type
-    return _product(other.sizes[d] for d in DotDims.of(of.product).free[1 - of.side])
-
-
-def _product(sizes: object) -> int:
-    import math
-
-    return math.prod(sizes)  # type: ignore[arg-type]
+    return math.prod(other.sizes[d] for d in DotDims.of(of.product).free[1 - of.side])
 
 
 def _tile(var: Var) -> Expr:
@@ -222,7 +219,7 @@ class _Gradient:
         value, index = shift, self._place(shift)
         while value in self.gradient.index and (node := evaluator.producer.get(value)) and is_index_map(node):
             value, index = node.operands[0], backward(node, index)
-        limit = repr(well_above(mask.fill)) if mask.fill > -1e300 else 'float("-inf")'
+        limit = repr(mask.limit) if math.isfinite(mask.limit) else 'float("-inf")'
         lower, higher = "begin = tl.where(is_low > 0, 0, begin)", f"end = tl.where(is_low > 0, {blocks}, end)"
         if not any(self.n in ex.variables(e) for e in index):
             text = evaluator.value(value, index).text
