@@ -119,13 +119,13 @@ def _linear_path(value: Value, producer: Producer, seen: set[Value]) -> tuple[li
     if node.op == "exponential":
         return [], node
     seen.add(value)
-    for number in _linear_operands(node, producer):
+    for number in linear_operands(node, producer):
         if (found := _linear_path(node.operands[number], producer, seen)) is not None:
             return [(node, number), *found[0]], found[1]
     return None
 
 
-def _linear_operands(node: Node, producer: Producer) -> Sequence[int]:
+def linear_operands(node: Node, producer: Producer) -> Sequence[int]:
     """Numbers of the operands that the result is proportional to, whatever the others are."""
     match node.op:
         case "mask_padding":

@@ -15,7 +15,7 @@ from dataclasses import replace
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.expr import Expr, Var
-from meshgen.codegen.fusion.attention import TYPES, Producer, linear_path
+from meshgen.codegen.fusion.attention import TYPES, Producer, linear_operands
 from meshgen.codegen.fusion.attention_indices import operand_index
 from meshgen.codegen.fusion.space import Index, Space, backward
 from meshgen.ir.graph import Graph, Node, Value
@@ -24,6 +24,7 @@ from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, LOOPS, POINTWISE
 from meshgen.ops.dot_dims import DotDims
 from meshgen.records import dataclass
 
+_MOST_STEPS = 64  # values that are looked at between the product and the exponentials
 _MOST_VALUES = 256  # between the scores and the product
 
 
@@ -67,10 +68,10 @@ def weighted_sum(product: Node, producer: Producer) -> WeightedSum | None:
 
 
 def _of_side(product: Node, side: int, producer: Producer) -> WeightedSum | None:
-    way = linear_path(product.operands[side], producer)
-    if way is None or not _has_tiles(product, side, producer):
+    exponential = _exponential_of(product.operands[side], producer, {})
+    if exponential is None or not _has_tiles(product, side, producer):
         return None
-    shifted = producer(way[1].operands[0])
+    shifted = producer(exponential.operands[0])
     if shifted is None or shifted.op != "subtract":
         return None
     weights, dims = product.operands[side], DotDims.of(product)
@@ -79,7 +80,7 @@ def _of_side(product: Node, side: int, producer: Producer) -> WeightedSum | None
     kept = {v for d in dims.free[side] for v in ex.variables(own[d])}
     placed = _between(weights, own, summed, kept, producer)
     scores = None if placed is None else _scores(shifted.operands[0], placed, producer)
-    if placed is None or scores is None or way[1].result not in placed:
+    if placed is None or scores is None or exponential.result not in placed:
         return None
     table = over_dims_of(placed[scores.result])
     if table is None or not {v for e in own for v in ex.variables(e)}.issubset(table):
@@ -87,8 +88,23 @@ def _of_side(product: Node, side: int, producer: Producer) -> WeightedSum | None
     index = {v: substituted(place, table) for v, place in placed.items()}
     result = _result_index(product, side, index[weights])
     taken = frozenset(v for d in dims.contract[side] for v in ex.variables(index[weights][d]))
-    found = WeightedSum(product, side, way[1], scores, index, result, taken)
+    found = WeightedSum(product, side, exponential, scores, index, result, taken)
     return found if taken and _sums_one_side(found) else None
+
+
+def _exponential_of(value: Value, producer: Producer, seen: dict[Value, Node | None]) -> Node | None:
+    """The exponential that a value is proportional to, along one way or along both of a sum; None if there is none."""
+    node = producer(value)
+    if node is None or node.op == "exponential" or value in seen or len(seen) > _MOST_STEPS:
+        return node if node is not None and node.op == "exponential" else seen.get(value)
+    seen[value] = None
+    if node.op in ("add", "subtract"):
+        both = {_exponential_of(v, producer, seen) for v in node.operands}
+        seen[value] = both.pop() if len(both) == 1 else None
+    else:
+        found = (_exponential_of(node.operands[number], producer, seen) for number in linear_operands(node, producer))
+        seen[value] = next((each for each in found if each is not None), None)
+    return seen[value]
 
 
 def _has_tiles(product: Node, side: int, producer: Producer) -> bool:
