@@ -8,8 +8,8 @@ import numpy as np
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.expr import Expr, Quotient, Var
-from meshgen.codegen.fusion.attention_gradient import WeightedSum, narrow, weighted_sum
 from meshgen.codegen.fusion.attention_mask import Mask, mask_of
+from meshgen.codegen.fusion.weighted_sum import WeightedSum, narrow, weighted_sum
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import DOTS
 from meshgen.records import dataclass

@@ -245,7 +245,9 @@ def _select(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
     number = writer.number(operands[0])
     if number is not None:
         return operands[1 if number else 2]
-    is_itself = node.result.type == operands[0].type and writer.is_splat(operands[1], 1) and writer.is_splat(operands[2], 0)
+    is_itself = (
+        node.result.type == operands[0].type and writer.is_splat(operands[1], 1) and writer.is_splat(operands[2], 0)
+    )
     return operands[0] if is_itself and node.result.type.dtype == "i1" else None
 
 

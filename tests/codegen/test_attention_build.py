@@ -62,7 +62,9 @@ def test_gradients_use_matrix_units_and_spill_nothing(
     module = fused(training(Form(sizes), CAUSAL))
     bodies = {f"gradient_{i}": body for i, body in enumerate(gradients(module))}
     assert len(bodies) == 2
-    _, binaries = build_best(bodies, lambda name: kernel_sources(name, bodies[name], module.mesh, f"cuda:{arch}"), [arch])
+    _, binaries = build_best(
+        bodies, lambda name: kernel_sources(name, bodies[name], module.mesh, f"cuda:{arch}"), [arch]
+    )
     for found in binaries.values():
         assert found.instructions[units] and found.instructions["LDGSTS"]
         assert found.spill_bytes == found.stack_bytes == 0
@@ -71,5 +73,7 @@ def test_gradients_use_matrix_units_and_spill_nothing(
 def test_gradients_in_full_precision_spill_nothing() -> None:
     module = fused(training(Form((4, 256, 4, 64, 256, 4), dtype="f32"), CAUSAL))
     bodies = {f"gradient_{i}": body for i, body in enumerate(gradients(module))}
-    _, binaries = build_best(bodies, lambda name: kernel_sources(name, bodies[name], module.mesh, "cuda:sm_90"), ["sm_90"])
+    _, binaries = build_best(
+        bodies, lambda name: kernel_sources(name, bodies[name], module.mesh, "cuda:sm_90"), ["sm_90"]
+    )
     assert all(found.spill_bytes == 0 for found in binaries.values()) and len(binaries) == 2

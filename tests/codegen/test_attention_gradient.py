@@ -36,7 +36,9 @@ def by_probabilities(body: Body, e: Value, total: Value, p: Value, dp: Value) ->
 def training(form: Form, mask: Function | None, softmax: Softmax = by_quotient) -> Graph:
     """Result and gradients of attention of queries [b, t, h, d], and keys and values [b, n, g, d], scaled by 1/8."""
     b, t, h, d, n, g = form.sizes
-    body = Body(f"{form.dtype}[{b},{t},{h},{d}]", *[f"{form.dtype}[{b},{n},{g},{d}]"] * 2, f"{form.dtype}[{b},{t},{h},{d}]")
+    body = Body(
+        f"{form.dtype}[{b},{t},{h},{d}]", *[f"{form.dtype}[{b},{n},{g},{d}]"] * 2, f"{form.dtype}[{b},{t},{h},{d}]"
+    )
     q, k, v, do = body.inputs
     wide_k, wide_v = (repeated(body, x, h) for x in (k, v))
     scores = body.dot(q, wide_k, ((3,), (3,)), ((0, 2), (0, 2)), "f32")
@@ -77,12 +79,16 @@ def checked(graph: Graph, kernels: Sequence[int] = (0, 1)) -> list[Graph]:
     for got, want in zip(run(module, args), evaluate(graph, args), strict=True):
         unit = 2.0**-8 if graph.inputs[0].type.dtype == "bf16" else 2.0**-21
         scale = float(np.abs(np.asarray(want, np.float64)).max())
-        np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=0, atol=4 * unit * scale)
+        np.testing.assert_allclose(
+            np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=0, atol=4 * unit * scale
+        )
     found = gradients(module)
     assert len(found) == 2, launches(module)
     b, t, h, d = graph.inputs[0].type.sizes
     rows = b * h * max(t, graph.inputs[1].type.sizes[1])
-    assert all(v.type.size <= rows * d for node in module.graph.nodes for v in node.results), "nothing is as large as the scores"
+    assert all(v.type.size <= rows * d for node in module.graph.nodes for v in node.results), (
+        "nothing is as large as the scores"
+    )
     for number in kernels:
         values = args_of(module, found[number], args)
         assert check(found[number], args=values, ulps=16, length=64).template == "attention-gradient"
@@ -106,7 +112,9 @@ CAUSAL = masked(-1e30, ("GE", 0))
     [
         pytest.param(Form((1, 70, 2, 32, 70, 1)), None, by_quotient, id="plain, grouped heads"),
         pytest.param(Form((2, 100, 2, 64, 100, 2)), CAUSAL, by_quotient, id="causal"),
-        pytest.param(Form((1, 130, 1, 32, 130, 1)), masked(-1e30, ("GE", 0), ("LT", 40)), by_probabilities, id="window"),
+        pytest.param(
+            Form((1, 130, 1, 32, 130, 1)), masked(-1e30, ("GE", 0), ("LT", 40)), by_probabilities, id="window"
+        ),
         pytest.param(Form((1, 40, 2, 48, 90, 2)), None, by_probabilities, id="other length"),
         pytest.param(Form((1, 40, 2, 16, 50, 2), dtype="f32"), CAUSAL, by_quotient, id="f32"),
     ],

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 from bodies import ONE
@@ -23,7 +24,16 @@ _LOG2_E = tl.constexpr(1.4426950408889634)
 
 @triton.jit
 def by_hand(
-    q_ptr, k_ptr, v_ptr, out_ptr, scale, heads, rows: tl.constexpr, d: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr
+    q_ptr: Any,
+    k_ptr: Any,
+    v_ptr: Any,
+    out_ptr: Any,
+    scale: Any,
+    heads: Any,
+    rows: tl.constexpr,
+    d: tl.constexpr,
+    block_m: tl.constexpr,
+    block_n: tl.constexpr,
 ):
     """Attention without a mask over contiguous heads, loaded by tensor descriptors as in Triton's tutorial of fused attention."""
     first, head = tl.program_id(0) * block_m, tl.program_id(1)
@@ -80,7 +90,9 @@ def slots_per_product(cubin: bytes, directory: Path) -> float:
     return min(length for products, length in loops if products == most) / most
 
 
-@pytest.mark.parametrize("sizes", [pytest.param(LONG, id="rows of 128"), pytest.param((8, 1024, 12, 64, 1024, 12), id="of 64")])
+@pytest.mark.parametrize(
+    "sizes", [pytest.param(LONG, id="rows of 128"), pytest.param((8, 1024, 12, 64, 1024, 12), id="of 64")]
+)
 def test_the_main_loop_is_as_short_as_one_by_hand(sizes: tuple[int, int, int, int, int, int], tmp_path: Path) -> None:
     """With 15 % more slots at most, in the same tile; the loop under the causal mask, which is another one, does not count."""
     body = kernel(sizes, CAUSAL)

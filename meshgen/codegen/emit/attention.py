@@ -11,20 +11,28 @@ import math
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.attention_mask import write_ends
-from meshgen.codegen.emit.attention_operands import LOG2_E, factored, input_precision, operand_tile, power_of_two
+from meshgen.codegen.emit.attention_operands import (
+    LOG2_E,
+    along,
+    dependent,
+    factored,
+    input_precision,
+    operand_tile,
+    power_of_two,
+)
 from meshgen.codegen.emit.attention_shape import Shape, attention_in, shape_of, value_dims
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, Template, where
 from meshgen.codegen.expr import Expr, Var
-from meshgen.codegen.fusion.attention import Attention, splat
+from meshgen.codegen.fusion.attention import Attention
 from meshgen.codegen.fusion.attention_indices import operand_index, places, query_side
 from meshgen.codegen.fusion.attention_mask import Mask, mask_of
 from meshgen.codegen.fusion.space import Index, Space
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.attention import AttentionTile, tiles
-from meshgen.ops.classes import EXPENSIVE, LAYOUT
+from meshgen.ops.classes import EXPENSIVE
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.triton.registers import Code, both, rounded
 
@@ -59,15 +67,16 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
     emitter.head()
     emitter.steps()
     emitter.results()
-    constants = {"BLOCK_M": tile.m, "BLOCK_N": tile.n, "BLOCK_D": power_of_two(shape.depth), "BLOCK_E": power_of_two(shape.width)}
+    constants = {
+        "BLOCK_M": tile.m,
+        "BLOCK_N": tile.n,
+        "BLOCK_D": power_of_two(shape.depth),
+        "BLOCK_E": power_of_two(shape.width),
+    }
     return Launch((-(-shape.rows // tile.m) * shape.batch, 1, 1), constants, tile.num_warps, tile.num_stages)
 
 
 ATTENTION = Template("attention", _match, _emit)
-
-
-def _tile(var: Var) -> Expr:
-    return ex.ZERO if var.high == 0 else Expr(((var, 1),))
 
 
 class _Attention:
@@ -87,10 +96,10 @@ class _Attention:
         self.d_col, self.d_row = Var("d_col", 0, shape.depth - 1), Var("d_row", 0, shape.depth - 1)
         self.e = Var("e", 0, shape.width - 1)
         self.result = self._result_index()
-        placed = places(attention, evaluator.producer.get, self.result, _tile(self.n))
+        placed = places(attention, evaluator.producer.get, self.result, along(self.n))
         assert placed is not None, "it was matched"
         self.placed = placed
-        side = query_side(attention, placed[attention.scores.result], _tile(self.n))
+        side = query_side(attention, placed[attention.scores.result], along(self.n))
         assert side is not None, "it was matched"
         self.query = side
 
@@ -99,7 +108,11 @@ class _Attention:
         found = [ex.ZERO] * product.result.type.rank
         values = tuple((d, product.result.type.sizes[d], 1) for d in value_dims(product, self.attention.side))
         batch = ex.variable("batch", self.shape.batch)
-        for parts, position in ((self.shape.outer, batch), (self.shape.inner, _tile(self.m)), (values, _tile(self.e))):
+        for parts, position in (
+            (self.shape.outer, batch),
+            (self.shape.inner, along(self.m)),
+            (values, along(self.e)),
+        ):
             for (d, _, step), part in zip(parts, ex.delinearize(position, [size for _, size, _ in parts]), strict=True):
                 found[d] += part * step
         return tuple(found)
@@ -144,11 +157,13 @@ class _Attention:
 
     def _operand(self, dot: Node, number: int, name: str, block: tuple[str, str], summed: Var) -> str:
         """A tile of a dot's operand in the type that is multiplied; 0 where `summed` is past its end."""
-        return operand_tile(self.evaluator, dot.operands[number], self._operand_index(dot, number, summed), name, block, summed)
+        return operand_tile(
+            self.evaluator, dot.operands[number], self._operand_index(dot, number, summed), name, block, summed
+        )
 
     def _operand_index(self, dot: Node, number: int, summed: Var) -> Index:
         dims = DotDims.of(dot).contract[number]
-        parts = ex.delinearize(_tile(summed), [dot.operands[number].type.sizes[d] for d in dims])
+        parts = ex.delinearize(along(summed), [dot.operands[number].type.sizes[d] for d in dims])
         return operand_index(dot, number, self.placed[dot.result], parts)
 
     # ---- the loops
@@ -266,7 +281,7 @@ class _Attention:
         self._place(attention.product.result, "acc")
         evaluator.tile.edges = {v: edge for v, edge in evaluator.tile.edges.items() if v in (self.m, self.e)}
         table = self._table()
-        of_product = _after(attention.product.result, self.body)
+        of_product = dependent(attention.product.result, self.body)
         for number, value in enumerate(self.body.outputs):
             span = (self.m, self.e) if value in of_product else (self.m,)
             evaluator.store(number, where(self.space, value, table), span)
@@ -275,12 +290,3 @@ class _Attention:
         """The space's variables (dims of the product's result) in terms of the tile's."""
         pairs = zip(self.space.index[self.attention.product.result], self.result, strict=True)
         return {v: position for e, position in pairs for v in ex.variables(e)}
-
-
-def _after(value: Value, body: Graph) -> set[Value]:
-    """The values of a body that depend on a value of it, and that one."""
-    found = {value}
-    for node in body.nodes:
-        if found.intersection(node.operands):
-            found.update(node.results)
-    return found

@@ -8,11 +8,14 @@ in memory is one of two products in bf16: of the weights rounded to it, and of t
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 
 from meshgen.codegen import expr as ex
-from meshgen.codegen.emit.attention_mask import write_ends
+from meshgen.codegen.emit.attention_mask import write_ends, write_low_rows
 from meshgen.codegen.emit.attention_operands import (
     LOG2_E,
+    along,
+    dependent,
     factored,
     input_precision,
     operand_tile,
@@ -24,18 +27,11 @@ from meshgen.codegen.emit.gradient_shape import GradientShape, gradient_shape
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, Template, where
 from meshgen.codegen.expr import Expr, Var
-from meshgen.codegen.fusion.attention_gradient import (
-    Gradient,
-    WeightedSum,
-    contracted,
-    gradient_in,
-    is_index_map,
-    narrow,
-    substituted,
-)
+from meshgen.codegen.fusion.attention_gradient import Gradient, gradient_in
 from meshgen.codegen.fusion.attention_indices import operand_index
-from meshgen.codegen.fusion.attention_mask import Mask, mask_of
+from meshgen.codegen.fusion.attention_mask import mask_of
 from meshgen.codegen.fusion.space import Index, Space, backward
+from meshgen.codegen.fusion.weighted_sum import WeightedSum, is_index_map, narrow, substituted
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.attention import GradientTile, gradient_tiles
@@ -43,7 +39,7 @@ from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.triton.registers import Code, rounded
 
 _NAMES = (  # of variables, beside those of all templates
-    "last", "begin", "end", "whole", "full_begin", "full_end", "is_low", "n_row", "block", "weights", "rest",
+    "last", "begin", "end", "whole", "full_begin", "full_end", "is_low", "n_row", "block",
 )  # fmt: skip
 
 
@@ -64,7 +60,7 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
 
 def _widest(gradient: Gradient, shape: GradientShape) -> int:
     depths = [DotDims.of(node).depth(node.operands[0].type) for node, _ in shape.scores]
-    return max(*depths, *(_width(each) for each in gradient.sums))
+    return max(*depths, *(math.prod(each.widths) for each in gradient.sums))
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
@@ -82,24 +78,23 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
     return Launch((-(-shape.rows // tile.m) * shape.batch, 1, 1), constants, tile.num_warps, tile.num_stages)
 
 
+_TileOf = Callable[
+    [Value, Index, Var, str], str
+]  # reads a tile of a value at an index, over a variable, in an element type
 ATTENTION_GRADIENT = Template("attention-gradient", _match, _emit)
-
-
-def _width(of: WeightedSum) -> int:
-    """Elements of the operand beside the weights, per step."""
-    other = of.product.operands[1 - of.side].type
-    return math.prod(other.sizes[d] for d in DotDims.of(of.product).free[1 - of.side])
-
-
-def _tile(var: Var) -> Expr:
-    return ex.ZERO if var.high == 0 else Expr(((var, 1),))
 
 
 class _Gradient:
     """State while one kernel is written."""
 
     def __init__(
-        self, evaluator: Evaluator, body: Graph, gradient: Gradient, space: Space, shape: GradientShape, tile: GradientTile
+        self,
+        evaluator: Evaluator,
+        body: Graph,
+        gradient: Gradient,
+        space: Space,
+        shape: GradientShape,
+        tile: GradientTile,
     ) -> None:
         self.evaluator, self.body, self.gradient = evaluator, body, gradient
         self.space, self.shape, self.tile = space, shape, tile
@@ -107,7 +102,7 @@ class _Gradient:
         self.m, self.n = Var("m", 0, shape.rows - 1), Var("n", 0, shape.steps - 1)
         self.n_row = Var("n_row", 0, shape.steps - 1)
         self.depths = {node: DotDims.of(node).depth(node.operands[0].type) for node, _ in shape.scores}
-        self.widths = dict.fromkeys((*self.depths.values(), *(_width(each) for each in gradient.sums)))
+        self.widths = dict.fromkeys((*self.depths.values(), *(math.prod(each.widths) for each in gradient.sums)))
         self.products = {each.product: f"sum_{i}" for i, each in enumerate(gradient.sums)}
         evaluator.names.take(*self.products.values(), *(f"d{size}" for size in self.widths))
         self.outer = {v: Var(f"outer_{v.text}", 0, v.high) for v in shape.outer}
@@ -118,8 +113,8 @@ class _Gradient:
         """The dims of the scores in terms of the tile's."""
         shape = self.shape
         batch = ex.delinearize(ex.variable("batch", shape.batch), [v.high + 1 for v in shape.programs])
-        found = dict(zip(shape.programs, batch, strict=True)) | {v: _tile(own) for v, own in self.outer.items()}
-        return found | {shape.tile: _tile(self.m), shape.loop: _tile(loop)}
+        found = dict(zip(shape.programs, batch, strict=True)) | {v: along(own) for v, own in self.outer.items()}
+        return found | {shape.tile: along(self.m), shape.loop: along(loop)}
 
     def _wide(self, size: int) -> Var:
         return Var(f"d{size}", 0, size - 1)
@@ -138,7 +133,7 @@ class _Gradient:
         for size in self.widths:
             write(f"d{size} = tl.arange(0, BLOCK_{size}){wide}[None, :]  # over {size}")
         for each in self.gradient.sums:
-            write(f"{self.products[each.product]} = tl.zeros((BLOCK_M, BLOCK_{_width(each)}), tl.float32)")
+            write(f"{self.products[each.product]} = tl.zeros((BLOCK_M, BLOCK_{math.prod(each.widths)}), tl.float32)")
         self.evaluator.tile.edges = self._edges()
 
     def _edges(self) -> dict[Var, str]:
@@ -153,7 +148,7 @@ class _Gradient:
         over = self._wide(self.depths[node])
         sizes = [node.operands[0].type.sizes[d] for d in DotDims.of(node).contract[0]]
         place = substituted(self.gradient.index[node.result], self._table(loop))
-        return node.operands[number], operand_index(node, number, place, ex.delinearize(_tile(over), sizes)), over
+        return node.operands[number], operand_index(node, number, place, ex.delinearize(along(over), sizes)), over
 
     # ---- the loops
 
@@ -195,7 +190,7 @@ class _Gradient:
                 self._loop(str(whole), str(blocks), softmaxed, False)
             return
         write_ends(self.evaluator, mask, self.m, whole, blocks)
-        self._take_low_rows_in(mask, shift, blocks)
+        write_low_rows(self.evaluator, mask, *self._row_of(shift), self.n, blocks)
         if mask.inner is softmaxed:
             self._loop("begin", "end", softmaxed, False)
             return
@@ -213,36 +208,12 @@ class _Gradient:
         node = self.evaluator.producer[self.gradient.first.exponential.operands[0]]
         return node.operands[0], node.operands[1]
 
-    def _take_low_rows_in(self, mask: Mask, shift: Value, blocks: int) -> None:
-        """Widen the bounds to all steps where a row has no score well above the fill: there the exponentials outside are not 0."""
-        evaluator, write = self.evaluator, self.evaluator.write
+    def _row_of(self, shift: Value) -> tuple[Value, Index]:
+        """What a value is broadcast from, and its index."""
         value, index = shift, self._place(shift)
-        while value in self.gradient.index and (node := evaluator.producer.get(value)) and is_index_map(node):
+        while value in self.gradient.index and (node := self.evaluator.producer.get(value)) and is_index_map(node):
             value, index = node.operands[0], backward(node, index)
-        limit = repr(mask.limit) if math.isfinite(mask.limit) else 'float("-inf")'
-        lower, higher = "begin = tl.where(is_low > 0, 0, begin)", f"end = tl.where(is_low > 0, {blocks}, end)"
-        if not any(self.n in ex.variables(e) for e in index):
-            text = evaluator.value(value, index).text
-            write(f"is_low = tl.max(tl.max(tl.where((m >= 0) & ({text} > {limit}), 0, 1), 1), 0).to(tl.int32)")
-            if mask.least:
-                write(lower)
-            if mask.most:
-                write(higher)
-            return
-        for has, start, stop, taken in (
-            (mask.least, "0", "begin", lower),
-            (mask.most, "end", str(blocks), higher),
-        ):
-            if not has:
-                continue
-            write("is_low = 0")
-            evaluator.open(f"for block in range({start}, {stop}):")
-            write(f"n = (block * BLOCK_N + tl.arange(0, BLOCK_N){evaluator.wide})[None, :]")
-            text = evaluator.value(value, index).text
-            write(f"low = tl.max(tl.max(tl.where((n >= 0) & ({text} > {limit}), 0, 1), 1), 0).to(tl.int32)")
-            write("is_low = tl.maximum(is_low, low)")
-            evaluator.close()
-            write(taken)
+        return value, index
 
     def _loop(self, begin: str, end: str, softmaxed: Value, is_whole: bool) -> None:
         """Take blocks of steps in.
@@ -292,7 +263,7 @@ class _Gradient:
         for value in (self.gradient.first.exponential.result, *(node.result for node, _ in self.shape.scores)):
             del evaluator.placed[value]
 
-    def _multiply_again(self, node: Node, tile_of: object) -> None:
+    def _multiply_again(self, node: Node, tile_of: _TileOf) -> None:
         """A block of a product that a sum needs."""
         evaluator, number = self.evaluator, self.loop_operand[node]
         value, index, over = self._score_operand(node, number, self.n_row)
@@ -312,54 +283,47 @@ class _Gradient:
         name = evaluator.assign("exponential", f"tl.exp2({argument})")
         evaluator.placed[result] = (self._place(result), Code(name, result.type.dtype))
 
-    def _add(self, each: WeightedSum, tile_of: object) -> None:
+    def _add(self, each: WeightedSum, tile_of: _TileOf) -> None:
+        """Add a block's product to a sum."""
         evaluator, write, dot = self.evaluator, self.evaluator.write, each.product
         weights, other = dot.operands[each.side], dot.operands[1 - each.side]
-        over = self._wide(_width(each))
-        dims = DotDims.of(dot)
-        parts = ex.delinearize(_tile(over), [other.type.sizes[d] for d in dims.free[1 - each.side]])
-        table = self._table(self.n_row) | {Var(f"e{i}", 0, other.type.sizes[d] - 1): part for i, (d, part) in enumerate(zip(dims.free[1 - each.side], parts, strict=True))}
-        place = self.gradient.index[weights]
-        index = substituted(operand_index(dot, 1 - each.side, each.result, [place[d] for d in dims.contract[each.side]]), table)
-        source = narrow(other, evaluator.producer.get)
-        right = tile_of(other, index, over, source.type.dtype)
+        index = operand_index(dot, 1 - each.side, each.result, each.keys(self.gradient.index))
+        index = substituted(index, self._table(self.n_row) | self._elements(each))
+        dtype = narrow(other, evaluator.producer.get).type.dtype
+        right = tile_of(other, index, self._wide(math.prod(each.widths)), dtype)
         text = evaluator.value(weights, self._place(weights)).text
         if edge := evaluator.tile.edges[self.n]:
             text = f"tl.where({edge}, {text}, 0.0)"
         name = self.products[dot]
-        if source.type.dtype == weights.type.dtype:
-            text, helpers = rounded(text, weights.type.dtype)
+        if dtype == weights.type.dtype:
+            text, helpers = rounded(text, dtype)
             for helper in helpers:
                 evaluator.helper(helper)
             write(f"{name} = tl.dot({text}, {right}, {name}{input_precision(dot)})")
             return
         whole = evaluator.assign("weights", text)
-        high = evaluator.assign("weights", f"{whole}.to(tl.bfloat16)")
+        high = evaluator.assign("high", f"{whole}.to(tl.bfloat16)")
         write(f"{name} = tl.dot({high}, {right}, {name})")
         write(f"{name} = tl.dot(({whole} - {high}.to(tl.float32)).to(tl.bfloat16), {right}, {name})")
+
+    def _elements(self, each: WeightedSum) -> dict[Var, Expr]:
+        """The dims of a sum's elements in terms of the tile's."""
+        parts = ex.delinearize(along(self._wide(math.prod(each.widths))), each.widths)
+        return {Var(f"e{i}", 0, size - 1): part for i, (size, part) in enumerate(zip(each.widths, parts, strict=True))}
 
     # ---- after the loop
 
     def results(self) -> None:
         evaluator = self.evaluator
         for each in self.gradient.sums:
-            over, other = self._wide(_width(each)), each.product.operands[1 - each.side]
-            free = DotDims.of(each.product).free[1 - each.side]
-            parts = ex.delinearize(_tile(over), [other.type.sizes[d] for d in free])
-            table = self.over | {Var(f"e{i}", 0, other.type.sizes[d] - 1): part for i, (d, part) in enumerate(zip(free, parts, strict=True))}
-            place, code = substituted(each.result, table), Code(self.products[each.product], each.product.result.type.dtype)
+            over, table = self._wide(math.prod(each.widths)), self.over | self._elements(each)
+            place, code = (
+                substituted(each.result, table),
+                Code(self.products[each.product], each.product.result.type.dtype),
+            )
             evaluator.placed[each.product.result] = (place, code)
             evaluator.tile.edges = {v: edge for v, edge in self._edges().items() if v in (self.m, over)}
-            mine = _after(each.product.result, self.body)
+            mine = dependent(each.product.result, self.body)
             for number, value in enumerate(self.body.outputs):
                 if value in mine:
                     evaluator.store(number, where(self.space, value, table), (self.m, over))
-
-
-def _after(value: Value, body: Graph) -> set[Value]:
-    """The values of a body that depend on a value of it, and that one."""
-    found = {value}
-    for node in body.nodes:
-        if found.intersection(node.operands):
-            found.update(node.results)
-    return found

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.attention_mask import Mask
+from meshgen.codegen.fusion.space import Index
+from meshgen.ir.graph import Value
 
 
 def write_ends(evaluator: Evaluator, mask: Mask, m: Var, whole: int, blocks: int) -> None:
@@ -51,3 +54,32 @@ def _extreme(bound: Expr, m: Var, greatest: bool) -> Expr:
         end = Var("last" if (factor > 0) == greatest else "first", 0, m.high)
         total = total + ex.substitute(Expr(((atom, factor),)), {m: Expr(((end, 1),))})
     return total
+
+
+def write_low_rows(evaluator: Evaluator, mask: Mask, shift: Value, index: Index, n: Var, blocks: int) -> None:
+    """Widen the bounds to all blocks where a row has no score above the mask's limit: there the exponentials outside are not 0.
+
+    Args:
+        shift: the maximum of a row, at `index`.
+        n: the variable of a block; rows are those of blocks if `index` has it, else those of the tile.
+    """
+    write, limit = evaluator.write, repr(mask.limit) if math.isfinite(mask.limit) else 'float("-inf")'
+
+    def low(variable: str) -> str:
+        text = evaluator.value(shift, index).text
+        return f"tl.max(tl.max(tl.where(({variable} >= 0) & ({text} > {limit}), 0, 1), 1), 0).to(tl.int32)"
+
+    sides = [("0", "begin", "begin = tl.where(is_low > 0, 0, begin)")] if mask.least else []
+    sides += [("end", str(blocks), f"end = tl.where(is_low > 0, {blocks}, end)")] if mask.most else []
+    if not any(n in ex.variables(e) for e in index):
+        write(f"is_low = {low('m')}")
+        for _, _, taken in sides:
+            write(taken)
+        return
+    for start, stop, taken in sides:
+        write("is_low = 0")
+        evaluator.open(f"for block in range({start}, {stop}):")
+        write(f"n = (block * BLOCK_N + tl.arange(0, BLOCK_N){evaluator.wide})[None, :]")
+        write(f"is_low = tl.maximum(is_low, {low('n')})")
+        evaluator.close()
+        write(taken)

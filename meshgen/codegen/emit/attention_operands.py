@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import math
 
+from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.guards import NEVER, Guards
 from meshgen.codegen.emit.index_maps import read_through
-from meshgen.codegen.expr import Var
+from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.attention import Producer, splat
-from meshgen.codegen.fusion.attention_gradient import is_index_map
 from meshgen.codegen.fusion.space import Index, backward
-from meshgen.ir.graph import Node, Value
+from meshgen.codegen.fusion.weighted_sum import is_index_map
+from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import LAYOUT
 from meshgen.ops.triton.registers import rounded
 
@@ -97,3 +98,17 @@ def _is_plain(producer: Producer, value: Value, scores: Node) -> bool:
             return False
         node = producer(node.operands[0])
     return node is not None
+
+
+def along(var: Var) -> Expr:
+    """The values of a variable; 0 of one that has no other."""
+    return ex.ZERO if var.high == 0 else Expr(((var, 1),))
+
+
+def dependent(value: Value, body: Graph) -> set[Value]:
+    """The values of a body that depend on a value of it, and that one."""
+    found = {value}
+    for node in body.nodes:
+        if found.intersection(node.operands):
+            found.update(node.results)
+    return found

@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.expr import Var
 from meshgen.codegen.fusion.attention import Producer
-from meshgen.codegen.fusion.attention_gradient import Gradient, contracted
+from meshgen.codegen.fusion.attention_gradient import Gradient
 from meshgen.codegen.fusion.attention_indices import operand_index
 from meshgen.codegen.fusion.space import Index
-from meshgen.ir.graph import Node
+from meshgen.codegen.fusion.weighted_sum import WeightedSum, contracted
+from meshgen.ir.graph import Node, Value
 from meshgen.ops.dot_dims import DotDims
 from meshgen.records import dataclass
 
@@ -61,35 +63,32 @@ def gradient_shape(gradient: Gradient, producer: Producer) -> GradientShape | No
         return None
     tile, loop = max(free, key=_size), max(sorted(first.summed, key=lambda v: v.text), key=_size)
     scores = list[tuple[Node, int]]()
-    for value, place in gradient.index.items():
-        node = producer(value)
-        if node in {n for each in gradient.sums for n in each.products(producer)}:
-            assert node is not None, "it is a product"
-            number = _loop_operand(node, place, tile, loop)
-            if number is None:
-                return None
-            scores.append((node, number))
-    if not all(_is_over_loop(each.product, each.side, each.result, gradient.index, tile, loop) for each in gradient.sums):
+    for node in dict.fromkeys(n for each in gradient.sums for n in each.products(producer)):
+        number = _loop_operand(node, gradient.index[node.result], tile, loop)
+        if number is None:
+            return None
+        scores.append((node, number))
+    if not all(_is_over_loop(each, tile, loop, gradient.index) for each in gradient.sums):
         return None
-    outer = tuple(v for v in everything if v in first.summed and v is not loop and v != loop)
+    outer = tuple(v for v in everything if v in first.summed and v != loop)
     programs = tuple(v for v in everything if v not in first.summed and v != tile)
     return GradientShape(programs, tile, outer, loop, tuple(scores))
 
 
 def _loop_operand(dot: Node, place: Index, tile: Var, loop: Var) -> int | None:
     """The operand that varies with the loop and not with the tile, where the other one does the opposite."""
-    reads = [{v for e in operand_index(dot, number, place, contracted(dot)) for v in ex.variables(e)} for number in (0, 1)]
-    for number in (0, 1):
-        mine, other = reads[number], reads[1 - number]
+    left, right = (_varying(operand_index(dot, number, place, contracted(dot))) for number in (0, 1))
+    for number, mine, other in ((0, left, right), (1, right, left)):
         if loop in mine and tile not in mine and tile in other and loop not in other:
             return number
     return None
 
 
-def _is_over_loop(dot: Node, side: int, result: Index, index: object, tile: Var, loop: Var) -> bool:
+def _is_over_loop(of: WeightedSum, tile: Var, loop: Var, index: Mapping[Value, Index]) -> bool:
     """Whether the operand beside the weights varies with the loop, and not with the tile."""
-    del index, loop
-    batch = len(DotDims.of(dot).batch[0])
-    own = DotDims.of(dot).free[1 - side]
-    del own
-    return all(tile not in ex.variables(e) for e in result[:batch])
+    varying = _varying(operand_index(of.product, 1 - of.side, of.result, of.keys(index)))
+    return loop in varying and tile not in varying
+
+
+def _varying(index: Index) -> set[Var]:
+    return {v for e in index for v in ex.variables(e)}

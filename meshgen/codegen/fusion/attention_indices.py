@@ -83,9 +83,9 @@ def attentions_in(graph: Graph) -> dict[Node, Attention]:
     found: dict[Node, Attention] = {}
     for node in graph.nodes:
         attention = attention_of(node, producer.get, lambda v: users.get(v, ())) if node.op in DOTS else None
-        if attention is not None and attention.exponential not in found:
-            if query_number(attention, producer.get) is not None:
-                found[attention.exponential] = attention
+        if attention is None or attention.exponential in found or query_number(attention, producer.get) is None:
+            continue
+        found[attention.exponential] = attention
     return found
 
 

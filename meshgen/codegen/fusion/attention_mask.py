@@ -83,7 +83,9 @@ def _parts(reader: Reader, scores: Value, index: Index) -> tuple[Value, Index, V
         return None
     for inner, bias in (node.operands, node.operands[::-1]):
         place, maker = index, producer(bias)
-        while maker is not None and (maker.op == "convert" or (maker.op in LAYOUT - LEAVING and maker.op != "mask_padding")):
+        while maker is not None and (
+            maker.op == "convert" or (maker.op in LAYOUT - LEAVING and maker.op != "mask_padding")
+        ):
             place = place if maker.op == "convert" else backward(maker, place)
             maker = producer(maker.operands[0])
         if maker is None or maker.op != "select" or splat(maker.operands[1], producer) != 0:

@@ -6,10 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from meshgen.codegen.fusion.attention import Attention, attention_of
-from meshgen.codegen.fusion.attention_gradient import Gradient, gradient_space, gradients_of, weighted_sum
+from meshgen.codegen.fusion.attention_gradient import Gradient, gradient_space, gradients_of
 from meshgen.codegen.fusion.attention_indices import per_row_nodes, query_number, space_of
 from meshgen.codegen.fusion.free import FreeNodes
 from meshgen.codegen.fusion.space import Space
+from meshgen.codegen.fusion.weighted_sum import weighted_sum
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import POINTWISE
 from meshgen.records import dataclass
@@ -97,7 +98,9 @@ def _region(attention: Attention, of: Reading) -> Region | None:
         return None
     ordered = tuple(sorted({*nodes, *rows}, key=of.position.__getitem__))
     per_row = tuple(n.result for n in ordered if n in (attention.maximum, attention.total) or n in rows)
-    return Region((attention.product,), ordered, per_row, frozenset(of.free.sources(attention.scores.operands[number])), space)
+    return Region(
+        (attention.product,), ordered, per_row, frozenset(of.free.sources(attention.scores.operands[number])), space
+    )
 
 
 def _is_read_outside(node: Node, inside: Mapping[Node, None], of: Reading) -> bool:

@@ -18,9 +18,9 @@ import numpy as np
 from meshgen.codegen import expr as ex
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.attention import Attention, Producer, linear_path, splat
-from meshgen.codegen.fusion.attention_gradient import is_index_map, is_recomputed, over_dims_of, substituted
 from meshgen.codegen.fusion.attention_indices import attentions_in, operand_index
 from meshgen.codegen.fusion.space import Index, backward
+from meshgen.codegen.fusion.weighted_sum import is_index_map, is_recomputed, over_dims_of, substituted
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
 from meshgen.ops.classes import DOTS, REDUCTIONS
@@ -91,7 +91,12 @@ def _sum_of_results(node: Node, attentions: dict[Node, Attention], producer: Pro
     if found is None:
         return None
     rows = (*mine.rows, *((value, index, -power) for value, index, power in theirs.rows))
-    kept = [v for d, e in enumerate(mine.index) if d not in node.attrs.dims for v in ex.variables(ex.substitute(e, mine.table))]
+    kept = [
+        v
+        for d, e in enumerate(mine.index)
+        if d not in node.attrs.dims
+        for v in ex.variables(ex.substitute(e, mine.table))
+    ]
     elements = tuple(v for e in found[0][1] for v in ex.variables(e) if v.text[0] == "w")
     return _Sum(*found, rows, tuple(kept), elements, mine.is_negative != theirs.is_negative)
 
@@ -183,14 +188,14 @@ def _gradient_of_result(
     elements = [ex.variable(f"w{i}", values.type.sizes[d]) for i, d in enumerate(dims.free[1 - side])]
     own, batch = [weights[d] for d in dims.free[side]], [weights[d] for d in dims.batch[side]]
     result = (*batch, *(own + elements if side == 0 else elements + own))
-    keys = [weights[d] for d in dims.contract[side]]
+    keys = tuple(weights[d] for d in dims.contract[side])
     wanted = operand_index(product, 1 - side, result, keys)
     for number in (0, 1):
         mine = DotDims.of(dot)
         if dot.operands[number] is not values or set(mine.contract[number]) != set(dims.free[1 - side]):
             continue
         of_dim = dict(zip(dims.free[1 - side], elements, strict=True))
-        contracted = [of_dim[d] for d in mine.contract[number]]
+        contracted = tuple(of_dim[d] for d in mine.contract[number])
         if operand_index(dot, number, place, contracted) == wanted:
             gradient = operand_index(dot, 1 - number, place, contracted)
             return (dot.operands[1 - number], gradient, 1), (product.result, result, 1)

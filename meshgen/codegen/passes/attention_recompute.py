@@ -17,14 +17,9 @@ from dataclasses import replace
 import numpy as np
 
 from meshgen.codegen.fusion.attention import Attention
-from meshgen.codegen.fusion.attention_gradient import (
-    Gradient,
-    gradients_of,
-    is_index_map,
-    is_recomputed,
-    weighted_sum,
-)
+from meshgen.codegen.fusion.attention_gradient import Gradient, gradients_of
 from meshgen.codegen.fusion.attention_indices import attentions_in, per_row_nodes
+from meshgen.codegen.fusion.weighted_sum import is_index_map, is_recomputed, weighted_sum
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
 from meshgen.ir.regions import used_by
@@ -124,7 +119,9 @@ class _Copier:
         node = self.producer.get(value)
         if node is None or not is_index_map(node):
             return self.reciprocals.of(value)
-        return self.out.add(node.op, [self._reciprocal(node.operands[0])], [value.type], node.attrs, loc=node.loc).result
+        return self.out.add(
+            node.op, [self._reciprocal(node.operands[0])], [value.type], node.attrs, loc=node.loc
+        ).result
 
 
 class _Reciprocals:
