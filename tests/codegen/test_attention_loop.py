@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import subprocess
 from pathlib import Path
-from typing import Any
 
 import pytest
 from bodies import ONE
@@ -24,12 +23,12 @@ _LOG2_E = tl.constexpr(1.4426950408889634)
 
 @triton.jit
 def by_hand(
-    q_ptr: Any,
-    k_ptr: Any,
-    v_ptr: Any,
-    out_ptr: Any,
-    scale: Any,
-    heads: Any,
+    q_ptr,
+    k_ptr,
+    v_ptr,
+    out_ptr,
+    scale,
+    heads,
     rows: tl.constexpr,
     d: tl.constexpr,
     block_m: tl.constexpr,
