@@ -90,7 +90,11 @@ def _sum_of_results(node: Node, attentions: dict[Node, Attention], producer: Pro
     found = _gradient_of_result(gradients[0], attention, weighted, producer)
     if found is None:
         return None
-    rows = (*mine.rows, *((value, index, -power) for value, index, power in theirs.rows))
+    powers = Counter[tuple[Value, Index]]()
+    for sign, factors in ((1, mine.rows), (-1, theirs.rows)):
+        for value, index, power in factors:
+            powers[value, index] += sign * power
+    rows = tuple((*factor, 1 if count > 0 else -1) for factor, count in powers.items() for _ in range(abs(count)))
     kept = [
         v
         for d, e in enumerate(mine.index)
@@ -236,12 +240,21 @@ class _Writer:
             to = TensorType(value.type.shape, "f32")
             value = self.graph.add("convert", [value], [to], {}, loc=self.loc).result
         dims = [(v, d) for d, e in enumerate(index) for v in ex.variables(e)]
-        flat = self._to("reshape", value, [value.type.sizes[d] for _, d in dims], {})
+        sizes = [value.type.sizes[d] for _, d in dims]
+        flat = value if len(sizes) == value.type.rank else self._to("reshape", value, sizes, {})
         place = {v: i for i, (v, _) in enumerate(dims)}
         present = [v for v in order if v in place]
-        ordered = self._to("transpose", flat, [v.high + 1 for v in present], {"perm": tuple(place[v] for v in present)})
+        ordered = (
+            flat
+            if present == list(place)
+            else self._to("transpose", flat, [v.high + 1 for v in present], {"perm": tuple(place[v] for v in present)})
+        )
         where = tuple(i for i, v in enumerate(order) if v in place)
-        return self._to("broadcast_in_dim", ordered, [v.high + 1 for v in order], {"dims": where})
+        return (
+            ordered
+            if len(where) == len(order)
+            else self._to("broadcast_in_dim", ordered, [v.high + 1 for v in order], {"dims": where})
+        )
 
     def _reduced(self, value: Value, dims: Sequence[int]) -> Value:
         zero = np.array(0, DTYPES["f32"])
