@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 from test_attention import CAUSAL, WINDOW, Form, Function, attention, soft_capped
+from test_attention_gradient import CAUSAL as CAUSAL_SCORES
 from test_attention_gradient import gradients, training
 from test_fuse import fused
 from test_triton_source_build import built
@@ -59,7 +60,7 @@ def test_decoding_has_a_program_per_head_of_the_cache(tmp_path: Path) -> None:
 def test_gradients_use_matrix_units_and_spill_nothing(
     sizes: tuple[int, int, int, int, int, int], arch: str, units: str
 ) -> None:
-    module = fused(training(Form(sizes), CAUSAL))
+    module = fused(training(Form(sizes), CAUSAL_SCORES))
     bodies = {f"gradient_{i}": body for i, body in enumerate(gradients(module))}
     assert len(bodies) == 2
     _, binaries = build_best(
@@ -71,7 +72,7 @@ def test_gradients_use_matrix_units_and_spill_nothing(
 
 
 def test_gradients_in_full_precision_spill_nothing() -> None:
-    module = fused(training(Form((4, 256, 4, 64, 256, 4), dtype="f32"), CAUSAL))
+    module = fused(training(Form((4, 256, 4, 64, 256, 4), dtype="f32"), CAUSAL_SCORES))
     bodies = {f"gradient_{i}": body for i, body in enumerate(gradients(module))}
     _, binaries = build_best(
         bodies, lambda name: kernel_sources(name, bodies[name], module.mesh, "cuda:sm_90"), ["sm_90"]
