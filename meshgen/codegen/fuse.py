@@ -16,6 +16,8 @@ from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.groups import Grouping
 from meshgen.codegen.fusion.traffic import grouped
 from meshgen.codegen.passes.all_reduce_promote import all_reduce_promote
+from meshgen.codegen.passes.attention_gradient_sums import attention_gradient_sums
+from meshgen.codegen.passes.attention_recompute import attention_recompute
 from meshgen.codegen.passes.canonicalize import canonicalize
 from meshgen.codegen.passes.collective_outermost_dim import collective_outermost_dim
 from meshgen.codegen.passes.concatenate_in_place import concatenate_in_place
@@ -62,6 +64,8 @@ PASSES = (
     Pass("scan-to-parts", scan_to_parts, _LOCAL, "always"),
     Pass("top-k-to-parts", top_k_to_parts, _LOCAL, "always"),
     Pass("transpose-into-dot", transpose_into_dot, _LOCAL, "always"),
+    Pass("attention-gradient-sums", attention_gradient_sums, _LOCAL, "always"),
+    Pass("attention-recompute", attention_recompute, _LOCAL, "always"),
     Pass("split-convolution", split_convolution, _LOCAL, "always"),
     Pass("split-reduction", split_reduction, _LOCAL, "always"),
     Pass("slice-to-subview", slice_to_subview, _LOCAL, "always"),
