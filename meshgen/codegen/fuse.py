@@ -34,6 +34,7 @@ from meshgen.codegen.passes.slice_to_subview import slice_to_subview
 from meshgen.codegen.passes.split_convolution import split_convolution
 from meshgen.codegen.passes.split_reduction import split_reduction
 from meshgen.codegen.passes.top_k_to_parts import top_k_to_parts
+from meshgen.codegen.passes.transpose_before_reduce import transpose_before_reduce
 from meshgen.codegen.passes.transpose_into_dot import transpose_into_dot
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
@@ -64,6 +65,7 @@ PASSES = (
     Pass("scan-to-parts", scan_to_parts, _LOCAL, "always"),
     Pass("top-k-to-parts", top_k_to_parts, _LOCAL, "always"),
     Pass("transpose-into-dot", transpose_into_dot, _LOCAL, "always"),
+    Pass("transpose-before-reduce", transpose_before_reduce, _LOCAL, "always"),
     Pass("attention-gradient-sums", attention_gradient_sums, _LOCAL, "always"),
     Pass("attention-recompute", attention_recompute, _LOCAL, "always"),
     Pass("split-convolution", split_convolution, _LOCAL, "always"),
