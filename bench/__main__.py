@@ -1,6 +1,7 @@
-"""`python -m bench [kernels] [collectives] [host] [--check-device]`: one JSON record per line; exit code 5 without a GPU.
+"""`python -m bench [collectives] [host] [--check-device]`: one JSON record per line; exit code 5 without a GPU.
 
-`python -m bench models` is a table of plans of real models (`bench/models/table.py`), without a GPU.
+`python -m bench models` is a table of plans of real models (`bench/models/table.py`), `python -m bench kernels` one of generated
+kernels (`bench/kernels/table.py`), measured where there is a GPU.
 """
 
 from __future__ import annotations
@@ -11,13 +12,15 @@ import sys
 
 from bench.device import cuda
 from bench.harness import SUITES, measure
+from bench.kernels.table import main as kernels
 from bench.models.table import main as models
 from meshgen.errors import MeshgenError
 
 
 def main() -> int:
     try:
-        return models(sys.argv[2:]) if sys.argv[1:2] == ["models"] else _on_a_gpu()
+        tables = {"models": models, "kernels": kernels}
+        return tables[sys.argv[1]](sys.argv[2:]) if sys.argv[1:2] and sys.argv[1] in tables else _on_a_gpu()
     except MeshgenError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_code

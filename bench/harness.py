@@ -1,4 +1,4 @@
-"""What is measured: each distinct kernel of a module on one GPU, NCCL's collectives over all GPUs of the machine, and, without any
+"""What is measured: programs of one kernel or a few on one GPU, NCCL's collectives over all GPUs of the machine, and, without any
 GPU, what a step costs the host.
 
 Times are medians over `REPEATS` runs after `WARM_UP`; the spread is (largest - smallest) / median.
@@ -12,11 +12,18 @@ from typing import Any
 from bench.collectives import measure_collectives
 from bench.device import cuda
 from bench.host import measure_host
-from bench.kernels import measure_kernels
 from meshgen.errors import Diagnostic, UsageError
 
+
+def _kernels() -> list[dict[str, Any]]:
+    device = cuda()
+    from bench.kernels.measure import measure_kernels  # needs JAX, which other suites do not
+
+    return measure_kernels(device)
+
+
 SUITES: dict[str, Callable[[], list[dict[str, Any]]]] = {
-    "kernels": lambda: measure_kernels(cuda()),
+    "kernels": _kernels,
     "collectives": lambda: measure_collectives(cuda()),
     "host": measure_host,
 }

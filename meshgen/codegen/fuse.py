@@ -16,6 +16,8 @@ from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.groups import Grouping
 from meshgen.codegen.fusion.traffic import grouped
 from meshgen.codegen.passes.all_reduce_promote import all_reduce_promote
+from meshgen.codegen.passes.attention_gradient_sums import attention_gradient_sums
+from meshgen.codegen.passes.attention_recompute import attention_recompute
 from meshgen.codegen.passes.canonicalize import canonicalize
 from meshgen.codegen.passes.collective_outermost_dim import collective_outermost_dim
 from meshgen.codegen.passes.concatenate_in_place import concatenate_in_place
@@ -32,6 +34,7 @@ from meshgen.codegen.passes.slice_to_subview import slice_to_subview
 from meshgen.codegen.passes.split_convolution import split_convolution
 from meshgen.codegen.passes.split_reduction import split_reduction
 from meshgen.codegen.passes.top_k_to_parts import top_k_to_parts
+from meshgen.codegen.passes.transpose_before_reduce import transpose_before_reduce
 from meshgen.codegen.passes.transpose_into_dot import transpose_into_dot
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
@@ -62,6 +65,9 @@ PASSES = (
     Pass("scan-to-parts", scan_to_parts, _LOCAL, "always"),
     Pass("top-k-to-parts", top_k_to_parts, _LOCAL, "always"),
     Pass("transpose-into-dot", transpose_into_dot, _LOCAL, "always"),
+    Pass("transpose-before-reduce", transpose_before_reduce, _LOCAL, "always"),
+    Pass("attention-gradient-sums", attention_gradient_sums, _LOCAL, "always"),
+    Pass("attention-recompute", attention_recompute, _LOCAL, "always"),
     Pass("split-convolution", split_convolution, _LOCAL, "always"),
     Pass("split-reduction", split_reduction, _LOCAL, "always"),
     Pass("slice-to-subview", slice_to_subview, _LOCAL, "always"),

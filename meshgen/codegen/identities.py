@@ -8,7 +8,8 @@ from typing import TypeAlias
 import numpy as np
 
 from meshgen.codegen.splats import Writer
-from meshgen.ir.graph import Node, Value, is_float
+from meshgen.ir.graph import Node, TensorType, Value, is_float
+from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.evaluate.common import neutral
 
 Identity: TypeAlias = Callable[[Writer, Node, list[Value]], Value | None]  # with the operands as they are written
@@ -152,9 +153,25 @@ def _reduce(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
 
 
 def _dot(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
-    if operands[0].type.size and operands[1].type.size:
+    """A dot that sums nothing is a product of numbers."""
+    kind, dims = node.result.type, DotDims.of(node)
+    if not operands[0].type.size or not operands[1].type.size:
+        return writer.splat(np.zeros((), kind.numpy_dtype), kind, node)
+    if dims.contract[0] or not kind.rank:
         return None
-    return writer.splat(np.zeros((), node.result.type.numpy_dtype), node.result.type, node)
+    batch, left = len(dims.batch[0]), len(dims.free[0])
+    factors = list[Value]()
+    for side, value in enumerate(operands):
+        start = batch + (left if side else 0)
+        place = {d: i for i, d in enumerate(dims.batch[side])} | {d: start + i for i, d in enumerate(dims.free[side])}
+        if value.type.dtype != kind.dtype:
+            value = writer.new("convert", [value], TensorType(value.type.shape, kind.dtype), {}, node)
+        order = sorted(place, key=place.__getitem__)
+        turned = TensorType(tuple(value.type.shape[d] for d in order), kind.dtype)
+        value = writer.new("transpose", [value], turned, {"perm": tuple(order)}, node)
+        wide = {"dims": tuple(place[d] for d in order)}
+        factors.append(writer.new("broadcast_in_dim", [value], kind, wide, node))
+    return writer.new("multiply", factors, kind, {}, node)
 
 
 def _add(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
@@ -226,7 +243,12 @@ def _select(writer: Writer, node: Node, operands: list[Value]) -> Value | None:
     if operands[1] is operands[2]:
         return operands[1]
     number = writer.number(operands[0])
-    return None if number is None else operands[1 if number else 2]
+    if number is not None:
+        return operands[1 if number else 2]
+    is_itself = (
+        node.result.type == operands[0].type and writer.is_splat(operands[1], 1) and writer.is_splat(operands[2], 0)
+    )
+    return operands[0] if is_itself and node.result.type.dtype == "i1" else None
 
 
 def _alone(writer: Writer, node: Node, operands: list[Value]) -> Value | None:

@@ -5,6 +5,7 @@ Peaks, and the part of them that kernels reach, are those of the cost model (`me
 
 from __future__ import annotations
 
+from meshgen.codegen.attention_work import Work, attention_work
 from meshgen.codegen.nest_work import nest_operations
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
@@ -48,20 +49,21 @@ def kernel_seconds(body: Graph, target: str) -> float:
     """Predicted duration of one launch, its launch overhead included."""
     device = device_of(target)
     dots = sum(node.op in PRODUCTS for node in body.nodes)
-    compute = 0.0
+    compute, works = 0.0, attention_work(body)
     for node in body.nodes:
+        work = works.get(node, Work(1.0))
         if node.op in PRODUCTS and not is_depthwise(node):
-            compute += dot_seconds(node, device, dots)
+            compute += dot_seconds(node, device, dots, work.multiplied) * work.share
         else:
             share = 1.0 if is_float(node.results[0].type.dtype) else DEFAULT.kernels.integer_share
             operations = nest_operations(node, body) if node.op in NESTS else node_flops(node)
-            compute += operations / (device.vector_flops * share)
+            compute += operations * work.share / (device.vector_flops * share)
     return device.launch_seconds + max(compute / DEFAULT.kernels.efficiency, memory_seconds(kernel_bytes(body), device))
 
 
-def dot_seconds(node: Node, device: Device, beside: int = 1) -> float:
-    """Time of a product at the peak of the numbers that it multiplies, as far as its tiles fill the device; `beside` are in one launch."""
-    multiplied = multiplied_as(node)
+def dot_seconds(node: Node, device: Device, beside: int = 1, multiplied: str = "") -> float:
+    """Time of a product at the peak of the numbers that it multiplies, or of others, as far as its tiles fill the device; `beside` are in one launch."""
+    multiplied = multiplied or multiplied_as(node)
     batch, m, n, k = product_extents(node)
     ideal = node_flops(node) / device.peaks.get(multiplied, device.vector_flops)
     return (

@@ -87,3 +87,61 @@ def tiles(
     return tuple(
         dict.fromkeys(AttentionTile(t.m, min(t.n, block), t.num_warps, t.num_stages, t.speed) for t in ordered)
     )
+
+
+@dataclass(frozen=True)
+class GradientTile:
+    """Rows of the results, steps per block of what is summed, and launch options; `speed` as in `AttentionTile`."""
+
+    m: int
+    n: int
+    num_warps: int
+    num_stages: int
+    speed: float
+
+
+# Built for sm_80 and sm_90 with causal masks. With two sums of long rows the largest spill.
+_GRADIENTS = {
+    64: (GradientTile(128, 64, 8, 2, 1.0), GradientTile(128, 32, 8, 2, 0.85), GradientTile(64, 64, 4, 2, 0.7), GradientTile(64, 32, 4, 2, 0.55),
+         GradientTile(32, 32, 4, 2, 0.3), GradientTile(16, 32, 4, 2, 0.15)),
+    128: (GradientTile(128, 64, 8, 2, 1.0), GradientTile(128, 32, 8, 2, 0.85), GradientTile(64, 64, 8, 2, 0.6), GradientTile(64, 32, 4, 2, 0.55),
+          GradientTile(32, 32, 4, 2, 0.3), GradientTile(16, 32, 4, 1, 0.15)),
+    256: (GradientTile(64, 32, 8, 2, 1.0), GradientTile(32, 32, 8, 1, 0.5), GradientTile(16, 16, 8, 1, 0.3)),
+}  # fmt: skip
+_F32_GRADIENTS = {  # in full precision, or three products of tf32
+    64: (GradientTile(32, 32, 8, 1, 1.0), GradientTile(32, 16, 8, 1, 0.7), GradientTile(16, 16, 8, 1, 0.5)),
+    128: (GradientTile(32, 16, 8, 1, 1.0), GradientTile(16, 16, 8, 1, 0.7)),
+}
+_TF32_GRADIENTS = {
+    64: (GradientTile(64, 32, 4, 2, 1.0), GradientTile(32, 32, 4, 2, 0.6), *_F32_GRADIENTS[64]),
+    128: (GradientTile(64, 32, 8, 2, 1.0), GradientTile(32, 32, 8, 1, 0.6), *_F32_GRADIENTS[128]),
+}
+_GRADIENTS_OF = {"f32": _F32_GRADIENTS, "tf32x3": _F32_GRADIENTS, "tf32": _TF32_GRADIENTS}
+_MOST_OF_TWO = 4096  # elements of a block of scores beside two sums of rows of more than 64
+
+
+def widest_gradient(dtype: str) -> int:
+    """As `widest_head`, of gradients."""
+    return max(_GRADIENTS_OF.get(dtype, _GRADIENTS))
+
+
+def gradient_tiles(
+    rows: int, steps: int, batch: int, head: int, sums: int, dtype: str, multiprocessors: int
+) -> tuple[GradientTile, ...]:
+    """Tiles for `batch` times `rows` of results over `steps`, of up to `head` elements each: the least predicted time first.
+
+    Args:
+        sums: how many results of so many elements a row has.
+    """
+    table = _GRADIENTS_OF.get(dtype, _GRADIENTS)
+    found = table[min(size for size in table if size >= head)]
+
+    def work(tile: GradientTile) -> float:
+        waves = -(-(-(-rows // tile.m) * batch) // multiprocessors)
+        return waves * tile.m / tile.speed
+
+    block = 1 << max(4, (steps - 1).bit_length())
+    fits = [t for t in found if sums == 1 or head <= 64 or t.m * t.n <= _MOST_OF_TWO]
+    fitting = [t for t in fits if t.m < 2 * rows or t is found[-1]]
+    ordered = sorted(fitting, key=work)
+    return tuple(dict.fromkeys(GradientTile(t.m, min(t.n, block), t.num_warps, t.num_stages, t.speed) for t in ordered))

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
 
 from meshgen import api
+from meshgen.codegen.bounds.sectors import efficiency, kernel_traffic
 from meshgen.codegen.build import build_kernels, request_of
 from meshgen.compiled.executable import Executable
 from tests.acceptance.cases import ROOT, needs_cases, realistic, small
@@ -108,6 +109,17 @@ def test_dots_write_their_product_once(executable: Executable) -> None:
             assert kernel.text.count("tl.dot(") >= 1
             assert kernel.text.count("tl.store(") == 1
             assert ".to(tl.bfloat16))" in kernel.text
+
+
+def test_kernels_use_the_memory_sectors_that_they_move(executable: Executable) -> None:
+    """Weighted by bytes: rows of tiles are whole sectors, whatever is transposed on the way."""
+    bodies, counts = executable.plan.kernels, executable.plan.launch_counts()
+    moved = [
+        replace(each, wanted=each.wanted * counts[name], moved=each.moved * counts[name])
+        for name, source in executable.sources.items()
+        for each in kernel_traffic(source, bodies[name])
+    ]
+    assert all(each.moved > 0 for each in moved) and efficiency(moved) > 0.9
 
 
 def build(executable: Executable, cache: Path) -> None:

@@ -6,9 +6,13 @@ from pathlib import Path
 
 import pytest
 from test_attention import CAUSAL, WINDOW, Form, Function, attention, soft_capped
+from test_attention_gradient import CAUSAL as CAUSAL_SCORES
+from test_attention_gradient import gradients, training
 from test_fuse import fused
 from test_triton_source_build import built
 
+from meshgen.codegen.candidates import build_best
+from meshgen.codegen.triton_source import kernel_sources
 from meshgen.ir.graph import Graph
 
 
@@ -47,3 +51,30 @@ def test_full_precision_spills_nothing(width: int, tmp_path: Path) -> None:
 def test_decoding_has_a_program_per_head_of_the_cache(tmp_path: Path) -> None:
     found = built(kernel((8, 1, 32, 128, 8192, 8), lambda body, scores: scores), "sm_90", tmp_path)
     assert found.instructions["HMMA"] and found.instructions["LDGSTS"] and found.spill_bytes == 0
+
+
+@pytest.mark.parametrize("arch, units", [("sm_90", "HGMMA"), ("sm_80", "HMMA")])
+@pytest.mark.parametrize(
+    "sizes", [pytest.param(LONG, id="llama"), pytest.param((8, 1024, 12, 64, 1024, 12), id="gpt2")]
+)
+def test_gradients_use_matrix_units_and_spill_nothing(
+    sizes: tuple[int, int, int, int, int, int], arch: str, units: str
+) -> None:
+    module = fused(training(Form(sizes), CAUSAL_SCORES))
+    bodies = {f"gradient_{i}": body for i, body in enumerate(gradients(module))}
+    assert len(bodies) == 2
+    _, binaries = build_best(
+        bodies, lambda name: kernel_sources(name, bodies[name], module.mesh, f"cuda:{arch}"), [arch]
+    )
+    for found in binaries.values():
+        assert found.instructions[units] and found.instructions["LDGSTS"]
+        assert found.spill_bytes == found.stack_bytes == 0
+
+
+def test_gradients_in_full_precision_spill_nothing() -> None:
+    module = fused(training(Form((4, 256, 4, 64, 256, 4), dtype="f32"), CAUSAL_SCORES))
+    bodies = {f"gradient_{i}": body for i, body in enumerate(gradients(module))}
+    _, binaries = build_best(
+        bodies, lambda name: kernel_sources(name, bodies[name], module.mesh, "cuda:sm_90"), ["sm_90"]
+    )
+    assert all(found.spill_bytes == 0 for found in binaries.values()) and len(binaries) == 2

@@ -23,10 +23,12 @@ class Arithmetic:
 
     Attributes:
         definitions: of variables that are names of expressions.
+        exact: of variables that a program's number decides: the value in each program.
     """
 
     def __init__(self) -> None:
         self.definitions: dict[Var, Number] = {}
+        self.exact: dict[Var, Exact] = {}
         self._same: set[Var] = set()  # have one value for all lanes of a program
         self._loops: set[Var] = set()  # loop counters, or names of them
         self._doubtful: set[Var] = set()  # stand for expressions of which only lanes under a mask are computed right
@@ -57,7 +59,9 @@ class Arithmetic:
         return self._of_programs(np.arange(count, dtype=np.int64), 32)
 
     def _of_programs(self, exact: Exact, bits: int) -> Number:
-        return Number(self.same_in_all_lanes("program", int(exact.min()), int(exact.max())), bits, (), exact)
+        expr = self.same_in_all_lanes("program", int(exact.min()), int(exact.max()))
+        self.exact.update(dict.fromkeys(ex.variables(expr), exact))
+        return Number(expr, bits, (), exact)
 
     def named(self, name: str, value: Known) -> Known:
         """The variable of an assignment, unless the expression is one already."""

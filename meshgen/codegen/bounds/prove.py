@@ -41,7 +41,7 @@ def prove(question: Question, definitions: Mapping[Var, Number], opened: Sequenc
     """
     tried = [question]
     for choice in opened:
-        tried.append(_opened(question, {v: n for v, n in definitions.items() if choice(v)}))
+        tried.append(opened_question(question, {v: n for v, n in definitions.items() if choice(v)}))
     tried = list(dict.fromkeys(tried))
     if any(_by_ranges(each) for each in tried):
         return True
@@ -54,7 +54,7 @@ def _by_ranges(question: Question) -> bool:
     return all(ranges.holds(need) for need in (*question.needs, inside))
 
 
-def _opened(question: Question, table: Mapping[Var, Number]) -> Question:
+def opened_question(question: Question, table: Mapping[Var, Number]) -> Question:
     """The question with names expanded, recursively."""
     needs = dict.fromkeys(question.needs)
 
@@ -129,33 +129,33 @@ def _by_points(question: Question) -> bool:
         return False
     axes = np.ogrid[tuple(slice(v.low, v.high + 1) for v in leaves)] if leaves else []
     table = dict(zip(leaves, (np.asarray(axis, np.int64) for axis in axes), strict=True))
-    met = [_between(Need(f.expr, f.low, f.high), table) | ~_all(f.needs, table) for f in facts]
-    inside = _all((*question.needs, Need(question.offset, 0, question.size - 1)), table)
+    met = [between(Need(f.expr, f.low, f.high), table) | ~all_hold(f.needs, table) for f in facts]
+    inside = all_hold((*question.needs, Need(question.offset, 0, question.size - 1)), table)
     lanes = np.asarray(True)
     for each in met:
         lanes = lanes & each
     return bool(np.all(inside | ~lanes))
 
 
-def _all(needs: Iterable[Need], table: Mapping[Var, Exact]) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+def all_hold(needs: Iterable[Need], table: Mapping[Var, Exact]) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
     found = np.asarray(True)
     for need in needs:
-        found = found & _between(need, table)
+        found = found & between(need, table)
     return found
 
 
-def _between(need: Need, table: Mapping[Var, Exact]) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
-    value = _values(need.expr, table)
+def between(need: Need, table: Mapping[Var, Exact]) -> np.ndarray[tuple[int, ...], np.dtype[np.bool_]]:
+    value = values_of(need.expr, table)
     return (value >= max(need.low, -_MOST_VALUE)) & (value <= min(need.high, _MOST_VALUE))
 
 
-def _values(expr: Expr, table: Mapping[Var, Exact]) -> Exact:
+def values_of(expr: Expr, table: Mapping[Var, Exact]) -> Exact:
     total = np.asarray(expr.const, np.int64)
     for atom, factor in expr.terms:
         if isinstance(atom, Var):
             part = table[atom]
         else:
-            inner = _values(atom.of, table)
+            inner = values_of(atom.of, table)
             part = inner // atom.by if isinstance(atom, Quotient) else inner % atom.by
         total = total + part * factor
     return total

@@ -16,19 +16,26 @@ from collections.abc import Callable, Mapping, Sequence
 from meshgen.codegen import expr as ex
 from meshgen.codegen.bounds.arithmetic import Arithmetic
 from meshgen.codegen.bounds.prove import Question, prove
-from meshgen.codegen.bounds.values import Condition, Known, Number, Pointer, fits
+from meshgen.codegen.bounds.values import LANE, Condition, Known, Number, Pointer, fits
 from meshgen.codegen.expr import Expr
 from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)
 class Access:
-    """A load or store of the source: its number in the order of the text, and the parameters that it may touch."""
+    """A load or store of the source: its number in the order of the text, and the parameters that it may touch.
+
+    Attributes:
+        question: what was to prove; None where nothing is known of the address.
+        trips: how often a program runs it, as far as that is known.
+    """
 
     number: int
     text: str
     names: tuple[str, ...]
     is_proven: bool
+    question: Question | None = None
+    trips: int = 1
 
 
 @dataclass(frozen=True)
@@ -50,10 +57,15 @@ class Given:
 
 def accesses(text: str, entry: str, given: Given) -> list[Access]:
     """All loads and stores of a kernel, and whether each is inside in every lane that its mask lets through."""
+    return read(text, entry, given)[0]
+
+
+def read(text: str, entry: str, given: Given) -> tuple[list[Access], Arithmetic]:
+    """The loads and stores of a kernel, and what its names stand for."""
     function = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == entry)
     reader = _Reader(given)
     reader.block(function.body)
-    return reader.found
+    return reader.found, reader.numbers
 
 
 class _Reader:
@@ -62,6 +74,7 @@ class _Reader:
     def __init__(self, given: Given) -> None:
         self.given = given
         self.found: list[Access] = []
+        self.trips = 1  # of the loops around the current statement
         self.numbers = Arithmetic()
         self.env: dict[str, Known] = {name: Pointer((name,), ex.ZERO) for name in given.sizes}
         self.env |= {name: Number(ex.constant(value)) for name, value in given.constants.items()}
@@ -117,7 +130,9 @@ class _Reader:
         if not all(isinstance(n, Number) and n.expr.is_constant for n in numbers):  # its first value is not known
             counter = self.numbers.same_in_all_lanes(name, trips.start, trips.stop - 1, is_loop=True)
         self.env[name] = Number(counter, 32)
+        self.trips *= len(trips)
         self.block(body)
+        self.trips //= len(trips)
         self.env |= dict.fromkeys((*changed, name))
 
     def _trips(self, ends: Sequence[Known]) -> range | None:
@@ -211,12 +226,12 @@ class _Reader:
         given = {k.arg: self.value(k.value) for k in node.keywords}
         mask = given.get("mask")
         facts = mask.facts if isinstance(mask, Condition) else ()
-        is_proven, names = False, tuple[str, ...]()
+        is_proven, names, question = False, tuple[str, ...](), None
         if isinstance(address, Pointer):
             names, size = address.names, min(self.given.sizes[name] for name in address.names)
             question = Question(address.offset, address.needs, facts, size)
             is_proven = prove(question, self.numbers.definitions, self.numbers.choices())
-        self.found.append(Access(len(self.found), ast.unparse(node), names, is_proven))
+        self.found.append(Access(len(self.found), ast.unparse(node), names, is_proven, question, self.trips))
 
 
 def _either(left: Known, right: Known) -> Known:
@@ -235,7 +250,7 @@ def _program(reader: _Reader, args: Sequence[Known], node: ast.Call) -> Known:
 
 def _lanes(reader: _Reader, args: Sequence[Known], node: ast.Call) -> Known:
     start, stop = (arg.expr.const for arg in args if isinstance(arg, Number))
-    return Number(ex.variable(f"lane of {stop - start}", stop - start) + start, 32)
+    return Number(ex.variable(f"{LANE} of {stop - start}", stop - start) + start, 32)
 
 
 def _extremum(reader: _Reader, args: Sequence[Known], node: ast.Call) -> Known:

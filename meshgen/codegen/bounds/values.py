@@ -17,6 +17,7 @@ from meshgen.records import dataclass
 
 Exact = np.ndarray[Any, np.dtype[np.int64]]
 FAR = 2**70  # no bound
+LANE = "lane"  # begins the names of variables that differ between the lanes of a program
 
 
 @dataclass(frozen=True)

@@ -10,27 +10,32 @@ from __future__ import annotations
 import math
 
 from meshgen.codegen import expr as ex
-from meshgen.codegen.emit.attention_mask import Mask, mask_of, well_above, write_ends
+from meshgen.codegen.emit.attention_mask import write_ends
+from meshgen.codegen.emit.attention_operands import (
+    LOG2_E,
+    along,
+    dependent,
+    factored,
+    input_precision,
+    operand_tile,
+    power_of_two,
+)
 from meshgen.codegen.emit.attention_shape import Shape, attention_in, shape_of, value_dims
-from meshgen.codegen.emit.dot_problem import precision_option
 from meshgen.codegen.emit.eval import Evaluator
-from meshgen.codegen.emit.guards import NEVER, Guards
-from meshgen.codegen.emit.index_maps import read_through
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, Template, where
 from meshgen.codegen.expr import Expr, Var
-from meshgen.codegen.fusion.attention import Attention, splat
+from meshgen.codegen.fusion.attention import Attention
 from meshgen.codegen.fusion.attention_indices import operand_index, places, query_side
+from meshgen.codegen.fusion.attention_mask import Mask, mask_of
 from meshgen.codegen.fusion.space import Index, Space
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.attention import AttentionTile, tiles
-from meshgen.ops.classes import EXPENSIVE, LAYOUT
+from meshgen.ops.classes import EXPENSIVE
 from meshgen.ops.dot_dims import DotDims
-from meshgen.ops.precision import multiplied_as
 from meshgen.ops.triton.registers import Code, both, rounded
 
-LOG2_E = 1.4426950408889634  # exponentials are powers of two on a device
 _NAMES = (  # of variables, beside those of all templates
     "last", "begin", "end", "whole", "full_begin", "full_end", "is_low", "high", "higher", "shift", "weights", "rescale",
     "total", "d_col", "d_row", "e", "n_row", "block",
@@ -62,20 +67,16 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
     emitter.head()
     emitter.steps()
     emitter.results()
-    constants = {"BLOCK_M": tile.m, "BLOCK_N": tile.n, "BLOCK_D": _power(shape.depth), "BLOCK_E": _power(shape.width)}
+    constants = {
+        "BLOCK_M": tile.m,
+        "BLOCK_N": tile.n,
+        "BLOCK_D": power_of_two(shape.depth),
+        "BLOCK_E": power_of_two(shape.width),
+    }
     return Launch((-(-shape.rows // tile.m) * shape.batch, 1, 1), constants, tile.num_warps, tile.num_stages)
 
 
 ATTENTION = Template("attention", _match, _emit)
-
-
-def _power(size: int) -> int:
-    """The least power of two from 16 on that is not below `size`: products of tiles need 16 of each dim."""
-    return 1 << max(4, (size - 1).bit_length())
-
-
-def _tile(var: Var) -> Expr:
-    return ex.ZERO if var.high == 0 else Expr(((var, 1),))
 
 
 class _Attention:
@@ -95,10 +96,10 @@ class _Attention:
         self.d_col, self.d_row = Var("d_col", 0, shape.depth - 1), Var("d_row", 0, shape.depth - 1)
         self.e = Var("e", 0, shape.width - 1)
         self.result = self._result_index()
-        placed = places(attention, evaluator.producer.get, self.result, _tile(self.n))
+        placed = places(attention, evaluator.producer.get, self.result, along(self.n))
         assert placed is not None, "it was matched"
         self.placed = placed
-        side = query_side(attention, placed[attention.scores.result], _tile(self.n))
+        side = query_side(attention, placed[attention.scores.result], along(self.n))
         assert side is not None, "it was matched"
         self.query = side
 
@@ -107,7 +108,11 @@ class _Attention:
         found = [ex.ZERO] * product.result.type.rank
         values = tuple((d, product.result.type.sizes[d], 1) for d in value_dims(product, self.attention.side))
         batch = ex.variable("batch", self.shape.batch)
-        for parts, position in ((self.shape.outer, batch), (self.shape.inner, _tile(self.m)), (values, _tile(self.e))):
+        for parts, position in (
+            (self.shape.outer, batch),
+            (self.shape.inner, along(self.m)),
+            (values, along(self.e)),
+        ):
             for (d, _, step), part in zip(parts, ex.delinearize(position, [size for _, size, _ in parts]), strict=True):
                 found[d] += part * step
         return tuple(found)
@@ -141,7 +146,7 @@ class _Attention:
         def edge(var: Var, size: int, block: int) -> str:
             return f"{var.text} < {size}" if size % block else ""
 
-        depth, width = _power(shape.depth), _power(shape.width)
+        depth, width = power_of_two(shape.depth), power_of_two(shape.width)
         return {
             self.m: edge(self.m, shape.rows, tile.m), self.n_row: edge(self.n_row, shape.keys, tile.n),
             self.d_row: edge(self.d_row, shape.depth, depth), self.d_col: edge(self.d_col, shape.depth, depth),
@@ -152,35 +157,14 @@ class _Attention:
 
     def _operand(self, dot: Node, number: int, name: str, block: tuple[str, str], summed: Var) -> str:
         """A tile of a dot's operand in the type that is multiplied; 0 where `summed` is past its end."""
-        value, index = dot.operands[number], self._operand_index(dot, number, summed)
-        plain = self._plain(value, index)
-        if plain is not None:
-            return plain
-        evaluator = self.evaluator
-        text = evaluator.in_register(evaluator.value(value, index)).text
-        if edge := evaluator.tile.edges[summed]:
-            text = f"tl.where({edge}, {text}, 0.0)"
-        text, helpers = rounded(f"tl.broadcast_to({text}, {', '.join(block)})", value.type.dtype)
-        for helper in helpers:
-            evaluator.helper(helper)
-        return evaluator.assign(name, text)
+        return operand_tile(
+            self.evaluator, dot.operands[number], self._operand_index(dot, number, summed), name, block, summed
+        )
 
     def _operand_index(self, dot: Node, number: int, summed: Var) -> Index:
         dims = DotDims.of(dot).contract[number]
-        parts = ex.delinearize(_tile(summed), [dot.operands[number].type.sizes[d] for d in dims])
+        parts = ex.delinearize(along(summed), [dot.operands[number].type.sizes[d] for d in dims])
         return operand_index(dot, number, self.placed[dot.result], parts)
-
-    def _plain(self, value: Value, index: Index) -> str | None:
-        """The operand as one load, seen through index maps; None if something must be computed."""
-        guards: Guards = ()
-        while (node := self.evaluator.producer.get(value)) is not None:
-            if node.op not in LAYOUT:
-                return None
-            read = read_through(self.evaluator, node, index)
-            if NEVER in read.conditions or (read.conditions and not (read.fill is None or read.fill in ("0", "0.0"))):
-                return None
-            value, index, guards = read.value, read.index, (*guards, *read.conditions)
-        return self.evaluator.load(value, index, guards, raw=True).text
 
     # ---- the loops
 
@@ -209,7 +193,7 @@ class _Attention:
 
     def _rest(self, mask: Mask, blocks: int) -> None:
         """Take in what the mask leaves out where a row has no score well above the fill."""
-        is_low = both([f"high <= {well_above(mask.fill)!r}", *filter(None, [self.evaluator.tile.edges[self.m]])])
+        is_low = both([f"high <= {mask.limit!r}", *filter(None, [self.evaluator.tile.edges[self.m]])])
         self.evaluator.write(f"is_low = tl.max(tl.max(tl.where({is_low}, 1, 0), 1), 0).to(tl.int32)")
         if mask.least:
             self._loop("0", f"tl.minimum(is_low * {blocks}, begin)", self.attention.softmaxed, False)
@@ -231,13 +215,13 @@ class _Attention:
         write(f"n = (block * BLOCK_N + tl.arange(0, BLOCK_N){evaluator.wide})[None, :]")
         write(f"n_row = (block * BLOCK_N + tl.arange(0, BLOCK_N){evaluator.wide})[:, None]")
         keys = self._operand(attention.scores, 1 - self.query, "k", ("BLOCK_D", "BLOCK_N"), self.d_row)
-        product = f"tl.dot({self.queries}, {keys}{precision_option(multiplied_as(attention.scores))})"
+        product = f"tl.dot({self.queries}, {keys}{input_precision(attention.scores)})"
         name = evaluator.assign("scores", product)
         self._place(attention.scores.result, name)
         self._weigh(softmaxed)
         weights = self._probabilities()
         values = self._operand(attention.product, 1 - attention.side, "v", ("BLOCK_N", "BLOCK_E"), self.n_row)
-        write(f"acc = tl.dot({weights}, {values}, acc * rescale{precision_option(multiplied_as(attention.product))})")
+        write(f"acc = tl.dot({weights}, {values}, acc * rescale{input_precision(attention.product)})")
         write("high = higher")
         evaluator.close()
         evaluator.tile.edges = edges
@@ -245,7 +229,7 @@ class _Attention:
     def _weigh(self, softmaxed: Value) -> None:
         """The exponentials of this step's scores relative to the maximum so far, and the sums of them."""
         evaluator, write = self.evaluator, self.evaluator.write
-        value, factor = self._factored(softmaxed)
+        value, factor = factored(evaluator.producer.get, softmaxed, self.attention.scores)
         text = evaluator.value(value, self.placed[self.attention.softmaxed]).text
         if edge := evaluator.tile.edges[self.n]:
             text = evaluator.assign("inside", f'tl.where({edge}, {text}, float("-inf"))')
@@ -257,31 +241,6 @@ class _Attention:
             write(f"weights = tl.exp2(({text} - shift) * {LOG2_E!r})")
         write(f"rescale = tl.exp2((high - shift) * {LOG2_E!r})")
         write("total = total * rescale + tl.sum(weights, 1)[:, None]")
-
-    def _factored(self, value: Value) -> tuple[Value, float]:
-        """What is multiplied by a positive number to have the value, and that number; 0.0 where that is of no use.
-
-        Scale and maximum are then one multiplication and subtraction. What is masked may be as large as floats are, and is not scaled.
-        """
-        producer, value_of = self.evaluator.producer, value
-        node = producer.get(value)
-        if self.attention.scores.operands[0].type.dtype == "f32" or node is None or not self._is_plain(value):
-            return value_of, 0.0
-        if node.op == "multiply":
-            for inner, number in (node.operands, node.operands[::-1]):
-                if (factor := splat(number, producer.get)) is not None and 0 < factor < math.inf:
-                    return inner, factor
-        return value_of, 1.0
-
-    def _is_plain(self, value: Value) -> bool:
-        """Whether a value is of the size of the scores: nothing is added to them or put in their place."""
-        node = self.evaluator.producer.get(value)
-        while node is not None and node is not self.attention.scores:
-            others = [v for v in node.operands[1:] if splat(v, self.evaluator.producer.get) is None]
-            if (node.op not in ("multiply", "divide", "tanh", "convert") and node.op not in LAYOUT) or others:
-                return False
-            node = self.evaluator.producer.get(node.operands[0])
-        return node is not None
 
     def _probabilities(self) -> str:
         """What is multiplied with the values, not yet divided by the sums."""
@@ -322,7 +281,7 @@ class _Attention:
         self._place(attention.product.result, "acc")
         evaluator.tile.edges = {v: edge for v, edge in evaluator.tile.edges.items() if v in (self.m, self.e)}
         table = self._table()
-        of_product = _after(attention.product.result, self.body)
+        of_product = dependent(attention.product.result, self.body)
         for number, value in enumerate(self.body.outputs):
             span = (self.m, self.e) if value in of_product else (self.m,)
             evaluator.store(number, where(self.space, value, table), span)
@@ -331,12 +290,3 @@ class _Attention:
         """The space's variables (dims of the product's result) in terms of the tile's."""
         pairs = zip(self.space.index[self.attention.product.result], self.result, strict=True)
         return {v: position for e, position in pairs for v in ex.variables(e)}
-
-
-def _after(value: Value, body: Graph) -> set[Value]:
-    """The values of a body that depend on a value of it, and that one."""
-    found = {value}
-    for node in body.nodes:
-        if found.intersection(node.operands):
-            found.update(node.results)
-    return found

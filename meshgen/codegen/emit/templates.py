@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from meshgen.codegen.emit.attention import ATTENTION
+from meshgen.codegen.emit.attention_gradient import ATTENTION_GRADIENT
 from meshgen.codegen.emit.dot import DOT
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
@@ -27,7 +28,7 @@ def _emit_empty(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Dev
     return Launch((0, 1, 1), {}, 1, 1)
 
 
-TEMPLATES = (Template("empty", _match_empty, _emit_empty), *NESTS, MAP, ATTENTION, DOT, REDUCE)
+TEMPLATES = (Template("empty", _match_empty, _emit_empty), *NESTS, MAP, ATTENTION, ATTENTION_GRADIENT, DOT, REDUCE)
 BY_NAME = {template.name: template for template in TEMPLATES}
 
 

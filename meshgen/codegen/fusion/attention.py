@@ -85,7 +85,7 @@ def _has_tiles(attention: Attention) -> bool:
 
 
 def _of_side(product: Node, side: int, producer: Producer, readers: Readers) -> Attention | None:
-    way = _linear_path(product.operands[side], producer, set())
+    way = linear_path(product.operands[side], producer)
     if way is None:
         return None
     path, exponential = way
@@ -113,24 +113,26 @@ def _of_side(product: Node, side: int, producer: Producer, readers: Readers) -> 
 # ---- the parts
 
 
-def _linear_path(value: Value, producer: Producer, seen: set[Value]) -> tuple[list[Step], Node] | None:
-    """Nodes from a value back to an exponential, over operations that are linear in it, and the exponential.
+def linear_path(value: Value, producer: Producer) -> tuple[list[Step], Node] | None:
+    """Nodes from a value back to an exponential, over operations that are linear in it, and the exponential."""
+    return _linear_path(value, producer, set())
 
-    `seen` are values from which none leads there.
-    """
+
+def _linear_path(value: Value, producer: Producer, seen: set[Value]) -> tuple[list[Step], Node] | None:
+    """The same; `seen` are values from which none leads there."""
     node = producer(value)
     if node is None or value in seen or len(seen) > _MOST_STEPS:
         return None
     if node.op == "exponential":
         return [], node
     seen.add(value)
-    for number in _linear_operands(node, producer):
+    for number in linear_operands(node, producer):
         if (found := _linear_path(node.operands[number], producer, seen)) is not None:
             return [(node, number), *found[0]], found[1]
     return None
 
 
-def _linear_operands(node: Node, producer: Producer) -> Sequence[int]:
+def linear_operands(node: Node, producer: Producer) -> Sequence[int]:
     """Numbers of the operands that the result is proportional to, whatever the others are."""
     match node.op:
         case "mask_padding":

@@ -6,10 +6,11 @@ from collections.abc import Sequence
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.expr import Expr
-from meshgen.codegen.fusion.attention import Attention, Producer
+from meshgen.codegen.fusion.attention import Attention, Producer, attention_of
 from meshgen.codegen.fusion.space import Index, Space, backward
-from meshgen.ir.graph import Node, Value
-from meshgen.ops.classes import LAYOUT, REDUCTIONS
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.regions import used_by
+from meshgen.ops.classes import DOTS, LAYOUT, REDUCTIONS
 from meshgen.ops.dot_dims import DotDims
 
 
@@ -71,6 +72,21 @@ def query_number(attention: Attention, producer: Producer) -> int | None:
     result, n = generic_index(attention.product)
     placed = places(attention, producer, result, n)
     return None if placed is None else query_side(attention, placed[attention.scores.result], n)
+
+
+def attentions_in(graph: Graph) -> dict[Node, Attention]:
+    """The attention of each exponential that one takes: the first product with it, by rows of queries. Others are those of its gradient."""
+    producer, users = graph.producers(), dict[Value, list[Node]]()
+    for node in graph.nodes:
+        for value in used_by(node):
+            users.setdefault(value, []).append(node)
+    found: dict[Node, Attention] = {}
+    for node in graph.nodes:
+        attention = attention_of(node, producer.get, lambda v: users.get(v, ())) if node.op in DOTS else None
+        if attention is None or attention.exponential in found or query_number(attention, producer.get) is None:
+            continue
+        found[attention.exponential] = attention
+    return found
 
 
 def generic_index(product: Node) -> tuple[Index, Expr]:

@@ -1,4 +1,4 @@
-"""Which nodes of a graph become attention kernels: what is between the two products is read nowhere else."""
+"""Which nodes of a graph become attention kernels, or gradients of one: what is between the products is read nowhere else."""
 
 from __future__ import annotations
 
@@ -6,9 +6,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
 from meshgen.codegen.fusion.attention import Attention, attention_of
+from meshgen.codegen.fusion.attention_gradient import Gradient, gradient_space, gradients_of
 from meshgen.codegen.fusion.attention_indices import per_row_nodes, query_number, space_of
 from meshgen.codegen.fusion.free import FreeNodes
 from meshgen.codegen.fusion.space import Space
+from meshgen.codegen.fusion.weighted_sum import weighted_sum
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import POINTWISE
 from meshgen.records import dataclass
@@ -34,13 +36,14 @@ class Region:
     """Nodes that one kernel computes.
 
     Attributes:
+        products: the dots whose results leave it.
         nodes: in program order, without those that every reader computes again.
-        per_row: values that it has beside the product's result.
+        per_row: values that it has beside the products' results.
         queries: values in memory that the rows of queries are made of.
-        space: makes a new space with the second product in it, and the values per row.
+        space: makes a new space with the products in it, and the values per row.
     """
 
-    attention: Attention
+    products: tuple[Node, ...]
     nodes: tuple[Node, ...]
     per_row: tuple[Value, ...]
     queries: frozenset[Value]
@@ -55,7 +58,22 @@ def attention_regions(of: Reading) -> dict[Node, Region]:
         region = None if attention is None else _region(attention, of)
         if region is not None and not any(n in found for n in region.nodes):
             found.update(dict.fromkeys(region.nodes, region))
+    sums = [weighted_sum(node, of.producer.get) for node in of.graph.nodes if node not in found]
+    for gradient in gradients_of([each for each in sums if each is not None]):
+        region = _gradient_region(gradient, of)
+        if region is not None and not any(n in found for n in region.nodes):
+            found.update(dict.fromkeys(region.nodes, region))
     return found
+
+
+def _gradient_region(gradient: Gradient, of: Reading) -> Region | None:
+    """The region of a gradient; None if it is a single product, or something outside needs what only registers hold."""
+    products = tuple(each.product for each in gradient.sums)
+    members = gradient.nodes(of.graph.nodes, of.producer.get)
+    nodes = dict.fromkeys(n for n in members if not of.free.has(n))
+    if any(n in of.views for n in members) or any(_is_read_outside(n, nodes, of) for n in nodes if n not in products):
+        return None
+    return Region(products, tuple(nodes), (), frozenset(), lambda: gradient_space(gradient, of.copied))
 
 
 def _region(attention: Attention, of: Reading) -> Region | None:
@@ -80,7 +98,9 @@ def _region(attention: Attention, of: Reading) -> Region | None:
         return None
     ordered = tuple(sorted({*nodes, *rows}, key=of.position.__getitem__))
     per_row = tuple(n.result for n in ordered if n in (attention.maximum, attention.total) or n in rows)
-    return Region(attention, ordered, per_row, frozenset(of.free.sources(attention.scores.operands[number])), space)
+    return Region(
+        (attention.product,), ordered, per_row, frozenset(of.free.sources(attention.scores.operands[number])), space
+    )
 
 
 def _is_read_outside(node: Node, inside: Mapping[Node, None], of: Reading) -> bool:

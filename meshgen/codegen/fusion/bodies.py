@@ -104,6 +104,8 @@ def _readable_name(nodes: Sequence[Node]) -> str:
     kinds = {n.attrs.kind for n in nodes if n.op in REDUCTIONS}
     if "exponential" in ops and "maximum" in kinds and sum(n.op in DOTS for n in nodes) > 1:
         return "attention"
+    if "exponential" in ops and "subtract" in ops and sum(n.op in DOTS for n in nodes) > 2:
+        return "attention_gradient"
     if "maximum" in kinds and "add" in kinds and "exponential" in ops:
         return "softmax"
     if "rsqrt" in ops and "add" in kinds:

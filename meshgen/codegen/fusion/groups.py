@@ -112,7 +112,7 @@ class Grouping:
         if is_constant(node) or self.free.has(node) or any(v in self.owner for v in node.results):
             return
         if (region := self._regions.get(node)) is not None:
-            if node is region.attention.product:
+            if node is region.products[-1]:
                 self._visit_attention(region)
         elif node.op in PRODUCTS:
             self._visit_dot(node)
@@ -139,10 +139,10 @@ class Grouping:
             self._take(sibling, dot)
 
     def _visit_attention(self, region: Region) -> None:
-        """A group of its own: the nodes up to the second product, and what its kernel does on the result."""
-        space, probe, product = region.space(), region.space(), region.attention.product
+        """A group of its own: the nodes up to the last product, and what its kernel does on the results."""
+        space, probe = region.space(), region.space()
         assert space is not None and probe is not None, "they were tried before"
-        epilogue = self._with_epilogue(product, probe, region.per_row)[1:]
+        epilogue = [n for product in region.products for n in self._with_epilogue(product, probe, region.per_row)[1:]]
         taken = [space.add(node) for node in epilogue]
         assert all(taken), "they were tried before"
         group = Group(len(self.groups), "attention", space, once=region.queries)

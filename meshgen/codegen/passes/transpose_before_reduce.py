@@ -1,0 +1,68 @@
+"""A reduce of a value whose other readers transpose it reads the transposed value.
+
+    before   %m = reduce maximum %s, dims [4]                     f32[1,16,1024,1,1024] -> f32[1,16,1024,1]
+             %t = transpose %s, dims = [3, 0, 1, 2, 4]            %s has no other readers
+    after    %t = transpose %s, dims = [3, 0, 1, 2, 4]            f32[1,1,16,1024,1024]
+             %n = reduce maximum %t, dims [4]
+             %m = transpose %n, dims = [1, 2, 3, 0]
+
+A softmax is then about one value, whose maximum, exponentials and sums are found as those of an attention (`fusion/attention`). JAX's
+`dot_product_attention` is written so.
+"""
+
+from __future__ import annotations
+
+from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.regions import used_by
+from meshgen.ops.classes import REDUCTIONS
+
+
+def transpose_before_reduce(module: Module) -> Module:
+    """A local program without such reduces; results keep their identity."""
+    return on_graphs(module, _with_transposes_first)
+
+
+def _with_transposes_first(graph: Graph) -> Graph:
+    transposes = _transposes(graph)
+    if not transposes:
+        return graph
+    nodes: list[Node] = []
+    moved: set[Node] = set()
+    for node in graph.nodes:
+        transpose = transposes.get(node.operands[0]) if node.operands else None
+        if transpose is not None and transpose not in moved:
+            nodes.append(transpose)
+            moved.add(transpose)
+        if transpose is None:
+            nodes.append(node)
+        elif node.op != "transpose":
+            nodes += _reduced(node, transpose)
+    return Graph(graph.name, list(graph.inputs), nodes, list(graph.outputs))
+
+
+def _transposes(graph: Graph) -> dict[Value, Node]:
+    """The transposes of values that besides only reduces read, at least one."""
+    readers: dict[Value, list[Node]] = {}
+    for node in graph.nodes:
+        for value in dict.fromkeys(used_by(node)):
+            readers.setdefault(value, []).append(node)
+    made = {value for node in graph.nodes for value in node.results} - {*graph.outputs}
+    found: dict[Value, Node] = {}
+    for value in made & readers.keys():
+        transposes = [node for node in readers[value] if node.op == "transpose"]
+        reduces = [node for node in readers[value] if node.op in REDUCTIONS and value not in node.operands[1:]]
+        if len(transposes) == 1 and reduces and len(reduces) + 1 == len(readers[value]):
+            found[value] = transposes[0]
+    return found
+
+
+def _reduced(node: Node, transpose: Node) -> list[Node]:
+    """The reduce of the transposed value, and its result in the order of before."""
+    value, perm = transpose.result, tuple(transpose.attrs.perm)
+    order = [d for d in perm if d not in node.attrs.dims]
+    made = Value(node.result.type.with_shape([value.type.sizes[perm.index(d)] for d in order]))
+    attrs = {**node.attrs, "dims": tuple(sorted(perm.index(d) for d in node.attrs.dims))}
+    back = tuple(order.index(d) for d in sorted(order))
+    reduce = Node(node.op, [value, *node.operands[1:]], [made], attrs, node.loc, notes=node.notes)
+    return [reduce, Node("transpose", [made], node.results, {"perm": back}, node.loc)]
