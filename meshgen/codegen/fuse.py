@@ -25,6 +25,7 @@ from meshgen.codegen.passes.concatenate_to_group_call import concatenate_to_grou
 from meshgen.codegen.passes.expand_complex import expand_complex
 from meshgen.codegen.passes.expand_linalg import expand_linalg
 from meshgen.codegen.passes.fetch_drop_local_rows import fetch_drop_local_rows
+from meshgen.codegen.passes.loop_recompute import loop_recompute
 from meshgen.codegen.passes.loop_to_scan import loop_to_scan
 from meshgen.codegen.passes.loop_unroll import loop_unroll
 from meshgen.codegen.passes.reduce_window_to_slices import reduce_window_to_slices
@@ -66,6 +67,7 @@ PASSES = (
     Pass("top-k-to-parts", top_k_to_parts, _LOCAL, "always"),
     Pass("transpose-into-dot", transpose_into_dot, _LOCAL, "always"),
     Pass("transpose-before-reduce", transpose_before_reduce, _LOCAL, "always"),
+    Pass("loop-recompute", loop_recompute, _LOCAL, "always"),
     Pass("attention-gradient-sums", attention_gradient_sums, _LOCAL, "always"),
     Pass("attention-recompute", attention_recompute, _LOCAL, "always"),
     Pass("split-convolution", split_convolution, _LOCAL, "always"),

@@ -42,7 +42,7 @@ def _is_between(node: Node) -> bool:
 def conversions(of: WeightedSum, producer: Producer) -> list[Node]:
     """The nodes from a narrower operand of a sum's product to it."""
     value, found = of.product.operands[1 - of.side], list[Node]()
-    end = narrow(value, producer)
+    end = narrow(of.product, 1 - of.side, producer)
     while value is not end:
         node = producer(value)
         assert node is not None, "it leads to the end"
