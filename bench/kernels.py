@@ -12,6 +12,7 @@ import meshgen as mg
 from bench.device import architecture
 from bench.timing import timed
 from meshgen.ir.graph import Graph, TensorType
+from meshgen.runtime.cuda.code import scratch_bytes
 from meshgen.runtime.module_file.manifest import Kernel
 
 EXAMPLE = Path(__file__).resolve().parents[1] / "examples" / "transformer_block.mlir"
@@ -44,7 +45,9 @@ def _measured(cupy: Any, name: str, kernel: Kernel, cubin: bytes, body: Graph, a
     values = {"operand": body.inputs, "result": body.outputs}
     memory = {(kind, i): _buffer(cupy, v.type) for kind in values for i, v in enumerate(values[kind])}
     args = [np.int32(0) if p.kind == "coordinate" else memory[p.kind, p.index].data.ptr for p in kernel.params]
-    scratch = [0, 0]  # Triton's two trailing pointers; our kernels need neither
+    sizes = scratch_bytes(kernel, binary)
+    held = [cupy.zeros(max(1, size), cupy.uint8) for size in sizes]
+    scratch = [array.data.ptr if size else 0 for array, size in zip(held, sizes, strict=True)]
     time = timed(
         cupy, lambda: function(kernel.grid, (binary.threads, 1, 1), (*args, *scratch), shared_mem=binary.shared)
     )

@@ -10,6 +10,12 @@ from dataclasses import replace
 from meshgen.records import dataclass
 
 LEAST_PART = 32  # columns of a part of the epilogue: below, stores of 2-byte elements fill no 64 bytes of a row
+# Tensor descriptors: what operands of products must be like to be copied as boxes (TMA), on architectures from BOX_ARCH on.
+BOX_ARCH = 90
+BOX_K = 512  # elements of the contracted dims; chosen: below, making the descriptors takes a large part of the kernel
+BOX_ROWS = 64  # rows of a tile: those that one instruction multiplies (PTX ISA 8.7, wgmma.mma_async)
+BOX_BYTES = (1, 2)  # of an element: full-precision f32 is not multiplied on tensor cores
+BOX_ALIGNMENT = 16  # bytes, of the address and of the strides (CUDA driver API, cuTensorMapEncodeTiled)
 GROUP_M = 8  # tiles of rows that share columns of the right operand while those are in the L2 cache
 
 
@@ -59,6 +65,11 @@ def candidates(dtype: str, arch: str) -> tuple[Tile, ...]:
 def ranked_tiles(m: int, n: int, k: int, batch: int, dtype: str, arch: str, multiprocessors: int) -> list[Tile]:
     """The tiles by predicted time, the least first: whole waves over the multiprocessors, padding included."""
     return sorted(candidates(dtype, arch), key=lambda tile: round(_work(tile, m, n, k, batch, multiprocessors), 3))
+
+
+def staged_bytes(tile: Tile, item_bytes: int) -> int:
+    """Bytes of shared memory that the operands of all stages take."""
+    return (tile.m + tile.n) * tile.k * tile.num_stages * item_bytes
 
 
 def with_parts(tile: Tile) -> list[Tile]:

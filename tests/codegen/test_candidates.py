@@ -116,7 +116,7 @@ def test_products_are_made_by_warp_groups_without_spills(dtype: str, result: str
     sources, built = build_best({"product": body}, lambda name: kernel_sources(name, body, ONE), ["sm_90"])
     kernel = built["product", "sm_90"]
     assert kernel.instructions[unit] and kernel.spill_bytes == 0
-    assert kernel.instructions["LDGSTS"]
+    assert kernel.instructions["UTMALDG"] and "LDGSTS" not in kernel.instructions
     scales = re.findall(r"wgmma\.mma_async[^;]*, (\S+), 1, 1[;,]", kernel.ptx.decode())
     assert ("0" in scales) == (unit == "QGMMA"), scales  # 0: what the registers held before is not added
     assert sources["product"].constants["BLOCK_N"] >= 128
