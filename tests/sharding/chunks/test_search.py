@@ -70,7 +70,7 @@ def test_what_is_applied_is_in_the_table_the_records_and_the_reasons() -> None:
     (record,) = (each for each in overlap_records(found) if each["is_applied"])
     assert record["text"].startswith("in ") and "% shorter" in record["text"]
     assert "in chunks" in str(overlap_table(found))
-    assert sum("8 chunks along dim 0" in row.why for row in found.comms) == 8
+    assert sum("4 chunks along dim 0" in row.why for row in found.comms) == 4
     assert overlap_table(api.plan(LARGE, skip=["chunks"])) is None
 
 
@@ -108,7 +108,7 @@ def quick_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("meshgen.codegen.roofline.device_of", lambda target: device)
     monkeypatch.setattr("meshgen.codegen.costs.device_of", lambda target: device)
     monkeypatch.setattr("meshgen.sharding.chunks.estimate.device_of", lambda target: device)
-    monkeypatch.setattr("meshgen.codegen.roofline.slowdown", lambda *problem: 1.0)
+    monkeypatch.setattr("meshgen.codegen.roofline.product_seconds", lambda product, device: product.flops / 7.5e8)
 
 
 def _on_slow_links(program: Module) -> Module:
