@@ -15,7 +15,7 @@ from meshgen.records import dataclass
 
 _OPCODES = {
     0x23C: "HMMA", 0x237: "IMMA", 0x23F: "DMMA", 0x9F0: "HGMMA", 0x9F1: "IGMMA",
-    0x9F3: "QGMMA", 0x5EA: "UTCHMMA", 0x5B4: "UTMALDG", 0xFAE: "LDGSTS", 0x981: "LDG", 0x986: "STG",
+    0x9F3: "QGMMA", 0xDF0: "HGMMA", 0xDF1: "IGMMA", 0xDF3: "QGMMA", 0x5EA: "UTCHMMA", 0x5B4: "UTMALDG", 0xFAE: "LDGSTS", 0x981: "LDG", 0x986: "STG",
     0x983: "LDL", 0x387: "STL", 0x987: "STL", 0x918: "NOP",
 }  # fmt: skip
 _SECTION = struct.Struct("<IIQQQQIIQQ")

@@ -30,6 +30,7 @@ from meshgen.codegen.passes.scan_to_parts import scan_to_parts
 from meshgen.codegen.passes.scatter_to_rows import scatter_to_rows
 from meshgen.codegen.passes.slice_to_subview import slice_to_subview
 from meshgen.codegen.passes.split_convolution import split_convolution
+from meshgen.codegen.passes.split_dot import split_dot
 from meshgen.codegen.passes.split_reduction import split_reduction
 from meshgen.codegen.passes.top_k_to_parts import top_k_to_parts
 from meshgen.codegen.passes.transpose_into_dot import transpose_into_dot
@@ -62,6 +63,7 @@ PASSES = (
     Pass("scan-to-parts", scan_to_parts, _LOCAL, "always"),
     Pass("top-k-to-parts", top_k_to_parts, _LOCAL, "always"),
     Pass("transpose-into-dot", transpose_into_dot, _LOCAL, "always"),
+    Pass("split-dot", split_dot, _LOCAL, "always"),
     Pass("split-convolution", split_convolution, _LOCAL, "always"),
     Pass("split-reduction", split_reduction, _LOCAL, "always"),
     Pass("slice-to-subview", slice_to_subview, _LOCAL, "always"),
