@@ -20,6 +20,7 @@ from meshgen.codegen.passes.canonicalize import canonicalize
 from meshgen.codegen.passes.collective_outermost_dim import collective_outermost_dim
 from meshgen.codegen.passes.concatenate_in_place import concatenate_in_place
 from meshgen.codegen.passes.concatenate_to_group_call import concatenate_to_group_call
+from meshgen.codegen.passes.copy_operands import copy_operands
 from meshgen.codegen.passes.expand_complex import expand_complex
 from meshgen.codegen.passes.expand_linalg import expand_linalg
 from meshgen.codegen.passes.fetch_drop_local_rows import fetch_drop_local_rows
@@ -67,6 +68,7 @@ PASSES = (
     Pass("split-convolution", split_convolution, _LOCAL, "always"),
     Pass("split-reduction", split_reduction, _LOCAL, "always"),
     Pass("slice-to-subview", slice_to_subview, _LOCAL, "always"),
+    Pass("copy-operands", copy_operands, _LOCAL, "always"),
     Pass("concatenate-in-place", concatenate_in_place, _LOCAL, "always"),
     Pass("concatenate-to-group-call", concatenate_to_group_call, _LOCAL, "always"),
 )

@@ -7,11 +7,12 @@ that part, are those of the cost model (`meshgen/cost_model/kernels.py`).
 from __future__ import annotations
 
 from meshgen.codegen.nest_work import nest_operations
+from meshgen.codegen.operand_layout import longer_share
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, is_float
 from meshgen.kernels.matmul_time import Product, product_seconds
-from meshgen.ops.classes import NESTS, PRODUCTS, TAKING
+from meshgen.ops.classes import DOTS, NESTS, PRODUCTS, TAKING
 from meshgen.ops.dot_dims import is_depthwise, product_extents
 from meshgen.ops.flops import node_flops
 
@@ -49,9 +50,15 @@ def kernel_seconds(body: Graph, target: str) -> float:
     device = device_of(target)
     dots = sum(node.op in PRODUCTS for node in body.nodes)
     products = compute = 0.0
+    inputs = set(body.inputs)
     for node in body.nodes:
         if node.op in PRODUCTS and not is_depthwise(node):
-            products += dot_seconds(node, device, dots)
+            longer = (
+                sum(longer_share(node, side) for side in (0, 1) if node.operands[side] in inputs)
+                if node.op in DOTS
+                else 0.0
+            )
+            products += dot_seconds(node, device, dots) * (1 + longer)
         else:
             share = 1.0 if is_float(node.results[0].type.dtype) else DEFAULT.kernels.integer_share
             operations = nest_operations(node, body) if node.op in NESTS else node_flops(node)

@@ -87,4 +87,12 @@ class Kernels:
         5.5e-7, "s", "until a copy from device memory arrives in shared memory",
         "Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU Architecture: 479 cycles without load; derived: twice that",
     )  # fmt: skip
+    unaligned_share: float = known(
+        0.9, "share", "of a product's time that it takes longer where the rows of an operand do not begin at multiples of 16 bytes",
+        "derived: a tile's loads and stores of 2 bytes take 1,536 clocks per step of 128 x 256 x 64, its products 1,024, its latency 960; for two operands",
+    )  # fmt: skip
+    transposed_share: float = known(
+        0.8, "share", "of a product's time that it takes longer where 8-bit elements are transposed in its main loop",
+        "derived: 265 instructions of a warp instead of 138 in the loop, and no products meanwhile (`tests/codegen/test_dot_instructions.py`)",
+    )  # fmt: skip
     devices: tuple[Device, ...] = (_SM_80, _SM_90, _SM_100, _H100)
