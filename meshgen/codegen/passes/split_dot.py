@@ -19,12 +19,10 @@ from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.codegen.passes.split_attention import closed_attentions
 from meshgen.codegen.roofline import device_of, memory_seconds
 from meshgen.cost_model.kernels import Device
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, is_float
 from meshgen.kernels.matmul_time import Product, product_seconds
 from meshgen.ops.dot_dims import DotDims
-
-_LEAST_K = 256  # elements of k of a part: fewer hardly fill the stages of a main loop
-_MOST = 64  # parts
 
 
 def split_dot(module: Module) -> Module:
@@ -61,14 +59,14 @@ def _may_split(node: Node) -> bool:
     if node.op != "dot_general" or not is_float(node.result.type.dtype) or not node.result.type.size:
         return False
     sizes = node.operands[0].type.sizes
-    return any(sizes[d] >= 2 * _LEAST_K for d in node.attrs.lhs_contract)
+    return any(sizes[d] >= 2 * DEFAULT.fusion.split_product_k for d in node.attrs.lhs_contract)
 
 
 def _parts(node: Node) -> int:
     """The number of parts that is predicted to take the least time."""
     size = node.operands[0].type.sizes[_longest(node)]
     device = device_of("cpu")  # plans are the same for all targets
-    counts = [parts for parts in _divisors(size) if parts == 1 or size // parts >= _LEAST_K]
+    counts = [parts for parts in _divisors(size) if parts == 1 or size // parts >= DEFAULT.fusion.split_product_k]
     times = {parts: _seconds(node, parts, device) for parts in counts}
     best = min(counts, key=times.__getitem__)
     # What follows the product may need a launch more, where it was in the product's kernel.
@@ -76,7 +74,7 @@ def _parts(node: Node) -> int:
 
 
 def _divisors(size: int) -> Iterator[int]:
-    return (parts for parts in range(1, min(size, _MOST) + 1) if size % parts == 0)
+    return (parts for parts in range(1, min(size, DEFAULT.fusion.split_product_parts) + 1) if size % parts == 0)
 
 
 def _longest(node: Node) -> int:
