@@ -17,6 +17,7 @@ from bench.kernels.programs import PROGRAMS
 from bench.kernels.static import compiled, described
 from bench.timing import timed
 from meshgen.ir.graph import Graph, TensorType
+from meshgen.runtime.cuda.code import scratch_bytes
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file.manifest import Kernel
 
@@ -77,7 +78,9 @@ def _times(cupy: Any, kernel: Kernel, cubin: bytes, body: Graph, arch: str) -> d
     values = {"operand": body.inputs, "result": body.outputs}
     memory = {(kind, i): _on_device(cupy, v.type, i) for kind in values for i, v in enumerate(values[kind])}
     args = [np.int32(0) if p.kind == "coordinate" else memory[p.kind, p.index].data.ptr for p in kernel.params]
-    scratch = [cupy.empty(max(1, binary.metadata.get(key, 0)), cupy.uint8).data.ptr for key in ("global_scratch_size", "profile_scratch_size")]  # fmt: skip
+    sizes = scratch_bytes(kernel, binary)
+    held = [cupy.zeros(max(1, size), cupy.uint8) for size in sizes]
+    scratch = [array.data.ptr if size else 0 for array, size in zip(held, sizes, strict=True)]
 
     def launch() -> None:
         function(kernel.grid, (binary.threads, 1, 1), (*args, *scratch), shared_mem=binary.shared)

@@ -1,7 +1,7 @@
 """Triton source to cubins, ahead of time and without a GPU: cached, in parallel, with what each kernel needs.
 
 The same source gives the same bytes: cubins have no line information, PTX only numbers of lines, options are explicit, and the cache's key
-holds the source, launch options, architecture and the versions of Triton and ptxas.
+holds the source without names of the program, launch options, architecture and the versions of Triton and ptxas.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ from typing import Any, Protocol
 
 from meshgen.codegen.built import BuiltKernel, built_kernel, describe
 from meshgen.codegen.cache import Cache, key_of
+from meshgen.codegen.canonical_source import canonical_source
 from meshgen.codegen.roofline import device_of
 from meshgen.codegen.scratch import remove_abandoned
 from meshgen.codegen.targets import architecture_faults
@@ -76,12 +77,15 @@ class Request:
         return tuple(name for name, kind in self.signature if kind.startswith("*"))
 
     def content(self, arch: str) -> dict[str, Any]:
-        """The cache key: everything that decides the cubin."""
+        """What is compiled, which is also the cache key: everything that decides the cubin, and no names of the program."""
+        constants = dict(self.constants)
+        text, names = canonical_source(self.text, self.entry, constants)
         return {
+            "text": text,
             "entry": self.entry,
-            "signature": dict(self.signature),
-            "constants": dict(self.constants),
-            "divisible": list(self.pointers),
+            "signature": {names[name]: kind for name, kind in self.signature},
+            "constants": constants,
+            "divisible": [names[name] for name in self.pointers],
             "divisor": DIVISOR,
             "arch": arch,
             "options": {
@@ -160,7 +164,7 @@ def compile_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir
     remove_abandoned()
     cache = Cache(cache_dir)
     work = [(request, arch) for request in requests for arch in archs]
-    keys = [key_of(format=FORMAT, text=r.text, versions=toolchain(a), **r.content(a)) for r, a in work]
+    keys = [key_of(format=FORMAT, versions=toolchain(a), **r.content(a)) for r, a in work]
     wanted = dict(zip(reversed(keys), reversed(work), strict=True))  # equal ones go by the name of the first
     wanted = {key: wanted[key] for key in keys}
     found, faults = _built(wanted, cache, workers or os.cpu_count() or 1, progress)
@@ -201,7 +205,7 @@ def _built(
             found[key] = kernel
         tell(key)
 
-    compile_all([r.content(arch) | {"text": r.text} for r, arch in map(wanted.__getitem__, todo)], workers, done)
+    compile_all([request.content(arch) for request, arch in map(wanted.__getitem__, todo)], workers, done)
     return found, [faults[key] for key in todo if key in faults]
 
 

@@ -1,7 +1,8 @@
 """Which candidate of each kernel is shipped: the first, in the order of predicted times, that its build shows no fault of.
 
 What a tile costs in registers is known only once it is built with its epilogue. Further candidates are built only for kernels that
-spill registers or need more than a device has; of candidates that all have faults the one that spills least is kept.
+spill registers, need more than a device has, or miss the tensor cores or asynchronous copies that their products could use; of candidates that
+all have faults the one that spills least is kept, and of these the first that misses least.
 """
 
 from __future__ import annotations
@@ -13,7 +14,22 @@ from meshgen.codegen.built import BuiltKernel
 from meshgen.codegen.triton_source import KernelSource
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph
+from meshgen.ops.classes import PRODUCTS
+from meshgen.ops.dot_dims import is_depthwise
 from meshgen.records import dataclass
+
+_TRIED_FOR_SPEED = 3  # candidates, of a kernel that can be launched without spills but misses something
+# What multiplies whole tiles from shared memory, and what copies to it while others compute; see `cubin.Resources`.
+_GROUP_UNITS = ("HGMMA", "QGMMA", "IGMMA", "UTCHMMA")
+_OLDER_UNITS = ("HMMA", "IMMA", "DMMA")
+_ASYNCHRONOUS = ("UTMALDG", "LDGSTS")
+_NARROW = (
+    "bf16",
+    "f16",
+    "i8",
+    "f8E4M3FN",
+    "f8E5M2",
+)  # element types of operands of tensor cores, whatever the precision
 
 Binaries = dict[tuple[str, str], BuiltKernel]  # by kernel and architecture
 
@@ -31,10 +47,26 @@ class _Candidate:
         """Reasons why some architecture cannot launch it."""
         return [fault for arch, kernel in self.built.items() for fault in limit_faults(self.request, arch, kernel)]
 
+    multiplies: bool  # tiles of types that tensor cores multiply
+
     @property
-    def faults(self) -> tuple[int, int]:
-        """What speaks against it, the worst first: limits exceeded, and bytes that each thread spills."""
-        return len(self.limits), max(kernel.spill_bytes for kernel in self.built.values())
+    def faults(self) -> tuple[int, int, int]:
+        """What speaks against it, the worst first: limits exceeded, bytes that each thread spills, what it misses."""
+        spilled = max(kernel.spill_bytes for kernel in self.built.values())
+        missed = sum(missing(kernel.instructions, arch) for arch, kernel in self.built.items())
+        return len(self.limits), spilled, missed if self.multiplies else 0
+
+
+def missing(instructions: Mapping[str, int], arch: str) -> int:
+    """How much a kernel of products misses: two for the tensor cores of its architecture, one for asynchronous copies."""
+    units = _GROUP_UNITS if int(arch.removeprefix("sm_")) >= 90 else _OLDER_UNITS
+    return 2 * (not any(map(instructions.get, units))) + (not any(map(instructions.get, _ASYNCHRONOUS)))
+
+
+def multiplies_tiles(body: Graph) -> bool:
+    """Whether tensor cores can take the operands of a kernel's products as they are."""
+    products = [node for node in body.nodes if node.op in PRODUCTS and not is_depthwise(node)]
+    return bool(products) and all(value.type.dtype in _NARROW for node in products for value in node.operands)
 
 
 def build_best(bodies: Mapping[str, Graph], candidates: Callable[[str], Iterator[KernelSource]], archs: Sequence[str],
@@ -50,17 +82,23 @@ def build_best(bodies: Mapping[str, Graph], candidates: Callable[[str], Iterator
     """
     best: dict[str, _Candidate] = {}
     left = {name: candidates(name) for name in bodies}
+    tried = dict.fromkeys(bodies, 0)
     while left:
         for name, found in _round(bodies, left, archs, progress, warn).items():
             if name not in best or found.faults < best[name].faults:
                 best[name] = found
-            if not any(found.faults):
-                del left[name]
-        left = {name: sources for name, sources in left.items() if any(best[name].faults)}
+            tried[name] += 1
+        left = {name: sources for name, sources in left.items() if _goes_on(best[name], tried[name])}
     if faults := [fault for candidate in best.values() for fault in candidate.limits]:
         raise CodegenError(*faults)
     binaries = {(name, arch): kernel for name, found in best.items() for arch, kernel in found.built.items()}
     return {name: found.source for name, found in best.items()}, binaries
+
+
+def _goes_on(best: _Candidate, tried: int) -> bool:
+    """Whether another candidate is built."""
+    limits, spilled, missed = best.faults
+    return bool(limits or spilled or (missed and tried < _TRIED_FOR_SPEED))
 
 
 def _round(bodies: Mapping[str, Graph], left: dict[str, Iterator[KernelSource]], archs: Sequence[str],
@@ -72,6 +110,8 @@ def _round(bodies: Mapping[str, Graph], left: dict[str, Iterator[KernelSource]],
     requests = {name: request_of(name, source, bodies[name]) for name, source in sources.items()}
     built = compile_kernels(list(requests.values()), archs, progress=progress, warn=warn)
     return {
-        name: _Candidate(source, requests[name], {arch: built[name, arch] for arch in archs})
+        name: _Candidate(
+            source, requests[name], {arch: built[name, arch] for arch in archs}, multiplies_tiles(bodies[name])
+        )
         for name, source in sources.items()
     }

@@ -22,6 +22,7 @@ from meshgen.codegen.passes.canonicalize import canonicalize
 from meshgen.codegen.passes.collective_outermost_dim import collective_outermost_dim
 from meshgen.codegen.passes.concatenate_in_place import concatenate_in_place
 from meshgen.codegen.passes.concatenate_to_group_call import concatenate_to_group_call
+from meshgen.codegen.passes.copy_operands import copy_operands
 from meshgen.codegen.passes.expand_complex import expand_complex
 from meshgen.codegen.passes.expand_linalg import expand_linalg
 from meshgen.codegen.passes.fetch_drop_local_rows import fetch_drop_local_rows
@@ -33,6 +34,7 @@ from meshgen.codegen.passes.scan_to_parts import scan_to_parts
 from meshgen.codegen.passes.scatter_to_rows import scatter_to_rows
 from meshgen.codegen.passes.slice_to_subview import slice_to_subview
 from meshgen.codegen.passes.split_convolution import split_convolution
+from meshgen.codegen.passes.split_dot import split_dot
 from meshgen.codegen.passes.split_reduction import split_reduction
 from meshgen.codegen.passes.top_k_to_parts import top_k_to_parts
 from meshgen.codegen.passes.transpose_before_reduce import transpose_before_reduce
@@ -70,9 +72,11 @@ PASSES = (
     Pass("loop-recompute", loop_recompute, _LOCAL, "always"),
     Pass("attention-gradient-sums", attention_gradient_sums, _LOCAL, "always"),
     Pass("attention-recompute", attention_recompute, _LOCAL, "always"),
+    Pass("split-dot", split_dot, _LOCAL, "always"),
     Pass("split-convolution", split_convolution, _LOCAL, "always"),
     Pass("split-reduction", split_reduction, _LOCAL, "always"),
     Pass("slice-to-subview", slice_to_subview, _LOCAL, "always"),
+    Pass("copy-operands", copy_operands, _LOCAL, "always"),
     Pass("concatenate-in-place", concatenate_in_place, _LOCAL, "always"),
     Pass("concatenate-to-group-call", concatenate_to_group_call, _LOCAL, "always"),
 )

@@ -1,17 +1,19 @@
-"""Roofline model: the time of a kernel is the larger of compute and memory time.
+"""Predicted time of a kernel: the larger of compute and memory time.
 
-Peaks, and the part of them that kernels reach, are those of the cost model (`meshgen/cost_model/kernels.py`).
+Products take what the model of their main loop says (`meshgen/kernels/matmul_time.py`), other operations a part of the peak. Peaks, and
+that part, are those of the cost model (`meshgen/cost_model/kernels.py`).
 """
 
 from __future__ import annotations
 
 from meshgen.codegen.attention_work import Work, attention_work
 from meshgen.codegen.nest_work import nest_operations
+from meshgen.codegen.operand_layout import longer_share
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, is_float
-from meshgen.kernels.matmul import slowdown
-from meshgen.ops.classes import NESTS, PRODUCTS, TAKING
+from meshgen.kernels.matmul_time import Product, product_seconds
+from meshgen.ops.classes import DOTS, NESTS, PRODUCTS, TAKING
 from meshgen.ops.dot_dims import is_depthwise, product_extents
 from meshgen.ops.flops import node_flops
 from meshgen.ops.precision import multiplied_as
@@ -49,28 +51,37 @@ def kernel_seconds(body: Graph, target: str) -> float:
     """Predicted duration of one launch, its launch overhead included."""
     device = device_of(target)
     dots = sum(node.op in PRODUCTS for node in body.nodes)
-    compute, works = 0.0, attention_work(body)
+    products, compute, works = 0.0, 0.0, attention_work(body)
+    inputs = set(body.inputs)
     for node in body.nodes:
         work = works.get(node, Work(1.0))
         if node.op in PRODUCTS and not is_depthwise(node):
-            compute += dot_seconds(node, device, dots, work.multiplied) * work.share
+            longer = (
+                sum(longer_share(node, side) for side in (0, 1) if node.operands[side] in inputs)
+                if node.op in DOTS
+                else 0.0
+            )
+            products += dot_seconds(node, device, dots, work.multiplied) * work.share * (1 + longer)
         else:
             share = 1.0 if is_float(node.results[0].type.dtype) else DEFAULT.kernels.integer_share
             operations = nest_operations(node, body) if node.op in NESTS else node_flops(node)
             compute += operations * work.share / (device.vector_flops * share)
-    return device.launch_seconds + max(compute / DEFAULT.kernels.efficiency, memory_seconds(kernel_bytes(body), device))
+    computing = products + compute / DEFAULT.kernels.efficiency
+    return device.launch_seconds + max(computing, memory_seconds(kernel_bytes(body), device))
 
 
 def dot_seconds(node: Node, device: Device, beside: int = 1, multiplied: str = "") -> float:
-    """Time of a product at the peak of the numbers that it multiplies, or of others, as far as its tiles fill the device; `beside` are in one launch."""
+    """Time of a product without the launch and without device memory; `beside` such products are in one launch.
+
+    `multiplied` says of which numbers the factors are, where the node's precision does not.
+    """
     multiplied = multiplied or multiplied_as(node)
     batch, m, n, k = product_extents(node)
-    ideal = node_flops(node) / device.peaks.get(multiplied, device.vector_flops)
-    return (
-        ideal * slowdown(m, n, k, batch * beside, multiplied, device.architecture, device.multiprocessors)
-        if ideal
-        else 0.0
-    )
+    if not node_flops(node):
+        return 0.0
+    if multiplied not in device.peaks:
+        return node_flops(node) / (device.vector_flops * DEFAULT.kernels.efficiency)
+    return product_seconds(Product(batch * beside, m, n, k, multiplied), device) / beside
 
 
 def memory_seconds(nbytes: int, device: Device) -> float:

@@ -24,7 +24,7 @@ from meshgen.ops.classes import MADE
 from meshgen.ops.flops import graph_flops
 from meshgen.records import dataclass
 
-_WIDTH = 116  # columns of a line of source
+_IN_A_ROW = 5  # parameters of a line of source
 
 
 @dataclass(frozen=True)
@@ -140,16 +140,10 @@ def _ops(nodes: Sequence[Node]) -> str:
 
 
 def _signature(entry: str, names: Sequence[str]) -> str:
-    line = f"def {entry}({', '.join(names)}):"
-    if len(line) <= _WIDTH:
-        return line
-    rows, row = list[str](), ""
-    for name in names:
-        if row and len(row) + len(name) > _WIDTH - 8:
-            rows.append(row)
-            row = ""
-        row += f"{name}, "
-    rows = [f"    {r.rstrip()}" for r in [*rows, row]]
+    """As many lines for names of any length: lines of equal kernels have equal numbers."""
+    if len(names) <= _IN_A_ROW:
+        return f"def {entry}({', '.join(names)}):"
+    rows = [f"    {', '.join(names[start : start + _IN_A_ROW])}," for start in range(0, len(names), _IN_A_ROW)]
     return f"def {entry}(\n" + "\n".join(rows) + "\n):"
 
 

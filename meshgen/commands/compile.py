@@ -40,7 +40,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dump",
         metavar="DIR",
-        help="write every stage's text, every kernel's source and every decision (decisions.json) to this folder",
+        help="write every stage's text, every kernel's source, PTX and resources, and every decision (decisions.json) to this folder",
     )
     parser.add_argument("--report", metavar="HTML", help="write an HTML report to this path")
     parser.add_argument(
@@ -140,7 +140,7 @@ def _tell_open(executable: OpenExecutable, path: str, output: Output) -> None:
 
 
 def dump(executable: Executable, place: Path) -> None:
-    """One numbered file per stage, one per kernel, and `decisions.json`. Raises UsageError MG0003."""
+    """One numbered file per stage, source, PTX and resources per kernel, and `decisions.json`. Raises UsageError MG0003."""
     if isinstance(executable, EntriesExecutable):
         for name, each in executable.entries.items():
             dump(each, place / _file_name(name))
@@ -155,10 +155,14 @@ def dump(executable: Executable, place: Path) -> None:
             write_text(place / f"{number:02}_{stage}.mlir", executable.as_text(stage))
         document = json.dumps(decisions(executable), indent=1, default=plain)
         write_text(place / "decisions.json", document + "\n")
+        binaries = {record["name"]: record["binaries"] for record in kernel_records(executable)}
         for name, source in executable.sources.items():
             file = place.joinpath("kernels", *map(_file_name, f"{name}.py".rsplit("/", 1)))  # each mesh has a folder
             file.parent.mkdir(exist_ok=True)
             write_text(file, source.text)
+            write_text(file.with_suffix(".json"), json.dumps(binaries[name], indent=1) + "\n")
+            for arch in binaries[name]:
+                write_text(file.with_suffix(f".{arch}.ptx"), executable.built[name, arch].ptx.decode())
     except (OSError, ValueError) as error:  # ValueError: a path with a byte 0
         reason = getattr(error, "strerror", None) or error
         raise UsageError(Diagnostic("MG0003", f"'{place}' cannot be written: {reason}")) from error

@@ -12,7 +12,7 @@ from meshgen.commands.sizes import add_sizes, closing, meshes_option, open_recor
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.reports.comms import collective_records, comms_of, comms_table
 from meshgen.reports.memory import memory_of, memory_record, memory_table
-from meshgen.reports.tables import kernel_table, seconds_text, table_of
+from meshgen.reports.tables import binary_table, kernel_table, seconds_text, table_of
 from meshgen.runtime.loading import load
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file.manifest import Binding
@@ -24,7 +24,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("module", metavar="OUT.mgx")
     add_sizes(parser)
     parser.add_argument("--stage", metavar="STAGE", help="print the program at this stage")
-    parser.add_argument("--kernel", metavar="NAME", help="print this kernel's Triton source")
+    parser.add_argument(
+        "--kernel", metavar="NAME", help="print this kernel's Triton source, resources and instructions"
+    )
+    parser.add_argument("--ptx", action="store_true", help="with --kernel: print its PTX too")
     parser.add_argument("--schedule", action="store_true", help="show the schedule too")
 
 
@@ -52,6 +55,7 @@ def _shown(module: LoadedModule, options: argparse.Namespace, output: Output) ->
         output.text(_chosen("stage", options.stage, module.stages))
     if options.kernel:
         output.text(_chosen("kernel", options.kernel, {name: module.source(name) for name in module.kernel_names}))
+        _show_binaries(module, options.kernel, output, options.ptx)
     if not options.stage and not options.kernel:
         for part, first in zip(module.parts, first_numbers(module), strict=True):
             show(part, output, options.schedule, first)
@@ -84,6 +88,16 @@ def _show_open(module: OpenModule, stage: str | None, output: Output) -> dict[st
         "specialisations": list(reports.values()),
         "stages": list(module.stages),
     }
+
+
+def _show_binaries(module: LoadedModule, kernel: str, output: Output, ptx: bool) -> None:
+    """What each architecture's binary needs and is made of, and the PTX that it was assembled from."""
+    (found,) = (each for each in kernels(module) if each["name"] == kernel)
+    if found["binaries"]:
+        output.text("")
+        output.tables(binary_table(found))
+    for arch in found["binaries"] if ptx else ():
+        output.text(module.ptx(kernel, arch))
 
 
 def _chosen(word: str, name: str, texts: dict[str, str]) -> str:
@@ -155,7 +169,14 @@ def kernels(module: LoadedModule) -> list[dict[str, Any]]:
             "grid": list(kernel.grid),
             "constants": dict(kernel.constants),
             "binaries": {
-                arch: {"regs": b.regs, "spill_bytes": b.spill_bytes, "shared": b.shared, "threads": b.threads}
+                arch: {
+                    "regs": b.regs,
+                    "spill_bytes": b.spill_bytes,
+                    "stack_bytes": b.stack_bytes,
+                    "shared": b.shared,
+                    "threads": b.threads,
+                    "instructions": dict(b.instructions),
+                }
                 for arch, b in kernel.binaries.items()
             },
         }

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict
 from typing import Any
 
 from meshgen.compiled.executable import Executable
+
+_FIGURES = ("regs", "spill_bytes", "stack_bytes", "shared", "threads", "instructions")
 
 
 def kernel_records(executable: Executable) -> list[dict[str, Any]]:
@@ -21,7 +22,7 @@ def kernel_records(executable: Executable) -> list[dict[str, Any]]:
     for name in launches:
         source = executable.sources.get(name)
         binaries = {
-            arch: {k: v for k, v in asdict(built).items() if k in ("regs", "spill_bytes", "shared", "threads")}
+            arch: {name: getattr(built, name) for name in _FIGURES}
             for (kernel, arch), built in executable.built.items()
             if kernel == name
         }

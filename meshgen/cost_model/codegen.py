@@ -75,6 +75,12 @@ class Fusion:
         "of an operand from which a reduction is split that fills less than all of the device",
         matters=False,
     )
+    split_product_k: int = known(
+        256, "elements", "of k, at least, of each part of a split product", "derived: two steps of the longest tiles"
+    )
+    split_product_parts: int = known(
+        64, "parts", "of a split product, at most", "derived: of two tiles each, as many as an H100 has multiprocessors"
+    )
     split_columns: int = chosen(
         64, "elements", "kept per program where memory is contiguous along a kept dim", matters=False
     )

@@ -21,6 +21,7 @@ class Device:
         vector_flops: FLOP/s of f32 arithmetic outside of dots.
         bandwidth: bytes/s of device memory.
         launch_seconds: from the end of one kernel to the start of the next on a stream.
+        l2_bandwidth: bytes/s that the L2 cache delivers to all multiprocessors.
         multiprocessors, shared_bytes (of one block): limits.
     """
 
@@ -37,6 +38,10 @@ class Device:
     )
     multiprocessors: int = required("count", "multiprocessors", _SHEET)
     shared_bytes: int = required("bytes", "shared memory of one block", _GUIDE)
+    l2_bandwidth: float = required(
+        "bytes/s", "from the L2 cache to all multiprocessors",
+        "NVIDIA A100 Tensor Core GPU architecture: 5,120 bytes per clock; derived: times the boost clock, on a B200 from each of two dies",
+    )  # fmt: skip
     arch: str = ""  # where it is not the name
 
     @property
@@ -46,17 +51,17 @@ class Device:
 
 _SM_80 = Device(
     "sm_80", {"bf16": 312e12, "f16": 312e12, "tf32": 156e12, "tf32x3": 156e12 / 3, "f32": 19.5e12, "f64": 19.5e12, "i8": 624e12},
-    19.5e12, 2.0e12, 2.5e-6, 108, 166912,
+    19.5e12, 2.0e12, 2.5e-6, 108, 166912, 7.2e12,
 )  # fmt: skip
 _SM_90 = Device(
     "sm_90", {"bf16": 989e12, "f16": 989e12, "tf32": 494.5e12, "tf32x3": 494.5e12 / 3, "f32": 67e12, "f64": 67e12, "i8": 1979e12,
               "f8E4M3FN": 1979e12, "f8E5M2": 1979e12},
-    67e12, 4.8e12, 2.0e-6, 132, 232448,
+    67e12, 4.8e12, 2.0e-6, 132, 232448, 9.0e12,
 )  # fmt: skip
 _SM_100 = Device(
     "sm_100", {"bf16": 2250e12, "f16": 2250e12, "tf32": 1125e12, "tf32x3": 1125e12 / 3, "f32": 75e12, "f64": 37e12, "i8": 4500e12,
                "f8E4M3FN": 4500e12, "f8E5M2": 4500e12},
-    75e12, 8.0e12, 2.0e-6, 148, 232448,
+    75e12, 8.0e12, 2.0e-6, 148, 232448, 18.0e12,
 )  # fmt: skip
 _H100 = replace(_SM_90, name="h100", bandwidth=3.35e12, arch="sm_90")
 
@@ -72,4 +77,24 @@ class Kernels:
         "of the rate of f32 arithmetic outside of dots that other types have",
         "CUDA C++ programming guide, throughput of arithmetic instructions: 64 of 128 results per clock on an H100",
     )
+    main_loop_share: float = known(
+        0.7, "share", "of the peak rate of products that the main loop of large ones sustains, while its operands arrive in time",
+        "fit to published measurements on an H100 (`python -m bench.products`)",
+    )  # fmt: skip
+    start_seconds: float = known(
+        7e-7, "s", "from the end of a tile to the first product of the next on the same multiprocessor",
+        "fit to published measurements on an H100 (`python -m bench.products`)",
+    )  # fmt: skip
+    copy_seconds: float = known(
+        5.5e-7, "s", "until a copy from device memory arrives in shared memory",
+        "Luo et al. 2024, Benchmarking and Dissecting the Nvidia Hopper GPU Architecture: 479 cycles without load; derived: twice that",
+    )  # fmt: skip
+    unaligned_share: float = known(
+        0.9, "share", "of a product's time that it takes longer where the rows of an operand do not begin at multiples of 16 bytes",
+        "derived: a tile's loads and stores of 2 bytes take 1,536 clocks per step of 128 x 256 x 64, its products 1,024, its latency 960; for two operands",
+    )  # fmt: skip
+    transposed_share: float = known(
+        0.8, "share", "of a product's time that it takes longer where 8-bit elements are transposed in its main loop",
+        "derived: 265 instructions of a warp instead of 138 in the loop, and no products meanwhile (`tests/codegen/test_dot_instructions.py`)",
+    )  # fmt: skip
     devices: tuple[Device, ...] = (_SM_80, _SM_90, _SM_100, _H100)

@@ -45,6 +45,7 @@ class Notes:
         hint: how what a transfer carries is sharded on the other mesh, for propagation on this one.
         reduces: the axes over which the reduction was that an annotation was written as.
         lazy: made by a reader in case something reads it; it goes again where nothing does.
+        in_memory: a copy that is made for the sake of its place in memory, so that no reader computes it in its stead.
         trips: how often a loop is taken to run, where its condition does not say it; 1 at least.
         slot: when a node of a schedule runs.
         places: where the results of a node of a schedule lie.
@@ -55,6 +56,7 @@ class Notes:
     hint: Sharding | None = None
     reduces: tuple[str, ...] = ()
     lazy: bool = False
+    in_memory: bool = False
     trips: int | None = None
     slot: Slot | None = None
     places: tuple[Place, ...] = ()

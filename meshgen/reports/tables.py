@@ -158,3 +158,18 @@ def kernel_table(kernels: Sequence[Mapping[str, Any]], refused: Sequence[str] = 
         ("kernel", "template", "launches", "grid", *columns),
         rows,
     )
+
+
+def binary_table(kernel: Mapping[str, Any]) -> Table:
+    """Resources of a kernel on each architecture, and how many of its machine instructions are of characteristic kinds."""
+    figures = ("regs", "spill_bytes", "stack_bytes", "shared", "threads")
+    rows = [
+        (
+            arch,
+            *(binary[key] for key in figures),
+            ", ".join(f"{n} {count}" for n, count in binary["instructions"].items()),
+        )
+        for arch, binary in kernel["binaries"].items()
+    ]
+    columns = ("architecture", "registers", "spills", "stack", "shared", "threads", "instructions")
+    return table_of(f"Binaries of {kernel['name']}", columns, rows, left=("instructions",))

@@ -200,7 +200,7 @@ def test_unknown_architectures_are_refused(tmp_path):
 
 
 def test_a_crashing_compiler_is_an_error_of_its_kernel_only(tmp_path):
-    crash = Request("crash", "import os\n\nos.abort()\n", "crash", ())
+    crash = Request("crash", "import os\n\nos.abort()\n\n\ndef crash():\n    pass\n", "crash", ())
     with pytest.raises(CodegenError, match=r"MG0302: kernel 'crash' .*exited with status -6"):
         build_kernels([crash], ["sm_90"], tmp_path)
     assert build_kernels([ADD_REQUEST], ["sm_90"], tmp_path)["add", "sm_90"].regs

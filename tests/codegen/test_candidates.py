@@ -11,10 +11,10 @@ import numpy as np
 import pytest
 from bodies import ONE, Body, launch, random_args
 
-from meshgen.codegen.candidates import build_best
+from meshgen.codegen.candidates import build_best, missing
 from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.roofline import device_of
-from meshgen.codegen.triton_source import KernelSource, kernel_sources
+from meshgen.codegen.triton_source import KernelSource, kernel_source, kernel_sources
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Graph, Value
 from meshgen.ops.evaluate.evaluator import evaluate
@@ -116,7 +116,26 @@ def test_products_are_made_by_warp_groups_without_spills(dtype: str, result: str
     sources, built = build_best({"product": body}, lambda name: kernel_sources(name, body, ONE), ["sm_90"])
     kernel = built["product", "sm_90"]
     assert kernel.instructions[unit] and kernel.spill_bytes == 0
-    assert kernel.instructions["LDGSTS"]
+    assert kernel.instructions["UTMALDG"] and "LDGSTS" not in kernel.instructions
     scales = re.findall(r"wgmma\.mma_async[^;]*, (\S+), 1, 1[;,]", kernel.ptx.decode())
     assert ("0" in scales) == (unit == "QGMMA"), scales  # 0: what the registers held before is not added
     assert sources["product"].constants["BLOCK_N"] >= 128
+
+
+def test_a_candidate_that_misses_warp_groups_is_not_shipped_where_another_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+    monkeypatch.setenv("MESHGEN_CACHE_DIR", str(tmp_path))
+    b = Body("bf16[16,1024]", "bf16[1024,256]", name="product")
+    x, w = b.inputs
+    body = b.done(b.dot(x, w, ((1,), (0,))))
+    older, newer = (kernel_source("product", body, ONE, f"cuda:{arch}") for arch in ("sm_80", "sm_90"))
+    taken: list[KernelSource] = []
+
+    def candidates(name: str) -> Iterator[KernelSource]:
+        for source in (older, newer, older):
+            taken.append(source)
+            yield source
+
+    sources, built = build_best({"product": body}, candidates, ["sm_90"])
+    assert sources["product"] is newer and taken == [older, newer]
+    assert missing(built["product", "sm_90"].instructions, "sm_90") == 0
+    assert build_best({"product": body}, lambda name: iter([older]), ["sm_90"])[0]["product"] is older

@@ -269,7 +269,8 @@ def test_a_step_takes_no_more_memory_than_one_without_overlap_unless_it_may():
     assert shorter and shorter.step_seconds < executable.cost.step_seconds / DEFAULT.scheduling.same_step
     assert shorter.memory_bytes > cap
     allowed = mg.compile(GRADIENTS, target="cpu", memory_limit=shorter.memory_bytes)
-    assert allowed.cost.step_seconds <= shorter.step_seconds  # in chunks it may be shorter still
+    # In chunks it may be shorter still; steps that differ by less are equal.
+    assert allowed.cost.step_seconds <= DEFAULT.scheduling.same_step * shorter.step_seconds
     assert allowed.memory.peak_bytes <= shorter.memory_bytes
     with pytest.raises(CodegenError, match=r"MG0303.*the limit of 1000"):
         mg.compile(GRADIENTS, target="cpu", memory_limit=1000)
@@ -286,7 +287,8 @@ def test_the_limit_on_the_command_line(tmp_path, capsys):
     default = said()
     shorter = default["shorter_with_memory"]
     allowed = said("--memory-limit", f"{shorter['memory_bytes']}")
-    assert allowed["step_seconds"] <= shorter["step_seconds"] < default["step_seconds"]
+    assert allowed["step_seconds"] <= DEFAULT.scheduling.same_step * shorter["step_seconds"]
+    assert shorter["step_seconds"] < default["step_seconds"]
     assert main([*words[:2], "--memory-limit", "1MB"]) == 1
     assert main([*words[:2], "--memory-limit", "much"]) == 2
     with pytest.raises(UsageError, match="memory_limit='1' is not a number of bytes"):

@@ -28,7 +28,7 @@ def product(m: int, k: int, n: int) -> Graph:
 @pytest.mark.parametrize("m", [4096, 512])
 def test_bf16_products_use_tensor_cores_and_asynchronous_copies(m: int, tmp_path: Path) -> None:
     found = built(product(m, 1024, m), "sm_90", tmp_path)
-    assert found.instructions["HGMMA"] and found.instructions["LDGSTS"]
+    assert found.instructions["HGMMA"] and found.instructions["UTMALDG"]
     assert found.spill_bytes == found.stack_bytes == 0
 
 

@@ -65,6 +65,19 @@ def test_results_have_the_bits_of_the_python_executor(
     assert outcome.server and outcome.server.calls["cuGraphLaunch"] >= 2
 
 
+def test_kernels_with_tensor_descriptors_have_scratch_memory(tmp_path: Path, program: Path, libraries: Path) -> None:
+    """Each block writes its descriptors there; steps that are graphs use the same memory again."""
+    path = tmp_path / "m.mgx"
+    options = {"args": ["bf16[128,1024]", "bf16[1024,64]"], "in_specs": {"x": mg.P(None, "a"), "w": mg.P("a")}}
+    of(lambda x, w: x @ w, {"a": 2}, target="cuda:sm_90", **options)(path)
+    write_native(path, path)
+    module = load(path, runs=False)
+    (binary,) = [binary for kernel in module.manifest.kernels.values() for binary in kernel.binaries.values()]
+    assert binary.metadata["global_scratch_size"] and binary.instructions["UTMALDG"]
+    args = arguments(path)
+    check(path, loader.run(program, libraries, path, args, arch="sm_90", options=["--steps", "3"]), args, "sm_90")
+
+
 @pytest.mark.parametrize("name", ["mlp", "two meshes", "loop with collectives"])
 def test_a_process_for_each_rank(name: str, tmp_path: Path, program: Path, libraries: Path) -> None:
     """Each process writes the shards that it has: joined they are the results."""

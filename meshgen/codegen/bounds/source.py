@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from meshgen.codegen import expr as ex
 from meshgen.codegen.bounds.arithmetic import Arithmetic
 from meshgen.codegen.bounds.prove import Question, prove
-from meshgen.codegen.bounds.values import LANE, Condition, Known, Number, Pointer, fits
+from meshgen.codegen.bounds.values import LANE, Condition, Fact, Known, Number, Pointer, fits
 from meshgen.codegen.expr import Expr
 from meshgen.records import dataclass
 
@@ -113,6 +113,10 @@ class _Reader:
             self.env[name] = _either(before.get(name), after)
 
     def _loop(self, name: str, ends: Sequence[ast.expr], body: Sequence[ast.stmt]) -> None:
+        if (programs := self._programs(ends)) is not None:
+            self.env[name] = programs
+            self.block(body)
+            return
         changed = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
         numbers = [self.value(end) for end in ends]
         trips = self._trips(numbers)
@@ -134,6 +138,14 @@ class _Reader:
         self.block(body)
         self.trips //= len(trips)
         self.env |= dict.fromkeys((*changed, name))
+
+    def _programs(self, ends: Sequence[ast.expr]) -> Known:
+        """The counter of a loop over what all programs share: from the program's number on, in steps; None for other loops."""
+        match ends:
+            case [ast.Call(ast.Attribute(ast.Name("tl"), "program_id")), ast.Constant(int(stop)), _]:
+                return self.numbers.programs(stop)
+            case _:
+                return None
 
     def _trips(self, ends: Sequence[Known]) -> range | None:
         """The values of a loop's counter, and as many trips as it can have; ends that a program computes have ranges. None if its ends are data."""
@@ -205,6 +217,8 @@ class _Reader:
         match node.func:
             case ast.Attribute(ast.Name("tl"), "load" | "store"):
                 return self._access(node)
+            case ast.Attribute(ast.Name("tl"), "make_tensor_descriptor"):
+                return self._described(node)
             case ast.Attribute(ast.Name("tl"), name) if name in _CALLS:
                 return _CALLS[name](self, [self.value(a) for a in node.args], node)
             case ast.Attribute(receiver, "to") if not isinstance(receiver, ast.Name) or receiver.id != "tl":
@@ -226,6 +240,27 @@ class _Reader:
         given = {k.arg: self.value(k.value) for k in node.keywords}
         mask = given.get("mask")
         facts = mask.facts if isinstance(mask, Condition) else ()
+        self._judge(node, address, facts)
+
+    def _described(self, node: ast.Call) -> None:
+        """A tensor descriptor: copies of boxes touch nothing outside of the tensor, so all of that must be inside."""
+        start, sizes, strides, _ = node.args
+        address = self.value(start)
+        if isinstance(sizes, ast.List) and isinstance(strides, ast.List):
+            for size, stride in zip(sizes.elts, strides.elts, strict=True):
+                counts = self.value(size), self.value(stride)
+                if not isinstance(address, Pointer) or not all(
+                    isinstance(n, Number) and n.expr.is_constant for n in counts
+                ):
+                    address = None
+                    continue
+                most, by = (n.expr.const for n in counts if isinstance(n, Number))
+                address = Pointer(
+                    address.names, address.offset + ex.variable("row or column", most) * by, address.needs
+                )
+        self._judge(node, address, ())
+
+    def _judge(self, node: ast.Call, address: Known, facts: tuple[Fact, ...]) -> None:
         is_proven, names, question = False, tuple[str, ...](), None
         if isinstance(address, Pointer):
             names, size = address.names, min(self.given.sizes[name] for name in address.names)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Node, is_float
-from meshgen.kernels.matmul import Tile, ranked_tiles, with_parts
+from meshgen.kernels.matmul import Tile, with_parts
+from meshgen.kernels.matmul_time import Product, ranked_tiles
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.precision import common_type, multiplied_as
 from meshgen.records import dataclass
@@ -42,8 +43,8 @@ def tiles_of(problem: Problem, count: int, device: Device) -> tuple[Tile, ...]:
     """Tiles for `count` dots of one launch, the best predicted first, each with its epilogue at once and in parts."""
     if not uses_tensor_cores(problem):
         return (Tile(32, 32, 1, 4, 1, 1.0),)
-    p, arch, multiprocessors = problem, device.name, device.multiprocessors
-    ranked = ranked_tiles(p.m, p.n, p.k, p.batch * count, p.multiplied, arch, multiprocessors)
+    p = problem
+    ranked = ranked_tiles(Product(p.batch * count, p.m, p.n, p.k, p.multiplied), device)
     return tuple(each for tile in ranked[:MOST_TILES] for each in with_parts(tile))
 
 

@@ -80,6 +80,8 @@ def must_exist(graph: Graph) -> dict[Value, None]:
     found: dict[Value, None] = {}
     from_nothing: set[Value] = set()
     for node in graph.nodes:
+        if node.notes.in_memory:
+            found.update(dict.fromkeys(node.results))
         if node.op in GENERATED - LOOPS - PRODUCTS - LOOKUPS and from_nothing.issuperset(node.operands):
             from_nothing.update(node.results if not is_constant(node) or not node.result.type.rank else ())
         if node.op in GENERATED or node.op in VIEWS:

@@ -7,7 +7,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from meshgen.ccl.collective import leading
 from meshgen.codegen.costs import default_costs
 from meshgen.codegen.roofline import device_of, dot_seconds, memory_seconds
-from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.forms import form_of
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.mesh import Mesh
@@ -51,7 +50,7 @@ class Estimates:
 
     def _seconds(self, dot: Node) -> float:
         if dot not in self._work:
-            self._work[dot] = dot_seconds(dot, self._device) / DEFAULT.kernels.efficiency
+            self._work[dot] = dot_seconds(dot, self._device)
         return self._work[dot]
 
     def _chunks_longer(self, node: Node, loop: Loop, count: int) -> float:

@@ -108,7 +108,7 @@ def quick_launches(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("meshgen.codegen.roofline.device_of", lambda target: device)
     monkeypatch.setattr("meshgen.codegen.costs.device_of", lambda target: device)
     monkeypatch.setattr("meshgen.sharding.chunks.estimate.device_of", lambda target: device)
-    monkeypatch.setattr("meshgen.codegen.roofline.slowdown", lambda *problem: 1.0)
+    monkeypatch.setattr("meshgen.codegen.roofline.product_seconds", lambda product, device: product.flops / 7.5e8)
 
 
 def _on_slow_links(program: Module) -> Module:

@@ -1,0 +1,237 @@
+"""The operands of a dot's main loop: copied as boxes by tensor descriptors, loaded through pointers that advance, or computed.
+
+A plain operand is one load seen through index maps. Where its rows are evenly spaced and aligned, a box of it is
+copied by one instruction of one thread (TMA), and what is outside of the tensor is zero.
+"""
+
+from __future__ import annotations
+
+import re
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.emit.dot_problem import Problem
+from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.emit.guards import NEVER, Guards
+from meshgen.codegen.emit.index_maps import read_through
+from meshgen.codegen.expr import ZERO, Expr, Var
+from meshgen.codegen.fusion.space import Index
+from meshgen.cost_model.kernels import Device
+from meshgen.ir.graph import DTYPES, Node, Value
+from meshgen.ir.predicates import is_constant
+from meshgen.kernels.matmul import BOX_ALIGNMENT, BOX_ARCH, BOX_BYTES, BOX_K, BOX_ROWS, Tile
+from meshgen.ops.classes import LAYOUT
+from meshgen.ops.dot_dims import DotDims
+from meshgen.ops.triton.registers import rounded, zero
+from meshgen.records import dataclass
+
+_SIDES = ("a", "b")
+
+
+@dataclass(frozen=True)
+class Load:
+    """An operand that is a plain load.
+
+    Attributes:
+        stride: elements by which the address grows with k; None: not evenly, or it is checked.
+        box: how a tensor descriptor describes the operand; None: it cannot.
+    """
+
+    value: Value
+    index: Index
+    guards: Guards
+    stride: int | None
+    box: Box | None
+
+
+@dataclass(frozen=True)
+class Box:
+    """An operand as rows of contiguous elements, a tile of which is a box.
+
+    Attributes:
+        first: offset of the first element, in elements; the same in all lanes.
+        row, column: the variables that count rows and columns; one of them is k.
+        stride: elements from row to row.
+    """
+
+    first: Expr
+    row: Var
+    column: Var
+    stride: int
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        return self.row.high + 1, self.column.high + 1
+
+
+class Operands:
+    """Both operands of a dot, for the variables of a tile: `batch`, m and n, and k as a column and as a row."""
+
+    def __init__(self, evaluator: Evaluator, node: Node, problem: Problem, tile: Tile, batch: Expr,
+                 free: tuple[Var, Var]) -> None:  # fmt: skip
+        self.evaluator, self.node, self.problem, self.tile = evaluator, node, problem, tile
+        self.batch, self.free = batch, free
+        self.k = (Var("k_col", 0, problem.k - 1), Var("k_row", 0, problem.k - 1))
+        self.dims = DotDims.of(node)
+        self.order = tuple(range(len(self.dims.contract[0])))
+        self.loads: tuple[Load | None, Load | None] = (None, None)
+        self.boxes: list[str] = ["", ""]
+
+    def arrange(self) -> None:
+        """Choose an order of the contracted dims in which the addresses of both operands grow evenly with k, if any."""
+        places = range(len(self.dims.contract[0]))
+        orders = [tuple(places), *(tuple(sorted(places, key=side.__getitem__)) for side in self.dims.contract)]
+        found: dict[tuple[int, ...], tuple[Load | None, Load | None]] = {}
+        for self.order in dict.fromkeys(orders):
+            found[self.order] = (self._plain(0), self._plain(1))
+        self.order = min(found, key=lambda order: sum(load is None or load.stride is None for load in found[order]))
+        self.loads = found[self.order]
+
+    def describes(self, device: Device) -> bool:
+        """Whether operands are copied by tensor descriptors: on devices that have them, of products that need few other loads."""
+        has = int(device.architecture.removeprefix("sm_")) >= BOX_ARCH and self.tile.m >= BOX_ROWS
+        return has and self.problem.k >= BOX_K and any(load and load.box for load in self.loads)
+
+    def describe(self) -> None:
+        """Tensor descriptors of the operands that have them, before the loop."""
+        for number, load in enumerate(self.loads):
+            if load is None or load.box is None:
+                continue
+            self.evaluator.next_is_checked()  # `_box` has proven that all of it is inside
+            box, pointer = load.box, self.evaluator.pointer_of[load.value]
+            start = pointer if box.first == ZERO else f"{pointer} + {ex.render(box.first)}"
+            sizes, blocks = box.sizes, ", ".join(self._block(var) for var in (box.row, box.column))
+            text = f"tl.make_tensor_descriptor({start}, [{sizes[0]}, {sizes[1]}], [{box.stride}, 1], [{blocks}])"
+            self.boxes[number] = self.evaluator.assign(f"{_SIDES[number]}_box", text)
+
+    def _block(self, var: Var) -> str:
+        return "BLOCK_K" if var in self.k else "BLOCK_M" if var is self.free[0] else "BLOCK_N"
+
+    # ---- what an operand is
+
+    def index(self, number: int) -> Index:
+        """Index of operand `number` in terms of batch, m or n, and k."""
+        shape = self.node.operands[number].type.sizes
+        k = Expr(((self.k[number], 1),))
+        batch, free = self.dims.batch[number], self.dims.free[number]
+        contract = [self.dims.contract[number][place] for place in self.order]
+        found: dict[int, Expr] = {}
+        for dims, position in ((batch, self.batch), (free, one(self.free[number])), (contract, k)):
+            parts = ex.delinearize(position, [shape[d] for d in dims]) if dims else ()
+            found |= dict(zip(dims, parts, strict=True))
+        return tuple(found[d] for d in range(len(shape)))
+
+    def _plain(self, number: int) -> Load | None:
+        """The operand as one load, seen through index maps; None if something must be computed."""
+        value, index, guards = self.node.operands[number], self.index(number), ()
+        k, side = self.k[number], self.free[number]
+        producer = self.evaluator.producer
+        while (node := producer.get(value)) is not None:
+            if node.op not in LAYOUT:
+                return None
+            read = read_through(self.evaluator, node, index)
+            value, index, fill = read.value, read.index, read.fill
+            if NEVER in read.conditions or (read.conditions and not (fill is None or self._is_zero(fill))):
+                return None
+            guards = (*guards, *read.conditions)
+        if value.type.dtype != self.problem.dtype:
+            return None
+        offset = ex.linearize(index, value.type.sizes)
+        if set(self.evaluator.over(offset)) != {k, side}:
+            return None
+        factors = dict(offset.terms)
+        is_even = k in factors and not any(k in g.over for g in guards) and not _is_inside(k, offset)
+        box = self._box(value, offset, k, side) if is_even and not guards else None
+        return Load(value, index, guards, factors[k] if is_even and not self.evaluator.checked else None, box)
+
+    def _is_zero(self, fill: Value | str) -> bool:
+        if isinstance(fill, str):
+            return fill in ("0", "0.0")
+        node = self.evaluator.producer.get(fill)
+        return is_constant(node) and not node.attrs.value.any()
+
+    def _box(self, value: Value, offset: Expr, k: Var, side: Var) -> Box | None:
+        """The operand as rows of a matrix; None where they are not contiguous, aligned and evenly spaced."""
+        factors, nbytes = dict(offset.terms), DTYPES[value.type.dtype].itemsize
+        if side not in factors or _is_inside(side, offset) or nbytes not in BOX_BYTES:
+            return None
+        row, column = (side, k) if factors[k] == 1 else (k, side)
+        stride = factors[row]
+        first = Expr(tuple((atom, factor) for atom, factor in offset.terms if atom not in (k, side)), offset.const)
+        steps = [stride, first.const, *(factor for _, factor in first.terms)]
+        if factors[column] != 1 or stride <= 0 or any(step * nbytes % BOX_ALIGNMENT for step in steps):
+            return None
+        low, high = first.bounds
+        is_inside = low >= 0 and high + row.high * stride + column.high < value.type.size
+        return Box(first, row, column, stride) if is_inside else None
+
+    # ---- the tile of a step
+
+    def pointers(self, number: int) -> str:
+        """Addresses of the first step's tile, before the loop; empty for an operand without."""
+        load = self.loads[number]
+        if load is None or load.stride is None or self.boxes[number]:
+            return ""
+        arange = f"tl.arange(0, BLOCK_K){self.evaluator.wide}{'[None, :]' if number == 0 else '[:, None]'}"
+        pointer, _ = self.evaluator.address(load.value, load.index)
+        return self.evaluator.assign(f"{_SIDES[number]}_ptrs", re.sub(rf"\b{self.k[number].text}\b", arange, pointer))
+
+    def advance(self, number: int, pointer: str) -> None:
+        """Addresses of the next step's tile."""
+        load = self.loads[number]
+        if pointer and load is not None and load.stride:
+            self.evaluator.write(f"{pointer} += BLOCK_K{'' if load.stride == 1 else f' * {load.stride}'}")
+
+    def tile_of(self, number: int, pointer: str) -> str:
+        """The tile of an operand in this step, of the type that is multiplied."""
+        load, evaluator = self.loads[number], self.evaluator
+        if load is None:
+            return self._computed(number)
+        if self.boxes[number]:
+            return self._copied(number, load)
+        if not pointer:
+            return evaluator.load(load.value, load.index, load.guards, raw=True).text
+        evaluator.next_is_checked()  # advancing pointers are used only if no operand is computed
+        _, mask = evaluator.address(load.value, load.index, load.guards)
+        other = zero(load.value.type.dtype)
+        return evaluator.assign(
+            _SIDES[number], f"tl.load({pointer}, mask={mask}, other={other})" if mask else f"tl.load({pointer})"
+        )
+
+    def _copied(self, number: int, load: Load) -> str:
+        """A box, and its transpose where k is on the other side of it."""
+        box = load.box
+        assert box is not None
+        narrow = ".to(tl.int32)" if self.evaluator.wide else ""
+        starts = {
+            self.k[number]: "start",
+            self.free[0]: f"(tile_m * BLOCK_M){narrow}",
+            self.free[1]: f"(tile_n * BLOCK_N){narrow}",
+        }
+        place = ", ".join(starts[var].strip("()") if not narrow else starts[var] for var in (box.row, box.column))
+        turned = ".T" if (box.row in self.k) == (number == 0) else ""
+        return self.evaluator.assign(_SIDES[number], f"{self.boxes[number]}.load([{place}]){turned}")
+
+    def _computed(self, number: int) -> str:
+        """An operand that is computed in registers: lanes past the end of k must be 0."""
+        evaluator = self.evaluator
+        code = evaluator.in_register(evaluator.value(self.node.operands[number], self.index(number)))
+        sizes = ("(BLOCK_M, BLOCK_K)", "(BLOCK_K, BLOCK_N)")[number]
+        text = code.text
+        if edge := evaluator.tile.edges[self.k[number]]:
+            text = f"tl.where({edge}, {text}, 0.0)"
+        if self.tile.k > 0:
+            text = f"tl.broadcast_to({text}, {sizes})"
+        text, helpers = rounded(text, self.problem.dtype)
+        for name in helpers:
+            evaluator.helper(name)
+        return evaluator.assign(_SIDES[number], text)
+
+
+def _is_inside(var: Var, offset: Expr) -> bool:
+    """Whether a quotient or remainder varies with a variable."""
+    return any(var in ex.variables(atom.of) for atom, _ in offset.terms if not isinstance(atom, Var))
+
+
+def one(var: Var) -> Expr:
+    """A variable as an expression; 0 where it has one value."""
+    return ZERO if var.high == 0 else Expr(((var, 1),))

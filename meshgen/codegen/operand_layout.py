@@ -1,0 +1,37 @@
+"""How operands of products must be in memory: what it costs where they are not."""
+
+from __future__ import annotations
+
+from meshgen.cost_model.model import DEFAULT
+from meshgen.ir.graph import DTYPES, Node, Value
+from meshgen.kernels.matmul import BOX_ALIGNMENT, BOX_BYTES, BOX_K
+from meshgen.ops.dot_dims import DotDims
+
+Dims = tuple[int, ...]
+
+
+def wanted_layout(value: Value, contract: Dims) -> tuple[Dims, int]:
+    """The order of an operand's dims in which tensor cores and tensor descriptors take it, and elements of its rows, padded."""
+    sizes, item_bytes = value.type.sizes, DTYPES[value.type.dtype].itemsize
+    order = tuple(range(len(sizes)))
+    if item_bytes == 1 and contract and order[-1] not in contract:
+        order = (*(d for d in order if d not in contract), *contract)
+    step = BOX_ALIGNMENT // item_bytes
+    return order, -(-sizes[order[-1]] // step) * step
+
+
+def longer_share(node: Node, side: int) -> float:
+    """By which share of its time a `dot_general` takes longer for the layout of operand `side`, which is in memory."""
+    value, dims, model = node.operands[side], DotDims.of(node), DEFAULT.kernels
+    lhs, rhs = (each.type for each in node.operands)
+    item_bytes = DTYPES[value.type.dtype].itemsize
+    if (
+        lhs.dtype != rhs.dtype
+        or item_bytes not in BOX_BYTES
+        or value.type.rank < 2
+        or dims.extents(lhs, rhs)[3] < BOX_K
+    ):
+        return 0.0
+    order, _ = wanted_layout(value, dims.contract[side])
+    is_turned, is_unaligned = order[-1] != value.type.rank - 1, value.type.sizes[-1] * item_bytes % BOX_ALIGNMENT
+    return model.transposed_share * is_turned + (model.unaligned_share if is_unaligned else 0.0)

@@ -1,0 +1,76 @@
+"""How long a matrix product takes: a model of the main loop of a tile, and of the tiles that each multiprocessor computes.
+
+A step of the loop takes as long as the slowest of three: tensor cores (or FMA pipes) multiply, the L2 cache delivers the
+operands, and copies that were started `num_stages - 1` steps ago arrive. Blocks that share a multiprocessor hide each other's
+latencies, not each other's work. `python -m bench.products` compares with published measurements.
+"""
+
+from __future__ import annotations
+
+from meshgen.cost_model.kernels import Device
+from meshgen.cost_model.model import DEFAULT
+from meshgen.ir.graph import DTYPES
+from meshgen.kernels.matmul import Tile, candidates, staged_bytes
+from meshgen.records import dataclass
+
+_REGISTERS = 65536  # of a multiprocessor
+_OTHER_REGISTERS = 48  # of a thread, besides its part of the accumulator: addresses, descriptors
+
+
+@dataclass(frozen=True)
+class Product:
+    """`batch` products of m x k with k x n elements in one launch, multiplied as `dtype` (`meshgen/ops/precision.py`)."""
+
+    batch: int
+    m: int
+    n: int
+    k: int
+    dtype: str
+
+    @property
+    def item_bytes(self) -> int:
+        return DTYPES["f32" if self.dtype.startswith("tf32") else self.dtype].itemsize
+
+    @property
+    def flops(self) -> float:
+        return 2.0 * self.batch * self.m * self.n * self.k
+
+
+def ranked_tiles(product: Product, device: Device) -> list[Tile]:
+    """The tiles by predicted time, the least first."""
+    tiles = candidates(product.dtype, device.architecture)
+    return sorted(tiles, key=lambda tile: float(f"{tile_seconds(tile, product, device):.3g}"))
+
+
+def product_seconds(product: Product, device: Device) -> float:
+    """Predicted time of the best tile, without the launch and without device memory."""
+    return min(tile_seconds(tile, product, device) for tile in candidates(product.dtype, device.architecture))
+
+
+def tile_seconds(tile: Tile, product: Product, device: Device) -> float:
+    """Predicted time of all tiles of a product, each multiprocessor's one after the other or side by side."""
+    p, model, item_bytes = product, DEFAULT.kernels, product.item_bytes
+    blocks = -(-p.m // tile.m) * -(-p.n // tile.n) * p.batch
+    steps, each = -(-p.k // tile.k), -(-blocks // device.multiprocessors)
+    peak = device.peaks.get(p.dtype, device.vector_flops) / device.multiprocessors
+    multiply = 2 * tile.m * tile.n * tile.k / (peak * model.main_loop_share * tile.speed)
+    active = min(blocks, device.multiprocessors)
+    delivered = device.l2_bandwidth / max(
+        active, device.multiprocessors // 2
+    )  # a multiprocessor takes up to twice its share
+    # Boxes past the last row or column are not read.
+    read = (min(tile.m, p.m) + min(tile.n, p.n)) * tile.k * item_bytes / delivered
+    arrive = model.copy_seconds / max(1, tile.num_stages - 1)
+    write = min(tile.m, p.m) * min(tile.n, p.n) * max(2, item_bytes) / delivered
+    side_by_side = min(each, _resident(tile, item_bytes, device))
+    if side_by_side == 1:
+        return each * (steps * max(multiply, read, arrive) + model.start_seconds + write)
+    busy = each * (steps * max(multiply, read) + write) + model.start_seconds
+    return max(busy, -(-each // side_by_side) * (steps * arrive + model.start_seconds + write))
+
+
+def _resident(tile: Tile, item_bytes: int, device: Device) -> int:
+    """Blocks that share a multiprocessor, as far as shared memory and registers suffice."""
+    threads = 32 * tile.num_warps
+    registers = tile.m * tile.n + _OTHER_REGISTERS * threads
+    return max(1, min(device.shared_bytes // staged_bytes(tile, item_bytes), _REGISTERS // registers))

@@ -1,0 +1,109 @@
+"""Operands of products as boxes that tensor descriptors copy, on the emulated GPU and in the interpreter."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from bodies import ONE, Body, emulated, launch, random_args
+
+from meshgen.codegen import triton_source
+from meshgen.codegen.bounds.source import Given, accesses
+from meshgen.codegen.build import build_kernels, request_of
+from meshgen.codegen.roofline import device_of
+from meshgen.codegen.triton_source import KernelSource, kernel_source
+from meshgen.cost_model.kernels import Device
+from meshgen.ir.graph import Graph
+from meshgen.ops.evaluate.evaluator import evaluate
+
+K = 520  # more than the least k that is described, and no multiple of a tile's
+
+
+def product(
+    m: int, n: int, k: int = K, *, left: bool = False, right: bool = False, batch: int = 0, dtype: str = "bf16"
+) -> Graph:
+    """A product with `k` first or last in each operand; `left` and `right` say whether it is the other way round than in x @ w."""
+    lead = f"{batch}," if batch else ""
+    rows = f"{lead}{k},{m}" if left else f"{lead}{m},{k}"
+    b = Body(f"{dtype}[{rows}]", f"{dtype}[{lead}{f'{n},{k}' if right else f'{k},{n}'}]", name="product")
+    one = 1 if batch else 0
+    contract = ((one if left else one + 1,), (one + 1 if right else one,))
+    sides = ((0,), (0,)) if batch else ((), ())
+    wide = "i32" if dtype == "i8" else "f32"
+    x, w = b.inputs
+    return b.done(b.dot(x, w, contract, sides, dtype=wide))
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> Device:
+    """A device of two multiprocessors, for which tiles of small products are large."""
+    device = replace(device_of("sm_90"), multiprocessors=2)
+    monkeypatch.setattr(triton_source, "device_of", lambda target: device)
+    return device
+
+
+def agree(body: Graph, source: KernelSource) -> None:
+    args = random_args(body)
+    (wanted,) = evaluate(body, args)
+    for found in (launch(source, body, args)[0], emulated(source, body, args)[0]):
+        np.testing.assert_allclose(found, wanted, atol=2.0**-18 * K * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("left, right, batch", [(False, False, 0), (True, False, 0), (False, True, 0), (True, True, 2)])
+def test_boxes_of_all_layouts_compute_the_product(left: bool, right: bool, batch: int, few: Device) -> None:
+    """Also past the last row, column and k, where boxes are zero."""
+    body = product(200, 136, left=left, right=right, batch=batch)
+    source = kernel_source("product", body, ONE)
+    assert source.text.count("make_tensor_descriptor") == 2 and "tl.load" not in source.text
+    agree(body, source)
+
+
+def test_each_program_computes_several_tiles(few: Device) -> None:
+    """Where one block fills a multiprocessor, and there are more tiles than those."""
+    body = product(500, 760)
+    source = kernel_source("product", body, ONE)
+    assert source.grid == (2, 1, 1) and "range(tl.program_id(0), 12, PROGRAMS)" in source.text
+    agree(body, source)
+
+
+def test_products_of_one_operand_are_described_by_the_one_that_a_program_computes(few: Device) -> None:
+    b = Body(f"bf16[128,{K}]", f"bf16[{K},64]", f"bf16[{K},64]", name="siblings")
+    x, v, w = b.inputs
+    body = b.done(*(b.dot(x, each, ((1,), (0,)), dtype="f32") for each in (v, w)))
+    source = kernel_source("siblings", body, ONE)
+    assert "make_tensor_descriptor(right_ptr" in source.text
+    args = random_args(body)
+    for found, wanted in zip(emulated(source, body, args), evaluate(body, args), strict=True):
+        np.testing.assert_allclose(found, wanted, atol=2.0**-18 * K * np.abs(wanted).max())
+
+
+@pytest.mark.parametrize("body, count", [
+    (product(2048, 2048, 504), 0),  # a short k
+    (product(2048, 2048, 1001), 1),  # rows of x are not aligned
+    (product(2048, 2050, 1001), 0),
+    (product(2048, 2048, 1024, dtype="f32"), 0),  # full precision is not for tensor cores
+    (product(2048, 2048, 1024, right=True, dtype="i8"), 2),
+])  # fmt: skip
+def test_operands_that_no_descriptor_describes_are_loaded_through_pointers(body: Graph, count: int) -> None:
+    assert kernel_source("product", body, ONE).text.count("make_tensor_descriptor") == count
+    assert "make_tensor_descriptor" not in kernel_source("product", body, ONE, "cuda:sm_80").text
+
+
+def test_a_main_loop_copies_by_tensor_descriptors_alone(tmp_path: Path) -> None:
+    body = product(8192, 4096, 4096)
+    source = kernel_source("product", body, ONE)
+    (built,) = build_kernels([request_of("product", source, body)], ["sm_90"], tmp_path).values()
+    counts = built.instructions
+    assert counts["UTMALDG"] and counts["HGMMA"] and "LDGSTS" not in counts and "LDG" not in counts
+    assert built.spill_bytes == 0 and built.metadata["global_scratch_size"]
+
+
+@pytest.mark.parametrize(
+    "sizes, inside", [("[8, 16]", True), ("[9, 16]", False), ("[8, 17]", False), ("[n, 16]", False)]
+)
+def test_a_descriptor_is_proven_to_stay_inside(sizes: str, inside: bool) -> None:
+    text = f"def f(x_ptr, n):\n    b = tl.make_tensor_descriptor(x_ptr + 32, {sizes}, [16, 1], [8, 16])\n"
+    (access,) = accesses(text, "f", Given({"x_ptr": 160}, {"n": 9}, 1, {}))
+    assert access.is_proven == inside

@@ -1,0 +1,125 @@
+"""What the products of programs are made of on sm_90: tensor cores of warp groups, operands that arrive by asynchronous copies, no spills."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import tempfile
+from collections import Counter
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+import triton
+from bodies import ONE, Body
+
+from meshgen import api
+from meshgen.codegen.build import BuiltKernel
+from meshgen.codegen.candidates import build_best, missing, multiplies_tiles
+from meshgen.codegen.triton_source import kernel_sources
+from meshgen.ir.graph import Graph
+from meshgen.kernels.matmul import BOX_K
+from meshgen.mesh import Mesh
+from meshgen.ops.dot_dims import product_extents
+from meshgen.ops.flops import graph_flops
+
+BLOCK = Path(__file__).parents[2] / "examples" / "transformer_block.mlir"
+ARCH = "sm_90"
+
+
+class Built(NamedTuple):
+    kernel: BuiltKernel
+    body: Graph
+    flops: float
+
+
+def product(m: int, n: int, k: int, dtype: str = "bf16", result: str = "bf16", *, rows: bool = False) -> Graph:
+    """x @ w, or with w by rows of k."""
+    b = Body(f"{dtype}[{m},{k}]", f"{dtype}[{n},{k}]" if rows else f"{dtype}[{k},{n}]", name="product")
+    x, w = b.inputs
+    return b.done(b.dot(x, w, ((1,), (1 if rows else 0,)), dtype=result))
+
+
+def layer(m: int, n: int, k: int) -> Graph:
+    b = Body(f"bf16[{m},{k}]", f"bf16[{k},{n}]", f"bf16[{n}]", f"bf16[{m},{n}]", name="layer")
+    x, w, bias, residual = b.inputs
+    y = b.dot(x, w, ((1,), (0,)))
+    return b.done(b.op("add", b.op("tanh", b.op("add", y, b.wide(bias, y, (1,)))), residual))
+
+
+BODIES = {
+    "large": product(8192, 8192, 8192), "small": product(512, 512, 1024), "few_rows": product(16, 8192, 8192), "one_row": product(1, 4096, 4096),
+    "uneven": product(1000, 1000, 1000), "layer": layer(8192, 4096, 4096), "f16": product(2048, 2048, 2048, "f16", "f16"),
+    "f8": product(4096, 4096, 4096, "f8E4M3FN", "f32"), "f8_rows": product(4096, 4096, 4096, "f8E4M3FN", "f32", rows=True),
+    "i8": product(4096, 4096, 4096, "i8", "i32"), "i8_rows": product(4096, 4096, 4096, "i8", "i32", rows=True),
+}  # fmt: skip
+
+
+@cache
+def built() -> dict[str, Built]:
+    """The products of the block and of `BODIES`, with the operations of a step."""
+    plan = api.plan(str(BLOCK), target=f"cuda:{ARCH}")
+    counts = plan.plan.launch_counts()
+    block = {name: body for name, body in plan.plan.kernels.items() if multiplies_tiles(body)}
+    assert block
+    found = _best(block, plan.fused.mesh) | _best(BODIES, ONE)
+    bodies = block | BODIES
+    return {name: Built(found[name], body, graph_flops(body) * counts.get(name, 1)) for name, body in bodies.items()}
+
+
+def _best(bodies: dict[str, Graph], mesh: Mesh) -> dict[str, BuiltKernel]:
+    _, found = build_best(bodies, lambda name: kernel_sources(name, bodies[name], mesh, f"cuda:{ARCH}"), [ARCH])
+    return {name: kernel for (name, _), kernel in found.items()}
+
+
+def test_products_run_on_tensor_cores_with_asynchronous_copies() -> None:
+    """At least 98 % of the operations on operands of 8 and 16 bits."""
+    flops = Counter[bool]()
+    for each in built().values():
+        flops[missing(each.kernel.instructions, ARCH) == 0] += int(each.flops)
+    assert flops[True] >= 0.98 * flops.total()
+
+
+def test_plain_products_are_copied_by_tensor_descriptors() -> None:
+    for name, each in built().items():
+        (dot, *_) = [node for node in each.body.nodes if node.op == "dot_general"]
+        if "attention" not in name and product_extents(dot)[3] >= BOX_K:
+            assert each.kernel.instructions.get("UTMALDG"), name
+            assert "LDGSTS" not in each.kernel.instructions, name
+
+
+def test_no_product_spills() -> None:
+    assert [name for name, each in built().items() if each.kernel.spill_bytes or each.kernel.stack_bytes] == []
+
+
+@pytest.mark.parametrize(
+    "name, most", [("large", 84), ("small", 48), ("few_rows", 48), ("i8_rows", 84), ("f8_rows", 140)]
+)
+def test_main_loops_are_short(name: str, most: int) -> None:
+    """Instructions of a warp for each four that multiply; 92 for 128 x 256 x 64 in bf16 by pointers."""
+    multiplying, instructions = main_loop(built()[name].kernel.cubin)
+    assert 4 * instructions <= most * multiplying
+
+
+def main_loop(cubin: bytes) -> tuple[int, int]:
+    """Instructions that multiply and all instructions of the innermost loop that multiplies most."""
+    tool = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "nvdisasm"
+    with tempfile.NamedTemporaryFile(suffix=".cubin") as file:
+        file.write(cubin)
+        file.flush()
+        text = subprocess.run([str(tool), "-c", file.name], capture_output=True, text=True, check=True).stdout
+    labels, code = dict[str, int](), list[str]()
+    for line in text.splitlines():
+        if label := re.match(r"\s*(\.L_x_\d+):", line):
+            labels[label[1]] = len(code)
+        elif found := re.match(r"\s*/\*[0-9a-f]{4,}\*/\s+(.*)", line):
+            code.append(found[1])
+    loops: list[tuple[int, int]] = []
+    for place, line in enumerate(code):
+        jump = re.search(r"\bBRA\b.*`\((\.L_x_\d+)\)", line)
+        if jump and (start := labels.get(jump[1], place + 1)) <= place:
+            body = code[start : place + 1]
+            loops.append((sum(bool(re.search(r"\b[HQI]GMMA\.", each)) for each in body), len(body)))
+    most = max(count for count, _ in loops)
+    return most, min(length for count, length in loops if count == most)
