@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from meshgen.codegen.fusion.bodies import Cutter, Kernels
 from meshgen.codegen.fusion.group import Group
+from meshgen.codegen.fusion.grouped import grouped
 from meshgen.codegen.fusion.groups import Grouping
-from meshgen.codegen.fusion.traffic import grouped
 from meshgen.codegen.passes.all_reduce_promote import all_reduce_promote
 from meshgen.codegen.passes.canonicalize import canonicalize
 from meshgen.codegen.passes.collective_outermost_dim import collective_outermost_dim
