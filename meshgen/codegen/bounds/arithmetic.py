@@ -133,6 +133,14 @@ class Arithmetic:
         low, high = _COMPARED[type(op)]
         return Condition((Fact(left.expr - right.expr, low, high, tuple(dict.fromkeys((*fits(left), *fits(right))))),))
 
+    def narrowed(self, number: Number, op: ast.cmpop, bound: int) -> Number:
+        """A number of the program where `number op bound` holds; itself where nothing is known, or it never holds."""
+        if number.exact is None or type(op) not in _COMPARED:
+            return number
+        low, high = _COMPARED[type(op)]
+        inside = number.exact[(number.exact >= bound + low) & (number.exact <= bound + high)]
+        return self._of_programs(inside, number.bits) if inside.size else number
+
     def extremum(self, left: Known, right: Known, least: bool) -> Known:
         """`tl.minimum` or `tl.maximum`; one side alone bounds the result."""
         pick = min if least else max

@@ -34,14 +34,15 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
     size = math.prod(shape)
     block = min(BLOCK, 1 << max(0, size - 1).bit_length())
     if size > 1:
+        name = evaluator.constant("BLOCK", block)
         evaluator.write(
-            f"i = tl.program_id(0){evaluator.wide} * BLOCK + tl.arange(0, BLOCK)  # [BLOCK] over {size} elements"
+            f"i = {evaluator.program}{evaluator.wide} * {name} + tl.arange(0, {name})  # [{name}] over {size} elements"
         )
         evaluator.tile.edges = {Var("i", 0, size - 1): f"i < {size}" if size % block else ""}
     position = ex.variable("i", size)
     for number, value in enumerate(body.outputs):
         evaluator.store(number, ex.delinearize(position, value.type.sizes))
-    return Launch((-(-size // block), 1, 1), {"BLOCK": block} if size > 1 else {}, max(1, min(4, block // 256)), 1)
+    return Launch((-(-size // block), 1, 1), evaluator.constants, max(1, min(4, block // 256)), 1)
 
 
 def _transposed_dim(body: Graph) -> int | None:
@@ -98,9 +99,12 @@ def _emit_square(evaluator: Evaluator, body: Graph, across: int) -> Launch:
     steps = (-(-rows // SQUARE), -(-cols // SQUARE))
     outer = math.prod(shape[d] for d in others)
     write = evaluator.write
-    write(f"tile = tl.program_id(0){evaluator.wide}")
-    write(f"row = tile // {steps[1]} % {steps[0]} * SIDE + tl.arange(0, SIDE)[:, None]  # over {rows}: dim {across}")
-    write(f"col = tile % {steps[1]} * SIDE + tl.arange(0, SIDE)[None, :]  # over {cols}: dim {last}")
+    side = evaluator.constant("SIDE", SQUARE)
+    write(f"tile = {evaluator.program}{evaluator.wide}")
+    write(
+        f"row = tile // {steps[1]} % {steps[0]} * {side} + tl.arange(0, {side})[:, None]  # over {rows}: dim {across}"
+    )
+    write(f"col = tile % {steps[1]} * {side} + tl.arange(0, {side})[None, :]  # over {cols}: dim {last}")
     write(f"batch = tile // {steps[0] * steps[1]}  # over {outer}: the other dims")
     evaluator.tile.edges = {
         Var("row", 0, rows - 1): f"row < {rows}" if rows % SQUARE else "",
@@ -110,7 +114,7 @@ def _emit_square(evaluator: Evaluator, body: Graph, across: int) -> Launch:
     parts |= {across: ex.variable("row", rows), last: ex.variable("col", cols)}
     for number in range(len(body.outputs)):
         evaluator.store(number, tuple(parts[d] for d in range(len(shape))))
-    return Launch((steps[0] * steps[1] * outer, 1, 1), {"SIDE": SQUARE}, 4, 1)
+    return Launch((steps[0] * steps[1] * outer, 1, 1), evaluator.constants, 4, 1)
 
 
 MAP = Template("map", _match, _emit)

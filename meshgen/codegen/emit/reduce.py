@@ -39,9 +39,8 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
     emitter.emit()
     elements = shape.kept_block * shape.reduced_block
     warps = max(1, min(16 if elements > 8192 else 8, elements // 512))
-    constants = {"KEPT": shape.kept_block} if shape.kept > 1 else {}
-    constants |= {"REDUCED": shape.reduced_block} if shape.reduced > 1 else {}
-    return Launch((-(-shape.kept // shape.kept_block), 1, 1), constants, max(warps, min(4, elements // 64) or 1), 2)
+    grid = (-(-shape.kept // shape.kept_block), 1, 1)
+    return Launch(grid, evaluator.constants, max(warps, min(4, elements // 64) or 1), 2)
 
 
 class _Reduce:
@@ -52,6 +51,8 @@ class _Reduce:
         kept, out = ("col", "row") if shape.rows_reduced else ("row", "col")
         self.kept, self.out = ex.variable(kept, shape.kept), ex.variable(out, shape.reduced)
         self.kept_name, self.out_name = kept, out
+        self.kept_size = evaluator.constant("KEPT", shape.kept_block) if shape.kept > 1 else ""
+        self.out_size = evaluator.constant("REDUCED", shape.reduced_block) if shape.reduced > 1 else ""
         rest = tuple(v for v in space.dims if v not in space.reduced)
         self.table: dict[Var, Expr] = spread(rest, self.kept) | spread(space.reduced, self.out)
 
@@ -71,12 +72,12 @@ class _Reduce:
         wide = evaluator.wide
         if shape.kept > 1:
             evaluator.write(
-                f"{self.kept_name} = tl.program_id(0){wide} * KEPT + tl.arange(0, KEPT){self.slot(False)}"
-                f"  # {shape.kept} kept"
+                f"{self.kept_name} = {evaluator.program}{wide} * {self.kept_size}"
+                f" + tl.arange(0, {self.kept_size}){self.slot(False)}  # {shape.kept} kept"
             )
         if shape.reduced > 1 and not shape.loops:
             evaluator.write(
-                f"{self.out_name} = tl.arange(0, REDUCED){wide}{self.slot(True)}  # {shape.reduced} reduced"
+                f"{self.out_name} = tl.arange(0, {self.out_size}){wide}{self.slot(True)}  # {shape.reduced} reduced"
             )
         evaluator.tile.edges = self._edges()
         for nodes in self._levels():
@@ -122,8 +123,9 @@ class _Reduce:
         return found
 
     def _open_loop(self) -> None:
-        self.evaluator.open(f"for start in range(0, {self.shape.reduced}, REDUCED):")
-        self.evaluator.write(f"{self.out_name} = start + tl.arange(0, REDUCED){self.evaluator.wide}{self.slot(True)}")
+        size, wide = self.out_size, self.evaluator.wide
+        self.evaluator.open(f"for start in range(0, {self.shape.reduced}, {size}):")
+        self.evaluator.write(f"{self.out_name} = start + tl.arange(0, {size}){wide}{self.slot(True)}")
 
     def _level(self, nodes: list[Node]) -> None:
         evaluator, partial = self.evaluator, dict[Node, str]()
@@ -143,8 +145,8 @@ class _Reduce:
             self._finish(node, parts[node])
 
     def _tile(self) -> str:
-        sides = ["KEPT"] if self.shape.kept > 1 else []
-        sides.insert(0 if self.shape.rows_reduced else len(sides), "REDUCED")
+        sides = [self.kept_size] if self.shape.kept > 1 else []
+        sides.insert(0 if self.shape.rows_reduced else len(sides), self.out_size)
         return f"({', '.join(sides)}{',' if len(sides) == 1 else ''})"
 
     def _neutral(self, node: Node) -> float | int:

@@ -103,9 +103,9 @@ class Joins:
         return None
 
     def _partners(self, group: Group) -> Iterable[Group]:
-        """Groups with large values in common."""
+        """Groups with values of the size of its space in common."""
         made = [v for n in group.members for v in n.results]
-        values = [v for v in (*group.reads, *made) if v.type.nbytes >= DEFAULT.fusion.tiny_bytes]
+        values = [v for v in (*group.reads, *made) if v.type.size == group.space.size]
         found = [g for v in values for g in self.traffic.users.get(v, ())]
         found += [self.of.owner[v] for v in values if v in self.of.owner]
         return [g for g in dict.fromkeys(found) if g is not group and g.members and g.kind in ("map", "reduce")]
