@@ -232,7 +232,8 @@ class _Places:
         for own in self.sets:
             if len(own.members) > 1:
                 members = [nodes[n] for n in sorted(own.members)]
-                instead.update(dict.fromkeys(members, _joined(members, kernels)))
+                if (launch := _joined(members, kernels)) is not None:
+                    instead.update(dict.fromkeys(members, launch))
         first = {nodes[own.at] for own in self.sets}
         found = [instead.get(node, node) for node in graph.nodes if node not in instead or node in first]
         makers = {value: node for node in found for value in node.results}
@@ -316,8 +317,8 @@ def _template(body: Graph) -> str:
         return ""
 
 
-def _joined(members: Sequence[Node], kernels: Kernels) -> Node:
-    """One launch of what several compute."""
+def _joined(members: Sequence[Node], kernels: Kernels) -> Node | None:
+    """One launch of what several compute; None where some read the same in ways that no template has."""
     reads: dict[Value, Value] = {}
     body, outputs = Graph(""), list[Value]()
     for member in members:
@@ -330,4 +331,6 @@ def _joined(members: Sequence[Node], kernels: Kernels) -> Node:
         body.outputs += [now[value] for value in given.outputs]
         outputs += member.results
     body.inputs = list(reads.values())
+    if not _template(body):
+        return None
     return Node("kernel", list(reads), outputs, {"kernel": kernels.name_of(body)}, members[-1].loc)

@@ -3,7 +3,7 @@
     p0' = p0 - g0    f32[512,64]          two segments: each is a range of the kernel's programs
     p1' = p1 - g1    f32[96]
 
-Element-wise parts over equally many elements that read such a value in common are one segment, which reads it once. So what a program
+Parts over equally many elements (reductions: over the same dims) that read such a value in common are one segment, which reads it once. So what a program
 reads, no program of another segment overwrites: operands of several segments are not overwritten at all (`runtime/in_place.py`).
 """
 
@@ -54,14 +54,15 @@ class _Part:
 
 
 def _shared(group: list[_Part]) -> Iterable[Hashable]:
-    """What makes one segment of two parts that have it: large inputs of element-wise parts, and being single elements."""
-    sizes = {part.output.type.size for part in group}
-    if len(sizes) > 1 or any(node.op in LOOPS for part in group for node in part.nodes):
+    """What makes one segment of two parts that have it: large inputs that both go over alike, and being single elements."""
+    loops = {node: None for part in group for node in part.nodes if node.op in LOOPS}
+    over = {(part.output.type.size, ()) for part in group if not loops}
+    over |= {(node.operands[0].type.size, node.operands[0].type.sizes, node.attrs.get("dims")) for node in loops}
+    if len(over) > 1:
         return
-    (size,) = sizes
-    for part in group:
-        yield from ((value, size) for value in part.inputs if value.type.size == size)
-    if size == 1:
+    (space,) = over
+    yield from ((value, space) for part in group for value in part.inputs if value.type.size == space[0])
+    if space == (1, ()):
         yield "one element"
 
 

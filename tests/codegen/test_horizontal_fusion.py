@@ -121,3 +121,12 @@ def test_a_kernel_has_a_limited_number_of_pointers(monkeypatch: pytest.MonkeyPat
     use(monkeypatch, {"fusion.segment_pointers": 8}, pass_file)
     b = Body(*[f"f32[{n},8]" for n in range(3, 13)])
     assert len(launches(joined(b.done(*(b.op("tanh", x) for x in b.inputs))))) == 3
+
+
+def test_many_programs_are_proven_to_stay_inside() -> None:
+    """More programs than are looked at one by one."""
+    b = Body("f32[1500000,1024]", "f32[64]", "f32[64]")
+    x, y, z = b.inputs
+    source = kernel_source("many", b.done(b.op("tanh", x), b.op("negate", y), b.op("sine", z)), ONE)
+    assert source.grid[0] > 2**20
+    assert "place" not in source.text

@@ -28,7 +28,7 @@ def _emit_empty(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Dev
     return Launch((0, 1, 1), {}, 1, 1)
 
 
-TEMPLATES = (Template("empty", _match_empty, _emit_empty), *NESTS, SEGMENTED, MAP, ATTENTION, DOT, REDUCE)
+TEMPLATES = (Template("empty", _match_empty, _emit_empty), *NESTS, REDUCE, SEGMENTED, MAP, ATTENTION, DOT)
 BY_NAME = {template.name: template for template in TEMPLATES}
 
 
