@@ -9,11 +9,13 @@ the sum relative to it, which is scaled when a greater one comes (Milakov and Gi
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from meshgen.codegen.fusion.tiles import WHOLE_ROW
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import REDUCTIONS
+from meshgen.ops.segments import segments
 from meshgen.records import dataclass
 
 _FLOATS = ("f32", "f64")
@@ -75,7 +77,14 @@ def _is_of_rows(value: Value, made: Mapping[Value, Node], dims: Sequence[int]) -
 
 
 def repeated_bytes(body: Graph) -> int:
-    """Bytes of operands that a kernel reads more than once, beyond their first read."""
+    """Bytes of operands that a kernel reads more than once, beyond their first read: by several segments, or over long rows."""
+    parts = segments(body)
+    reads = Counter(value for part in parts for value in part.inputs if part is not body)
+    return sum(value.type.nbytes * (count - 1) for value, count in reads.items()) + sum(map(_again, parts))
+
+
+def _again(body: Graph) -> int:
+    """Of one segment."""
     if not any(_is_long(node) for node in body.nodes if node.op in REDUCTIONS):
         return 0
     online = online_sums(body)
