@@ -7,6 +7,7 @@ import math
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
+from meshgen.codegen.emit.pieces import emit_pieces, pieces_of
 from meshgen.codegen.emit.plan import KernelPlan, Template, loops_of
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.space import backward
@@ -26,13 +27,15 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
-    """One flat tile over the outputs, or a square one where a big operand is read across its rows."""
+    """One flat tile over the outputs or each of their pieces, or a square one where a big operand is read across its rows."""
     del plan, device
     shape = body.outputs[0].type.sizes
     if (across := _transposed_dim(body)) is not None:
         return _emit_square(evaluator, body, across)
+    if (pieces := pieces_of(body)) is not None:
+        return Launch((emit_pieces(evaluator, body, pieces, _block), 1, 1), evaluator.constants, BLOCK // 256, 1)
     size = math.prod(shape)
-    block = min(BLOCK, 1 << max(0, size - 1).bit_length())
+    block = _block(size)
     if size > 1:
         name = evaluator.constant("BLOCK", block)
         evaluator.write(
@@ -43,6 +46,11 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
     for number, value in enumerate(body.outputs):
         evaluator.store(number, ex.delinearize(position, value.type.sizes))
     return Launch((-(-size // block), 1, 1), evaluator.constants, max(1, min(4, block // 256)), 1)
+
+
+def _block(size: int) -> int:
+    """Elements of a program, of so many in all."""
+    return min(BLOCK, 1 << max(0, size - 1).bit_length())
 
 
 def _transposed_dim(body: Graph) -> int | None:
