@@ -160,8 +160,8 @@ class _FusedGraphWriter:
         outputs = [v for node in members for v in node.results if self._leaves(v, group)]
         if group.kind == "opaque":
             for value in (*first.operands, *captured(first)):
-                root = self._producers.get(self._grouping.view_root(value))
-                if self._grouping.free.sources(value) and root not in self._grouping.free.absorbed:
+                ends = {self._producers.get(each) for each in (value, self._grouping.view_root(value))}
+                if self._grouping.free.sources(value) and ends.isdisjoint(self._grouping.free.absorbed):
                     self._view(value)
         body, reads = Cutter(self._grouping.producer, lambda node: self._copied(node, group)).cut(members, outputs)
         for value in reads:

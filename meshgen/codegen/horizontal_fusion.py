@@ -137,11 +137,11 @@ class _Places:
 
     def join(self) -> bool:
         """Join what gains; whether anything did."""
-        longest = self._seconds(self.sets) + device_of(DEFAULT_TARGET).launch_seconds
+        longest = self._seconds(self.sets)
         first = [[*each.members] for each in self.sets]
         self._delay()
         self._advance()
-        if self._seconds(self.sets) >= longest:
+        if self._seconds(self.sets) > longest:
             return False
         self._join_last(longest)
         return [each.members for each in self.sets] != first
@@ -192,7 +192,7 @@ class _Places:
         into.pointers += own.pointers
 
     def _join_last(self, longest: float) -> None:
-        """Join launches that come after all collectives, unless the step would take so long."""
+        """Join launches that come after all collectives, unless the step would take longer."""
         last = sorted((each for each in self.sets if not each.around[1]), key=lambda each: each.at)
         for _ in range(_TRIALS):
             if len(last) < 2:
@@ -202,7 +202,7 @@ class _Places:
             sets = [each for each in self.sets if each not in joined and each is not into]
             members = [n for each in (*joined, into) for n in each.members]
             whole = _Set(members, into.at, into.kind, into.around, 0)
-            if joined and self._seconds([*sets, whole]) < longest:
+            if joined and self._seconds([*sets, whole]) <= longest:
                 for each in joined:
                     self._move(each, into)
                 self.sets = [each for each in self.sets if each not in joined]
