@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshgen.codegen import fuse
+from meshgen.codegen import fuse, planner
 from meshgen.pass_manager import Pass, named
 from meshgen.sharding import optimize, overlap
 from meshgen.sharding.rewrites import passes as rewrites
@@ -11,6 +11,6 @@ BY_STAGE: dict[str, tuple[Pass, ...]] = {  # that runs them
     "propagate": (*rewrites.SIMPLIFICATIONS, *rewrites.ALTERNATIVES, rewrites.SLICE_TO_HALO),
     "optimize": optimize.PASSES,
     "partition": (*optimize.LOCAL_PASSES, *overlap.PASSES),
-    "fuse": (fuse.LOOP_UNROLL, *fuse.PASSES),
+    "fuse": (fuse.LOOP_UNROLL, *fuse.PASSES, planner.HORIZONTAL_FUSION),
 }
 PASSES = named(*(each for passes in BY_STAGE.values() for each in passes))

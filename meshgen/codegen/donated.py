@@ -92,7 +92,7 @@ def readers_first(module: Module) -> Module:
         is_moved |= bool(late)
     if not is_moved:
         return module
-    ordered = Graph(graph.name, graph.inputs, _stable_order(graph.nodes, before), graph.outputs)
+    ordered = Graph(graph.name, graph.inputs, stable_order(graph.nodes, before), graph.outputs)
     return replace(module, graph=ordered)
 
 
@@ -151,7 +151,7 @@ def _needs(late: Sequence[Node], maker: Node, before: Mapping[Node, Sequence[Nod
     return False
 
 
-def _stable_order(nodes: Sequence[Node], before: Mapping[Node, Sequence[Node]]) -> list[Node]:
+def stable_order(nodes: Sequence[Node], before: Mapping[Node, Sequence[Node]]) -> list[Node]:
     """The nodes in a stable topological order."""
     place = {node: number for number, node in enumerate(nodes)}
     missing = {node: len({*before[node]}) for node in nodes}

@@ -13,8 +13,8 @@ from dataclasses import replace
 
 from meshgen.codegen.fusion.bodies import Cutter, Kernels
 from meshgen.codegen.fusion.group import Group
+from meshgen.codegen.fusion.grouped import grouped
 from meshgen.codegen.fusion.groups import Grouping
-from meshgen.codegen.fusion.traffic import grouped
 from meshgen.codegen.passes.all_reduce_promote import all_reduce_promote
 from meshgen.codegen.passes.attention_gradient_sums import attention_gradient_sums
 from meshgen.codegen.passes.attention_recompute import attention_recompute
@@ -172,7 +172,8 @@ class _FusedGraphWriter:
         outputs = [v for node in members for v in node.results if self._leaves(v, group)]
         if group.kind == "opaque":
             for value in (*first.operands, *captured(first)):
-                if self._grouping.in_memory(self._grouping.view_root(value)):
+                is_taken = self._producers.get(value) in self._grouping.free.absorbed
+                if not is_taken and self._grouping.in_memory(self._grouping.view_root(value)):
                     self._view(value)
         body, reads = Cutter(self._grouping.producer, lambda node: self._copied(node, group)).cut(members, outputs)
         for value in reads:

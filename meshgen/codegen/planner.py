@@ -12,13 +12,15 @@ from meshgen.codegen.agreement import require_agreement
 from meshgen.codegen.costs import default_costs
 from meshgen.codegen.donated import readers_first
 from meshgen.codegen.fuse import LOOP_UNROLL, fuse
+from meshgen.codegen.horizontal_fusion import horizontal_fusion
 from meshgen.codegen.schedule import Steps
 from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Module
-from meshgen.pass_manager import PassManager, PassRecord
+from meshgen.pass_manager import Pass, PassManager, PassRecord
 from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
 
+HORIZONTAL_FUSION = Pass("horizontal-fusion", horizontal_fusion, ("fuse",), "always")
 _Known = WeakKeyDictionary[Module, dict[frozenset[str], tuple[Module, Mapping[str, PassRecord]]]]
 _FLAT: _Known = WeakKeyDictionary()
 _FUSED: _Known = WeakKeyDictionary()
@@ -41,7 +43,7 @@ def fused(module: Module, manager: PassManager) -> Module:
 
 def _fused(module: Module, manager: PassManager) -> Module:
     require_agreement(module)
-    found = readers_first(fuse(module, manager))
+    found = manager.apply(readers_first(fuse(module, manager)), (HORIZONTAL_FUSION,))
     require_defined(found, "fuse")
     return found
 

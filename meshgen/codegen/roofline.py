@@ -7,6 +7,7 @@ that part, are those of the cost model (`meshgen/cost_model/kernels.py`).
 from __future__ import annotations
 
 from meshgen.codegen.attention_work import Work, attention_work
+from meshgen.codegen.fusion.row_passes import repeated_bytes
 from meshgen.codegen.nest_work import nest_operations
 from meshgen.codegen.operand_layout import longer_share
 from meshgen.cost_model.kernels import Device
@@ -33,12 +34,12 @@ def device_of(target: str) -> Device:
 
 
 def kernel_bytes(body: Graph) -> int:
-    """Bytes that one launch moves: every operand read once and every result written once.
+    """Bytes that one launch moves: every operand read once, or more often where rows are long, and every result written once.
 
     Of an operand that is only looked up or sliced no more counts than what comes out.
     """
     uses = body.uses()
-    total = sum(value.type.nbytes for value in body.outputs)
+    total = sum(value.type.nbytes for value in body.outputs) + repeated_bytes(body)
     for value in body.inputs:
         users = [node for node, number in uses[value] if number == 0 and node.op in TAKING]
         partial = len(users) == len(uses[value]) > 0

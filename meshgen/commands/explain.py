@@ -19,6 +19,7 @@ from meshgen.reports.comms_tree import comms_tree, tree_text
 from meshgen.reports.cost import cost_table
 from meshgen.reports.donations import donation_tables
 from meshgen.reports.explain import annotation_record, explain_collective, explanations, formula_record, work_records
+from meshgen.reports.fusion import fusion_records
 from meshgen.reports.gathers import gather_records
 from meshgen.reports.link_classes import link_tables
 from meshgen.reports.memory import memory_table
@@ -104,7 +105,7 @@ def _document(executable: Executable, what: str | int | None, *, is_all: bool) -
     document = executable.record() | formula_record(executable)
     if what is None:
         document |= {"gathers": gather_records(executable), "overlap": overlap_records(executable)}
-        document |= annotation_record(executable)
+        document |= annotation_record(executable) | {"fusion": fusion_records(executable)}
     if what is not None or is_all:
         document["explanations"] = explanations(executable, what)
     return document | ({"work": work_records(executable)} if is_all else {})

@@ -58,6 +58,9 @@ class Fusion:
     sibling_bytes: int = known(
         5_000_000, "bytes", "that a small kernel moves, which another one takes along", "derived: what an H100 moves in the 2 us of a launch, at the part of its peak that kernels reach"
     )  # fmt: skip
+    segment_pointers: int = known(
+        480, "pointers", "that a kernel is given", "CUDA C++ programming guide: 4 KB of parameters on all devices, 8 bytes each, with some left for coordinates"
+    )  # fmt: skip
     copied_rows: int = known(
         1, "parts", "of a message that are copied before a group call", "derived: with one there are as many kernels as for a message"
     )  # fmt: skip

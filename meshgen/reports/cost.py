@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from meshgen.codegen.fusion.row_passes import repeated_bytes
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import TensorType
 from meshgen.records import dataclass
@@ -76,12 +77,13 @@ def _shorter(plan: Schedule, unlimited: Schedule | None) -> Shorter | None:
 
 
 def launch_bytes(item: Item, plan: Schedule) -> int:
-    """Device memory that a kernel reads and writes: each distinct buffer that it touches, once."""
+    """Device memory that a kernel reads and writes: each distinct buffer that it touches, and again what it reads more than once."""
     touched: dict[tuple[int, int], TensorType] = {}
     for number in (*item.inputs, *item.outputs):
         buffer = plan.buffers[number]
         touched.setdefault((buffer.storage, buffer.offset), buffer.type)
-    return sum(kind.nbytes for kind in touched.values())
+    again = repeated_bytes(plan.kernels[item.kernel]) if item.kernel else 0
+    return sum(kind.nbytes for kind in touched.values()) + again
 
 
 def cost_table(cost: Cost) -> Table:

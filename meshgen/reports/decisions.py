@@ -9,6 +9,7 @@ from meshgen.reports.annotations import hints_that_lost, not_as_required
 from meshgen.reports.collectives import collective_records_of
 from meshgen.reports.comms_tree import comms_tree
 from meshgen.reports.explain import explanations, formula_record, work_records
+from meshgen.reports.fusion import fusion_records
 from meshgen.reports.gathers import gather_records
 from meshgen.reports.interface import Compiled
 from meshgen.reports.overlap import overlap_records
@@ -19,7 +20,7 @@ def decisions(executable: Compiled) -> dict[str, Any]:
     """The sharding of each value and the rules that chose it, the reason of each collective, hints that lost, and the cost."""
     parts = [_part(part) | {"mesh": part.mesh.name} for part in executable.parts]
     found = executable.record() | formula_record(executable) | {"gathers": gather_records(executable)}
-    found |= {"overlap": overlap_records(executable)}
+    found |= {"overlap": overlap_records(executable), "fusion": fusion_records(executable)}
     found |= {"explanations": explanations(executable), "work": work_records(executable)}
     found.pop("seconds", None)  # the same bytes every time
     return found | (parts[0] if len(parts) == 1 else {"meshes": parts}) | {"mesh": found["mesh"]}

@@ -10,9 +10,12 @@ the last of them may overwrite it then.
 
 from __future__ import annotations
 
+from collections import Counter
+
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import ELEMENTWISE, POINTWISE, REGROUPING
+from meshgen.ops.segments import segments
 from meshgen.records import dataclass
 
 _SAME_INDEX = ELEMENTWISE | POINTWISE
@@ -59,11 +62,18 @@ def overwrites(body: Graph) -> dict[int, tuple[int, ...]]:
             elif need := needed.get(node.result):
                 is_shared = need.is_shared and _is_at_its_index(node)
                 needed[value] = _Need(need.first, need.last, is_shared).both(needed.get(value))
+    elsewhere.update(_in_several_segments(body))
     found = {
         n: needed[value].results for n, value in enumerate(body.inputs) if value in needed and value not in elsewhere
     }
     fitting = {n: tuple(r for r in results if _sizes_match(body, n, r)) for n, results in found.items()}
     return {number: results for number, results in fitting.items() if results}
+
+
+def _in_several_segments(body: Graph) -> list[Value]:
+    """Operands that programs of several segments read: one of them could overwrite what another has not read."""
+    reads = Counter(value for segment in segments(body) for value in segment.inputs)
+    return [value for value, count in reads.items() if count > 1]
 
 
 def _keeps_place(node: Node, operand: Value) -> bool:

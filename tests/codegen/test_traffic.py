@@ -7,7 +7,7 @@ import pytest
 from bodies import Body, random_args
 from test_fuse import fused, run
 
-from meshgen.codegen.fusion import traffic
+from meshgen.codegen.fusion import joins, traffic
 from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.ops.evaluate.evaluator import evaluate
 from tests.cost_models import use
@@ -139,7 +139,7 @@ def turned() -> Graph:
 def test_small_kernels_that_read_the_same_are_one(monkeypatch: pytest.MonkeyPatch) -> None:
     computes_the_same(turned())
     assert len(fused(turned()).kernels) == 1
-    use(monkeypatch, {"fusion.sibling_bytes": 2 * 16 * 8 * 4 - 1}, traffic)
+    use(monkeypatch, {"fusion.sibling_bytes": 2 * 16 * 8 * 4 - 1}, joins)
     assert len(fused(turned()).kernels) == 2
 
 

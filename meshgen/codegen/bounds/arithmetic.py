@@ -137,6 +137,18 @@ class Arithmetic:
         low, high = _COMPARED[type(op)]
         return Condition((Fact(left.expr - right.expr, low, high, tuple(dict.fromkeys((*fits(left), *fits(right))))),))
 
+    def narrowed(self, number: Number, op: ast.cmpop, bound: int) -> Number:
+        """A number of the program where `number op bound` holds; itself where nothing is known, or it never holds."""
+        if type(op) not in _COMPARED or not all(v in self._same for v in ex.variables(number.expr)):
+            return number
+        low, high = (bound + end for end in _COMPARED[type(op)])
+        if number.exact is not None:
+            inside = number.exact[(number.exact >= low) & (number.exact <= high)]
+            return self._of_programs(inside, number.bits) if inside.size else number
+        least, most = self.sure(number)
+        low, high = max(low, least), min(high, most)
+        return Number(self.same_in_all_lanes("program", low, high), number.bits) if low <= high else number
+
     def extremum(self, left: Known, right: Known, least: bool) -> Known:
         """`tl.minimum` or `tl.maximum`; one side alone bounds the result."""
         pick = min if least else max

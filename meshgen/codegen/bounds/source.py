@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Mapping, Sequence
+from typing import TypeGuard
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.bounds.arithmetic import Arithmetic
@@ -97,20 +98,36 @@ class _Reader:
                     self.value(value)
                 case ast.For(ast.Name(name), ast.Call(ast.Name("range"), ends), inner):
                     self._loop(name, ends, inner)
-                case ast.If(test, inner, []):
-                    self.value(test)
-                    self._branch(inner)
+                case ast.If(test, inner, other):
+                    self._branches(test, inner, other)
                 case ast.Pass():
                     pass
                 case _:
                     raise AssertionError(f"unknown statement in a kernel: {ast.unparse(statement)}")
 
-    def _branch(self, body: Sequence[ast.stmt]) -> None:
-        """A body that may run or not."""
+    def _branches(self, test: ast.expr, body: Sequence[ast.stmt], other: Sequence[ast.stmt]) -> None:
+        """Bodies of which one runs, as all lanes of a program have it."""
+        self.value(test)
         before = dict(self.env)
+        for name, number in before.items():
+            if isinstance(number, Number):
+                self.env[name] = self._narrowed(name, number, test)
         self.block(body)
-        for name, after in self.env.items():
-            self.env[name] = _either(before.get(name), after)
+        after, self.env = self.env, before
+        self.block(other)
+        for name in {**after, **self.env}:
+            self.env[name] = _either(after.get(name), self.env.get(name))
+
+    def _narrowed(self, name: str, number: Number, test: ast.expr) -> Number:
+        """A number that is the same in all lanes, where comparisons with constants hold."""
+        match test:
+            case ast.BinOp(left, ast.BitAnd(), right):
+                return self._narrowed(name, self._narrowed(name, number, left), right)
+            case ast.Compare(ast.Name(compared), [op], [bound]) if compared == name:
+                end = self.value(bound)
+                return self.numbers.narrowed(number, op, end.expr.const) if _is_constant(end) else number
+            case _:
+                return number
 
     def _loop(self, name: str, ends: Sequence[ast.expr], body: Sequence[ast.stmt]) -> None:
         if (programs := self._programs(ends)) is not None:
@@ -267,6 +284,10 @@ class _Reader:
             question = Question(address.offset, address.needs, facts, size)
             is_proven = prove(question, self.numbers.definitions, self.numbers.choices())
         self.found.append(Access(len(self.found), ast.unparse(node), names, is_proven, question, self.trips))
+
+
+def _is_constant(known: Known) -> TypeGuard[Number]:
+    return isinstance(known, Number) and known.expr.is_constant
 
 
 def _either(left: Known, right: Known) -> Known:

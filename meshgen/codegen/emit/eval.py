@@ -6,8 +6,9 @@ A value that is needed twice at the same index is computed once per scope; a loo
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import field
 
@@ -64,6 +65,8 @@ class Evaluator:
         self.pointers = [self.names.pointer(self.name_of(v, f"x{i}")) for i, v in enumerate(body.inputs)]
         self.results = [self.names.pointer(f"{self.name_of(v, 'x')}_out") for v in body.outputs]
         self.targets = list(self.results)  # where stores go, if not through a result's own pointer
+        self.program = "tl.program_id(0)"  # the number of the program, among those that compute the body
+        self.constants: dict[str, int] = {}  # compile-time parameters by name
         self.placed: dict[Value, tuple[Index, Code]] = {}
         self.pointer_of = dict(zip(body.inputs, self.pointers, strict=True))
         self.checked = checked
@@ -113,6 +116,22 @@ class Evaluator:
         self._scopes.append({})
         yield
         self._scopes.pop()
+
+    @contextmanager
+    def part(self, body: Graph, program: str, pointers: dict[Value, str], targets: Sequence[str]) -> Generator[None]:
+        """Source that computes a part of the body, in programs that are counted by `program`, between these pointers."""
+        before = self.body, self.program, self.pointer_of, self.targets, self.tile
+        self.body, self.program, self.pointer_of, self.targets, self.tile = body, program, pointers, [*targets], Tile()
+        with self.scope():
+            yield
+        self.body, self.program, self.pointer_of, self.targets, self.tile = before
+
+    def constant(self, name: str, value: int) -> str:
+        """The name of a compile-time parameter that has this value."""
+        free = itertools.chain((name,), (f"{name}_{n}" for n in itertools.count(2)))
+        found = next(each for each in free if self.constants.get(each, value) == value)
+        self.constants[found] = value
+        return found
 
     def helper(self, name: str) -> str:
         for need in NEEDS.get(name, ()):

@@ -7,6 +7,7 @@ import math
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
+from meshgen.codegen.emit.pieces import emit_pieces, pieces_of
 from meshgen.codegen.emit.plan import KernelPlan, Template, loops_of
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.space import backward
@@ -26,22 +27,30 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
-    """One flat tile over the outputs, or a square one where a big operand is read across its rows."""
+    """One flat tile over the outputs or each of their pieces, or a square one where a big operand is read across its rows."""
     del plan, device
     shape = body.outputs[0].type.sizes
     if (across := _transposed_dim(body)) is not None:
         return _emit_square(evaluator, body, across)
+    if (pieces := pieces_of(body)) is not None:
+        return Launch((emit_pieces(evaluator, body, pieces, _block), 1, 1), evaluator.constants, BLOCK // 256, 1)
     size = math.prod(shape)
-    block = min(BLOCK, 1 << max(0, size - 1).bit_length())
+    block = _block(size)
     if size > 1:
+        name = evaluator.constant("BLOCK", block)
         evaluator.write(
-            f"i = tl.program_id(0){evaluator.wide} * BLOCK + tl.arange(0, BLOCK)  # [BLOCK] over {size} elements"
+            f"i = {evaluator.program}{evaluator.wide} * {name} + tl.arange(0, {name})  # [{name}] over {size} elements"
         )
         evaluator.tile.edges = {Var("i", 0, size - 1): f"i < {size}" if size % block else ""}
     position = ex.variable("i", size)
     for number, value in enumerate(body.outputs):
         evaluator.store(number, ex.delinearize(position, value.type.sizes))
-    return Launch((-(-size // block), 1, 1), {"BLOCK": block} if size > 1 else {}, max(1, min(4, block // 256)), 1)
+    return Launch((-(-size // block), 1, 1), evaluator.constants, max(1, min(4, block // 256)), 1)
+
+
+def _block(size: int) -> int:
+    """Elements of a program, of so many in all."""
+    return min(BLOCK, 1 << max(0, size - 1).bit_length())
 
 
 def _transposed_dim(body: Graph) -> int | None:
@@ -98,9 +107,12 @@ def _emit_square(evaluator: Evaluator, body: Graph, across: int) -> Launch:
     steps = (-(-rows // SQUARE), -(-cols // SQUARE))
     outer = math.prod(shape[d] for d in others)
     write = evaluator.write
-    write(f"tile = tl.program_id(0){evaluator.wide}")
-    write(f"row = tile // {steps[1]} % {steps[0]} * SIDE + tl.arange(0, SIDE)[:, None]  # over {rows}: dim {across}")
-    write(f"col = tile % {steps[1]} * SIDE + tl.arange(0, SIDE)[None, :]  # over {cols}: dim {last}")
+    side = evaluator.constant("SIDE", SQUARE)
+    write(f"tile = {evaluator.program}{evaluator.wide}")
+    write(
+        f"row = tile // {steps[1]} % {steps[0]} * {side} + tl.arange(0, {side})[:, None]  # over {rows}: dim {across}"
+    )
+    write(f"col = tile % {steps[1]} * {side} + tl.arange(0, {side})[None, :]  # over {cols}: dim {last}")
     write(f"batch = tile // {steps[0] * steps[1]}  # over {outer}: the other dims")
     evaluator.tile.edges = {
         Var("row", 0, rows - 1): f"row < {rows}" if rows % SQUARE else "",
@@ -110,7 +122,7 @@ def _emit_square(evaluator: Evaluator, body: Graph, across: int) -> Launch:
     parts |= {across: ex.variable("row", rows), last: ex.variable("col", cols)}
     for number in range(len(body.outputs)):
         evaluator.store(number, tuple(parts[d] for d in range(len(shape))))
-    return Launch((steps[0] * steps[1] * outer, 1, 1), {"SIDE": SQUARE}, 4, 1)
+    return Launch((steps[0] * steps[1] * outer, 1, 1), evaluator.constants, 4, 1)
 
 
 MAP = Template("map", _match, _emit)

@@ -9,10 +9,10 @@ from typing import Any
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.expr import Expr, Var, delinearize, substitute
-from meshgen.codegen.fusion.space import Index, Space, backward
+from meshgen.codegen.fusion.space import Index, Space
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ops.classes import LAYOUT, LOOPS, MADE, POINTWISE
+from meshgen.ops.classes import LAYOUT, LOOPS, MADE
 from meshgen.records import dataclass
 
 
@@ -69,27 +69,8 @@ def _grow(body: Graph, anchor: Node) -> Space:
     """The space that `anchor` spans, with every node that can be placed in it."""
     space = Space(body.producers().get)
     space.start(anchor)
-    work = [n for n in body.nodes if n is not anchor and n.op not in MADE and n.op not in LAYOUT]
-    while True:
-        before = len(space.index)
-        _hint_upstream(body, space)
-        work = [n for n in work if not space.add(n)]
-        if len(space.index) == before:
-            return space
-
-
-def _hint_upstream(body: Graph, space: Space) -> None:
-    """Values that a placed value is made from are placed by that use."""
-    for node in reversed(body.nodes):
-        place = space.index.get(node.results[0])
-        if place is None or node.results[0] in space.fixed:
-            continue
-        if node.op in POINTWISE:
-            for operand in node.operands:
-                if operand.type.shape == node.result.type.shape:
-                    space.index.setdefault(operand, place)
-        elif node.op in ("transpose", "reshape", "reverse", "mask_padding"):
-            space.index.setdefault(node.operands[0], backward(node, place))
+    space.add_all([n for n in body.nodes if n is not anchor and n.op not in MADE and n.op not in LAYOUT], body.nodes)
+    return space
 
 
 def where(space: Space, value: Value, table: Mapping[Var, Expr]) -> Index:

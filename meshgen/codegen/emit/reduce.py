@@ -7,59 +7,21 @@ for the outputs that are not reduced. Sums over chunks are kept per lane and joi
 
 from __future__ import annotations
 
-import math
-
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator, neutral_number
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, Template, common_space, loops_of, spread, where
 from meshgen.codegen.expr import Expr, Var
+from meshgen.codegen.fusion.row_passes import OnlineSum, levels, online_sums
 from meshgen.codegen.fusion.space import Space
+from meshgen.codegen.fusion.tiles import Shape, tile_shape
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import DTYPES, Graph, Node, Value, is_float
 from meshgen.ops.classes import POINTWISE, REDUCTIONS
+from meshgen.ops.registry import expression
 from meshgen.ops.triton.registers import Code, literal, register_type
-from meshgen.records import dataclass
 
-WHOLE_ROW = 16384  # elements of a row that registers of one block hold
-CHUNK = 4096  # elements that a block reads at once of a longer row
 _COMBINE = {"add": "{a} + {b}", "multiply": "{a} * {b}", "and": "{a} & {b}", "or": "{a} | {b}", "xor": "{a} ^ {b}"}
-
-
-@dataclass(frozen=True)
-class Shape:
-    """The tile: kept x reduced elements, and whether the reduced ones are contiguous in memory."""
-
-    kept: int
-    reduced: int
-    kept_block: int
-    reduced_block: int
-    rows_reduced: bool  # the reduced dim is the tile's first: memory is contiguous along the kept one
-
-    @property
-    def axis(self) -> int:
-        return 0 if self.rows_reduced else 1
-
-    @property
-    def loops(self) -> bool:
-        return self.reduced > self.reduced_block
-
-
-def tile_shape(space: Space, multiprocessors: int) -> Shape:
-    """Rows in registers where the last dim is reduced; else columns of kept elements with chunks of rows."""
-    kept = math.prod(v.high + 1 for v in space.dims if v not in space.reduced)
-    reduced = math.prod(v.high + 1 for v in space.reduced)
-    if not space.dims or not space.reduced or space.dims[-1] in space.reduced:
-        block = _power(reduced) if reduced <= WHOLE_ROW else CHUNK
-        rows = min(max(1, 2048 // block), _power(kept), max(1, _power(kept // (2 * multiprocessors) + 1)))
-        return Shape(kept, reduced, rows, block, False)
-    columns = min(64, _power(kept))
-    return Shape(kept, reduced, columns, min(_power(reduced), max(4096 // columns, 16)), True)
-
-
-def _power(size: int) -> int:
-    """The least power of two that is not below `size`."""
-    return 1 << max(0, size - 1).bit_length()
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
@@ -79,9 +41,8 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
     emitter.emit()
     elements = shape.kept_block * shape.reduced_block
     warps = max(1, min(16 if elements > 8192 else 8, elements // 512))
-    constants = {"KEPT": shape.kept_block} if shape.kept > 1 else {}
-    constants |= {"REDUCED": shape.reduced_block} if shape.reduced > 1 else {}
-    return Launch((-(-shape.kept // shape.kept_block), 1, 1), constants, max(warps, min(4, elements // 64) or 1), 2)
+    grid = (-(-shape.kept // shape.kept_block), 1, 1)
+    return Launch(grid, evaluator.constants, max(warps, min(4, elements // 64) or 1), 2)
 
 
 class _Reduce:
@@ -92,7 +53,11 @@ class _Reduce:
         kept, out = ("col", "row") if shape.rows_reduced else ("row", "col")
         self.kept, self.out = ex.variable(kept, shape.kept), ex.variable(out, shape.reduced)
         self.kept_name, self.out_name = kept, out
+        self.kept_size = evaluator.constant("KEPT", shape.kept_block) if shape.kept > 1 else ""
+        self.out_size = evaluator.constant("REDUCED", shape.reduced_block) if shape.reduced > 1 else ""
         rest = tuple(v for v in space.dims if v not in space.reduced)
+        self.online = online_sums(body) if shape.loops else {}
+        self.lanes: dict[Node, str] = {}  # partial results, per lane
         self.table: dict[Var, Expr] = spread(rest, self.kept) | spread(space.reduced, self.out)
 
     @property
@@ -111,15 +76,15 @@ class _Reduce:
         wide = evaluator.wide
         if shape.kept > 1:
             evaluator.write(
-                f"{self.kept_name} = tl.program_id(0){wide} * KEPT + tl.arange(0, KEPT){self.slot(False)}"
-                f"  # {shape.kept} kept"
+                f"{self.kept_name} = {evaluator.program}{wide} * {self.kept_size}"
+                f" + tl.arange(0, {self.kept_size}){self.slot(False)}  # {shape.kept} kept"
             )
         if shape.reduced > 1 and not shape.loops:
             evaluator.write(
-                f"{self.out_name} = tl.arange(0, REDUCED){wide}{self.slot(True)}  # {shape.reduced} reduced"
+                f"{self.out_name} = tl.arange(0, {self.out_size}){wide}{self.slot(True)}  # {shape.reduced} reduced"
             )
         evaluator.tile.edges = self._edges()
-        for nodes in self._levels():
+        for nodes in levels(self.body):
             self._level(nodes)
         whole = [n for n, v in enumerate(self.body.outputs) if self._is_whole(v)]
         for number in range(len(self.body.outputs)):
@@ -148,43 +113,68 @@ class _Reduce:
     def _store(self, number: int) -> None:
         self.evaluator.store(number, where(self.space, self.body.outputs[number], self.table))
 
-    def _levels(self) -> list[list[Node]]:
-        """Reduces by how many others they depend on."""
-        level: dict[Value, int] = {}
-        found: list[list[Node]] = []
-        for node in self.body.nodes:
-            depth = max((level.get(v, 0) for v in node.operands), default=0)
-            if node.op in REDUCTIONS:
-                found += [[]] * (depth + 1 - len(found))
-                found[depth] = [*found[depth], node]
-                depth += 1
-            level.update(dict.fromkeys(node.results, depth))
-        return found
-
     def _open_loop(self) -> None:
-        self.evaluator.open(f"for start in range(0, {self.shape.reduced}, REDUCED):")
-        self.evaluator.write(f"{self.out_name} = start + tl.arange(0, REDUCED){self.evaluator.wide}{self.slot(True)}")
+        size, wide = self.out_size, self.evaluator.wide
+        self.evaluator.open(f"for start in range(0, {self.shape.reduced}, {size}):")
+        self.evaluator.write(f"{self.out_name} = start + tl.arange(0, {size}){wide}{self.slot(True)}")
 
     def _level(self, nodes: list[Node]) -> None:
-        evaluator, partial = self.evaluator, dict[Node, str]()
-        if self.shape.loops:
-            for node in nodes:
-                neutral = literal(self._neutral(node), node.result.type.dtype)
-                text = f"tl.full({self._tile()}, {neutral}, {self._held(node)})"
-                partial[node] = evaluator.assign("partial", text)
-            self._open_loop()
-        parts = {node: self._operand(node) for node in nodes}
-        if self.shape.loops:
-            for node in nodes:
-                evaluator.write(f"{partial[node]} = {self._combine(node, partial[node], parts[node])}")
-            evaluator.close()
-            parts = partial
+        if not self.shape.loops:
+            parts = {node: self._operand(node) for node in nodes}
+        elif self.online.keys() >= set(nodes):  # their sums were taken in the loop before
+            parts = {node: self._rescaled(node) for node in nodes}
+        else:
+            parts = self._looped(nodes)
         for node in nodes:
             self._finish(node, parts[node])
 
+    def _looped(self, nodes: list[Node]) -> dict[Node, str]:
+        """Partial results per lane, of these and of the sums that go along."""
+        evaluator = self.evaluator
+        along = {total: online for total, online in self.online.items() if online.maximum in nodes}
+        partial = {node: self._initial(node) for node in (*nodes, *along)}
+        self._open_loop()
+        parts = {node: self._operand(node) for node in nodes}
+        for total, online in along.items():
+            self._add_online(total, online, partial, parts[online.maximum])
+        for node in nodes:
+            evaluator.write(f"{partial[node]} = {self._combine(node, partial[node], parts[node])}")
+        evaluator.close()
+        self.lanes |= partial
+        return partial
+
+    def _initial(self, node: Node) -> str:
+        neutral = literal(self._neutral(node), node.result.type.dtype)
+        return self.evaluator.assign("partial", f"tl.full({self._tile()}, {neutral}, {self._held(node)})")
+
+    def _add_online(self, total: Node, online: OnlineSum, partial: dict[Node, str], part: str) -> None:
+        """Scale the lane's sum where its maximum grows; an infinite maximum is not subtracted."""
+        evaluator, before = self.evaluator, partial[online.maximum]
+        greatest = evaluator.assign("greatest", self._combine(online.maximum, before, part))
+        scale = evaluator.assign("scale", f"tl.where(tl.abs({greatest}) == float('inf'), 0.0, {greatest})")
+        old = self._exp(online, f"{before} - {scale}")
+        new = self._exp(online, f"{part} - {scale}")
+        evaluator.write(f"{partial[total]} = {partial[total]} * {old} + {new}")
+
+    def _rescaled(self, node: Node) -> str:
+        """The sums per lane, relative to what is subtracted."""
+        evaluator, online = self.evaluator, self.online[node]
+        index = where(self.space, node.operands[0], self.table)
+        shift = evaluator.value(online.shift, index).text
+        greatest = self.lanes[online.maximum]
+        scale = evaluator.assign("scale", f"tl.where({greatest} == float('inf'), 0.0, {greatest})")
+        return evaluator.assign("part", f"{self.lanes[node]} * {self._exp(online, f'{scale} - {shift}')}")
+
+    def _exp(self, online: OnlineSum, text: str) -> str:
+        code = Code(self.evaluator.assign("less", text), online.exponential.result.type.dtype)
+        text, helpers = expression(online.exponential, [code])
+        for name in helpers:
+            self.evaluator.helper(name)
+        return self.evaluator.assign("exponential", text)
+
     def _tile(self) -> str:
-        sides = ["KEPT"] if self.shape.kept > 1 else []
-        sides.insert(0 if self.shape.rows_reduced else len(sides), "REDUCED")
+        sides = [self.kept_size] if self.shape.kept > 1 else []
+        sides.insert(0 if self.shape.rows_reduced else len(sides), self.out_size)
         return f"({', '.join(sides)}{',' if len(sides) == 1 else ''})"
 
     def _neutral(self, node: Node) -> float | int:

@@ -8,9 +8,9 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import spread
-from meshgen.codegen.emit.reduce import Shape
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.space import Index
+from meshgen.codegen.fusion.tiles import Shape
 
 _ELEMENTS = 2048  # of a tile of short rows, and of a chunk of a long row
 _COLUMNS = 64  # kept elements of a tile whose rows are not contiguous

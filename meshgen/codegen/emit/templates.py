@@ -11,6 +11,7 @@ from meshgen.codegen.emit.map import MAP
 from meshgen.codegen.emit.nests import NESTS
 from meshgen.codegen.emit.plan import KernelPlan, Template
 from meshgen.codegen.emit.reduce import REDUCE
+from meshgen.codegen.emit.segmented import SEGMENTED
 from meshgen.cost_model.kernels import Device
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph
@@ -28,7 +29,9 @@ def _emit_empty(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Dev
     return Launch((0, 1, 1), {}, 1, 1)
 
 
-TEMPLATES = (Template("empty", _match_empty, _emit_empty), *NESTS, MAP, ATTENTION, ATTENTION_GRADIENT, DOT, REDUCE)
+TEMPLATES = (
+    Template("empty", _match_empty, _emit_empty), *NESTS, REDUCE, SEGMENTED, MAP, ATTENTION, ATTENTION_GRADIENT, DOT,
+)  # fmt: skip
 BY_NAME = {template.name: template for template in TEMPLATES}
 
 

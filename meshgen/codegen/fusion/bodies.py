@@ -49,7 +49,7 @@ class Cutter:
             if value in now:
                 continue
             if (node := copied(value)) is not None:
-                _copy(node, body, now)
+                copy_node(node, body, now)
                 continue
             reads.append(value)
             now[value] = Value(value.type, value.name, loc=value.loc)
@@ -58,7 +58,7 @@ class Cutter:
         return body, reads
 
 
-def _copy(node: Node, body: Graph, now: dict[Value, Value]) -> None:
+def copy_node(node: Node, body: Graph, now: dict[Value, Value]) -> None:
     """Append a copy of a node over what its operands have become, without notes: equal kernels share a body."""
     regions = tuple(rewired_graph(region, now) for region in node.regions)
     results = [Value(v.type, v.name, loc=v.loc) for v in node.results]
@@ -74,8 +74,16 @@ class Kernels:
         self.bodies: dict[str, Graph] = {}
         self._names: dict[Any, str] = {}
 
+    @classmethod
+    def of(cls, bodies: Mapping[str, Graph]) -> Kernels:
+        """Bodies that have names already."""
+        found = cls()
+        found.bodies |= bodies
+        found._names |= {structure(body): name for name, body in bodies.items()}
+        return found
+
     def name_of(self, body: Graph) -> str:
-        key = _structure(body)
+        key = structure(body)
         if key not in self._names:
             preferred = _readable_name(body.nodes)
             count = sum(1 for name in self.bodies if name == preferred or name.rpartition("_")[0] == preferred)
@@ -86,13 +94,13 @@ class Kernels:
         return self._names[key]
 
 
-def _structure(body: Graph, outer: Mapping[Value, Any] | None = None) -> Any:
+def structure(body: Graph, outer: Mapping[Value, Any] | None = None) -> Any:
     """A key that is equal for bodies that differ in names and locations only; `outer` numbers captured values."""
     depth = 0 if outer is None else 1 + max((level for level, _ in outer.values()), default=0)
     number: dict[Value, Any] = {**(outer or {}), **{value: (depth, n) for n, value in enumerate(body.values())}}
     nodes = tuple(
         (n.op, tuple(number[v] for v in n.operands), tuple(v.type for v in n.results), attribute_key(n.attrs.given),
-         tuple(_structure(region, number) for region in n.regions))
+         tuple(structure(region, number) for region in n.regions))
         for n in body.nodes
     )  # fmt: skip
     return tuple(v.type for v in body.inputs), nodes, tuple(number[v] for v in body.outputs)

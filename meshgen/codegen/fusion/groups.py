@@ -3,8 +3,8 @@
 Index maps, constants, masks from iota and the like belong to no group: every kernel that reads through them
 computes them again. The other nodes join a group that made or read one of their operands if the joined kernel
 can be generated (`fusion/space`), and the graph of groups stays without cycles. A dot takes the element-wise ops after it as its
-epilogue as far as that does not add to what has to be written. `fusion/traffic` then trades
-traffic for arithmetic.
+epilogue as far as that does not add to what has to be written. `fusion/traffic` then trades traffic for arithmetic, and
+`fusion/joins` makes one kernel of several.
 """
 
 from __future__ import annotations
@@ -186,11 +186,11 @@ class Grouping:
         if any(maker is not group and self.depends(maker, group) for maker in makers):
             return False
         outside = {*group.reads, *(v for v in sources if self.owner.get(v) is not group)}
-        if len(outside) > DEFAULT.fusion.inputs or (node.op in REDUCTIONS and not self._parallel_enough(node, group)):
+        if len(outside) > DEFAULT.fusion.inputs or (node.op in REDUCTIONS and not self.is_parallel_enough(node, group)):
             return False
         return group.space.add(node)
 
-    def _parallel_enough(self, node: Node, group: Group) -> bool:
+    def is_parallel_enough(self, node: Node, group: Group) -> bool:
         """Whether reducing leaves enough rows to keep the device busy with the rest of the group."""
         if group.kind == "reduce" or group.space.size <= DEFAULT.fusion.large_elements:
             return True

@@ -10,7 +10,7 @@ again at any index. Fusion and code generation ask this one class.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from meshgen.codegen.expr import ZERO, Expr, Var, constant, delinearize, linearize, variable, variables
 from meshgen.ir.graph import Node, Value
@@ -149,6 +149,33 @@ class Space:
             if operand.type.shape == node.result.type.shape and node.op in POINTWISE:
                 self.index.setdefault(operand, index)
         return True
+
+    def add_all(self, nodes: Sequence[Node], around: Sequence[Node]) -> list[Node]:
+        """Take nodes in, in any order that fits; those that cannot be are returned.
+
+        Args:
+            around: nodes in program order through which an operand may be placed by its use: these and the index maps between.
+        """
+        left = [*nodes]
+        while True:
+            before = len(self.index)
+            self._place_operands(around)
+            left = [n for n in left if not self.add(n)]
+            if len(self.index) == before:
+                return left
+
+    def _place_operands(self, nodes: Sequence[Node]) -> None:
+        """Place what placed values are made from by that use."""
+        for node in reversed(nodes):
+            place = self.index.get(node.results[0])
+            if place is None or node.results[0] in self.fixed:
+                continue
+            if node.op in POINTWISE:
+                for operand in node.operands:
+                    if operand.type.shape == node.result.type.shape:
+                        self.index.setdefault(operand, place)
+            elif node.op in ("transpose", "reshape", "reverse", "mask_padding"):
+                self.index.setdefault(node.operands[0], backward(node, place))
 
     def _add_sibling(self, node: Node) -> bool:
         """Take in a dot that differs from the first in its right operand only; such kernels have no epilogue."""

@@ -1,19 +1,14 @@
-"""Refinement of groups: recompute values that cost more to write and read, and merge groups that share a tile.
-
-All of it lowers the bytes that kernels move, and none of it adds a kernel.
-"""
+"""Refinement of groups: recompute values that cost more to write and read. It adds no kernel."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import lru_cache
 
 from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.groups import Grouping
-from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.model import DEFAULT
-from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ops.classes import COMMUNICATING, EXPENSIVE, LOOKUPS, POINTWISE
+from meshgen.ir.graph import Node, Value
+from meshgen.ops.classes import EXPENSIVE, LOOKUPS, POINTWISE
 from meshgen.records import dataclass
 
 
@@ -25,32 +20,14 @@ class Recipe:
     sources: tuple[Value, ...]
 
 
-@lru_cache(maxsize=1)
-def grouped(graph: Graph) -> Grouping:
-    """The kernels of a graph. What was found last is kept: passes that leave the graph as it is ask again."""
-    grouping = Grouping(graph)
-    lower_traffic(grouping)
-    return grouping
-
-
-def lower_traffic(grouping: Grouping) -> None:
-    """Change the groups in place."""
-    traffic = _Traffic(grouping)
-    traffic.dissolve()
-    traffic.recompute()
-    traffic.join_epilogues()
-    traffic.join_siblings()
-    grouping.groups = [g for g in grouping.groups if g.members]
-
-
-class _Traffic:
-    """`users` says which groups read a value, and at how many indices."""
+class Traffic:
+    """What groups read and write, and what changes it: `users` says which groups read a value, and at how many indices."""
 
     def __init__(self, grouping: Grouping) -> None:
         self.of = grouping
         self.users: dict[Value, dict[Group, int]] = {}
         for group in grouping.groups:
-            self._read(group, group.reads)
+            self.read(group, group.reads)
             for value, places in self._places(group).items():
                 self.users[value][group] = places
 
@@ -60,7 +37,7 @@ class _Traffic:
         ways = [source for v in operands for source in self.of.free.sources(v) if source in group.reads]
         return {value: ways.count(value) for value in dict.fromkeys(ways)}
 
-    def _read(self, group: Group, values: Sequence[Value] | dict[Value, None]) -> None:
+    def read(self, group: Group, values: Sequence[Value] | dict[Value, None]) -> None:
         for value in values:
             group.reads[value] = None
             self.users.setdefault(value, {}).setdefault(group, 1)
@@ -68,17 +45,17 @@ class _Traffic:
             if maker is not None and maker is not group:
                 self.of.order(maker, group)
 
-    def _read_no_more(self, group: Group, value: Value) -> None:
+    def read_no_more(self, group: Group, value: Value) -> None:
         group.reads.pop(value, None)
         self.users.get(value, {}).pop(group, None)
 
-    def _is_written(self, value: Value) -> bool:
+    def is_written(self, value: Value) -> bool:
         return value in self.of.must or bool(self.users.get(value))
 
-    def _remove(self, group: Group) -> None:
+    def remove(self, group: Group) -> None:
         """Take an emptied group out of the graph of groups."""
         for value in list(group.reads):
-            self._read_no_more(group, value)
+            self.read_no_more(group, value)
         for earlier in group.before:
             earlier.after.pop(group, None)
         for later in group.after:
@@ -99,11 +76,11 @@ class _Traffic:
             for reader in readers:
                 places = self._places_after(group, made, reader)
                 for value in made:
-                    self._read_no_more(reader, value)
-                self._read(reader, group.reads)
+                    self.read_no_more(reader, value)
+                self.read(reader, group.reads)
                 for value, count in places.items():
                     self.users[value][reader] = count
-            self._remove(group)
+            self.remove(group)
 
     def _places_after(self, group: Group, made: Sequence[Value], reader: Group) -> dict[Value, int]:
         """At how many indices a reader would read the group's values if it computed the group itself."""
@@ -135,7 +112,7 @@ class _Traffic:
 
     def _is_light(self, ops: int, out: int, reader: Group) -> bool:
         """Whether a table of `out` bytes, of so many ops for each element, is computed in the time in which the reader waits for memory."""
-        written = [v for node in reader.members for v in node.results if self._is_written(v)]
+        written = [v for node in reader.members for v in node.results if self.is_written(v)]
         moved = sum(v.type.nbytes for v in (*reader.reads, *written))
         return out * DEFAULT.fusion.table <= moved and ops * reader.space.size <= moved * DEFAULT.fusion.nodes_per_byte
 
@@ -164,7 +141,7 @@ class _Traffic:
         recipe = self._trace(value, group)
         if recipe is None or any(len(r.reads) + len(recipe.sources) > DEFAULT.fusion.inputs for r in readers):
             return None
-        moved = sum(v.type.nbytes for v in recipe.sources if self.of.owner.get(v) is group and not self._is_written(v))
+        moved = sum(v.type.nbytes for v in recipe.sources if self.of.owner.get(v) is group and not self.is_written(v))
         moved += sum(v.type.nbytes for r in readers for v in recipe.sources if v not in r.reads)
         return recipe if moved < value.type.nbytes * (1 + len(readers)) else None
 
@@ -179,7 +156,7 @@ class _Traffic:
             node = self.of.producer.get(current)
             inside = self.of.owner.get(current) is group or (node is not None and node in group.extra)
             small = current.type.nbytes * DEFAULT.fusion.smaller <= value.type.nbytes
-            kept = not inside or small or (self._is_written(current) and node not in group.extra)
+            kept = not inside or small or (self.is_written(current) and node not in group.extra)
             if current is not value and kept and self.of.in_memory(current):
                 sources[current] = None
                 continue
@@ -193,15 +170,15 @@ class _Traffic:
     def _apply(self, value: Value, recipe: Recipe, readers: Sequence[Group]) -> None:
         for reader in readers:
             reader.extra.update(dict.fromkeys(recipe.nodes))
-            self._read_no_more(reader, value)
-            self._read(reader, [v for v in recipe.sources if self.of.owner.get(v) is not reader])
+            self.read_no_more(reader, value)
+            self.read(reader, [v for v in recipe.sources if self.of.owner.get(v) is not reader])
 
     def _prune(self, group: Group) -> None:
         """Drop unused members."""
         needed = {source for node in group.extra for source in self.of.node_sources(node)}
         kept: list[Node] = []
         for node in sorted(group.members, key=self.of.position.__getitem__, reverse=True):
-            if group.kind == "opaque" or any(v in needed or self._is_written(v) for v in node.results):
+            if group.kind == "opaque" or any(v in needed or self.is_written(v) for v in node.results):
                 kept.append(node)
                 needed.update(self.of.node_sources(node))
             else:
@@ -211,88 +188,4 @@ class _Traffic:
             return
         group.members[:] = [n for n in group.members if n in kept]
         if not kept:
-            self._remove(group)
-
-    # ---- epilogues with several results
-
-    def join_epilogues(self) -> None:
-        """Compute an element-wise group on the accumulator of the dot whose result it reads."""
-        for group in [g for g in self.of.groups if g.kind == "map" and g.members]:
-            makers = {self.of.owner[v]: None for v in group.reads if v in self.of.owner}
-            dots = sorted((g for g in makers if g.kind == "dot"), key=lambda g: -g.number)
-            for dot in dots:
-                if (space := self._space_with_epilogue(group, dot)) is not None:
-                    self._join(group, dot, space)
-                    break
-
-    def _space_with_epilogue(self, group: Group, dot: Group) -> Space | None:
-        """The space of the dot with the group's members as further epilogue; None if they must stay apart."""
-        written = [v for n in (*group.members, *dot.members) for v in n.results if self._is_written(v)]
-        limits = DEFAULT.fusion
-        if len(group.members) + len(dot.members) > limits.epilogue_nodes or len(written) > limits.epilogue_outputs:
-            return None
-        if (
-            len(dot.space.dots) > 1
-            or any(n.op in LOOKUPS for n in group.members)
-            or len(group.reads) + len(dot.reads) > limits.inputs
-        ):
-            return None
-        for value in group.reads:
-            maker = self.of.owner.get(value)
-            if maker is None or maker is dot:
-                continue
-            waits = maker.members[0].op in COMMUNICATING and not self.of.depends(dot, maker)
-            if waits or self.of.depends(maker, dot):
-                return None
-        extra = {v for g in (group, dot) for n in g.extra for v in n.results}
-        space = Space(lambda v: self.of.producer[v] if v in extra else self.of.copied(v))
-        space.start(dot.members[0])
-        rest = [*dot.members[1:], *sorted(group.members, key=self.of.position.__getitem__)]
-        return space if all(space.add(node) for node in rest) else None
-
-    # ---- small kernels side by side
-
-    def join_siblings(self) -> None:
-        """Compute small element-wise groups that read a value in common, and make values of one size, in one kernel.
-
-        Each takes less time than its launch.
-        """
-        latest: dict[tuple[Value, int], Group] = {}
-        for group in [g for g in self.of.groups if g.kind == "map" and g.members]:
-            written = [v for n in group.members for v in n.results if self._is_written(v)]
-            sizes = {v.type.size for v in written}
-            moved = sum(v.type.nbytes for v in (*group.reads, *written))
-            if len(sizes) != 1 or moved > DEFAULT.fusion.sibling_bytes or any(n.op in LOOKUPS for n in group.members):
-                continue
-            (size,) = sizes
-            keys = [(value, size) for value in group.reads]
-            first = next(
-                (latest[key] for key in keys if key in latest and self._are_siblings(latest[key], group)), None
-            )
-            if first is not None:
-                self._join(group, first, first.space)
-            latest.update(dict.fromkeys(keys, first or group))
-
-    def _are_siblings(self, first: Group, second: Group) -> bool:
-        limits = DEFAULT.fusion
-        reads = {*first.reads, *second.reads}
-        if len(first.members) + len(second.members) > limits.epilogue_nodes or len(reads) > limits.inputs:
-            return False
-        written = [v for n in (*first.members, *second.members) for v in n.results if self._is_written(v)]
-        if len(written) > limits.epilogue_outputs:
-            return False
-        return not self.of.depends(first, second) and not self.of.depends(second, first)
-
-    def _join(self, group: Group, dot: Group, space: Space) -> None:
-        members, reads, later = list(group.members), list(group.reads), list(group.after)
-        self._remove(group)
-        dot.space = space
-        dot.extra.update(group.extra)
-        dot.members += members
-        for node in members:
-            self.of.owner.update(dict.fromkeys(node.results, dot))
-        self._read(dot, [v for v in reads if self.of.owner.get(v) is not dot])
-        for value in [v for n in members for v in n.results]:
-            self._read_no_more(dot, value)
-        for group_after in later:
-            self.of.order(dot, group_after)
+            self.remove(group)

@@ -14,8 +14,8 @@ import math
 from dataclasses import replace
 
 from meshgen.codegen.fusion.group import Group
+from meshgen.codegen.fusion.grouped import grouped
 from meshgen.codegen.fusion.groups import Grouping
-from meshgen.codegen.fusion.traffic import grouped
 from meshgen.codegen.passes.graphs import with_graph
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.runtime.plan import ALIGNMENT, MOST_PARTS

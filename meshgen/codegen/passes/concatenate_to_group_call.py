@@ -14,8 +14,8 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+from meshgen.codegen.fusion.grouped import grouped
 from meshgen.codegen.fusion.groups import Grouping
-from meshgen.codegen.fusion.traffic import grouped
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, Value

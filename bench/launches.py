@@ -1,0 +1,74 @@
+"""`python -m bench.launches FOLDER`: launches and device traffic of planned programs beside those of XLA's GPU pipeline. No GPU is needed.
+
+FOLDER has programs, `NAME.shardy.mlir`, and `peers.json`: by name, under `xla_gpu`, the `kernels` that XLA launches per device and the
+`device_bytes` that they read and write. Programs for which XLA was not measured are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+import sys
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from meshgen import api
+
+
+class Row(NamedTuple):
+    """A program: launches and bytes of a device, ours and XLA's."""
+
+    name: str
+    launches: int
+    xla_launches: int
+    nbytes: int
+    xla_bytes: int
+
+
+def planned(path: str) -> tuple[int, int]:
+    """Launches and bytes of a step of a program."""
+    cost = api.plan(path, target="cuda:sm_90").cost
+    return cost.kernels, cost.device_bytes
+
+
+def rows_of(folder: Path) -> list[Row]:
+    """The programs of a folder, in the order of its peers."""
+    peers: Mapping[str, Any] = json.loads((folder / "peers.json").read_text())
+    known = {name: peer["xla_gpu"] for name, peer in peers.items() if (peer.get("xla_gpu") or {}).get("kernels")}
+    with ProcessPoolExecutor() as pool:
+        ours = pool.map(planned, [str(folder / f"{name}.shardy.mlir") for name in known])
+    return [
+        Row(name, own[0], xla["kernels"], own[1], xla["device_bytes"])
+        for (name, xla), own in zip(known.items(), ours, strict=True)
+    ]
+
+
+def table(rows: Sequence[Row]) -> str:
+    """A Markdown table; a figure above XLA's is marked."""
+    lines = ["| program | launches | XLA | MB | XLA |", "| --- | --- | --- | --- | --- |"]
+    for row in rows:
+        more = ["**" if above else "" for above in (row.launches > row.xla_launches, row.nbytes > row.xla_bytes)]
+        lines.append(
+            f"| {row.name} | {more[0]}{row.launches}{more[0]} | {row.xla_launches} "
+            f"| {more[1]}{row.nbytes / 1e6:.1f}{more[1]} | {row.xla_bytes / 1e6:.1f} |"
+        )
+    launches = geometric_mean([row.launches / row.xla_launches for row in rows])
+    nbytes = geometric_mean([row.nbytes / row.xla_bytes for row in rows])
+    return "\n".join([*lines, "", f"Geometric means of the ratios: launches {launches:.2f}, bytes {nbytes:.2f}."])
+
+
+def geometric_mean(ratios: Sequence[float]) -> float:
+    return math.exp(sum(map(math.log, ratios)) / len(ratios))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m bench.launches", description=__doc__)
+    parser.add_argument("folder", type=Path)
+    sys.stdout.write(table(rows_of(parser.parse_args().folder)) + "\n")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,115 @@
+"""Concatenations in pieces: each is a range of programs that reads one part, so its loads need no masks and are vectors.
+
+    concatenate(a f32[8,64], b f32[8,192])  along dim 1      piece = tl.program_id(0); if (piece >= 0) & (piece < 1): ... a ...
+                                                             piece = tl.program_id(0) - 1; ...                         b ...
+
+With one tile over all of it, every element would load from every part under a mask. Pieces with equally many programs take turns, so that what
+several of them read (both halves of a rotation) is still in a cache; others that share an operand stay one tile.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import Counter
+from collections.abc import Callable, Mapping
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.expr import Expr, Var
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ops.classes import POINTWISE
+from meshgen.records import dataclass
+
+_VECTOR = 4  # elements of f32 that one load has: pieces begin and end between them
+_MOST = 64  # pieces
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """Ranges along a dim of the outputs of a body, all of one shape, in each of which concatenations have one part."""
+
+    dim: int
+    ranges: tuple[tuple[int, int], ...]
+    sizes: tuple[int, ...]
+
+    @property
+    def are_equal(self) -> bool:
+        return len({stop - start for start, stop in self.ranges}) == 1
+
+    def elements(self, number: int) -> int:
+        """Elements of one piece of an output."""
+        start, stop = self.ranges[number]
+        return math.prod(self.sizes) // self.sizes[self.dim] * (stop - start)
+
+    def index(self, number: int, position: Expr) -> tuple[Expr, ...]:
+        """The index in an output of an element of a piece."""
+        start, stop = self.ranges[number]
+        sizes = [stop - start if d == self.dim else size for d, size in enumerate(self.sizes)]
+        return tuple(e + start if d == self.dim else e for d, e in enumerate(ex.delinearize(position, sizes)))
+
+
+def pieces_of(body: Graph) -> Pieces | None:
+    """The pieces of a body whose outputs are made of concatenations at the same index; None where they are not worth it."""
+    sizes, made = body.outputs[0].type.sizes, body.producers()
+    ends: dict[int, set[int]] = {}
+    is_shared = False
+    seen, stack = set(body.outputs), [*body.outputs]
+    while stack:
+        node = made.get(stack.pop())
+        if node is None:
+            continue
+        if node.op == "concatenate":
+            parts = itertools.accumulate(v.type.sizes[node.attrs.dim] for v in node.operands)
+            ends.setdefault(node.attrs.dim, {0}).update(parts)
+            is_shared |= _share(body, made, node)
+        elif node.op in POINTWISE:
+            fresh = [v for v in node.operands if v.type.sizes == sizes and v not in seen]
+            seen.update(fresh)
+            stack += fresh
+    if len(ends) != 1 or any(v.type.sizes != sizes for v in body.outputs):
+        return None
+    ((dim, places),) = ends.items()
+    ranges = tuple((a, b) for a, b in itertools.pairwise(sorted(places)))
+    inner = math.prod(sizes[dim + 1 :])
+    is_aligned = all(place * inner % _VECTOR == 0 for place in places)
+    found = Pieces(dim, ranges, sizes)
+    return found if is_aligned and 1 < len(ranges) <= _MOST and (found.are_equal or not is_shared) else None
+
+
+def _share(body: Graph, made: Mapping[Value, Node], node: Node) -> bool:
+    """Whether several parts of a concatenation are made of one operand."""
+    reads: Counter[Value] = Counter()
+    for part in dict.fromkeys(node.operands):
+        reached, stack = set[Value](), [part]
+        while stack:
+            value = stack.pop()
+            if value not in reached:
+                reached.add(value)
+                stack += made[value].operands if value in made else ()
+        reads.update(value for value in body.inputs if value in reached and value.type.rank)
+    return any(count > 1 for count in reads.values())
+
+
+def emit_pieces(evaluator: Evaluator, body: Graph, pieces: Pieces, block_of: Callable[[int], int]) -> int:
+    """Write a branch for each piece; the number of programs. `block_of`: elements of a program, of a piece of so many elements."""
+    programs, count = 0, len(pieces.ranges)
+    if pieces.are_equal:
+        evaluator.write(f"turn = {evaluator.program} % {count}")
+        evaluator.write(f"piece = {evaluator.program} // {count}")
+    for number in range(count):
+        size = pieces.elements(number)
+        block = block_of(size)
+        name, own = evaluator.constant("BLOCK", block), -(-size // block)
+        if pieces.are_equal:
+            evaluator.open(f"if turn == {number}:")
+        else:
+            evaluator.write(f"piece = {evaluator.program}" + (f" - {programs}" if programs else ""))
+            evaluator.open(f"if (piece >= 0) & (piece < {own}):")
+        evaluator.write(f"i = piece{evaluator.wide} * {name} + tl.arange(0, {name})  # [{name}] over {size} elements")
+        evaluator.tile.edges = {Var("i", 0, size - 1): f"i < {size}" if size % block else ""}
+        for place in range(len(body.outputs)):
+            evaluator.store(place, pieces.index(number, ex.variable("i", size)))
+        evaluator.close()
+        programs += own
+    return programs

@@ -1,0 +1,118 @@
+"""One kernel for many parts of unequal shapes: each is a range of programs, with the tile that it would have alone.
+
+    block = tl.program_id(0)
+    if (block >= 0) & (block < 64):     a segment of 64 programs
+        ...
+    block = tl.program_id(0) - 64
+    if (block >= 0) & (block < 96):     three equal segments of 32 programs each
+        segment = block // 32
+        p_at = p0_ptr / p1_ptr / p2_ptr
+        ...
+
+Segments that are equal but for what they read and write share their source, which chooses between their pointers.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.emit.launch import Launch
+from meshgen.codegen.emit.map import MAP
+from meshgen.codegen.emit.plan import KernelPlan, Template
+from meshgen.codegen.emit.reduce import REDUCE
+from meshgen.codegen.fusion.bodies import structure
+from meshgen.cost_model.kernels import Device
+from meshgen.ir.graph import Graph, Value
+from meshgen.ops.segments import segments
+from meshgen.records import dataclass
+
+_BRANCH = "a branch"  # stands for the lines that open one until its programs are counted
+_TEMPLATES = {template.name: template for template in (MAP, REDUCE)}
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Segments that are equal up to their values, and the plan of the first."""
+
+    bodies: tuple[Graph, ...]
+    plan: KernelPlan
+
+
+def _match(body: Graph, device: Device) -> KernelPlan | None:
+    """Bodies of several segments, each of which a map or a reduction."""
+    if len(parts := segments(body)) == 1:
+        return None
+    classes: dict[Any, list[Graph]] = {}
+    for part in parts:
+        classes.setdefault(structure(part), []).append(part)
+    found: list[Alike] = []
+    for alike in classes.values():
+        plan = next((plan for each in _TEMPLATES.values() if (plan := each.match(alike[0], device))), None)
+        if plan is None:
+            return None
+        found.append(Alike(tuple(alike), plan))
+    return KernelPlan("segmented", candidates=(tuple(found),))
+
+
+def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
+    """A branch for each class of segments."""
+    pointers = dict(evaluator.pointer_of) | dict(zip(body.outputs, evaluator.results, strict=True))
+    launches, programs = list[Launch](), 0
+    for alike in plan.candidates[0]:
+        evaluator.open(_BRANCH)
+        launch = _emit_alike(evaluator, alike, pointers, device)
+        evaluator.close()
+        count, at = launch.grid[0] * len(alike.bodies), evaluator.lines.index(f"    {_BRANCH}")
+        evaluator.lines[at : at + 1] = [f"    {line}" for line in _head(programs, count, len(alike.bodies))]
+        launches.append(launch)
+        programs += count
+    return Launch((programs, 1, 1), evaluator.constants, max(each.num_warps for each in launches), 2)
+
+
+def _head(first: int, count: int, segments: int) -> list[str]:
+    """The lines that open the branch of programs from `first` on."""
+    lines = [f"block = tl.program_id(0) - {first}" if first else "block = tl.program_id(0)"]
+    lines.append(f"if (block >= 0) & (block < {count}):")
+    if segments > 1:
+        each = count // segments
+        lines += [f"    segment = block // {each}  # of {segments}", f"    block = block % {each}"]
+    return lines
+
+
+def _emit_alike(evaluator: Evaluator, alike: Alike, pointers: Mapping[Value, str], device: Device) -> Launch:
+    """Source for all of them, in programs `block`; the launch of one."""
+    rows = [[pointers[value] for value in (*part.inputs, *part.outputs)] for part in alike.bodies]
+    names = _chosen(evaluator, list(zip(*rows, strict=True)))
+    first, count = alike.bodies[0], len(alike.bodies[0].inputs)
+    with evaluator.part(first, "block", dict(zip(first.inputs, names, strict=False)), names[count:]):
+        return _TEMPLATES[alike.plan.template].emit(evaluator, first, alike.plan, device)
+
+
+def _chosen(evaluator: Evaluator, columns: Sequence[tuple[str, ...]]) -> list[str]:
+    """Names of pointers that are those of the segment at hand; `columns` has, for each, that of every segment."""
+    names = [
+        column[0] if len(set(column)) == 1 else evaluator.names.fresh(f"{column[0].removesuffix('_ptr')}_at")
+        for column in columns
+    ]
+    varying = [(name, column) for name, column in zip(names, columns, strict=True) if name != column[0]]
+    if varying:
+        _choose(evaluator, varying, 0, len(columns[0]))
+    return names
+
+
+def _choose(evaluator: Evaluator, varying: Sequence[tuple[str, tuple[str, ...]]], low: int, high: int) -> None:
+    """Choose between segments low .. high - 1, by halves."""
+    if high - low == 1:
+        for name, column in varying:
+            evaluator.write(f"{name} = {column[low]}")
+        return
+    middle = (low + high) // 2
+    for line, ends in ((f"if segment < {middle}:", (low, middle)), ("else:", (middle, high))):
+        evaluator.open(line)
+        _choose(evaluator, varying, *ends)
+        evaluator.close()
+
+
+SEGMENTED = Template("segmented", _match, _emit)

@@ -1,0 +1,214 @@
+"""Groups that are better one kernel: epilogues with several results, groups over one space, and small ones side by side.
+
+    m' = f(m, g)    v' = g(v, g)    p' = h(p, m', v')       one kernel: the gradient is read once, and m' and v' are not read again
+
+Groups grow in program order, so two that turn out to share what they read are found only afterwards. Joining
+adds no bytes and takes a launch away. A group that waits for a collective is not joined with one that does not.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from meshgen.codegen.expr import linearize, variable
+from meshgen.codegen.fusion.group import Group
+from meshgen.codegen.fusion.space import Space
+from meshgen.codegen.fusion.tiles import tile_shape
+from meshgen.codegen.fusion.traffic import Traffic
+from meshgen.cost_model.model import DEFAULT
+from meshgen.ir.graph import Node, Value
+from meshgen.ops.classes import COMMUNICATING, LOOKUPS, REDUCTIONS
+
+
+class Joins:
+    """Joins groups of a grouping, in place; `traffic` knows who reads what."""
+
+    def __init__(self, traffic: Traffic) -> None:
+        self.traffic, self.of = traffic, traffic.of
+        self._waiting = sum(1 << g.number for g in self.of.groups if g.members and g.members[0].op in COMMUNICATING)
+
+    def run(self) -> None:
+        """All joins."""
+        self._join_epilogues()
+        self._join_spaces()
+        self._join_siblings()
+
+    def _maps(self) -> list[Group]:
+        return [g for g in self.of.groups if g.kind == "map" and g.members]
+
+    def _written(self, *groups: Group) -> list[Value]:
+        return [v for g in groups for n in g.members for v in n.results if self.traffic.is_written(v)]
+
+    # ---- epilogues with several results
+
+    def _join_epilogues(self) -> None:
+        """Compute an element-wise group on the accumulator of the dot whose result it reads."""
+        for group in self._maps():
+            makers = {self.of.owner[v]: None for v in group.reads if v in self.of.owner}
+            dots = sorted((g for g in makers if g.kind == "dot"), key=lambda g: -g.number)
+            for dot in dots:
+                if (space := self._space_with_epilogue(group, dot)) is not None:
+                    self._join(group, dot, space)
+                    break
+
+    def _space_with_epilogue(self, group: Group, dot: Group) -> Space | None:
+        """The space of the dot with the group's members as further epilogue; None if they must stay apart."""
+        if not self._has_room(dot, group) or len(dot.space.dots) > 1 or any(n.op in LOOKUPS for n in group.members):
+            return None
+        for value in group.reads:
+            maker = self.of.owner.get(value)
+            if maker is None or maker is dot:
+                continue
+            waits = maker.members[0].op in COMMUNICATING and not self.of.depends(dot, maker)
+            if waits or self.of.depends(maker, dot):
+                return None
+        space = self._space_of(dot.members[0], (dot, group))
+        rest = [*dot.members[1:], *sorted(group.members, key=self.of.position.__getitem__)]
+        return space if all(space.add(node) for node in rest) else None
+
+    def _has_room(self, *groups: Group) -> bool:
+        limits, reads = DEFAULT.fusion, {v for g in groups for v in g.reads}
+        return (
+            sum(len(g.members) for g in groups) <= limits.epilogue_nodes
+            and len(self._written(*groups)) <= limits.epilogue_outputs
+            and len(reads) <= limits.inputs
+        )
+
+    def _space_of(self, anchor: Node, groups: Sequence[Group]) -> Space:
+        """The space that a node spans; what the groups compute again is not read."""
+        extra = {v for g in groups for n in g.extra for v in n.results}
+        space = Space(lambda v: self.of.producer[v] if v in extra else self.of.copied(v))
+        space.start(anchor)
+        return space
+
+    # ---- groups over one space
+
+    def _join_spaces(self) -> None:
+        """Join maps and reductions over the same elements that share what they read, or feed each other: the most bytes first."""
+        for group in [g for g in self.of.groups if g.kind in ("map", "reduce")]:
+            while group.members and (found := self._best_partner(group)):
+                self._join(*found)
+
+    def _best_partner(self, group: Group) -> tuple[Group, Group, Space] | None:
+        """The later and the earlier of the two groups, and their space."""
+        saved: dict[Group, int] = {}
+        for other in self._partners(group):
+            first, second = sorted((group, other), key=lambda g: (g.level, g.number))
+            saved[other] = sum(v.type.nbytes for v in first.reads if v in second.reads)
+            saved[other] += sum(self._fed(v, second) for n in first.members for v in n.results if v in second.reads)
+        for other in sorted(saved, key=lambda g: (-saved[g], g.number)):
+            first, second = sorted((group, other), key=lambda g: (g.level, g.number))
+            if self._may_join(first, second) and (space := self._common_space(first, second)):
+                return second, first, space
+        return None
+
+    def _partners(self, group: Group) -> Iterable[Group]:
+        """Groups with values of the size of its space in common."""
+        made = [v for n in group.members for v in n.results]
+        values = [v for v in (*group.reads, *made) if v.type.size == group.space.size]
+        found = [g for v in values for g in self.traffic.users.get(v, ())]
+        found += [self.of.owner[v] for v in values if v in self.of.owner]
+        return [g for g in dict.fromkeys(found) if g is not group and g.members and g.kind in ("map", "reduce")]
+
+    def _fed(self, value: Value, reader: Group) -> int:
+        """Bytes that are not moved if a value's maker is joined with a reader."""
+        users = self.traffic.users.get(value, {})
+        is_kept = value in self.of.must or any(user is not reader for user in users)
+        return value.type.nbytes * (1 if is_kept else 2)
+
+    def _may_join(self, first: Group, second: Group) -> bool:
+        """Whether two groups can run at one time, and wait for the same collectives."""
+        if not self._has_room(first, second) or (first.needs ^ second.needs) & self._waiting:
+            return False
+        others = [self.of.owner.get(v) for v in second.reads]
+        if any(g is not None and g is not first and self.of.depends(g, first) for g in others):
+            return False
+        return not self.of.depends(first, second)
+
+    def _common_space(self, first: Group, second: Group) -> Space | None:
+        """A space in which all their members stand, each element of the results at one place."""
+        groups = (first, second)
+        members = sorted((n for g in groups for n in g.members), key=self.of.position.__getitem__)
+        reductions = [n for n in members if n.op in REDUCTIONS]
+        if len({first.kind, second.kind}) > 1 and not all(self._fits(n, groups) for n in reductions):
+            return None
+        for anchor in reductions[:1] or [n for n in members if n.result in (*self._written(second),)][:1]:
+            space = self._space_of(anchor, groups)
+            left = space.add_all([n for n in members if n is not anchor], self._read_through(members))
+            if not left and self._is_one_tile(space, groups):
+                return space
+        return None
+
+    def _read_through(self, members: Sequence[Node]) -> list[Node]:
+        """Members, and the free nodes between them and memory, in program order."""
+        found = dict.fromkeys(members)
+        stack = [v for n in members for v in n.operands]
+        while stack:
+            node = self.of.copied(stack.pop())
+            if node is not None and node not in found:
+                found[node] = None
+                stack += node.operands
+        return sorted(found, key=self.of.position.__getitem__)
+
+    def _fits(self, reduction: Node, groups: Sequence[Group]) -> bool:
+        """Whether a reduction may take a map along: its rows are many enough."""
+        return all(self.of.is_parallel_enough(reduction, g) for g in groups)
+
+    def _is_one_tile(self, space: Space, groups: Sequence[Group]) -> bool:
+        """Whether what is written is computed at one place of the space: rows in registers, or elements at equal positions."""
+        if space.has_reduce:
+            kinds = {g.kind for g in groups}
+            return kinds == {"reduce"} or not tile_shape(space, DEFAULT.kernels.devices[0].multiprocessors).loops
+        flat = linearize(tuple(variable(f"d{i}", n) for i, n in enumerate(self._sizes(space))), self._sizes(space))
+        written = self._written(*groups)
+        places = {v: space.index.get(v) for v in written}
+        return all(p is not None and linearize(p, v.type.sizes) == flat for v, p in places.items())
+
+    def _sizes(self, space: Space) -> tuple[int, ...]:
+        return next(iter(space.index)).type.sizes
+
+    # ---- small kernels side by side
+
+    def _join_siblings(self) -> None:
+        """Compute small element-wise groups that read a value in common, and make values of one size, in one kernel.
+
+        Each takes less time than its launch.
+        """
+        latest: dict[tuple[Value, int], Group] = {}
+        for group in self._maps():
+            written = self._written(group)
+            sizes = {v.type.size for v in written}
+            moved = sum(v.type.nbytes for v in (*group.reads, *written))
+            if len(sizes) != 1 or moved > DEFAULT.fusion.sibling_bytes or any(n.op in LOOKUPS for n in group.members):
+                continue
+            (size,) = sizes
+            keys = [(value, size) for value in group.reads]
+            first = next(
+                (latest[key] for key in keys if key in latest and self._are_siblings(latest[key], group)), None
+            )
+            if first is not None:
+                self._join(group, first, first.space)
+            latest.update(dict.fromkeys(keys, first or group))
+
+    def _are_siblings(self, first: Group, second: Group) -> bool:
+        if not self._has_room(first, second):
+            return False
+        return not self.of.depends(first, second) and not self.of.depends(second, first)
+
+    # ---- the change
+
+    def _join(self, group: Group, into: Group, space: Space) -> None:
+        """Make the members of a group those of another one."""
+        members, reads, later = list(group.members), list(group.reads), list(group.after)
+        self.traffic.remove(group)
+        into.space, into.kind = space, "reduce" if "reduce" in (group.kind, into.kind) else into.kind
+        into.extra.update(group.extra)
+        into.members += members
+        for node in members:
+            self.of.owner.update(dict.fromkeys(node.results, into))
+        self.traffic.read(into, [v for v in reads if self.of.owner.get(v) is not into])
+        for value in [v for n in into.members for v in n.results]:
+            self.traffic.read_no_more(into, value)
+        for group_after in later:
+            if group_after is not into:
+                self.of.order(into, group_after)

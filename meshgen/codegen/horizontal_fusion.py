@@ -1,0 +1,336 @@
+"""Kernels that do not need each other become segments of one: a launch updates all parameters.
+
+    before   %p0n = kernel @update(%p0, %g0)    %p1n = kernel @update_2(%p1, %g1)
+    after    %p0n, %p1n = kernel @update_update_2(%p0, %g0, %p1, %g1)           a range of programs each
+
+A kernel is delayed to the place of a later one, if nothing in between reads its results, or made with an earlier one, if its
+operands are there; in neither case may the step need more memory. Both have to wait for the same collectives and come before the
+same ones, so that nothing is held back. What comes after all collectives, such as updates that wait for gradients of
+different ones, is joined unless that makes the predicted step longer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from meshgen.codegen.costs import default_costs
+from meshgen.codegen.donated import stable_order
+from meshgen.codegen.emit.templates import plan_body
+from meshgen.codegen.fusion.bodies import Kernels, copy_node
+from meshgen.codegen.orders import list_order, longest_paths
+from meshgen.codegen.program import Program
+from meshgen.codegen.region_modules import region_module
+from meshgen.codegen.roofline import device_of, kernel_bytes
+from meshgen.codegen.schedule import Steps, storages_of
+from meshgen.codegen.targets import DEFAULT_TARGET
+from meshgen.codegen.timeline import Task, start_times
+from meshgen.cost_model.model import DEFAULT
+from meshgen.errors import CodegenError
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.predicates import is_kernel
+from meshgen.ir.regions import captured, flow_regions
+from meshgen.records import dataclass
+from meshgen.runtime.plan import COMMUNICATION
+
+
+def horizontal_fusion(module: Module) -> Module:
+    """A fused module with kernels side by side in one launch; itself where there are none."""
+    kernels = Kernels.of(module.kernels)
+    graph = _rewritten(module, kernels)
+    return module if graph is module.graph else _with_graph(module, graph, kernels)
+
+
+def _rewritten(module: Module, kernels: Kernels, inputs_are: str = "input") -> Graph:
+    """The graph of a module, or of a region that is given as one."""
+    nodes = [_with_regions(node, module, kernels) for node in module.graph.nodes]
+    if any(after is not before for after, before in zip(nodes, module.graph.nodes, strict=True)):
+        graph = module.graph
+        module = _with_graph(module, Graph(graph.name, graph.inputs, nodes, graph.outputs), kernels)
+    if sum(map(is_kernel, nodes)) < 2:
+        return module.graph
+    places = _Places(Steps(module, default_costs(DEFAULT_TARGET), inputs_are).program, module)
+    return places.written(kernels) if places.join() else module.graph
+
+
+def _with_graph(module: Module, graph: Graph, kernels: Kernels) -> Module:
+    used = {node.attrs.kernel for node in _all_nodes(graph) if is_kernel(node)}
+    bodies = {name: body for name, body in kernels.bodies.items() if name in used}
+    return replace(module, graph=graph, kernels=bodies)
+
+
+def _all_nodes(graph: Graph) -> Iterable[Node]:
+    for node in graph.nodes:
+        yield node
+        for region in flow_regions(node):
+            yield from _all_nodes(region)
+
+
+def _with_regions(node: Node, module: Module, kernels: Kernels) -> Node:
+    outside, regions = captured(node), list[Graph]()
+    for region in flow_regions(node):
+        inside = region_module(module, node, region, outside)
+        after = _rewritten(inside, kernels, "given")
+        same = after is inside.graph
+        regions.append(region if same else Graph(region.name, region.inputs, after.nodes, region.outputs))
+    is_same = all(after is before for after, before in zip(regions, node.regions, strict=False))
+    return node if is_same else replace(node, regions=tuple(regions))
+
+
+@dataclass(eq=False)
+class _Set:
+    """Launches that become one: their numbers, and the place of the launch among those of the program.
+
+    Attributes:
+        kind: the template of its members; of those that take less time than a launch it may be either.
+        around: the collectives that it waits for, and those that need it, as bits.
+        pointers: how many its kernel is given.
+    """
+
+    members: list[int]
+    at: int
+    kind: str
+    around: tuple[int, int]
+    pointers: int
+
+
+class _Places:
+    """Where launches are in the program's order, and which share a place."""
+
+    def __init__(self, program: Program, module: Module) -> None:
+        self.program, self.module, self.tasks = program, module, program.tasks
+        self.at = list(range(len(self.tasks)))
+        self.users: list[list[int]] = [[] for _ in self.tasks]
+        for number, task in enumerate(self.tasks):
+            for need in task.needs:
+                self.users[need].append(number)
+        self._live = _Live(program)
+        self.sets = [each for number in range(len(self.tasks)) if (each := self._single(number))]
+
+    def _single(self, number: int) -> _Set | None:
+        node = self.program.nodes[number]
+        body = self.program.kernels.get(self.program.names[number])
+        if not is_kernel(node) or body is None or (kind := _template(body)) not in ("map", "reduce"):
+            return None
+        kind = "either" if kernel_bytes(body) <= DEFAULT.fusion.sibling_bytes else kind
+        around = self._collectives[0][number], self._collectives[1][number]
+        return _Set([number], number, kind, around, len(body.inputs) + len(body.outputs))
+
+    @cached_property
+    def _collectives(self) -> tuple[list[int], list[int]]:
+        """For each launch the communicating ones that it needs, and that need it, over others."""
+        before, after = [0] * len(self.tasks), [0] * len(self.tasks)
+        own = [1 << n if task.stream == COMMUNICATION else 0 for n, task in enumerate(self.tasks)]
+        for number, task in enumerate(self.tasks):
+            for need in task.needs:
+                before[number] |= before[need] | own[need]
+        for number in reversed(range(len(self.tasks))):
+            for user in self.users[number]:
+                after[number] |= after[user] | own[user]
+        return before, after
+
+    # ---- joining
+
+    def join(self) -> bool:
+        """Join what gains; whether anything did."""
+        longest = self._seconds(self.sets)
+        first = [[*each.members] for each in self.sets]
+        self._delay()
+        self._advance()
+        if self._seconds(self.sets) > longest:
+            return False
+        self._join_last(longest)
+        return [each.members for each in self.sets] != first
+
+    def _delay(self) -> None:
+        """Delay launches to the place of later ones."""
+        later: list[_Set] = []
+        for own in sorted(self.sets, key=lambda each: -each.at):
+            end = self._end(own)
+            found = next((s for s in later if own.at < s.at < end and self._fits(s, own, s.at)), None)
+            if found:
+                self._move(own, found)
+            else:
+                later.append(own)
+        self.sets = later
+
+    def _advance(self) -> None:
+        """Make launches at the place of earlier ones."""
+        earlier: list[_Set] = []
+        for own in sorted(self.sets, key=lambda each: each.at):
+            start = max((self.at[need] for n in own.members for need in self.tasks[n].needs), default=-1)
+            found = next((s for s in earlier if start < s.at and self._fits(s, own, s.at)), None)
+            if found:
+                self._move(own, found)
+            else:
+                earlier.append(own)
+        self.sets = earlier
+
+    def _end(self, own: _Set) -> int:
+        """The first place of what reads its results."""
+        return min((self.at[user] for n in own.members for user in self.users[n]), default=len(self.tasks))
+
+    def _fits(self, into: _Set, own: _Set, at: int) -> bool:
+        if into.around != own.around:
+            return False
+        return self._has_room(into, own) and self._live.fits(own.members, own.at, at)
+
+    def _has_room(self, into: _Set, own: _Set) -> bool:
+        is_alike = "either" in (into.kind, own.kind) or into.kind == own.kind
+        return is_alike and into.pointers + own.pointers <= DEFAULT.fusion.segment_pointers
+
+    def _move(self, own: _Set, into: _Set) -> None:
+        self._live.move(own.members, own.at, into.at)
+        for number in own.members:
+            self.at[number] = into.at
+        into.members += own.members
+        into.kind = own.kind if into.kind == "either" else into.kind
+        into.pointers += own.pointers
+
+    def _join_last(self, longest: float) -> None:
+        """Join launches that come after all collectives, unless the step would take longer."""
+        last = sorted((each for each in self.sets if not each.around[1]), key=lambda each: each.at)
+        for _ in range(_TRIALS):
+            if len(last) < 2:
+                return
+            into = last[-1]
+            joined = self._joinable(last[:-1], into)
+            sets = [each for each in self.sets if each not in joined and each is not into]
+            members = [n for each in (*joined, into) for n in each.members]
+            whole = _Set(members, into.at, into.kind, into.around, 0)
+            if joined and self._seconds([*sets, whole]) <= longest:
+                for each in joined:
+                    self._move(each, into)
+                self.sets = [each for each in self.sets if each not in joined]
+                last = [each for each in last if each not in joined]
+            last = last[:-1]
+
+    def _joinable(self, candidates: Sequence[_Set], into: _Set) -> list[_Set]:
+        found, room = list[_Set](), _Set([*into.members], into.at, into.kind, into.around, into.pointers)
+        for own in candidates:
+            if self._end(own) > into.at and self._has_room(room, own) and self._live.fits(own.members, own.at, into.at):
+                found.append(own)
+                room.members += own.members
+                room.kind = own.kind if room.kind == "either" else room.kind
+                room.pointers += own.pointers
+        return found
+
+    def _seconds(self, sets: Sequence[_Set]) -> float:
+        """The predicted step with launches joined."""
+        return step_seconds(self.tasks, {n: each.at for each in sets for n in each.members})
+
+    # ---- the result
+
+    def written(self, kernels: Kernels) -> Graph:
+        """The graph with the sets as launches, in an order in which all that they need comes first."""
+        graph, nodes = self.module.graph, self.program.nodes
+        instead: dict[Node, Node] = {}
+        for own in self.sets:
+            if len(own.members) > 1:
+                members = [nodes[n] for n in sorted(own.members)]
+                if (launch := _joined(members, kernels)) is not None:
+                    instead.update(dict.fromkeys(members, launch))
+        first = {nodes[own.at] for own in self.sets}
+        found = [instead.get(node, node) for node in graph.nodes if node not in instead or node in first]
+        makers = {value: node for node in found for value in node.results}
+        before = {n: [makers[v] for v in (*n.operands, *captured(n)) if v in makers] for n in found}
+        for number, task in enumerate(self.tasks):
+            own = instead.get(nodes[number], nodes[number])
+            needs = [instead.get(nodes[n], nodes[n]) for n in task.needs]
+            before[own] += [need for need in needs if need is not own and need in before]
+        return Graph(graph.name, graph.inputs, stable_order(found, before), graph.outputs)
+
+
+_TRIALS = 6  # unions of the last launches that are tried
+
+
+def step_seconds(tasks: Sequence[Task], at: dict[int, int]) -> float:
+    """The predicted step where tasks with one place are one."""
+    places = sorted({at.get(n, n) for n in range(len(tasks))})
+    number_of = {place: number for number, place in enumerate(places)}
+    launch = device_of(DEFAULT_TARGET).launch_seconds
+    seconds, needs = [0.0] * len(places), [set[int]() for _ in places]
+    streams = [0] * len(places)
+    for n, task in enumerate(tasks):
+        own = number_of[at.get(n, n)]
+        seconds[own] += task.seconds - (launch if seconds[own] else 0.0)
+        needs[own].update(number_of[at.get(need, need)] for need in task.needs)
+        streams[own] = task.stream
+    found = [Task(*each) for each in zip(streams, seconds, map(tuple, map(sorted, needs)), strict=True)]
+    path = longest_paths(found)
+    return start_times(found, list_order(found, lambda n: (-round(path[n], 12), n)).numbers)[1]
+
+
+class _Live:
+    """Bytes that are alive at each launch of the program's order, and at most so far."""
+
+    def __init__(self, program: Program) -> None:
+        count = len(program.tasks)
+        self._storages = storages_of(program)
+        self._made: dict[int, list[int]] = {}
+        self._used: dict[int, list[int]] = {}
+        self._ends = [count - 1 if s.stays else max((s.maker, *s.users)) for s in self._storages]
+        self._bytes = np.zeros(count, np.int64)
+        for number, storage in enumerate(self._storages):
+            self._made.setdefault(storage.maker, []).append(number)
+            for user in storage.users:
+                self._used.setdefault(user, []).append(number)
+            self._bytes[storage.maker : self._ends[number] + 1] += storage.nbytes
+        self._most = int(self._bytes.max(initial=0))
+
+    def fits(self, members: Sequence[int], start: int, to: int) -> bool:
+        """Whether no more bytes are alive at any time if launches are moved."""
+        changed = self._changed(members, start, to)[0]
+        low, high = min(start, to), max(start, to) + 1
+        return bool((changed[low:high] <= np.maximum(self._bytes[low:high], self._most)).all())
+
+    def move(self, members: Sequence[int], start: int, to: int) -> None:
+        self._bytes, self._ends = self._changed(members, start, to)
+
+    def _changed(
+        self, members: Sequence[int], start: int, to: int
+    ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], list[int]]:
+        found, ends = self._bytes.copy(), [*self._ends]
+        for member in members:
+            for number in self._made.get(member, ()):
+                size = self._storages[number].nbytes
+                found[start:to] -= size
+                found[to:start] += size
+            for number in self._used.get(member, ()):
+                if to > ends[number]:
+                    found[ends[number] + 1 : to + 1] += self._storages[number].nbytes
+                    ends[number] = to
+        return found, ends
+
+
+def _template(body: Graph) -> str:
+    """The name of the template that generates a body; empty if none does."""
+    try:
+        return (
+            "" if any(v.type.size == 0 for v in body.outputs) else plan_body(body, device_of(DEFAULT_TARGET)).template
+        )
+    except CodegenError:
+        return ""
+
+
+def _joined(members: Sequence[Node], kernels: Kernels) -> Node | None:
+    """One launch of what several compute; None where some read the same in ways that no template has."""
+    reads: dict[Value, Value] = {}
+    body, outputs = Graph(""), list[Value]()
+    for member in members:
+        given = kernels.bodies[member.attrs.kernel]
+        now: dict[Value, Value] = {}
+        for value, formal in zip(member.operands, given.inputs, strict=True):
+            now[formal] = reads.setdefault(value, Value(formal.type, formal.name, loc=formal.loc))
+        for node in given.nodes:
+            copy_node(node, body, now)
+        body.outputs += [now[value] for value in given.outputs]
+        outputs += member.results
+    body.inputs = list(reads.values())
+    if not _template(body):
+        return None
+    return Node("kernel", list(reads), outputs, {"kernel": kernels.name_of(body)}, members[-1].loc)

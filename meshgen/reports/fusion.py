@@ -1,0 +1,236 @@
+"""For every value that one operation gives another: whether one kernel has both, and why or why not.
+
+Edges inside kernels are those of their bodies, once for each distinct one. Of an edge between launches the reason is found out anew: whether any
+template generates both as one kernel, whether something comes between them, and which moves fewer bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from functools import cache
+from itertools import chain
+
+from meshgen.codegen.emit.templates import plan_body
+from meshgen.codegen.fusion.bodies import copy_node
+from meshgen.codegen.roofline import device_of, kernel_bytes
+from meshgen.cost_model.model import DEFAULT
+from meshgen.errors import CodegenError
+from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.predicates import is_kernel
+from meshgen.ir.regions import captured, flow_regions
+from meshgen.ops.classes import COMMUNICATING, LAYOUT, LOOKUPS, PRODUCTS, REDUCTIONS, UNLAUNCHED, VIEWS
+from meshgen.records import dataclass
+from meshgen.reports.interface import Compiled
+
+_PRODUCTS = ("dot", "attention")
+_OPEN = ("map", "reduce", "segmented", *_PRODUCTS)  # templates that take others' operations in
+
+
+@dataclass(frozen=True)
+class FusionEdge:
+    """A value on its way from its maker to a reader: operations of one kernel, or two launches.
+
+    Attributes:
+        maker, reader: names of ops inside of `kernel`; of kernels or ops that are launched where it is empty.
+        nbytes: that the value has on a device.
+    """
+
+    value: str
+    maker: str
+    reader: str
+    kernel: str
+    nbytes: int
+    is_fused: bool
+    why: str
+
+
+def fusion_records(executable: Compiled) -> list[dict[str, object]]:
+    """All edges of a program's meshes, for `--json`: those between launches first, the largest values first."""
+    found = [edge for part in executable.parts for edge in fusion_edges(part.fused, part.target)]
+    return [asdict(edge) for edge in found]
+
+
+def fusion_edges(module: Module, target: str) -> list[FusionEdge]:
+    """The edges of a fused module."""
+    between = [edge for graph in _graphs(module.graph) for edge in _Between(graph, module, target).edges()]
+    inside = [edge for name, body in module.kernels.items() for edge in _inside(name, body)]
+    return [*sorted(between, key=lambda edge: -edge.nbytes), *inside]
+
+
+def _graphs(graph: Graph) -> Iterator[Graph]:
+    yield graph
+    for node in graph.nodes:
+        yield from chain.from_iterable(map(_graphs, flow_regions(node)))
+
+
+def _inside(name: str, body: Graph) -> Iterator[FusionEdge]:
+    made = body.producers()
+    for node in body.nodes:
+        for value in dict.fromkeys(node.operands):
+            if (maker := made.get(value)) is not None and (maker.operands or maker.op in LOOKUPS):
+                why = _why_fused(maker, node)
+                yield FusionEdge(value.name, maker.op, node.op, name, value.type.nbytes, True, why)
+
+
+def _why_fused(maker: Node, reader: Node) -> str:
+    if maker.op in LAYOUT:
+        return "an index map: the reader computes where the element is"
+    if maker.op in PRODUCTS:
+        return "an epilogue: the tile of the product is in registers"
+    if maker.op in REDUCTIONS:
+        return "the result of the row is in registers"
+    if reader.op in REDUCTIONS or reader.op in PRODUCTS:
+        return "each element is computed where it is summed"
+    return "element by element: the value stays in registers"
+
+
+class _Between:
+    """The edges between the launches of one graph."""
+
+    def __init__(self, graph: Graph, module: Module, target: str) -> None:
+        self._graph, self._kernels = graph, module.kernels
+        self._made = graph.producers()
+        self._launches = [node for node in graph.nodes if node.op not in UNLAUNCHED]
+        self._number = {node: number for number, node in enumerate(self._launches)}
+        self._device = device_of(target)
+        self._template = cache(self._template_of)
+        self._needs: list[int] = []
+        for node in self._launches:
+            makers = [self._number[maker] for value in _reads(node) for maker in self._makers(value)]
+            self._needs.append(sum({1 << n for n in makers}) | self._over(makers))
+
+    def _over(self, makers: list[int]) -> int:
+        found = 0
+        for maker in makers:
+            found |= self._needs[maker]
+        return found
+
+    def edges(self) -> Iterator[FusionEdge]:
+        """An edge for each value that a launch reads and another one makes."""
+        readers: dict[Value, int] = {}
+        for node in self._launches:
+            for value in dict.fromkeys(_reads(node)):
+                readers[value] = readers.get(value, 0) + 1
+        for node in self._launches:
+            for value in dict.fromkeys(_reads(node)):
+                for maker in self._makers(value):
+                    why = self._why_not(maker, node, value, readers[value])
+                    names = _name(maker), _name(node)
+                    yield FusionEdge(value.name, *names, "", value.type.nbytes, False, why)
+
+    def _makers(self, value: Value) -> list[Node]:
+        """The launches that make a value, seen through views and joins."""
+        node = self._made.get(value)
+        if node is None or node.op == "constant":
+            return []
+        if node.op in VIEWS:
+            return self._makers(node.operands[0])
+        if node.op == "join":
+            return list(dict.fromkeys(maker for operand in node.operands for maker in self._makers(operand)))
+        return [node]
+
+    def _why_not(self, maker: Node, reader: Node, value: Value, readers: int) -> str:
+        for node in (maker, reader):
+            if not is_kernel(node):
+                return f"'{node.op}' is {'a collective' if node.op in COMMUNICATING else 'control flow'}"
+            if (template := self._template(node.attrs.kernel)) not in _OPEN:
+                return f"'{_name(node)}' is made from template '{template}', which takes no operations of others in"
+        if value not in maker.results:
+            return "the reader has a part of what several launches make, or another part of it than the maker writes at a time"
+        if (reason := self._order(maker, reader)) or (reason := self._product(reader, value)):
+            return reason
+        joined = self._joined(maker, reader)
+        if not self._plans(joined):
+            return self._no_template(maker, reader)
+        return self._cost(maker, reader, joined, readers)
+
+    def _order(self, maker: Node, reader: Node) -> str:
+        """What has to run between the two."""
+        first, last = self._number[maker], self._number[reader]
+        needs = self._needs[last]
+        for number in range(first + 1, last):
+            if needs >> number & 1 and self._needs[number] >> first & 1:
+                return f"'{_name(self._launches[number])}' comes between: it needs the one, and the other needs it"
+        waits = needs & ~self._needs[first]
+        for number, node in enumerate(self._launches):
+            if waits >> number & 1 and node.op in COMMUNICATING:
+                return f"the reader waits for a collective ('{node.op}') that the maker does not wait for"
+        return ""
+
+    def _product(self, reader: Node, value: Value) -> str:
+        """Whether the reader multiplies what it makes of the value."""
+        body = self._kernels[reader.attrs.kernel]
+        reached = {body.inputs[n] for n, operand in enumerate(reader.operands) if operand is value}
+        for node in body.nodes:
+            if reached.isdisjoint(node.operands):
+                continue
+            if node.op in PRODUCTS:
+                return "an operand of a product: each tile that needs it would compute it again"
+            reached.update(node.results)
+        return ""
+
+    def _no_template(self, maker: Node, reader: Node) -> str:
+        kinds = [self._template(node.attrs.kernel) for node in (maker, reader)]
+        if kinds[0] in _PRODUCTS and kinds[1] in _PRODUCTS:
+            return "each has a product of its own"
+        if "reduce" in kinds and kinds[0] in _PRODUCTS:
+            return "a program has a tile of the product, and the reader sums over whole rows"
+        if kinds == ["reduce", "reduce"]:
+            return "they reduce over different elements, or the reader needs sums of other rows than a program has"
+        if "segmented" in kinds:
+            return "one of them is several kernels side by side"
+        return "the reader needs elements that other programs of the maker have"
+
+    def _cost(self, maker: Node, reader: Node, joined: Graph, readers: int) -> str:
+        apart = sum(kernel_bytes(self._kernels[node.attrs.kernel]) for node in (maker, reader))
+        if (together := kernel_bytes(joined)) >= apart:
+            return f"one kernel would move {together} bytes, as two they move {apart}"
+        limits = DEFAULT.fusion
+        if len(joined.nodes) > limits.epilogue_nodes or len(joined.inputs) > limits.inputs:
+            return f"one kernel would have {len(joined.nodes)} operations and {len(joined.inputs)} operands"
+        if len(joined.outputs) > limits.epilogue_outputs:
+            return f"one kernel would write {len(joined.outputs)} values"
+        if readers > 1:
+            return f"{readers} kernels read it: it is written in any case"
+        rows = [n.result.type.size for n in joined.nodes if n.op in REDUCTIONS]
+        if rows and min(rows) < limits.least_programs:
+            return f"{min(rows)} rows are too few programs for the work of the maker"
+        return "groups that have grown in program order were not joined"
+
+    def _joined(self, maker: Node, reader: Node) -> Graph:
+        """A body that computes both; what only the reader needs is not written."""
+        body, now = Graph("joined"), dict[Value, Value]()
+        for node in (maker, reader):
+            given, inner = self._kernels[node.attrs.kernel], dict[Value, Value]()
+            for value, formal in zip(node.operands, given.inputs, strict=True):
+                if value not in now:
+                    now[value] = Value(formal.type, formal.name)
+                    body.inputs.append(now[value])
+                inner[formal] = now[value]
+            for each in given.nodes:
+                copy_node(each, body, inner)
+            now |= {value: inner[own] for value, own in zip(node.results, given.outputs, strict=True)}
+        outside = {v for n in self._graph.nodes if n is not reader for v in _reads(n)} | {*self._graph.outputs}
+        body.outputs = [now[v] for v in maker.results if v in outside] + [now[v] for v in reader.results]
+        return body
+
+    def _plans(self, body: Graph) -> bool:
+        try:
+            return plan_body(body, self._device).template != "segmented"
+        except CodegenError:
+            return False
+
+    def _template_of(self, kernel: str) -> str:
+        try:
+            return plan_body(self._kernels[kernel], self._device).template
+        except CodegenError:
+            return "none"
+
+
+def _reads(node: Node) -> tuple[Value, ...]:
+    return (*node.operands, *captured(node))
+
+
+def _name(node: Node) -> str:
+    return node.attrs.kernel if is_kernel(node) else node.op

@@ -1,0 +1,78 @@
+"""Groups that are joined after they have grown: what is read once, what stays apart, and that each kernel can be generated."""
+
+from __future__ import annotations
+
+import numpy as np
+from bodies import Body, random_args
+from test_fuse import fused, run
+from test_traffic import random_readers
+
+from meshgen.codegen.emit.templates import plan_body
+from meshgen.codegen.roofline import device_of
+from meshgen.ir.graph import Graph, Module, Value
+from meshgen.ops.evaluate.evaluator import evaluate
+
+
+def kernels(graph: Graph) -> list[Graph]:
+    """The bodies of the launches, which compute what the graph does."""
+    module = fused(graph)
+    args = random_args(graph)
+    for got, want in zip(run(module, args), evaluate(graph, args), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+    return bodies(module)
+
+
+def bodies(module: Module) -> list[Graph]:
+    return [module.kernels[n.attrs.kernel] for n in module.graph.nodes if n.op == "kernel"]
+
+
+def update(b: Body, p: Value, m: Value, v: Value, g: Value) -> tuple[Value, Value, Value]:
+    """A step of Adam."""
+    mean = b.op("add", b.op("multiply", b.splat(0.9, m), m), b.op("multiply", b.splat(0.1, g), g))
+    square = b.op("multiply", b.op("multiply", b.splat(0.05, g), g), g)
+    var = b.op("add", b.op("multiply", b.splat(0.95, v), v), square)
+    root = b.op("sqrt", b.op("abs", var))
+    step = b.op("divide", mean, b.op("add", root, b.splat(1e-3, root)))
+    return b.op("subtract", p, b.op("multiply", b.splat(0.01, step), step)), mean, var
+
+
+def test_an_update_reads_each_value_once() -> None:
+    b = Body(*["f32[64,80]"] * 4)
+    (body,) = kernels(b.done(*update(b, *b.inputs)))
+    assert len(body.inputs) == 4
+    assert len(body.outputs) == 3
+
+
+def test_sums_of_the_same_rows_are_one_kernel() -> None:
+    b = Body(*["f32[512,96]"] * 2)
+    x, y = b.inputs
+    first = b.reduce("add", b.op("tanh", x), 0)
+    second = b.reduce("add", b.op("multiply", b.op("exponential", y), x), 0)
+    (body,) = kernels(b.done(first, second))
+    assert len(body.inputs) == 2
+
+
+def test_what_waits_for_a_collective_stays_apart() -> None:
+    """The mean needs no sum over devices: it is computed while that is on its way."""
+    b = Body(*["f32[1024,1280]"] * 4)
+    p, m, v, g = b.inputs
+    summed = b.graph.add("all_reduce", [v], [v.type], {"axes": ("x",), "kind": "sum"}).result
+    _, mean, var = update(b, p, m, summed, g)
+    assert len(bodies(fused(b.done(mean, var)))) == 2
+
+
+def test_kernels_that_read_a_value_at_other_places_stay_apart() -> None:
+    """Joined they would read it twice all the same."""
+    b = Body(*["f32[1024,1024]"] * 3)
+    m, v, g = b.inputs
+    turned = b.op("transpose", g, perm=(1, 0))
+    _, mean, _ = update(b, m, m, v, g)
+    _, _, var = update(b, m, m, v, turned)
+    assert len(bodies(fused(b.done(mean, var)))) == 2
+
+
+def test_every_joined_kernel_has_a_template() -> None:
+    device = device_of("cuda:sm_90")
+    for seed in range(40):
+        for body in bodies(fused(random_readers(seed))):
+            assert plan_body(body, device).template

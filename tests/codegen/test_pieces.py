@@ -1,0 +1,78 @@
+"""Concatenations in pieces: no masks but at the ends, what is read by several pieces, and what stays one tile."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from bodies import ONE, Body, check
+
+from meshgen.codegen.build import build_kernels, request_of
+from meshgen.codegen.emit.pieces import pieces_of
+from meshgen.codegen.triton_source import KernelSource, kernel_source
+from meshgen.ir.graph import Graph
+
+
+def bucket(*columns: int) -> Graph:
+    """Gradients side by side in one message."""
+    b = Body(*(f"f32[8,{n}]" for n in columns), f"f32[8,{sum(columns)}]")
+    *parts, scale = b.inputs
+    parts[1] = b.op("negate", parts[1])
+    return b.done(b.op("multiply", b.op("concatenate", *parts, dim=1), scale))
+
+
+def rotated(dtype: str = "bf16", width: int = 64) -> Graph:
+    """Halves of rows, each made of both."""
+    b = Body(*[f"{dtype}[2,24,{width}]"] * 2)
+    x, y = b.inputs
+    return b.done(b.op("concatenate", b.op("subtract", x, y), b.op("add", x, y), dim=2))
+
+
+def vector_accesses(source: KernelSource, body: Graph) -> tuple[int, int]:
+    """Loads and stores of 16 bytes, and of less, in the PTX."""
+    (built,) = build_kernels([request_of(body.name, source, body)], ["sm_90"]).values()
+    accesses = re.findall(r"(?:ld|st)\.global[.\w]*", built.ptx.decode())
+    wide = [each for each in accesses if ".v4.b32" in each]
+    return len(wide), len(accesses) - len(wide)
+
+
+@pytest.mark.parametrize("graph", [bucket(64, 192, 8), bucket(512, 4, 128, 60), rotated(), rotated("f32", 100)])
+def test_pieces_are_what_one_tile_is(graph: Graph) -> None:
+    assert pieces_of(graph) is not None
+    check(graph)
+
+
+def test_a_piece_loads_vectors_of_its_part_only() -> None:
+    graph = bucket(1024, 512)
+    source = kernel_source("bucket", graph, ONE)
+    assert source.text.count("tl.load") == 4
+    assert "mask" not in source.text
+    assert vector_accesses(source, graph)[1] == 0
+
+
+def test_equal_pieces_take_turns() -> None:
+    source = kernel_source("rotated", rotated(), ONE)
+    assert "turn = tl.program_id(0) % 2" in source.text
+
+
+def test_unequal_pieces_of_one_operand_stay_one_tile() -> None:
+    b = Body("f32[64,96]")
+    (x,) = b.inputs
+    cut = b.op("slice", x, start=(0, 0), limit=(64, 32), stride=(1, 1))
+    graph = b.done(b.op("concatenate", b.op("tanh", x), b.op("negate", cut), dim=1))
+    assert pieces_of(graph) is None
+    check(graph)
+
+
+def test_parts_that_begin_inside_a_vector_stay_one_tile() -> None:
+    assert pieces_of(bucket(63, 65)) is None
+    check(bucket(63, 65))
+
+
+def test_concatenations_along_several_dims_stay_one_tile() -> None:
+    b = Body("f32[8,64]", "f32[8,64]", "f32[4,128]")
+    x, y, z = b.inputs
+    wide, tall = b.op("concatenate", x, y, dim=1), b.op("concatenate", z, b.op("negate", z), dim=0)
+    graph = b.done(b.op("add", wide, tall))
+    assert pieces_of(graph) is None
+    check(graph)
