@@ -1,4 +1,4 @@
-"""`meshgen explain IN [VALUE|LINE]`: the reason of each collective and sharding, the cost of the step, and what-if plans."""
+"""`meshgen explain IN [VALUE|LINE]`: the verdict about a step, its collectives by cause, reasons of shardings, and what-if plans."""
 
 from __future__ import annotations
 
@@ -7,12 +7,13 @@ from collections.abc import Sequence
 from typing import Any
 
 from meshgen import api
-from meshgen.commands.common import add_program, add_target, line_or_name, natural, planned, specs_option
+from meshgen.commands.common import add_program, add_target, line_or_name, natural, planned, positive, specs_option
 from meshgen.commands.output import Output
 from meshgen.compiled.executable import Executable
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.pipeline import Timing
 from meshgen.reports.advice import advice_table, advise
+from meshgen.reports.causes import Filter
 from meshgen.reports.collectives import collective_text
 from meshgen.reports.comms import comms_table
 from meshgen.reports.comms_tree import comms_tree, tree_text
@@ -23,7 +24,8 @@ from meshgen.reports.gathers import gather_records
 from meshgen.reports.link_classes import link_tables
 from meshgen.reports.memory import memory_table
 from meshgen.reports.overlap import overlap_records, overlap_table
-from meshgen.reports.tables import work_table
+from meshgen.reports.summary import TOP, summary_of
+from meshgen.reports.tables import Table, work_table
 from meshgen.reports.what_if import (
     annotated_with,
     changed_collectives,
@@ -54,6 +56,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     text = "with --json: also the record of every value and the work of every operation, tens of MB for a large program"
     parser.add_argument("--all", action="store_true", help=text)
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="all tables and collectives, in the notation of shardings, with formulas",
+    )
+    parser.add_argument(
+        "--top", metavar="N", type=positive, help=f"show so many causes of collectives (default: {TOP})"
+    )
+    parser.add_argument("--kind", metavar="KIND", default="", help="only collectives of this kind, such as all_gather")
+    parser.add_argument("--axis", metavar="AXIS", default="", help="only collectives along this mesh axis")
+    parser.add_argument(
+        "--layer",
+        metavar="SCOPE",
+        default="",
+        help="only collectives of this part of the program, such as layer_3 or 'layer_*/mlp'",
+    )
     parser.add_argument("--tree", action="store_true", help="list collectives under the operations that need them")
     parser.add_argument("--show", action="store_true", help="with VALUE or LINE: draw its sharding on the mesh")
     parser.add_argument("what", nargs="?", metavar="VALUE|LINE", help="a value's name, or a line of the program")
@@ -80,23 +99,28 @@ def run(options: argparse.Namespace, output: Output) -> int:
         output.document(executable.record() | _advice(executable, None, output))
         return 0
     what = line_or_name(options.what) if options.what else options.what
-    if what is None:
-        tables = [
-            cost_table(executable.cost),
-            memory_table(executable.memory),
-            *link_tables(executable),
-            *donation_tables(executable),
-        ]
-        chunks = overlap_table(executable)
-        output.tables(
-            *tables, *([work_table(executable.analysis)] if executable.analysis else []), *([chunks] if chunks else [])
-        )
-    output.text(executable.explain(what))
+    document: dict[str, Any] = {}
+    if what is None and not options.verbose:
+        summary = summary_of(executable, Filter(options.kind, options.axis, options.layer))
+        output.text(summary.text(options.top or TOP, output.width))
+        document = summary.record()
+    else:
+        if what is None:
+            output.tables(*_tables(executable))
+        output.text(executable.explain(what, verbose=options.verbose))
     if options.show and what is not None:
         output.text("\n" + executable.show(what))
     if output.as_json:
-        output.document(_document(executable, what, is_all=options.all))
+        output.document(_document(executable, what, is_all=options.all) | document)
     return 0
+
+
+def _tables(executable: Executable) -> list[Table]:
+    """What the notation is about, in numbers: cost, memory, links, donations, arithmetic and chunks."""
+    work = [work_table(executable.analysis)] if executable.analysis else []
+    chunks = [table] if (table := overlap_table(executable)) else []
+    own = [cost_table(executable.cost), memory_table(executable.memory)]
+    return [*own, *link_tables(executable), *donation_tables(executable), *work, *chunks]
 
 
 def _document(executable: Executable, what: str | int | None, *, is_all: bool) -> dict[str, Any]:
@@ -119,6 +143,10 @@ def _refuse_conflicts(options: argparse.Namespace) -> None:
         "--tree": options.tree,
         "--advise": options.advise and options.collective is None,
     }
+    filters = {"--kind": options.kind, "--axis": options.axis, "--layer": options.layer, "--top": options.top}
+    if ignored := [name for name, given in filters.items() if given and (options.verbose or any(asked.values()))]:
+        text = f"{ignored[0]} chooses among the causes of collectives"
+        raise UsageError(Diagnostic("MG0001", text, hint="leave out the other options, or -v"))
     if len(named := [name for name, is_asked in asked.items() if is_asked]) > 1:
         text = f"{' and '.join(named)} exclude each other"
         raise UsageError(Diagnostic("MG0001", text, hint="give one at a time; --advise combines with --collective"))

@@ -40,12 +40,18 @@ class Output:
         """Write tables to stdout with an empty line after each, unless with `--json`."""
         if self.as_json or self.is_silent:
             return
-        from meshgen.reports.tables import WIDTH, render
+        from meshgen.reports.tables import render
+
+        for table in tables:
+            self.text(render(table, width=self.width) + "\n\n")
+
+    @property
+    def width(self) -> int:
+        """The columns of the terminal, or of a file."""
+        from meshgen.reports.tables import WIDTH
 
         is_terminal = not sys.stdout.closed and sys.stdout.isatty()  # the program that was read may have closed it
-        width = shutil.get_terminal_size().columns if is_terminal else WIDTH
-        for table in tables:
-            self.text(render(table, width=width) + "\n\n")
+        return shutil.get_terminal_size().columns if is_terminal else WIDTH
 
     def document(self, value: Mapping[str, Any]) -> None:
         """With `--json`, write the document to stdout."""

@@ -238,11 +238,11 @@ class Executable:
         return self
 
     @at_callers_line
-    def explain(self, what: str | int | None = None) -> str:
-        """The reasons of collectives and shardings: all, those of a value, or those of a source line."""
+    def explain(self, what: str | int | None = None, *, verbose: bool = False) -> str:
+        """A step's figures and collectives by cause (`verbose`: each, in notation), or the reasons of a value or source line."""
         from meshgen.reports.explain import explain
 
-        return explain(self, self._question(what))
+        return explain(self, self._question(what), verbose=verbose)
 
     @at_callers_line
     def show(self, what: str | int) -> str:
