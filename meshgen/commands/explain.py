@@ -169,12 +169,13 @@ def what_if(before: Executable, texts: list[str], output: Output) -> int:
     after = api.plan_module(module, before.options, Timing())
     rows = comparison(before, after)
     output.tables(comparison_table(rows, specs))
-    output.text("\n".join(changes_text(*changed_collectives(before, after))) or "the same collectives")
+    moved = changed_collectives(before.comms, after.comms)
+    output.text("\n".join(changes_text(*moved)) or "the same collectives")
     output.tables(comms_table(after.comms))
     changes = {figure: {"before": old, "after": new} for figure, old, new in rows}
     output.document(
         after.record()
         | {"what_if": {name: str(spec) for name, spec in specs.items()}, "changes": changes}
-        | changed_record(before, after)
+        | changed_record(*moved)
     )
     return 0

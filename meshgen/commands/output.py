@@ -30,6 +30,7 @@ class Output:
     def __init__(self, as_json: bool, *, is_silent: bool = False) -> None:
         """`is_silent`: write nothing, because another process of the program reports for this one."""
         self.as_json, self.is_silent = as_json, is_silent
+        self.collected: list[tuple[str, Diagnostic]] | None = None  # with --diagnostics: they are written at the end
 
     def text(self, text: str) -> None:
         """Write text to stdout, unless with `--json`."""
@@ -60,11 +61,16 @@ class Output:
 
     def note(self, text: str) -> None:
         """Write a line to stderr."""
-        if not self.is_silent:
+        if self.collected is not None:
+            self.collected.append(("note", Diagnostic("", text.removeprefix("note: "))))
+        elif not self.is_silent:
             write_err(printable(text + "\n"))
 
     def warnings(self, found: Sequence[Diagnostic]) -> None:
         """Write warnings to stderr, each with its location."""
+        if self.collected is not None:
+            self.collected += [("warning", each) for each in found]
+            return
         for each in found:
             self.note(each.text("warning"))
 

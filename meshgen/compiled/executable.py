@@ -287,9 +287,8 @@ class Executable:
     def report(self, path: str | Path) -> None:
         """Write an HTML page: collectives, kernels, memory and the predicted timeline. Raises UsageError MG0003."""
         from meshgen.reports.report import write_report
-        from meshgen.runtime.module_file.container import path_of
 
-        write_report(self, path_of(path))
+        write_report(self, path)
 
     @at_callers_line
     def save(self, path: str | Path, weights: Weights = None) -> None:
@@ -314,8 +313,9 @@ class Executable:
 
     def contents(self) -> dict[str, Any]:
         """The content of a module file besides the plan: sources, binaries, stages and the report."""
-        report = {key: value for key, value in self.record().items() if key != "seconds"}  # the same bytes every time
-        report |= {"kernels_without_code": self.without_code} if self.without_code else {}
+        from meshgen.reports.places import packaged_record
+
+        report = packaged_record(self) | ({"kernels_without_code": code} if (code := self.without_code) else {})
         return {"sources": self.sources, "built": self.built, "report": report} | self.texts()
 
     def texts(self) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from meshgen.reports.overlap import overlap_table
 from meshgen.reports.passes import COLUMNS as PASS_COLUMNS
 from meshgen.reports.passes import pass_rows
 from meshgen.reports.tables import bytes_text, render, seconds_text
+from meshgen.runtime.module_file.container import path_of
 from meshgen.runtime.module_file.files import write_text
 from meshgen.runtime.plan import STREAMS, Item
 from meshgen.runtime.sizes import sizes_text
@@ -51,9 +52,9 @@ Peak memory {{ page.peak }} per device, {{ page.moved }} over the links.</p>
 """
 
 
-def write_report(executable: Compiled, path: Path) -> None:
+def write_report(executable: Compiled, path: str | Path) -> None:
     """Write the page. Raises UsageError MG0003 where the file cannot be written."""
-    write_reports(_title(executable), [executable], path)
+    write_reports(_title(executable), [executable], path_of(path))
 
 
 def notebook_html(executable: Compiled) -> str:

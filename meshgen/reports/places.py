@@ -1,0 +1,93 @@
+"""How a module was planned, so that it can be planned and explained again: its options, and the places of its operations.
+
+Texts of stages have no places, so that they do not depend on the directory. A module's report has them beside: each distinct place
+once, and its number for every operation of stage `import`, in the order of the text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import PurePath
+from typing import Any
+
+from meshgen.errors import Diagnostic, Location, UsageError
+from meshgen.ir.graph import Module
+from meshgen.ir.regions import all_nodes
+from meshgen.pipeline import Options
+from meshgen.reports.interface import Compiled
+from meshgen.runtime.module import LoadedModule
+from meshgen.runtime.open_module import OpenModule
+
+FIGURES = ("step_seconds", "ring_bytes", "peak_memory_bytes")  # by which a module and its plan are compared
+
+
+def packaged_record(executable: Compiled) -> dict[str, Any]:
+    """The report of a module: the program's record without the times of this compilation, and how it was planned."""
+    options, module = executable.options, next(iter(executable.stages.values()))
+    record = {key: value for key, value in executable.record().items() if key != "seconds"}  # the same bytes every time
+    choices = {
+        "arguments": options.arguments,
+        "target": options.target,
+        "skip": list(options.skip),
+        "memory_limit": options.memory_limit,
+    }
+    return record | {"planned": choices | places_record(module)}
+
+
+def places_record(module: Module) -> dict[str, Any]:
+    """`places`: file (its base name), line, column and scope; `nodes`: of each operation its place, -1 without one."""
+    known: dict[Location, int] = {}
+    nodes = [-1 if node.loc is None else known.setdefault(node.loc, len(known)) for node in all_nodes(module.graph)]
+    places = [[PurePath(place.file).name, place.line, place.column, place.scope] for place in known]
+    return {"places": places, "nodes": nodes}
+
+
+def program_of(loaded: LoadedModule, path: str) -> tuple[Module, Options]:
+    """The program that a module was compiled from, with the places of its operations, and the options it was planned with.
+
+    Raises UsageError MG0002 for a module without the text of its program.
+    """
+    from meshgen.mlir.text import parse_text
+
+    stages = loaded.stages
+    if not stages:
+        hint = "compile it again: this module was written without its stages"
+        raise UsageError(Diagnostic("MG0002", f"'{path}' does not have the text of its program", hint=hint))
+    module = parse_text(next(iter(stages.values())), path)
+    report = {} if isinstance(loaded, OpenModule) else loaded.report
+    chosen: Mapping[str, Any] = report.get("planned", {})
+    _place(module, chosen.get("places", ()), chosen.get("nodes", ()))
+    target = chosen.get("target") or _target(loaded)
+    options = Options(
+        target=target,
+        arguments=chosen.get("arguments", "local"),
+        skip=tuple(chosen.get("skip", ())),
+        memory_limit=chosen.get("memory_limit"),
+    )
+    return module, options
+
+
+def _target(loaded: LoadedModule) -> str:
+    archs = () if isinstance(loaded, OpenModule) else tuple(loaded.manifest.toolchain)
+    return f"cuda:{','.join(archs)}" if archs else "cpu"
+
+
+def _place(module: Module, places: Sequence[Sequence[Any]], nodes: Sequence[int]) -> None:
+    """Give operations their places; none to those of a text that has another number of operations."""
+    found = list(all_nodes(module.graph))
+    if len(found) != len(nodes):
+        return
+    known = [Location(*place) for place in places]
+    for node, number in zip(found, nodes, strict=True):
+        if 0 <= number < len(known):
+            node.loc = known[number]
+            for value in node.results:
+                value.loc = node.loc
+
+
+def differences(loaded: LoadedModule, executable: Compiled) -> list[str]:
+    """The figures in which a module differs from its program as planned now, by this version of meshgen."""
+    if isinstance(loaded, OpenModule):
+        return []
+    record = executable.record()
+    return [name for name in FIGURES if name in loaded.report and loaded.report[name] != record[name]]
