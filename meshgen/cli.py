@@ -118,7 +118,7 @@ def _dispatch(words: list[str], began: float) -> int:
 def _run(command: str, words: list[str], began: float) -> int:
     """Run a command. Only its own module is imported; options may come before, between and after positional arguments.
 
-    Its options hold the time `began` (`time.perf_counter`).
+    Its options hold the time `began` (`time.perf_counter`), and its `words`.
     """
     parser = Parser(prog=f"meshgen {command}", description=COMMANDS[command])
     atexit.register(gc.freeze)  # what is left is given back with the process: no need to look for cycles in it
@@ -128,7 +128,7 @@ def _run(command: str, words: list[str], began: float) -> int:
     parser.add_argument("--json", action="store_true", help=JSON_HELP)
     parser.add_argument("--diagnostics", choices=FORMATS, default="text", help=HELP)
     options = parser.parse_intermixed_args(words)
-    options.began = began
+    options.began, options.words = began, words
     from meshgen.commands.output import Output
 
     output = Output(options.json)

@@ -157,8 +157,7 @@ def planned(options: argparse.Namespace, output: Output) -> Executable:
 
     A note says so. A module's program is planned as it was for the module; a note says in which figures the module differs.
     """
-    entry = options.entry[0] if options.entry else ""
-    loaded = load(options.program, entry=entry, runs=False) if _is_module(options.program) else None
+    loaded = module_named(options)
     module, choice, timing = program(options, loaded)
     if named := at_combinations(module, choice, options, output):
         sizes, module = next(iter(named.items()))
@@ -180,8 +179,10 @@ def planned(options: argparse.Namespace, output: Output) -> Executable:
     return found
 
 
-def _is_module(name: str) -> bool:
-    return Path(name).suffix == ".mgx"
+def module_named(options: argparse.Namespace) -> LoadedModule | None:
+    """The module, if IN is one."""
+    entry = options.entry[0] if options.entry else ""
+    return load(options.program, entry=entry, runs=False) if Path(options.program).suffix == ".mgx" else None
 
 
 def program(options: argparse.Namespace, loaded: LoadedModule | None = None) -> tuple[Module, Options, Timing]:

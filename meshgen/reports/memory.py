@@ -64,8 +64,17 @@ def _residents(buffers: Iterable[Buffer]) -> Iterator[Resident]:
         yield Resident(b.name, str(b.type), b.kind, b.type.nbytes, b.offset, b.source)
 
 
-def _peak(plan: Schedule) -> tuple[int, list[Buffer]]:
-    """The launch at which most bytes are alive in the order of issue, and the buffers that are."""
+@dataclass(frozen=True)
+class Lifetime:
+    """A buffer, and the first and last launch in the order of issue at which it is alive."""
+
+    buffer: Buffer
+    first: int
+    last: int
+
+
+def lifetimes(plan: Schedule) -> list[Lifetime]:
+    """The buffers that own their bytes. Inputs and constants are alive all along, outputs until the end."""
     stays = {b.storage for b in plan.buffers if b.kind in ("input", "constant")}
     born: dict[int, int] = dict.fromkeys(stays, 0)
     last: dict[int, int] = {n: len(plan.items) for n, b in enumerate(plan.buffers) if b.kind != "temporary"}
@@ -76,13 +85,23 @@ def _peak(plan: Schedule) -> tuple[int, list[Buffer]]:
             last[storage] = max(last.get(storage, 0), number)
     for result, operand in plan.replaced.items():  # where one ends the other begins: they are the same bytes
         last[operand] = max(born[operand] - 1, born[plan.buffers[result].storage] - 1)
+    return [Lifetime(plan.buffers[storage], start, last[storage]) for storage, start in born.items()]
+
+
+def live_bytes(plan: Schedule) -> list[int]:
+    """Bytes that are alive at each launch, in the order of issue."""
     change = [0] * (len(plan.items) + 2)
-    for storage, start in born.items():
-        change[start] += plan.buffers[storage].type.nbytes
-        change[last[storage] + 1] -= plan.buffers[storage].type.nbytes
-    totals = list(itertools.accumulate(change))[: max(len(plan.items), 1)]
+    for each in lifetimes(plan):
+        change[each.first] += each.buffer.type.nbytes
+        change[each.last + 1] -= each.buffer.type.nbytes
+    return list(itertools.accumulate(change))[: max(len(plan.items), 1)]
+
+
+def _peak(plan: Schedule) -> tuple[int, list[Buffer]]:
+    """The launch at which most bytes are alive in the order of issue, and the buffers that are."""
+    totals = live_bytes(plan)
     at = max(range(len(totals)), key=lambda number: (totals[number], -number))
-    return at, [plan.buffers[s] for s, start in born.items() if start <= at <= last[s]]
+    return at, [each.buffer for each in lifetimes(plan) if each.first <= at <= each.last]
 
 
 def memory_record(memory: Memory, most: int = 20) -> dict[str, Any]:

@@ -54,8 +54,7 @@ def program_of(loaded: LoadedModule, path: str) -> tuple[Module, Options]:
         hint = "compile it again: this module was written without its stages"
         raise UsageError(Diagnostic("MG0002", f"'{path}' does not have the text of its program", hint=hint))
     module = parse_text(next(iter(stages.values())), path)
-    report = {} if isinstance(loaded, OpenModule) else loaded.report
-    chosen: Mapping[str, Any] = report.get("planned", {})
+    chosen: Mapping[str, Any] = {} if isinstance(loaded, OpenModule) else loaded.planned
     _place(module, chosen.get("places", ()), chosen.get("nodes", ()))
     target = chosen.get("target") or _target(loaded)
     options = Options(
