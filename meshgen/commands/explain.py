@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from meshgen import api
@@ -34,6 +36,8 @@ from meshgen.reports.what_if import (
     comparison,
     comparison_table,
 )
+from meshgen.runtime.module_file.files import write_text
+from meshgen.simulator.trace import trace_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -74,6 +78,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="only collectives of this part of the program, such as layer_3 or 'layer_*/mlp'",
     )
     parser.add_argument("--tree", action="store_true", help="list collectives under the operations that need them")
+    parser.add_argument(
+        "--trace", metavar="FILE.json", help="also write the predicted step as a trace for ui.perfetto.dev"
+    )
     parser.add_argument("--show", action="store_true", help="with VALUE or LINE: draw its sharding on the mesh")
     parser.add_argument("what", nargs="?", metavar="VALUE|LINE", help="a value's name, or a line of the program")
 
@@ -82,6 +89,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     _refuse_conflicts(options)
     executable = planned(options, output)
     output.warnings(executable.warnings)
+    if options.trace:
+        write_text(Path(options.trace), json.dumps(trace_of(api.simulate(executable))))
     if options.what_if:
         return what_if(executable, options.what_if, output)
     if options.collective is not None:
