@@ -21,7 +21,14 @@ from meshgen.reports.comms import comms_table
 from meshgen.reports.comms_tree import comms_tree, tree_text
 from meshgen.reports.cost import cost_table
 from meshgen.reports.donations import donation_tables
-from meshgen.reports.explain import annotation_record, explain_collective, explanations, formula_record, work_records
+from meshgen.reports.explain import (
+    annotation_record,
+    explain_collective,
+    explanations,
+    formula_record,
+    shown,
+    work_records,
+)
 from meshgen.reports.gathers import gather_records
 from meshgen.reports.link_classes import link_tables
 from meshgen.reports.memory import memory_table
@@ -81,7 +88,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--trace", metavar="FILE.json", help="also write the predicted step as a trace for ui.perfetto.dev"
     )
-    parser.add_argument("--show", action="store_true", help="with VALUE or LINE: draw its sharding on the mesh")
+    parser.add_argument(
+        "--show", action="store_true", help="draw the timeline of the step; with VALUE or LINE its sharding on the mesh"
+    )
     parser.add_argument("what", nargs="?", metavar="VALUE|LINE", help="a value's name, or a line of the program")
 
 
@@ -117,8 +126,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
         if what is None:
             output.tables(*_tables(executable))
         output.text(executable.explain(what, verbose=options.verbose))
-    if options.show and what is not None:
-        output.text("\n" + executable.show(what))
+    if options.show:
+        output.text("\n" + shown(executable, what, output.width))
     if output.as_json:
         output.document(_document(executable, what, is_all=options.all) | document)
     return 0
@@ -159,8 +168,6 @@ def _refuse_conflicts(options: argparse.Namespace) -> None:
     if len(named := [name for name, is_asked in asked.items() if is_asked]) > 1:
         text = f"{' and '.join(named)} exclude each other"
         raise UsageError(Diagnostic("MG0001", text, hint="give one at a time; --advise combines with --collective"))
-    if options.show and options.what is None:
-        raise UsageError(Diagnostic("MG0001", "--show needs a value or line", hint="name it: explain IN h --show"))
 
 
 def _advice(executable: Executable, numbers: Sequence[int] | None, output: Output) -> dict[str, Any]:

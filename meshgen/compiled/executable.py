@@ -245,11 +245,11 @@ class Executable:
         return explain(self, self._question(what), verbose=verbose)
 
     @at_callers_line
-    def show(self, what: str | int) -> str:
-        """Pictures of the shardings of a value, or of those of a source line. `mg.show` draws any sharding."""
-        from meshgen.reports.explain import pictures
+    def show(self, what: str | int | None = None) -> str:
+        """The timeline of a step; or the tiles of a value, or of those of a source line. `mg.show` draws any sharding."""
+        from meshgen.reports.explain import shown
 
-        return "\n\n".join(map(str, pictures(self, self._question(what))))
+        return shown(self, self._question(what))
 
     def _question(self, what: Any) -> Any:
         """A value or line as `explain` names it; an input by its name in the program. Raises UsageError for anything else."""

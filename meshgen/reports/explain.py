@@ -9,6 +9,7 @@ from typing import Any
 from meshgen.errors import Diagnostic, Location, UsageError, place_text
 from meshgen.frontend.tracer import spec
 from meshgen.reports.annotations import hints_that_lost, not_as_required
+from meshgen.reports.chart import timeline_text
 from meshgen.reports.collectives import collective_records_of, collective_text, numbers_about
 from meshgen.reports.comms import comms_table
 from meshgen.reports.gathers import gathers, gathers_table
@@ -16,7 +17,7 @@ from meshgen.reports.interface import Compiled
 from meshgen.reports.parts import Across
 from meshgen.reports.picture import Picture, show
 from meshgen.reports.summary import ignored_of, summary_of
-from meshgen.reports.tables import render, table_of
+from meshgen.reports.tables import WIDTH, render, table_of
 from meshgen.reports.values import Question, known_of
 from meshgen.spec import Sharding, parse_sharding
 
@@ -107,6 +108,11 @@ def _about(executable: Compiled, what: Question) -> list[Compiled]:
     if not found:
         raise UsageError(*faults)
     return found
+
+
+def shown(executable: Compiled, what: Question, width: int = WIDTH) -> str:
+    """The timeline of a step, or the tiles of the values of a name or line, as text. Raises as `pictures`."""
+    return timeline_text(executable, width) if what is None else "\n\n".join(map(str, pictures(executable, what)))
 
 
 def pictures(executable: Compiled, what: str | int) -> list[Picture]:

@@ -43,6 +43,10 @@ class Memory:
     def __str__(self) -> str:
         return render(memory_table(self))
 
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return render(memory_table(self), html=True)
+
 
 def memory_of(plan: Schedule) -> Memory:
     """The buffers of a schedule; views share their storage's bytes and are left out."""

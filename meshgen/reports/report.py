@@ -10,11 +10,11 @@ from pathlib import Path, PurePath
 from typing import Any
 
 from meshgen.ir.regions import program_nodes
-from meshgen.reports.comms import comms_table
-from meshgen.reports.cost import cost_table
+from meshgen.reports.chart import timeline_text
 from meshgen.reports.cost_model import COLUMNS, cost_model_rows
 from meshgen.reports.interface import Compiled
 from meshgen.reports.page.content import content
+from meshgen.reports.summary import summary_of
 from meshgen.reports.tables import render
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file.container import path_of
@@ -30,8 +30,8 @@ def write_report(executable: Compiled, path: str | Path, command: str = "", load
 
 
 def notebook_html(executable: Compiled) -> str:
-    """What notebooks show of a program: the cost of a step and the collectives."""
-    return render(repr(executable), cost_table(executable.cost), comms_table(executable.comms), html=True)
+    """What notebooks show of a program: the verdict, the collectives by cause, and the timeline."""
+    return render(repr(executable), summary_of(executable).text(), "", timeline_text(executable), html=True)
 
 
 def title_of(executable: Compiled) -> str:

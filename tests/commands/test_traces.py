@@ -35,7 +35,7 @@ def test_a_measured_step_has_the_names_of_the_predicted_one(tmp_path: Path, caps
     assert main(["compile", str(program), "--target", "cpu", "-o", str(module)]) == 0
     assert main(["run", str(module), "--trace", str(measured)]) == 0
     ran = events(measured)
-    assert names(ran, 0) == names(events(predicted), 0) and len(names(ran, 0)) == 6
+    assert names(ran, 0) == names(events(predicted), 0) and len(names(ran, 0)) == 8
     assert {each["pid"] for each in ran} == set(range(8))
     slices = [each for each in ran if each["ph"] == "X"]
     assert all(each["dur"] > 0 and each["ts"] >= 0 for each in slices)

@@ -107,12 +107,21 @@ def test_deep_programs_stay_small(tmp_path: Path) -> None:
 
 def test_notebooks_show_the_step_and_its_collectives() -> None:
     html = shown(mg.compile(mlp(w1=("x", "y")), target="cpu"))
-    assert html.startswith("<pre>") and "Collectives: " in html and "floating-point operations" in html
+    assert html.startswith("<pre>") and "by cause" in html and "What matters most" in html and "communicates" in html
     args = {name: ["f32[4,8]", ["f32[8,8]", "f32[8,8]"]] for name in "fg"}
     assert "EntriesExecutable" in shown(mg.compile({"f": model, "g": model}, {"tp": 2}, args=args, target="cpu"))
     open_size = "func.func @f(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {\n  return %x : tensor<?x8xf32>\n}"
     assert "OpenExecutable" in shown(mg.compile(open_size, {"tp": 2}, target="cpu"))
 
 
-def shown(executable: mg.Executable) -> str:
+def test_meshes_shardings_and_figures_are_shown_too() -> None:
+    executable = mg.compile(mlp(), target="cpu")
+    assert (
+        shown(executable.mesh) == "<code>Mesh(x=2, y=2)</code>" and shown(mg.P("x", None)) == "<code>[{x}, {}]</code>"
+    )
+    assert "Cost per device" in shown(executable.cost) and "Memory: " in shown(executable.memory)
+    assert "Collectives: " in shown(executable.comms)
+
+
+def shown(executable: Any) -> str:
     return getattr(executable, "_repr_html_")()  # noqa: B009 - as notebooks call it
