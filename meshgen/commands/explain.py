@@ -63,7 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--advise",
         action="store_true",
-        help="plan the program without annotations that cause its collectives (or --collective N), and with ones that split repeated work; report what makes a step better",
+        help="plan the program without annotations that cause its collectives (or --collective N), and with ones that split repeated work and sums; report what makes a step better",
     )
     text = "with --json: also the record of every value and the work of every operation, tens of MB for a large program"
     parser.add_argument("--all", action="store_true", help=text)
