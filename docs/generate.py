@@ -28,6 +28,7 @@ sys.path.insert(0, str(PLACE))
 from faults import FAULTS, Fault  # noqa: E402  (files beside this one, which is no package)
 from kernel_examples import kernels_of  # noqa: E402
 from passes_page import passes_page  # noqa: E402
+from questions import questions_page  # noqa: E402
 
 NOTE = "<!-- written by docs/generate.py: change the code, then run `make docs` -->\n"
 CONTROL = ("case", "if", "while")  # partitioned by `partition` itself
@@ -183,6 +184,7 @@ def pages() -> dict[Path, str]:
         PLACE / "cli.md": command_line(),
         PLACE / "passes.md": passes_page(NOTE),
         PLACE / "cost-model.md": cost_model(),
+        PLACE / "questions.md": questions_page(NOTE),
     }
 
 

@@ -31,7 +31,7 @@ from meshgen.reports.explain import (
 )
 from meshgen.reports.gathers import gather_records
 from meshgen.reports.link_classes import link_tables
-from meshgen.reports.memory import memory_table
+from meshgen.reports.memory import alike_table, memory_table
 from meshgen.reports.overlap import overlap_records, overlap_table
 from meshgen.reports.summary import TOP, summary_of
 from meshgen.reports.tables import Table, work_table
@@ -84,6 +84,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default="",
         help="only collectives of this part of the program, such as layer_3 or 'layer_*/mlp'",
     )
+    parser.add_argument(
+        "--memory",
+        action="store_true",
+        help="list what is in device memory at the peak, buffers of repeated layers together",
+    )
     parser.add_argument("--tree", action="store_true", help="list collectives under the operations that need them")
     parser.add_argument(
         "--trace", metavar="FILE.json", help="also write the predicted step as a trace for ui.perfetto.dev"
@@ -107,6 +112,10 @@ def run(options: argparse.Namespace, output: Output) -> int:
         output.text("\n".join(map(collective_text, records)))
         document = executable.record() | {"explained": records}
         output.document(document | (_advice(executable, [options.collective], output) if options.advise else {}))
+        return 0
+    if options.memory:
+        output.tables(alike_table(executable.memory))
+        output.document(executable.record())
         return 0
     if options.tree:
         roots = comms_tree(executable)
@@ -158,6 +167,7 @@ def _refuse_conflicts(options: argparse.Namespace) -> None:
         "VALUE|LINE": options.what is not None,
         "--what-if": bool(options.what_if),
         "--collective": options.collective is not None,
+        "--memory": options.memory,
         "--tree": options.tree,
         "--advise": options.advise and options.collective is None,
     }

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from meshgen.records import dataclass
+from meshgen.reports.alike import joined, skeleton
 from meshgen.reports.tables import Table, bytes_text, render, table_of
 from meshgen.runtime.plan import Buffer, Schedule
 
@@ -116,6 +117,32 @@ def memory_record(memory: Memory, most: int = 20) -> dict[str, Any]:
         "peak_at": memory.peak_at,
         "live_at_peak": [asdict(b) for b in memory.live_at_peak[:most]],
     }
+
+
+def residents_alike(memory: Memory) -> list[list[Resident]]:
+    """The buffers that are alive at the peak, those that layers repeat together: most bytes first."""
+    alike: dict[tuple[str, str, str, str], list[Resident]] = {}
+    for each in memory.live_at_peak:
+        key = (each.type, each.kind, skeleton(f"'{each.name}'"), skeleton(f"({each.source})"))
+        alike.setdefault(key, []).append(each)
+    return sorted(alike.values(), key=lambda group: -sum(each.bytes for each in group))
+
+
+def alike_table(memory: Memory, most: int = 24) -> Table:
+    """Where the memory at the peak goes: a row per group of equal buffers."""
+    rows: list[tuple[object, ...]] = []
+    for group in residents_alike(memory)[:most]:
+        total, first = sum(each.bytes for each in group), group[0]
+        share = f"{100 * total / memory.live_bytes:.1f} %" if memory.live_bytes else ""
+        names = (joined([each.name for each in group]), joined([each.source for each in group]))
+        rows.append((bytes_text(total), share, len(group), names[0], first.type, first.kind, names[1]))
+    title = f"Memory: {bytes_text(memory.peak_bytes)} per device, {bytes_text(memory.live_bytes)} alive at {memory.peak_at or 'the start'}"
+    return table_of(
+        title,
+        ("bytes", "share", "count", "buffer", "type", "kind", "from"),
+        rows,
+        left=("buffer", "type", "kind", "from"),
+    )
 
 
 def memory_table(memory: Memory, most: int = 8) -> Table:

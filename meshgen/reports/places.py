@@ -6,18 +6,19 @@ once, and its number for every operation of stage `import`, in the order of the 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePath
-from typing import Any
+from typing import Any, TypeVar
 
 from meshgen.errors import Diagnostic, Location, UsageError
-from meshgen.ir.graph import Module
+from meshgen.ir.graph import Module, Node, Value
 from meshgen.ir.regions import all_nodes
 from meshgen.pipeline import Options
 from meshgen.reports.interface import Compiled
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_module import OpenModule
 
+_Placed = TypeVar("_Placed")
 FIGURES = ("step_seconds", "ring_bytes", "peak_memory_bytes")  # by which a module and its plan are compared
 
 
@@ -35,11 +36,15 @@ def packaged_record(executable: Compiled) -> dict[str, Any]:
 
 
 def places_record(module: Module) -> dict[str, Any]:
-    """`places`: file (its base name), line, column and scope; `nodes`: of each operation its place, -1 without one."""
+    """`places`: file (its base name), line, column and scope; `inputs` and `nodes`: of each its place, -1 without one."""
     known: dict[Location, int] = {}
-    nodes = [-1 if node.loc is None else known.setdefault(node.loc, len(known)) for node in all_nodes(module.graph)]
+
+    def numbered(found: Iterable[Value | Node]) -> list[int]:
+        return [-1 if each.loc is None else known.setdefault(each.loc, len(known)) for each in found]
+
+    numbers = {"inputs": numbered(module.graph.inputs), "nodes": numbered(all_nodes(module.graph))}
     places = [[PurePath(place.file).name, place.line, place.column, place.scope] for place in known]
-    return {"places": places, "nodes": nodes}
+    return {"places": places} | numbers
 
 
 def program_of(loaded: LoadedModule, path: str) -> tuple[Module, Options]:
@@ -55,7 +60,7 @@ def program_of(loaded: LoadedModule, path: str) -> tuple[Module, Options]:
         raise UsageError(Diagnostic("MG0002", f"'{path}' does not have the text of its program", hint=hint))
     module = parse_text(next(iter(stages.values())), path)
     chosen: Mapping[str, Any] = {} if isinstance(loaded, OpenModule) else loaded.planned
-    _place(module, chosen.get("places", ()), chosen.get("nodes", ()))
+    _place(module, chosen)
     target = chosen.get("target") or _target(loaded)
     options = Options(
         target=target,
@@ -71,17 +76,25 @@ def _target(loaded: LoadedModule) -> str:
     return f"cuda:{','.join(archs)}" if archs else "cpu"
 
 
-def _place(module: Module, places: Sequence[Sequence[Any]], nodes: Sequence[int]) -> None:
-    """Give operations their places; none to those of a text that has another number of operations."""
-    found = list(all_nodes(module.graph))
-    if len(found) != len(nodes):
-        return
-    known = [Location(*place) for place in places]
-    for node, number in zip(found, nodes, strict=True):
-        if 0 <= number < len(known):
-            node.loc = known[number]
-            for value in node.results:
-                value.loc = node.loc
+def _place(module: Module, chosen: Mapping[str, Any]) -> None:
+    """Give inputs and operations their places; none to those of a text that has another number of them."""
+    known = [Location(*place) for place in chosen.get("places", ())]
+    for node, loc in _paired(list(all_nodes(module.graph)), chosen.get("nodes", ()), known):
+        node.loc = loc
+        for value in node.results:
+            value.loc = loc
+    for value, loc in _paired(module.graph.inputs, chosen.get("inputs", ()), known):
+        value.loc = loc
+
+
+def _paired(
+    found: Sequence[_Placed], numbers: Sequence[int], known: Sequence[Location]
+) -> Iterator[tuple[_Placed, Location | None]]:
+    if len(found) == len(numbers):
+        yield from (
+            (each, known[number] if 0 <= number < len(known) else None)
+            for each, number in zip(found, numbers, strict=True)
+        )
 
 
 def differences(loaded: LoadedModule, executable: Compiled) -> list[str]:

@@ -59,9 +59,11 @@ def _of_edge(row: Collective, edge: Edge, reasons: Reasons | None) -> str:
     chains = _chains(edge, row.axes, reasons)
     over, use, kept = " and ".join(row.axes), _use(edge), _kept(edge.target, row.axes)
     if row.kind in REDUCING:
+        whole = "the whole" if row.kind == "all_reduce" else "it in another layout"
+        needed = f"its own part of it ({kept})" if kept else whole
         kind = _KINDS.get(row.reduction, row.reduction or "sum")
         why = " and ".join(_partial_because(chain, kind) for chain in chains) or f"{_made(edge)} is reduced over {over}"
-        return f"{why}, so each device has a partial {kind}; {use} {f'its own part of it ({kept})' if kept else 'the whole'}"
+        return f"{why}, so each device has a partial {kind}; {use} {needed}"
     why = " and ".join(_split_because(chain, edge) for chain in chains) or f"{_made(edge)} is split over {over}"
     own = _own_work(edge, row.axes, reasons)
     if row.kind == "all_gather":

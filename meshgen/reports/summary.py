@@ -80,6 +80,6 @@ def _group_lines(groups: Sequence[Group], top: int, width: int) -> Iterator[str]
         moved, seconds = sum(group.ring_bytes for group in left), sum(group.seconds for group in left)
         exposed = sum(group.exposed_seconds for group in left)
         yield (
-            f"  {len(left)} more causes, {counted(sum(len(g.numbers) for g in left), 'collective')}: {bytes_text(moved)}, "
+            f"  {len(left)} more cause{'s' if len(left) > 1 else ''}, {counted(sum(len(g.numbers) for g in left), 'collective')}: {bytes_text(moved)}, "
             f"{seconds_text(seconds)}, {seconds_text(exposed)} not hidden: explain --top {len(groups)}"
         )

@@ -9,11 +9,11 @@ from typing import Any
 
 from meshgen.errors import place_text
 from meshgen.records import dataclass
-from meshgen.reports.alike import joined, skeleton
+from meshgen.reports.alike import joined
 from meshgen.reports.causes import Group
 from meshgen.reports.gathers import gathers
 from meshgen.reports.interface import Compiled
-from meshgen.reports.memory import Resident
+from meshgen.reports.memory import residents_alike
 from meshgen.reports.parts import heading
 from meshgen.reports.repeated import repeated_work
 from meshgen.reports.sentences import named
@@ -160,14 +160,11 @@ def _gathers(executable: Compiled) -> Iterator[Point]:
 
 def _buffers(executable: Compiled) -> Iterator[Point]:
     """The buffers of most bytes at the peak, those that layers repeat together."""
-    alike: dict[tuple[str, str, str], list[Resident]] = {}
-    for buffer in executable.memory.live_at_peak:
-        alike.setdefault((buffer.type, buffer.kind, skeleton(f"'{buffer.name}'")), []).append(buffer)
-    largest = max(alike.values(), key=lambda group: sum(each.bytes for each in group), default=[])
+    largest = next(iter(residents_alike(executable.memory)), [])
     if largest:
         total = sum(each.bytes for each in largest)
         share = _percent(total, executable.memory.live_bytes)
         common = joined([each.name for each in largest])
         name = f" `{common}`" if named(common.replace("*", "0")) else ""
         what = f"{counted(len(largest), 'buffer')}{name} of {largest[0].type}, {largest[0].kind}"
-        yield Point(0.0, f"{bytes_text(total)} ({share}) of the memory at the peak is in {what}", "report")
+        yield Point(0.0, f"{bytes_text(total)} ({share}) of the memory at the peak is in {what}", "--memory")
