@@ -6,7 +6,9 @@ once, and its number for every operation of stage `import`, in the order of the 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import PurePath
 from typing import Any, TypeVar
 
@@ -60,7 +62,7 @@ def program_of(loaded: LoadedModule, path: str) -> tuple[Module, Options]:
         raise UsageError(Diagnostic("MG0002", f"'{path}' does not have the text of its program", hint=hint))
     module = parse_text(next(iter(stages.values())), path)
     chosen: Mapping[str, Any] = {} if isinstance(loaded, OpenModule) else loaded.planned
-    _place(module, chosen)
+    module = _placed(module, chosen)
     target = chosen.get("target") or _target(loaded)
     options = Options(
         target=target,
@@ -76,8 +78,8 @@ def _target(loaded: LoadedModule) -> str:
     return f"cuda:{','.join(archs)}" if archs else "cpu"
 
 
-def _place(module: Module, chosen: Mapping[str, Any]) -> None:
-    """Give inputs and operations their places; none to those of a text that has another number of them."""
+def _placed(module: Module, chosen: Mapping[str, Any]) -> Module:
+    """Gives inputs, their annotations and operations their places; none to those of a text that has another number of them."""
     known = [Location(*place) for place in chosen.get("places", ())]
     for node, loc in _paired(list(all_nodes(module.graph)), chosen.get("nodes", ()), known):
         node.loc = loc
@@ -85,6 +87,8 @@ def _place(module: Module, chosen: Mapping[str, Any]) -> None:
             value.loc = loc
     for value, loc in _paired(module.graph.inputs, chosen.get("inputs", ()), known):
         value.loc = loc
+    ends = itertools.zip_longest(module.in_annotations, module.graph.inputs)
+    return replace(module, in_annotations=[each and replace(each, loc=value.loc) for each, value in ends])
 
 
 def _paired(

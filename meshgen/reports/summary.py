@@ -7,11 +7,14 @@ from dataclasses import field
 from textwrap import wrap
 from typing import Any
 
+from meshgen.errors import place_text
 from meshgen.records import dataclass
 from meshgen.reports.annotations import hints_that_lost, not_as_required
 from meshgen.reports.causes import ALL, Filter, Group, groups_of
 from meshgen.reports.comms import numbers_text
+from meshgen.reports.gathers import gathers
 from meshgen.reports.interface import Compiled
+from meshgen.reports.sentences import named
 from meshgen.reports.tables import WIDTH, bytes_text, counted, seconds_text
 from meshgen.reports.values import known_of
 from meshgen.reports.verdict import Verdict, verdict_of
@@ -23,7 +26,7 @@ _INDENT = "    "
 
 @dataclass(frozen=True)
 class Summary:
-    """The verdict, and the groups of collectives that were asked for; `left_out` are not annotated as the program is planned."""
+    """The verdict, and the groups of collectives that were asked for; `ignored` is what else a user should know."""
 
     verdict: Verdict
     groups: tuple[Group, ...]
@@ -48,7 +51,20 @@ def summary_of(executable: Compiled, asked: Filter = ALL) -> Summary:
     """The summary of a program on one mesh or several."""
     groups = groups_of(executable)
     shown = groups if asked == ALL else groups_of(executable, asked)
-    return Summary(verdict_of(executable, groups), tuple(shown), asked, tuple(ignored_of(executable)))
+    notes = (*gathered_of(executable), *ignored_of(executable))
+    return Summary(verdict_of(executable, groups), tuple(shown), asked, notes)
+
+
+def gathered_of(executable: Compiled) -> Iterator[tuple[str, tuple[str, ...]]]:
+    """The values that are gathered though no annotation asks for it, those that move most first."""
+    found = sorted((gather for part in executable.parts for gather in gathers(part)), key=lambda each: -each.ring_bytes)
+    lines = [
+        f"{named(each.value) or place_text(each.made) or 'a value'} over {', '.join(each.axes)}, "
+        f"for {place_text(each.used) or named(each.user) or 'its use'}: {bytes_text(each.ring_bytes)}"
+        for each in found
+    ]
+    if lines:
+        yield "Gathered though no annotation asks for it (--strict refuses it)", tuple(lines)
 
 
 def ignored_of(executable: Compiled) -> Iterator[tuple[str, tuple[str, ...]]]:
