@@ -59,13 +59,15 @@ def code(executable: Compiled, loaded: LoadedModule | None = None) -> dict[str, 
 
     With a module its code is taken, else what is generated now.
     """
+    order = [record["name"] for record in kernels(executable)]
     if loaded is not None:
-        return _shown(*_of_module(loaded))
+        return _shown(*_of_module(loaded), order)
     try:
         sources = {name: source.text for name, source in executable.sources.items()}
     except MeshgenError as error:  # the target lacks kernels; the page says which
-        return _shown({}, {}) | {"refused": str(error)}
-    return _shown(sources, {f"{name} ({arch})": built.ptx.decode() for (name, arch), built in executable.built.items()})
+        return _shown({}, {}, order) | {"refused": str(error)}
+    ptx = {f"{name} ({arch})": built.ptx.decode() for (name, arch), built in executable.built.items()}
+    return _shown(sources, ptx, order)
 
 
 def _of_module(loaded: LoadedModule) -> tuple[dict[str, str], dict[str, str]]:
@@ -82,9 +84,16 @@ def _of_module(loaded: LoadedModule) -> tuple[dict[str, str], dict[str, str]]:
     return sources, ptx
 
 
-def _shown(sources: dict[str, str], ptx: dict[str, str]) -> dict[str, Any]:
+def _shown(sources: dict[str, str], ptx: dict[str, str], order: list[str]) -> dict[str, Any]:
+    """What fits, that of the kernels that take longest first."""
+    rank = {name: number for number, name in enumerate(order)}
     left_out: list[str] = []
-    return {"triton": _fitting(sources, left_out), "ptx": _fitting(ptx, left_out), "left_out": left_out, "refused": ""}
+    first = [
+        dict(sorted(each.items(), key=lambda pair: rank.get(pair[0].partition(" (")[0], len(rank))))
+        for each in (sources, ptx)
+    ]
+    found = [_fitting(each, left_out) for each in first]
+    return {"triton": found[0], "ptx": found[1], "left_out": left_out, "refused": ""}
 
 
 def _fitting(texts: dict[str, str], left_out: list[str]) -> dict[str, str]:

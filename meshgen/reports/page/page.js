@@ -164,7 +164,8 @@ const CHARTS = {
         fold.append(element("p", {}, `${k.ops.join(", ")}; from ${k.sources.join(", ") || "unknown places"}`));
         if (data.code.triton[k.name]) fold.append(element("pre", {}, data.code.triton[k.name]));
         for (const [name, text] of Object.entries(data.code.ptx)) if (name.startsWith(`${k.name} (`)) fold.append(element("details", {}, element("summary", {}, `PTX, ${name}`), element("pre", {}, text)));
-        if (data.code.left_out.includes(k.name)) fold.append(element("p", { class: "note" }, `its source does not fit here: meshgen inspect OUT.mgx --kernel ${k.name}`));
+        const left = data.code.left_out.filter((name) => name === k.name || name.startsWith(`${k.name} (`));
+        if (left.length) fold.append(element("p", { class: "note" }, `code that does not fit here: ${left.join(", ")}; meshgen inspect OUT.mgx --kernel ${k.name} has its source`));
       });
       box.append(fold);
     }
