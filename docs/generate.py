@@ -15,6 +15,7 @@ from importlib import import_module
 from pathlib import Path
 
 from meshgen.cli import COMMANDS, JSON_HELP, main
+from meshgen.commands.diagnostics import FORMATS, HELP
 from meshgen.errors import CODES
 from meshgen.mlir.families import dialects
 from meshgen.ops.registry import OPS, with_meaning
@@ -28,6 +29,7 @@ from faults import FAULTS, Fault  # noqa: E402  (files beside this one, which is
 from functions_page import functions_page, stub  # noqa: E402
 from kernel_examples import kernels_of  # noqa: E402
 from passes_page import passes_page  # noqa: E402
+from questions import questions_page  # noqa: E402
 
 NOTE = "<!-- written by docs/generate.py: change the code, then run `make docs` -->\n"
 CONTROL = ("case", "if", "while")  # partitioned by `partition` itself
@@ -137,6 +139,7 @@ def command_line() -> str:
         parser = ArgumentParser(prog=f"meshgen {name}", description=purpose)
         import_module(f"meshgen.commands.{name}").add_arguments(parser)
         parser.add_argument("--json", action="store_true", help=JSON_HELP)
+        parser.add_argument("--diagnostics", choices=FORMATS, default="text", help=HELP)
         parts.append(
             f"## meshgen {name}\n\n{purpose[:1].upper() + purpose[1:]}.\n\n"
             + _table(["argument", "meaning"], _options(parser))
@@ -192,6 +195,7 @@ def pages() -> dict[Path, str]:
         PLACE / "cli.md": command_line(),
         PLACE / "passes.md": passes_page(NOTE),
         PLACE / "cost-model.md": cost_model(),
+        PLACE / "questions.md": questions_page(NOTE),
     }
 
 

@@ -17,7 +17,7 @@ __version__ = "0.1.0"
 IMPORTED_AT = time.perf_counter()  # with imports begins what a command takes
 
 _PLACES = {
-    "meshgen.api": ("advise", "compile", "load", "lower", "simulate"),
+    "meshgen.api": ("advise", "compile", "load", "lower", "replan", "simulate"),
     "meshgen.errors": ("MeshgenError",),
     "meshgen.compiled.executable": ("Executable",),
     "meshgen.frontend.jax_calls": ("from_jax",),

@@ -6,6 +6,7 @@ from meshgen.api import advise as advise
 from meshgen.api import compile as compile
 from meshgen.api import load as load
 from meshgen.api import lower as lower
+from meshgen.api import replan as replan
 from meshgen.api import simulate as simulate
 from meshgen.compiled.executable import Executable as Executable
 from meshgen.errors import MeshgenError as MeshgenError

@@ -313,6 +313,17 @@ def simulate(program: Executable | LoadedModule, machine: str | Path | Machine |
     return simulation.simulate(parts, machine, conditions, watch)
 
 
+@at_callers_line
+def replan(module: LoadedModule) -> Executable:
+    """The program of a loaded module, planned as it was for the module: for `explain`, `show`, `report` and `advise`.
+
+    Raises UsageError MG0002 for a module without the text of its program.
+    """
+    from meshgen.reports.places import program_of
+
+    return plan_module(*program_of(module, str(module.members.path)), Timing())
+
+
 def specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:
     """The members of an open module's specialisation, made now.
 

@@ -1,6 +1,6 @@
 """The `meshgen` command: arguments in, exit code out. A user's error is a message, never a traceback.
 
-Exit codes: 0 ok; 1 program refused; 2 usage; 3 numbers differ; 4 run-time failure; 5 a dependency or device is
+Exit codes: 0 ok; 1 program refused; 2 usage; 3 numbers differ, or grew more than diff --fail-on allows; 4 run-time failure; 5 a dependency or device is
 missing; 70 internal error, with a reproducer's path; 130 interrupted.
 """
 
@@ -17,12 +17,12 @@ import sys
 import time
 import traceback
 from collections.abc import Sequence
-from dataclasses import asdict
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
 from meshgen import IMPORTED_AT
+from meshgen.commands.diagnostics import FORMATS, HELP, record, run_told
 from meshgen.commands.packages import install_line
 from meshgen.commands.streams import only_documents, open_missing, write_err, write_out
 from meshgen.errors import (
@@ -118,7 +118,7 @@ def _dispatch(words: list[str], began: float) -> int:
 def _run(command: str, words: list[str], began: float) -> int:
     """Run a command. Only its own module is imported; options may come before, between and after positional arguments.
 
-    Its options hold the time `began` (`time.perf_counter`).
+    Its options hold the time `began` (`time.perf_counter`), and its `words`.
     """
     parser = Parser(prog=f"meshgen {command}", description=COMMANDS[command])
     atexit.register(gc.freeze)  # what is left is given back with the process: no need to look for cycles in it
@@ -126,19 +126,25 @@ def _run(command: str, words: list[str], began: float) -> int:
         module = import_module(f"meshgen.commands.{command}")
     module.add_arguments(parser)
     parser.add_argument("--json", action="store_true", help=JSON_HELP)
+    parser.add_argument("--diagnostics", choices=FORMATS, default="text", help=HELP)
     options = parser.parse_intermixed_args(words)
-    options.began = began
+    options.began, options.words = began, words
     from meshgen.commands.output import Output
 
+    output = Output(options.json)
     with only_documents() if options.json else contextlib.nullcontext():
-        return module.run(options, Output(options.json))
+        if options.diagnostics == "text":
+            return module.run(options, output)
+        return run_told(
+            options.diagnostics, output, lambda: module.run(options, output), lambda error: _told(error, words)
+        )
 
 
 def _refused(error: MeshgenError, as_json: bool) -> int:
     """Report all diagnostics and return the exit code."""
     write_err(printable(f"{error}\n"))
     if as_json:
-        diagnostics = [_record(each) for each in error.diagnostics]
+        diagnostics = [record(each) for each in error.diagnostics]
         _tell({"ok": False, "exit_code": error.exit_code, "diagnostics": diagnostics})
     return error.exit_code
 
@@ -149,16 +155,6 @@ def _tell(document: dict[str, Any]) -> None:
         write_out(json.dumps(document, indent=1) + "\n")
     except UsageError as error:
         write_err(f"{error}\n")
-
-
-def _record(diagnostic: Diagnostic) -> dict[str, Any]:
-    return {
-        "code": diagnostic.code,
-        "message": diagnostic.message,
-        "location": asdict(diagnostic.loc) if diagnostic.loc else None,
-        "notes": [{"message": text, "location": asdict(loc) if loc else None} for text, loc in diagnostic.notes],
-        "hint": diagnostic.hint,
-    }
 
 
 def _told(error: BaseException, words: Sequence[str]) -> MeshgenError | None:

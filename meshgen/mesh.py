@@ -24,7 +24,7 @@ from meshgen.axis_refs import split_ref as split_ref
 from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.machine.profiles import Machine
 from meshgen.names import axis_name_fault, mesh_name_faults
-from meshgen.records import dataclass
+from meshgen.records import Shown, dataclass
 
 MOST_DEVICES = 1 << 20  # exact volumes of uneven tiles are computed over the devices along the axes that matter
 DEFAULT_NAME = "mesh"  # of a mesh that is given without a name
@@ -42,7 +42,7 @@ class Axis:
 
 
 @dataclass(frozen=True)
-class Mesh:
+class Mesh(Shown):
     """Axes in order, major to minor. Raises ShardingError for a repeated name or a size that is not a positive integer.
 
     `machine` has the devices, in the order of their numbers; None: one host, whatever the size.

@@ -100,3 +100,12 @@ def _refuse_change(self: object, name: str, value: object) -> NoReturn:
 
 def _refuse_deletion(self: object, name: str) -> NoReturn:
     raise FrozenInstanceError(f"cannot delete field {name!r}")
+
+
+class Shown:
+    """What notebooks show as its text, in a fixed-width font."""
+
+    def _repr_html_(self) -> str:
+        from html import escape  # only notebooks need it
+
+        return f"<code>{escape(str(self))}</code>"

@@ -17,7 +17,7 @@ from typing import Any, cast
 from meshgen.axis_refs import overlap_fault, overlaps
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
+from meshgen.records import Shown, dataclass
 
 PARTIAL_KINDS = ("sum", "max", "min", "product", "and", "or", "xor")
 Halo = tuple[int, int]
@@ -25,7 +25,7 @@ _MOST_ROWS = 1 << 40  # elements of a value: `MAX_ELEMENTS` of meshgen/ir/encode
 
 
 @dataclass(frozen=True)
-class Sharding:
+class Sharding(Shown):
     """The map of a tensor onto a mesh. Equality is exact, the order of axes included.
 
     Attributes:

@@ -22,6 +22,9 @@ from meshgen.machine.profiles import MACHINES
 from meshgen.names import whole_number
 from meshgen.ops.precision import PRECISIONS
 from meshgen.pipeline import Options, Timing, verify_program
+from meshgen.reports.places import differences, program_of
+from meshgen.runtime.loading import load
+from meshgen.runtime.module import LoadedModule
 from meshgen.sharding.unknown import nominal_mesh, unknown_axes
 from meshgen.sizes.program import at_mesh, has_open_results, with_shapes
 from meshgen.spec import Sharding, parse_sharding
@@ -130,10 +133,10 @@ def target_options(options: argparse.Namespace) -> dict[str, Any]:
     }
 
 
-def program_options(options: argparse.Namespace) -> dict[str, Any]:
-    """The keyword arguments of `api.compile`. Raises UsageError, ShardingError."""
+def program_options(options: argparse.Namespace, graph: Module | None = None) -> dict[str, Any]:
+    """The keyword arguments of `api.compile`; the program is `graph`, or read. Raises UsageError, ShardingError."""
     return {
-        "graph": read_program(options.program),
+        "graph": graph or read_program(options.program),
         "mesh": meshes_option(options.mesh),
         "args": fixed_shapes(options) or options.arg or None,
         "in_specs": specs_option(options.spec) or None,
@@ -160,9 +163,10 @@ def donate_option(texts: Sequence[str]) -> dict[str, str | None]:
 def planned(options: argparse.Namespace, output: Output) -> Executable:
     """The scheduled program, without binaries. Open sizes get the first ones given; mesh axes a nominal one by default.
 
-    A note says so.
+    A note says so. A module's program is planned as it was for the module; a note says in which figures the module differs.
     """
-    module, choice, timing = program(options)
+    loaded = module_named(options)
+    module, choice, timing = program(options, loaded)
     if named := at_combinations(module, choice, options, output):
         sizes, module = next(iter(named.items()))
         if len(named) > 1:
@@ -175,11 +179,24 @@ def planned(options: argparse.Namespace, output: Output) -> Executable:
             f"note: the size of mesh axis {', '.join(unknown)} is unknown: planned for {module.mesh}; --mesh sets another"
         )
     with output.progress() as progress:
-        return api.plan_module(module, choice, timing, progress=progress)
+        found = api.plan_module(module, choice, timing, progress=progress)
+    if loaded and choice == program_of(loaded, options.program)[1] and (others := differences(loaded, found)):
+        output.note(
+            f"note: this version of meshgen plans the program otherwise: {', '.join(others)} are not the module's"
+        )
+    return found
 
 
-def program(options: argparse.Namespace) -> tuple[Module, Options, Timing]:
-    """The program as read, and the options for its stages."""
+def module_named(options: argparse.Namespace) -> LoadedModule | None:
+    """The module, if IN is one."""
+    entry = options.entry[0] if options.entry else ""
+    return load(options.program, entry=entry, runs=False) if Path(options.program).suffix == ".mgx" else None
+
+
+def program(options: argparse.Namespace, loaded: LoadedModule | None = None) -> tuple[Module, Options, Timing]:
+    """The program as read, or that of a module, and the options for its stages."""
+    if loaded:
+        return _program_of_module(options, loaded)
     chosen, timing, asked = program_options(options), Timing(), target_options(options)
     asked["target"] = options.target or DEFAULT_TARGET
     choice = Options(arguments=chosen.pop("arguments"), **asked)
@@ -187,6 +204,18 @@ def program(options: argparse.Namespace) -> tuple[Module, Options, Timing]:
         module, _ = api.read(**chosen)
     target = built_for(options.target, module.meshes or (module.mesh,))
     return module, replace(choice, target=target), timing
+
+
+def _program_of_module(options: argparse.Namespace, loaded: LoadedModule) -> tuple[Module, Options, Timing]:
+    """The program of a module, with what the options change."""
+    timing, asked = Timing(), target_options(options)
+    with timing.of("import"):
+        module, choice = program_of(loaded, options.program)
+        chosen = program_options(options, module)
+        del chosen["arguments"], chosen["entry"]  # they are the module's
+        module, _ = api.read(**chosen)
+    given = {name: value for name, value in asked.items() if value}
+    return module, replace(choice, **given), timing
 
 
 def read_program(name: str) -> Any:
@@ -208,7 +237,9 @@ def read_program(name: str) -> Any:
     if path.suffix == ".mgx":
         raise UsageError(
             Diagnostic(
-                "MG0002", f"'{name}' is a compiled module, not a program", hint="use meshgen run or meshgen inspect"
+                "MG0002",
+                f"'{name}' is a compiled module, not a program",
+                hint="meshgen explain, report, run and inspect take modules",
             )
         )
     return name if ":" in name and not os.path.exists(name) else path

@@ -7,9 +7,12 @@ import math
 from typing import Any
 
 from meshgen.commands.output import Output
-from meshgen.reports.comms import comms_of
+from meshgen.errors import NumbersDiffer
+from meshgen.reports.comms import Comms, comms_of
 from meshgen.reports.cost import launch_bytes
-from meshgen.reports.tables import table_of
+from meshgen.reports.growth import FIGURES, limit_of
+from meshgen.reports.tables import bytes_text, seconds_text, table_of
+from meshgen.reports.what_if import changed_collectives, changed_record, changes_text
 from meshgen.runtime.loading import load
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.open_module import OpenModule
@@ -18,23 +21,46 @@ from meshgen.runtime.open_module import OpenModule
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("before", metavar="A.mgx")
     parser.add_argument("after", metavar="B.mgx")
+    parser.add_argument(
+        "--fail-on",
+        metavar="FIGURE:+LIMIT",
+        action="append",
+        default=[],
+        help=f"exit with code 3 where a figure grew more, such as bytes:+5%% or memory:+1GB; figures are {', '.join(FIGURES)}",
+    )
 
 
 def run(options: argparse.Namespace, output: Output) -> int:
-    before, after = figures(options.before), figures(options.after)
+    limits = [limit_of(text) for text in options.fail_on]
+    modules = [load(path, runs=False) for path in (options.before, options.after)]
+    before, after = map(figures, modules)
     names = sorted({*before, *after})
-    rows = [(name, *_pair(before, after, name, ""), _change(*_pair(before, after, name))) for name in names]
+    rows = [
+        (name, *(_shown(name, value) for value in _pair(before, after, name, "")), _change(*_pair(before, after, name)))
+        for name in names
+    ]
     output.tables(table_of(f"{options.before} -> {options.after}", ("figure", "before", "after", "change"), rows))
     changed = {
         name: {"before": old, "after": new} for name in names for old, new in [_pair(before, after, name)] if old != new
     }
-    output.document({"before": before, "after": after, "changed": changed})
-    return 0
+    moved = changed_collectives(*map(_comms, modules))
+    output.text("\n".join(changes_text(*moved)))
+    exceeded = [line for limit in limits for line in sorted(limit.exceeded(before, after))]
+    for line in exceeded:
+        output.note(f"error: {line}")
+    document = {"before": before, "after": after, "changed": changed, "exceeded": exceeded}
+    output.document(document | changed_record(*moved))
+    return NumbersDiffer.exit_code if exceeded else 0
 
 
-def figures(path: str) -> dict[str, Any]:
+def _comms(module: LoadedModule) -> Comms:
+    """The collectives of all meshes; none of a module with open sizes, whose specialisations differ."""
+    parts = () if isinstance(module, OpenModule) else module.parts
+    return Comms(tuple(row for part in parts for row in comms_of(part.schedule, part.mesh)))
+
+
+def figures(module: LoadedModule) -> dict[str, Any]:
     """A module's totals by name; those of a specialisation carry its sizes."""
-    module = load(path, runs=False)
     if not isinstance(module, OpenModule):
         return _figures(module)
     found: dict[str, Any] = {"specialisations": len(module.specialisations)}
@@ -71,6 +97,13 @@ def _pair(before: dict[str, Any], after: dict[str, Any], name: str, lacking: Any
     """The figure of both modules; missing collectives count as 0, another missing figure is `lacking`."""
     other = 0 if "collectives: " in name else lacking
     return before.get(name, other), after.get(name, other)
+
+
+def _shown(name: str, value: Any) -> str:
+    """A figure with its unit."""
+    if value == "" or not name.endswith(("bytes", "seconds")):
+        return str(value)
+    return bytes_text(value) if name.endswith("bytes") else seconds_text(value)
 
 
 def _change(old: float | None, new: float | None) -> str:

@@ -1,30 +1,41 @@
-"""`meshgen explain IN [VALUE|LINE]`: the reason of each collective and sharding, the cost of the step, and what-if plans."""
+"""`meshgen explain IN [VALUE|LINE]`: the verdict about a step, its collectives by cause, reasons of shardings, and what-if plans."""
 
 from __future__ import annotations
 
 import argparse
+import json
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any
 
 from meshgen import api
-from meshgen.commands.common import add_program, add_target, line_or_name, natural, planned, specs_option
+from meshgen.commands.common import add_program, add_target, line_or_name, natural, planned, positive, specs_option
 from meshgen.commands.output import Output
 from meshgen.compiled.executable import Executable
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.pipeline import Timing
 from meshgen.reports.advice import advice_table, advise
+from meshgen.reports.causes import Filter
 from meshgen.reports.collectives import collective_text
 from meshgen.reports.comms import comms_table
 from meshgen.reports.comms_tree import comms_tree, tree_text
 from meshgen.reports.cost import cost_table
 from meshgen.reports.donations import donation_tables
-from meshgen.reports.explain import annotation_record, explain_collective, explanations, formula_record, work_records
+from meshgen.reports.explain import (
+    annotation_record,
+    explain_collective,
+    explanations,
+    formula_record,
+    shown,
+    work_records,
+)
 from meshgen.reports.fusion import fusion_records
 from meshgen.reports.gathers import gather_records
 from meshgen.reports.link_classes import link_tables
-from meshgen.reports.memory import memory_table
+from meshgen.reports.memory import alike_table, memory_table
 from meshgen.reports.overlap import overlap_records, overlap_table
-from meshgen.reports.tables import work_table
+from meshgen.reports.summary import TOP, summary_of
+from meshgen.reports.tables import Table, work_table
 from meshgen.reports.what_if import (
     annotated_with,
     changed_collectives,
@@ -33,6 +44,8 @@ from meshgen.reports.what_if import (
     comparison,
     comparison_table,
 )
+from meshgen.runtime.module_file.files import write_text
+from meshgen.simulator.trace import trace_of
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -51,12 +64,39 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--advise",
         action="store_true",
-        help="plan the program without annotations that cause its collectives (or --collective N), and with ones that split repeated work; report what makes a step better",
+        help="plan the program without annotations that cause its collectives (or --collective N), and with ones that split repeated work and sums; report what makes a step better",
     )
     text = "with --json: also the record of every value and the work of every operation, tens of MB for a large program"
     parser.add_argument("--all", action="store_true", help=text)
+    parser.add_argument(
+        "-v",
+        "--verbose",
+        action="store_true",
+        help="all tables and collectives, in the notation of shardings, with formulas",
+    )
+    parser.add_argument(
+        "--top", metavar="N", type=positive, help=f"show so many causes of collectives (default: {TOP})"
+    )
+    parser.add_argument("--kind", metavar="KIND", default="", help="only collectives of this kind, such as all_gather")
+    parser.add_argument("--axis", metavar="AXIS", default="", help="only collectives along this mesh axis")
+    parser.add_argument(
+        "--layer",
+        metavar="SCOPE",
+        default="",
+        help="only collectives of this part of the program, such as layer_3 or 'layer_*/mlp'",
+    )
+    parser.add_argument(
+        "--memory",
+        action="store_true",
+        help="list what is in device memory at the peak, buffers of repeated layers together",
+    )
     parser.add_argument("--tree", action="store_true", help="list collectives under the operations that need them")
-    parser.add_argument("--show", action="store_true", help="with VALUE or LINE: draw its sharding on the mesh")
+    parser.add_argument(
+        "--trace", metavar="FILE.json", help="also write the predicted step as a trace for ui.perfetto.dev"
+    )
+    parser.add_argument(
+        "--show", action="store_true", help="draw the timeline of the step; with VALUE or LINE its sharding on the mesh"
+    )
     parser.add_argument("what", nargs="?", metavar="VALUE|LINE", help="a value's name, or a line of the program")
 
 
@@ -64,6 +104,8 @@ def run(options: argparse.Namespace, output: Output) -> int:
     _refuse_conflicts(options)
     executable = planned(options, output)
     output.warnings(executable.warnings)
+    if options.trace:
+        write_text(Path(options.trace), json.dumps(trace_of(api.simulate(executable))))
     if options.what_if:
         return what_if(executable, options.what_if, output)
     if options.collective is not None:
@@ -71,6 +113,10 @@ def run(options: argparse.Namespace, output: Output) -> int:
         output.text("\n".join(map(collective_text, records)))
         document = executable.record() | {"explained": records}
         output.document(document | (_advice(executable, [options.collective], output) if options.advise else {}))
+        return 0
+    if options.memory:
+        output.tables(alike_table(executable.memory))
+        output.document(executable.record())
         return 0
     if options.tree:
         roots = comms_tree(executable)
@@ -81,23 +127,28 @@ def run(options: argparse.Namespace, output: Output) -> int:
         output.document(executable.record() | _advice(executable, None, output))
         return 0
     what = line_or_name(options.what) if options.what else options.what
-    if what is None:
-        tables = [
-            cost_table(executable.cost),
-            memory_table(executable.memory),
-            *link_tables(executable),
-            *donation_tables(executable),
-        ]
-        chunks = overlap_table(executable)
-        output.tables(
-            *tables, *([work_table(executable.analysis)] if executable.analysis else []), *([chunks] if chunks else [])
-        )
-    output.text(executable.explain(what))
-    if options.show and what is not None:
-        output.text("\n" + executable.show(what))
+    document: dict[str, Any] = {}
+    if what is None and not options.verbose:
+        summary = summary_of(executable, Filter(options.kind, options.axis, options.layer))
+        output.text(summary.text(options.top or TOP, output.width))
+        document = summary.record()
+    else:
+        if what is None:
+            output.tables(*_tables(executable))
+        output.text(executable.explain(what, verbose=options.verbose))
+    if options.show:
+        output.text("\n" + shown(executable, what, output.width))
     if output.as_json:
-        output.document(_document(executable, what, is_all=options.all))
+        output.document(_document(executable, what, is_all=options.all) | document)
     return 0
+
+
+def _tables(executable: Executable) -> list[Table]:
+    """What the notation is about, in numbers: cost, memory, links, donations, arithmetic and chunks."""
+    work = [work_table(executable.analysis)] if executable.analysis else []
+    chunks = [table] if (table := overlap_table(executable)) else []
+    own = [cost_table(executable.cost), memory_table(executable.memory)]
+    return [*own, *link_tables(executable), *donation_tables(executable), *work, *chunks]
 
 
 def _document(executable: Executable, what: str | int | None, *, is_all: bool) -> dict[str, Any]:
@@ -117,14 +168,17 @@ def _refuse_conflicts(options: argparse.Namespace) -> None:
         "VALUE|LINE": options.what is not None,
         "--what-if": bool(options.what_if),
         "--collective": options.collective is not None,
+        "--memory": options.memory,
         "--tree": options.tree,
         "--advise": options.advise and options.collective is None,
     }
+    filters = {"--kind": options.kind, "--axis": options.axis, "--layer": options.layer, "--top": options.top}
+    if ignored := [name for name, given in filters.items() if given and (options.verbose or any(asked.values()))]:
+        text = f"{ignored[0]} chooses among the causes of collectives"
+        raise UsageError(Diagnostic("MG0001", text, hint="leave out the other options, or -v"))
     if len(named := [name for name, is_asked in asked.items() if is_asked]) > 1:
         text = f"{' and '.join(named)} exclude each other"
         raise UsageError(Diagnostic("MG0001", text, hint="give one at a time; --advise combines with --collective"))
-    if options.show and options.what is None:
-        raise UsageError(Diagnostic("MG0001", "--show needs a value or line", hint="name it: explain IN h --show"))
 
 
 def _advice(executable: Executable, numbers: Sequence[int] | None, output: Output) -> dict[str, Any]:
@@ -142,12 +196,13 @@ def what_if(before: Executable, texts: list[str], output: Output) -> int:
     after = api.plan_module(module, before.options, Timing())
     rows = comparison(before, after)
     output.tables(comparison_table(rows, specs))
-    output.text("\n".join(changes_text(*changed_collectives(before, after))) or "the same collectives")
+    moved = changed_collectives(before.comms, after.comms)
+    output.text("\n".join(changes_text(*moved)) or "the same collectives")
     output.tables(comms_table(after.comms))
     changes = {figure: {"before": old, "after": new} for figure, old, new in rows}
     output.document(
         after.record()
         | {"what_if": {name: str(spec) for name, spec in specs.items()}, "changes": changes}
-        | changed_record(before, after)
+        | changed_record(*moved)
     )
     return 0

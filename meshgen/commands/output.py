@@ -30,6 +30,7 @@ class Output:
     def __init__(self, as_json: bool, *, is_silent: bool = False) -> None:
         """`is_silent`: write nothing, because another process of the program reports for this one."""
         self.as_json, self.is_silent = as_json, is_silent
+        self.collected: list[tuple[str, Diagnostic]] | None = None  # with --diagnostics: they are written at the end
 
     def text(self, text: str) -> None:
         """Write text to stdout, unless with `--json`."""
@@ -40,12 +41,18 @@ class Output:
         """Write tables to stdout with an empty line after each, unless with `--json`."""
         if self.as_json or self.is_silent:
             return
-        from meshgen.reports.tables import WIDTH, render
+        from meshgen.reports.tables import render
+
+        for table in tables:
+            self.text(render(table, width=self.width) + "\n\n")
+
+    @property
+    def width(self) -> int:
+        """The columns of the terminal, or of a file."""
+        from meshgen.reports.tables import WIDTH
 
         is_terminal = not sys.stdout.closed and sys.stdout.isatty()  # the program that was read may have closed it
-        width = shutil.get_terminal_size().columns if is_terminal else WIDTH
-        for table in tables:
-            self.text(render(table, width=width) + "\n\n")
+        return shutil.get_terminal_size().columns if is_terminal else WIDTH
 
     def document(self, value: Mapping[str, Any]) -> None:
         """With `--json`, write the document to stdout."""
@@ -54,11 +61,16 @@ class Output:
 
     def note(self, text: str) -> None:
         """Write a line to stderr."""
-        if not self.is_silent:
+        if self.collected is not None:
+            self.collected.append(("note", Diagnostic("", text.removeprefix("note: "))))
+        elif not self.is_silent:
             write_err(printable(text + "\n"))
 
     def warnings(self, found: Sequence[Diagnostic]) -> None:
         """Write warnings to stderr, each with its location."""
+        if self.collected is not None:
+            self.collected += [("warning", each) for each in found]
+            return
         for each in found:
             self.note(each.text("warning"))
 

@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
+import shlex
 
-from meshgen.commands.common import add_program, add_target, planned
+from meshgen.commands.common import add_program, add_target, module_named, planned
 from meshgen.commands.output import Output
+from meshgen.printable import printable
+from meshgen.reports.report import write_report
+from meshgen.runtime.open_module import OpenModule
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,7 +20,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     executable = planned(options, output)
-    executable.report(options.output)
+    loaded = module_named(options)
+    command = printable(f"meshgen report {shlex.join(options.words)}")
+    write_report(executable, options.output, command, None if isinstance(loaded, OpenModule) else loaded)
     output.text(options.output)
     output.document(executable.record() | {"output": options.output})
     return 0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 import time
 import zipfile
 from collections.abc import Mapping, Sequence
@@ -24,8 +25,10 @@ from meshgen.errors import ArgumentError, Diagnostic, NumbersDiffer, RuntimeFail
 from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.reports.tables import table_of
 from meshgen.runtime.emulate import Emulation
+from meshgen.runtime.engines import LAUNCHES
+from meshgen.runtime.measured import measured
 from meshgen.runtime.module import DEVICES, LoadedModule
-from meshgen.runtime.module_file.files import write_file
+from meshgen.runtime.module_file.files import write_file, write_text
 from meshgen.runtime.processes import bootstrap
 from meshgen.runtime.processes.bootstrap import TIME_OUT
 from meshgen.runtime.processes.ranks import told
@@ -69,6 +72,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "of the digits of the type, for a file)",
     )
     parser.add_argument("--seed", type=natural, default=0, help="seed of the random inputs (default: %(default)s)")
+    parser.add_argument(
+        "--trace",
+        metavar="FILE.json",
+        help="write when each rank ran what, for ui.perfetto.dev; only with --device reference and interpret",
+    )
     add_time_limit(parser)
     parser.add_argument(
         "--time-out",
@@ -130,6 +138,9 @@ def _run(options: argparse.Namespace, output: Output) -> int:
         raise UsageError(
             Diagnostic("MG0001", f"{option} applies to the emulated GPU only", hint="add --device emulate")
         )
+    if options.trace and (options.kernels or options.device not in LAUNCHES):
+        hint = f"measure a step with --device {' or '.join(LAUNCHES)}; `meshgen simulate --trace` predicts one of GPUs"
+        raise UsageError(Diagnostic("MG0001", "--trace measures steps on the host only", hint=hint))
     with time_limit(options.time_limit):
         if options.kernels:
             return run_kernels(module, options, output)
@@ -187,10 +198,15 @@ def run_step(module: LoadedModule, given: Mapping[str, Array], options: argparse
     expected = expectation(module, options.expect, args, tf32=tf32) if options.expect and speaks else Expected({})
     begin = time.perf_counter()
     emulation = Emulation(options.arch or "", options.races, options.order)
-    results = module.run(args, emulation if options.device == "emulate" else options.device)
+    with measured() as spans:
+        results = module.run(args, emulation if options.device == "emulate" else options.device)
     seconds = time.perf_counter() - begin
     if not speaks:
         return 0
+    if options.trace:
+        from meshgen.simulator.trace import measured_trace  # needs no compiler, but most runs need it neither
+
+        write_text(Path(options.trace), json.dumps(measured_trace(spans, module.meshes)))
     names = [b.name for b in module.outputs]
     if options.output:
         _save(Path(options.output), dict(zip(names, results, strict=True)))

@@ -238,18 +238,18 @@ class Executable:
         return self
 
     @at_callers_line
-    def explain(self, what: str | int | None = None) -> str:
-        """The reasons of collectives and shardings: all, those of a value, or those of a source line."""
+    def explain(self, what: str | int | None = None, *, verbose: bool = False) -> str:
+        """A step's figures and collectives by cause (`verbose`: each, in notation), or the reasons of a value or source line."""
         from meshgen.reports.explain import explain
 
-        return explain(self, self._question(what))
+        return explain(self, self._question(what), verbose=verbose)
 
     @at_callers_line
-    def show(self, what: str | int) -> str:
-        """Pictures of the shardings of a value, or of those of a source line. `mg.show` draws any sharding."""
-        from meshgen.reports.explain import pictures
+    def show(self, what: str | int | None = None) -> str:
+        """The timeline of a step; or the tiles of a value, or of those of a source line. `mg.show` draws any sharding."""
+        from meshgen.reports.explain import shown
 
-        return "\n\n".join(map(str, pictures(self, self._question(what))))
+        return shown(self, self._question(what))
 
     def _question(self, what: Any) -> Any:
         """A value or line as `explain` names it; an input by its name in the program. Raises UsageError for anything else."""
@@ -287,9 +287,8 @@ class Executable:
     def report(self, path: str | Path) -> None:
         """Write an HTML page: collectives, kernels, memory and the predicted timeline. Raises UsageError MG0003."""
         from meshgen.reports.report import write_report
-        from meshgen.runtime.module_file.container import path_of
 
-        write_report(self, path_of(path))
+        write_report(self, path)
 
     @at_callers_line
     def save(self, path: str | Path, weights: Weights = None) -> None:
@@ -314,8 +313,9 @@ class Executable:
 
     def contents(self) -> dict[str, Any]:
         """The content of a module file besides the plan: sources, binaries, stages and the report."""
-        report = {key: value for key, value in self.record().items() if key != "seconds"}  # the same bytes every time
-        report |= {"kernels_without_code": self.without_code} if self.without_code else {}
+        from meshgen.reports.places import packaged_record
+
+        report = packaged_record(self) | ({"kernels_without_code": code} if (code := self.without_code) else {})
         return {"sources": self.sources, "built": self.built, "report": report} | self.texts()
 
     def texts(self) -> dict[str, Any]:

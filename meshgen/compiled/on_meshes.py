@@ -137,6 +137,7 @@ class PartsExecutable(Executable):
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
         """A weight goes to the part that takes it. Raises ArgumentError for one of an unknown input."""
         from meshgen.codegen.package import module_members, part_names, parts_members
+        from meshgen.reports.places import packaged_record
 
         weights, names = weights or {}, part_names(self.fused)
         taken = {name for ins, _ in names for name in ins}
@@ -148,5 +149,4 @@ class PartsExecutable(Executable):
             own = {name: weights[name] for name in ins if name in weights}
             content: dict[str, Any] = part.contents() | {"stages": {}, "resources": {}}
             members.append(module_members(part.fused, part.plan, **content, weights=own, names=(ins, outs))[0])
-        report = {key: value for key, value in self.record().items() if key != "seconds"}
-        return parts_members(self.fused, members, **self.texts(), report=report, call=self._signature)
+        return parts_members(self.fused, members, **self.texts(), report=packaged_record(self), call=self._signature)

@@ -16,6 +16,7 @@ from meshgen.ir.graph import Module
 from meshgen.pipeline import Options, Progress, Timing
 from meshgen.reports.advice_drops import drops
 from meshgen.reports.advice_order import orders
+from meshgen.reports.advice_scatters import scatters
 from meshgen.reports.advice_splits import splits
 from meshgen.reports.changes import Advice, Change, figures_of
 from meshgen.reports.interface import Compiled
@@ -43,7 +44,8 @@ def advise(
     """
     if "propagate" not in executable.stages or "import" not in executable.stages:
         return []
-    changes = [*splits(executable, numbers), *orders(executable, numbers), *drops(executable, numbers)]
+    kinds = (splits, scatters, orders, drops)
+    changes = [change for each in kinds for change in each(executable, numbers)]
     changes.sort(key=lambda change: -change.seconds)
     return _tried(executable, plan, changes, progress)
 

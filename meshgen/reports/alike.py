@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 
 # names of values, inputs and outputs, and places; numbers elsewhere are sizes, which tell rows apart
-_NAMED = re.compile(r"'[^']*'|%[^\s;,)]+|\([^()\s]+:\d+(?: in (?:[^()]|\([^()]*\))+)?\)")
+_NAMED = re.compile(r"'[^']*'|`[^`]*`|%[^\s;,)]+|\([^()\s]+:\d+(?: in (?:[^()]|\([^()]*\))+)?\)")
 _OTHERS = re.compile(r"; \d+ other choices? would move more")
 _NUMBER = re.compile(r"(\d+)")
 

@@ -39,7 +39,8 @@ class Edge:
     source: Sharding
     target: Sharding
     why: str
-    places: tuple[Location, ...]  # of its producer and its users
+    places: tuple[Location, ...]  # of its users and its producer
+    maker: Node | None = None  # None: an input
 
     @property
     def users(self) -> tuple[Value, ...]:
@@ -95,7 +96,7 @@ def _record(
     return collective_record(row) | {
         "number": number,
         "edges": [_edge_record(edge, row, executable, solved, reasons) for edge in mine],
-        "chains": [entry for value in dict.fromkeys(values) for entry in _chains(value, row.axes, solved, reasons)],
+        "chains": [entry for value in dict.fromkeys(values) for entry in _chains(value, row.axes, reasons)],
         "rivals": [
             asdict(other) | {"text": str(other)}
             for other in others
@@ -108,22 +109,19 @@ def _is_op(site: Site) -> bool:
     return site.node.op not in PSEUDO_OPS
 
 
-def chains_of(edge: Edge, axes: Sequence[str], solved: Solved | None, reasons: Reasons | None) -> list[dict[str, Any]]:
+def chains_of(edge: Edge, axes: Sequence[str], reasons: Reasons | None) -> list[dict[str, Any]]:
     """The chains that lead to these axes on the value of an edge and on the results of its uses."""
     values = dict.fromkeys((edge.value, *edge.users))
-    return [entry for value in values for entry in _chains(value, axes, solved, reasons)]
+    return [entry for value in values for entry in _chains(value, axes, reasons)]
 
 
-def _chains(
-    value: Value, axes: Sequence[str], solved: Solved | None, reasons: Reasons | None
-) -> Iterator[dict[str, Any]]:
+def _chains(value: Value, axes: Sequence[str], reasons: Reasons | None) -> Iterator[dict[str, Any]]:
     """The chains that lead to the axes of a collective on a value."""
-    if solved is None or reasons is None:
+    if reasons is None or (same := reasons.same(value)) is None:
         return
-    for same in [v for site in solved.sites for v in site.node.results if v.id == value.id][:1]:
-        for chain in reasons.chains(same):
-            if any(overlaps(chain.axis, axis) for axis in axes):
-                yield {"value": reasons.name(same)} | chain.record() | {"text": chain.lines()}
+    for chain in reasons.chains(same):
+        if any(overlaps(chain.axis, axis) for axis in axes):
+            yield {"value": reasons.name(same)} | chain.record() | {"text": chain.lines()}
 
 
 def _edge_record(
@@ -137,7 +135,7 @@ def _edge_record(
         "target": str(edge.target),
         "why": edge.why,
         "users": [value.name for value in edge.users],
-        "chains": chains_of(edge, row.axes, solved, reasons),
+        "chains": chains_of(edge, row.axes, reasons),
         "alternatives": [_plan_record(plan) for plan in plans],
     }
 
@@ -176,9 +174,8 @@ def _edge(steps: Sequence[Node], makers: Mapping[Value, Node], uses: Mapping[Val
     assert start.sharding is not None and end.sharding is not None, "values are sharded after materialize"
     places = [steps[0].loc, maker.loc if maker else start.loc]
     why = steps[0].notes.why
-    return Edge(
-        start, tuple(uses.get(end, ())), start.sharding, end.sharding, why, tuple(place for place in places if place)
-    )
+    found = tuple(place for place in places if place)
+    return Edge(start, tuple(uses.get(end, ())), start.sharding, end.sharding, why, found, maker)
 
 
 def collective_text(record: dict[str, Any]) -> str:

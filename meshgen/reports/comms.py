@@ -53,6 +53,11 @@ class Collective:
         return f"{'to' if self.kind == 'transfer_send' else 'from'} @{self.peer}"
 
     @property
+    def operand(self) -> str:
+        """The type of what is moved: `f32[4,8]`, or `f32[96] in 3` for a group call of three."""
+        return f"{self.dtype}[{','.join(map(str, self.shape))}]{f' in {self.operands}' if self.operands > 1 else ''}"
+
+    @property
     def line(self) -> int | None:
         """The line of the program that it comes from."""
         return line_of_place(self.source)
@@ -152,7 +157,7 @@ def comms_table(comms: Comms, first: int = 0) -> Table:
         alike.setdefault((*_comms_words(row), skeleton(row.why)), []).append(number)
     rows = [
         (
-            _numbers_text([number + first for number in numbers]),
+            numbers_text([number + first for number in numbers]),
             *words,
             bytes_text(sum(comms[number].ring_bytes for number in numbers)),
             seconds_text(sum(comms[number].hidden_seconds for number in numbers)),
@@ -175,12 +180,12 @@ def _comms_words(row: Collective) -> tuple[str, ...]:
     return (
         row.kind + (f" {row.reduction}" if row.reduction else "") + (f" on @{row.mesh}" if row.mesh else ""),
         ",".join(row.axes) or (row.way if row.peer else ""),
-        f"{row.dtype}[{','.join(map(str, row.shape))}]{f' in {row.operands}' if row.operands > 1 else ''}",
+        row.operand,
         bytes_text(row.local_bytes),
     )
 
 
-def _numbers_text(numbers: Sequence[int]) -> str:
+def numbers_text(numbers: Sequence[int]) -> str:
     """`1`, `1, 3`, or `1, 3 .. 21 (11)`."""
     if len(numbers) < 4:
         return ", ".join(map(str, numbers))

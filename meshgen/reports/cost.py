@@ -50,6 +50,10 @@ class Cost:
     def __str__(self) -> str:
         return render(cost_table(self))
 
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return render(cost_table(self), html=True)
+
 
 def cost_of(plan: Schedule, comms: Comms, flops: Mapping[str, float], redundant_flops: float | None = None,
             unlimited: Schedule | None = None) -> Cost:  # fmt: skip

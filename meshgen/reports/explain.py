@@ -9,19 +9,26 @@ from typing import Any
 from meshgen.errors import Diagnostic, Location, UsageError, place_text
 from meshgen.frontend.tracer import spec
 from meshgen.reports.annotations import hints_that_lost, not_as_required
+from meshgen.reports.chart import timeline_text
 from meshgen.reports.collectives import collective_records_of, collective_text, numbers_about
 from meshgen.reports.comms import comms_table
 from meshgen.reports.gathers import gathers, gathers_table
 from meshgen.reports.interface import Compiled
 from meshgen.reports.parts import Across
 from meshgen.reports.picture import Picture, show
-from meshgen.reports.tables import render, table_of
+from meshgen.reports.summary import ignored_of, summary_of
+from meshgen.reports.tables import WIDTH, render, table_of
 from meshgen.reports.values import Question, known_of
 from meshgen.spec import Sharding, parse_sharding
 
 
-def explain(executable: Compiled, what: Question = None) -> str:
-    """Text: all collectives with their reasons, or what concerns a value or a source line."""
+def explain(executable: Compiled, what: Question = None, *, verbose: bool = False) -> str:
+    """Text: the verdict and the collectives by cause, or what concerns a value or a source line.
+
+    `verbose`: without a value or line all collectives in notation, their formulas, and the annotations that lost.
+    """
+    if what is None and not verbose:
+        return summary_of(executable).text()
     if (across := _across(executable)) is None:
         return _explain_one(executable, what, None)
     texts = [(across.heading(part), _explain_one(part, what, across)) for part in _about(executable, what)]
@@ -39,10 +46,7 @@ def _explain_one(executable: Compiled, what: Question, across: Across | None) ->
     """The text about the program of one mesh; `across` knows the other meshes, if any."""
     if what is None:
         first = across.first[executable.mesh.name] if across else 0
-        solved = known_of(executable).solved if "propagate" in executable.stages else None
-        lines = [*_section("Hints that lost", hints_that_lost(executable, solved)),
-                 *_section("Required annotations that no value follows", not_as_required(executable, solved)),
-                 *_section("Decisions not proven best", list(solved.gaps()) if solved else ())]  # fmt: skip
+        lines = [line for title, each in ignored_of(executable) for line in ("", title, *each)]
         found = gathers(executable)
         tables = [*formula_tables(executable), *(["", gathers_table(found, first)] if found else [])]
         return "\n".join([render(comms_table(executable.comms, first), *tables).rstrip("\n"), *lines])
@@ -50,10 +54,6 @@ def _explain_one(executable: Compiled, what: Question, across: Across | None) ->
     numbers = {*numbers_about(executable, what), *(across.transfers_about(executable, what) if across else ())}
     records = _collectives(executable, sorted(numbers), across)
     return "\n".join([*texts, *(f"\n{collective_text(record)}" for record in records)])
-
-
-def _section(title: str, found: Sequence[object]) -> list[str]:
-    return ["", title, *map(str, found)] if found else []
 
 
 def annotation_record(executable: Compiled) -> dict[str, Any]:
@@ -108,6 +108,11 @@ def _about(executable: Compiled, what: Question) -> list[Compiled]:
     if not found:
         raise UsageError(*faults)
     return found
+
+
+def shown(executable: Compiled, what: Question, width: int = WIDTH) -> str:
+    """The timeline of a step, or the tiles of the values of a name or line, as text. Raises as `pictures`."""
+    return timeline_text(executable, width) if what is None else "\n\n".join(map(str, pictures(executable, what)))
 
 
 def pictures(executable: Compiled, what: str | int) -> list[Picture]:

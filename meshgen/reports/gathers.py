@@ -155,7 +155,7 @@ def _fault(gather: Gather, executable: Compiled, best: str) -> Diagnostic:
     known = known_of(executable)
     notes: list[tuple[str, Location | None]] = []
     for axis in gather.axes:
-        for chain in chains_of(gather.edge, (axis,), known.solved, known.reasons):
+        for chain in chains_of(gather.edge, (axis,), known.reasons):
             notes.append((f"{chain['value']}: {chain['axis']} {chain['state']}, from {chain['annotation']}", None))
     name = f"%{gather.value}" if gather.value else "the value"
     message = (

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from meshgen.records import dataclass
+from meshgen.reports.alike import joined, skeleton
 from meshgen.reports.tables import Table, bytes_text, render, table_of
 from meshgen.runtime.plan import Buffer, Schedule
 
@@ -43,6 +44,10 @@ class Memory:
     def __str__(self) -> str:
         return render(memory_table(self))
 
+    def _repr_html_(self) -> str:
+        """What notebooks show."""
+        return render(memory_table(self), html=True)
+
 
 def memory_of(plan: Schedule) -> Memory:
     """The buffers of a schedule; views share their storage's bytes and are left out."""
@@ -64,8 +69,17 @@ def _residents(buffers: Iterable[Buffer]) -> Iterator[Resident]:
         yield Resident(b.name, str(b.type), b.kind, b.type.nbytes, b.offset, b.source)
 
 
-def _peak(plan: Schedule) -> tuple[int, list[Buffer]]:
-    """The launch at which most bytes are alive in the order of issue, and the buffers that are."""
+@dataclass(frozen=True)
+class Lifetime:
+    """A buffer, and the first and last launch in the order of issue at which it is alive."""
+
+    buffer: Buffer
+    first: int
+    last: int
+
+
+def lifetimes(plan: Schedule) -> list[Lifetime]:
+    """The buffers that own their bytes. Inputs and constants are alive all along, outputs until the end."""
     stays = {b.storage for b in plan.buffers if b.kind in ("input", "constant")}
     born: dict[int, int] = dict.fromkeys(stays, 0)
     last: dict[int, int] = {n: len(plan.items) for n, b in enumerate(plan.buffers) if b.kind != "temporary"}
@@ -76,13 +90,23 @@ def _peak(plan: Schedule) -> tuple[int, list[Buffer]]:
             last[storage] = max(last.get(storage, 0), number)
     for result, operand in plan.replaced.items():  # where one ends the other begins: they are the same bytes
         last[operand] = max(born[operand] - 1, born[plan.buffers[result].storage] - 1)
+    return [Lifetime(plan.buffers[storage], start, last[storage]) for storage, start in born.items()]
+
+
+def live_bytes(plan: Schedule) -> list[int]:
+    """Bytes that are alive at each launch, in the order of issue."""
     change = [0] * (len(plan.items) + 2)
-    for storage, start in born.items():
-        change[start] += plan.buffers[storage].type.nbytes
-        change[last[storage] + 1] -= plan.buffers[storage].type.nbytes
-    totals = list(itertools.accumulate(change))[: max(len(plan.items), 1)]
+    for each in lifetimes(plan):
+        change[each.first] += each.buffer.type.nbytes
+        change[each.last + 1] -= each.buffer.type.nbytes
+    return list(itertools.accumulate(change))[: max(len(plan.items), 1)]
+
+
+def _peak(plan: Schedule) -> tuple[int, list[Buffer]]:
+    """The launch at which most bytes are alive in the order of issue, and the buffers that are."""
+    totals = live_bytes(plan)
     at = max(range(len(totals)), key=lambda number: (totals[number], -number))
-    return at, [plan.buffers[s] for s, start in born.items() if start <= at <= last[s]]
+    return at, [each.buffer for each in lifetimes(plan) if each.first <= at <= each.last]
 
 
 def memory_record(memory: Memory, most: int = 20) -> dict[str, Any]:
@@ -93,6 +117,32 @@ def memory_record(memory: Memory, most: int = 20) -> dict[str, Any]:
         "peak_at": memory.peak_at,
         "live_at_peak": [asdict(b) for b in memory.live_at_peak[:most]],
     }
+
+
+def residents_alike(memory: Memory) -> list[list[Resident]]:
+    """The buffers that are alive at the peak, those that layers repeat together: most bytes first."""
+    alike: dict[tuple[str, str, str, str], list[Resident]] = {}
+    for each in memory.live_at_peak:
+        key = (each.type, each.kind, skeleton(f"'{each.name}'"), skeleton(f"({each.source})"))
+        alike.setdefault(key, []).append(each)
+    return sorted(alike.values(), key=lambda group: -sum(each.bytes for each in group))
+
+
+def alike_table(memory: Memory, most: int = 24) -> Table:
+    """Where the memory at the peak goes: a row per group of equal buffers."""
+    rows: list[tuple[object, ...]] = []
+    for group in residents_alike(memory)[:most]:
+        total, first = sum(each.bytes for each in group), group[0]
+        share = f"{100 * total / memory.live_bytes:.1f} %" if memory.live_bytes else ""
+        names = (joined([each.name for each in group]), joined([each.source for each in group]))
+        rows.append((bytes_text(total), share, len(group), names[0], first.type, first.kind, names[1]))
+    title = f"Memory: {bytes_text(memory.peak_bytes)} per device, {bytes_text(memory.live_bytes)} alive at {memory.peak_at or 'the start'}"
+    return table_of(
+        title,
+        ("bytes", "share", "count", "buffer", "type", "kind", "from"),
+        rows,
+        left=("buffer", "type", "kind", "from"),
+    )
 
 
 def memory_table(memory: Memory, most: int = 8) -> Table:

@@ -32,10 +32,7 @@ class Across:
 
     def heading(self, part: Compiled) -> str:
         """The mesh of a part, and how long it works and waits."""
-        busy = self.executable.busy_seconds(self.executable.parts.index(part))
-        step = self.executable.cost.step_seconds
-        times = f"busy for {seconds_text(busy)} of the {seconds_text(step)} that a step of all meshes takes"
-        return f"@{part.mesh.name} {part.mesh}: {times}"
+        return heading(self.executable, part)
 
     def placed(self, part: Compiled, value: Value, record: dict[str, Any]) -> dict[str, Any]:
         """The record of a value with its mesh, and why it is there."""
@@ -118,3 +115,10 @@ def crossing_lines(record: Mapping[str, Any]) -> list[str]:
         for way in record["alternatives"]
     ]
     return lines
+
+
+def heading(executable: Compiled, part: Compiled) -> str:
+    """The mesh of a part, and for how much of the step of all meshes it is busy."""
+    busy = executable.busy_seconds(executable.parts.index(part))
+    times = f"busy for {seconds_text(busy)} of the {seconds_text(executable.cost.step_seconds)} that a step of all meshes takes"
+    return f"@{part.mesh.name} {part.mesh}: {times}"

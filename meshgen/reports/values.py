@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, field, replace
+from difflib import get_close_matches
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -25,6 +26,8 @@ from meshgen.sharding.propagation.tiles import free_part
 from meshgen.sharding.rewrites.cse import common_values
 from meshgen.spec import Sharding, format_sharding
 
+_ALIKE = 0.5  # of the letters of two names: what `difflib` calls their ratio
+_SHOWN = 40  # names in a hint
 Question = str | int | None  # a value's name, a line number, or everything
 
 
@@ -162,11 +165,18 @@ def _known_of(executable: Compiled) -> Known:
 
 
 def _missing(what: str | int, names: Sequence[str]) -> Diagnostic:
-    hint = f"values with a name are {', '.join(names[:40])}{' ...' if len(names) > 40 else ''}"
+    hint = near_names(str(what), names)
     if not isinstance(what, int):
         return Diagnostic("MG0001", f"unknown value '{what}'", hint=hint)
     hint = f"a number is a line; the value is %{what}" if str(what) in names else hint
     return Diagnostic("MG0001", f"no value on line {what}", hint=hint)
+
+
+def near_names(name: str, names: Sequence[str]) -> str:
+    """A hint for an unknown name: those that are written alike, else the first ones."""
+    if near := get_close_matches(name.lstrip("%"), names, 3, _ALIKE):
+        return f"did you mean {' or '.join(f'%{each}' for each in near)}?"
+    return f"values with a name are {', '.join(names[:_SHOWN])}{' ...' if len(names) > _SHOWN else ''}"
 
 
 def _made(graph: Graph) -> Iterator[_Made]:

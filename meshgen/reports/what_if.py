@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -12,9 +12,11 @@ from meshgen.ir.graph import Annotation, Graph, Module, Node, Value
 from meshgen.ir.predicates import is_annotation
 from meshgen.ir.regions import program_regions
 from meshgen.names import whole_number
+from meshgen.reports.alike import joined, skeleton
 from meshgen.reports.comms import Collective, Comms, collective_records
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import Table, bytes_text, seconds_text, table_of
+from meshgen.reports.values import near_names
 from meshgen.sizes.program import input_names
 from meshgen.spec import Sharding, fit
 
@@ -76,7 +78,7 @@ def _named(graph: Graph, name: str) -> tuple[int | None, Value]:
             hint = "annotate one by its line: " + ", ".join(str(value.loc.line) for value in made if value.loc)
         raise UsageError(Diagnostic("MG0001", f"'{name}' is {len(made)} values", hint=hint))
     names = [*inputs, *(v.name for v in _made(graph) if v.name)]
-    raise UsageError(Diagnostic("MG0001", f"unknown value '{name}'", hint=f"values are {', '.join(names[:40])}"))
+    raise UsageError(Diagnostic("MG0001", f"unknown value '{name}'", hint=near_names(name, names)))
 
 
 def _made(graph: Graph) -> list[Value]:
@@ -123,15 +125,14 @@ def comparison(before: Compiled, after: Compiled) -> list[tuple[str, Any, Any]]:
     return rows + [(figure, old[figure], new[figure]) for figure in FIGURES if old[figure] is not None]
 
 
-def changed_record(before: Compiled, after: Compiled) -> dict[str, Any]:
+def changed_record(vanish: Comms, appear: Comms) -> dict[str, Any]:
     """For `--json`: the collectives that vanish and those that appear."""
-    vanish, appear = changed_collectives(before, after)
     return {"vanish": collective_records(vanish), "appear": collective_records(appear)}
 
 
-def changed_collectives(before: Compiled, after: Compiled) -> tuple[Comms, Comms]:
+def changed_collectives(before: Comms, after: Comms) -> tuple[Comms, Comms]:
     """The collectives that vanish, and those that appear: equal ones, by what they do, are in both programs."""
-    return _without(before.comms, after.comms), _without(after.comms, before.comms)
+    return _without(before, after), _without(after, before)
 
 
 def _without(rows: Comms, others: Comms) -> Comms:
@@ -152,13 +153,19 @@ def _kind_bytes(executable: Compiled, kind: str) -> int:
 
 
 def changes_text(vanish: Comms, appear: Comms) -> list[str]:
-    """A line per collective that vanishes or appears."""
-    pairs = [*(("vanishes", row) for row in vanish), *(("appears", row) for row in appear)]
-    return [
-        f"{word}: {row.kind} {row.way} of {row.dtype}[{','.join(map(str, row.shape))}], "
-        f"{bytes_text(row.ring_bytes)}" + (f", at {row.source}" if row.source else "")
-        for word, row in pairs
-    ]
+    """A line per collective that vanishes or appears; those that layers repeat are one line with their sum."""
+    alike: dict[tuple[str, ...], list[Collective]] = {}
+    for word, rows in (("vanishes", vanish), ("appears", appear)):
+        for row in rows:
+            alike.setdefault((word, row.kind, row.way, row.operand, skeleton(f"({row.source})")), []).append(row)
+    return [_change_line(word, rows) for (word, *_), rows in alike.items()]
+
+
+def _change_line(word: str, rows: Sequence[Collective]) -> str:
+    first, count = rows[0], sum(row.times for row in rows)
+    what = f"{f'{count} x ' if count > 1 else ''}{first.kind} {first.way} of {first.operand}"
+    where = f", at {joined([row.source for row in rows])}" if first.source else ""
+    return f"{word}: {what}, {bytes_text(sum(row.ring_bytes * row.times for row in rows))}{where}"
 
 
 def comparison_table(rows: list[tuple[str, Any, Any]], shardings: Mapping[str, Sharding]) -> Table:

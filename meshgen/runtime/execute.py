@@ -25,6 +25,7 @@ from meshgen.ops.evaluate.common import poison
 from meshgen.records import dataclass
 from meshgen.runtime.control_flow import Choose, Issue, Move, code_of, follow, require_one_way
 from meshgen.runtime.launch import POISON, Launch
+from meshgen.runtime.measured import timed
 from meshgen.runtime.plan import IN_PLACE, Item, Schedule
 
 Array = np.ndarray[Any, Any]
@@ -147,10 +148,11 @@ class Rank:
     def issue(self, place: int, step: Issue[Frame]) -> Iterator[Request]:
         for number in step.items:
             item = step.frame.plan.items[number]
-            if item.is_collective:
-                yield from self._collective(step.frame, item)
-            else:
-                self._kernel(step.frame, item)
+            with timed(self._mesh.name, self._rank, item):
+                if item.is_collective:
+                    yield from self._collective(step.frame, item)
+                else:
+                    self._kernel(step.frame, item)
 
     def begin_trip(self, frame: Frame, trip: int) -> None:
         frame.trip[0] = trip

@@ -111,8 +111,13 @@ class LoadedModule:
 
     @property
     def report(self) -> Mapping[str, Any]:
-        """The compiler's report."""
-        return self.manifest.report
+        """The compiler's report, without how the module was planned (`planned`)."""
+        return {name: value for name, value in self.manifest.report.items() if name != "planned"}
+
+    @property
+    def planned(self) -> Mapping[str, Any]:
+        """The options that the program was planned with, and the places of its operations; empty if unknown."""
+        return self.manifest.report.get("planned", {})
 
     @property
     def bindings(self) -> tuple[Binding, ...]:

@@ -42,8 +42,13 @@ class LoadedProgram(LoadedModule):
 
     @property
     def report(self) -> Mapping[str, Any]:
-        """The compiler's report."""
-        return self.described.report
+        """The compiler's report, without how the module was planned (`planned`)."""
+        return {name: value for name, value in self.described.report.items() if name != "planned"}
+
+    @property
+    def planned(self) -> Mapping[str, Any]:
+        """As of a module on one mesh."""
+        return self.described.report.get("planned", {})
 
     @property
     def call(self) -> Signature | None:

@@ -11,7 +11,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from meshgen.ir.predicates import is_control
-from meshgen.runtime.plan import COMMUNICATION, COMPUTE
+from meshgen.mesh import Mesh
+from meshgen.runtime.measured import Span as Measured
+from meshgen.runtime.plan import COMMUNICATION, COMPUTE, Item
 from meshgen.simulator.network import moved_bytes
 from meshgen.simulator.simulation import PartTimes, Simulation
 from meshgen.simulator.timeline import Span
@@ -33,10 +35,26 @@ def trace_of(simulation: Simulation) -> dict[str, Any]:
     return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"machine": simulation.machine.name}}
 
 
-def _process(part: PartTimes, place: int, pid: int, name: str) -> Iterator[Event]:
+def measured_trace(spans: Sequence[Measured], meshes: Sequence[Mesh]) -> dict[str, Any]:
+    """A measured step (`meshgen/runtime/measured.py`) with the names, tracks and places of the predicted one."""
+    ends = itertools.accumulate(mesh.size for mesh in meshes)
+    firsts = {mesh.name: end - mesh.size for mesh, end in zip(meshes, ends, strict=True)}
+    events: list[Event] = []
+    for mesh, rank in sorted({(span.mesh, span.rank) for span in spans}):
+        name = f"rank {firsts[mesh] + rank}" + (f" (@{mesh})" if len(meshes) > 1 else "")
+        events += _tracks(firsts[mesh] + rank, name)
+    events += [_event(span.item, firsts[span.mesh] + span.rank, span.start, span.end, {}) for span in spans]
+    return {"traceEvents": events, "displayTimeUnit": "ns", "otherData": {"machine": "this host, measured"}}
+
+
+def _tracks(pid: int, name: str) -> Iterator[Event]:
     yield {"ph": "M", "pid": pid, "name": "process_name", "args": {"name": name}}
     for tid, track in _TRACKS.items():
         yield {"ph": "M", "pid": pid, "tid": tid, "name": "thread_name", "args": {"name": track}}
+
+
+def _process(part: PartTimes, place: int, pid: int, name: str) -> Iterator[Event]:
+    yield from _tracks(pid, name)
     for span in part.spans:
         yield _slice(part, span, place, pid)
     for seconds, nbytes in memory_over_time(part, place):
@@ -44,10 +62,15 @@ def _process(part: PartTimes, place: int, pid: int, name: str) -> Iterator[Event
 
 
 def _slice(part: PartTimes, span: Span, place: int, pid: int) -> Event:
-    item, start = span.item, float(span.start[place])
-    args: Event = {"why": item.why, "source": item.source}
+    item, more = span.item, Event()
     if item.is_collective:
-        args |= {"bytes": moved_bytes(item, span.plan, part.mesh), "waited_us": _waited(span, place) * _MICROSECONDS}
+        more = {"bytes": moved_bytes(item, span.plan, part.mesh), "waited_us": _waited(span, place) * _MICROSECONDS}
+    return _event(item, pid, float(span.start[place]), float(span.end[place]), more)
+
+
+def _event(item: Item, pid: int, start: float, end: float, more: Event) -> Event:
+    """An item as a slice on its track."""
+    args = {"why": item.why, "source": item.source} | more
     return {
         "ph": "X",
         "pid": pid,
@@ -55,7 +78,7 @@ def _slice(part: PartTimes, span: Span, place: int, pid: int) -> Event:
         "name": item.label,
         "cat": "kernel" if item.kernel else item.op,
         "ts": start * _MICROSECONDS,
-        "dur": (float(span.end[place]) - start) * _MICROSECONDS,
+        "dur": (end - start) * _MICROSECONDS,
         "args": {key: value for key, value in args.items() if value != ""},
     }
 

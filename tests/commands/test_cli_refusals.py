@@ -91,7 +91,6 @@ USAGE: list[tuple[str, list[str], int, str, str]] = [
     ("module into a directory", ["compile", "GOOD", "-o", "."], 2, "MG0003", "directory"),
     ("a Python file", ["check", "f.py"], 2, "MG0002", "f:FUNCTION"),
     ("two questions", ["explain", "GOOD", "a", "--tree"], 2, "MG0001", "exclude each other"),
-    ("a picture of nothing", ["explain", "GOOD", "--show"], 2, "MG0001", "needs a value or line"),
     ("strict at a typo", ["explain", "GOOD", "--strict-at", "typo"], 2, "MG0001", "'typo'"),
     ("mesh without the program's axes", ["check", "GOOD", "--mesh", "z=2"], 1, "MG0202", "'x'"),
     ("spec that is none", ["check", "GOOD", "--spec", "x"], 2, "MG0001", "NAME=SPEC"),

@@ -102,7 +102,7 @@ def test_reports_say_the_machine(tmp_path: Path, capsys: pytest.CaptureFixture[s
     assert main(["compile", *words, "-o", out, "--target", "cpu", "--report", str(tmp_path / "r.html")]) == 0
     assert "Links of pairs, per device and step" in capsys.readouterr().out
     page = (tmp_path / "r.html").read_text()
-    assert "Mesh(x=2, y=2) on pairs, cpu." in page and "Links of pairs" in page
+    assert "Mesh(x=2, y=2) on pairs, cpu" in page and "Links of pairs" in page
     assert main(["explain", *words, "--json"]) == 0
     record = json.loads(capsys.readouterr().out)
     assert record["machine"] == machine_record(PAIRS)

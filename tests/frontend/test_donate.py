@@ -87,5 +87,5 @@ def test_the_command_line_says_it_too(tmp_path: Any, capsys: pytest.CaptureFixtu
     assert main(["compile", str(tmp_path / "p.mlir"), "--target", "cpu", "--donate", "w=result", "-o", str(tmp_path / "m.mgx")]) == 0  # fmt: skip
     assert mg.load(tmp_path / "m.mgx").inputs[0].donated_to == 0
     capsys.readouterr()
-    assert main(["explain", str(tmp_path / "p.mlir"), "--target", "cpu", "--donate", "g"]) == 0
+    assert main(["explain", "-v", str(tmp_path / "p.mlir"), "--target", "cpu", "--donate", "g"]) == 0
     assert "Donated arguments" in capsys.readouterr().out

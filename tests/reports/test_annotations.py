@@ -107,7 +107,7 @@ def test_what_is_required_for_users_is_read_so() -> None:
     (exponential,) = [node for node in executable.stages["partition"].graph.nodes if node.op == "exponential"]
     assert exponential.operands[0].type.sizes == (8, 8)
     assert executable.comms.count("all_gather") == 1
-    assert "Required annotations" not in executable.explain()
+    assert "Required annotations" not in executable.explain(verbose=True)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_a_round_trip_that_is_left_out_is_told_by_name(strength: str, title: str
     """What reads the value takes its own rows: the bytes are saved, and the annotation is named where people look."""
     executable = api.plan(between(strength), target="cpu")
     assert not executable.comms
-    text = executable.explain()
+    text = executable.explain(verbose=True)
     assert title in text and "[{}, {}] of %b (" in text.split(title)[1]
     assert "no device needs the value with this sharding" in executable.explain("b")
     executable.report(tmp_path / "report.html")
@@ -136,6 +136,9 @@ func.func @main(%x: tensor<8x8xf32>, %y: tensor<8x8xf32>) -> tensor<8x8xf32> {
   return %r : tensor<8x8xf32>
 }"""
     (line,) = (
-        api.plan(text, target="cpu").explain().split("Required annotations that no value follows\n")[1].splitlines()
+        api.plan(text, target="cpu")
+        .explain(verbose=True)
+        .split("Required annotations that no value follows\n")[1]
+        .splitlines()
     )
     assert line.startswith("add (") and "which is required for it: along x it splits dim" in line

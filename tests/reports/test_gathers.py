@@ -44,14 +44,14 @@ def test_a_value_that_is_needed_whole_though_nobody_says_so_is_found() -> None:
     assert (gather.value, gather.user, gather.axes) == ("w", "b", ("x",))
     assert (gather.source, gather.target) == ("[{x}, {}]", "[{}, {}]")
     assert gather.ring_bytes == executable.comms.ring_bytes == 32 * 16 * 4 // 2
-    assert "Gathered though no annotation asks for it" in executable.explain()
+    assert "Gathered though no annotation asks for it" in executable.explain(verbose=True)
 
 
 @pytest.mark.parametrize("text", [MEANT, EXCHANGED], ids=["meant", "exchanged"])
 def test_what_is_asked_for_and_what_stays_split_are_no_faults(text: str) -> None:
     executable = planned(text, strict=True)
     assert executable.gathers() == [] and executable.comms.ring_bytes > 0
-    assert "Gathered" not in executable.explain()
+    assert "Gathered" not in executable.explain(verbose=True)
 
 
 def test_strict_refuses_with_both_annotations_and_a_way_out() -> None:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import re
+from html.parser import HTMLParser
 from pathlib import Path
+from typing import Any
+
+import pytest
 
 import meshgen as mg
+from meshgen import api
 from tests.programs import mlp
+from tests.reports.models import layers
 
 
 def model(x: mg.Tensor, ws: list[mg.Tensor]) -> mg.Tensor:
@@ -22,29 +29,99 @@ def compiled(layers: int) -> mg.Executable:
     return mg.compile(model, {"tp": 4}, args=["f32[16,64]", types], in_specs=specs, target="cpu")
 
 
-def test_the_page_names_the_file_and_leads_from_bars_to_kernels(tmp_path: Path) -> None:
+class Reader(HTMLParser):
+    """Reads a page: what is open at its end, ids, what is fetched, and texts of elements by name and id."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.open: list[str] = []
+        self.ids: list[str] = []
+        self.fetched: list[str] = []
+        self.texts: dict[str, str] = {}
+        self._key = ""
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        given = dict(attrs)
+        self.ids += [str(given["id"])] if "id" in given else []
+        self.fetched += [f"{tag} {name}" for name in given if name in ("src", "href", "action")]
+        if tag not in ("meta", "input", "br", "rect", "circle"):
+            self.open.append(tag)
+        self._key = f"{tag} {given.get('id', given.get('class', ''))}".strip()
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self.open.pop() == tag
+
+    def handle_data(self, data: str) -> None:
+        self.texts[self._key] = self.texts.get(self._key, "") + data
+
+
+def read(path: Path) -> tuple[Reader, dict[str, Any]]:
+    found = Reader(path.read_text())
+    return found, json.loads(found.texts["script data-0"])
+
+
+def test_the_page_is_whole_and_fetches_nothing(tmp_path: Path) -> None:
     compiled(3).report(tmp_path / "r.html")
-    page = (tmp_path / "r.html").read_text()
-    assert "<title>model from test_report.py</title>" in page
-    links, rows = {*re.findall(r'<a href="#([^"]+)">', page)}, re.findall(r'<tr id="([^"]+)">', page)
-    assert len(rows) == len({*rows}) and links <= {*rows} and "0-collectives" in links
-    assert len([link for link in links if link.startswith("0-kernel-")]) > 1
+    found, _ = read(tmp_path / "r.html")
+    assert not found.open and not found.fetched and len(found.ids) == len({*found.ids})
+    assert found.texts["title"] == "model from test_report.py"
+    assert not re.search(r"https?:|@import|url\(|fetch\(", found.texts["style"] + found.texts["script"])
 
 
-def test_collectives_of_layers_are_one_row_of_the_page(tmp_path: Path) -> None:
+def test_figures_of_the_page_are_those_of_the_records(tmp_path: Path) -> None:
+    executable = compiled(3)
+    executable.report(tmp_path / "r.html")
+    found, data = read(tmp_path / "r.html")
+    record = executable.record()
+    assert data["step"] == pytest.approx(record["step_seconds"] * 1e6)
+    assert sum(each["ring_bytes"] * each["times"] for each in data["collectives"]) == record["ring_bytes"]
+    assert sum(each["launches"] for each in data["kernels"]) == record["kernels"]
+    assert max(total for _, total in data["memory"][0]["curve"]) == record["live_peak_bytes"]
+    assert sum(len(lane["spans"]) for lane in data["lanes"]) == len(executable.plan.items)
+    assert f"{record['step_seconds'] * 1e6:.3g} us" in found.texts["p figure"]
+
+
+def test_collectives_of_layers_are_one_cause_of_the_page(tmp_path: Path) -> None:
     executable = compiled(5)
     executable.report(tmp_path / "r.html")
-    assert len(executable.comms) == 5 and '"0-collectives-1"' not in (tmp_path / "r.html").read_text()
+    page = (tmp_path / "r.html").read_text()
+    assert len(executable.comms) == 5 and page.count('class="cause"') == 1 and 'data-numbers="0 1 2 3 4"' in page
+
+
+def test_names_in_the_data_do_not_end_the_script(tmp_path: Path) -> None:
+    text = layers(2).replace('"model.py"', '"</script><b>.py"')
+    api.plan(text, target="cpu").report(tmp_path / "r.html")
+    found, data = read(tmp_path / "r.html")
+    assert not found.open and any(
+        "</script>" in each["source"] or "script><b>" in each["source"] for each in data["collectives"]
+    )
+
+
+def test_deep_programs_stay_small(tmp_path: Path) -> None:
+    api.plan(layers(32), target="cuda:sm_90").report(tmp_path / "r.html")
+    _, data = read(tmp_path / "r.html")
+    assert (tmp_path / "r.html").stat().st_size < 500_000 and len(data["collectives"]) == 32
+    assert data["code"]["triton"] and not data["code"]["left_out"]
 
 
 def test_notebooks_show_the_step_and_its_collectives() -> None:
     html = shown(mg.compile(mlp(w1=("x", "y")), target="cpu"))
-    assert html.startswith("<pre>") and "Collectives: " in html and "floating-point operations" in html
+    assert html.startswith("<pre>") and "by cause" in html and "What matters most" in html and "communicates" in html
     args = {name: ["f32[4,8]", ["f32[8,8]", "f32[8,8]"]] for name in "fg"}
     assert "EntriesExecutable" in shown(mg.compile({"f": model, "g": model}, {"tp": 2}, args=args, target="cpu"))
     open_size = "func.func @f(%x: tensor<?x8xf32>) -> tensor<?x8xf32> {\n  return %x : tensor<?x8xf32>\n}"
     assert "OpenExecutable" in shown(mg.compile(open_size, {"tp": 2}, target="cpu"))
 
 
-def shown(executable: mg.Executable) -> str:
+def test_meshes_shardings_and_figures_are_shown_too() -> None:
+    executable = mg.compile(mlp(), target="cpu")
+    assert (
+        shown(executable.mesh) == "<code>Mesh(x=2, y=2)</code>" and shown(mg.P("x", None)) == "<code>[{x}, {}]</code>"
+    )
+    assert "Cost per device" in shown(executable.cost) and "Memory: " in shown(executable.memory)
+    assert "Collectives: " in shown(executable.comms)
+
+
+def shown(executable: Any) -> str:
     return getattr(executable, "_repr_html_")()  # noqa: B009 - as notebooks call it

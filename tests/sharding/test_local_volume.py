@@ -163,11 +163,11 @@ def test_trips_that_are_not_known_are_a_name() -> None:
 def test_explain_prints_formulas(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "mlp.mlir"
     file.write_text(mlp())
-    assert main(["explain", str(file), "--target", "cpu", "--json"]) == 0
+    assert main(["explain", "-v", str(file), "--target", "cpu", "--json"]) == 0
     document = json.loads(capsys.readouterr().out)
     assert document["formula"]["by_kind"]["all_reduce"] == document["formula"]["total"]
     assert valued(document["formula"]["total"], make_mesh(document["mesh"])) == document["ring_bytes"]
-    assert main(["explain", str(file), "--target", "cpu"]) == 0
+    assert main(["explain", "-v", str(file), "--target", "cpu"]) == 0
     assert document["formula"]["total"] in capsys.readouterr().out
 
 

@@ -84,7 +84,7 @@ def test_a_hint_that_does_not_nest_is_lost_and_told() -> None:
     exe = mg.compile(program, {"x": 2, **SIX}, args=["i32[6,4]"], in_specs={"x": mg.P("y:(1)2", "x")}, target="cpu")
     x = numbered("i32[6,4]")
     np.testing.assert_array_equal(exe(x), (x + 1) * 2)
-    assert "along y:(1)3 it splits dim 0, but it is not" in str(exe.explain())
+    assert "along y:(1)3 it splits dim 0, but it is not" in str(exe.explain(verbose=True))
 
 
 def test_users_cannot_read_a_value_in_parts_that_do_not_nest() -> None:

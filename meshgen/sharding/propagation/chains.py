@@ -80,6 +80,11 @@ class Reasons:
             for place, value in enumerate(site.node.results)
         }
         self._ways = {axis: _ways(solved.sites, d, axis) for axis, d in solved.decisions.items()}
+        self._by_id = {value.id: value for value in self._makers}
+
+    def same(self, value: Value) -> Value | None:
+        """The value of the solved program that became this one at a later stage; None if it has none."""
+        return self._by_id.get(value.id)
 
     def chains(self, value: Value) -> list[Chain]:
         """A chain per axis that the value is split or partial over where it is made."""

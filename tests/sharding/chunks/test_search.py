@@ -92,7 +92,7 @@ def test_the_switch(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     skipped = json.loads(capsys.readouterr().out)
     assert skipped["overlap"] == []
     assert skipped["step_seconds"] > document["step_seconds"]
-    assert main(["explain", str(tmp_path / "p.mlir")]) == 0
+    assert main(["explain", "-v", str(tmp_path / "p.mlir")]) == 0
     assert "Collectives that nothing hides" in capsys.readouterr().out
     assert main(["explain", str(tmp_path / "p.mlir"), "--skip", "everything"]) == 2
     with pytest.raises(UsageError, match=r"MG0001.*unknown pass 'all'"):

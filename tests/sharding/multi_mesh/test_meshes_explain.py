@@ -107,7 +107,7 @@ def test_the_step_of_all_meshes(executable: Executable) -> None:
 def test_the_report_has_a_timeline_of_every_mesh(executable: Executable, tmp_path: Path) -> None:
     executable.report(tmp_path / "r.html")
     page = (tmp_path / "r.html").read_text()
-    for text in ("@s0 computes", "@s1 communicates", "transfer_send on @s0", "s1/dot", "[{}, {}] on @s1"):
+    for text in ("@s0 computes", "@s1 communicates", "transfer_send to @s1 on @s0", "s1/dot", "[{}, {}] on @s1"):
         assert text in page
 
 

@@ -1,0 +1,84 @@
+"""Diagnostics for programs that read them: `--diagnostics json` and `--diagnostics sarif` write one document to stderr."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any
+
+from meshgen.commands.streams import write_err
+from meshgen.errors import CODES, Diagnostic, Location, MeshgenError
+
+if TYPE_CHECKING:
+    from meshgen.commands.output import Output
+
+FORMATS = ("text", "json", "sarif")
+HELP = "how warnings and faults are written to stderr: text, or one document for editors and CI (default: text)"
+Told = tuple[str, Diagnostic]  # `error`, `warning` or `note`
+
+
+def run_told(form: str, output: Output, run: Callable[[], int], told: Callable[[BaseException], MeshgenError | None]) -> int:  # fmt: skip
+    """Run a command and write its warnings, notes and refusal as one document; returns the exit code.
+
+    Args:
+        told: an exception as a refusal; None for an internal error, which is raised.
+    """
+    found: list[Told] = []
+    output.collected = found
+    try:
+        code = run()
+    except Exception as error:
+        refusal = told(error)
+        if refusal is None:
+            raise
+        found += [("error", each) for each in refusal.diagnostics]
+        code = refusal.exit_code
+        if output.as_json:
+            output.document(
+                {"ok": False, "exit_code": code, "diagnostics": [record(each) for each in refusal.diagnostics]}
+            )
+    document = (
+        sarif(found) if form == "sarif" else {"diagnostics": [{"level": level} | record(each) for level, each in found]}
+    )
+    write_err(json.dumps(document, indent=1) + "\n")
+    return code
+
+
+def record(diagnostic: Diagnostic) -> dict[str, Any]:
+    """A diagnostic as JSON values."""
+    return {
+        "code": diagnostic.code,
+        "message": diagnostic.message,
+        "location": asdict(diagnostic.loc) if diagnostic.loc else None,
+        "notes": [{"message": text, "location": asdict(loc) if loc else None} for text, loc in diagnostic.notes],
+        "hint": diagnostic.hint,
+    }
+
+
+def sarif(found: Sequence[Told]) -> dict[str, Any]:
+    """The Static Analysis Results Interchange Format, version 2.1.0 (OASIS, 2020)."""
+    from meshgen import __version__
+
+    codes = dict.fromkeys(each.code for _, each in found if each.code in CODES)
+    rules = [{"id": code, "shortDescription": {"text": CODES[code]}} for code in codes]
+    driver = {"name": "meshgen", "version": __version__, "rules": rules}
+    return {"version": "2.1.0", "runs": [{"tool": {"driver": driver}, "results": [_result(*each) for each in found]}]}
+
+
+def _result(level: str, diagnostic: Diagnostic) -> dict[str, Any]:
+    text = f"{diagnostic.message}. {diagnostic.hint}" if diagnostic.hint else diagnostic.message
+    result: dict[str, Any] = {"level": level, "message": {"text": text}}
+    if diagnostic.code in CODES:
+        result["ruleId"] = diagnostic.code
+    if diagnostic.loc:
+        result["locations"] = [_location(diagnostic.loc)]
+    notes = [_location(loc) | {"message": {"text": text}} for text, loc in diagnostic.notes if loc]
+    return result | ({"relatedLocations": notes} if notes else {})
+
+
+def _location(loc: Location) -> dict[str, Any]:
+    """Lines and columns count from 1; 0 is unknown."""
+    region = {name: number for name, number in (("startLine", loc.line), ("startColumn", loc.column)) if number}
+    place: dict[str, Any] = {"artifactLocation": {"uri": loc.file}} | ({"region": region} if loc.line else {})
+    return {"physicalLocation": place}

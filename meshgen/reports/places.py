@@ -1,0 +1,109 @@
+"""How a module was planned, so that it can be planned and explained again: its options, and the places of its operations.
+
+Texts of stages have no places, so that they do not depend on the directory. A module's report has them beside: each distinct place
+once, and its number for every operation of stage `import`, in the order of the text.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import PurePath
+from typing import Any, TypeVar
+
+from meshgen.errors import Diagnostic, Location, UsageError
+from meshgen.ir.graph import Module, Node, Value
+from meshgen.ir.regions import all_nodes
+from meshgen.pipeline import Options
+from meshgen.reports.interface import Compiled
+from meshgen.runtime.module import LoadedModule
+from meshgen.runtime.open_module import OpenModule
+
+_Placed = TypeVar("_Placed")
+FIGURES = ("step_seconds", "ring_bytes", "peak_memory_bytes")  # by which a module and its plan are compared
+
+
+def packaged_record(executable: Compiled) -> dict[str, Any]:
+    """The report of a module: the program's record without the times of this compilation, and how it was planned."""
+    options, module = executable.options, next(iter(executable.stages.values()))
+    record = {key: value for key, value in executable.record().items() if key != "seconds"}  # the same bytes every time
+    choices = {
+        "arguments": options.arguments,
+        "target": options.target,
+        "skip": list(options.skip),
+        "memory_limit": options.memory_limit,
+    }
+    return record | {"planned": choices | places_record(module)}
+
+
+def places_record(module: Module) -> dict[str, Any]:
+    """`places`: file (its base name), line, column and scope; `inputs` and `nodes`: of each its place, -1 without one."""
+    known: dict[Location, int] = {}
+
+    def numbered(found: Iterable[Value | Node]) -> list[int]:
+        return [-1 if each.loc is None else known.setdefault(each.loc, len(known)) for each in found]
+
+    numbers = {"inputs": numbered(module.graph.inputs), "nodes": numbered(all_nodes(module.graph))}
+    places = [[PurePath(place.file).name, place.line, place.column, place.scope] for place in known]
+    return {"places": places} | numbers
+
+
+def program_of(loaded: LoadedModule, path: str) -> tuple[Module, Options]:
+    """The program that a module was compiled from, with the places of its operations, and the options it was planned with.
+
+    Raises UsageError MG0002 for a module without the text of its program.
+    """
+    from meshgen.mlir.text import parse_text
+
+    stages = loaded.stages
+    if not stages:
+        hint = "compile it again: this module was written without its stages"
+        raise UsageError(Diagnostic("MG0002", f"'{path}' does not have the text of its program", hint=hint))
+    module = parse_text(next(iter(stages.values())), path)
+    chosen: Mapping[str, Any] = {} if isinstance(loaded, OpenModule) else loaded.planned
+    module = _placed(module, chosen)
+    target = chosen.get("target") or _target(loaded)
+    options = Options(
+        target=target,
+        arguments=chosen.get("arguments", "local"),
+        skip=tuple(chosen.get("skip", ())),
+        memory_limit=chosen.get("memory_limit"),
+    )
+    return module, options
+
+
+def _target(loaded: LoadedModule) -> str:
+    archs = () if isinstance(loaded, OpenModule) else tuple(loaded.manifest.toolchain)
+    return f"cuda:{','.join(archs)}" if archs else "cpu"
+
+
+def _placed(module: Module, chosen: Mapping[str, Any]) -> Module:
+    """Gives inputs, their annotations and operations their places; none to those of a text that has another number of them."""
+    known = [Location(*place) for place in chosen.get("places", ())]
+    for node, loc in _paired(list(all_nodes(module.graph)), chosen.get("nodes", ()), known):
+        node.loc = loc
+        for value in node.results:
+            value.loc = loc
+    for value, loc in _paired(module.graph.inputs, chosen.get("inputs", ()), known):
+        value.loc = loc
+    ends = itertools.zip_longest(module.in_annotations, module.graph.inputs)
+    return replace(module, in_annotations=[each and replace(each, loc=value.loc) for each, value in ends])
+
+
+def _paired(
+    found: Sequence[_Placed], numbers: Sequence[int], known: Sequence[Location]
+) -> Iterator[tuple[_Placed, Location | None]]:
+    if len(found) == len(numbers):
+        yield from (
+            (each, known[number] if 0 <= number < len(known) else None)
+            for each, number in zip(found, numbers, strict=True)
+        )
+
+
+def differences(loaded: LoadedModule, executable: Compiled) -> list[str]:
+    """The figures in which a module differs from its program as planned now, by this version of meshgen."""
+    if isinstance(loaded, OpenModule):
+        return []
+    record = executable.record()
+    return [name for name in FIGURES if name in loaded.report and loaded.report[name] != record[name]]

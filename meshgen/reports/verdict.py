@@ -1,0 +1,170 @@
+"""What a person wants to know of a step first: how long it takes, what it waits for, and up to five things that matter most."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from meshgen.errors import place_text
+from meshgen.records import dataclass
+from meshgen.reports.alike import joined
+from meshgen.reports.causes import Group
+from meshgen.reports.gathers import gathers
+from meshgen.reports.interface import Compiled
+from meshgen.reports.memory import residents_alike
+from meshgen.reports.parts import heading
+from meshgen.reports.repeated import repeated_work
+from meshgen.reports.sentences import named
+from meshgen.reports.tables import bytes_text, counted, seconds_text
+
+MOST_POINTS = 5
+_WORTH = 0.01  # of the step: less is not worth a line
+_REPEATED = 0.01  # of a device's operations, from which repeated work is worth a line
+
+
+@dataclass(frozen=True)
+class Point:
+    """One thing that matters: how many seconds of the step it is about, in words, and the command that says more."""
+
+    seconds: float
+    text: str
+    command: str
+
+    def record(self) -> dict[str, Any]:
+        return asdict(self)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """The figures of a step, and what matters most, longest first."""
+
+    lines: tuple[str, ...]
+    points: tuple[Point, ...]
+
+    def __str__(self) -> str:
+        told = [
+            f"  {number}. {each.text}{f'  [{each.command}]' if each.command else ''}"
+            for number, each in enumerate(self.points, 1)
+        ]
+        return "\n".join([*self.lines, *(["", "What matters most", *told] if told else [])])
+
+    def record(self) -> dict[str, Any]:
+        """For `--json` and the page."""
+        return {"lines": list(self.lines), "points": [point.record() for point in self.points]}
+
+
+def verdict_of(executable: Compiled, groups: Sequence[Group]) -> Verdict:
+    """The verdict about a program; `groups` are all of its collectives."""
+    found = [
+        *_waits(groups),
+        *_repeats(executable),
+        *_computes(executable),
+        *_more_memory(executable),
+        *_gathers(executable),
+    ]
+    worth = [point for point in found if point.seconds >= _WORTH * executable.cost.step_seconds]
+    points = sorted(worth, key=lambda point: -point.seconds)[: MOST_POINTS - 1]
+    return Verdict(tuple(_lines(executable)), (*points, *_buffers(executable)))
+
+
+def _lines(executable: Compiled) -> Iterator[str]:
+    cost, memory = executable.cost, executable.memory
+    exposed, total = cost.exposed_seconds, cost.communication_seconds
+    yield f"{executable.name} on {executable.place}, {executable.target}"
+    waits = f"{seconds_text(exposed)} of them waiting for communication ({_percent(exposed, cost.step_seconds)})"
+    step = f"Step    {seconds_text(cost.step_seconds)}, predicted"
+    if total:
+        yield f"{step}: {waits}; {seconds_text(max(0.0, total - exposed))} of communication is hidden behind kernels"
+    else:
+        yield f"{step}; nothing is communicated"
+    kinds: Counter[str] = Counter()
+    for buffer in memory.live_at_peak:
+        kinds[buffer.kind] += buffer.bytes
+    names = {"input": "arguments", "output": "results", "constant": "constants", "temporary": "temporaries"}
+    parts = ", ".join(f"{bytes_text(count)} {names.get(kind, kind)}" for kind, count in kinds.most_common())
+    yield f"Memory  {bytes_text(memory.peak_bytes)} per device at the peak: {parts or 'nothing'}"
+    repeated = "" if cost.redundant_flops is None else f", {_percent(cost.redundant_flops, cost.flops)} of it redundant"
+    yield f"Work    {cost.flops:.3g} operations per device{repeated}; {bytes_text(cost.device_bytes)} of memory traffic in {cost.kernels} launches"
+    if len(executable.comms):
+        yield f"Links   {bytes_text(cost.ring_bytes)} per device in {counted(len(executable.comms), 'collective')}"
+    if len(executable.parts) > 1:
+        yield from (f"        {heading(executable, part)}" for part in executable.parts)
+
+
+def _percent(part: float, whole: float) -> str:
+    return f"{100 * part / whole:.2g} %" if whole else "0 %"
+
+
+def _waits(groups: Sequence[Group]) -> Iterator[Point]:
+    for group in groups:
+        cause = group.sentence.partition(", so each")[0].partition("; ")[0]
+        text = f"{seconds_text(group.exposed_seconds)} waiting for {group.title}: {cause}"
+        yield Point(group.exposed_seconds, text, f"--collective {group.numbers[0]}")
+
+
+def _repeats(executable: Compiled) -> Iterator[Point]:
+    """Work that several devices do alike, with its share of the time of the kernels."""
+    for part in executable.parts:
+        analysis, found = part.analysis, repeated_work(part)
+        if analysis is None or not found or not analysis.flops_per_device:
+            continue
+        share = sum(each.wasted for each in found) / analysis.flops_per_device
+        if share > _REPEATED:
+            computing = sum(each.item.seconds * each.times for each in part.plan.launches() if each.item.kernel)
+            text = f"{100 * share:.2g} % of the work is repeated on other devices, most by {found[0]}"
+            yield Point(share * computing, text, "--advise")
+
+
+def _computes(executable: Compiled) -> Iterator[Point]:
+    """The operations whose kernels take longest, those with one main operation together."""
+    times: dict[str, float] = {}
+    counts: Counter[str] = Counter()
+    for part in executable.parts:
+        for each in part.plan.launches():
+            if each.item.kernel:
+                heavy = main_op([node.op for node in part.plan.kernels[each.item.kernel].nodes])
+                times[heavy] = times.get(heavy, 0.0) + each.item.seconds * each.times
+                counts[heavy] += each.times
+    for op, seconds in sorted(times.items(), key=lambda pair: -pair[1])[:1]:
+        text = f"{seconds_text(seconds)} computing in {counts[op]} kernel launches around {op}"
+        yield Point(seconds, text, "")
+
+
+_HEAVY = ("dot_general", "convolution", "sort", "scatter", "gather", "reduce", "reduce_window")
+
+
+def main_op(ops: Sequence[str]) -> str:
+    """The operation that a kernel is about: the heaviest of its body."""
+    return next((op for op in _HEAVY if op in ops), "element-wise operations")
+
+
+def _more_memory(executable: Compiled) -> Iterator[Point]:
+    cost = executable.cost
+    if cost.shorter:
+        saved = cost.step_seconds - cost.shorter.step_seconds
+        size = bytes_text(cost.shorter.memory_bytes * 1.005).replace(" ", "")
+        yield Point(saved, f"{seconds_text(saved)} could be hidden with more memory", f"--memory-limit {size}")
+
+
+def _gathers(executable: Compiled) -> Iterator[Point]:
+    """Gathers that no annotation asks for."""
+    found = [gather for part in executable.parts for gather in gathers(part)]
+    if found:
+        moved, first = sum(each.ring_bytes for each in found), found[0]
+        name = named(first.value) or f"the value of {place_text(first.made) or 'an operation'}"
+        text = f"{counted(len(found), 'value')} gathered though no annotation asks for it, {bytes_text(moved)}; most for {name}"
+        yield Point(sum(each.seconds for each in found), text, "--strict, --advise")
+
+
+def _buffers(executable: Compiled) -> Iterator[Point]:
+    """The buffers of most bytes at the peak, those that layers repeat together."""
+    largest = next(iter(residents_alike(executable.memory)), [])
+    if largest:
+        total = sum(each.bytes for each in largest)
+        share = _percent(total, executable.memory.live_bytes)
+        common = joined([each.name for each in largest])
+        name = f" `{common}`" if named(common.replace("*", "0")) else ""
+        what = f"{counted(len(largest), 'buffer')}{name} of {largest[0].type}, {largest[0].kind}"
+        yield Point(0.0, f"{bytes_text(total)} ({share}) of the memory at the peak is in {what}", "--memory")

@@ -1,0 +1,35 @@
+"""Advice to split what reads a sum: found where it pays, with the figures that compiling so gives."""
+
+from __future__ import annotations
+
+import meshgen as mg
+from meshgen import api
+from meshgen.reports.advice_scatters import scatters
+from meshgen.reports.what_if import annotated_with
+from meshgen.spec import parse_sharding
+
+SUMMED = """sdy.mesh @mesh = <["tp"=4]>
+func.func @main(%x: tensor<16384x2048xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"tp"}]>}, %w: tensor<2048x2048xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"tp"}, {}]>}, %b: tensor<16384x2048xf32>) -> tensor<2048xf32> {
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %d = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<16384x2048xf32>, tensor<2048x2048xf32>) -> tensor<16384x2048xf32>
+  %h = stablehlo.tanh %d : tensor<16384x2048xf32>
+  %e = stablehlo.exponential %h : tensor<16384x2048xf32>
+  %y = stablehlo.reduce(%e init: %z) applies stablehlo.add across dimensions = [0] : (tensor<16384x2048xf32>, tensor<f32>) -> tensor<2048xf32>
+  return %y : tensor<2048xf32>
+}
+"""
+
+
+def test_a_sum_whose_reader_may_be_split_is_advised() -> None:
+    executable = api.plan(SUMMED, target="cuda:sm_90")
+    assert {*executable.comms.counts} == {"all_reduce"}
+    best = next(each for each in mg.advise(executable) if each.value == "h")
+    assert best.change == "annotate %h as tp,_" and best.after["step_seconds"] < executable.cost.step_seconds
+    after = api.plan(annotated_with(executable.stages["import"], {"h": parse_sharding(best.spec)}), target="cuda:sm_90")
+    assert after.cost.step_seconds == best.after["step_seconds"] and "reduce_scatter" in after.comms.counts
+
+
+def test_dims_that_do_not_come_out_even_are_not_tried() -> None:
+    executable = api.plan(SUMMED.replace("16384x", "16383x"), target="cuda:sm_90")
+    assert [change.text for change in scatters(executable, None)] == ["annotate %h as _,tp"]
+    assert list(scatters(executable, [])) == []

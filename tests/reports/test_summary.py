@@ -1,0 +1,55 @@
+"""What `explain` prints first: short for deep programs, the verdict before all else, filters, notation behind -v."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from meshgen import api
+from meshgen.cli import main
+from meshgen.reports.summary import summary_of
+from tests.reports.explained import document
+from tests.reports.models import layers
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    path = tmp_path / "stack.mlir"
+    path.write_text(layers(3))
+    return path
+
+
+def test_the_length_does_not_depend_on_layers() -> None:
+    few, many = (str(api.plan(layers(count), target="cpu").explain()).splitlines() for count in (2, 32))
+    assert len(few) == len(many) < 20 and "32 collectives by cause" in "\n".join(many)
+
+
+def test_the_verdict_comes_first_and_has_the_figures_of_the_reports(file: Path) -> None:
+    executable = api.plan(file, target="cpu")
+    summary = summary_of(executable)
+    first, step, memory, work, links = summary.verdict.lines
+    assert first == "main on Mesh(dp=2, tp=4), cpu" and summary.text().startswith(first)
+    record = executable.record()
+    assert f"{record['step_seconds'] * 1e6:.3g} us" in step and f"{record['exposed_seconds'] * 1e6:.3g} us" in step
+    assert memory.startswith("Memory") and "operations per device" in work and "3 collectives" in links
+    waits = next(point for point in summary.verdict.points if "waiting for" in point.text)
+    assert waits.seconds == pytest.approx(record["exposed_seconds"]) and waits.command == "--collective 0"
+
+
+def test_options_choose_and_notation_is_behind_v(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["explain", str(file), "--target", "cpu", "--layer", "layer_2"]) == 0
+    out = capsys.readouterr().out
+    assert out.startswith("1 collective by cause") and "layers.2.down" in out and "[{dp}" not in out
+    assert main(["explain", str(file), "--target", "cpu", "-v"]) == 0
+    out = capsys.readouterr().out
+    assert "Cost per device" in out and "gives [{dp}, {}]" in out and "(n_tp-1)/n_tp" in out
+    assert main(["explain", str(file), "-v", "--axis", "tp"]) == 2
+    assert "--axis chooses among the causes of collectives" in capsys.readouterr().err
+
+
+def test_groups_and_verdict_are_in_the_document(file: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    found = document(capsys, "explain", file)
+    (group,) = found["groups"]
+    assert group["numbers"] == [0, 1, 2] and group["ring_bytes"] == found["ring_bytes"]
+    assert found["verdict"]["points"] and found["verdict"]["lines"][0].startswith("main on")
