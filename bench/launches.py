@@ -12,6 +12,7 @@ import math
 import sys
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -38,7 +39,7 @@ def rows_of(folder: Path) -> list[Row]:
     """The programs of a folder, in the order of its peers."""
     peers: Mapping[str, Any] = json.loads((folder / "peers.json").read_text())
     known = {name: peer["xla_gpu"] for name, peer in peers.items() if (peer.get("xla_gpu") or {}).get("kernels")}
-    with ProcessPoolExecutor() as pool:
+    with ProcessPoolExecutor(mp_context=get_context("spawn")) as pool:
         ours = pool.map(planned, [str(folder / f"{name}.shardy.mlir") for name in known])
     return [
         Row(name, own[0], xla["kernels"], own[1], xla["device_bytes"])

@@ -14,6 +14,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from contextlib import nullcontext
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -112,7 +113,7 @@ def _records(names: Sequence[str], target: str, jobs: int) -> Iterator[dict[str,
     if jobs == 1:
         yield from map(partial(described, target=target), names)
         return
-    with ProcessPoolExecutor(jobs) as pool:
+    with ProcessPoolExecutor(jobs, get_context("spawn")) as pool:
         yield from pool.map(partial(described, target=target), names)
 
 

@@ -43,9 +43,9 @@ def fused(module: Module, manager: PassManager) -> Module:
 
 def _fused(module: Module, manager: PassManager) -> Module:
     require_agreement(module)
-    found = manager.apply(readers_first(fuse(module, manager)), (HORIZONTAL_FUSION,))
+    found = fuse(module, manager)
     require_defined(found, "fuse")
-    return found
+    return manager.apply(readers_first(found), (HORIZONTAL_FUSION,))
 
 
 def _kept(known: _Known, module: Module, manager: PassManager, run: Callable[[PassManager], Module]) -> Module:

@@ -75,7 +75,7 @@ USAGE: list[tuple[str, list[str], int, str, str]] = [
     ("a module as a program", ["check", "MODULE"], 2, "MG0002", "compiled module"),
     ("a format that is not read", ["check", "model.onnx"], 2, "MG0002", "does not read .onnx"),
     ("no such function", ["check", "json:frobnicate"], 2, "MG0002", "frobnicate"),
-    ("function without types", ["check", "meshgen.frontend.tracer.reduce:softmax"], 2, "MG0001", "args"),
+    ("function without types", ["check", "meshgen.frontend.tracer.nn:softmax"], 2, "MG0001", "args"),
     ("mesh that is none", ["check", "GOOD", "--mesh", "dp"], 2, "MG0201", "NAME=SIZE"),
     ("mesh with a zero", ["check", "GOOD", "--mesh", "x=0,y=2"], 2, "MG0201", "size 0"),
     ("--random and a program", ["check", "GOOD", "--random", "2"], 2, "MG0001", "takes no IN"),

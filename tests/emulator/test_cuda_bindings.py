@@ -29,7 +29,7 @@ def has_bindings() -> bool:
 def test_a_module_runs_on_nvidias_bindings(tmp_path: Path) -> None:
     file = tmp_path / "mlp.mlir"
     file.write_text(mlp(x=("", "x"), w1=("x", "y"), w2=("y", "x"), y=("x", "")))
-    mg.compile(file, target="cuda:sm_80").save(tmp_path / "mlp.mgx")
+    mg.compile(file, target="cuda:sm_80", precision="highest").save(tmp_path / "mlp.mgx")
     library = build(tmp_path)
     command = [sys.executable, "-m", "tests.emulator.on_cuda_bindings", str(tmp_path / "mlp.mgx"), str(library)]
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))

@@ -87,7 +87,7 @@ def test_barriers_are_needed(arch: str) -> None:
     found = case(product, arch)
     barriers = [number for kind, number in sites(found.ptx) if kind == "barrier dropped"]
     verdicts = [verdict(found, mutant(found.ptx, "barrier dropped", number, random.Random(0))) for number in barriers]
-    assert verdicts.count("fault: race") >= 5 and set(verdicts) == {"equivalent", "fault: race"}
+    assert verdicts.count("fault: race") >= 4 and set(verdicts) == {"equivalent", "fault: race"}
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])

@@ -10,7 +10,7 @@ from tests.reports.models import layers
 def test_each_stream_is_a_row_that_is_busy_as_long_as_its_launches() -> None:
     executable = api.plan(layers(2), target="cpu")
     axis, computes, communicates, *_ = timeline_text(executable, 100).splitlines()
-    assert len(axis) == 100 and axis.endswith("30.8 us") and len(computes) <= 100
+    assert len(axis) == 100 and axis.endswith(f"{executable.cost.step_seconds * 1e6:.3g} us") and len(computes) <= 100
     columns = 100 - len("communicates  ")
     for row, stream in ((computes, 0), (communicates, 1)):
         share = (

@@ -132,8 +132,8 @@ def test_jitter_only_adds_and_is_the_same_for_a_seed() -> None:
 HIDDEN = """sdy.mesh @mesh = <["x"=4]>
 func.func @main(%x: tensor<4096x1024xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %v: tensor<1024x1024xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>},
     %w: tensor<1024x1024xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<4096x1024xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
-  %h = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0] : (tensor<4096x1024xf32>, tensor<1024x1024xf32>) -> tensor<4096x1024xf32>
-  %g = stablehlo.dot_general %h, %w, contracting_dims = [1] x [0] : (tensor<4096x1024xf32>, tensor<1024x1024xf32>) -> tensor<4096x1024xf32>
+  %h = stablehlo.dot_general %x, %v, contracting_dims = [1] x [0], precision = [HIGHEST, HIGHEST] : (tensor<4096x1024xf32>, tensor<1024x1024xf32>) -> tensor<4096x1024xf32>
+  %g = stablehlo.dot_general %h, %w, contracting_dims = [1] x [0], precision = [HIGHEST, HIGHEST] : (tensor<4096x1024xf32>, tensor<1024x1024xf32>) -> tensor<4096x1024xf32>
   return %g : tensor<4096x1024xf32>
 }
 """
