@@ -33,8 +33,9 @@ class _Candidate:
 
     @property
     def faults(self) -> tuple[int, int]:
-        """What speaks against it, the worst first: limits exceeded, and bytes that each thread spills."""
-        return len(self.limits), max(kernel.spill_bytes for kernel in self.built.values())
+        """What speaks against it, the worst first: limits exceeded, and, unless it was measured, bytes that each thread spills."""
+        spilled = max(kernel.spill_bytes for kernel in self.built.values())
+        return len(self.limits), 0 if self.source.is_measured else spilled
 
 
 def build_best(bodies: Mapping[str, Graph], candidates: Callable[[str], Iterator[KernelSource]], archs: Sequence[str],
