@@ -160,8 +160,7 @@ class _Measurement:
         job, rank = self.job, self.mesh.size - 1
         operands = [random_array(value.type, [SEED, number]) for number, value in enumerate(self.body.inputs)]
         launched = next(each for each in job.module.schedule.launches() if each.item.kernel == job.name)
-        kernel = OneKernel(self.bench.api, self.mesh, launched.plan, launched.item, operands)
-        try:
+        with OneKernel(self.bench.api, self.mesh, launched.plan, launched.item, operands) as kernel:
             launches = {
                 n: launch for n, form in enumerate(forms) if (launch := kernel.launch(form.kernel, form.member))
             }
@@ -172,8 +171,6 @@ class _Measurement:
                     self.warnings.append(Diagnostic("MG0612", self._text(forms[number], "; ".join(texts)), hint=REPORT))
                     del launches[number]
             return self._medians(self.bench.timer_of(kernel.device, self.body), launches)
-        finally:
-            kernel.close()
 
     def _results(self, kernel: OneKernel, launch: Launch, form: Form) -> list[Array]:
         """What a candidate computes. Raises RuntimeFailure, with its tile, if it faults: the device cannot be used after that."""

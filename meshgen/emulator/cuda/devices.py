@@ -9,7 +9,9 @@ DRIVER_VERSION = 13000  # CUDA 13.0
 CONTEXT = 0x100  # handles of primary contexts: this and the device's number
 
 
-def attributes_of(capability: tuple[int, int], multiprocessors: int, shared_bytes: int, l2_bytes: int) -> dict[int, int]:
+def attributes_of(
+    capability: tuple[int, int], multiprocessors: int, shared_bytes: int, l2_bytes: int
+) -> dict[int, int]:
     """The results of `cuDeviceGetAttribute`, by attribute."""
     name = CUdevice_attribute
     return {

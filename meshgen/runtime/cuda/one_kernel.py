@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
+from meshgen.errors import RuntimeFailure
 from meshgen.mesh import Mesh
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.code import Launcher, code_of
@@ -19,7 +21,7 @@ Array = np.ndarray[Any, Any]
 
 
 class OneKernel:
-    """Memory for a kernel's operands and results on device 0. `close` frees it, and what its forms have loaded."""
+    """A context: memory for a kernel's operands and results on device 0, and what its forms load."""
 
     def __init__(self, api: Api, mesh: Mesh, plan: Schedule, item: Item, operands: Sequence[Array]) -> None:
         """`item`: a launch of the kernel in `plan`; it runs as on the last rank, which is the one with padding.
@@ -55,5 +57,10 @@ class OneKernel:
         self._api.cuda("cuStreamSynchronize", stream)
         return [self.device.download(address, array) for address, array in zip(places, found, strict=True)]
 
-    def close(self) -> None:
-        self.device.close()
+    def __enter__(self) -> OneKernel:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
+        """Free everything; on a device that has failed every call fails, and the first failure counts."""
+        with contextlib.suppress(*([RuntimeFailure] if kind else [])):
+            self.device.close()

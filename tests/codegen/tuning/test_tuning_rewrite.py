@@ -46,7 +46,7 @@ def test_a_file_without_changes_has_the_same_bytes(kind: str, tmp_path: Path) ->
     assert with_forms(members, {}) == {name: bytes(members[name]) for name in members}
 
 
-@pytest.mark.parametrize("kind, modules", [("one", 1), ("entries", 2), ("open", 2)])
+@pytest.mark.parametrize("kind, modules", [("one", 1), ("entries", 2), ("open", 2), ("two meshes", 2)])
 def test_only_code_launches_and_the_report_change(kind: str, modules: int, tmp_path: Path) -> None:
     members = made(kind, tmp_path / "m.mgx")
     changes = changes_of(members)
