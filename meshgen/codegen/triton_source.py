@@ -39,7 +39,7 @@ class KernelSource:
         grid: number of programs; a grid with a 0 is not launched.
         constants: compile-time parameters, after `params` in the signature.
         flops, bytes: arithmetic operations and device memory traffic of one launch.
-        template: name of the template that it is made from; tile: the candidate of its plan, empty where there is no choice.
+        template: name of the template that it is made from; tile: the candidate of its plan, empty where all kernels have one form.
         is_measured: whether the tile was measured to be the best.
     """
 

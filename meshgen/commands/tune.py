@@ -26,8 +26,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--seconds",
         type=seconds,
-        default=300.0,
-        help="no kernel is begun after so long; those with the most predicted time come first (default: %(default)g)",
+        default=300,
+        help="no kernel is begun after so long; those with the most predicted time come first (default: %(default)s)",
     )
     parser.add_argument(
         "--candidates",

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from meshgen.cli import main
-from meshgen.codegen.tuning.table import read_table
+from meshgen.codegen.triton_source import KernelSource
+from meshgen.codegen.tuning import tuner
+from meshgen.codegen.tuning.forms import candidates
+from meshgen.codegen.tuning.table import TuningTable, read_table
 from meshgen.commands import tune
 from tests.codegen.tuning.measuring import PRODUCTS, bench, compiled
 from tests.codegen.tuning.test_tuning_table import ROW
@@ -79,11 +84,19 @@ def test_on_an_emulated_gpu_candidates_are_only_checked(module: Path, capsys: py
     assert module.read_bytes() == content
 
 
+def test_a_candidate_that_disagrees_is_told(
+    module: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def wrong(*args: Any) -> list[KernelSource]:
+        first, second = candidates(*args)
+        return [first, replace(second, text=second.text.replace("tl.dot(", "1 + tl.dot("))]
+
+    monkeypatch.setattr(tuner, "candidates", wrong)
+    assert main(["tune", str(module), "--device", "emulate", "--candidates", "2"]) == 3
+    assert "warning MG0612: kernel 'dot_tanh' with tile {'m'" in capsys.readouterr().err
+
+
 def test_tables_are_merged(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from dataclasses import replace
-
-    from meshgen.codegen.tuning.table import TuningTable
-
     places = [tmp_path / name for name in ("a.json", "b.json", "out.json")]
     TuningTable([ROW, replace(ROW, kernel="k")]).write(places[0])
     TuningTable([ROW, replace(ROW, kernel="l")]).write(places[1])

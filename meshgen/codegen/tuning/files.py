@@ -56,7 +56,7 @@ def tune_file(members: Members, bench: Bench, tell: Callable[[Measured], object]
         table: a file that rows are put into, in place of those with their keys.
         key: a PEM file with the private key that signs the module again.
     Raises:
-        UsageError: MG0001, the module is signed, and there is no key; MG0002, MG0003, MG0007, of files.
+        UsageError: MG0001, the module is signed, and `key` is missing; MG0002, MG0003, MG0007, of files.
         MissingError: MG0602, no kernel has code for the device.
         RuntimeFailure: MG0604, MG0608.
     """

@@ -26,7 +26,7 @@ def kernel_digest(body: Graph) -> str:
 
 
 def shape_class(body: Graph) -> str:
-    """`bf16[4096,~64] -> bf16[4096]`: operands and results with rounded sizes; `~` marks those that are no multiple of 16."""
+    """`bf16[4096,~64] -> bf16[4096]`: operands and results with rounded sizes; `~` marks those that 16 does not divide."""
     sides = (body.inputs, body.outputs)
     return " -> ".join(", ".join(_rounded(value.type) for value in side) for side in sides)
 

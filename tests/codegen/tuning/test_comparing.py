@@ -15,7 +15,7 @@ from tests.codegen.bodies import ONE, Body
 
 def product(dtype: str = "bf16", result: str = "bf16") -> Graph:
     b = Body(f"{dtype}[32,64]", f"{dtype}[64,32]")
-    return b.done(b.dot(*b.inputs, ((1,), (0,)), dtype=result))
+    return b.done(b.dot(b.inputs[0], b.inputs[1], ((1,), (0,)), dtype=result))
 
 
 @pytest.mark.parametrize("most", [1e9, 0.0])

@@ -9,7 +9,7 @@ from tests.codegen.bodies import Body
 
 def layer(rows: int = 4096, op: str = "tanh", name: str = "layer", scale: float = 0.5, dtype: str = "bf16") -> Graph:
     b = Body(f"{dtype}[{rows},64]", f"{dtype}[64,256]", name=name)
-    h = b.dot(*b.inputs, ((1,), (0,)))
+    h = b.dot(b.inputs[0], b.inputs[1], ((1,), (0,)))
     for value in b.inputs:
         value.name = f"{name}_{value.name}"
     return b.done(b.op(op, b.op("multiply", h, b.splat(scale, h))))
@@ -24,7 +24,7 @@ def test_names_sizes_and_constants_are_not_in_a_digest() -> None:
 def test_numbers_of_dims_are_in_a_digest() -> None:
     def product(left: int) -> Graph:
         b = Body("bf16[64,64]", "bf16[64,64]")
-        return b.done(b.dot(*b.inputs, ((left,), (0,))))
+        return b.done(b.dot(b.inputs[0], b.inputs[1], ((left,), (0,))))
 
     assert kernel_digest(product(1)) != kernel_digest(product(0))
 
