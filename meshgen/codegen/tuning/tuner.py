@@ -61,7 +61,7 @@ class Bench:
         name = bytes(self.api.cuda("cuDeviceGetName", 256, self.api.cuda("cuDeviceGet", 0)))
         capability = device.capability
         device.close()
-        return name.rstrip(b"\0").decode(errors="replace"), capability
+        return name.split(b"\0")[0].decode(errors="replace"), capability
 
 
 @dataclass(frozen=True)
