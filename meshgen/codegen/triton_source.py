@@ -24,6 +24,8 @@ from meshgen.ops.classes import MADE
 from meshgen.ops.flops import graph_flops
 from meshgen.records import dataclass
 
+WARPS = "warps"  # the field of a measured tile with the number of warps, where only that was chosen
+WARPS_OF_A_BLOCK = (1, 2, 4, 8, 16, 32)
 _WIDTH = 116  # columns of a line of source
 
 
@@ -77,11 +79,23 @@ def kernel_sources(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90
     device = device_of(target)
     lowered = lower_convolutions(body)
     plan = plan_body(lowered, device)
-    tiles = sorted(plan.candidates, key=lambda tile: tile_of(tile) != measured)
+    wanted = {field: value for field, value in (measured or {}).items() if field != WARPS}
+    tiles = sorted(plan.candidates, key=lambda tile: tile_of(tile) != wanted)
     for number in range(max(1, len(tiles))):
         source = _source(name, body, lowered, mesh, replace(plan, candidates=tuple(tiles[number:])), device)
-        tile = tile_of(tiles[number]) if tiles else {}
-        yield replace(source, tile=tile, is_measured=bool(tile) and tile == measured)
+        source = replace(source, tile=tile_of(tiles[number]) if tiles else {})
+        if measured and source.tile == wanted:
+            warps = measured.get(WARPS, source.num_warps)
+            if type(warps) is int and warps in WARPS_OF_A_BLOCK:
+                yield replace(with_warps(source, warps) if WARPS in measured else source, is_measured=True)
+            if warps == source.num_warps:
+                continue
+        yield source
+
+
+def with_warps(source: KernelSource, warps: int) -> KernelSource:
+    """The same kernel with another number of warps per block, which its tile says."""
+    return replace(source, num_warps=warps, tile={**source.tile, WARPS: warps})
 
 
 def tile_of(candidate: Any) -> dict[str, Any]:

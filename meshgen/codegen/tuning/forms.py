@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from itertools import islice
 
 from meshgen.codegen.build import BuiltKernel, Request, compile_kernels, limit_faults, request_of
 from meshgen.codegen.package import add_binaries, kernel_entry
-from meshgen.codegen.triton_source import KernelSource, kernel_sources
+from meshgen.codegen.triton_source import WARPS_OF_A_BLOCK, KernelSource, kernel_sources, with_warps
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Graph
 from meshgen.mesh import Mesh
@@ -37,12 +36,17 @@ class Form:
 def candidates(name: str, body: Graph, mesh: Mesh, arch: str, most: int) -> list[KernelSource]:
     """The first candidates by predicted time; those whose source and launch are alike count once.
 
-    Raises CodegenError MG0301 where no kernel can be generated.
+    A kernel with one candidate has those with other numbers of warps. Raises CodegenError MG0301 where no kernel can be generated.
     """
     found: dict[tuple[object, ...], KernelSource] = {}
     for source in kernel_sources(name, body, mesh, f"cuda:{arch}"):
         found.setdefault(_identity(source.text, source.constants, source.num_warps, source.num_stages), source)
-    return list(islice(found.values(), most))
+    sources = list(found.values())
+    if len(sources) == 1:
+        own = sources[0].num_warps
+        counts = sorted(WARPS_OF_A_BLOCK, key=lambda warps: (max(warps, own) // min(warps, own), -warps))
+        sources = [with_warps(sources[0], warps) for warps in counts if max(warps, own) <= 4 * min(warps, own)]
+    return sources[:most]
 
 
 def _identity(text: str, constants: Mapping[str, object], *options: int) -> tuple[object, ...]:

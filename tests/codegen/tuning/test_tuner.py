@@ -13,6 +13,7 @@ from meshgen.codegen.triton_source import KernelSource
 from meshgen.codegen.tuning import tuner
 from meshgen.codegen.tuning.forms import candidates
 from meshgen.codegen.tuning.rewrite import modules_of
+from meshgen.codegen.tuning.table import TuningTable
 from meshgen.codegen.tuning.tuner import Measured, measure
 from meshgen.errors import MissingError, RuntimeFailure
 from meshgen.runtime.cuda.api import emulated
@@ -139,8 +140,40 @@ def _fits_only_sm_90(*args: object) -> None:
     del args
 
 
-def test_a_kernel_of_one_candidate_has_no_choice(tmp_path: Path) -> None:
-    text = "func.func @main(%a: tensor<64xf32>) -> tensor<64xf32> {\n  %0 = stablehlo.tanh %a : tensor<64xf32>\n  return %0 : tensor<64xf32>\n}\n"
+ROWS = """func.func @main(%a: tensor<256x512xf32>) -> tensor<256xf32> {
+  %z = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.reduce(%a init: %z) applies stablehlo.add across dimensions = [1] : (tensor<256x512xf32>, tensor<f32>) -> tensor<256xf32>
+  return %0 : tensor<256xf32>
+}
+"""
+
+
+def test_kernels_of_one_tile_have_other_numbers_of_warps(tmp_path: Path) -> None:
+    (module,) = modules_of(compiled(tmp_path / "m.mgx", ROWS))
+    (own,) = module.manifest.kernels.values()
+    most = 4 * own.num_warps
+    (found,) = measure([module], bench(lambda launch: 1 / launch.threads, candidates=5)[0])
+    assert found.row and found.change and found.change.form and found.row.tile["warps"] == most
+    assert found.change.form.kernel.num_warps == most
+    again = compiled(tmp_path / "c.mgx", ROWS, tuning=TuningTable([found.row]))
+    (kernel,) = next(modules_of(again)).manifest.kernels.values()
+    assert kernel == found.change.form.kernel
+    (found,) = measure(list(modules_of(again)), bench(lambda launch: launch.threads, candidates=5)[0])
+    assert found.row and found.row.tile["warps"] < most
+
+
+def test_numbers_of_warps_that_no_block_has_are_ignored(tmp_path: Path) -> None:
+    (module,) = modules_of(compiled(tmp_path / "m.mgx", ROWS))
+    (found,) = measure([module], bench(lambda launch: 1 / launch.threads, candidates=5)[0])
+    assert found.row
+    for warps in (7, 64, "8", None, [8]):
+        row = replace(found.row, tile={**found.row.tile, "warps": warps})
+        (again,) = modules_of(compiled(tmp_path / "c.mgx", ROWS, tuning=TuningTable([row])))
+        assert again.manifest.kernels == module.manifest.kernels and "tuning" not in again.report
+
+
+def test_a_kernel_of_one_candidate_has_no_choice(products: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tuner, "candidates", lambda *args: candidates(*args)[:1])
     own, timer = bench()
-    (found,) = measure(list(modules_of(compiled(tmp_path / "m.mgx", text))), own)
+    found = next(measure([products], own))
     assert (found.others, found.change, found.row, timer.launches) == (0, None, None, [])
