@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from meshgen.calls.signature import Signature, signature_of
 from meshgen.codegen.targets import DEFAULT_TARGET, built_for
-from meshgen.codegen.tuning.table import TuningTable, read_table
+from meshgen.codegen.tuning.table import Tuning, TuningTable, given_table
 from meshgen.compiled.entries import EntriesExecutable
 from meshgen.compiled.executable import Executable
 from meshgen.compiled.open_sizes import AT_LOAD, OpenExecutable, closed, open_program
@@ -29,7 +29,6 @@ from meshgen.machine.profiles import Machine
 from meshgen.machine.reading import machine_of
 from meshgen.mesh import Meshes, meshes_of
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages, verify_program
-from meshgen.runtime.module_file.container import path_of
 from meshgen.runtime.sizes import Given, Sizes, bound
 from meshgen.sizes.program import given_types, has_open_results, input_names, with_shapes
 
@@ -48,8 +47,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             out_specs: Specs = None, target: str | None = None, arguments: str = "local",
             sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
             memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
-            machine: str | Path | Machine | None = None, tuning: str | Path | TuningTable | None = None,
-            progress: Progress | None = None) -> Executable:  # fmt: skip
+            machine: str | Path | Machine | None = None, tuning: Tuning = None, progress: Progress | None = None) -> Executable:  # fmt: skip
     """Compile a program to a scheduled, buildable step.
 
     A program that leaves sizes open gives an `OpenExecutable`, with a step for each of `sizes`.
@@ -83,8 +81,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             Programs may contain donations (`tf.aliasing_output`, `jax.buffer_donor`). The report lists unused ones.
         machine: whose links and devices the program is planned for, as `simulate` takes it; devices are numbered through its hosts in
             the order of the mesh. Default: what the program's mesh says, else one host of NVLink 4.
-        tuning: a table that `meshgen tune --table` wrote: kernels with a row take the tile that was measured to be best on the (first)
-            architecture of the target; the module's report says which.
+        tuning: a table that `meshgen tune` wrote: kernels with a row take the tile measured to be best on the target's (first) architecture.
         progress: called as `progress(what, done, total)` when a stage, a pass of it or the build of a kernel begins.
     Raises:
         ProgramError, ShardingError, CodegenError: the program is refused, with every fault and where it is.
@@ -104,8 +101,8 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
          out_specs: Specs = None, target: str | None = None, arguments: str = "local",
          sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
          memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
-         machine: str | Path | Machine | None = None, tuning: str | Path | TuningTable | None = None,
-         progress: Progress | None = None, timing: Timing | None = None) -> Executable:  # fmt: skip
+         machine: str | Path | Machine | None = None, tuning: Tuning = None, progress: Progress | None = None,
+         timing: Timing | None = None) -> Executable:  # fmt: skip
     """As `compile`, without building binaries; counts into `timing`, if one is given."""
     if progress is not None and not callable(progress):
         raise UsageError(
@@ -115,7 +112,7 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
                              "machine": machine}  # fmt: skip
     others: dict[str, Any] = {
         "target": target, "arguments": arguments, "sizes": sizes, "strict": strict, "memory_limit": memory_limit,
-        "skip": skip, "tuning": _table(tuning), "timing": timing or Timing(),
+        "skip": skip, "tuning": given_table(tuning), "timing": timing or Timing(),
     }  # fmt: skip
     if (several := programs_of(graph, entry)) is not None:
         return _plan_entries(several, mesh, given, others, progress)
@@ -168,11 +165,6 @@ def _strict(asked: bool | str | int | Sequence[str | int]) -> bool | tuple[str |
             Diagnostic("MG0001", f"strict must be a bool or a list of values and lines, got {asked!r:.60}", hint=hint)
         )
     return tuple(cast("list[str | int]", listed))
-
-
-def _table(given: str | Path | TuningTable | None) -> TuningTable | None:
-    """A table of measured tiles, or that in a file. Raises UsageError MG0002, MG0007."""
-    return given if given is None or isinstance(given, TuningTable) else read_table(path_of(given))
 
 
 def _text(given: Any, option: str) -> str:

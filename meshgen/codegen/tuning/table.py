@@ -16,6 +16,7 @@ from meshgen.codegen.tuning.keys import kernel_digest, shape_class
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.graph import Graph
 from meshgen.records import dataclass
+from meshgen.runtime.module_file.container import path_of
 from meshgen.runtime.module_file.files import write_text
 from meshgen.runtime.module_file.json_values import (
     each_of,
@@ -122,6 +123,14 @@ class TuningTable:
         """Write the file, all of it or nothing. Raises UsageError MG0003."""
         document = {"format": FORMAT, "rows": [asdict(row) for row in self.rows]}
         write_text(path, json.dumps(document, indent=1, sort_keys=True) + "\n")
+
+
+Tuning = TuningTable | str | Path | None  # a table, or its file
+
+
+def given_table(given: Tuning) -> TuningTable | None:
+    """The table that a caller means. Raises UsageError: MG0001, it is neither a table nor a path; and as `read_table`."""
+    return given if given is None or isinstance(given, TuningTable) else read_table(path_of(given))
 
 
 def read_table(path: Path) -> TuningTable:
