@@ -113,6 +113,12 @@ FAULTS: dict[str, Fault] = {
         "Calls or regions are nested more deeply than Python's stack goes.",
         "Nest the program less deeply.",
     ),
+    "MG0007": Fault(
+        "A file that should be a table of measured tiles is something else, or a table of another format.",
+        "`meshgen tune OUT.mgx --table FILE` writes tables, and `--merge` joins them.",
+        ("meshgen tune --merge p.mlir --table t.json",),
+        _program(),
+    ),
     "MG0101": Fault(
         "The text is not MLIR that meshgen reads. The caret stands where reading stopped.",
         "Check the text before the caret too. MLIR bytecode is not read: print the module as text.",
@@ -375,5 +381,10 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
     "MG0611": Fault(
         "The variables by which a process knows which rank it is, and where the others are, are incomplete or contradict each other.",
         "Start with torchrun, mpiexec or srun; without a launcher set RANK, WORLD_SIZE, LOCAL_RANK, MASTER_ADDR and MASTER_PORT for each process.",
+    ),
+    "MG0612": Fault(
+        "A warning of `meshgen tune`: with another tile a kernel computes something else than the kernel that the module has, by more than their rounding "
+        "explains. The tile is not used; the message says how many elements differ.",
+        "It is a bug of meshgen; please report it with the module.",
     ),
 }

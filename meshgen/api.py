@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from meshgen.calls.signature import Signature, signature_of
 from meshgen.codegen.targets import DEFAULT_TARGET, built_for
+from meshgen.codegen.tuning.table import Tuning, TuningTable, given_table
 from meshgen.compiled.entries import EntriesExecutable
 from meshgen.compiled.executable import Executable
 from meshgen.compiled.open_sizes import AT_LOAD, OpenExecutable, closed, open_program
@@ -47,7 +48,8 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             out_specs: Specs = None, target: str | None = None, arguments: str = "local",
             sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
             memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
-            machine: str | Path | Machine | None = None, precision: str = "", progress: Progress | None = None) -> Executable:  # fmt: skip
+            machine: str | Path | Machine | None = None, precision: str = "", tuning: Tuning = None,
+            progress: Progress | None = None) -> Executable:  # fmt: skip
     """Compile a program to a scheduled, buildable step.
 
     A program that leaves sizes open gives an `OpenExecutable`, with a step for each of `sizes`.
@@ -83,6 +85,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             the order of the mesh. Default: what the program's mesh says, else one host of NVLink 4.
         precision: of all f32 dots and convolutions on GPUs, whatever the program says: `default` (tf32), `high` (three
             products of tf32) or `highest` (f32), as of JAX's `jax_default_matmul_precision`. Default: what the program says.
+        tuning: a table that `meshgen tune` wrote: kernels with a row take the tile measured to be best on the target's (first) architecture.
         progress: called as `progress(what, done, total)` when a stage, a pass of it or the build of a kernel begins.
     Raises:
         ProgramError, ShardingError, CodegenError: the program is refused, with every fault and where it is.
@@ -91,7 +94,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
     executable = plan(
         graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, target=target, arguments=arguments, sizes=sizes,
         strict=strict, memory_limit=memory_limit, skip=skip, entry=entry, donate=donate, machine=machine,
-        precision=precision, progress=progress,
+        precision=precision, tuning=tuning, progress=progress,
     )  # fmt: skip
     executable.build(progress)
     return executable
@@ -102,7 +105,7 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
          out_specs: Specs = None, target: str | None = None, arguments: str = "local",
          sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
          memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
-         machine: str | Path | Machine | None = None, precision: str = "", progress: Progress | None = None,
+         machine: str | Path | Machine | None = None, precision: str = "", tuning: Tuning = None, progress: Progress | None = None,
          timing: Timing | None = None) -> Executable:  # fmt: skip
     """As `compile`, without building binaries; counts into `timing`, if one is given."""
     if progress is not None and not callable(progress):
@@ -113,7 +116,7 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
                              "machine": machine, "precision": precision}  # fmt: skip
     others: dict[str, Any] = {
         "target": target, "arguments": arguments, "sizes": sizes, "strict": strict, "memory_limit": memory_limit,
-        "skip": skip, "timing": timing or Timing(),
+        "skip": skip, "tuning": given_table(tuning), "timing": timing or Timing(),
     }  # fmt: skip
     if (several := programs_of(graph, entry)) is not None:
         return _plan_entries(several, mesh, given, others, progress)
@@ -135,10 +138,10 @@ def _plan_entries(programs: Mapping[str, tuple[Any, str]], mesh: Meshes, given: 
 
 def _plan_one(graph: Any, entry: str, given: Mapping[str, Any], progress: Progress | None, *, mesh: Meshes, target: str | None,
               arguments: str, sizes: Sequence[Mapping[str, Any]], strict: bool | Sequence[str | int],
-              memory_limit: int | None, skip: Sequence[str], timing: Timing) -> Executable:  # fmt: skip
+              memory_limit: int | None, skip: Sequence[str], tuning: TuningTable | None, timing: Timing) -> Executable:  # fmt: skip
     """As `plan`, of one function."""
     limits = _text(arguments, "arguments"), _strict(strict), memory_limit, _names(skip, "skip")
-    options = Options(DEFAULT_TARGET if target is None else target, *limits)
+    options = Options(DEFAULT_TARGET if target is None else target, *limits, tuning=tuning)
     if progress:
         progress("import", 0, 1)
     with timing.of("import"):

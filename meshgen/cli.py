@@ -47,6 +47,7 @@ COMMANDS = {
     "inspect": "show the contents of a module",
     "report": "write an HTML report of a program",
     "simulate": "predict a step of all ranks on a machine",
+    "tune": "measure candidates of a module's kernels on a GPU, and take the best",
     "native": "add a launch table to a module, so that programs without Python can run it",
     "sign": "sign a module with an ed25519 key",
     "verify": "check a module, and that a key has signed it",

@@ -32,6 +32,7 @@ CODES: dict[str, str] = {
     "MG0004": "built kernels are not kept (a warning)",
     "MG0005": "not enough memory",
     "MG0006": "the program is nested too deeply",
+    "MG0007": "not a table of measured tiles",
     "MG0101": "the text does not parse",
     "MG0102": "the program is empty",
     "MG0103": "operation is not supported",
@@ -75,6 +76,7 @@ CODES: dict[str, str] = {
     "MG0609": "rank is lost",
     "MG0610": "ranks run different modules",
     "MG0611": "launcher's variables are incomplete or contradict each other",
+    "MG0612": "a candidate of a kernel computes something else (a warning)",
 }
 
 

@@ -15,6 +15,7 @@ from functools import lru_cache, partial
 from typing import Any, cast
 
 from meshgen.codegen.targets import DEFAULT_TARGET, architectures_of, predicted_on, target_faults
+from meshgen.codegen.tuning.table import TuningTable
 from meshgen.errors import Diagnostic, ProgramError, UsageError
 from meshgen.gc_pace import rarely_collecting
 from meshgen.ir.definitions import require_defined
@@ -39,6 +40,7 @@ class Options:
         memory_limit: bytes of a device that a step may take; None: those of the machine's device, else what it takes where nothing
             overlaps.
         skip: names of passes to leave out (`meshgen/passes.py`).
+        tuning: tiles that were measured, which kernels take in place of the predicted ones.
     """
 
     target: str = DEFAULT_TARGET
@@ -46,6 +48,7 @@ class Options:
     strict: bool | tuple[str | int, ...] = False
     memory_limit: int | None = None
     skip: tuple[str, ...] = ()
+    tuning: TuningTable | None = None
 
     def __post_init__(self) -> None:
         faults = target_faults(self.target)

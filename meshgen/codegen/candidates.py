@@ -51,7 +51,9 @@ class _Candidate:
 
     @property
     def faults(self) -> tuple[int, int, int]:
-        """What speaks against it, the worst first: limits exceeded, bytes that each thread spills, what it misses."""
+        """What speaks against it, the worst first: limits exceeded and, unless it was measured, bytes that each thread spills, what it misses."""
+        if self.source.is_measured:
+            return len(self.limits), 0, 0
         spilled = max(kernel.spill_bytes for kernel in self.built.values())
         missed = sum(missing(kernel.instructions, arch) for arch, kernel in self.built.items())
         return len(self.limits), spilled, missed if self.multiplies else 0

@@ -90,7 +90,7 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
     inputs = tuple(replace(b, donated_to=pairs.get(number)) for number, b in enumerate(inputs))
     _check_weights(inputs, weights)
     members = code_members(sources, stages or {})
-    binaries = _add_binaries(members, built)
+    binaries = add_binaries(members, built)
     members["constants.safetensors"] = tensors.encode(
         {str(n): node.attrs.value for n, node in constants_of(module, plan).items()}
     )
@@ -103,7 +103,7 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
         arguments=module.arguments,
         inputs=inputs,
         outputs=_bindings(out_names, module.graph.outputs, module.out_types, module.out_shardings, plan.outputs, {}),
-        kernels={name: _kernel(name, sources.get(name), binaries) for name in plan.kernels},
+        kernels={name: kernel_entry(name, sources.get(name), binaries) for name in plan.kernels},
         plan=plan,
         toolchain={arch: toolchain(arch) for arch in dict.fromkeys(arch for _, arch in built)},
         report=report or {},
@@ -156,7 +156,7 @@ def code_members(sources: Mapping[str, LaunchedSource], stages: Mapping[str, str
     return members | {f"kernels/{name}.py": source.text.encode() for name, source in sources.items()}
 
 
-def _add_binaries(
+def add_binaries(
     members: dict[str, bytes], built: Mapping[tuple[str, str], BuiltKernel]
 ) -> dict[tuple[str, str], Binary]:
     """Add each distinct cubin and PTX once, under the name of the first kernel that has it."""
@@ -175,7 +175,8 @@ def _add_binaries(
     return found
 
 
-def _kernel(name: str, source: LaunchedSource | None, binaries: Mapping[tuple[str, str], Binary]) -> Kernel:
+def kernel_entry(name: str, source: LaunchedSource | None, binaries: Mapping[tuple[str, str], Binary]) -> Kernel:
+    """A kernel's launch configuration; without a source it runs as its body."""
     if source is None:
         return Kernel()
     grid = (*source.grid, 1, 1, 1)[:3]

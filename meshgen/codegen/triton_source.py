@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, field, replace
 from typing import Any
 
 from meshgen.codegen.bounds.source import Access, Given, accesses
@@ -24,6 +24,8 @@ from meshgen.ops.classes import MADE
 from meshgen.ops.flops import graph_flops
 from meshgen.records import dataclass
 
+WARPS = "warps"  # the field of a measured tile with the number of warps, where only that was chosen
+WARPS_OF_A_BLOCK = (1, 2, 4, 8, 16, 32)
 _IN_A_ROW = 5  # parameters of a line of source
 
 
@@ -39,7 +41,8 @@ class KernelSource:
         grid: number of programs; a grid with a 0 is not launched.
         constants: compile-time parameters, after `params` in the signature.
         flops, bytes: arithmetic operations and device memory traffic of one launch.
-        template: name of the template that it is made from.
+        template: name of the template that it is made from; tile: the candidate of its plan, empty where all kernels have one form.
+        is_measured: whether the tile was measured to be the best.
     """
 
     text: str
@@ -52,26 +55,53 @@ class KernelSource:
     flops: float
     bytes: int
     template: str
+    tile: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    is_measured: bool = False
 
 
-def kernel_source(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90") -> KernelSource:
+def kernel_source(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90",
+                  measured: Mapping[str, Any] | None = None) -> KernelSource:  # fmt: skip
     """Generate the kernel of a body for the target's (first) architecture, with the tile that is predicted to be best.
 
+    Args:
+        measured: the tile that was measured to be best, which is taken in its place if it is a candidate.
     Raises:
         CodegenError: MG0301, for every op or type that no kernel can be generated for.
     """
-    return next(kernel_sources(name, body, mesh, target))
+    return next(kernel_sources(name, body, mesh, target, measured))
 
 
-def kernel_sources(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90") -> Iterator[KernelSource]:
+def kernel_sources(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90",
+                   measured: Mapping[str, Any] | None = None) -> Iterator[KernelSource]:  # fmt: skip
     """As `kernel_source`, for each candidate of the kernel's plan, in the order of their predicted times; made on demand."""
     if faults := lacking_faults([(body, 1)]):
         raise CodegenError(*faults)
     device = device_of(target)
     lowered = lower_convolutions(body)
     plan = plan_body(lowered, device)
-    for number in range(max(1, len(plan.candidates))):
-        yield _source(name, body, lowered, mesh, replace(plan, candidates=plan.candidates[number:]), device)
+    wanted = {field: value for field, value in (measured or {}).items() if field != WARPS}
+    tiles = sorted(plan.candidates, key=lambda tile: tile_of(tile) != wanted)
+    for number in range(max(1, len(tiles))):
+        source = _source(name, body, lowered, mesh, replace(plan, candidates=tuple(tiles[number:])), device)
+        source = replace(source, tile=tile_of(tiles[number]) if tiles else {})
+        if measured and source.tile == wanted:
+            warps = measured.get(WARPS, source.num_warps)
+            if type(warps) is int and warps in WARPS_OF_A_BLOCK:
+                yield replace(with_warps(source, warps) if WARPS in measured else source, is_measured=True)
+            if warps == source.num_warps:
+                continue
+        yield source
+
+
+def with_warps(source: KernelSource, warps: int) -> KernelSource:
+    """The same kernel with another number of warps per block, which its tile says."""
+    return replace(source, num_warps=warps, tile={**source.tile, WARPS: warps})
+
+
+def tile_of(candidate: Any) -> dict[str, Any]:
+    """A candidate of a plan by the names of its fields, as JSON has them, without its predicted `speed`."""
+    fields = {name: value for name, value in asdict(candidate).items() if name != "speed"}
+    return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
 
 def _source(name: str, body: Graph, lowered: Graph, mesh: Mesh, plan: KernelPlan, device: Device) -> KernelSource:

@@ -42,6 +42,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write every stage's text, every kernel's source, PTX and resources, and every decision (decisions.json) to this folder",
     )
+    parser.add_argument(
+        "--tuning",
+        metavar="FILE.json",
+        help="a table that meshgen tune has written: kernels take the tiles that were measured to be best",
+    )
     parser.add_argument("--report", metavar="HTML", help="write an HTML report to this path")
     parser.add_argument(
         "--timing", action="store_true", help="also say what each pass did: fired, kept, rejected, costs, seconds"
@@ -54,7 +59,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     chosen = program_options(options) | target_options(options)
     timing = Timing({"start": time.perf_counter() - options.began})
     with output.progress() as progress:
-        executable = api.plan(**chosen, progress=progress, timing=timing)
+        executable = api.plan(**chosen, tuning=options.tuning, progress=progress, timing=timing)
         specialise(executable, options, output)
         executable.build(progress)
         if progress:

@@ -168,6 +168,7 @@ def kernels(module: LoadedModule) -> list[dict[str, Any]]:
             "template": kernel.template,
             "grid": list(kernel.grid),
             "constants": dict(kernel.constants),
+            "measured": module.report.get("tuning", {}).get(name, {}).get("device", ""),
             "binaries": {
                 arch: {
                     "regs": b.regs,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from functools import cached_property
-from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
@@ -13,7 +12,7 @@ import numpy as np
 from meshgen.calls.arguments import bound_arrays, fitting, weight_arrays
 from meshgen.calls.nodes import Slot
 from meshgen.calls.signature import Signature, signature_of
-from meshgen.errors import CodegenError, Diagnostic, UsageError, grouped
+from meshgen.errors import Diagnostic, UsageError
 from meshgen.frontend.tracer.callers import at_callers_line
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
@@ -110,26 +109,17 @@ class Executable:
 
     @cached_property
     def sources(self) -> dict[str, Any]:
-        """Triton source per kernel (`triton_source.KernelSource`). Without a GPU among the targets some may have none.
+        """Triton source per kernel (`triton_source.KernelSource`). Raises as `sources.first_sources`."""
+        from meshgen.compiled.sources import first_sources
 
-        Raises CodegenError with everything that has no kernel, where the target is a GPU, before any source is made.
-        """
-        from meshgen.codegen.lacking import refuse_lacking
-        from meshgen.codegen.triton_source import kernel_source
-
-        if self.options.architectures:
-            refuse_lacking([self.plan])
-        found: dict[str, Any] = {}
-        refused: list[Diagnostic] = []
         with self._timing.of("source"):
-            for name, body in self.plan.kernels.items():
-                try:
-                    found[name] = kernel_source(name, body, self.mesh, self._gpu)
-                except CodegenError as error:
-                    refused += error.diagnostics
-        if refused and self.options.architectures:
-            raise CodegenError(*grouped(refused))
-        return found
+            return first_sources(self.plan, self.mesh, self.options, self._measured)
+
+    @cached_property
+    def _measured(self) -> dict[str, Any]:
+        from meshgen.compiled.sources import measured_rows
+
+        return measured_rows(self.plan, self.options)
 
     @property
     def without_code(self) -> list[str]:
@@ -137,21 +127,23 @@ class Executable:
         return [name for name in self.plan.kernels if name not in self.sources]
 
     @property
-    def _gpu(self) -> str:
-        """The architecture that kernels are tuned for: the first of the target."""
-        return f"cuda:{self.options.architectures[0]}" if self.options.architectures else "cuda:sm_90"
+    def measured(self) -> dict[str, dict[str, Any]]:
+        """The kernels whose tiles were measured, with what the table of the compilation says of them."""
+        from meshgen.compiled.sources import provenance
+
+        return provenance(self.sources, self._measured)
 
     def build(self, progress: Progress | None = None) -> None:
         """Compile the kernels for the target's architectures; `sources` has what was chosen. Raises CodegenError, MissingError."""
         from meshgen.codegen.candidates import build_best
-        from meshgen.codegen.triton_source import kernel_sources
+        from meshgen.compiled.sources import all_sources
 
         if not self.options.architectures:
             return
         bodies = {name: self.plan.kernels[name] for name in self.sources}
 
-        def candidates(key: str) -> Iterator[Any]:
-            return chain([self.sources[key]], islice(kernel_sources(key, bodies[key], self.mesh, self._gpu), 1, None))
+        def candidates(name: str) -> Iterator[Any]:
+            return all_sources(name, self.sources[name], self.plan, self.mesh, self.options, self._measured)
 
         tell = (lambda done, total, name: progress(f"build {name}", done, total)) if progress else None
         with self._timing.of("build"):
@@ -316,6 +308,7 @@ class Executable:
         from meshgen.reports.places import packaged_record
 
         report = packaged_record(self) | ({"kernels_without_code": code} if (code := self.without_code) else {})
+        report |= {"tuning": measured} if (measured := self.measured) else {}
         return {"sources": self.sources, "built": self.built, "report": report} | self.texts()
 
     def texts(self) -> dict[str, Any]:

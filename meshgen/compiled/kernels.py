@@ -33,6 +33,7 @@ def kernel_records(executable: Executable) -> list[dict[str, Any]]:
                 "template": source.template if source else "",
                 "grid": list(source.grid) if source else [],
                 "constants": dict(source.constants) if source else {},
+                "measured": executable.measured.get(name, {}).get("device", ""),
                 "binaries": binaries,
             }
         )

@@ -138,12 +138,14 @@ def kernel_table(kernels: Sequence[Mapping[str, Any]], refused: Sequence[str] = 
     """Registers per thread, spilled bytes and shared memory of each kernel on each architecture; `refused` have no code."""
     archs = list(dict.fromkeys(arch for kernel in kernels for arch in kernel["binaries"]))
     columns = [f"{arch} {figure}" for arch in archs for figure in ("registers", "spills", "shared")]
+    measured = any(kernel["measured"] for kernel in kernels)
     rows = [
         (
             kernel["name"],
             kernel["template"],
             kernel["launches"],
             "x".join(map(str, kernel["grid"])),
+            *([kernel["measured"]] if measured else []),
             *(
                 kernel["binaries"].get(arch, {}).get(key, "")
                 for arch in archs
@@ -155,7 +157,7 @@ def kernel_table(kernels: Sequence[Mapping[str, Any]], refused: Sequence[str] = 
     launches = sum(kernel["launches"] for kernel in kernels)
     return table_of(
         f"Kernels: {counted(launches, 'launch')}, {len(kernels)} distinct, {len(refused)} refused",
-        ("kernel", "template", "launches", "grid", *columns),
+        ("kernel", "template", "launches", "grid", *(["tile measured on"] if measured else []), *columns),
         rows,
     )
 

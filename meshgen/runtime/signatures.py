@@ -38,13 +38,19 @@ def sign(source: str | Path, target: str | Path, key: str | Path) -> str:
         ModuleError: MG0501 to MG0503, it is not a module, or is damaged.
         MissingError: MG0602, the package `cryptography` is not installed.
     """
-    private = _key(key, "private")
     found = container.Container(container.path_of(source))
     checked_manifest(found, found.path)
-    public, signature = private.public_key().public_bytes_raw().hex(), private.sign(_message(found)).hex()
-    members = {name: bytes(found[name]) for name in found} | {SIGNATURE: f"ed25519 {public} {signature}\n".encode()}
+    members, public = signed(found, key)
     container.write(container.path_of(target), members)
     return public
+
+
+def signed(members: Members, key: str | Path) -> tuple[dict[str, bytes], str]:
+    """The members of a module with a signature, and the public key in hexadecimal. Raises as `sign`, for the key."""
+    private = _key(key, "private")
+    public, signature = private.public_key().public_bytes_raw().hex(), private.sign(_message(members)).hex()
+    line = f"ed25519 {public} {signature}\n".encode()
+    return {name: bytes(members[name]) for name in members} | {SIGNATURE: line}, public
 
 
 def require_signature(members: Members, key: str | Path) -> str:

@@ -13,10 +13,14 @@ from typing import Any
 import numpy as np
 
 from meshgen.api import load
+from meshgen.codegen.tuning.tuner import Bench
 from meshgen.errors import RuntimeFailure
 from meshgen.runtime.cuda.api import Api, emulated, require_driver
 from meshgen.runtime.cuda.code import code_of
 from meshgen.runtime.cuda.execute import Executor, Program
+from meshgen.runtime.cuda.one_kernel import OneKernel
+from meshgen.runtime.cuda.timing import EventTimer, Timing
+from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.random_arrays import random_array
 from tests.emulator.libcuda import LibCuda
 
@@ -32,6 +36,18 @@ class Counted:
         if name.startswith("cu") and callable(found):
             self.calls[name] += 1
         return found
+
+
+def timing(module: LoadedModule, api: Api) -> Timing:
+    """Of the first kernel of the step."""
+    launched = next(each for each in module.schedule.launches() if each.item.kernel)
+    name = launched.item.kernel
+    operands = [random_array(value.type, [0, n]) for n, value in enumerate(module.schedule.kernels[name].inputs)]
+    with OneKernel(api, module.mesh, launched.plan, launched.item, operands) as kernel:
+        launch = kernel.launch(module.manifest.kernels[name], module.loaded.member)
+        assert launch
+        assert all(np.isfinite(array).all() for array in kernel.results(launch))
+        return EventTimer(kernel.device).seconds(launch)
 
 
 def main(path: str, library: str) -> None:
@@ -60,6 +76,8 @@ def main(path: str, library: str) -> None:
         sys.stdout.write(f"{name} {count}\n")
     for own, want in zip(found, module.run(arguments), strict=True):
         np.testing.assert_allclose(own, want, rtol=1e-5, atol=1e-5)
+    measured = Bench(api, lambda device, _: EventTimer(device))
+    sys.stdout.write(f"{measured.name_and_capability()}: {timing(module, api)}\n")
     try:
         api.cuda("cuMemAlloc", 16)
     except RuntimeFailure as failure:

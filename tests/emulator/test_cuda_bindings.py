@@ -40,4 +40,5 @@ def test_a_module_runs_on_nvidias_bindings(tmp_path: Path) -> None:
     assert counts["cuGraphInstantiate"] == counts["cuGraphExecUpdate"] == "1"
     assert counts["cuGraphLaunch"] == "3"  # steps of four ranks
     assert int(counts["cuLaunchKernel"]) >= 16 and int(counts["cuMemcpyHtoD"]) == 36
+    assert "('Emulated A100', (8, 0)): Timing(warm=0.0, cold=0.0)" in outcome.stdout  # emulated work takes no time
     assert "cuMemAlloc failed with 201: CUDA_ERROR_INVALID_CONTEXT, invalid device context" in outcome.stdout

@@ -9,7 +9,9 @@ DRIVER_VERSION = 13000  # CUDA 13.0
 CONTEXT = 0x100  # handles of primary contexts: this and the device's number
 
 
-def attributes_of(capability: tuple[int, int], multiprocessors: int, shared_bytes: int) -> dict[int, int]:
+def attributes_of(
+    capability: tuple[int, int], multiprocessors: int, shared_bytes: int, l2_bytes: int
+) -> dict[int, int]:
     """The results of `cuDeviceGetAttribute`, by attribute."""
     name = CUdevice_attribute
     return {
@@ -21,6 +23,7 @@ def attributes_of(capability: tuple[int, int], multiprocessors: int, shared_byte
         name.CU_DEVICE_ATTRIBUTE_WARP_SIZE: 32,
         name.CU_DEVICE_ATTRIBUTE_MAX_PITCH: 2**31 - 1,
         name.CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT: multiprocessors,
+        name.CU_DEVICE_ATTRIBUTE_L2_CACHE_SIZE: l2_bytes,
         name.CU_DEVICE_ATTRIBUTE_UNIFIED_ADDRESSING: 1,
         name.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR: capability[0],
         name.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR: capability[1],
@@ -65,7 +68,7 @@ class DeviceFunctions(Functions):
     def cuDeviceGetAttribute(self, attrib: int, dev: int) -> int:
         self._device(dev)
         kind = self.machine.kind
-        known = attributes_of(kind.capability, kind.multiprocessors, kind.shared_bytes)
+        known = attributes_of(kind.capability, kind.multiprocessors, kind.shared_bytes, kind.l2_bytes)
         if int(attrib) not in known:
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_VALUE)
         return known[int(attrib)]

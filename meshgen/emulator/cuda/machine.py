@@ -29,6 +29,7 @@ class DeviceKind:
         capability: major and minor number.
         memory_bytes: all memory of the device.
         shared_bytes: shared memory that a block can opt in to.
+        l2_bytes: of the L2 cache.
 
     Source: CUDA C++ programming guide, "Technical specifications per compute capability"; data sheets of A100, H100, B200.
     """
@@ -38,6 +39,7 @@ class DeviceKind:
     memory_bytes: int
     multiprocessors: int
     shared_bytes: int
+    l2_bytes: int
 
     @property
     def arch(self) -> str:
@@ -47,9 +49,9 @@ class DeviceKind:
 DEVICE_KINDS = {
     kind.arch: kind
     for kind in (
-        DeviceKind("Emulated A100", (8, 0), 80 << 30, 108, 166_912),
-        DeviceKind("Emulated H100", (9, 0), 80 << 30, 132, 232_448),
-        DeviceKind("Emulated B200", (10, 0), 180 << 30, 148, 232_448),
+        DeviceKind("Emulated A100", (8, 0), 80 << 30, 108, 166_912, 40 << 20),
+        DeviceKind("Emulated H100", (9, 0), 80 << 30, 132, 232_448, 50 << 20),
+        DeviceKind("Emulated B200", (10, 0), 180 << 30, 148, 232_448, 126 << 20),
     )
 }
 STATIC_SHARED_BYTES = 49_152  # what a block can have without opting in, on all of them

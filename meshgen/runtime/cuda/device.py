@@ -110,11 +110,11 @@ class Device:
         self.api.cuda("cuLaunchKernel", launch.function, *launch.grid, launch.threads, 1, 1, launch.shared_bytes, stream,
                       launch.parameters.address, 0)  # fmt: skip
 
-    def event(self, key: object) -> int:
-        """The event of this name, created on first use."""
+    def event(self, key: object, *, is_timed: bool = False) -> int:
+        """The event of this name, created on first use; `is_timed`: as one that times can be taken between."""
         if key not in self._events:
             self.use()
-            flags = self.api.driver.CUevent_flags.CU_EVENT_DISABLE_TIMING
+            flags = 0 if is_timed else self.api.driver.CUevent_flags.CU_EVENT_DISABLE_TIMING
             self._events[key] = int(self.api.cuda("cuEventCreate", int(flags)))
         return self._events[key]
 

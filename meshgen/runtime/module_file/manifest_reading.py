@@ -106,6 +106,8 @@ def report_from_json(value: Any) -> Json:
         get(made, "made", read_text)
         get(made, "mesh", lambda v: table_of(v, read_count))
         get(made, "args", lambda v: table_of(v, read_counts))
+    if "tuning" in report:
+        get(report, "tuning", lambda kernels: table_of(kernels, lambda each: get(each, "device", read_text)))
     for name in ("kernels", "distinct_kernels", "ring_bytes", "peak_memory_bytes", "step_seconds"):
         if name in report:
             get(report, name, read_amount)

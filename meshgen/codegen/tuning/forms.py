@@ -1,0 +1,102 @@
+"""The forms of a kernel of a module: the one that it was shipped with, and those of the candidates for its architecture."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+
+from meshgen.codegen.build import BuiltKernel, Request, compile_kernels, limit_faults, request_of
+from meshgen.codegen.package import add_binaries, kernel_entry
+from meshgen.codegen.triton_source import WARPS_OF_A_BLOCK, KernelSource, kernel_sources, with_warps
+from meshgen.errors import CodegenError
+from meshgen.ir.graph import Graph
+from meshgen.mesh import Mesh
+from meshgen.records import dataclass
+from meshgen.runtime.module import LoadedModule
+from meshgen.runtime.module_file.manifest import Kernel
+
+
+@dataclass(frozen=True)
+class Form:
+    """A kernel that can be launched.
+
+    Attributes:
+        source: of a candidate; None for the shipped kernel where no candidate has its source.
+        kernel: how it is launched; `files` has the members that it names.
+    """
+
+    source: KernelSource | None
+    kernel: Kernel
+    files: Mapping[str, bytes]
+
+    def member(self, name: str) -> bytes:
+        return self.files[name]
+
+
+def candidates(name: str, body: Graph, mesh: Mesh, arch: str, most: int) -> list[KernelSource]:
+    """The first candidates by predicted time; those whose source and launch are alike count once.
+
+    A kernel with one candidate has those with other numbers of warps. Raises CodegenError MG0301 where no kernel can be generated.
+    """
+    found: dict[tuple[object, ...], KernelSource] = {}
+    for source in kernel_sources(name, body, mesh, f"cuda:{arch}"):
+        found.setdefault(_identity(source.text, source.constants, source.num_warps, source.num_stages), source)
+    sources = list(found.values())
+    if len(sources) == 1:
+        own = sources[0].num_warps
+        counts = sorted(WARPS_OF_A_BLOCK, key=lambda warps: (max(warps, own) // min(warps, own), -warps))
+        sources = [with_warps(sources[0], warps) for warps in counts if max(warps, own) <= 4 * min(warps, own)]
+    return sources[:most]
+
+
+def _identity(text: str, constants: Mapping[str, object], *options: int) -> tuple[object, ...]:
+    return text, tuple(sorted(constants.items())), options
+
+
+def shipped(module: LoadedModule, name: str, sources: Sequence[KernelSource]) -> Form:
+    """The form in the module, with the candidate that it was made from, if that is one of `sources`."""
+    kernel = module.manifest.kernels[name]
+    own = _identity(module.source(name), kernel.constants, kernel.num_warps, kernel.num_stages)
+    same = (s for s in sources if _identity(s.text, s.constants, s.num_warps, s.num_stages) == own)
+    names = [
+        kernel.source,
+        *(file for binary in kernel.binaries.values() for file in (binary.file, binary.ptx) if file),
+    ]
+    return Form(next(same, None), kernel, {file: bytes(module.members[file]) for file in names})
+
+
+def built_forms(name: str, body: Graph, sources: Sequence[KernelSource], arch: str) -> Iterator[Form]:
+    """The candidates that compile and can be launched, built for one architecture."""
+    requests = [replace(request_of(name, source, body), name=f"{name}/{n}") for n, source in enumerate(sources)]
+    for source, request, kernel in zip(sources, requests, _compiled(requests, arch), strict=True):
+        if kernel and not limit_faults(request, arch, kernel):
+            yield form_of(name, source, {arch: kernel})
+
+
+def _compiled(requests: Sequence[Request], arch: str) -> list[BuiltKernel | None]:
+    """All at once; where one is refused each by itself, to know which."""
+    try:
+        built = compile_kernels(requests, [arch])
+    except CodegenError:
+        return [_compiled([request], arch)[0] for request in requests] if len(requests) > 1 else [None]
+    return [built[request.name, arch] for request in requests]
+
+
+def form_of(name: str, source: KernelSource, built: Mapping[str, BuiltKernel]) -> Form:
+    """A source with its binary per architecture."""
+    files = {f"kernels/{name}.py": source.text.encode()}
+    binaries = add_binaries(files, {(name, arch): kernel for arch, kernel in built.items()})
+    return Form(source, kernel_entry(name, source, binaries), files)
+
+
+def for_all(name: str, body: Graph, form: Form, archs: Sequence[str]) -> Form | None:
+    """A candidate's form for all architectures of its module; None where one of them cannot launch it."""
+    assert form.source, "of a candidate"
+    request = request_of(name, form.source, body)
+    try:
+        built = compile_kernels([request], archs)
+    except CodegenError:
+        return None
+    if any(limit_faults(request, arch, built[name, arch]) for arch in archs):
+        return None
+    return form_of(name, form.source, {arch: built[name, arch] for arch in archs})

@@ -1,0 +1,154 @@
+"""Modules with other kernels: code, launches and the report change, and nothing else.
+
+A file holds one module, or a module for each mesh, specialisation or entry function. `modules_of` finds them; `with_forms` writes
+the file anew around those that changed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Hashable, Iterator, Mapping
+from dataclasses import replace
+from typing import Any
+
+from meshgen.codegen.package import sealed
+from meshgen.codegen.package_entries import digest, entries_members
+from meshgen.codegen.package_open import open_members
+from meshgen.codegen.tuning.forms import Form
+from meshgen.records import dataclass
+from meshgen.runtime.entries import decode_entries
+from meshgen.runtime.module import LoadedModule
+from meshgen.runtime.module_file.manifest import Json, Kernel
+from meshgen.runtime.module_file.manifest_json import manifest_to_json
+from meshgen.runtime.module_file.members import SIGNATURE, Folder, Held, Members
+from meshgen.runtime.module_file.open_manifest import decode_open
+from meshgen.runtime.module_file.stage_texts import unpacked
+from meshgen.runtime.module_file.tensors import decode
+from meshgen.runtime.native.export import FOLDER, with_members
+from meshgen.runtime.native.table import native_members
+from meshgen.runtime.validation.checked import checked_manifest, load_part
+
+CODE = ("kernels/", "cubins/", "ptx/", FOLDER)  # members that are written anew, or depend on those that are
+WEIGHTS = "weights.safetensors"
+
+
+@dataclass(frozen=True)
+class Change:
+    """What becomes of one kernel: `form`, None if it stays, and what the module's report says of its measurement."""
+
+    form: Form | None
+    provenance: Mapping[str, Any]
+
+
+Changes = Mapping[str, Mapping[str, Change]]  # by digest of a module's manifest, and name of a kernel
+
+
+def modules_of(members: Members) -> Iterator[LoadedModule]:
+    """The modules of one mesh that a file holds; equal ones once. Raises as `load`."""
+    seen: set[str] = set()
+    for module in _modules(members):
+        if (key := key_of(module.members)) not in seen:
+            seen.add(key)
+            yield module
+
+
+def key_of(members: Members) -> str:
+    """The digest of a module's manifest."""
+    return bytes(members["manifest.sha256"]).decode()
+
+
+def _modules(members: Members) -> Iterator[LoadedModule]:
+    value = checked_manifest(members, members.path)
+    inner = _inner(members, value)
+    if not inner:
+        yield load_part(members, members.path, value)
+    for each in inner.values():
+        yield from _modules(each)
+
+
+def _inner(members: Members, value: Json) -> dict[Hashable, Members]:
+    """The modules inside a module's file, by entry function, sizes, or number of the mesh; empty for a module of one mesh."""
+    if "parts" in value:
+        return {number: Folder(members, f"parts/{number:02}") for number in range(len(value["parts"]))}
+    if "entries" in value:
+        held: Mapping[Any, Mapping[str, str]] = decode_entries(value).held
+    elif "specialisations" in value:
+        held = decode_open(value).held
+    else:
+        return {}
+    place = {digest: name for name, digest in value["files"].items()}
+    return {
+        key: Held(members.path, {file: members[place[digest]] for file, digest in files.items()})
+        for key, files in held.items()
+    }
+
+
+def with_forms(members: Members, changes: Changes) -> dict[str, bytes]:
+    """The members of the file with these changes; a signature no longer holds, and is left out. Raises as `load`."""
+    value = checked_manifest(members, members.path)
+    inner: dict[Any, dict[str, bytes]] = {
+        key: with_forms(each, changes) for key, each in _inner(members, value).items()
+    }
+    if "parts" in value:
+        return _with_parts(members, value, inner)
+    if "entries" in value:
+        return entries_members(value["name"], inner)
+    if "specialisations" in value:
+        program = decode_open(value)
+        weights = decode(members[WEIGHTS]) if WEIGHTS in members else {}
+        return open_members(program, unpacked(members, program.text_member), inner, weights)
+    own = changes.get(key_of(members), {})
+    return _changed(load_part(members, members.path, value), own)
+
+
+def _with_parts(members: Members, value: Json, parts: Mapping[int, Mapping[str, bytes]]) -> dict[str, bytes]:
+    kept = {name: bytes(members[name]) for name in value["files"] if not name.startswith("parts/")}
+    kept |= {f"parts/{number:02}/{name}": content for number, part in parts.items() for name, content in part.items()}
+    return kept | sealed(value | {"files": {name: digest(kept[name]) for name in sorted(kept)}})
+
+
+def _changed(module: LoadedModule, changes: Mapping[str, Change]) -> dict[str, bytes]:
+    """The members of a module of one mesh."""
+    manifest, own = module.manifest, module.members
+    if not changes:
+        return {name: bytes(own[name]) for name in own if name != SIGNATURE}
+    special = ("manifest.json", "manifest.sha256", SIGNATURE)
+    members = {name: bytes(own[name]) for name in own if name not in special and not name.startswith(CODE)}
+    files = {name: {file: bytes(own[file]) for file in _files(kernel)} for name, kernel in manifest.kernels.items()}
+    kernels = dict(manifest.kernels)
+    for name, change in changes.items():
+        if change.form:
+            kernels[name], files[name] = change.form.kernel, dict(change.form.files)
+    place: dict[bytes, str] = {}
+    kernels = {name: _placed(name, kernel, files[name], members, place) for name, kernel in kernels.items()}
+    measured = dict(manifest.report.get("tuning", {})) | {name: dict(each.provenance) for name, each in changes.items()}
+    manifest = replace(manifest, kernels=kernels, report=dict(manifest.report) | {"tuning": measured})
+    digests = {name: hashlib.sha256(members[name]).hexdigest() for name in sorted(members)}
+    members |= sealed(manifest_to_json(manifest, digests))
+    if any(name.startswith(FOLDER) for name in own):
+        held = Held(own.path, members)
+        found = load_part(held, own.path, checked_manifest(held, own.path))
+        return with_members(held, native_members(found))
+    return members
+
+
+def _files(kernel: Kernel) -> list[str]:
+    binaries = kernel.binaries.values()
+    return [file for file in (kernel.source, *(name for b in binaries for name in (b.file, b.ptx))) if file]
+
+
+def _placed(name: str, kernel: Kernel, files: Mapping[str, bytes], members: dict[str, bytes],
+            place: dict[bytes, str]) -> Kernel:  # fmt: skip
+    """Add a kernel's files to `members`, equal binaries once, under the name of the first kernel that has them."""
+    if not kernel.source:
+        return kernel
+    members[f"kernels/{name}.py"] = files[kernel.source]
+    binaries = dict(kernel.binaries)
+    for arch, binary in binaries.items():
+        cubin = place.setdefault(files[binary.file], f"cubins/{arch}/{name}.cubin")
+        members[cubin] = files[binary.file]
+        ptx = place.setdefault(files[binary.ptx], f"ptx/{arch}/{name}.ptx") if binary.ptx else ""
+        if ptx:
+            members[ptx] = files[binary.ptx]
+        binaries[arch] = replace(binary, file=cubin, ptx=ptx)
+    return replace(kernel, source=f"kernels/{name}.py", binaries=binaries)

@@ -1,0 +1,166 @@
+"""Tables of measured tiles: JSON files that can be merged, and that compilations read.
+
+{"format": 1, "rows": [{"kernel": ..., "shapes": ..., "device": ..., "tile": {...}, ...}, ...]}
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
+from functools import cached_property, reduce
+from pathlib import Path
+from typing import Any
+
+from meshgen.codegen.tuning.keys import kernel_digest, shape_class
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.ir.graph import Graph
+from meshgen.records import dataclass
+from meshgen.runtime.module_file.container import path_of
+from meshgen.runtime.module_file.files import write_text
+from meshgen.runtime.module_file.json_values import (
+    each_of,
+    get,
+    read_amount,
+    read_count,
+    read_json,
+    read_plain,
+    read_text,
+    table_of,
+)
+
+FORMAT = 1
+MOST_BYTES = 1 << 28  # of a file: about a million rows
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class Row:
+    """The best tile of a kernel on a device.
+
+    Attributes:
+        kernel, shapes: see `keys`. device: its name, as the driver gives it; arch: `sm_90`.
+        template, tile: of the candidate.
+        warm, cold: median seconds of a launch with its operands in the L2 cache, and with others.
+        before: the mean of both for the kernel that the module had.
+        rounds: how often each candidate was measured.
+    """
+
+    kernel: str
+    shapes: str
+    device: str
+    arch: str
+    template: str
+    tile: Mapping[str, Any]
+    warm: float
+    cold: float
+    before: float
+    rounds: int
+
+    @property
+    def key(self) -> Key:
+        return self.kernel, self.shapes, self.device
+
+    @property
+    def seconds(self) -> float:
+        """The mean of the warm and the cold time, by which candidates are compared."""
+        return (self.warm + self.cold) / 2
+
+    @property
+    def provenance(self) -> dict[str, Any]:
+        """What the report of a module says of a kernel with this tile."""
+        names = ("device", "arch", "template", "tile", "warm", "cold", "before", "rounds")
+        return {name: getattr(self, name) for name in names}
+
+    def beats(self, other: Row) -> bool:
+        """Whether it is kept of two with the same key: that of more rounds, then the faster, in any order of merging."""
+        return self._rank > other._rank
+
+    @property
+    def _rank(self) -> tuple[int, float, str]:
+        return self.rounds, -self.seconds, json.dumps(asdict(self), sort_keys=True)
+
+
+class TuningTable:
+    """Rows by their keys. It does not change: `with_rows` and `merged` make others."""
+
+    def __init__(self, rows: Iterable[Row] = ()) -> None:
+        self._rows: dict[Key, Row] = {}
+        for row in rows:
+            if row.key not in self._rows or row.beats(self._rows[row.key]):
+                self._rows[row.key] = row
+
+    @property
+    def rows(self) -> list[Row]:
+        """In the order of their keys."""
+        return [self._rows[key] for key in sorted(self._rows)]
+
+    def merged(self, other: TuningTable) -> TuningTable:
+        """The rows of both; of two with one key the better measured (`Row.beats`)."""
+        return TuningTable([*self._rows.values(), *other._rows.values()])
+
+    def with_rows(self, rows: Iterable[Row]) -> TuningTable:
+        """These rows in place of those with their keys."""
+        found = TuningTable()
+        found._rows = self._rows | {row.key: row for row in rows}
+        return found
+
+    @cached_property
+    def _by_kernel(self) -> dict[Key, list[Row]]:
+        found: dict[Key, list[Row]] = {}
+        for row in self.rows:
+            found.setdefault((row.kernel, row.shapes, row.arch), []).append(row)
+        return found
+
+    def find(self, body: Graph, arch: str) -> Row | None:
+        """The row for a kernel on an architecture; of several devices the fastest's."""
+        if not self._rows:
+            return None
+        rows = self._by_kernel.get((kernel_digest(body), shape_class(body), arch), [])
+        return min(rows, key=lambda row: row.seconds, default=None)
+
+    def write(self, path: Path) -> None:
+        """Write the file, all of it or nothing. Raises UsageError MG0003."""
+        document = {"format": FORMAT, "rows": [asdict(row) for row in self.rows]}
+        write_text(path, json.dumps(document, indent=1, sort_keys=True) + "\n")
+
+
+Tuning = TuningTable | str | Path | None  # a table, or its file
+
+
+def given_table(given: Tuning) -> TuningTable | None:
+    """The table that a caller means. Raises UsageError: MG0001, it is neither a table nor a path; and as `read_table`."""
+    return given if given is None or isinstance(given, TuningTable) else read_table(path_of(given))
+
+
+def read_table(path: Path) -> TuningTable:
+    """The table in a file. Raises UsageError: MG0002, it cannot be read; MG0007, it is not a table of this format."""
+    try:
+        if path.stat().st_size > MOST_BYTES:
+            raise ValueError(f"it has more than {MOST_BYTES} bytes")
+        content = path.read_bytes()
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or error
+        raise UsageError(Diagnostic("MG0002", f"'{path}' cannot be read: {reason}")) from error
+    try:
+        value = read_json(content)
+        if get(value, "format", read_count) != FORMAT:
+            raise ValueError(f"it has format {value['format']}, but this meshgen reads format {FORMAT}")
+        return TuningTable(get(value, "rows", lambda rows: each_of(rows, _row)))
+    except (ValueError, RecursionError) as error:
+        text = f"'{path}' is not a table of measured tiles: {str(error)[:200]}"
+        raise UsageError(Diagnostic("MG0007", text, hint="meshgen tune OUT.mgx --table FILE writes them")) from error
+
+
+def merge(paths: Iterable[Path]) -> TuningTable:
+    """The rows of all these files. Raises as `read_table`."""
+    return reduce(TuningTable.merged, map(read_table, paths), TuningTable())
+
+
+def _row(value: Any) -> Row:
+    kernel, shapes, device, arch, template = (
+        get(value, name, read_text) for name in ("kernel", "shapes", "device", "arch", "template")
+    )
+    tile = get(value, "tile", lambda table: table_of(table, read_plain))
+    warm, cold, before = (get(value, name, read_amount) for name in ("warm", "cold", "before"))
+    return Row(kernel, shapes, device, arch, template, tile, warm, cold, before, get(value, "rounds", read_count))

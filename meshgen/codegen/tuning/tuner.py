@@ -1,0 +1,216 @@
+"""Measures candidates of the kernels of a module on a device, those with the most predicted time first."""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from meshgen.codegen.roofline import kernel_seconds
+from meshgen.codegen.tuning.comparing import allowed, differences
+from meshgen.codegen.tuning.forms import Form, built_forms, candidates, for_all, shipped
+from meshgen.codegen.tuning.keys import kernel_digest, shape_class
+from meshgen.codegen.tuning.rewrite import Change, key_of
+from meshgen.codegen.tuning.table import Row
+from meshgen.errors import CodegenError, Diagnostic, MissingError, RuntimeFailure
+from meshgen.ir.graph import Graph
+from meshgen.mesh import Mesh
+from meshgen.records import dataclass
+from meshgen.runtime.cuda.api import Api
+from meshgen.runtime.cuda.code import runs_on
+from meshgen.runtime.cuda.device import Device, Launch
+from meshgen.runtime.cuda.one_kernel import OneKernel
+from meshgen.runtime.cuda.timing import Timer, Timing
+from meshgen.runtime.module import LoadedModule
+from meshgen.runtime.random_arrays import random_array
+
+ROUNDS = 15  # in each of which every form runs once: clocks and other users of a device act on all alike
+LEAST_GAIN = (
+    0.02  # share of the time below which a kernel stays: medians of that many rounds differ by about 1 % between runs
+)
+SEED = 0
+REPORT = "it is not used; please report this program"
+Array = np.ndarray[Any, Any]
+
+
+@dataclass(frozen=True)
+class Bench:
+    """Where kernels are measured.
+
+    Attributes:
+        timer_of: the timer for a kernel with this body on a device.
+        seconds: no kernel is begun after so many.
+        candidates: of each kernel, at most.
+        rounds: samples of each candidate.
+        clock: seconds since any moment.
+    """
+
+    api: Api
+    timer_of: Callable[[Device, Graph], Timer]
+    seconds: float = 300.0
+    candidates: int = 16
+    rounds: int = ROUNDS
+    clock: Callable[[], float] = time.monotonic
+
+    def name_and_capability(self) -> tuple[str, tuple[int, int]]:
+        """The name of the device, as the driver gives it, and its compute capability."""
+        device = Device(self.api, 0)
+        name = bytes(self.api.cuda("cuDeviceGetName", 256, self.api.cuda("cuDeviceGet", 0)))
+        capability = device.capability
+        device.close()
+        return name.split(b"\0")[0].decode(errors="replace"), capability
+
+
+@dataclass(frozen=True)
+class Measured:
+    """What was found for one kernel.
+
+    Attributes:
+        module: digest of its module's manifest.
+        change: what becomes of it in the module, and `row` in a table; None where nothing was measured.
+        others: how many were compared with the shipped one.
+        warnings: MG0612, for each candidate that computes something else.
+    """
+
+    module: str
+    kernel: str
+    change: Change | None
+    row: Row | None
+    others: int
+    warnings: tuple[Diagnostic, ...] = ()
+
+
+@dataclass(frozen=True)
+class Job:
+    """A kernel of a module, and the predicted seconds that it takes in a step."""
+
+    module: LoadedModule
+    name: str
+    arch: str
+    seconds: float
+
+
+def jobs_of(modules: Sequence[LoadedModule], capability: tuple[int, int]) -> list[Job]:
+    """The kernels with code for a device, those that take longest first. Raises MissingError MG0602 if there is none."""
+    jobs: list[Job] = []
+    for module in modules:
+        launches = module.schedule.launch_counts()
+        for name, kernel in module.manifest.kernels.items():
+            archs = [arch for arch in kernel.binaries if runs_on(arch, capability)]
+            if archs and 0 not in kernel.grid:
+                arch = max(archs)
+                jobs.append(
+                    Job(module, name, arch, launches[name] * kernel_seconds(module.schedule.kernels[name], arch))
+                )
+    if not jobs:
+        own = f"sm_{capability[0]}{capability[1]}"
+        hint = f"compile it with --target cuda:{own}"
+        raise MissingError(Diagnostic("MG0602", f"no kernel of the module is compiled for {own}", hint=hint))
+    return sorted(jobs, key=lambda job: -job.seconds)
+
+
+def measure(modules: Sequence[LoadedModule], bench: Bench) -> Iterator[Measured]:
+    """What is found for each kernel, one after the other, until the time is over. Raises as `jobs_of`, and RuntimeFailure."""
+    began = bench.clock()
+    device, capability = bench.name_and_capability()
+    for job in jobs_of(modules, capability):
+        if bench.clock() - began >= bench.seconds:
+            return
+        yield _Measurement(job, bench, device).run()
+
+
+class _Measurement:
+    """One kernel, while its forms are measured."""
+
+    def __init__(self, job: Job, bench: Bench, device: str) -> None:
+        self.job, self.bench, self.device = job, bench, device
+        self.body = job.module.schedule.kernels[job.name]
+        mesh = job.module.mesh
+        self.mesh: Mesh = mesh.with_sizes({axis.name: 1 for axis in mesh.axes if axis.size is None})
+        self.warnings: list[Diagnostic] = []
+
+    def run(self) -> Measured:
+        job, key = self.job, key_of(self.job.module.members)
+        forms = self._forms()
+        if len(forms) < 2:
+            return Measured(key, job.name, None, None, 0)
+        timings = self._on_device(forms)
+        best, form = self._best(forms, timings)
+        row = self._row(forms[best], timings[best], timings[0])
+        change = Change(form, row.provenance)
+        others = len(timings) - 1
+        return Measured(key, job.name, change, row if row.tile else None, others, tuple(self.warnings))
+
+    def _forms(self) -> list[Form]:
+        """The shipped form, and then those of other candidates."""
+        job = self.job
+        try:
+            sources = candidates(job.name, self.body, job.module.mesh, job.arch, self.bench.candidates)
+        except CodegenError:  # of a module that another version has compiled
+            sources = []
+        own = shipped(job.module, job.name, sources)
+        others = [source for source in sources if source is not own.source]
+        return [own, *built_forms(job.name, self.body, others, job.arch)]
+
+    def _on_device(self, forms: Sequence[Form]) -> dict[int, Timing]:
+        """The medians by number of the form, of those that compute what the shipped one does."""
+        job, rank = self.job, self.mesh.size - 1
+        operands = [random_array(value.type, [SEED, number]) for number, value in enumerate(self.body.inputs)]
+        launched = next(each for each in job.module.schedule.launches() if each.item.kernel == job.name)
+        with OneKernel(self.bench.api, self.mesh, launched.plan, launched.item, operands) as kernel:
+            launches = {
+                n: launch for n, form in enumerate(forms) if (launch := kernel.launch(form.kernel, form.member))
+            }
+            wanted = kernel.results(launches[0])
+            bounds = allowed(self.body, self.mesh, rank, operands, wanted)
+            for number in [*launches][1:]:
+                if texts := list(differences(self._results(kernel, launches[number], forms[number]), wanted, bounds)):
+                    self.warnings.append(Diagnostic("MG0612", self._text(forms[number], "; ".join(texts)), hint=REPORT))
+                    del launches[number]
+            return self._medians(self.bench.timer_of(kernel.device, self.body), launches)
+
+    def _results(self, kernel: OneKernel, launch: Launch, form: Form) -> list[Array]:
+        """What a candidate computes. Raises RuntimeFailure, with its tile, if it faults: the device cannot be used after that."""
+        try:
+            return kernel.results(launch)
+        except RuntimeFailure as failure:
+            why = failure.diagnostics[0]
+            text = self._text(form, why.message)
+            raise RuntimeFailure(Diagnostic(why.code, text, why.loc, why.notes, hint=REPORT)) from failure
+
+    def _text(self, form: Form, what: str) -> str:
+        assert form.source, "a candidate"
+        return f"kernel '{self.job.name}' with tile {form.source.tile} on {self.device}: {what}"
+
+    def _medians(self, timer: Timer, launches: Mapping[int, Launch]) -> dict[int, Timing]:
+        """Rounds of all launches, each begun by another one."""
+        samples: dict[int, list[Timing]] = {number: [] for number in launches}
+        numbers = [*launches]
+        for turn in range(self.bench.rounds):
+            first = turn % len(numbers)
+            for number in numbers[first:] + numbers[:first]:
+                samples[number].append(timer.seconds(launches[number]))
+        return {
+            number: Timing(*(statistics.median(getattr(each, side) for each in own) for side in ("warm", "cold")))
+            for number, own in samples.items()
+        }
+
+    def _best(self, forms: Sequence[Form], timings: Mapping[int, Timing]) -> tuple[int, Form | None]:
+        """The number of the best form, and it for all architectures of the module; 0 and None: the shipped one stays."""
+        least = (1 - LEAST_GAIN) * timings[0].seconds
+        faster = [number for number in timings if number and timings[number].seconds < least]
+        archs = [*forms[0].kernel.binaries]
+        for number in sorted(faster, key=lambda number: timings[number].seconds):
+            if form := for_all(self.job.name, self.body, forms[number], archs):
+                return number, form
+        return 0, None
+
+    def _row(self, form: Form, timing: Timing, before: Timing) -> Row:
+        tile = form.source.tile if form.source else {}
+        return Row(
+            kernel_digest(self.body), shape_class(self.body), self.device, self.job.arch, form.kernel.template, tile,
+            timing.warm, timing.cold, before.seconds, self.bench.rounds,
+        )  # fmt: skip

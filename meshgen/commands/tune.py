@@ -1,0 +1,117 @@
+"""`meshgen tune OUT.mgx`: measure candidates of a module's kernels on a GPU, and put the best into the module and a table."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from meshgen.codegen.tuning.files import on_emulated, on_gpu, tune_file
+from meshgen.codegen.tuning.table import merge
+from meshgen.codegen.tuning.tuner import Measured
+from meshgen.commands.common import positive
+from meshgen.commands.output import Output
+from meshgen.commands.time_limit import seconds
+from meshgen.errors import Diagnostic, NumbersDiffer, UsageError
+from meshgen.reports.tables import seconds_text, table_of
+from meshgen.runtime.module_file.container import Container
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("module", metavar="OUT.mgx", nargs="?", help="a module for this machine's first GPU")
+    parser.add_argument("-o", "--output", metavar="FILE.mgx", help="output path (default: the module itself)")
+    parser.add_argument(
+        "--table", metavar="FILE.json", help="a table that rows are put into, which compile --tuning reads"
+    )
+    parser.add_argument(
+        "--seconds",
+        type=seconds,
+        default=300,
+        help="no kernel is begun after so long; those with the most predicted time come first (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--candidates",
+        type=positive,
+        default=16,
+        help="of each kernel, the best predicted first (default: %(default)s)",
+    )
+    parser.add_argument("--key", metavar="PEM", help="sign the module again with this private key")
+    parser.add_argument(
+        "--device",
+        choices=("cuda", "emulate"),
+        default="cuda",
+        help="emulate: only check on an emulated GPU that all candidates compute the same; it has no times but the model's, which are "
+        "equal for all candidates of a kernel, and nothing is written (default: %(default)s)",
+    )
+    parser.add_argument(
+        "--merge",
+        metavar="FILE.json",
+        nargs="+",
+        help="instead of a module: write the rows of these tables to --table; of equal keys the row of more rounds, then the faster",
+    )
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    if options.merge:
+        return _merge(options, output)
+    if not options.module:
+        raise UsageError(Diagnostic("MG0001", "a module is missing", hint="meshgen tune OUT.mgx"))
+    members, is_real = Container(Path(options.module)), options.device == "cuda"
+    if not is_real and (given := [name for name in ("output", "table", "key") if getattr(options, name)]):
+        raise UsageError(Diagnostic("MG0001", f"--device emulate writes nothing: leave out --{given[0]}"))
+    budget = options.seconds, options.candidates
+    bench = on_gpu(*budget) if is_real else on_emulated(members, *budget)
+    place = Path(options.output or options.module) if is_real else None
+    table, key = (Path(each) if each else None for each in (options.table, options.key))
+    found = tune_file(members, bench, lambda each: _tell(each, output), output=place, table=table, key=key)
+    _tell_all(found, output, place)
+    if not is_real and any(each.warnings for each in found):
+        return NumbersDiffer.exit_code
+    return 0
+
+
+def _merge(options: argparse.Namespace, output: Output) -> int:
+    if options.module or not options.table:
+        text = "--merge takes tables, no module" if options.module else "--merge writes a table: --table is missing"
+        raise UsageError(Diagnostic("MG0001", text, hint="meshgen tune --merge A.json B.json --table OUT.json"))
+    merged = merge(map(Path, options.merge))
+    merged.write(Path(options.table))
+    output.text(f"{options.table}: {len(merged.rows)} rows")
+    output.document({"output": options.table, "rows": len(merged.rows)})
+    return 0
+
+
+def _tell(each: Measured, output: Output) -> None:
+    output.warnings(each.warnings)
+
+
+def _tell_all(found: list[Measured], output: Output, place: Path | None) -> None:
+    records = [_record(each) for each in found]
+    rows = [
+        (r["kernel"], r["compared"], *(seconds_text(r[name]) if r["compared"] else "" for name in ("before", "after")), r["verdict"])
+        for r in records
+    ]  # fmt: skip
+    output.tables(
+        table_of(
+            "Kernels, those with the most predicted time first", ("kernel", "candidates", "before", "after", ""), rows
+        )
+    )
+    changed = sum(record["is_replaced"] for record in records)
+    if place:
+        output.text(f"{place}: {changed} of {len(found)} kernels replaced")
+    output.document({"output": str(place) if place else None, "kernels": records, "replaced": changed})
+
+
+def _record(each: Measured) -> dict[str, Any]:
+    told = each.change.provenance if each.change else {}
+    is_replaced = each.change is not None and each.change.form is not None
+    verdict = "replaced" if is_replaced else "stays" if each.change else "no choice"
+    record: dict[str, Any] = {
+        "kernel": each.kernel,
+        "compared": each.others,
+        "verdict": verdict,
+        "is_replaced": is_replaced,
+    }
+    if told:
+        record |= {"before": told["before"], "after": (told["warm"] + told["cold"]) / 2, "measured": dict(told)}
+    return record | {"disagree": len(each.warnings)}

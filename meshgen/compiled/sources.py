@@ -1,0 +1,62 @@
+"""The source of each kernel of a program, with tiles that were measured where a table has them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from itertools import chain, islice
+from typing import Any
+
+from meshgen.codegen.lacking import refuse_lacking
+from meshgen.codegen.triton_source import KernelSource, kernel_source, kernel_sources
+from meshgen.codegen.tuning.table import Row
+from meshgen.errors import CodegenError, Diagnostic, grouped
+from meshgen.mesh import Mesh
+from meshgen.pipeline import Options
+from meshgen.runtime.plan import Schedule
+
+
+def gpu_of(options: Options) -> str:
+    """The architecture that kernels are tuned for: the first of the target."""
+    return options.architectures[0] if options.architectures else "sm_90"
+
+
+def measured_rows(plan: Schedule, options: Options) -> dict[str, Row]:
+    """By kernel the row of the table of measured tiles, of those that have one."""
+    if options.tuning is None:
+        return {}
+    rows = {name: options.tuning.find(body, gpu_of(options)) for name, body in plan.kernels.items()}
+    return {name: row for name, row in rows.items() if row}
+
+
+def first_sources(plan: Schedule, mesh: Mesh, options: Options, rows: Mapping[str, Row]) -> dict[str, KernelSource]:
+    """Of each kernel the first candidate. Without a GPU among the targets some may have none.
+
+    Raises CodegenError with everything that has no kernel, where the target is a GPU, before any source is made.
+    """
+    if options.architectures:
+        refuse_lacking([plan])
+    found: dict[str, KernelSource] = {}
+    refused: list[Diagnostic] = []
+    for name, body in plan.kernels.items():
+        try:
+            found[name] = kernel_source(name, body, mesh, f"cuda:{gpu_of(options)}", _tile(rows, name))
+        except CodegenError as error:
+            refused += error.diagnostics
+    if refused and options.architectures:
+        raise CodegenError(*grouped(refused))
+    return found
+
+
+def all_sources(name: str, first: KernelSource, plan: Schedule, mesh: Mesh, options: Options, rows: Mapping[str, Row]) -> Iterator[KernelSource]:  # fmt: skip
+    """The candidates of a kernel, of which the first is known."""
+    sources = kernel_sources(name, plan.kernels[name], mesh, f"cuda:{gpu_of(options)}", _tile(rows, name))
+    return chain([first], islice(sources, 1, None))
+
+
+def _tile(rows: Mapping[str, Row], name: str) -> Mapping[str, Any] | None:
+    return rows[name].tile if name in rows else None
+
+
+def provenance(sources: Mapping[str, KernelSource], rows: Mapping[str, Row]) -> dict[str, dict[str, Any]]:
+    """What a module's report says of the kernels whose tiles were measured."""
+    return {name: rows[name].provenance for name, source in sources.items() if source.is_measured}

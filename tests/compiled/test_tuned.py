@@ -1,0 +1,97 @@
+"""Compiling with a table of measured tiles."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import meshgen as mg
+from meshgen.codegen.triton_source import kernel_sources
+from meshgen.codegen.tuning.keys import kernel_digest, shape_class
+from meshgen.codegen.tuning.table import Row, TuningTable
+from meshgen.compiled.executable import Executable
+from meshgen.errors import UsageError
+from meshgen.runtime.loading import load
+
+PRODUCT = """func.func @main(%a: tensor<ROWSx4096xbf16>, %b: tensor<4096x4096xbf16>, %bias: tensor<4096xbf16>) -> tensor<ROWSx4096xbf16> {
+  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<ROWSx4096xbf16>, tensor<4096x4096xbf16>) -> tensor<ROWSx4096xbf16>
+  %1 = stablehlo.tanh %0 : tensor<ROWSx4096xbf16>
+  return %1 : tensor<ROWSx4096xbf16>
+}
+"""
+
+
+def compiled(rows: int = 4096, **options: Any) -> Executable:
+    return mg.compile(PRODUCT.replace("ROWS", str(rows)), {"x": 1}, target="cuda:sm_90", **options)
+
+
+def row_of(executable: Executable, number: int) -> Row:
+    """A row with the candidate of this number."""
+    ((name, body),) = executable.plan.kernels.items()
+    tile = [*kernel_sources(name, body, executable.mesh)][number].tile
+    return Row(kernel_digest(body), shape_class(body), "GPU 1", "sm_90", "dot", tile, 1e-3, 1e-3, 2e-3, 15)
+
+
+@pytest.fixture(scope="module")
+def predicted() -> Executable:
+    return compiled()
+
+
+def test_a_measured_tile_is_taken_in_place_of_the_predicted_one(predicted: Executable, tmp_path: Path) -> None:
+    row = row_of(predicted, 3)
+    TuningTable([row]).write(tmp_path / "t.json")
+    for rows in (4096, 4000):  # of one class
+        for tuning in (tmp_path / "t.json", str(tmp_path / "t.json"), TuningTable([row])):
+            executable = compiled(rows, tuning=tuning)
+            ((name, source),) = executable.sources.items()
+            assert source.tile == row.tile and source.is_measured
+            assert source.text != predicted.sources[name].text or source.constants != predicted.sources[name].constants
+            assert executable.measured == {name: row.provenance}
+    executable.save(tmp_path / "m.mgx")
+    assert load(tmp_path / "m.mgx").report["tuning"] == {name: row.provenance}
+
+
+@pytest.mark.parametrize("change", [{"tile": {"m": 3}}, {"arch": "sm_80"}, {"shapes": "f32[]"}, {"kernel": "ab"}])
+def test_a_row_that_does_not_fit_changes_nothing(change: dict[str, Any], predicted: Executable) -> None:
+    executable = compiled(tuning=TuningTable([replace(row_of(predicted, 3), **change)]))
+    assert executable.members() == predicted.members() and executable.measured == {}
+
+
+def test_a_measured_tile_may_spill(predicted: Executable, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it costs is in its time. Another candidate is built only where it cannot be launched."""
+    from meshgen.codegen import candidates
+
+    compile_kernels = candidates.compile_kernels
+
+    def spilling(*args: Any, **options: Any) -> Any:
+        built = compile_kernels(*args, **options)
+        return {key: replace(kernel, spill_bytes=8) for key, kernel in built.items()}
+
+    monkeypatch.setattr(candidates, "compile_kernels", spilling)
+    row = row_of(predicted, 3)
+    (source,) = compiled(tuning=TuningTable([row])).sources.values()
+    assert source.tile == row.tile
+
+
+def test_inspect_says_which_tiles_were_measured(
+    predicted: Executable, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from meshgen.cli import main
+
+    compiled(tuning=TuningTable([row_of(predicted, 1)])).save(tmp_path / "m.mgx")
+    assert main(["inspect", str(tmp_path / "m.mgx")]) == 0
+    shown = capsys.readouterr().out
+    assert "tile measured on" in shown and "GPU 1" in shown
+    predicted.save(tmp_path / "p.mgx")
+    assert main(["inspect", str(tmp_path / "p.mgx")]) == 0
+    assert "tile measured on" not in capsys.readouterr().out
+
+
+def test_bad_tables_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "t.json").write_text("{}")
+    for tuning, code in ((tmp_path / "t.json", "MG0007"), (tmp_path / "none", "MG0002"), (3, "MG0001")):
+        with pytest.raises(UsageError, match=code):
+            compiled(tuning=tuning)
