@@ -1,0 +1,232 @@
+"""Search the shardings of a program's arguments for the shortest step: solve, plan what was found, judge, and solve again.
+
+Example, a transformer block on dp=2, tp=4 with room for a quarter of the weights:
+
+    solve       wq, wk, wv, w1 by columns over tp, wo, w2 by rows; estimated 118 us, proven the best within 20 GB
+    plan        20.8 GB at the peak: activations take 0.8 GB
+    solve       within 19.2 GB
+    plan        19.9 GB, fits: the result, unless the program as given takes less time
+
+The estimate chooses among all shardings at once; what compiling gives is judged by the plan. Annotations of the program are
+kept in every candidate; the program as given is one of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
+
+from meshgen.errors import CodegenError, Diagnostic, MeshgenError, UsageError
+from meshgen.ir.graph import Annotation, Module
+from meshgen.pass_manager import PassManager
+from meshgen.pipeline import Options, Progress, Timing
+from meshgen.records import dataclass
+from meshgen.reports.interface import Compiled
+from meshgen.reports.tables import bytes_text
+from meshgen.search.problem import Problem, problem_of
+from meshgen.search.solve import Solution, solve
+from meshgen.sharding.propagation.network import Table
+from meshgen.sharding.rewrites.passes import SIMPLIFICATIONS
+from meshgen.sizes.program import input_names
+from meshgen.spec import Sharding, format_sharding
+
+Plan = Callable[[Module, Options, Timing], Compiled]
+SECONDS = 10.0  # of a search, by default
+WEIGHTS = 2.0, 0.5  # of seconds of communication against those of work, whose estimates differ from the plan's
+MUTATIONS = 6  # arguments, those of most bytes, that are tried elsewhere than the first solution has them
+ROUNDS = 4  # solutions under a cap that is lowered each time by what a plan took above it
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best program that was found: annotated as its plan was, with the sharding of every argument in it.
+
+    Args:
+        shardings: by argument, in the order of the program.
+        estimated_seconds: of the integer program's solution, in the estimate that it minimises.
+        gap: by what share of that it may be above the least there is; 0 if it is proven to be the least.
+        is_given: the program as given was the best.
+    """
+
+    module: Module
+    planned: Compiled
+    shardings: dict[str, Sharding]
+    estimated_seconds: float
+    gap: float
+    is_given: bool
+
+    @property
+    def specs(self) -> dict[str, str]:
+        """The shardings as `in_specs` takes them."""
+        return {name: format_sharding(sharding) for name, sharding in self.shardings.items()}
+
+    @property
+    def step_seconds(self) -> float:
+        """The estimated step of the plan."""
+        return self.planned.plan.step_seconds
+
+
+def search(
+    module: Module, options: Options, plan: Plan, *, seconds: float = SECONDS, progress: Progress | None = None
+) -> Found:
+    """The sharding of the arguments with the shortest planned step, within `options.memory_limit` bytes per device if that is given.
+
+    Args:
+        module: at stage import, on one mesh of known sizes; its annotations are kept.
+        plan: from a program to its schedule, as `meshgen.api.plan_module`.
+        seconds: time limit; planning the first solution may exceed it.
+    Raises:
+        UsageError: MG0001, the program cannot be searched.
+        CodegenError: MG0303, nothing that was found fits into the memory.
+    """
+    _refuse(module, options)
+    return _Search(module, options, plan, time.monotonic() + seconds, progress).best()
+
+
+def _refuse(module: Module, options: Options) -> None:
+    """Raise UsageError for programs without a choice of shardings, and for open sizes."""
+    text = ""
+    if module.stage != "import":
+        text = f"the program entered at stage '{module.stage}', after its shardings were chosen"
+    elif len(module.meshes) > 1:
+        text = "the program is on several meshes, and a search is for one"
+    elif not module.mesh.is_static:
+        text = f"the sizes of {module.mesh} are not known"
+    elif options.strict:
+        text = "a search and strict exclude each other: every candidate would have to be without gathers"
+    if text:
+        raise UsageError(Diagnostic("MG0001", text))
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    module: Module
+    planned: Compiled
+    solution: Solution | None
+
+    @property
+    def rank(self) -> tuple[float, int]:
+        return self.planned.plan.step_seconds, self.planned.plan.arena_bytes
+
+
+@dataclass(frozen=True)
+class _Search:
+    module: Module
+    options: Options
+    plan: Plan
+    deadline: float
+    progress: Progress | None
+
+    def best(self) -> Found:
+        simplified = PassManager(frozenset(self.options.skip)).apply(self.module, SIMPLIFICATIONS)
+        problem = problem_of(simplified)
+        found = list(self._candidates(problem))
+        limit = self.options.memory_limit
+        fitting = [each for each in found if limit is None or each.planned.plan.arena_bytes <= limit]
+        if not fitting:
+            least = min((each.planned.plan.arena_bytes for each in found), default=0)
+            raise _does_not_fit(limit or 0, least)
+        best = min(fitting, key=lambda each: each.rank)
+        solution = next((each.solution for each in fitting if each.solution), None)
+        figures = (solution.seconds, solution.gap) if solution else (0.0, 0.0)
+        shardings = dict(zip(input_names(self.module.graph), _input_shardings(best.planned), strict=True))
+        return Found(best.module, best.planned, shardings, *figures, best.solution is None)
+
+    def _candidates(self, problem: Problem) -> Iterator[_Candidate]:
+        """The program as given, solutions within the memory, and what mutations of the first of them that fits give."""
+        if any(self.module.in_annotations) and (given := self._planned(self.module, None)):
+            yield given
+        limit, seen = self.options.memory_limit, list[list[Sharding]]()
+        cap: float | None = limit
+        first: Solution | None = None
+        for _ in range(ROUNDS):
+            first = self._solved(problem, problem.tables, cap)
+            candidate = first and self._new(problem.shardings(first.labels), first, seen)
+            if candidate is None:
+                break
+            yield candidate
+            over = candidate.planned.plan.arena_bytes - (limit or math.inf)
+            if cap is None or over <= 0 or self._left() <= 0:
+                break
+            cap -= over
+        if first is None:
+            return
+        for shardings in _exchanged(problem, first):
+            if self._left() > 0 and (candidate := self._new(shardings, first, seen)):
+                yield candidate
+        for tables in self._mutations(problem, first):
+            changed = self._solved(problem, tables, cap) if self._left() > 0 else None
+            if changed and (candidate := self._new(problem.shardings(changed.labels), changed, seen)):
+                yield candidate
+
+    def _mutations(self, problem: Problem, first: Solution) -> Iterator[Sequence[Table]]:
+        """The problem with other weights of communication, and with an argument elsewhere: those of most bytes."""
+        for weight in WEIGHTS:
+            yield problem.weighted(weight)
+        largest = sorted(problem.memory, key=lambda each: (-float(problem.memory[each].max()), each))
+        for cluster in largest[:MUTATIONS]:
+            yield [*problem.tables, problem.without(cluster, first.labels[cluster])]
+
+    def _solved(self, problem: Problem, tables: Sequence[Table], cap: float | None) -> Solution | None:
+        self._tell("solve")
+        return solve(problem.sizes, tables, problem.memory, cap, max(self._left(), 1.0))
+
+    def _new(self, shardings: list[Sharding], solution: Solution, seen: list[list[Sharding]]) -> _Candidate | None:
+        """A solution planned; None for arguments that were planned before."""
+        if shardings in seen:
+            return None
+        seen.append(shardings)
+        return self._planned(_annotated(self.module, shardings), solution)
+
+    def _planned(self, module: Module, solution: Solution | None) -> _Candidate | None:
+        """None for a program that cannot be planned; one that does not fit is planned without the limit, which tells what it takes."""
+        self._tell("plan")
+        choices = [self.options, *([replace(self.options, memory_limit=None)] if self.options.memory_limit else [])]
+        for options in choices:
+            try:
+                return _Candidate(module, self.plan(module, options, Timing()), solution)
+            except MeshgenError:
+                if solution is None and options is choices[-1]:
+                    raise
+        return None
+
+    def _left(self) -> float:
+        return self.deadline - time.monotonic()
+
+    def _tell(self, what: str) -> None:
+        if self.progress:
+            self.progress(what, 0, 1)
+
+
+def _exchanged(problem: Problem, solution: Solution) -> Iterator[list[Sharding]]:
+    """The solution with two axes in each other's place: weights over `dp`, rows over `tp` instead of the other way round."""
+    for first, second in itertools.combinations(problem.axes, 2):
+        other = {first: second, second: first}
+        yield [
+            Sharding(tuple(tuple(sorted((other.get(axis, axis) for axis in axes), key=problem.axes.index)) for axes in each.dims))
+            for each in problem.shardings(solution.labels)
+        ]  # fmt: skip
+
+
+def _does_not_fit(limit: int, least: int) -> CodegenError:
+    text = f"no sharding that was found fits into {bytes_text(limit)} per device"
+    text += f": the least is {bytes_text(least)}" if least else ""
+    return CodegenError(Diagnostic("MG0303", text, hint="give more memory, or a mesh of more devices"))
+
+
+def _annotated(module: Module, shardings: Sequence[Sharding]) -> Module:
+    """The program with required annotations on the inputs that have none."""
+    given = [*module.in_annotations, *[None] * (len(shardings) - len(module.in_annotations))]
+    found = [
+        own or Annotation(sharding, True, (False,) * sharding.rank, value.loc)
+        for own, sharding, value in zip(given, shardings, module.graph.inputs, strict=True)
+    ]
+    return replace(module, in_annotations=found)
+
+
+def _input_shardings(planned: Compiled) -> list[Sharding]:
+    """As the plan has them."""
+    return list(planned.stages["partition"].in_shardings)
