@@ -26,6 +26,7 @@ from meshgen.pipeline import Options, Progress, Timing
 from meshgen.records import dataclass
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import bytes_text
+from meshgen.reports.what_if import annotated_values, values_by_id
 from meshgen.search.problem import Problem, problem_of
 from meshgen.search.solve import Solution, solve
 from meshgen.sharding.propagation.network import Table
@@ -157,22 +158,32 @@ class _Search:
         for shardings in _exchanged(problem, first):
             if self._left() > 0 and (candidate := self._new(shardings, first, seen)):
                 yield candidate
+        if self._left() > 0 and (products := problem.products(first.labels)):
+            values = values_by_id(self.module.graph)
+            placed = {values[id]: sharding for id, sharding in products.items() if id in values}
+            module = annotated_values(_annotated(self.module, problem.shardings(first.labels)), placed)
+            if candidate := self._planned(module, first):
+                yield candidate
         for tables in self._mutations(problem, first):
-            changed = self._solved(problem, tables, cap) if self._left() > 0 else None
+            changed = self._solved(problem, tables, cap, relaxed_only=True) if self._left() > 0 else None
             if changed and (candidate := self._new(problem.shardings(changed.labels), changed, seen)):
                 yield candidate
 
     def _mutations(self, problem: Problem, first: Solution) -> Iterator[Sequence[Table]]:
-        """The problem with other weights of communication, and with an argument elsewhere: those of most bytes."""
+        """The problem with other weights of communication, and with an argument elsewhere: of each that the same axes split the largest first."""
         for weight in WEIGHTS:
             yield problem.weighted(weight)
-        largest = sorted(problem.memory, key=lambda each: (-float(problem.memory[each].max()), each))
-        for cluster in largest[:MUTATIONS]:
+        groups: dict[frozenset[str], list[int]] = {}
+        for cluster in sorted(problem.memory, key=lambda each: (-float(problem.memory[each].max()), each)):
+            groups.setdefault(problem.axes_of(cluster, first.labels[cluster]), []).append(cluster)
+        turns = itertools.chain.from_iterable(itertools.zip_longest(*groups.values()))
+        for cluster in itertools.islice((each for each in turns if each is not None), MUTATIONS):
             yield [*problem.tables, problem.without(cluster, first.labels[cluster])]
 
-    def _solved(self, problem: Problem, tables: Sequence[Table], cap: float | None) -> Solution | None:
+    def _solved(self, problem: Problem, tables: Sequence[Table], cap: float | None, *, relaxed_only: bool = False) -> Solution | None:
         self._tell("solve")
-        return solve(problem.sizes, tables, problem.memory, cap, max(self._left(), 1.0))
+        seconds = max(self._left(), 1.0)
+        return solve(problem.sizes, tables, problem.memory, cap, seconds, relaxed_only=relaxed_only)
 
     def _new(self, shardings: list[Sharding], solution: Solution, seen: list[list[Sharding]]) -> _Candidate | None:
         """A solution planned; None for arguments that were planned before."""

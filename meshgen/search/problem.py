@@ -21,6 +21,7 @@ import numpy as np
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Module, Value
+from meshgen.ops.classes import CONTRACTIONS
 from meshgen.records import dataclass
 from meshgen.search.clusters import clusters_of
 from meshgen.search.strategies import Placing, Strategies, StrategyLists
@@ -49,11 +50,23 @@ class Problem:
     tables: list[Table]
     memory: Mapping[int, Array]
 
+    def axes_of(self, cluster: int, label: int) -> frozenset[str]:
+        """The axes that a label of a cluster of inputs or outputs splits their values over."""
+        return frozenset(axis for axis, state in self._states(cluster, label) if isinstance(state, int))
+
     def without(self, cluster: int, label: int) -> Table:
-        """A table that forbids a label of a cluster."""
-        costs = np.zeros(self.sizes[cluster])
-        costs[label] = DEFAULT.propagation.forbidden_seconds
-        return Table((cluster,), costs)
+        """A table that forbids a label of a cluster of inputs or outputs, and those that split their values less."""
+        now = {*self._states(cluster, label)}
+        less = [
+            all(state is None or (axis, state) in now for axis, state in self._states(cluster, other))
+            for other in range(self.sizes[cluster])
+        ]
+        return Table((cluster,), np.where(less, DEFAULT.propagation.forbidden_seconds, 0.0))
+
+    def _states(self, cluster: int, label: int) -> list[tuple[str, State]]:
+        each = self.strategies[cluster].labels[label]
+        ends = [(*labels.operands, *labels.results)[0] for labels in each]
+        return list(zip(self.axes, ends, strict=True))
 
     def weighted(self, communication: float) -> list[Table]:
         """The tables with seconds of resharding weighted against those of work."""
@@ -66,6 +79,17 @@ class Problem:
             if is_input(site.node):
                 placing = self.strategies[cluster].of_result(0)[chosen[cluster]]
                 found.append(_sharding(placing, self.axes, site.value.type.rank))
+        return found
+
+    def products(self, chosen: Sequence[int]) -> dict[int, Sharding]:
+        """The sharding of the result of each product that is split, by the value's id."""
+        found: dict[int, Sharding] = {}
+        for site, cluster in zip(self.sites, self.clusters, strict=True):
+            if site.node.op in CONTRACTIONS:
+                placing = self.strategies[cluster].of_result(0)[chosen[cluster]]
+                sharding = _sharding(placing, self.axes, site.node.result.type.rank)
+                if any(sharding.dims):
+                    found[site.node.result.id] = sharding
         return found
 
 

@@ -49,14 +49,16 @@ class Solution:
 
 
 def solve(
-    sizes: Sequence[int], tables: Sequence[Table], memory: Mapping[int, Array], cap: float | None, seconds: float
-) -> Solution | None:
+    sizes: Sequence[int], tables: Sequence[Table], memory: Mapping[int, Array], cap: float | None, seconds: float,
+    *, relaxed_only: bool = False,
+) -> Solution | None:  # fmt: skip
     """The cheapest labelling whose memory is within `cap` bytes; None if there is none, or none was found in time.
 
     Args:
         memory: bytes by label, of the variables that take any.
         cap: None if memory does not matter.
         seconds: time limit of the linear and integer programs.
+        relaxed_only: give up without a cap where the linear program is not integral.
     """
     deadline = time.monotonic() + seconds
     network = Network(sizes, tables)
@@ -67,7 +69,11 @@ def solve(
         return None
     if relaxed.labels is not None:
         return program.solution(relaxed.labels, relaxed.least)
+    if relaxed_only and cap is None:
+        return None
     priced = _priced(sizes, tables, memory, cap, relaxed.price, deadline) if cap is not None else None
+    if relaxed_only:
+        return None if priced is None else Solution(priced, cost_of(tables, priced), network.constant + relaxed.least)
     found, least = program.integral(max((deadline - time.monotonic()) * INTEGER_SHARE, LEAST_SECONDS))
     least = max(least, relaxed.least)
     candidates = [program.solution(found, least)] if found is not None else []
@@ -93,7 +99,7 @@ def _priced(
     for _ in range(PRICES):
         price *= DEARER
         costs = [Table((variable,), price * bytes_) for variable, bytes_ in memory.items()]
-        found = solve(sizes, [*tables, *costs], memory, None, max(deadline - time.monotonic(), LEAST_SECONDS))
+        found = solve(sizes, [*tables, *costs], memory, None, max(deadline - time.monotonic(), LEAST_SECONDS), relaxed_only=True)
         if found and bytes_of(memory, found.labels) <= cap:
             return found.labels
     return None
