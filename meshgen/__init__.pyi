@@ -5,6 +5,8 @@ from meshgen.api import compile as compile
 from meshgen.api import load as load
 from meshgen.api import lower as lower
 from meshgen.api import simulate as simulate
+from meshgen.auto import mutate as mutate
+from meshgen.auto import search as search
 from meshgen.compiled.executable import Executable as Executable
 from meshgen.errors import MeshgenError as MeshgenError
 from meshgen.frontend.tracer import Tensor as Tensor

@@ -6,7 +6,7 @@ specialisations for the requested sizes, and `load` compiles for others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -46,7 +46,8 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             out_specs: Specs = None, target: str | None = None, arguments: str = "local",
             sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
             memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
-            machine: str | Path | Machine | None = None, progress: Progress | None = None) -> Executable:  # fmt: skip
+            machine: str | Path | Machine | None = None, search: bool | float = False,
+            progress: Progress | None = None) -> Executable:  # fmt: skip
     """Compile a program to a scheduled, buildable step.
 
     A program that leaves sizes open gives an `OpenExecutable`, with a step for each of `sizes`.
@@ -80,6 +81,8 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             Programs may contain donations (`tf.aliasing_output`, `jax.buffer_donor`). The report lists unused ones.
         machine: whose links and devices the program is planned for, as `simulate` takes it; devices are numbered through its hosts in
             the order of the mesh. Default: what the program's mesh says, else one host of NVLink 4.
+        search: choose the shardings of arguments that have no annotation, for the shortest step within `memory_limit`: True, or the
+            seconds that this may take (10); see `search`.
         progress: called as `progress(what, done, total)` when a stage, a pass of it or the build of a kernel begins.
     Raises:
         ProgramError, ShardingError, CodegenError: the program is refused, with every fault and where it is.
@@ -88,7 +91,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
     executable = plan(
         graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, target=target, arguments=arguments, sizes=sizes,
         strict=strict, memory_limit=memory_limit, skip=skip, entry=entry, donate=donate, machine=machine,
-        progress=progress,
+        search=search, progress=progress,
     )  # fmt: skip
     executable.build(progress)
     return executable
@@ -99,7 +102,8 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
          out_specs: Specs = None, target: str | None = None, arguments: str = "local",
          sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
          memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
-         machine: str | Path | Machine | None = None, progress: Progress | None = None, timing: Timing | None = None) -> Executable:  # fmt: skip
+         machine: str | Path | Machine | None = None, search: bool | float = False, progress: Progress | None = None,
+         timing: Timing | None = None) -> Executable:  # fmt: skip
     """As `compile`, without building binaries; counts into `timing`, if one is given."""
     if progress is not None and not callable(progress):
         raise UsageError(
@@ -109,7 +113,7 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
                              "machine": machine}  # fmt: skip
     others: dict[str, Any] = {
         "target": target, "arguments": arguments, "sizes": sizes, "strict": strict, "memory_limit": memory_limit,
-        "skip": skip, "timing": timing or Timing(),
+        "skip": skip, "search": search, "timing": timing or Timing(),
     }  # fmt: skip
     if (several := programs_of(graph, entry)) is not None:
         return _plan_entries(several, mesh, given, others, progress)
@@ -131,7 +135,7 @@ def _plan_entries(programs: Mapping[str, tuple[Any, str]], mesh: Meshes, given: 
 
 def _plan_one(graph: Any, entry: str, given: Mapping[str, Any], progress: Progress | None, *, mesh: Meshes, target: str | None,
               arguments: str, sizes: Sequence[Mapping[str, Any]], strict: bool | Sequence[str | int],
-              memory_limit: int | None, skip: Sequence[str], timing: Timing) -> Executable:  # fmt: skip
+              memory_limit: int | None, skip: Sequence[str], search: bool | float, timing: Timing) -> Executable:  # fmt: skip
     """As `plan`, of one function."""
     limits = _text(arguments, "arguments"), _strict(strict), memory_limit, _names(skip, "skip")
     options = Options(DEFAULT_TARGET if target is None else target, *limits)
@@ -140,6 +144,13 @@ def _plan_one(graph: Any, entry: str, given: Mapping[str, Any], progress: Progre
     with timing.of("import"):
         module, signature = read(graph, mesh, entry=entry, **given)
     options = replace(options, target=built_for(target, module.meshes or (module.mesh,)))
+    if search:
+        from meshgen.search.best import SECONDS
+        from meshgen.search.best import search as best
+
+        seconds = SECONDS if search is True else float(search)
+        found = best(module, options, planning(signature), seconds=seconds, progress=progress)
+        return cast("Executable", found.planned)
     args = given["args"]
     program = open_program(module, {} if signature.is_typed else shapes_of(args, signature), options)
     wanted = [program.sizes(bound(program.meshes, at), shapes_of(of, signature)) for at, of in combinations(sizes)]
@@ -176,6 +187,11 @@ def _names(given: Any, option: str) -> tuple[str, ...]:
     if isinstance(given, str) or not isinstance(given, Sequence):
         raise UsageError(Diagnostic("MG0001", f"{option} must be a list of names, got {given!r:.60}"))
     return tuple(_text(name, option) for name in cast("Sequence[Any]", given))
+
+
+def planning(signature: Signature) -> Callable[[Module, Options, Timing], Executable]:
+    """`plan_module` for a program whose arguments have this structure."""
+    return lambda module, options, timing: plan_module(module, options, timing, signature)
 
 
 def plan_module(

@@ -14,10 +14,9 @@ kept in every candidate; the program as given is one of them.
 from __future__ import annotations
 
 import itertools
-import math
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
+from dataclasses import field, replace
 
 from meshgen.errors import CodegenError, Diagnostic, MeshgenError, UsageError
 from meshgen.ir.graph import Annotation, Module
@@ -29,6 +28,7 @@ from meshgen.reports.tables import bytes_text
 from meshgen.reports.what_if import annotated_values, values_by_id
 from meshgen.search.problem import Problem, problem_of
 from meshgen.search.solve import Solution, solve
+from meshgen.search.words import sentences
 from meshgen.sharding.propagation.network import Table
 from meshgen.sharding.rewrites.passes import SIMPLIFICATIONS
 from meshgen.sizes.program import input_names
@@ -63,6 +63,11 @@ class Found:
     def specs(self) -> dict[str, str]:
         """The shardings as `in_specs` takes them."""
         return {name: format_sharding(sharding) for name, sharding in self.shardings.items()}
+
+    @property
+    def sentences(self) -> list[str]:
+        """The shardings in words."""
+        return sentences(self.module.graph.inputs, self.shardings)
 
     @property
     def step_seconds(self) -> float:
@@ -120,6 +125,7 @@ class _Search:
     plan: Plan
     deadline: float
     progress: Progress | None
+    _seen: list[list[Sharding]] = field(default_factory=list[list[Sharding]])
 
     def best(self) -> Found:
         simplified = PassManager(frozenset(self.options.skip)).apply(self.module, SIMPLIFICATIONS)
@@ -133,40 +139,44 @@ class _Search:
         best = min(fitting, key=lambda each: each.rank)
         solution = next((each.solution for each in fitting if each.solution), None)
         figures = (solution.seconds, solution.gap) if solution else (0.0, 0.0)
-        shardings = dict(zip(input_names(self.module.graph), _input_shardings(best.planned), strict=True))
+        shardings = dict(
+            zip(input_names(self.module.graph), best.planned.stages["partition"].in_shardings, strict=True)
+        )
         return Found(best.module, best.planned, shardings, *figures, best.solution is None)
 
     def _candidates(self, problem: Problem) -> Iterator[_Candidate]:
-        """The program as given, solutions within the memory, and what mutations of the first of them that fits give."""
+        """The program as given, solutions within the memory, and what is found near the last of them."""
         if any(self.module.in_annotations) and (given := self._planned(self.module, None)):
             yield given
-        limit, seen = self.options.memory_limit, list[list[Sharding]]()
-        cap: float | None = limit
-        first: Solution | None = None
+        limit = cap = self.options.memory_limit
+        last: Solution | None = None
         for _ in range(ROUNDS):
-            first = self._solved(problem, problem.tables, cap)
-            candidate = first and self._new(problem.shardings(first.labels), first, seen)
+            solution = self._solved(problem, problem.tables, cap)
+            candidate = solution and self._new(problem.shardings(solution.labels), solution)
             if candidate is None:
                 break
+            last = solution
             yield candidate
-            over = candidate.planned.plan.arena_bytes - (limit or math.inf)
-            if cap is None or over <= 0 or self._left() <= 0:
+            if limit is None or cap is None or (over := candidate.planned.plan.arena_bytes - limit) <= 0:
                 break
             cap -= over
-        if first is None:
-            return
-        for shardings in _exchanged(problem, first):
-            if self._left() > 0 and (candidate := self._new(shardings, first, seen)):
+        if last is not None:
+            yield from self._near(problem, last, cap)
+
+    def _near(self, problem: Problem, solution: Solution, cap: int | None) -> Iterator[_Candidate]:
+        """The solution with axes exchanged, with its products annotated too, and solutions of problems that differ a little."""
+        for shardings in _exchanged(problem, solution):
+            if self._left() > 0 and (candidate := self._new(shardings, solution)):
                 yield candidate
-        if self._left() > 0 and (products := problem.products(first.labels)):
+        if self._left() > 0 and (products := problem.products(solution.labels)):
             values = values_by_id(self.module.graph)
             placed = {values[id]: sharding for id, sharding in products.items() if id in values}
-            module = annotated_values(_annotated(self.module, problem.shardings(first.labels)), placed)
-            if candidate := self._planned(module, first):
+            module = annotated_values(_annotated(self.module, problem.shardings(solution.labels)), placed)
+            if candidate := self._planned(module, solution):
                 yield candidate
-        for tables in self._mutations(problem, first):
+        for tables in self._mutations(problem, solution):
             changed = self._solved(problem, tables, cap, relaxed_only=True) if self._left() > 0 else None
-            if changed and (candidate := self._new(problem.shardings(changed.labels), changed, seen)):
+            if changed and (candidate := self._new(problem.shardings(changed.labels), changed)):
                 yield candidate
 
     def _mutations(self, problem: Problem, first: Solution) -> Iterator[Sequence[Table]]:
@@ -180,16 +190,18 @@ class _Search:
         for cluster in itertools.islice((each for each in turns if each is not None), MUTATIONS):
             yield [*problem.tables, problem.without(cluster, first.labels[cluster])]
 
-    def _solved(self, problem: Problem, tables: Sequence[Table], cap: float | None, *, relaxed_only: bool = False) -> Solution | None:
+    def _solved(
+        self, problem: Problem, tables: Sequence[Table], cap: int | None, *, relaxed_only: bool = False
+    ) -> Solution | None:
         self._tell("solve")
         seconds = max(self._left(), 1.0)
         return solve(problem.sizes, tables, problem.memory, cap, seconds, relaxed_only=relaxed_only)
 
-    def _new(self, shardings: list[Sharding], solution: Solution, seen: list[list[Sharding]]) -> _Candidate | None:
+    def _new(self, shardings: list[Sharding], solution: Solution) -> _Candidate | None:
         """A solution planned; None for arguments that were planned before."""
-        if shardings in seen:
+        if shardings in self._seen:
             return None
-        seen.append(shardings)
+        self._seen.append(shardings)
         return self._planned(_annotated(self.module, shardings), solution)
 
     def _planned(self, module: Module, solution: Solution | None) -> _Candidate | None:
@@ -236,8 +248,3 @@ def _annotated(module: Module, shardings: Sequence[Sharding]) -> Module:
         for own, sharding, value in zip(given, shardings, module.graph.inputs, strict=True)
     ]
     return replace(module, in_annotations=found)
-
-
-def _input_shardings(planned: Compiled) -> list[Sharding]:
-    """As the plan has them."""
-    return list(planned.stages["partition"].in_shardings)

@@ -50,9 +50,7 @@ def _seen(
 ) -> Hashable:
     """The colours of a site, of what makes its operands and of what uses its results; how many uses there are does not matter."""
     made = tuple((colours[maker], result) for maker, result in map(makers.__getitem__, site.node.operands))
-    used = tuple(
-        tuple(sorted({(colours[user], i) for user, i in users.get(value, ())})) for value in site.node.results
-    )
+    used = tuple(tuple(sorted({(colours[user], i) for user, i in users.get(value, ())})) for value in site.node.results)
     return colours[number], made, used
 
 

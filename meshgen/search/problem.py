@@ -13,8 +13,7 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -26,7 +25,7 @@ from meshgen.records import dataclass
 from meshgen.search.clusters import clusters_of
 from meshgen.search.strategies import Placing, Strategies, StrategyLists
 from meshgen.sharding.propagation.axes import view_of
-from meshgen.sharding.propagation.choices import AxisProblem, Edge, edges
+from meshgen.sharding.propagation.choices import AxisProblem, edges
 from meshgen.sharding.propagation.network import Array, Table
 from meshgen.sharding.propagation.pseudo_ops import is_input, is_output
 from meshgen.sharding.propagation.sites import Site, sites_of
@@ -168,7 +167,9 @@ class _Tables:
             if first == second:
                 found.append(Table((first,), costs.diagonal().copy()))
             else:
-                found.append(Table((first, second), costs) if first < second else Table((second, first), costs.T.copy()))
+                found.append(
+                    Table((first, second), costs) if first < second else Table((second, first), costs.T.copy())
+                )
         return found
 
     def add_edge(self, value: Value, maker: tuple[int, int], uses: Sequence[tuple[int, int]]) -> None:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from scipy import sparse
@@ -99,7 +99,9 @@ def _priced(
     for _ in range(PRICES):
         price *= DEARER
         costs = [Table((variable,), price * bytes_) for variable, bytes_ in memory.items()]
-        found = solve(sizes, [*tables, *costs], memory, None, max(deadline - time.monotonic(), LEAST_SECONDS), relaxed_only=True)
+        found = solve(
+            sizes, [*tables, *costs], memory, None, max(deadline - time.monotonic(), LEAST_SECONDS), relaxed_only=True
+        )
         if found and bytes_of(memory, found.labels) <= cap:
             return found.labels
     return None
@@ -161,9 +163,9 @@ class _Program:
     def integral(self, seconds: float) -> tuple[dict[int, int] | None, float]:
         """The integer program: the labels, if any were found, and a cost in seconds that nothing is below."""
         equal, sides = self._equalities()
-        limits = [LinearConstraint(equal, sides, sides)]
+        limits = [LinearConstraint(equal, cast("Any", sides), cast("Any", sides))]
         if limit := self._memory_row():
-            limits.append(LinearConstraint(limit[0], -np.inf, limit[1]))
+            limits.append(LinearConstraint(limit[0], -np.inf, cast("Any", limit[1])))
         options = {"time_limit": seconds, "mip_rel_gap": 0.0}
         result: Any = milp(
             np.array(self.costs), integrality=np.array(self.whole), bounds=Bounds(0, 1), constraints=limits, options=options
@@ -192,13 +194,13 @@ class _Program:
             for column, cost in zip(self.columns[scope[0]], costs, strict=True):
                 self.costs[column] += float(cost) * SCALE
             return
-        groups: list[Array] = []
+        groups: list[Any] = []
         for axis in range(costs.ndim):
             costs, group = _merged(costs, axis)
             groups.append(group)
         places = np.argwhere(costs < DEFAULT.propagation.use_seconds)
-        columns = np.array(self._columns(len(places), 0))
-        self.costs[columns[0] :] = list(costs[tuple(places.T)] * SCALE)
+        columns = np.array(self._columns(len(places), 0), int)
+        self.costs[len(self.costs) - len(places) :] = list(costs[tuple(places.T)] * SCALE)
         for axis, (variable, group) in enumerate(zip(scope, groups, strict=True)):
             own = np.array(self.columns[variable])
             for row in range(costs.shape[axis]):
@@ -224,9 +226,8 @@ class _Program:
         return row, np.array([1 - self.least_bytes / self.cap])
 
 
-def _merged(costs: Array, axis: int) -> tuple[Array, Array]:
+def _merged(costs: Array, axis: int) -> tuple[Array, Any]:
     """The array without repeated slices along an axis, and the slice that stands for each."""
     rows = np.moveaxis(costs, axis, 0).reshape(costs.shape[axis], -1)
     _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)
     return np.take(costs, first, axis), group.reshape(-1)
-

@@ -63,15 +63,16 @@ class StrategyLists:
                 read = {state for value in site.node.operands for state in found.get(value, {})}
                 kinds |= {kind for way in site.rule.linear for kind in way.kinds if kind in read}
                 for value in site.values:
-                    found.setdefault(value, {}).update({dim: "" for dim in range(value.type.rank)})
+                    found.setdefault(value, {}).update(dict.fromkeys(range(value.type.rank), ""))
                 for value in site.node.results:
-                    found[value].update({kind: "" for kind in sorted(kinds)})
+                    found[value].update(dict.fromkeys(sorted(kinds), ""))
         return found
 
     def of(self, site: Site) -> Strategies:
         """The strategies that annotations and options allow; those with the least work where there are very many."""
         lists = [self._allowed(site, link, problem) for link, problem in zip(self.links, self.problems, strict=True)]
-        joint = [labels for labels in itertools.product(*lists) if self._is_even(site, labels)]
+        joint = list(itertools.product(*lists))
+        joint = [labels for labels in joint if self._is_even(site, labels)] or joint
         seconds = np.array([self._seconds(site, labels) for labels in joint])
         if len(joint) > (most := DEFAULT.search.strategies):
             kept = sorted(np.argsort(seconds, kind="stable")[:most])
@@ -92,15 +93,17 @@ class StrategyLists:
             if label.factor is not None:
                 parts.setdefault(label.factor, []).append(link.size)
         return all(
-            len(sizes) == 1 or site.rule.factors[factor].size % math.prod(sizes) == 0
-            for factor, sizes in parts.items()
+            len(sizes) == 1 or site.rule.factors[factor].size % math.prod(sizes) == 0 for factor, sizes in parts.items()
         )
 
     def _seconds(self, site: Site, labels: Sequence[Label]) -> float:
         """Work that is left to a device, and what an op fetches of the tiles that the other axes leave."""
         pairs = list(zip(self.problems, labels, strict=True))
         shares = [problem.share(site, label) for problem, label in pairs]
-        others = [problem.alone(site, label) - site.seconds * share for (problem, label), share in zip(pairs, shares, strict=True)]
+        others = [
+            problem.alone(site, label) - site.seconds * share
+            for (problem, label), share in zip(pairs, shares, strict=True)
+        ]
         return site.seconds * math.prod(shares) + sum(others)
 
 
