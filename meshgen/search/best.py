@@ -241,10 +241,10 @@ def _does_not_fit(limit: int, least: int) -> CodegenError:
 
 
 def _annotated(module: Module, shardings: Sequence[Sharding]) -> Module:
-    """The program with required annotations on the inputs that have none."""
+    """The program with required annotations on the inputs that are split and have none; the others are left to propagation."""
     given = [*module.in_annotations, *[None] * (len(shardings) - len(module.in_annotations))]
     found = [
-        own or Annotation(sharding, True, (False,) * sharding.rank, value.loc)
+        own or (Annotation(sharding, True, (False,) * sharding.rank, value.loc) if any(sharding.dims) else None)
         for own, sharding, value in zip(given, shardings, module.graph.inputs, strict=True)
     ]
     return replace(module, in_annotations=found)
