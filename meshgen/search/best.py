@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
 from meshgen.errors import CodegenError, Diagnostic, MeshgenError, UsageError
@@ -149,35 +149,44 @@ class _Search:
         if any(self.module.in_annotations) and (given := self._planned(self.module, None)):
             yield given
         limit = cap = self.options.memory_limit
-        last: Solution | None = None
+        last: tuple[_Candidate, Solution] | None = None
         for _ in range(ROUNDS):
             solution = self._solved(problem, problem.tables, cap)
             candidate = solution and self._new(problem.shardings(solution.labels), solution)
-            if candidate is None:
+            if solution is None or candidate is None:
                 break
-            last = solution
+            last = candidate, solution
             yield candidate
             if limit is None or cap is None or (over := candidate.planned.plan.arena_bytes - limit) <= 0:
                 break
             cap -= over
         if last is not None:
-            yield from self._near(problem, last, cap)
+            yield from self._near(problem, *last, cap)
 
-    def _near(self, problem: Problem, solution: Solution, cap: int | None) -> Iterator[_Candidate]:
-        """The solution with axes exchanged, with its products annotated too, and solutions of problems that differ a little."""
-        for shardings in _exchanged(problem, solution):
-            if self._left() > 0 and (candidate := self._new(shardings, solution)):
-                yield candidate
-        if self._left() > 0 and (products := problem.products(solution.labels)):
-            values = values_by_id(self.module.graph)
-            placed = {values[id]: sharding for id, sharding in products.items() if id in values}
-            module = annotated_values(_annotated(self.module, problem.shardings(solution.labels)), placed)
-            if candidate := self._planned(module, solution):
-                yield candidate
+    def _near(self, problem: Problem, first: _Candidate, solution: Solution, cap: int | None) -> Iterator[_Candidate]:
+        """The solution with its products annotated too, the better of both with axes exchanged, and solutions of problems that differ a little."""
+        shardings, products = problem.shardings(solution.labels), problem.products(solution.labels)
+        full = self._planned(self._placed(shardings, products), solution) if products and self._left() > 0 else None
+        if full is not None:
+            yield full
+        if full is None or full.rank >= first.rank:
+            products = {}
+        for pair in itertools.combinations(problem.axes, 2):
+            if self._left() > 0:
+                swapped = [_exchanged(each, pair, problem.axes) for each in shardings]
+                placed = {id: _exchanged(each, pair, problem.axes) for id, each in products.items()}
+                if candidate := self._planned(self._placed(swapped, placed), solution):
+                    yield candidate
         for tables in self._mutations(problem, solution):
             changed = self._solved(problem, tables, cap, relaxed_only=True) if self._left() > 0 else None
             if changed and (candidate := self._new(problem.shardings(changed.labels), changed)):
                 yield candidate
+
+    def _placed(self, shardings: Sequence[Sharding], products: Mapping[int, Sharding]) -> Module:
+        """The program with arguments annotated, and values by id."""
+        values = values_by_id(self.module.graph)
+        placed = {values[id]: sharding for id, sharding in products.items() if id in values}
+        return annotated_values(_annotated(self.module, shardings), placed)
 
     def _mutations(self, problem: Problem, first: Solution) -> Iterator[Sequence[Table]]:
         """The problem with other weights of communication, and with an argument elsewhere: of each that the same axes split the largest first."""
@@ -224,14 +233,10 @@ class _Search:
             self.progress(what, 0, 1)
 
 
-def _exchanged(problem: Problem, solution: Solution) -> Iterator[list[Sharding]]:
-    """The solution with two axes in each other's place: weights over `dp`, rows over `tp` instead of the other way round."""
-    for first, second in itertools.combinations(problem.axes, 2):
-        other = {first: second, second: first}
-        yield [
-            Sharding(tuple(tuple(sorted((other.get(axis, axis) for axis in axes), key=problem.axes.index)) for axes in each.dims))
-            for each in problem.shardings(solution.labels)
-        ]  # fmt: skip
+def _exchanged(sharding: Sharding, pair: tuple[str, str], axes: Sequence[str]) -> Sharding:
+    """With two axes in each other's place: weights over `dp`, rows over `tp` instead of the other way round."""
+    other = {pair[0]: pair[1], pair[1]: pair[0]}
+    return Sharding(tuple(tuple(sorted((other.get(a, a) for a in dim), key=axes.index)) for dim in sharding.dims))
 
 
 def _does_not_fit(limit: int, least: int) -> CodegenError:

@@ -114,8 +114,10 @@ def problem_of(module: Module) -> Problem:
     for value, maker, uses in joints:
         tables.add_edge(value, maker, uses)
     tables.add_donations(module.donations)
+    memory = _memory(sites, clusters, strategies, links, module)
+    held = [Table((cluster,), bytes_ * DEFAULT.propagation.held_seconds) for cluster, bytes_ in memory.items()]
     return Problem(
-        sites, tuple(names), clusters, strategies, tables.sizes, tables.all(), _memory(sites, clusters, strategies, links, module)
+        sites, tuple(names), clusters, strategies, tables.sizes, [*tables.all(), *held], memory
     )  # fmt: skip
 
 

@@ -76,11 +76,11 @@ def test_compile_searches() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     forward, args = stack(1, 2, 64)
-    with pytest.raises(CodegenError, match="MG0303.*no sharding that was found fits into 1 MB per device"):
+    with pytest.raises(CodegenError, match=r"MG0303.*no sharding that was found fits into 1 MB per device"):
         mg.search(forward, {"dp": 2}, args=args, target="cpu", memory_limit=10**6, seconds=5)
 
 
 def test_a_mesh_of_unknown_size_is_refused() -> None:
     forward, args = stack(1, 2, 64)
-    with pytest.raises(UsageError, match="MG0001.*are not known"):
+    with pytest.raises(UsageError, match=r"MG0001.*are not known"):
         mg.search(forward, {"dp": None}, args=args, target="cpu")
