@@ -18,6 +18,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError, Diagnostic, MeshgenError, UsageError
 from meshgen.ir.graph import Annotation, Module
 from meshgen.pass_manager import PassManager
@@ -36,6 +37,10 @@ from meshgen.spec import Sharding, format_sharding
 
 Plan = Callable[[Module, Options, Timing], Compiled]
 SECONDS = 10.0  # of a search, by default
+READS = (
+    1.0,
+    4.0,
+)  # times that arguments are read besides what the estimate counts: small products wait for their operands
 WEIGHTS = 2.0, 0.5  # of seconds of communication against those of work, whose estimates differ from the plan's
 MUTATIONS = 6  # arguments, those of most bytes, that are tried elsewhere than the first solution has them
 ROUNDS = 4  # solutions under a cap that is lowered each time by what a plan took above it
@@ -125,6 +130,7 @@ class _Search:
     plan: Plan
     deadline: float
     progress: Progress | None
+    _seconds: list[float] = field(default_factory=list[float])
     _seen: list[list[Sharding]] = field(default_factory=list[list[Sharding]])
 
     def best(self) -> Found:
@@ -189,7 +195,9 @@ class _Search:
         return annotated_values(_annotated(self.module, shardings), placed)
 
     def _mutations(self, problem: Problem, first: Solution) -> Iterator[Sequence[Table]]:
-        """The problem with other weights of communication, and with an argument elsewhere: of each that the same axes split the largest first."""
+        """The problem with dearer arguments, with other weights of communication, and with an argument elsewhere: of each that the same axes split the largest first."""
+        for times in READS:
+            yield [*problem.tables, *problem.priced(times / DEFAULT.propagation.product_bytes_per_second)]
         for weight in WEIGHTS:
             yield problem.weighted(weight)
         groups: dict[frozenset[str], list[int]] = {}
@@ -216,17 +224,21 @@ class _Search:
     def _planned(self, module: Module, solution: Solution | None) -> _Candidate | None:
         """None for a program that cannot be planned; one that does not fit is planned without the limit, which tells what it takes."""
         self._tell("plan")
+        began = time.monotonic()
         choices = [self.options, *([replace(self.options, memory_limit=None)] if self.options.memory_limit else [])]
         for options in choices:
             try:
-                return _Candidate(module, self.plan(module, options, Timing()), solution)
+                found = _Candidate(module, self.plan(module, options, Timing()), solution)
+                self._seconds.append(time.monotonic() - began)
+                return found
             except MeshgenError:
                 if solution is None and options is choices[-1]:
                     raise
         return None
 
     def _left(self) -> float:
-        return self.deadline - time.monotonic()
+        """Seconds for more candidates: until the deadline, less what planning one takes."""
+        return self.deadline - time.monotonic() - max(self._seconds, default=0.0)
 
     def _tell(self, what: str) -> None:
         if self.progress:

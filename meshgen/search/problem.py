@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -67,6 +68,10 @@ class Problem:
         ends = [(*labels.operands, *labels.results)[0] for labels in each]
         return list(zip(self.axes, ends, strict=True))
 
+    def priced(self, seconds: float) -> list[Table]:
+        """Tables in which every byte of memory takes some seconds."""
+        return [Table((cluster,), bytes_ * seconds) for cluster, bytes_ in self.memory.items()]
+
     def weighted(self, communication: float) -> list[Table]:
         """The tables with seconds of resharding weighted against those of work."""
         return [Table(scope, costs if len(scope) == 1 else costs * communication) for scope, costs in self.tables]
@@ -115,10 +120,10 @@ def problem_of(module: Module) -> Problem:
         tables.add_edge(value, maker, uses)
     tables.add_donations(module.donations)
     memory = _memory(sites, clusters, strategies, links, module)
-    held = [Table((cluster,), bytes_ * DEFAULT.propagation.held_seconds) for cluster, bytes_ in memory.items()]
-    return Problem(
-        sites, tuple(names), clusters, strategies, tables.sizes, [*tables.all(), *held], memory
+    found = Problem(
+        sites, tuple(names), clusters, strategies, tables.sizes, tables.all(), memory
     )  # fmt: skip
+    return replace(found, tables=[*found.tables, *found.priced(DEFAULT.propagation.held_seconds)])
 
 
 def _memory(
