@@ -114,13 +114,18 @@ def _refuse(module: Module, options: Options) -> None:
 
 @dataclass(frozen=True)
 class _Candidate:
+    """A program that was planned: the solution that it is from, None for the program as given, and the annotations of that."""
+
     module: Module
     planned: Compiled
-    solution: Solution | None
+    solution: Solution | None = None
+    arguments: Sequence[Sharding] = ()
+    products: Mapping[int, Sharding] = field(default_factory=dict[int, Sharding])
 
     @property
-    def rank(self) -> tuple[float, int]:
-        return self.planned.plan.step_seconds, self.planned.plan.arena_bytes
+    def rank(self) -> tuple[float, int, int]:
+        """Of equal ones that with the fewest annotations is the best."""
+        return self.planned.plan.step_seconds, self.planned.plan.arena_bytes, len(self.products)
 
 
 @dataclass(frozen=True)
@@ -131,7 +136,9 @@ class _Search:
     deadline: float
     progress: Progress | None
     _seconds: list[float] = field(default_factory=list[float])
-    _seen: list[list[Sharding]] = field(default_factory=list[list[Sharding]])
+    _seen: list[tuple[list[Sharding], dict[int, Sharding]]] = field(
+        default_factory=list[tuple[list[Sharding], dict[int, Sharding]]]
+    )
 
     def best(self) -> Found:
         simplified = PassManager(frozenset(self.options.skip)).apply(self.module, SIMPLIFICATIONS)
@@ -152,52 +159,63 @@ class _Search:
 
     def _candidates(self, problem: Problem) -> Iterator[_Candidate]:
         """The program as given, solutions within the memory, and what is found near the last of them."""
-        if any(self.module.in_annotations) and (given := self._planned(self.module, None)):
+        if any(self.module.in_annotations) and (given := self._planned(self.module)):
             yield given
         limit = cap = self.options.memory_limit
-        last: tuple[_Candidate, Solution] | None = None
+        last: _Candidate | None = None
         for _ in range(ROUNDS):
             solution = self._solved(problem, problem.tables, cap)
-            candidate = solution and self._new(problem.shardings(solution.labels), solution)
-            if solution is None or candidate is None:
+            candidate = solution and self._new(problem, solution)
+            if candidate is None:
                 break
-            last = candidate, solution
-            yield candidate
+            yield (last := candidate)
             if limit is None or cap is None or (over := candidate.planned.plan.arena_bytes - limit) <= 0:
                 break
             cap -= over
         if last is not None:
-            yield from self._near(problem, *last, cap)
+            yield from self._near(problem, last, cap)
 
-    def _near(self, problem: Problem, first: _Candidate, solution: Solution, cap: int | None) -> Iterator[_Candidate]:
-        """The solution with its products annotated too, the better of both with axes exchanged, and solutions of problems that differ a little."""
-        shardings, products = problem.shardings(solution.labels), problem.products(solution.labels)
-        full = self._planned(self._placed(shardings, products), solution) if products and self._left() > 0 else None
-        if full is not None:
-            yield full
-        if full is None or full.rank >= first.rank:
-            products = {}
+    def _near(self, problem: Problem, first: _Candidate, cap: int | None) -> Iterator[_Candidate]:
+        """Solutions with dearer arguments, all of these without annotated products, the best of them with axes exchanged, and mutations."""
+        found = [first]
+        for times in READS:
+            price = times / DEFAULT.propagation.product_bytes_per_second
+            found += self._changed(problem, [*problem.tables, *problem.priced(price)], cap)
+        yield from found[1:]
+        for each in [each for each in found if each.products]:
+            found += self._placed(each.solution, each.arguments, {})
+            yield from found[-1:]
+        best = min(found, key=lambda each: each.rank)
         for pair in itertools.combinations(problem.axes, 2):
-            if self._left() > 0:
-                swapped = [_exchanged(each, pair, problem.axes) for each in shardings]
-                placed = {id: _exchanged(each, pair, problem.axes) for id, each in products.items()}
-                if candidate := self._planned(self._placed(swapped, placed), solution):
-                    yield candidate
-        for tables in self._mutations(problem, solution):
-            changed = self._solved(problem, tables, cap, relaxed_only=True) if self._left() > 0 else None
-            if changed and (candidate := self._new(problem.shardings(changed.labels), changed)):
-                yield candidate
+            arguments = [_exchanged(each, pair, problem.axes) for each in best.arguments]
+            products = {id: _exchanged(each, pair, problem.axes) for id, each in best.products.items()}
+            yield from self._placed(best.solution, arguments, products)
+        if first.solution is not None:
+            for tables in self._mutations(problem, first.solution):
+                for each in self._changed(problem, tables, cap):
+                    yield each
+                    yield from self._placed(each.solution, each.arguments, {}) if each.products else ()
 
-    def _placed(self, shardings: Sequence[Sharding], products: Mapping[int, Sharding]) -> Module:
-        """The program with arguments annotated, and values by id."""
+    def _changed(self, problem: Problem, tables: Sequence[Table], cap: int | None) -> list[_Candidate]:
+        """The solution of a problem that was changed a little, if there is time for it and it is new."""
+        solution = self._solved(problem, tables, cap, relaxed_only=True) if self._left() > 0 else None
+        candidate = solution and self._new(problem, solution)
+        return [candidate] if candidate else []
+
+    def _placed(
+        self, solution: Solution | None, arguments: Sequence[Sharding], products: Mapping[int, Sharding]
+    ) -> list[_Candidate]:
+        """The program with arguments annotated, and values by id, if there is time for it and it can be planned."""
+        found = self._planned(self._annotated(arguments, products)) if self._left() > 0 else None
+        return [replace(found, solution=solution, arguments=arguments, products=products)] if found else []
+
+    def _annotated(self, arguments: Sequence[Sharding], products: Mapping[int, Sharding]) -> Module:
         values = values_by_id(self.module.graph)
         placed = {values[id]: sharding for id, sharding in products.items() if id in values}
-        return annotated_values(_annotated(self.module, shardings), placed)
+        return annotated_values(_annotated(self.module, arguments), placed)
 
     def _mutations(self, problem: Problem, first: Solution) -> Iterator[Sequence[Table]]:
-        """The problem with dearer arguments, with other weights of communication, and with an argument elsewhere: of each that the same axes split the largest first."""
-        for times in READS:
-            yield [*problem.tables, *problem.priced(times / DEFAULT.propagation.product_bytes_per_second)]
+        """The problem with other weights of communication, and with an argument elsewhere: of each that the same axes split the largest first."""
         for weight in WEIGHTS:
             yield problem.weighted(weight)
         groups: dict[frozenset[str], list[int]] = {}
@@ -214,25 +232,29 @@ class _Search:
         seconds = max(self._left(), 1.0)
         return solve(problem.sizes, tables, problem.memory, cap, seconds, relaxed_only=relaxed_only)
 
-    def _new(self, shardings: list[Sharding], solution: Solution) -> _Candidate | None:
-        """A solution planned; None for arguments that were planned before."""
-        if shardings in self._seen:
+    def _new(self, problem: Problem, solution: Solution) -> _Candidate | None:
+        """A solution planned with annotated products, or without where these cannot be kept; None for one that was planned before."""
+        arguments, products = problem.shardings(solution.labels), problem.products(solution.labels)
+        if (arguments, products) in self._seen:
             return None
-        self._seen.append(shardings)
-        return self._planned(_annotated(self.module, shardings), solution)
+        self._seen.append((arguments, products))
+        for kept in (products, {}):
+            if found := self._planned(self._annotated(arguments, kept)):
+                return replace(found, solution=solution, arguments=arguments, products=kept)
+        return None
 
-    def _planned(self, module: Module, solution: Solution | None) -> _Candidate | None:
+    def _planned(self, module: Module) -> _Candidate | None:
         """None for a program that cannot be planned; one that does not fit is planned without the limit, which tells what it takes."""
         self._tell("plan")
         began = time.monotonic()
-        choices = [self.options, *([replace(self.options, memory_limit=None)] if self.options.memory_limit else [])]
-        for options in choices:
+        limits = [self.options.memory_limit, *([None] if self.options.memory_limit is not None else [])]
+        for limit in limits:
             try:
-                found = _Candidate(module, self.plan(module, options, Timing()), solution)
+                found = _Candidate(module, self.plan(module, replace(self.options, memory_limit=limit), Timing()))
                 self._seconds.append(time.monotonic() - began)
                 return found
             except MeshgenError:
-                if solution is None and options is choices[-1]:
+                if module is self.module and limit is None:
                     raise
         return None
 
