@@ -259,8 +259,8 @@ class _Search:
         return None
 
     def _left(self) -> float:
-        """Seconds for more candidates: until the deadline, less what planning one takes."""
-        return self.deadline - time.monotonic() - max(self._seconds, default=0.0)
+        """Seconds for more candidates: until the deadline, less half of what planning one takes: at most as much is over it."""
+        return self.deadline - time.monotonic() - max(self._seconds, default=0.0) / 2
 
     def _tell(self, what: str) -> None:
         if self.progress:

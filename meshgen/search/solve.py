@@ -29,6 +29,7 @@ from meshgen.sharding.propagation.network import Array, Network, Table
 
 PRICES, DEARER = 12, 1.1  # prices of memory that are tried, each so much above the one before
 INTEGER_SHARE = 0.25  # of the time that is left, for an integer program whose relaxation is not integral
+RELAXED_SECONDS = 60.0  # that a linear program may take at most, where a solution is needed
 LEAST_SECONDS = 1.0  # of an integer program, whatever time is left
 SCALE = 1e6  # seconds to microseconds: what the solver's tolerances are made for
 
@@ -57,14 +58,14 @@ def solve(
     Args:
         memory: bytes by label, of the variables that take any.
         cap: None if memory does not matter.
-        seconds: time limit of the linear and integer programs.
+        seconds: time limit; the first linear program may take longer, as there is no solution without it.
         relaxed_only: give up without a cap where the linear program is not integral.
     """
     deadline = time.monotonic() + seconds
     network = Network(sizes, tables)
     network.reduce(DEFAULT.search.core_cells, frozenset(() if cap is None else memory))
     program = _Program(network, {} if cap is None else memory, cap)
-    relaxed = program.relaxed(seconds)
+    relaxed = program.relaxed(seconds if relaxed_only else max(seconds, RELAXED_SECONDS))
     if relaxed is None:
         return None
     if relaxed.labels is not None:
