@@ -58,7 +58,7 @@ def solve(
     Args:
         memory: bytes by label, of the variables that take any.
         cap: None if memory does not matter.
-        seconds: time limit; the first linear program may take longer, as there is no solution without it.
+        seconds: time limit; the first linear program may take longer, for without it nothing is known.
         relaxed_only: give up without a cap where the linear program is not integral.
     """
     deadline = time.monotonic() + seconds
