@@ -40,6 +40,7 @@ QUICK := $(addprefix tests/,test_api.py test_axis_refs.py test_cost_model.py tes
   $(addprefix tests/reports/,test_comms_tree.py test_explain.py) \
   $(addprefix tests/compiled/,test_arguments.py) \
   $(addprefix tests/native/,test_native.py) \
+  $(addprefix tests/search/,test_search_solve.py test_search_words.py test_strategies.py) \
   $(addprefix tests/commands/,test_cli.py test_cli_refusals.py) \
   $(addprefix tests/acceptance/,test_mlir_programs.py test_rfc.py)
 

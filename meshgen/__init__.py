@@ -18,6 +18,7 @@ IMPORTED_AT = time.perf_counter()  # with imports begins what a command takes
 
 _PLACES = {
     "meshgen.api": ("advise", "compile", "load", "lower", "replan", "simulate"),
+    "meshgen.auto": ("mutate", "search"),
     "meshgen.errors": ("MeshgenError",),
     "meshgen.compiled.executable": ("Executable",),
     "meshgen.frontend.jax_calls": ("from_jax",),

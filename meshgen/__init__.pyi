@@ -8,6 +8,8 @@ from meshgen.api import load as load
 from meshgen.api import lower as lower
 from meshgen.api import replan as replan
 from meshgen.api import simulate as simulate
+from meshgen.auto import mutate as mutate
+from meshgen.auto import search as search
 from meshgen.compiled.executable import Executable as Executable
 from meshgen.errors import MeshgenError as MeshgenError
 from meshgen.frontend.jax_calls import from_jax as from_jax

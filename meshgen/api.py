@@ -6,7 +6,7 @@ specialisations for the requested sizes, and `load` compiles for others.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -21,6 +21,7 @@ from meshgen.errors import Diagnostic, EntryError, UsageError
 from meshgen.frontend.arguments import Args, combinations, on_machine, placed_on, shapes_of
 from meshgen.frontend.donate import Donate, donating, with_next_shardings
 from meshgen.frontend.entries import options_of, programs_of
+from meshgen.frontend.option_values import names_option, strict_option, text_option
 from meshgen.frontend.programs import import_program
 from meshgen.frontend.specs import Specs, annotated
 from meshgen.frontend.tracer.callers import at_callers_line
@@ -31,7 +32,7 @@ from meshgen.mesh import Meshes, meshes_of
 from meshgen.ops.precision import with_precision
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages, verify_program
 from meshgen.runtime.sizes import Given, Sizes, bound
-from meshgen.sizes.program import given_types, has_open_results, input_names, with_shapes
+from meshgen.sizes.program import given_types, has_open_results, with_shapes
 
 if TYPE_CHECKING:  # what runs and simulates modules is imported by who does: compiling one needs none of it
     from meshgen.reports.changes import Advice
@@ -48,7 +49,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             out_specs: Specs = None, target: str | None = None, arguments: str = "local",
             sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
             memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
-            machine: str | Path | Machine | None = None, precision: str = "", tuning: Tuning = None,
+            machine: str | Path | Machine | None = None, precision: str = "", tuning: Tuning = None, search: bool | float = False,
             progress: Progress | None = None) -> Executable:  # fmt: skip
     """Compile a program to a scheduled, buildable step.
 
@@ -86,6 +87,8 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
         precision: of all f32 dots and convolutions on GPUs, whatever the program says: `default` (tf32), `high` (three
             products of tf32) or `highest` (f32), as of JAX's `jax_default_matmul_precision`. Default: what the program says.
         tuning: a table that `meshgen tune` wrote: kernels with a row take the tile measured to be best on the target's (first) architecture.
+        search: choose the shardings of arguments that have no annotation, for the shortest step within `memory_limit`: True, or the
+            seconds that this may take (10); see `search`.
         progress: called as `progress(what, done, total)` when a stage, a pass of it or the build of a kernel begins.
     Raises:
         ProgramError, ShardingError, CodegenError: the program is refused, with every fault and where it is.
@@ -94,7 +97,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
     executable = plan(
         graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, target=target, arguments=arguments, sizes=sizes,
         strict=strict, memory_limit=memory_limit, skip=skip, entry=entry, donate=donate, machine=machine,
-        precision=precision, tuning=tuning, progress=progress,
+        precision=precision, tuning=tuning, search=search, progress=progress,
     )  # fmt: skip
     executable.build(progress)
     return executable
@@ -105,7 +108,8 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
          out_specs: Specs = None, target: str | None = None, arguments: str = "local",
          sizes: Sequence[Mapping[str, Any]] = (), strict: bool | Sequence[str | int] = False,
          memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
-         machine: str | Path | Machine | None = None, precision: str = "", tuning: Tuning = None, progress: Progress | None = None,
+         machine: str | Path | Machine | None = None, precision: str = "", tuning: Tuning = None, search: bool | float = False,
+         progress: Progress | None = None,
          timing: Timing | None = None) -> Executable:  # fmt: skip
     """As `compile`, without building binaries; counts into `timing`, if one is given."""
     if progress is not None and not callable(progress):
@@ -116,12 +120,12 @@ def plan(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
                              "machine": machine, "precision": precision}  # fmt: skip
     others: dict[str, Any] = {
         "target": target, "arguments": arguments, "sizes": sizes, "strict": strict, "memory_limit": memory_limit,
-        "skip": skip, "tuning": given_table(tuning), "timing": timing or Timing(),
+        "skip": skip, "search": search, "tuning": given_table(tuning), "timing": timing or Timing(),
     }  # fmt: skip
     if (several := programs_of(graph, entry)) is not None:
         return _plan_entries(several, mesh, given, others, progress)
     try:
-        return _plan_one(graph, _text(entry, "entry"), given, progress, mesh=mesh, **others)
+        return _plan_one(graph, text_option(entry, "entry"), given, progress, mesh=mesh, **others)
     except EntryError as error:
         if graph == "-":
             raise  # stdin is read once
@@ -138,15 +142,23 @@ def _plan_entries(programs: Mapping[str, tuple[Any, str]], mesh: Meshes, given: 
 
 def _plan_one(graph: Any, entry: str, given: Mapping[str, Any], progress: Progress | None, *, mesh: Meshes, target: str | None,
               arguments: str, sizes: Sequence[Mapping[str, Any]], strict: bool | Sequence[str | int],
-              memory_limit: int | None, skip: Sequence[str], tuning: TuningTable | None, timing: Timing) -> Executable:  # fmt: skip
+              memory_limit: int | None, skip: Sequence[str], tuning: TuningTable | None, search: bool | float,
+              timing: Timing) -> Executable:  # fmt: skip
     """As `plan`, of one function."""
-    limits = _text(arguments, "arguments"), _strict(strict), memory_limit, _names(skip, "skip")
+    limits = text_option(arguments, "arguments"), strict_option(strict), memory_limit, names_option(skip, "skip")
     options = Options(DEFAULT_TARGET if target is None else target, *limits, tuning=tuning)
     if progress:
         progress("import", 0, 1)
     with timing.of("import"):
         module, signature = read(graph, mesh, entry=entry, **given)
     options = replace(options, target=built_for(target, module.meshes or (module.mesh,)))
+    if search:
+        from meshgen.search.best import SECONDS
+        from meshgen.search.best import search as best
+
+        seconds = SECONDS if search is True else float(search)
+        found = best(module, options, planning(signature), seconds=seconds, progress=progress)
+        return cast("Executable", found.planned)
     args = given["args"]
     program = open_program(module, {} if signature.is_typed else shapes_of(args, signature), options)
     wanted = [program.sizes(bound(program.meshes, at), shapes_of(of, signature)) for at, of in combinations(sizes)]
@@ -158,31 +170,9 @@ def _plan_one(graph: Any, entry: str, given: Mapping[str, Any], progress: Progre
     return executable
 
 
-def _strict(asked: bool | str | int | Sequence[str | int]) -> bool | tuple[str | int, ...]:
-    """The normal form of `strict`; one name or line may be given without a list."""
-    if isinstance(asked, bool):
-        return asked
-    listed = [asked] if isinstance(asked, (str, int)) else list(asked) if isinstance(asked, (list, tuple)) else [None]
-    if not all(isinstance(each, (str, int)) for each in listed):
-        hint = "give True, or names of values and numbers of lines"
-        raise UsageError(
-            Diagnostic("MG0001", f"strict must be a bool or a list of values and lines, got {asked!r:.60}", hint=hint)
-        )
-    return tuple(cast("list[str | int]", listed))
-
-
-def _text(given: Any, option: str) -> str:
-    """A string option. Raises UsageError for anything else."""
-    if not isinstance(given, str):
-        raise UsageError(Diagnostic("MG0001", f"{option} must be a string, got {given!r:.60}"))
-    return given
-
-
-def _names(given: Any, option: str) -> tuple[str, ...]:
-    """An option that is a list of strings. Raises UsageError for anything else."""
-    if isinstance(given, str) or not isinstance(given, Sequence):
-        raise UsageError(Diagnostic("MG0001", f"{option} must be a list of names, got {given!r:.60}"))
-    return tuple(_text(name, option) for name in cast("Sequence[Any]", given))
+def planning(signature: Signature) -> Callable[[Module, Options, Timing], Executable]:
+    """`plan_module` for a program whose arguments have this structure."""
+    return lambda module, options, timing: plan_module(module, options, timing, signature)
 
 
 def plan_module(
@@ -254,9 +244,9 @@ def lower(graph: Any, mesh: Meshes = None, *, stage: str, args: Args = None,
         graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, entry=entry, donate=donate, machine=machine,
         precision=precision,
     )  # fmt: skip
-    options = Options(DEFAULT_TARGET if target is None else target, _text(arguments, "arguments"))
+    options = Options(DEFAULT_TARGET if target is None else target, text_option(arguments, "arguments"))
     options = replace(options, target=built_for(target, module.meshes or (module.mesh,)))
-    return run_stages(module, options, Timing(), _text(stage, "stage"))[stage]
+    return run_stages(module, options, Timing(), text_option(stage, "stage"))[stage]
 
 
 def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None,
@@ -264,15 +254,15 @@ def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
          machine: str | Path | Machine | None = None, precision: str = "") -> tuple[Module, Signature]:  # fmt: skip
     """The program as a verified module with its annotations, and its signature."""
     given, profile = meshes_of(mesh), None if machine is None else machine_of(machine)
-    module, known = import_program(graph, given, args, _text(entry, "entry"))
-    module, signature = placed_on(module, given), known or signature_of(input_names(module.graph))
+    module, known = import_program(graph, given, args, text_option(entry, "entry"))
+    module, signature = placed_on(module, given), known or signature_of(inputnames_option(module.graph))
     module = on_machine(module, profile) if profile else module
     shapes = {} if signature.is_typed else shapes_of(args, signature)
     is_known = not any(None in kind.shape for kind in given_types(module.graph, shapes))
     if is_known and (shapes or has_open_results(module)) and (module.stage != "partition" or module.mesh.is_static):
         module = with_shapes(module, shapes)
     module = donating(module, donate, signature)
-    module = with_precision(module, _text(precision, "precision")) if precision else module
+    module = with_precision(module, text_option(precision, "precision")) if precision else module
     verify_program(module)
     return with_next_shardings(annotated(module, in_specs, out_specs, signature)), signature
 
@@ -336,7 +326,7 @@ def specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:
     try:
         from meshgen.mlir.text import parse_text
 
-        entered = parse_text(module.text, f"{module.path.name}/{program.text_member}")
+        entered = parsetext_option(module.text, f"{module.path.name}/{program.text_member}")
         options = Options(program.target, program.arguments)
         executable = plan_module(closed(entered, program, sizes), options, Timing())
         executable.specialised = sizes.record() | {"made": AT_LOAD}

@@ -43,6 +43,7 @@ COMMANDS = {
     "run": "run a module on all ranks",
     "check": "compare the partitioned program on simulated ranks with the unpartitioned one",
     "opt": "run passes on a program in text form",
+    "search": "find the shardings of arguments with the shortest step",
     "explain": "explain each collective and sharding",
     "inspect": "show the contents of a module",
     "report": "write an HTML report of a program",

@@ -15,8 +15,10 @@ from tests.sources import FILES, PACKAGE, ROOT, place, refuse, tree_of
 LAYERS = (
     ("cli", "__main__", "commands"),
     ("testing",),
-    ("__init__", "api"),
+    ("__init__", "auto"),
+    ("api",),
     ("compiled",),
+    ("search",),
     ("reports",),
     ("pipeline",),
     ("passes",),

@@ -73,5 +73,9 @@ class Propagation:
         "repeated arithmetic outside of dots: a quarter of an H100's f32 peak, as small kernels reach it",
         matters=False,
     )
+    held_seconds: float = known(
+        2.7e-15, "s/byte", "an argument's or a result's bytes on a device, in a search: less memory, between equals",
+        "derived: a thousandth of what a byte takes over NVLink 4 (370 GB/s)",
+    )  # fmt: skip
     unknown_trips: float = chosen(8.0, "trips", "a loop whose trip count cannot be read off", matters=True)
     nominal_size: int = known(2, "devices", "a mesh axis of unknown size", "derived: the least that splits anything")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from meshgen.cost_model.fields import chosen
+from meshgen.cost_model.fields import chosen, known
 from meshgen.records import dataclass
 
 
@@ -16,6 +16,14 @@ class Search:
     table_cells: int = chosen(
         1 << 16, "cells", "of one table of propagation at most; beyond, variables are fixed", matters=False
     )
+    strategies: int = known(
+        400, "strategies", "of a site over all mesh axes that a search for shardings looks at",
+        "derived: all of an op of six loops over three axes, 7^3 = 343",
+    )  # fmt: skip
+    core_cells: int = known(
+        1 << 15, "cells", "of one table up to which such a search eliminates, before its integer program",
+        "derived: a table of three ops with 32 strategies each; elimination loses nothing whatever its size",
+    )  # fmt: skip
     refixed_rounds: int = chosen(24, "rounds", "in which fixed variables are looked at again", matters=False)
     refixed_gain: float = chosen(
         1e-3, "share", "of the cost that a round must save for another to follow", matters=False

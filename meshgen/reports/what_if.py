@@ -39,7 +39,7 @@ def annotated_with(module: Module, shardings: Mapping[str, Sharding]) -> Module:
 
 
 def _annotated(module: Module, name: str, sharding: Sharding) -> Module:
-    number, value = _named(module.graph, name)
+    number, value = named_value(module.graph, name)
     sharding = fit(sharding, value.type.rank)
     if number is not None:
         found = [*module.in_annotations, *[None] * (len(module.graph.inputs) - len(module.in_annotations))]
@@ -58,7 +58,7 @@ def values_by_id(graph: Graph) -> dict[int, Value]:
     return {value.id: value for value in _made(graph)}
 
 
-def _named(graph: Graph, name: str) -> tuple[int | None, Value]:
+def named_value(graph: Graph, name: str) -> tuple[int | None, Value]:
     """The input's number, or None, and the value. Raises UsageError for none and for several."""
     plain = name.lstrip("%")
     inputs = input_names(graph)

@@ -123,10 +123,10 @@ class AxisProblem:
         """The cost of each label that does not depend on other sites."""
         key = site.like, id(labels), self.view.work(site), site.times, *map(self.view.nbytes, site.values)
         if key not in self.known_costs:
-            self.known_costs[key] = np.array([self._alone(site, label) for label in labels])
+            self.known_costs[key] = np.array([self.alone(site, label) for label in labels])
         return self.known_costs[key]
 
-    def _alone(self, site: Site, label: Label) -> float:
+    def alone(self, site: Site, label: Label) -> float:
         """The cost of redundant work if the loop is not split, and of labels that a hint or required annotation rules out."""
         cost, weights = self.view.work(site) * self.share(site, label), DEFAULT.propagation
         cost += self._fetching(site, label)

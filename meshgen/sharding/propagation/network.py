@@ -18,7 +18,8 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import field
 from hashlib import blake2b
 from typing import Any, NamedTuple
@@ -155,9 +156,17 @@ class Network:
         """Cells of the table that eliminating a variable makes, with its own labels."""
         return self._widths[variable]
 
-    def reduce(self, cells: int) -> None:
-        """Eliminate the variables whose joined tables have so many cells at most, narrow ones first, and drop dominated labels, while there are any."""
-        todo = (v for v in self._left if v in self._changed or self.width(v) <= cells)
+    def tables(self) -> Iterator[Table]:
+        """The tables that are left, each once."""
+        for variable, found in enumerate(self._tables):
+            yield from (Table(scope, costs) for scope, costs in found.items() if scope[0] == variable)
+
+    def reduce(self, cells: int, kept: AbstractSet[int] = frozenset()) -> None:
+        """Eliminate the variables whose joined tables have so many cells at most, narrow ones first, and drop dominated labels, while there are any.
+
+        Variables that are `kept` stay as they are: their labels differ in more than cost.
+        """
+        todo = (v for v in self._left - kept if v in self._changed or self.width(v) <= cells)
         waiting = {v: self.width(v) for v in todo}  # the least width with which each is in the queue
         queue = [(width, v) for v, width in waiting.items()]
         heapq.heapify(queue)
@@ -174,7 +183,7 @@ class Network:
                 touched = {variable}
             else:
                 touched = self._drop_dominated(variable)
-            for other in touched & self._left:
+            for other in touched & self._left - kept:
                 width = self.width(other)
                 if width < waiting.get(other, math.inf):
                     waiting[other] = width

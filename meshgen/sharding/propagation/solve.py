@@ -94,12 +94,12 @@ def solve_as_written(module: Module, cuts: Sequence[str] = ()) -> Solved:
 
 
 def _solve(module: Module, cuts: Sequence[str], *, only_options: bool = False) -> Solved:
-    parts = AxisParts.of(module.mesh, [*_named_axes(module, only_options=only_options), *cuts])
+    parts = AxisParts.of(module.mesh, [*named_axes(module, only_options=only_options), *cuts])
     axes = Axes(module, sites_of(module, parts), parts, is_cut=bool(cuts))
     return Solved(axes, USUAL, axes.decide(USUAL))
 
 
-def _named_axes(module: Module, *, only_options: bool) -> list[str]:
+def named_axes(module: Module, *, only_options: bool) -> list[str]:
     """The axes, and parts of axes, that the user names; the first ones take precedence.
 
     Precedence matters if parts do not nest: options come first, as they must be kept, then parts that most annotations name.

@@ -1,0 +1,60 @@
+"""The Python interface of the search for shardings: `search` finds those of arguments, `mutate` changes that of one operation."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from meshgen.api import planning, read
+from meshgen.codegen.targets import built_for
+from meshgen.compiled.executable import Executable
+from meshgen.frontend.arguments import Args
+from meshgen.frontend.donate import Donate
+from meshgen.frontend.specs import Specs
+from meshgen.frontend.tracer.callers import at_callers_line
+from meshgen.ir.graph import Module
+from meshgen.machine.profiles import Machine
+from meshgen.mesh import Meshes
+from meshgen.pipeline import Options, Progress
+from meshgen.search import best
+from meshgen.search import mutate as mutation
+from meshgen.search.best import SECONDS, Found
+from meshgen.search.mutate import Option
+
+
+@at_callers_line
+def search(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs = None, out_specs: Specs = None,
+           target: str | None = None, arguments: str = "local", memory_limit: int | None = None, skip: Sequence[str] = (),
+           entry: str = "", donate: Donate = None, machine: str | Path | Machine | None = None, seconds: float = SECONDS,
+           progress: Progress | None = None) -> Found:  # fmt: skip
+    """Find the shardings of a program's arguments with the shortest step; annotations that are given are kept.
+
+    Its `specs` can be passed as `in_specs`, its `module` to `compile`; `sentences` says in words what was found.
+
+    Args:
+        memory_limit: bytes per device that the step may take.
+        seconds: time limit; the first solution is planned whatever it takes. Else as `compile`.
+    Raises:
+        CodegenError: MG0303, nothing that was found fits into the memory.
+        ProgramError, ShardingError, UsageError: as `compile`, and for programs on several meshes and of unknown sizes.
+    """
+    module, signature = read(
+        graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, entry=entry, donate=donate, machine=machine
+    )
+    options = Options(built_for(target, module.meshes or (module.mesh,)), arguments, False, memory_limit, tuple(skip))
+    return best.search(module, options, planning(signature), seconds=seconds, progress=progress)
+
+
+@at_callers_line
+def mutate(program: Executable | Module, op: str, option: Option) -> Module:
+    """The program before propagation, with the mesh axes that split each loop of one operation; `compile` takes it.
+
+    Args:
+        program: compiled, or a Module at stage import.
+        op: the name of its result (`%h`), or its line.
+        option: per loop, in the order of the operation's rule, an axis, several of them, or None.
+    Raises:
+        UsageError: MG0001, no operation or several have that name.
+    """
+    return mutation.mutate(program.stages["import"] if isinstance(program, Executable) else program, op, option)

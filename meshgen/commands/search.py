@@ -1,0 +1,61 @@
+"""`meshgen search IN`: the shardings of a program's arguments with the shortest step, within the memory of a device."""
+
+from __future__ import annotations
+
+import argparse
+import time
+from pathlib import Path
+from typing import Any
+
+from meshgen import api
+from meshgen.commands.common import add_program, add_target, program
+from meshgen.commands.output import Output
+from meshgen.reports.tables import bytes_text, seconds_text
+from meshgen.runtime.module_file.files import write_text
+from meshgen.search.best import SECONDS, Found, search
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_program(parser)
+    add_target(parser)
+    text = f"time limit of the search (default: {SECONDS:g}); the first solution is planned whatever it takes"
+    parser.add_argument("--seconds", type=float, default=SECONDS, metavar="N", help=text)
+    parser.add_argument("-o", "--output", metavar="FILE", help="write the program with the annotations that were found")
+
+
+def run(options: argparse.Namespace, output: Output) -> int:
+    module, choice, _ = program(options)
+    began = time.perf_counter()
+    with output.progress() as progress:
+        found = search(module, choice, api.plan_module, seconds=options.seconds, progress=progress)
+    record = _record(found) | {"seconds": time.perf_counter() - began}
+    output.text("\n".join([*found.sentences, "", _verdict(found)]))
+    if options.output:
+        from meshgen.mlir.text import print_text
+
+        write_text(Path(options.output), print_text(found.module))
+        output.text(f"written to {options.output}")
+    output.document(record)
+    return 0
+
+
+def _verdict(found: Found) -> str:
+    plan = found.planned.plan
+    proof = "proven the best" if found.gap == 0 else f"at most {found.gap:.1%} above the best"
+    given = ", of the program as given" if found.is_given else ""
+    return (
+        f"A step takes {seconds_text(plan.step_seconds)} and {bytes_text(plan.arena_bytes)} per device{given}. "
+        f"The search's own estimate for its solution is {seconds_text(found.estimated_seconds)}, {proof}."
+    )
+
+
+def _record(found: Found) -> dict[str, Any]:
+    return {
+        "specs": found.specs,
+        "sentences": found.sentences,
+        "step_seconds": found.step_seconds,
+        "peak_memory_bytes": found.planned.plan.arena_bytes,
+        "estimated_seconds": found.estimated_seconds,
+        "gap": found.gap,
+        "is_given": found.is_given,
+    }

@@ -1,0 +1,289 @@
+"""Search the shardings of a program's arguments for the shortest step: solve, plan what was found, judge, and solve again.
+
+Example, a transformer block on dp=2, tp=4 with room for a quarter of the weights:
+
+    solve       wq, wk, wv, w1 by columns over tp, wo, w2 by rows; estimated 118 us, proven the best within 20 GB
+    plan        20.8 GB at the peak: activations take 0.8 GB
+    solve       within 19.2 GB
+    plan        19.9 GB, fits: the result, unless the program as given takes less time
+
+The estimate chooses among all shardings at once; what compiling gives is judged by the plan. Annotations of the program are
+kept in every candidate; the program as given is one of them.
+"""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import field, replace
+
+from meshgen.cost_model.model import DEFAULT
+from meshgen.errors import CodegenError, Diagnostic, MeshgenError, UsageError
+from meshgen.ir.graph import Annotation, Module
+from meshgen.pass_manager import PassManager
+from meshgen.pipeline import Options, Progress, Timing
+from meshgen.records import dataclass
+from meshgen.reports.interface import Compiled
+from meshgen.reports.tables import bytes_text
+from meshgen.reports.what_if import annotated_values, values_by_id
+from meshgen.search.problem import Problem, problem_of
+from meshgen.search.solve import Solution, solve
+from meshgen.search.words import sentences
+from meshgen.sharding.propagation.network import Table
+from meshgen.sharding.rewrites.passes import SIMPLIFICATIONS
+from meshgen.sizes.program import input_names
+from meshgen.spec import Sharding, format_sharding
+
+Plan = Callable[[Module, Options, Timing], Compiled]
+SECONDS = 10.0  # of a search, by default
+READS = (
+    1.0,
+    4.0,
+)  # times that arguments are read besides what the estimate counts: small products wait for their operands
+WEIGHTS = 2.0, 0.5  # of seconds of communication against those of work, whose estimates differ from the plan's
+MUTATIONS = 6  # arguments, those of most bytes, that are tried elsewhere than the first solution has them
+ROUNDS = 4  # solutions under a cap that is lowered each time by what a plan took above it
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best program that was found: annotated as its plan was, with the sharding of every argument in it.
+
+    Args:
+        shardings: by argument, in the order of the program.
+        estimated_seconds: of the integer program's solution, in the estimate that it minimises.
+        gap: by what share of that it may be above the least there is; 0 if it is proven to be the least.
+        is_given: the program as given was the best.
+    """
+
+    module: Module
+    planned: Compiled
+    shardings: dict[str, Sharding]
+    estimated_seconds: float
+    gap: float
+    is_given: bool
+
+    @property
+    def specs(self) -> dict[str, str]:
+        """The shardings as `in_specs` takes them."""
+        return {name: format_sharding(sharding) for name, sharding in self.shardings.items()}
+
+    @property
+    def sentences(self) -> list[str]:
+        """The shardings in words."""
+        return sentences(self.module.graph.inputs, self.shardings)
+
+    @property
+    def step_seconds(self) -> float:
+        """The estimated step of the plan."""
+        return self.planned.plan.step_seconds
+
+
+def search(
+    module: Module, options: Options, plan: Plan, *, seconds: float = SECONDS, progress: Progress | None = None
+) -> Found:
+    """The sharding of the arguments with the shortest planned step, within `options.memory_limit` bytes per device if that is given.
+
+    Args:
+        module: at stage import, on one mesh of known sizes; its annotations are kept.
+        plan: from a program to its schedule, as `meshgen.api.plan_module`.
+        seconds: time limit; planning the first solution may exceed it.
+    Raises:
+        UsageError: MG0001, the program cannot be searched.
+        CodegenError: MG0303, nothing that was found fits into the memory.
+    """
+    _refuse(module, options)
+    return _Search(module, options, plan, time.monotonic() + seconds, progress).best()
+
+
+def _refuse(module: Module, options: Options) -> None:
+    """Raise UsageError for programs without a choice of shardings, and for open sizes."""
+    text = ""
+    if module.stage != "import":
+        text = f"the program entered at stage '{module.stage}', after its shardings were chosen"
+    elif len(module.meshes) > 1:
+        text = "the program is on several meshes, and a search is for one"
+    elif not module.mesh.is_static:
+        text = f"the sizes of {module.mesh} are not known"
+    elif options.strict:
+        text = "a search and strict exclude each other: every candidate would have to be without gathers"
+    if text:
+        raise UsageError(Diagnostic("MG0001", text))
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A program that was planned: the solution that it is from, None for the program as given, and the annotations of that."""
+
+    module: Module
+    planned: Compiled
+    solution: Solution | None = None
+    arguments: Sequence[Sharding] = ()
+    products: Mapping[int, Sharding] = field(default_factory=dict[int, Sharding])
+
+    @property
+    def rank(self) -> tuple[float, int, int]:
+        """Of equal ones that with the fewest annotations is the best."""
+        return self.planned.plan.step_seconds, self.planned.plan.arena_bytes, len(self.products)
+
+
+@dataclass(frozen=True)
+class _Search:
+    module: Module
+    options: Options
+    plan: Plan
+    deadline: float
+    progress: Progress | None
+    _seconds: list[float] = field(default_factory=list[float])
+    _seen: list[tuple[list[Sharding], dict[int, Sharding]]] = field(
+        default_factory=list[tuple[list[Sharding], dict[int, Sharding]]]
+    )
+
+    def best(self) -> Found:
+        simplified = PassManager(frozenset(self.options.skip)).apply(self.module, SIMPLIFICATIONS)
+        problem = problem_of(simplified)
+        found = list(self._candidates(problem))
+        limit = self.options.memory_limit
+        fitting = [each for each in found if limit is None or each.planned.plan.arena_bytes <= limit]
+        if not fitting:
+            least = min((each.planned.plan.arena_bytes for each in found), default=0)
+            raise _does_not_fit(limit or 0, least)
+        best = min(fitting, key=lambda each: each.rank)
+        solution = next((each.solution for each in fitting if each.solution), None)
+        figures = (solution.seconds, solution.gap) if solution else (0.0, 0.0)
+        shardings = dict(
+            zip(input_names(self.module.graph), best.planned.stages["partition"].in_shardings, strict=True)
+        )
+        return Found(best.module, best.planned, shardings, *figures, best.solution is None)
+
+    def _candidates(self, problem: Problem) -> Iterator[_Candidate]:
+        """The program as given, solutions within the memory, and what is found near the last of them."""
+        if any(self.module.in_annotations) and (given := self._planned(self.module)):
+            yield given
+        limit = cap = self.options.memory_limit
+        last: _Candidate | None = None
+        for _ in range(ROUNDS):
+            solution = self._solved(problem, problem.tables, cap)
+            candidate = solution and self._new(problem, solution)
+            if candidate is None:
+                break
+            yield (last := candidate)
+            if limit is None or cap is None or (over := candidate.planned.plan.arena_bytes - limit) <= 0:
+                break
+            cap -= over
+        if last is not None:
+            yield from self._near(problem, last, cap)
+
+    def _near(self, problem: Problem, first: _Candidate, cap: int | None) -> Iterator[_Candidate]:
+        """Solutions with dearer arguments, all of these without annotated products, the best of them with axes exchanged, and mutations."""
+        found = [first]
+        for times in READS:
+            price = times / DEFAULT.propagation.product_bytes_per_second
+            found += self._changed(problem, [*problem.tables, *problem.priced(price)], cap)
+        yield from found[1:]
+        for each in [each for each in found if each.products]:
+            found += self._placed(each.solution, each.arguments, {})
+            yield from found[-1:]
+        best = min(found, key=lambda each: each.rank)
+        for pair in itertools.combinations(problem.axes, 2):
+            arguments = [_exchanged(each, pair, problem.axes) for each in best.arguments]
+            products = {id: _exchanged(each, pair, problem.axes) for id, each in best.products.items()}
+            yield from self._placed(best.solution, arguments, products)
+        if first.solution is not None:
+            for tables in self._mutations(problem, first.solution):
+                for each in self._changed(problem, tables, cap):
+                    yield each
+                    yield from self._placed(each.solution, each.arguments, {}) if each.products else ()
+
+    def _changed(self, problem: Problem, tables: Sequence[Table], cap: int | None) -> list[_Candidate]:
+        """The solution of a problem that was changed a little, if there is time for it and it is new."""
+        solution = self._solved(problem, tables, cap, relaxed_only=True) if self._left() > 0 else None
+        candidate = solution and self._new(problem, solution)
+        return [candidate] if candidate else []
+
+    def _placed(
+        self, solution: Solution | None, arguments: Sequence[Sharding], products: Mapping[int, Sharding]
+    ) -> list[_Candidate]:
+        """The program with arguments annotated, and values by id, if there is time for it and it can be planned."""
+        found = self._planned(self._annotated(arguments, products)) if self._left() > 0 else None
+        return [replace(found, solution=solution, arguments=arguments, products=products)] if found else []
+
+    def _annotated(self, arguments: Sequence[Sharding], products: Mapping[int, Sharding]) -> Module:
+        values = values_by_id(self.module.graph)
+        placed = {values[id]: sharding for id, sharding in products.items() if id in values}
+        return annotated_values(_annotated(self.module, arguments), placed)
+
+    def _mutations(self, problem: Problem, first: Solution) -> Iterator[Sequence[Table]]:
+        """The problem with other weights of communication, and with an argument elsewhere: of each that the same axes split the largest first."""
+        for weight in WEIGHTS:
+            yield problem.weighted(weight)
+        groups: dict[frozenset[str], list[int]] = {}
+        for cluster in sorted(problem.memory, key=lambda each: (-float(problem.memory[each].max()), each)):
+            groups.setdefault(problem.axes_of(cluster, first.labels[cluster]), []).append(cluster)
+        turns = itertools.chain.from_iterable(itertools.zip_longest(*groups.values()))
+        for cluster in itertools.islice((each for each in turns if each is not None), MUTATIONS):
+            yield [*problem.tables, problem.without(cluster, first.labels[cluster])]
+
+    def _solved(
+        self, problem: Problem, tables: Sequence[Table], cap: int | None, *, relaxed_only: bool = False
+    ) -> Solution | None:
+        self._tell("solve")
+        seconds = max(self._left(), 1.0)
+        return solve(problem.sizes, tables, problem.memory, cap, seconds, relaxed_only=relaxed_only)
+
+    def _new(self, problem: Problem, solution: Solution) -> _Candidate | None:
+        """A solution planned with annotated products, or without where these cannot be kept; None for one that was planned before."""
+        arguments, products = problem.shardings(solution.labels), problem.products(solution.labels)
+        if (arguments, products) in self._seen:
+            return None
+        self._seen.append((arguments, products))
+        for kept in (products, {}):
+            if found := self._planned(self._annotated(arguments, kept)):
+                return replace(found, solution=solution, arguments=arguments, products=kept)
+        return None
+
+    def _planned(self, module: Module) -> _Candidate | None:
+        """None for a program that cannot be planned; one that does not fit is planned without the limit, which tells what it takes."""
+        self._tell("plan")
+        began = time.monotonic()
+        limits = [self.options.memory_limit, *([None] if self.options.memory_limit is not None else [])]
+        for limit in limits:
+            try:
+                found = _Candidate(module, self.plan(module, replace(self.options, memory_limit=limit), Timing()))
+                self._seconds.append(time.monotonic() - began)
+                return found
+            except MeshgenError:
+                if module is self.module and limit is None:
+                    raise
+        return None
+
+    def _left(self) -> float:
+        """Seconds for more candidates: until the deadline, less half of what planning one takes: at most as much is over it."""
+        return self.deadline - time.monotonic() - max(self._seconds, default=0.0) / 2
+
+    def _tell(self, what: str) -> None:
+        if self.progress:
+            self.progress(what, 0, 1)
+
+
+def _exchanged(sharding: Sharding, pair: tuple[str, str], axes: Sequence[str]) -> Sharding:
+    """With two axes in each other's place: weights over `dp`, rows over `tp` instead of the other way round."""
+    other = {pair[0]: pair[1], pair[1]: pair[0]}
+    return Sharding(tuple(tuple(sorted((other.get(a, a) for a in dim), key=axes.index)) for dim in sharding.dims))
+
+
+def _does_not_fit(limit: int, least: int) -> CodegenError:
+    text = f"no sharding that was found fits into {bytes_text(limit)} per device"
+    text += f": the least is {bytes_text(least)}" if least else ""
+    return CodegenError(Diagnostic("MG0303", text, hint="give more memory, or a mesh of more devices"))
+
+
+def _annotated(module: Module, shardings: Sequence[Sharding]) -> Module:
+    """The program with required annotations on the inputs that are split and have none; the others are left to propagation."""
+    given = [*module.in_annotations, *[None] * (len(shardings) - len(module.in_annotations))]
+    found = [
+        own or (Annotation(sharding, True, (False,) * sharding.rank, value.loc) if any(sharding.dims) else None)
+        for own, sharding, value in zip(given, shardings, module.graph.inputs, strict=True)
+    ]
+    return replace(module, in_annotations=found)

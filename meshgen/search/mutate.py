@@ -1,0 +1,56 @@
+"""Change how one operation is split: a sharding mutation, as a search or a person makes it, before the program is planned again.
+
+Example, `%h = dot_general %x, %w : f32[64,32], f32[32,96]` with loops a = 64, b = 96, c = 32 on dp=2, tp=4:
+
+    mutate(program, "h", [["dp"], ["tp"], []])      rows over dp, columns over tp; %h has sharding [{dp}, {tp}]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.ir.graph import Graph, Module, Value
+from meshgen.reports.what_if import named_value
+
+Option = Sequence[str | Sequence[str] | None]
+
+
+def mutate(module: Module, op: str, option: Option) -> Module:
+    """The program with this option for one operation: the mesh axes that split each of its loops, in the order of its rule.
+
+    Propagation keeps it exactly, or refuses the program (MG0204, MG0206).
+
+    Args:
+        module: at stage import.
+        op: the name of its result (`%h`), or the line of the program that it is on.
+        option: per loop an axis, several of them, major to minor, or None.
+    Raises:
+        UsageError: MG0001, no operation or several have that name, or the program is behind import.
+    """
+    if module.stage != "import":
+        text = f"the program is at stage '{module.stage}', after its shardings were chosen"
+        raise UsageError(Diagnostic("MG0001", text, hint="mutate the program as it was before propagation"))
+    number, value = named_value(module.graph, op)
+    if number is not None:
+        text = f"'{op}' is an input, which has no loops"
+        raise UsageError(Diagnostic("MG0001", text, hint="annotate inputs with in_specs"))
+    return replace(module, graph=_with_option(module.graph, value, tuple(map(_axes, option))))
+
+
+def _axes(entry: str | Sequence[str] | None) -> tuple[str, ...]:
+    return (entry,) if isinstance(entry, str) else tuple(entry or ())
+
+
+def _with_option(graph: Graph, value: Value, option: tuple[tuple[str, ...], ...]) -> Graph:
+    """The graph, and those of its regions, with the option where the value is made."""
+    nodes = [
+        replace(
+            node,
+            regions=tuple(_with_option(region, value, option) for region in node.regions),
+            option=option if value in node.results else node.option,
+        )
+        for node in graph.nodes
+    ]
+    return Graph(graph.name, graph.inputs, nodes, graph.outputs)

@@ -1,0 +1,255 @@
+"""Build the labelling problem of a search: a strategy for every cluster of sites, over all mesh axes, and memory for what stays.
+
+Example, `%h = dot_general %x, %w` on x=2, y=2, nothing annotated:
+
+    variables       input %x, input %w (a strategy is the state of the value along each axis), the dot, output %h
+    tables          work of the dot, by strategy; between %x and the dot, %w and the dot, the dot and %h seconds to reshard
+    memory          bytes of %x, %w and %h on a device, by strategy
+
+A value that is read by several sites is a variable of its own: it is resharded once to what its users read, or to what they slice it from.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from meshgen.cost_model.model import DEFAULT
+from meshgen.ir.axis_parts import AxisParts
+from meshgen.ir.graph import Module, Value
+from meshgen.ops.classes import CONTRACTIONS
+from meshgen.records import dataclass
+from meshgen.search.clusters import clusters_of
+from meshgen.search.strategies import Placing, Strategies, StrategyLists
+from meshgen.sharding.propagation.axes import view_of
+from meshgen.sharding.propagation.choices import AxisProblem, edges
+from meshgen.sharding.propagation.network import Array, Table
+from meshgen.sharding.propagation.pseudo_ops import is_input, is_output
+from meshgen.sharding.propagation.sites import Site, sites_of
+from meshgen.sharding.propagation.solve import named_axes
+from meshgen.sharding.propagation.states import Link, State
+from meshgen.spec import Sharding
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Variables by number, the first ones of clusters: `clusters[site]`. `memory` has bytes per device of what arguments and results take.
+
+    Costs of `tables` are seconds.
+    """
+
+    sites: list[Site]
+    axes: tuple[str, ...]
+    clusters: list[int]
+    strategies: list[Strategies]
+    sizes: list[int]
+    tables: list[Table]
+    memory: Mapping[int, Array]
+
+    def axes_of(self, cluster: int, label: int) -> frozenset[str]:
+        """The axes that a label of a cluster of inputs or outputs splits their values over."""
+        return frozenset(axis for axis, state in self._states(cluster, label) if isinstance(state, int))
+
+    def without(self, cluster: int, label: int) -> Table:
+        """A table that forbids a label of a cluster of inputs or outputs, and those that split their values less."""
+        now = {*self._states(cluster, label)}
+        less = [
+            all(state is None or (axis, state) in now for axis, state in self._states(cluster, other))
+            for other in range(self.sizes[cluster])
+        ]
+        return Table((cluster,), np.where(less, DEFAULT.propagation.forbidden_seconds, 0.0))
+
+    def _states(self, cluster: int, label: int) -> list[tuple[str, State]]:
+        each = self.strategies[cluster].labels[label]
+        ends = [(*labels.operands, *labels.results)[0] for labels in each]
+        return list(zip(self.axes, ends, strict=True))
+
+    def priced(self, seconds: float) -> list[Table]:
+        """Tables in which every byte of memory takes some seconds."""
+        return [Table((cluster,), bytes_ * seconds) for cluster, bytes_ in self.memory.items()]
+
+    def weighted(self, communication: float) -> list[Table]:
+        """The tables with seconds of resharding weighted against those of work."""
+        return [Table(scope, costs if len(scope) == 1 else costs * communication) for scope, costs in self.tables]
+
+    def shardings(self, chosen: Sequence[int]) -> list[Sharding]:
+        """The sharding of each input under a labelling."""
+        found: list[Sharding] = []
+        for site, cluster in zip(self.sites, self.clusters, strict=True):
+            if is_input(site.node):
+                placing = self.strategies[cluster].of_result(0)[chosen[cluster]]
+                found.append(_sharding(placing, self.axes, site.value.type.rank))
+        return found
+
+    def products(self, chosen: Sequence[int]) -> dict[int, Sharding]:
+        """The sharding of the result of each product that is split, by the value's id."""
+        found: dict[int, Sharding] = {}
+        for site, cluster in zip(self.sites, self.clusters, strict=True):
+            if site.node.op in CONTRACTIONS:
+                placing = self.strategies[cluster].of_result(0)[chosen[cluster]]
+                sharding = _sharding(placing, self.axes, site.node.result.type.rank)
+                if any(sharding.dims):
+                    found[site.node.result.id] = sharding
+        return found
+
+
+def _sharding(placing: Placing, axes: Sequence[str], rank: int) -> Sharding:
+    pairs = list(zip(axes, placing, strict=True))
+    return Sharding(tuple(tuple(axis for axis, state in pairs if state == dim) for dim in range(rank)))
+
+
+def problem_of(module: Module) -> Problem:
+    """The problem of a program at stage import. Raises ShardingError with all faults of its annotations."""
+    parts = AxisParts.of(module.mesh, named_axes(module, only_options=False))
+    sites = sites_of(module, parts)
+    joints = edges(sites)
+    names = [axis for axis in parts.all() if (module.mesh.axis_size(axis) or 1) > 1]
+    links = [Link.of(module.mesh, axis, pins=False, is_hurried=True) for axis in names]
+    view = view_of(sites, {}, module, joints)
+    problems = [AxisProblem(sites, link, [], view, joints) for link in links]
+    clusters = clusters_of(sites, joints)
+    lists = StrategyLists(sites, links, problems)
+    first = {cluster: site for site, cluster in zip(reversed(sites), reversed(clusters), strict=True)}
+    strategies = [lists.of(first[cluster]) for cluster in range(len(first))]
+    tables = _Tables(sites, clusters, strategies, links)
+    for value, maker, uses in joints:
+        tables.add_edge(value, maker, uses)
+    tables.add_donations(module.donations)
+    memory = _memory(sites, clusters, strategies, links, module)
+    found = Problem(
+        sites, tuple(names), clusters, strategies, tables.sizes, tables.all(), memory
+    )  # fmt: skip
+    return replace(found, tables=[*found.tables, *found.priced(DEFAULT.propagation.held_seconds)])
+
+
+def _memory(
+    sites: Sequence[Site], clusters: Sequence[int], strategies: Sequence[Strategies], links: Sequence[Link], module: Module
+) -> dict[int, Array]:  # fmt: skip
+    """Bytes per device by strategy, of inputs and of outputs that reuse no input's memory."""
+    found: dict[int, Array] = {}
+    reusing = {output for output in module.donations.values() if output is not None}
+    outputs = 0
+    for site, cluster in zip(sites, clusters, strict=True):
+        if is_output(site.node):
+            outputs += 1
+            if outputs - 1 in reusing:
+                continue
+            placings = strategies[cluster].of_operand(0)
+        elif is_input(site.node):
+            placings = strategies[cluster].of_result(0)
+        else:
+            continue
+        tiles = [site.value.type.nbytes / _parts(placing, links) for placing in placings]
+        found[cluster] = found.get(cluster, 0.0) + np.array(tiles)
+    return found
+
+
+def _parts(placing: Placing, links: Sequence[Link]) -> int:
+    return math.prod(link.size for link, state in zip(links, placing, strict=True) if isinstance(state, int))
+
+
+class _Tables:
+    """Tables of costs, those over the same variables counted once with how often they occur."""
+
+    def __init__(
+        self, sites: Sequence[Site], clusters: Sequence[int], strategies: Sequence[Strategies], links: Sequence[Link]
+    ) -> None:
+        self.sites, self.clusters, self.strategies, self.links = sites, clusters, strategies, links
+        self.sizes = [len(each.labels) for each in strategies]
+        self.alone = Counter(clusters)
+        self.counts = Counter[tuple[int, int, int]]()  # first variable, second variable, array
+        self.arrays: list[Array] = []
+        self.known: dict[object, int] = {}
+        self.shared: dict[object, tuple[int, list[Placing]]] = {}
+
+    def all(self) -> list[Table]:
+        """Each with its variables in rising order."""
+        found = [Table((cluster,), self.strategies[cluster].seconds * count) for cluster, count in self.alone.items()]
+        for (first, second, array), count in self.counts.items():
+            costs = self.arrays[array] * count
+            if first == second:
+                found.append(Table((first,), costs.diagonal().copy()))
+            else:
+                found.append(
+                    Table((first, second), costs) if first < second else Table((second, first), costs.T.copy())
+                )
+        return found
+
+    def add_edge(self, value: Value, maker: tuple[int, int], uses: Sequence[tuple[int, int]]) -> None:
+        """What it takes to reshard a value from how it is made to how it is read; by several users through a variable of its own."""
+        site, cluster = self.sites[maker[0]], self.clusters[maker[0]]
+        made = self.strategies[cluster].of_result(maker[1])
+        ends = {(self.clusters[user], i): self.sites[user] for user, i in uses}
+        source = cluster
+        if len(ends) > 1:
+            key = cluster, maker[1]
+            if key not in self.shared:
+                read = [self.strategies[user].of_operand(i) for user, i in ends]
+                states = list(dict.fromkeys(placing for side in (made, *read) for placing in side))
+                self.shared[key] = len(self.sizes), states
+                self.sizes.append(len(states))
+            source, states = self.shared[key]
+            self._add(cluster, source, value, site.times, made, states)
+            made = states
+        for (user, i), reader in ends.items():
+            is_changed = getattr(site.node.attrs, "is_changed", None)
+            times = reader.times if is_changed else site.times
+            self._add(source, user, value, times, made, self.strategies[user].of_operand(i))
+
+    def add_donations(self, donations: Mapping[int, int | None]) -> None:
+        """What it takes to bring results to where the arguments are that they replace: the next step reads them there."""
+        inputs = [number for number, site in enumerate(self.sites) if is_input(site.node)]
+        outputs = [number for number, site in enumerate(self.sites) if is_output(site.node)]
+        for given, result in donations.items():
+            if result is not None:
+                first, second = self.clusters[outputs[result]], self.clusters[inputs[given]]
+                ends = self.strategies[first].of_operand(0), self.strategies[second].of_result(0)
+                self._add(first, second, self.sites[inputs[given]].value, 1.0, *ends)
+
+    def _add(
+        self, first: int, second: int, value: Value, times: float, made: Sequence[Placing], read: Sequence[Placing]
+    ) -> None:
+        key = value.type.nbytes, times, tuple(made), tuple(read)
+        if key not in self.known:
+            self.known[key] = len(self.arrays)
+            self.arrays.append(times * reshard_seconds(self.links, value.type.nbytes, made, read))
+        self.counts[first, second, self.known[key]] += 1
+
+
+def reshard_seconds(links: Sequence[Link], nbytes: float, made: Sequence[Placing], read: Sequence[Placing]) -> Array:
+    """Seconds from each placing of a value to each other one: axis after axis, in the better of two orders."""
+    orders = {tuple(range(len(links))), tuple(reversed(range(len(links))))}
+    both = [(order, _in_order(links, nbytes, made, read, order)) for order in sorted(orders)]
+    return np.minimum.reduce([seconds for _, seconds in both])
+
+
+def _in_order(
+    links: Sequence[Link], nbytes: float, made: Sequence[Placing], read: Sequence[Placing], order: Sequence[int]
+) -> Array:
+    """Axes that are done split the value as it is read, the others as it is made."""
+    total = np.zeros((len(made), len(read)))
+    for place, axis in enumerate(order):
+        done, left = order[:place], order[place + 1 :]
+        tiles = nbytes / np.outer(_split(made, links, left), _split(read, links, done))
+        rate, fixed = _prices(links[axis], tuple(each[axis] for each in made), tuple(each[axis] for each in read))
+        total += rate * tiles + fixed
+    return total
+
+
+def _split(placings: Sequence[Placing], links: Sequence[Link], axes: Sequence[int]) -> Array:
+    return np.array(
+        [math.prod(links[axis].size for axis in axes if isinstance(each[axis], int)) for each in placings], float
+    )
+
+
+def _prices(link: Link, made: Sequence[State], read: Sequence[State]) -> tuple[Array, Array]:
+    """Seconds per byte and seconds besides, between states along one axis."""
+    sources, targets = list(dict.fromkeys(made)), list(dict.fromkeys(read))
+    fixed = np.array([[link.seconds(s, t, 0.0) for t in targets] for s in sources])
+    rate = np.array([[link.seconds(s, t, 1.0) for t in targets] for s in sources]) - fixed
+    places = np.ix_([sources.index(state) for state in made], [targets.index(state) for state in read])
+    return rate[places], fixed[places]

@@ -1,0 +1,52 @@
+"""Say in words where a search put the arguments of a program, those that have alike names and the same sharding in one sentence.
+
+Example:
+
+    32 arguments like layers.*.wq, bf16[4096,4096]: by columns over tp
+    32 arguments like layers.*.wo, bf16[4096,4096]: by rows over tp
+    x, bf16[8,2048,4096]: dim 0 over dp
+    32 arguments like layers.*.scale, f32[4096]: whole on every device
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+
+from meshgen.ir.graph import TensorType, Value
+from meshgen.spec import Sharding
+
+MATRIX = ("rows", "columns")
+
+
+def sentences(inputs: Sequence[Value], shardings: Mapping[str, Sharding]) -> list[str]:
+    """A sentence per group of arguments, in the order of the program.
+
+    Args:
+        shardings: by the name of the argument.
+    """
+    groups: dict[tuple[str, str, str], list[str]] = {}
+    for value, name in zip(inputs, shardings, strict=True):
+        way = way_of(shardings[name], value.type)
+        groups.setdefault((pattern_of(name), str(value.type), way), []).append(name)
+    return [_sentence(pattern, kind, way, names) for (pattern, kind, way), names in groups.items()]
+
+
+def pattern_of(name: str) -> str:
+    """The name with every number of a layer as `*`: `layers.*.w1` of `layers.3.w1`, and `arg*` of `arg3`."""
+    return re.sub(r"(?<![A-Za-z])\d+|(?<=\barg)\d+", "*", name)
+
+
+def way_of(sharding: Sharding, kind: TensorType) -> str:
+    """How devices hold a value: `by columns over tp`; dims are numbered where it is not a matrix."""
+    words = MATRIX if kind.rank == 2 else [f"dim {dim}" for dim in range(kind.rank)]
+    parts = [f"{word} over {' and '.join(axes)}" for word, axes in zip(words, sharding.dims, strict=True) if axes]
+    if not parts:
+        return "whole on every device"
+    return ("by " if kind.rank == 2 else "") + ", ".join(parts)
+
+
+def _sentence(pattern: str, kind: str, way: str, names: Sequence[str]) -> str:
+    if len(names) == 1:
+        return f"{names[0]}, {kind}: {way}"
+    return f"{len(names)} arguments like {pattern}, {kind}: {way}"
