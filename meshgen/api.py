@@ -32,7 +32,7 @@ from meshgen.mesh import Meshes, meshes_of
 from meshgen.ops.precision import with_precision
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages, verify_program
 from meshgen.runtime.sizes import Given, Sizes, bound
-from meshgen.sizes.program import given_types, has_open_results, with_shapes
+from meshgen.sizes.program import given_types, has_open_results, input_names, with_shapes
 
 if TYPE_CHECKING:  # what runs and simulates modules is imported by who does: compiling one needs none of it
     from meshgen.reports.changes import Advice
@@ -51,9 +51,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             memory_limit: int | None = None, skip: Sequence[str] = (), entry: str | Sequence[str] = "", donate: Donate = None,
             machine: str | Path | Machine | None = None, precision: str = "", tuning: Tuning = None, search: bool | float = False,
             progress: Progress | None = None) -> Executable:  # fmt: skip
-    """Compile a program to a scheduled, buildable step.
-
-    A program that leaves sizes open gives an `OpenExecutable`, with a step for each of `sizes`.
+    """Compile a program to a scheduled, buildable step; one with open sizes to an `OpenExecutable`, with a step for each of `sizes`.
 
     Args:
         graph: a Python function; MLIR text, or the path of a `.mlir` file; `pkg.mod:function`; what
@@ -66,13 +64,11 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
         in_specs: required shardings of inputs: by name (`params.w`, `params['w']`, `arg1.w`; `*` matches), one per
             input, or in the structure of the arguments; None leaves it open.
         out_specs: the same for outputs (`result`, `result.0`, ...); a single sharding is that of the only output.
-        target: `cuda:sm_90`, `cuda:sm_90,sm_80` (no GPU is needed), or `cpu`: no binaries; default: that of the machine's
-            device, else `cuda:sm_90`.
+        target: `cuda:sm_90`, `cuda:sm_90,sm_80` (no GPU is needed), or `cpu`: no binaries; default: the machine's device, else `cuda:sm_90`.
         arguments: `local`: each rank is given its shards; `global`: the whole arrays.
         sizes: of a program with open sizes, the combinations to compile for ahead of time: each gives `mesh`, sizes of
             open mesh axes, and `args`, shapes of open inputs (or their types), as in `{"mesh": {"dp": 2}, "args": {"x": (8, 64)}}`.
-        strict: refuse (MG0210) values that are gathered though no annotation replicates them: True, or only for
-            values by name and for lines.
+        strict: refuse (MG0210) values that are gathered though no annotation replicates them: True, or only for values by name and for lines.
         memory_limit: bytes per device that a step may use to hide more communication; default: the memory of the machine's
             device, without a machine what the step needs where nothing overlaps.
         skip: names of passes to leave out, such as `chunks` (docs/passes.md has all).
@@ -84,11 +80,9 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             Programs may contain donations (`tf.aliasing_output`, `jax.buffer_donor`). The report lists unused ones.
         machine: whose links and devices the program is planned for, as `simulate` takes it; devices are numbered through its hosts in
             the order of the mesh. Default: what the program's mesh says, else one host of NVLink 4.
-        precision: of all f32 dots and convolutions on GPUs, whatever the program says: `default` (tf32), `high` (three
-            products of tf32) or `highest` (f32), as of JAX's `jax_default_matmul_precision`. Default: what the program says.
+        precision: of all f32 products on GPUs: `default` (tf32), `high` (three products of tf32), `highest`; default: as the program says.
         tuning: a table that `meshgen tune` wrote: kernels with a row take the tile measured to be best on the target's (first) architecture.
-        search: choose the shardings of arguments that have no annotation, for the shortest step within `memory_limit`: True, or the
-            seconds that this may take (10); see `search`.
+        search: choose the shardings of arguments without an annotation as `search` does: True, or the seconds that it may take.
         progress: called as `progress(what, done, total)` when a stage, a pass of it or the build of a kernel begins.
     Raises:
         ProgramError, ShardingError, CodegenError: the program is refused, with every fault and where it is.
@@ -255,7 +249,7 @@ def read(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Specs 
     """The program as a verified module with its annotations, and its signature."""
     given, profile = meshes_of(mesh), None if machine is None else machine_of(machine)
     module, known = import_program(graph, given, args, text_option(entry, "entry"))
-    module, signature = placed_on(module, given), known or signature_of(inputnames_option(module.graph))
+    module, signature = placed_on(module, given), known or signature_of(input_names(module.graph))
     module = on_machine(module, profile) if profile else module
     shapes = {} if signature.is_typed else shapes_of(args, signature)
     is_known = not any(None in kind.shape for kind in given_types(module.graph, shapes))
@@ -326,7 +320,7 @@ def specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:
     try:
         from meshgen.mlir.text import parse_text
 
-        entered = parsetext_option(module.text, f"{module.path.name}/{program.text_member}")
+        entered = parse_text(module.text, f"{module.path.name}/{program.text_member}")
         options = Options(program.target, program.arguments)
         executable = plan_module(closed(entered, program, sizes), options, Timing())
         executable.specialised = sizes.record() | {"made": AT_LOAD}
