@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, field, replace
+from dataclasses import asdict, field, is_dataclass, replace
 from typing import Any
 
 from meshgen.codegen.bounds.source import Access, Given, accesses
@@ -99,7 +99,9 @@ def with_warps(source: KernelSource, warps: int) -> KernelSource:
 
 
 def tile_of(candidate: Any) -> dict[str, Any]:
-    """A candidate of a plan by the names of its fields, as JSON has them, without its predicted `speed`."""
+    """A candidate of a plan by the names of its fields, as JSON has them, without its predicted `speed`; empty if it is no record of sizes."""
+    if not is_dataclass(candidate) or isinstance(candidate, type):
+        return {}
     fields = {name: value for name, value in asdict(candidate).items() if name != "speed"}
     return {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
 
