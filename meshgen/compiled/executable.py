@@ -109,9 +109,15 @@ class Executable:
 
     @cached_property
     def sources(self) -> dict[str, Any]:
-        """Triton source per kernel (`triton_source.KernelSource`). Raises as `sources.first_sources`."""
+        """Triton source per kernel (`triton_source.KernelSource`). Without a GPU among the targets some may have none.
+
+        Raises CodegenError with everything that has no kernel, where the target is a GPU, before any source is made.
+        """
+        from meshgen.codegen.lacking import refuse_lacking
         from meshgen.compiled.sources import first_sources
 
+        if self.options.architectures:
+            refuse_lacking([self.plan])
         with self._timing.of("source"):
             return first_sources(self.plan, self.mesh, self.options, self._measured)
 

@@ -6,7 +6,6 @@ from collections.abc import Iterator, Mapping
 from itertools import chain, islice
 from typing import Any
 
-from meshgen.codegen.lacking import refuse_lacking
 from meshgen.codegen.triton_source import KernelSource, kernel_source, kernel_sources
 from meshgen.codegen.tuning.table import Row
 from meshgen.errors import CodegenError, Diagnostic, grouped
@@ -29,12 +28,7 @@ def measured_rows(plan: Schedule, options: Options) -> dict[str, Row]:
 
 
 def first_sources(plan: Schedule, mesh: Mesh, options: Options, rows: Mapping[str, Row]) -> dict[str, KernelSource]:
-    """Of each kernel the first candidate. Without a GPU among the targets some may have none.
-
-    Raises CodegenError with everything that has no kernel, where the target is a GPU, before any source is made.
-    """
-    if options.architectures:
-        refuse_lacking([plan])
+    """Of each kernel the first candidate. Without a GPU among the targets some may have none; with one, raises CodegenError."""
     found: dict[str, KernelSource] = {}
     refused: list[Diagnostic] = []
     for name, body in plan.kernels.items():
