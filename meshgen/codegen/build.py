@@ -101,7 +101,7 @@ def request_of(name: str, source: Source, body: Graph) -> Request:
 
     Raises CodegenError MG0301 for an element type that kernels cannot hold.
     """
-    names = [n for n in _parameters(source.text, source.entry) if n not in source.constants]
+    names = [n for n in parameters(source.text, source.entry) if n not in source.constants]
     assert len(names) == len(source.params), f"'{name}': {names} do not match {source.params}"
     values = {"operand": body.inputs, "result": body.outputs}
     types: list[str] = []
@@ -121,7 +121,7 @@ def request_of(name: str, source: Source, body: Graph) -> Request:
     )  # fmt: skip
 
 
-def _parameters(text: str, entry: str) -> list[str]:
+def parameters(text: str, entry: str) -> list[str]:
     """Names of the parameters of function `entry`."""
     for node in ast.parse(text).body:
         if isinstance(node, ast.FunctionDef) and node.name == entry:

@@ -245,7 +245,7 @@ class _Places:
         return Graph(graph.name, graph.inputs, stable_order(found, before), graph.outputs)
 
 
-_TRIALS = 6  # unions of the last launches that are tried
+_TRIALS = 6  # unions of the last launches that are tried (chosen: each is one schedule of the whole step)
 
 
 def step_seconds(tasks: Sequence[Task], at: dict[int, int]) -> float:

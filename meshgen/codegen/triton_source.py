@@ -99,7 +99,7 @@ def with_warps(source: KernelSource, warps: int) -> KernelSource:
 
 
 def tile_of(candidate: Any) -> dict[str, Any]:
-    """A candidate of a plan by the names of its fields, as JSON has them, without its predicted `speed`; empty if it is no record of sizes."""
+    """A candidate of a plan by the names of its fields, as JSON has them, without its predicted `speed`; empty if it is another kind of value."""
     if not is_dataclass(candidate) or isinstance(candidate, type):
         return {}
     fields = {name: value for name, value in asdict(candidate).items() if name != "speed"}

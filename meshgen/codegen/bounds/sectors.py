@@ -9,10 +9,8 @@ the last: what lanes share counts once, as it does in a cache. Where data decide
 
 from __future__ import annotations
 
-import ast
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, Protocol
+from collections.abc import Iterable, Iterator, Mapping
 
 import numpy as np
 
@@ -21,28 +19,15 @@ from meshgen.codegen.bounds.arithmetic import Arithmetic
 from meshgen.codegen.bounds.prove import Question, all_hold, between, opened_question, values_of
 from meshgen.codegen.bounds.source import Access, Given, read
 from meshgen.codegen.bounds.values import FAR, LANE, Exact, Need
+from meshgen.codegen.build import parameters
 from meshgen.codegen.expr import Var
+from meshgen.codegen.triton_source import KernelSource
 from meshgen.ir.graph import Graph
 from meshgen.records import dataclass
 
 SECTOR = 32  # bytes; what the L2 cache of an NVIDIA GPU moves at least (Nsight Compute, "Memory Tables")
 _SAMPLES = 3  # of programs and trips: the first, the middle and the last
 _MOST_LANES = 2**18  # of a program's tile; more are not looked at
-
-
-class Generated(Protocol):
-    """What of a `KernelSource` is needed here."""
-
-    @property
-    def text(self) -> str: ...
-    @property
-    def entry(self) -> str: ...
-    @property
-    def params(self) -> Sequence[tuple[str, Any]]: ...
-    @property
-    def grid(self) -> tuple[int, int, int]: ...
-    @property
-    def constants(self) -> Mapping[str, Any]: ...
 
 
 @dataclass(frozen=True)
@@ -71,12 +56,10 @@ def efficiency(found: Iterable[Traffic]) -> float:
     return Traffic("", sum(one.wanted for one in each), sum(one.moved for one in each)).efficiency
 
 
-def kernel_traffic(source: Generated, body: Graph) -> list[Traffic]:
+def kernel_traffic(source: KernelSource, body: Graph) -> list[Traffic]:
     """What each load and store of a generated kernel moves in a launch; one device along every axis of the mesh."""
-    function = next(n for n in ast.parse(source.text).body if isinstance(n, ast.FunctionDef) and n.name == source.entry)
-    names = [argument.arg for argument in function.args.args]
     values = {"operand": body.inputs, "result": body.outputs}
-    found = list(zip(names, source.params, strict=False))
+    found = list(zip(parameters(source.text, source.entry), source.params, strict=False))
     types = {name: values[kind][number].type for name, (kind, number) in found if kind in values}
     counts = {name: 1 for name, (kind, _) in found if kind == "coordinate"}
     constants = {name: value for name, value in source.constants.items() if isinstance(value, int)}

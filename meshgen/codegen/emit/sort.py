@@ -27,7 +27,7 @@ from meshgen.records import dataclass
 _SIDE = 64  # elements that a block ranks
 _COMPARED = 128  # bytes of keys of a row with which a block compares each of them at once: more would spill
 _LONG = 256  # elements of a row from which on a block is in one row
-_WARPS = 4
+_WARPS = 4  # of a block: one for each scheduler of a multiprocessor
 
 
 @dataclass(frozen=True)
