@@ -29,7 +29,7 @@ from meshgen.ops.live import without_dead
 from meshgen.records import dataclass
 
 Factor = tuple[Value, Index, int]  # a value at an index, and its power: 1 or -1
-_MOST_FACTORS = 32  # of a product (chosen: a chain of as many multiplications is no gradient of attention, and bounds the search)
+_MOST_FACTORS = 32  # of a product (chosen: no gradient of attention has so long a chain of multiplications)
 
 
 def attention_gradient_sums(module: Module) -> Module:
