@@ -64,12 +64,12 @@ def _may_split(node: Node) -> bool:
 
 
 def _parts(node: Node) -> int:
-    """The number of parts that is predicted to take the least time."""
+    """The least number of parts that is predicted to take the least time: their sums are in memory."""
     size = node.operands[0].type.sizes[_longest(node)]
     device = device_of("cpu")  # plans are the same for all targets
     counts = [parts for parts in _divisors(size) if parts == 1 or size // parts >= DEFAULT.fusion.split_product_k]
     times = {parts: _seconds(node, parts, device) for parts in counts}
-    best = min(counts, key=times.__getitem__)
+    best = next(parts for parts in counts if times[parts] <= min(times.values()) * DEFAULT.fusion.same_product)
     # What follows the product may need a launch more, where it was in the product's kernel.
     return best if times[1] > times[best] + device.launch_seconds else 1
 
