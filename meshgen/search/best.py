@@ -37,10 +37,7 @@ from meshgen.spec import Sharding, format_sharding
 
 Plan = Callable[[Module, Options, Timing], Compiled]
 SECONDS = 10.0  # of a search, by default
-READS = (
-    1.0,
-    4.0,
-)  # times that arguments are read besides what the estimate counts: small products wait for their operands
+READS = 1.0, 4.0  # times that arguments are read besides what is estimated: small products wait for their operands
 WEIGHTS = 2.0, 0.5  # of seconds of communication against those of work, whose estimates differ from the plan's
 MUTATIONS = 6  # arguments, those of most bytes, that are tried elsewhere than the first solution has them
 ROUNDS = 4  # solutions under a cap that is lowered each time by what a plan took above it
