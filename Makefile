@@ -10,9 +10,10 @@ BLOCK := examples/transformer_block.mlir
 
 # The main job: a transformer block that JAX lowered becomes a module for two GPU architectures and runs on 8 simulated ranks.
 demo: .venv/core.stamp
-	$(BIN)/meshgen compile $(BLOCK) --target cuda:sm_90,sm_80 -o block.mgx
+	$(BIN)/meshgen compile $(BLOCK) --target cuda:sm_90,sm_80 -o block.mgx --report block.html
 	$(BIN)/meshgen run block.mgx --expect $(BLOCK)
 	$(BIN)/meshgen run block.mgx --kernels --device emulate
+	@echo "the report of this program: file://$(CURDIR)/block.html"
 
 test: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto --dist worksteal
@@ -85,4 +86,4 @@ pins: .venv/bin/python
 	touch $@
 
 clean:
-	rm -rf .venv build block.mgx mlp.mgx .pytest_cache .ruff_cache
+	rm -rf .venv build block.mgx block.html mlp.mgx .pytest_cache .ruff_cache
