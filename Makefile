@@ -6,7 +6,7 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PINNED := $(PIP) --require-hashes --only-binary=:all: -r
 BLOCK := examples/transformer_block.mlir
 
-.PHONY: demo test quick lint gpu native setup docs pins clean
+.PHONY: demo test quick lint gpu native setup docs site pictures pins clean
 
 # The main job: a transformer block that JAX lowered becomes a module for two GPU architectures and runs on 8 simulated ranks.
 demo: .venv/core.stamp
@@ -66,6 +66,14 @@ native:
 docs: .venv/dev.stamp
 	$(BIN)/python docs/generate.py
 
+# The pages as a site: build/site/index.html opens from the disk. Warnings are errors.
+site: docs .venv/docs.stamp
+	$(BIN)/mkdocs build --quiet
+
+# Pictures of the report, by headless Chromium.
+pictures: .venv/dev.stamp
+	$(BIN)/python docs/pictures.py
+
 setup: .venv/dev.stamp
 
 # The newest versions: make pins PINS=--upgrade
@@ -83,6 +91,10 @@ pins: .venv/bin/python
 
 .venv/dev.stamp: .venv/core.stamp requirements-dev.txt
 	$(PINNED) requirements-dev.txt
+	touch $@
+
+.venv/docs.stamp: .venv/dev.stamp requirements-docs.txt
+	$(PINNED) requirements-docs.txt
 	touch $@
 
 clean:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Iterator
+from functools import cached_property
 from importlib import import_module
 from typing import Any
 
@@ -83,10 +84,11 @@ def _members(cls: type) -> Iterator[tuple[str, str]]:
     bases = [base for base in reversed(cls.__mro__) if base.__module__.startswith("meshgen")]
     for name in dict.fromkeys(name for base in bases for name in vars(base)):
         member = inspect.getattr_static(cls, name)
-        text = inspect.getdoc(member) or ""
-        if not text or (name.startswith("_") and name != "__call__") or inspect.isclass(member):
-            continue
         function = getattr(member, "__func__", member)
+        is_member = inspect.isfunction(function) or isinstance(member, (property, cached_property))
+        text = inspect.getdoc(member) or ""
+        if not is_member or not text or (name.startswith("_") and name != "__call__"):
+            continue
         shown = f"{name}{_parameters(function)}" if inspect.isfunction(function) else name
         yield _cell(shown.replace("(self, ", "(").replace("(self)", "()")), _cell(text.split("\n")[0])
 

@@ -22,7 +22,7 @@ def quantized_matmul(x, w):
 
 
 def model(x, w):
-    return mg.relu(quantized_matmul(x, w, sharding_option=["dp", "tp", None]))  # loops b, f, d
+    return mg.relu(quantized_matmul(x, w, sharding_option=[["dp"], ["tp"], []]))  # loops b, f, d
 
 
 def main(target: str = "cpu") -> None:
