@@ -6,13 +6,14 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 PINNED := $(PIP) --require-hashes --only-binary=:all: -r
 BLOCK := examples/transformer_block.mlir
 
-.PHONY: demo test quick lint gpu native setup docs pins clean
+.PHONY: demo test quick lint gpu native setup docs site pictures pins clean
 
 # The main job: a transformer block that JAX lowered becomes a module for two GPU architectures and runs on 8 simulated ranks.
 demo: .venv/core.stamp
-	$(BIN)/meshgen compile $(BLOCK) --target cuda:sm_90,sm_80 -o block.mgx
+	$(BIN)/meshgen compile $(BLOCK) --target cuda:sm_90,sm_80 -o block.mgx --report block.html
 	$(BIN)/meshgen run block.mgx --expect $(BLOCK)
 	$(BIN)/meshgen run block.mgx --kernels --device emulate
+	@echo "the report of this program: file://$(CURDIR)/block.html"
 
 test: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto --dist worksteal
@@ -65,6 +66,14 @@ native:
 docs: .venv/dev.stamp
 	$(BIN)/python docs/generate.py
 
+# The pages as a site: build/site/index.html opens from the disk. Warnings are errors.
+site: docs .venv/docs.stamp
+	$(BIN)/mkdocs build --quiet
+
+# Pictures of the report, by headless Chromium.
+pictures: .venv/dev.stamp
+	$(BIN)/python docs/pictures.py
+
 setup: .venv/dev.stamp
 
 # The newest versions: make pins PINS=--upgrade
@@ -84,5 +93,9 @@ pins: .venv/bin/python
 	$(PINNED) requirements-dev.txt
 	touch $@
 
+.venv/docs.stamp: .venv/dev.stamp requirements-docs.txt
+	$(PINNED) requirements-docs.txt
+	touch $@
+
 clean:
-	rm -rf .venv build block.mgx mlp.mgx .pytest_cache .ruff_cache
+	rm -rf .venv build block.mgx block.html mlp.mgx .pytest_cache .ruff_cache

@@ -1,4 +1,4 @@
-"""Writes what follows from the code: pages on operations, functions, diagnostics, command line, cost model, passes; types of names.
+"""Writes what follows from the code: pages on the Python interface, operations, functions, diagnostics, command line, cost model, passes; types of names.
 
 python docs/generate.py          writes them; `tests/test_docs.py` fails while they are out of date
 """
@@ -25,6 +25,7 @@ from meshgen.sharding.partitioners.registry import PARTITIONERS
 
 PLACE = Path(__file__).parent
 sys.path.insert(0, str(PLACE))
+from api_page import api_page  # noqa: E402
 from faults import FAULTS, Fault  # noqa: E402  (files beside this one, which is no package)
 from functions_page import functions_page, stub  # noqa: E402
 from kernel_examples import kernels_of  # noqa: E402
@@ -188,6 +189,7 @@ def _table(head: list[str], rows: list[list[str]]) -> str:
 def pages() -> dict[Path, str]:
     """The text of each generated page."""
     return {
+        PLACE / "api.md": api_page(NOTE),
         PLACE / "ops.md": operations(),
         PLACE / "functions.md": functions_page(NOTE),
         PLACE.parent / "meshgen" / "__init__.pyi": stub(),

@@ -13,7 +13,8 @@ from meshgen.cli import main
 
 FILE, PROGRAM = (
     "stack.py",
-    """import meshgen as mg
+    """# stack.py
+import meshgen as mg
 
 def step(x, w1, w2, w3, w4):
     x = x + mg.tanh(x @ w1) @ w2

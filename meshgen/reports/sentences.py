@@ -18,7 +18,7 @@ from meshgen.reports.comms import Collective
 from meshgen.sharding.propagation.chains import Chain, Reasons
 from meshgen.spec import Sharding
 
-_ANNOTATION = re.compile(r"(?P<strength>required|hint) annotation .* of (?P<subject>[^%]*)%(?P<name>\S+)(?: \(.*\))?")
+_ANNOTATION = re.compile(r"(?P<strength>required|hint) annotation .* of (?P<subject>[^%]*)%(?P<name>\S+)(?: \((?P<place>.*)\))?")
 _WORK = re.compile(r"the work of '(\w+)'(?: \((.*)\))?")
 _KINDS = {"sum": "sum", "max": "maximum", "min": "minimum", "product": "product", "and": "conjunction", "or": "disjunction"}  # fmt: skip
 REDUCING = ("all_reduce", "reduce_scatter")
@@ -146,7 +146,8 @@ def _annotated(text: str) -> str:
 def _origin(text: str) -> str:
     """An annotation, or what else a chain ends at, in a user's words."""
     if match := _ANNOTATION.fullmatch(text):
-        subject = named(match["name"]) or f"{match['subject']}%{match['name']}"
+        unnamed = f"the value at {match['place']}" if match["name"] == "?" and match["place"] else ""
+        subject = named(match["name"]) or unnamed or f"{match['subject']}%{match['name']}"
         return f"you annotated {subject}" if match["strength"] == "required" else f"your hint on {subject}"
     if match := _WORK.fullmatch(text):
         return f"the compiler splits the work of {match[1]}{bracketed((match[2] or '').partition(' in ')[0])}"

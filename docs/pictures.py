@@ -1,0 +1,41 @@
+"""Writes the pictures of the pages, docs/images/report-*.png: the report of examples/transformer_block.mlir, light and dark.
+
+python docs/pictures.py          needs Chromium; tests/test_docs_pictures.py does the same into a folder of its own
+"""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+from meshgen import api
+
+ROOT = Path(__file__).resolve().parents[1]
+CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")
+SCHEMES = {"light": 1, "dark": 0}  # Blink's numbers of `prefers-color-scheme`
+WIDTH, HEIGHT = 1200, 900  # pixels
+
+
+def write_pictures(to: Path) -> list[Path]:
+    """A picture of the top of the page in each scheme."""
+    to.mkdir(parents=True, exist_ok=True)
+    written: list[Path] = []
+    with tempfile.TemporaryDirectory() as place:
+        page = Path(place, "report.html")
+        api.compile(ROOT / "examples" / "transformer_block.mlir", target="cpu").report(page)
+        for name, number in SCHEMES.items():
+            written.append(to / f"report-{name}.png")
+            words = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={place}/{name}"]
+            words += [f"--blink-settings=preferredColorScheme={number}", f"--window-size={WIDTH},{HEIGHT}"]
+            words += [f"--screenshot={written[-1]}", page.as_uri()]
+            subprocess.run([CHROMIUM, *words], check=True, capture_output=True, timeout=120)
+    return written
+
+
+if __name__ == "__main__":
+    if not CHROMIUM:
+        sys.exit("Chromium is not installed")
+    write_pictures(ROOT / "docs" / "images")

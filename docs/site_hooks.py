@@ -1,0 +1,32 @@
+"""What `mkdocs build` does beyond its configuration: pages that the navigation does not name come last, and links out of docs/ become names."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+_OUTSIDE = re.compile(r"\[([^\]]+)\]\(\.\./([^)]+)\)")
+
+
+def on_config(config: Any) -> Any:
+    """Pages that are in the folder, but not in `nav`, are listed under More."""
+    named = set(_files(config.nav))
+    others = sorted(path.name for path in Path(config.docs_dir).glob("*.md") if path.name not in named)
+    if others:
+        config.nav.append({"More": others})
+    return config
+
+
+def _files(nav: Any) -> Iterator[str]:
+    for each in nav if isinstance(nav, list) else nav.values():
+        if isinstance(each, str):
+            yield each
+        else:
+            yield from _files(each)
+
+
+def on_page_markdown(markdown: str, **_: Any) -> str:
+    """Files of the repository are not part of the site."""
+    return _OUTSIDE.sub(r"`\2`", markdown)

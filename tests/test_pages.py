@@ -1,0 +1,127 @@
+"""Every block of every page runs: README.md and docs/*.md, each in an empty folder, its blocks in order.
+
+- A block whose first line is a comment with a file's name (`# model.py`, `// block.mlir`) is that file.
+- `python` runs, in one namespace per page; `>>>` is not used.
+- `console` has commands after `$ `, which bash runs with the installed `meshgen`, and what they print: shown lines must occur in it in this
+  order, and `...` stands for any number of lines. Output that differs from run to run, such as measured seconds, is not shown there.
+- Other languages are for people: output, and what needs hardware or programs that tests do not have.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType, SimpleNamespace
+
+import numpy as np
+import pytest
+from packaging.requirements import Requirement
+
+from meshgen.errors import MissingError
+from meshgen.runtime.module_file import tensors
+from tests.sources import ROOT
+
+PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
+BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
+FILE = re.compile(r"(?:#|//) (\S+\.(?:py|mlir|toml))\n")
+LANGUAGES = {"python", "console", "mlir", "toml", "text", "c", ""}
+EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
+OPTIONAL = {Requirement(each).name.replace("-", "_") for extra in EXTRAS.values() for each in extra} - {"pytest"}
+
+
+def blocks(page: Path) -> Iterator[tuple[int, str, str]]:
+    """First line, language and text of each."""
+    text = page.read_text()
+    for found in BLOCK.finditer(text):
+        yield text.count("\n", 0, found.start(2)), found[1], found[2]
+
+
+def save_file(arrays: dict[str, np.ndarray], path: str) -> None:
+    """That of `safetensors`, which need not be installed."""
+    Path(path).write_bytes(tensors.encode(arrays))
+
+
+def has_programs(page: Path) -> bool:
+    return any(language in ("python", "console") for _, language, _ in blocks(page))
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if has_programs(page)], ids=lambda page: page.stem)
+def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    space = ModuleType(f"page_{page.stem}")
+    monkeypatch.setitem(sys.modules, space.__name__, space)
+    monkeypatch.setitem(sys.modules, "safetensors.numpy", SimpleNamespace(save_file=save_file))  # type: ignore[arg-type]
+    for line, language, text in blocks(page):
+        if named := FILE.match(text):
+            Path(named[1]).write_text(text)
+            monkeypatch.delitem(sys.modules, Path(named[1]).stem, raising=False)  # another page's
+        elif language == "python":
+            run_python(page, line, text, space)
+        elif language == "console":
+            for command, shown in commands(text):
+                run_command(command, shown, f"{page.name}:{line}")
+
+
+def run_python(page: Path, line: int, text: str, space: ModuleType) -> None:
+    """Faults name the line of the page."""
+    try:
+        exec(compile("\n" * line + text, str(page), "exec"), space.__dict__)
+    except ModuleNotFoundError as missing:
+        if (missing.name or "").partition(".")[0] not in OPTIONAL:
+            raise
+        pytest.skip(f"{page.name} needs {missing.name}")
+
+
+def commands(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Commands, and the lines that are shown below each."""
+    assert text.startswith("$ "), text
+    for each in re.split(r"^\$ ", text, flags=re.MULTILINE)[1:]:
+        joined = each.replace("\\\n", "")
+        command, *shown = joined.splitlines()
+        yield command, shown
+
+
+def run_command(command: str, shown: list[str], place: str) -> None:
+    path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "160"}
+    done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, timeout=300)
+    if done.returncode == MissingError.exit_code:
+        pytest.skip(f"{place}: {done.stderr}")
+    is_refused = any(line.startswith("error") for line in shown)  # as the page says
+    assert (done.returncode != 0) == is_refused, f"{place}: {command}\n{done.stderr}"
+    missing = not_printed(shown, (done.stdout + done.stderr).splitlines())
+    assert missing is None, f"{place}: {command} does not print\n{missing}\nbut\n{done.stdout}{done.stderr}"
+
+
+def not_printed(shown: list[str], printed: list[str]) -> str | None:
+    """The first shown line that is not where it should be."""
+    places, skipping = [line.rstrip() for line in printed], True
+    for line in map(str.rstrip, shown):
+        if line == "...":
+            skipping = True
+            continue
+        found = line in places if skipping else places[:1] == [line]
+        if not found:
+            return line
+        places, skipping = places[places.index(line) + 1 :], False
+    return None
+
+
+def test_shown_lines_are_compared() -> None:
+    printed = ["a", "b ", "c", "d"]
+    assert not_printed(["b", "c"], printed) is None
+    assert not_printed(["a", "...", "d"], printed) is None
+    assert not_printed(["a", "c"], printed) == "c"
+    assert not_printed(["x"], printed) == "x"
+    assert not_printed(["c", "...", "a"], printed) == "a"
+
+
+def test_blocks_have_languages_that_are_known() -> None:
+    unknown = [f"{page.name}:{line}: {name}" for page in PAGES for line, name, _ in blocks(page) if name not in LANGUAGES]
+    assert unknown == [], "`console` runs; what cannot run in a test is `text`"
