@@ -194,7 +194,9 @@ class Signature:
         for key, branch in node.items():
             if key in held:
                 self.assign(branch, held[key], found, (*path, key), partial)
-            elif not partial and any(slot.number is not None and slot.name not in self.weights for slot in slots_of(branch)):
+            elif not partial and any(
+                slot.number is not None and slot.name not in self.weights for slot in slots_of(branch)
+            ):
                 found.faults.append(f"argument '{dotted((*path, key))}' is missing")
         found.faults += [_unknown(key, node, path) for key in held if key not in node and any(flatten(held[key]))]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -23,12 +24,11 @@ def is_onnx(program: Any) -> bool:
 def onnx_package() -> Any:
     """The `onnx` package. Raises MissingError MG0602."""
     try:
-        import onnx
-        import onnx.inliner
+        import_module("onnx.inliner")
+        return import_module("onnx")
     except ImportError as error:
         text = "ONNX models are read with the Python package onnx, which is not installed"
         raise MissingError(Diagnostic("MG0602", text, hint="pip install 'meshgen[onnx]'")) from error
-    return onnx
 
 
 def read_model(program: Any) -> tuple[Any, str, Path | None]:

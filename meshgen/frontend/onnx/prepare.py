@@ -39,10 +39,15 @@ def prepared(model: Any, file: str) -> tuple[Any, dict[str, Any]]:
     if not model.graph.output:
         raise _fault("MG0102", "the model has no outputs", file)
     light = _light(model, onnx)
+    open_ranks = [each.type.tensor_type for each in (*light.graph.input, *light.graph.output) if _has_open_rank(each)]
     try:
+        for each in open_ranks:  # which the check refuses, though shapes are optional
+            each.shape.SetInParent()
         onnx.checker.check_model(light)
     except Exception as error:  # ValidationError, and what malformed protobufs raise
         raise _fault("MG0104", f"the model is malformed: {_words(error)}", file) from error
+    for each in open_ranks:
+        each.ClearField("shape")
     try:
         return _without_functions(light, onnx), initializers
     except Exception as error:
@@ -72,6 +77,10 @@ def _light(model: Any, onnx: Any) -> Any:
     return light
 
 
+def _has_open_rank(info: Any) -> bool:
+    return info.type.WhichOneof("value") == "tensor_type" and not info.type.tensor_type.HasField("shape")
+
+
 def _set(message: Any, name: str, value: Any) -> None:
     held = getattr(message, name)
     if hasattr(held, "MergeFrom"):
@@ -94,7 +103,9 @@ def _without_functions(model: Any, onnx: Any) -> Any:
     if expanded:
         _with_defaults(model.graph, {*expanded}, versions, onnx)
         model = onnx.shape_inference.infer_shapes(model)
-        model.graph.value_info.append(onnx.ValueInfoProto())  # the type of operands that are left out, which the package asks for
+        model.graph.value_info.append(
+            onnx.ValueInfoProto()
+        )  # the type of operands that are left out, which the package asks for
     return onnx.inliner.inline_selected_functions(model, kept, exclude=True, inline_schema_functions=True)
 
 

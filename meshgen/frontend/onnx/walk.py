@@ -175,7 +175,7 @@ def _is_known(call: Call, operands: Sequence[Any]) -> bool:
 
 
 def _folded(operator: Operator, call: Call, operands: Sequence[Any]) -> list[Any] | None:
-    """The results as arrays; None where they are large or are no tensors."""
+    """The results as arrays; None where they are large, or sequences."""
     trace = replace(current(), graph=Graph("folded"), constants={}, around=None)
     with recording(trace):
         found = _listed(operator.function(call, *operands))

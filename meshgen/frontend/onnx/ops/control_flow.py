@@ -89,7 +89,7 @@ def _unrolled(call: Call, count: int, carried: Sequence[Any]) -> list[Any]:
 def _while(call: Call, trips: Operand, flag: Operand, carried: Sequence[Any]) -> Any:
     """A loop whose end is data, which can carry values but not stack rows."""
     if len(call["body"].output) != 1 + len(carried):
-        refuse("a loop whose number of trips is data cannot stack rows: their number decides a shape", "make the number of trips a constant")  # fmt: skip
+        refuse("the number of trips of a loop that stacks rows decides shapes, but is data here", "make the number of trips a constant")  # fmt: skip
     first = tensor(np.asarray(True)) if flag is None else reshape(tensor(flag), ())
 
     def goes_on(state: Any) -> Tensor:

@@ -18,9 +18,17 @@ from meshgen.frontend.tracer.tensor import Operand, Tensor
 @op("Gather")
 def gather(call: Call, x: Operand, indices: Operand) -> Tensor:
     axis = dim_of(call["axis"], rank_of(x))
-    if isinstance(indices, np.ndarray) and not indices.ndim:
-        return getitem(tensor(x), (*[slice(None)] * axis, int(indices)))
-    return take(x, indices, axis)
+    if not isinstance(indices, np.ndarray):
+        return take(x, indices, axis)
+    rows = np.where(indices < 0, indices + shape_of(x)[axis], indices)
+    steps = {*np.diff(rows).tolist()} if rows.ndim == 1 else set[int]()
+    if not rows.ndim:
+        chosen: Any = int(rows)
+    elif rows.ndim == 1 and rows.size and len(steps) <= 1 and min(steps, default=1) > 0:
+        chosen = slice(int(rows[0]), int(rows[-1]) + 1, min(steps, default=1))  # neighbours: no look-up
+    else:
+        chosen = rows
+    return getitem(tensor(x), (*[slice(None)] * axis, chosen))
 
 
 @op("GatherElements")

@@ -49,7 +49,9 @@ class Dim:
     def _cropped(self, x: Array) -> Array:
         if self.new == 1:
             return np.full(1, 0.5 * (self.first + self.last) * (self.size - 1))
-        return self.first * (self.size - 1) + x * (self.last - self.first) * (self.size - 1) / (self.size * self.scale - 1)
+        return self.first * (self.size - 1) + x * (self.last - self.first) * (self.size - 1) / (
+            self.size * self.scale - 1
+        )
 
 
 @op("Resize", known=(1, 2, 3))

@@ -27,7 +27,7 @@ def grid_sample(call: Call, x: Operand, grid: Operand) -> Tensor:
     """x [n, c, ...spatial] at places [n, ...out, dims], from -1 to 1, the last dim first."""
     sizes = shape_of(x)[2:]
     places = [_denormalised(tensor(grid)[..., len(sizes) - 1 - d], size, bool(call["align_corners"])) for d, size in enumerate(sizes)]  # fmt: skip
-    mode = {"bilinear": "linear", "bicubic": "cubic"}.get(call["mode"], call["mode"])
+    mode: str = {"bilinear": "linear", "bicubic": "cubic"}.get(call["mode"]) or call["mode"]
     if mode == "nearest":
         places = [round_(place) for place in places]
     corners, padding = bool(call["align_corners"]), call["padding_mode"]
