@@ -294,14 +294,15 @@ class Executable:
 
         Args:
             weights: global arrays of inputs that are stored and not passed when it runs, by name or in structures:
-                `{"params": {"w1": w1}}` is `{"params.w1": w1}`; or safetensors files: a path, several, or a folder of them.
+                `{"params": {"w1": w1}}` is `{"params.w1": w1}`; or safetensors files: a path, several, or a folder; default: what an ONNX model has.
         Raises:
             UsageError: MG0003, the file cannot be written.
             ArgumentError: MG0601, weights do not fit the inputs.
         """
         from meshgen.runtime.module_file import container
 
-        container.write(container.path_of(path), self.members(weight_arrays(self.signature, weights_by_name(weights))))
+        chosen = weights_by_name(self.signature.weights if weights is None else weights)
+        container.write(container.path_of(path), self.members(weight_arrays(self.signature, chosen)))
 
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
         """The members of the module's file. Raises ArgumentError MG0601 for weights that do not fit the inputs."""

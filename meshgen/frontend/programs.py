@@ -31,7 +31,12 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str =
         ProgramError: the program is refused by its reader.
     """
     from meshgen.frontend.jax import from_jax, is_jax
+    from meshgen.frontend.onnx.files import is_onnx
 
+    if is_onnx(graph) and not entry:
+        from meshgen.frontend.onnx.model import from_onnx
+
+        return from_onnx(graph, given, args)
     if isinstance(graph, (str, Path)):
         return _from_text(graph, given, args, entry)
     if type(graph).__module__.startswith("xdsl."):

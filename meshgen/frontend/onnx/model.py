@@ -1,0 +1,89 @@
+"""ONNX models as programs: a path or a `ModelProto` becomes a module, its initializers named weights.
+
+x: f32[8,64]  fc.weight: f32[64,64]     inputs, then the initializers that operators read
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from meshgen.calls.nodes import Slot
+from meshgen.calls.signature import Signature
+from meshgen.errors import Diagnostic, Location, ProgramError
+from meshgen.frontend.arguments import Args
+from meshgen.frontend.onnx import ops
+from meshgen.frontend.onnx.files import Initializers, read_model
+from meshgen.frontend.onnx.ops.table import Elements
+from meshgen.frontend.onnx.prepare import domain_of, nodes_of, prepared
+from meshgen.frontend.onnx.sizes import input_types
+from meshgen.frontend.onnx.walk import Walk, Weight, as_operand, refuse_unknown
+from meshgen.frontend.tracer.operands import tensor
+from meshgen.frontend.tracer.recording import Trace
+from meshgen.frontend.tracer.regions import recording
+from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.ir.graph import Graph, Module, Value
+from meshgen.mesh import Mesh, make_mesh
+
+
+def from_onnx(program: Any, given: Sequence[Mesh], args: Args) -> tuple[Module, Signature]:
+    """The module of a model, and what its callers pass: its inputs; its initializers have values already.
+
+    Args:
+        program: a path, or an `onnx.ModelProto`.
+        given: the meshes that the user names.
+        args: shapes or types of inputs with symbolic sizes, in order or by name; a symbol itself may have a size: `{"batch": 8}`.
+    Raises:
+        MissingError: MG0602, the `onnx` package is not installed.
+        UsageError: MG0001, args that do not fit; MG0002, the file cannot be read.
+        ProgramError: the model is malformed (MG0101, MG0102, MG0104), has sizes that are not given (MG0208), or operators that are
+            not supported (MG0103): all of them.
+    """
+    model, file, folder = read_model(program)
+    light, protos = prepared(model, file)
+    initializers = Initializers(protos, folder, file)
+    refuse_unknown(nodes_of(light.graph), file, ops.reason)
+    wanted = [each for each in light.graph.input if each.name not in initializers]
+    types = input_types(wanted, args, file)
+    name = light.graph.name if light.graph.name.isidentifier() else "main"
+    graph = Graph(name, [Value(kind, called) for called, kind in types.items()])
+    root = Trace(graph, given[0] if given else None, meshes=tuple(given) if len(given) > 1 else ())
+    with recording(root):
+        values: dict[str, Any] = {value.name: Tensor(value) for value in graph.inputs}
+        values |= {each: _initial(each, initializers, root) for each in initializers}
+        walk = Walk(file, {domain_of(each.domain): each.version for each in light.opset_import})
+        walk.nodes(light.graph.node, values)
+        if walk.faults:
+            raise ProgramError(*walk.faults)
+        graph.outputs = [_output(each.name, values[each.name], file) for each in light.graph.output]
+    order = {each: number for number, each in enumerate([*types, *initializers])}
+    graph.inputs.sort(key=lambda value: order[value.name])
+    module = Module(root.mesh or make_mesh({}), graph, name=name, meshes=root.meshes)
+    module.in_annotations = [None] * len(graph.inputs)
+    module.out_annotations = [None] * len(graph.outputs)
+    return module, _signature(graph, len(types), initializers)
+
+
+def _signature(graph: Graph, count: int, initializers: Initializers) -> Signature:
+    """The inputs as parameters, and the initializers as weights."""
+    slots = {value.name: Slot(value.name, number) for number, value in enumerate(graph.inputs)}
+    weights = initializers.only([value.name for value in graph.inputs[count:]])
+    return Signature(slots, tuple(slots), is_typed=True, weights=weights)
+
+
+def _initial(name: str, initializers: Initializers, root: Trace) -> Any:
+    """Numbers of a shape, axes and the like are known now; other initializers are weights."""
+    proto = initializers.proto(name)
+    is_float = proto.data_type not in _WHOLE
+    is_known = len(proto.dims) == 0 or (len(proto.dims) == 1 and not is_float)
+    return initializers[name] if is_known else Weight(name, initializers, root)
+
+
+_WHOLE = (6, 7, 9, 12, 13)  # int32, int64, bool, uint32, uint64
+
+
+def _output(name: str, value: Any, file: str) -> Value:
+    if value is None or isinstance(value, Elements):
+        text = f"output '{name}' is {'nothing' if value is None else 'a sequence'}, not a tensor"
+        raise ProgramError(Diagnostic("MG0103", text, Location(file, 0)))
+    return tensor(as_operand(value)).value

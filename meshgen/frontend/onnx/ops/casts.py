@@ -1,0 +1,96 @@
+"""Changes of element types, and constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from meshgen.frontend.onnx.files import onnx_package
+from meshgen.frontend.onnx.ops.table import Array, Call, kind_of, op, shape_of
+from meshgen.frontend.tracer.creation import eye, full
+from meshgen.frontend.tracer.elementwise import clip
+from meshgen.frontend.tracer.logic import bitcast_convert_type
+from meshgen.frontend.tracer.operands import convert, dtype_of, tensor
+from meshgen.frontend.tracer.recording import refuse
+from meshgen.frontend.tracer.rounding import trunc
+from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.ir.graph import DTYPES, dtype_name, is_float
+
+
+def kind_named(number: int) -> str:
+    """The IR's element type of a number of `TensorProto.DataType`. Raises ProgramError MG0104."""
+    try:
+        return dtype_name(onnx_package().helper.tensor_dtype_to_np_dtype(number))
+    except (KeyError, TypeError):
+        refuse(f"the element type {onnx_package().TensorProto.DataType.Name(number)} is not supported")
+
+
+@op("Cast")
+def cast(call: Call, x: Operand) -> Tensor:
+    return converted(x, kind_named(call["to"]), call)
+
+
+@op("CastLike")
+def cast_like(call: Call, x: Operand, like: Operand) -> Tensor:
+    return converted(x, kind_of(like), call)
+
+
+def converted(x: Operand, kind: str, call: Call) -> Tensor:
+    """The operand at another element type; too large numbers become the largest f8 unless `saturate` is 0."""
+    x = tensor(x)
+    if kind.startswith("f8E8"):
+        refuse("casts to float8e8m0 are not supported")
+    if kind.startswith("f8") and call["saturate"] != 0:
+        most = float(ml_dtypes.finfo(DTYPES[kind]).max)
+        x = clip(x, -most, most) if x.type.dtype in ("f16", "bf16", "f32", "f64") else x
+    if is_float(x.type.dtype) and kind[-1] in "24" and kind.lstrip("u").startswith("i") and len(kind) <= 3:
+        x = convert(trunc(x), "i32")  # the lowest bits of a whole number
+    return convert(x, kind)
+
+
+@op("BitCast")
+def bit_cast(call: Call, x: Operand) -> Tensor:
+    x = convert(tensor(x), "ui8") if kind_of(x) == "i1" else x
+    return bitcast_convert_type(x, kind_named(call["to"]))
+
+
+@op("Constant")
+def constant(call: Call) -> Array:
+    """The only attribute that is there."""
+    if (value := call["value"]) is not None:
+        return value
+    for name in ("value_float", "value_floats", "value_int", "value_ints"):
+        if (number := call[name]) is not None:
+            return np.asarray(number, np.float32 if "float" in name else np.int64)
+    return refuse("constants of strings, and sparse ones, are not supported")
+
+
+@op("ConstantOfShape", known=(0,))
+def constant_of_shape(call: Call, shape: Array) -> Tensor:
+    value = np.zeros(1, np.float32) if call["value"] is None else call["value"]
+    return full(shape.tolist(), value.reshape(())[()], dtype_of(value.dtype))
+
+
+@op("EyeLike")
+def eye_like(call: Call, x: Operand) -> Tensor:
+    rows, columns = shape_of(x)
+    kind = kind_of(x) if call["dtype"] is None else kind_named(call["dtype"])
+    return eye(rows, columns, call["k"] or 0, kind)
+
+
+@op("Shape")
+def shape(call: Call, x: Operand) -> Array:
+    """Known, whatever the operand is."""
+    return np.asarray(shape_of(x)[slice(call["start"] or 0, call["end"])], np.int64)
+
+
+@op("Size")
+def size(call: Call, x: Operand) -> Array:
+    return np.asarray(int(np.prod(shape_of(x), dtype=object)), np.int64)
+
+
+@op("Range", known=(0, 1, 2))
+def range_(call: Call, start: Array, limit: Array, delta: Array) -> Any:
+    return np.arange(start.item(), limit.item(), delta.item()).astype(start.dtype)

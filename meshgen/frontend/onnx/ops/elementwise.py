@@ -1,0 +1,104 @@
+"""Element-wise arithmetic, comparisons and logic, with ONNX's broadcasting: operands of one type, as NumPy's."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from meshgen.frontend.onnx.ops.table import TABLE, Call, Operator, kind_of, op, shape_of
+from meshgen.frontend.tracer import elementwise, logic, rounding
+from meshgen.frontend.tracer.creation import full
+from meshgen.frontend.tracer.operands import convert, tensor
+from meshgen.frontend.tracer.recording import OPS, refuse
+from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.ir.graph import is_float, is_inexact
+
+# Operators that are functions of the tracer, by operands alone.
+PLAIN = {
+    "Abs": "abs", "Neg": "negative", "Sign": "sign", "Reciprocal": "reciprocal", "Exp": "exp", "Log": "log", "Sqrt": "sqrt", "Erf": "erf",
+    "Tanh": "tanh", "Sigmoid": "sigmoid", "Sin": "sin", "Cos": "cos", "Tan": "tan", "Asin": "asin", "Acos": "acos", "Atan": "atan",
+    "Sinh": "sinh", "Cosh": "cosh", "Asinh": "asinh", "Acosh": "acosh", "Atanh": "atanh", "Floor": "floor", "Ceil": "ceil",
+    "Round": "round", "IsNaN": "isnan", "Add": "add", "Sub": "subtract", "Mul": "multiply", "Equal": "equal", "Less": "less",
+    "LessOrEqual": "less_equal", "Greater": "greater", "GreaterOrEqual": "greater_equal", "And": "logical_and", "Or": "logical_or",
+    "Xor": "logical_xor", "Not": "logical_not", "Where": "where", "BitwiseAnd": "bitwise_and", "BitwiseOr": "bitwise_or",
+    "BitwiseXor": "bitwise_xor", "BitwiseNot": "invert",
+}  # fmt: skip
+
+
+def _plain(name: str) -> Callable[..., Any]:
+    return lambda call, *operands: OPS[name](*operands)
+
+
+TABLE.update({("", name): Operator(_plain(function)) for name, function in PLAIN.items()})
+
+
+@op("Identity")
+def identity(call: Call, x: Any) -> Any:
+    return [x]
+
+
+@op("Dropout", known=(1, 2))
+def dropout(call: Call, x: Operand, ratio: Any = None, is_training: Any = None) -> Any:
+    """That of inference, which keeps everything. Raises ProgramError MG0104 for that of training."""
+    share = call.known("ratio", ratio)
+    if is_training is not None and bool(is_training) and (share is None or float(share) != 0):
+        refuse("dropout in training draws new random numbers in each step, which a module does not", "export the model for inference")  # fmt: skip
+    return (x, full(shape_of(x), True, "i1"))[: max(call.results, 1)]
+
+
+@op("Div")
+def divide(call: Call, x: Operand, y: Operand) -> Tensor:
+    """Integers are divided towards zero."""
+    return elementwise.divide(x, y) if is_inexact(kind_of(x)) else elementwise.binary("divide", x, y)
+
+
+@op("Mod")
+def mod(call: Call, x: Operand, y: Operand) -> Tensor:
+    return rounding.fmod(x, y) if call["fmod"] else rounding.remainder(x, y)
+
+
+@op("Pow")
+def power(call: Call, x: Operand, y: Operand) -> Tensor:
+    """Of the type of the base; the exponent may have another."""
+    if isinstance(y, np.ndarray) and y.size == 1 and not y.ndim and float(y) in (2.0, 3.0, 4.0):
+        return elementwise.power(tensor(x), int(y))
+    wide = kind_of(y) if is_float(kind_of(y)) and not is_float(kind_of(x)) else kind_of(x)
+    return convert(elementwise.power(tensor(x, wide), tensor(y, wide)), kind_of(x))
+
+
+@op("IsInf")
+def is_infinite(call: Call, x: Operand) -> Tensor:
+    signs = [logic.isposinf(x)] * bool(call["detect_positive"]) + [logic.isneginf(x)] * bool(call["detect_negative"])
+    return reduce(logic.logical_or, signs) if signs else logic.logical_and(logic.isinf(x), np.zeros((), np.bool_))
+
+
+@op("Clip")
+def clip(call: Call, x: Operand, low: Operand = None, high: Operand = None) -> Tensor:
+    low, high = (call["min"] if low is None else low), (call["max"] if high is None else high)
+    x = x if low is None else elementwise.maximum(x, _typed(low, x))
+    return x if high is None else elementwise.minimum(x, _typed(high, x))
+
+
+def _typed(number: Operand, x: Operand) -> Operand:
+    return tensor(number, kind_of(x)) if isinstance(number, float) else number
+
+
+def _folds(function: Callable[[Operand, Operand], Operand]) -> Callable[..., Operand]:
+    return lambda call, *operands: reduce(function, operands)
+
+
+TABLE.update({("", name): Operator(_folds(function)) for name, function in
+              {"Max": elementwise.maximum, "Min": elementwise.minimum, "Sum": elementwise.add}.items()})  # fmt: skip
+
+
+@op("Mean")
+def mean(call: Call, *operands: Operand) -> Operand:
+    return reduce(elementwise.add, operands) / len(operands)
+
+
+@op("BitShift")
+def bit_shift(call: Call, x: Operand, y: Operand) -> Tensor:
+    return logic.left_shift(x, y) if call["direction"] == "LEFT" else logic.right_shift(x, y)

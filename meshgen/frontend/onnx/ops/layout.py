@@ -1,0 +1,164 @@
+"""Operators that move elements without computing any: shapes, slices, joins, pads."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+import numpy as np
+
+from meshgen.frontend.onnx.ops.table import Array, Call, dim_of, op, rank_of, shape_of
+from meshgen.frontend.tracer import joining, shapes
+from meshgen.frontend.tracer.creation import tril, triu
+from meshgen.frontend.tracer.indexing import getitem, take
+from meshgen.frontend.tracer.joining import concatenate
+from meshgen.frontend.tracer.logic import where
+from meshgen.frontend.tracer.operands import tensor
+from meshgen.frontend.tracer.recording import refuse
+from meshgen.frontend.tracer.tensor import Operand, Tensor
+
+
+@op("Reshape", known=(1,))
+def reshape(call: Call, x: Operand, shape: Array | None = None) -> Tensor:
+    """0 keeps a size unless `allowzero` says otherwise; -1 is what is left."""
+    wanted = call["shape"] if shape is None else shape.tolist()
+    if not call["allowzero"]:
+        wanted = [shape_of(x)[n] if size == 0 else size for n, size in enumerate(wanted)]
+    return shapes.reshape(x, wanted)
+
+
+@op("Flatten")
+def flatten(call: Call, x: Operand) -> Tensor:
+    axis = call["axis"] + rank_of(x) if call["axis"] < 0 else call["axis"]
+    return shapes.reshape(x, [math.prod(shape_of(x)[:axis]), math.prod(shape_of(x)[axis:])])
+
+
+@op("Squeeze", known=(1,))
+def squeeze(call: Call, x: Operand, axes: Array | None = None) -> Tensor:
+    dims = call.dims("axes", axes, rank_of(x))
+    return shapes.squeeze(x, None if dims is None else tuple(dims))
+
+
+@op("Unsqueeze", known=(1,))
+def unsqueeze(call: Call, x: Operand, axes: Array | None = None) -> Tensor:
+    given = call.known("axes", axes)
+    assert given is not None
+    return shapes.expand_dims(x, tuple(dim_of(each, rank_of(x) + given.size) for each in np.atleast_1d(given)))
+
+
+@op("Transpose")
+def transpose(call: Call, x: Operand) -> Tensor:
+    return shapes.transpose(x, call["perm"])
+
+
+@op("Expand", known=(1,))
+def expand(call: Call, x: Operand, shape: Array) -> Tensor:
+    return shapes.broadcast_to(x, np.broadcast_shapes(shape_of(x), tuple(shape.tolist())))
+
+
+@op("Tile", known=(1,))
+def tile(call: Call, x: Operand, repeats: Array) -> Tensor:
+    return joining.tile(x, repeats.tolist())
+
+
+@op("Concat")
+def concat(call: Call, *operands: Operand) -> Tensor:
+    return concatenate(operands, dim_of(call["axis"], rank_of(operands[0])))
+
+
+@op("Split", known=(1,))
+def split(call: Call, x: Operand, sizes: Array | None = None) -> list[Tensor]:
+    """Parts of the given sizes; else equal ones, of which the last may be smaller."""
+    axis = dim_of(call["axis"], rank_of(x))
+    given = call.known("split", sizes)
+    whole, count = shape_of(x)[axis], call["num_outputs"] or call.results
+    each = -(-whole // count)
+    parts = [max(0, min(each, whole - n * each)) for n in range(count)] if given is None else given.tolist()
+    if sum(parts) != whole:
+        refuse(f"parts of {parts} do not make up dim {axis} of size {whole}")
+    return joining.split(x, list(accumulate(parts))[:-1], axis)
+
+
+@op("Slice", known=(1, 2, 3, 4))
+def slice_(call: Call, x: Operand, starts: Any = None, ends: Any = None, axes: Any = None, steps: Any = None) -> Tensor:  # fmt: skip
+    first, last = call.known("starts", starts), call.known("ends", ends)
+    assert first is not None and last is not None
+    dims = call.dims("axes", axes, rank_of(x)) or list(range(first.size))
+    step = np.ones(first.size, np.int64) if steps is None else steps
+    index = [slice(None)] * rank_of(x)
+    for dim, a, b, by in zip(dims, first.tolist(), last.tolist(), step.tolist(), strict=True):
+        index[dim] = slice(*_bounds(a, b, by, shape_of(x)[dim]))
+    return getitem(tensor(x), tuple(index))
+
+
+def _bounds(start: int, stop: int, step: int, size: int) -> tuple[int, int | None, int]:
+    """Bounds as Python's: before the first row is None where rows are taken backwards."""
+    start, stop = (each + size if each < 0 else each for each in (start, stop))
+    if step > 0:
+        return min(max(start, 0), size), min(max(stop, 0), size), step
+    stop = max(stop, -1)
+    return min(max(start, 0), size - 1), (None if stop < 0 else stop), step
+
+
+@op("Pad", known=(1, 3))
+def pad(call: Call, x: Operand, pads: Any = None, value: Operand = None, axes: Any = None) -> Tensor:
+    """Negative pads take rows away."""
+    widths = call.known("pads" if call.version > 1 else "paddings", pads)
+    assert widths is not None
+    dims = call.dims("axes", axes, rank_of(x)) if axes is not None else list(range(rank_of(x)))
+    pairs = [(0, 0)] * rank_of(x)
+    for n, dim in enumerate(dims or ()):
+        pairs[dim] = (int(widths[n]), int(widths[n + len(dims or ())]))
+    return padded(x, pairs, call["mode"] or "constant", call["value"] if value is None else value)
+
+
+def padded(x: Operand, pairs: Sequence[tuple[int, int]], mode: str = "constant", value: Operand = None) -> Tensor:
+    """Rows before and after each dim, or fewer of them."""
+    cuts = [slice(max(0, -a), size - max(0, -b)) for (a, b), size in zip(pairs, shape_of(x), strict=True)]
+    added = [(max(0, a), max(0, b)) for a, b in pairs]
+    x = getitem(tensor(x), tuple(cuts))
+    if mode != "constant":
+        return joining.pad(x, added, mode)
+    if not isinstance(value, Tensor):
+        fill: Any = 0 if value is None else np.asarray(value).reshape(())[()]
+        return joining.pad(x, added, constant_values=fill)
+    inside = joining.pad(tensor(np.ones(x.shape, np.bool_)), added, constant_values=False)
+    return where(inside, joining.pad(x, added), shapes.reshape(value, ()))
+
+
+@op("DepthToSpace")
+def depth_to_space(call: Call, x: Operand) -> Tensor:
+    n, c, h, w = shape_of(x)
+    b = call["blocksize"]
+    if (call["mode"] or "DCR") == "DCR":
+        parts = shapes.transpose(shapes.reshape(x, (n, b, b, c // b**2, h, w)), (0, 3, 4, 1, 5, 2))
+    else:
+        parts = shapes.transpose(shapes.reshape(x, (n, c // b**2, b, b, h, w)), (0, 1, 4, 2, 5, 3))
+    return shapes.reshape(parts, (n, c // b**2, h * b, w * b))
+
+
+@op("SpaceToDepth")
+def space_to_depth(call: Call, x: Operand) -> Tensor:
+    n, c, h, w = shape_of(x)
+    b = call["blocksize"]
+    order = (0, 1, 3, 5, 2, 4) if call["mode"] == "CRD" else (0, 3, 5, 1, 2, 4)
+    parts = shapes.transpose(shapes.reshape(x, (n, c, h // b, b, w // b, b)), order)
+    return shapes.reshape(parts, (n, c * b**2, h // b, w // b))
+
+
+@op("Trilu", known=(1,))
+def trilu(call: Call, x: Operand, k: Array | None = None) -> Tensor:
+    number = 0 if k is None else int(k.reshape(()))
+    return triu(x, number) if call["upper"] else tril(x, number)
+
+
+@op("ReverseSequence", known=(1,))
+def reverse_sequence(call: Call, x: Operand, lengths: Array) -> Tensor:
+    """The first rows of each batch in reversed order: their numbers are known."""
+    x, time, batch = tensor(x), call["time_axis"], call["batch_axis"]
+    parts = joining.split(x, x.shape[batch], batch)
+    rows = np.arange(x.shape[time])
+    orders = [np.concatenate([rows[:n][::-1], rows[n:]]).astype(np.int32) for n in lengths.tolist()]
+    return concatenate([take(each, order, time) for each, order in zip(parts, orders, strict=True)], batch)

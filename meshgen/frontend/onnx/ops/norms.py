@@ -1,0 +1,134 @@
+"""Normalisations. Narrow floats are computed in f32 and rounded once."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from meshgen.frontend.onnx.ops.table import MICROSOFT, Call, dim_of, kind_of, op, rank_of, shape_of
+from meshgen.frontend.tracer.elementwise import abs_, maximum, power, rsqrt, sqrt, square
+from meshgen.frontend.tracer.operands import convert, tensor
+from meshgen.frontend.tracer.reduce import mean, sum_, widened
+from meshgen.frontend.tracer.scans import windows
+from meshgen.frontend.tracer.shapes import reshape
+from meshgen.frontend.tracer.tensor import Operand, Tensor
+
+
+def standardised(x: Operand, dims: tuple[int, ...], epsilon: float, centre: bool = True) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """(x - mean) / sqrt(var + epsilon) over dims, or x / sqrt(mean(x * x) + epsilon), with the mean and the factor; in f32 at least."""
+    wide = widened(x)
+    average = mean(wide, dims, True)
+    centred = wide - average if centre else wide
+    factor = rsqrt(mean(centred * centred, dims, True) + epsilon)
+    return centred * factor, average, factor
+
+
+def scaled(x: Tensor, scale: Operand, bias: Operand, kind: str) -> Tensor:
+    """x * scale + bias at an element type."""
+    wide = x.type.dtype
+    x = x if scale is None else x * tensor(scale, wide)
+    x = x if bias is None else x + tensor(bias, wide)
+    return convert(x, kind)
+
+
+def layer_norm(x: Operand, scale: Operand, bias: Operand, axis: int, epsilon: float) -> tuple[Tensor, Tensor, Tensor]:
+    """Over all dims from the axis on; with the mean and the factor."""
+    dims = tuple(range(dim_of(axis, rank_of(x)), rank_of(x)))
+    normal, average, factor = standardised(x, dims, epsilon)
+    return scaled(normal, scale, bias, kind_of(x)), average, factor
+
+
+def rms_norm(x: Operand, scale: Operand, axis: int, epsilon: float) -> Tensor:
+    dims = tuple(range(dim_of(axis, rank_of(x)), rank_of(x)))
+    return scaled(standardised(x, dims, epsilon, centre=False)[0], scale, None, kind_of(x))
+
+
+@op("LayerNormalization")
+def layer_normalization(call: Call, x: Operand, scale: Operand, bias: Operand = None) -> Any:
+    return layer_norm(x, scale, bias, call["axis"], call["epsilon"])[: max(call.results, 1)]
+
+
+@op("RMSNormalization")
+@op("SimplifiedLayerNormalization")
+def rms_normalization(call: Call, x: Operand, scale: Operand) -> Tensor:
+    axis, epsilon = call["axis"], call["epsilon"]
+    return rms_norm(x, scale, -1 if axis is None else axis, 1e-5 if epsilon is None else epsilon)
+
+
+@op("SkipLayerNormalization", domain=MICROSOFT)
+def skip_layer_normalization(call: Call, x: Operand, skip: Operand, scale: Operand, beta: Operand = None, bias: Operand = None) -> Any:  # fmt: skip
+    """The norm of the sum of the operands; the fourth result is that sum."""
+    total = tensor(x) + skip
+    total = total if bias is None else total + bias
+    return (*layer_norm(total, scale, beta, -1, call["epsilon"] or 1e-12), total)[: max(call.results, 1)]
+
+
+@op("SkipSimplifiedLayerNormalization", domain=MICROSOFT)
+def skip_rms_normalization(call: Call, x: Operand, skip: Operand, scale: Operand, bias: Operand = None) -> Any:
+    total = tensor(x) + skip
+    total = total if bias is None else total + bias
+    return (rms_norm(total, scale, -1, call["epsilon"] or 1e-5), None, None, total)[: max(call.results, 1)]
+
+
+def _per_feature(given: Operand, rank: int, kind: str) -> Tensor:
+    """A number per feature beside a tensor with features in dim 1."""
+    return reshape(tensor(given, kind), (-1, *[1] * (rank - 2)))
+
+
+@op("BatchNormalization")
+def batch_normalization(call: Call, x: Operand, scale: Operand, bias: Operand, average: Operand, variance: Operand) -> Any:  # fmt: skip
+    """By the running mean and variance; in training by those of the batch, with the next running ones."""
+    wide, rank = widened(x), rank_of(x)
+    kind = wide.type.dtype
+    if call["training_mode"]:
+        dims = tuple(d for d in range(rank) if d != 1)
+        now = mean(wide, dims)
+        spread = mean(square(wide - _per_feature(now, rank, kind)), dims)
+    else:
+        now, spread = tensor(average, kind), tensor(variance, kind)
+    factor = rsqrt(spread + call["epsilon"]) * tensor(scale, kind)
+    centred = wide - _per_feature(now, rank, kind)
+    found = convert(centred * _per_feature(factor, rank, kind) + _per_feature(bias, rank, kind), kind_of(x))
+    if not call["training_mode"]:
+        return found
+    kept = call["momentum"]
+    following = [convert(tensor(old, kind) * kept + new * (1 - kept), kind_of(old)) for old, new in ((average, now), (variance, spread))]  # fmt: skip
+    return (found, *following)[: max(call.results, 1)]
+
+
+@op("InstanceNormalization")
+def instance_normalization(call: Call, x: Operand, scale: Operand, bias: Operand) -> Tensor:
+    normal, _, _ = standardised(x, tuple(range(2, rank_of(x))), call["epsilon"])
+    kind = normal.type.dtype
+    return scaled(normal, _per_feature(scale, rank_of(x), kind), _per_feature(bias, rank_of(x), kind), kind_of(x))
+
+
+@op("GroupNormalization")
+def group_normalization(call: Call, x: Operand, scale: Operand, bias: Operand) -> Tensor:
+    """Scale and bias are per feature; before opset 21 per group."""
+    n, c, *sizes = shape_of(x)
+    groups = call["num_groups"]
+    parts, _, _ = standardised(reshape(x, (n, groups, c // groups, *sizes)), tuple(range(2, rank_of(x) + 1)), call["epsilon"])  # fmt: skip
+    kind = parts.type.dtype
+    if shape_of(scale)[0] == groups != c:
+        shape = (1, groups, *[1] * (len(sizes) + 1))
+        return reshape(scaled(parts, reshape(tensor(scale, kind), shape), reshape(tensor(bias, kind), shape), kind_of(x)), shape_of(x))  # fmt: skip
+    normal = reshape(parts, shape_of(x))
+    return scaled(normal, _per_feature(scale, rank_of(x), kind), _per_feature(bias, rank_of(x), kind), kind_of(x))
+
+
+@op("LpNormalization")
+def lp_normalization(call: Call, x: Operand) -> Tensor:
+    """A vector of norm 0 stays as it is."""
+    wide, axis = widened(x), dim_of(call["axis"], rank_of(x))
+    total = sum_(abs_(wide), axis, True) if call["p"] == 1 else sqrt(sum_(square(wide), axis, True))
+    return convert(wide / maximum(total, float(2**-126)), kind_of(x))
+
+
+@op("LRN")
+def lrn(call: Call, x: Operand) -> Tensor:
+    """Divided by a power of the squares of near features."""
+    wide, size = widened(x), call["size"]
+    low = (size - 1) // 2
+    dims = lambda number, other: [number if d == 1 else other for d in range(wide.ndim)]  # noqa: E731
+    total = windows(lambda a, b: a + b, square(wide), 0, dims(size, 1), [1] * wide.ndim, dims(low, 0), dims(size - 1 - low, 0))  # fmt: skip
+    return convert(wide / power(total * (call["alpha"] / size) + call["bias"], call["beta"]), kind_of(x))

@@ -1,0 +1,121 @@
+"""The table of ONNX operators, and one call of an operator as its function sees it.
+
+    @op("Reshape", known=(1,))
+    def reshape(call, x, shape): ...
+
+A function takes the operands (tensors, or arrays where they are known; None where one is left out) and gives the result, or a
+tuple of results. It is written for all opsets: what an attribute was and an input has become is asked for as `call.known(...)`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from meshgen.frontend.tracer.operands import dtype_of, tensor
+from meshgen.frontend.tracer.recording import refuse
+from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.records import dataclass
+
+Array = np.ndarray[Any, Any]
+Function = Callable[..., Any]
+MICROSOFT = "com.microsoft"
+
+
+@dataclass(frozen=True)
+class Operator:
+    """How an operator is imported.
+
+    Attributes:
+        function: called with the call and its operands.
+        known: numbers of operands whose elements decide shapes: arrays for the function, refused where they are data.
+    """
+
+    function: Function
+    known: tuple[int, ...] = ()
+
+
+class Elements(list[Any]):
+    """A sequence of ONNX: one value that holds several tensors."""
+
+
+TABLE: dict[tuple[str, str], Operator] = {}
+
+
+def op(*names: str, domain: str = "", known: tuple[int, ...] = ()) -> Callable[[Function], Function]:
+    """Enter a function for operators of a domain."""
+
+    def enter(function: Function) -> Function:
+        TABLE.update({(domain, name): Operator(function, known) for name in names})
+        return function
+
+    return enter
+
+
+@dataclass(frozen=True)
+class Call:
+    """One node of a model.
+
+    Attributes:
+        op, name: its operator, and its own name; empty where it has none.
+        version: the opset of its domain.
+        attributes: what it says, over the defaults of its schema.
+        results: how many results are read; the last ones may be left out.
+        run: runs a graph of its attributes: `run(graph, operands)` gives the results.
+    """
+
+    op: str
+    name: str
+    version: int
+    attributes: Mapping[str, Any]
+    results: int
+    run: Callable[[Any, Sequence[Any]], list[Any]]
+
+    def __getitem__(self, name: str) -> Any:
+        """An attribute; None where it has neither a value nor a default."""
+        return self.attributes.get(name)
+
+    def known(self, name: str, operand: Any) -> Array | None:
+        """Numbers that older opsets have as an attribute, and newer ones as an operand."""
+        given = self[name] if operand is None else operand
+        return None if given is None else array_of(given, name)
+
+    def dims(self, name: str, operand: Any, rank: int) -> list[int] | None:
+        """`known` as dims of a tensor of this rank, counted from the front."""
+        given = self.known(name, operand)
+        return None if given is None else [dim_of(each, rank) for each in np.atleast_1d(given)]
+
+
+def array_of(given: Any, what: str) -> Array:
+    """The elements of an operand. Raises ProgramError MG0104 where they are data."""
+    if isinstance(given, Tensor):
+        refuse(f"'{what}' decides shapes, but is data here", "make it a constant or an initializer of the model")
+    return np.asarray(given)
+
+
+def dim_of(axis: Any, rank: int) -> int:
+    """A dim counted from the front. Raises ProgramError MG0104 if it is out of range."""
+    if not -rank <= int(axis) < max(rank, 1):
+        refuse(f"axis {int(axis)} is out of range for a tensor of rank {rank}")
+    return int(axis) % max(rank, 1)
+
+
+def shape_of(x: Operand) -> tuple[int, ...]:
+    """The shape of an operand."""
+    return x.shape if isinstance(x, Tensor) else np.shape(x)
+
+
+def rank_of(x: Operand) -> int:
+    return len(shape_of(x))
+
+
+def kind_of(x: Operand) -> str:
+    """The element type of an operand, as the IR names it."""
+    return x.type.dtype if isinstance(x, Tensor) else dtype_of(np.asarray(x).dtype)
+
+
+def like(x: Operand, other: Operand) -> Tensor:
+    """An operand at the element type of another one."""
+    return tensor(x, kind_of(other))

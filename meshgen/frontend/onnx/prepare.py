@@ -1,0 +1,139 @@
+"""What is done to a model before its nodes are imported: checked, without its weights, calls of functions replaced by their bodies."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from meshgen.errors import Diagnostic, Location, ProgramError
+from meshgen.frontend.onnx.files import onnx_package
+from meshgen.frontend.onnx.ops.table import TABLE
+
+SMALL = 1024  # elements of an initializer that stays in the model: the bodies of some functions depend on their numbers
+_DOMAINS = {"ai.onnx": ""}
+
+
+def domain_of(name: str) -> str:
+    """A domain by the name that nodes use for it."""
+    return _DOMAINS.get(name, name)
+
+
+def nodes_of(graph: Any) -> Iterator[Any]:
+    """All nodes of a graph, also those in attributes."""
+    for node in graph.node:
+        yield node
+        for attribute in node.attribute:
+            for each in (*([attribute.g] if attribute.HasField("g") else ()), *attribute.graphs):
+                yield from nodes_of(each)
+
+
+def prepared(model: Any, file: str) -> tuple[Any, dict[str, Any]]:
+    """The model without functions, and its initializers by name, which are not in it any more.
+
+    Raises ProgramError MG0104 for what the onnx package finds malformed, MG0102 for a model without results.
+    """
+    onnx = onnx_package()
+    initializers = {each.name: each for each in model.graph.initializer}
+    if model.graph.sparse_initializer:
+        raise _fault("MG0103", "sparse initializers are not supported", file)
+    if not model.graph.output:
+        raise _fault("MG0102", "the model has no outputs", file)
+    light = _light(model, onnx)
+    open_ranks = [each.type.tensor_type for each in (*light.graph.input, *light.graph.output) if _has_open_rank(each)]
+    try:
+        for each in open_ranks:  # which the check refuses, though shapes are optional
+            each.shape.SetInParent()
+        onnx.checker.check_model(light)
+    except Exception as error:  # ValidationError, and what malformed protobufs raise
+        raise _fault("MG0104", f"the model is malformed: {_words(error)}", file) from error
+    for each in open_ranks:
+        each.ClearField("shape")
+    try:
+        return _without_functions(light, onnx), initializers
+    except Exception as error:
+        raise _fault("MG0104", f"a function of the model cannot be inlined: {_words(error)}", file) from error
+
+
+def _light(model: Any, onnx: Any) -> Any:
+    """A copy of the model in which large initializers are inputs."""
+    light = onnx.ModelProto()
+    for field, value in model.ListFields():
+        if field.name != "graph":
+            _set(light, field.name, value)
+    graph = light.graph
+    given = {each.name for each in model.graph.input}
+    for field, value in model.graph.ListFields():
+        if field.name != "initializer":
+            _set(graph, field.name, value)
+    for each in model.graph.initializer:
+        size = 1
+        for dim in each.dims:
+            size *= dim
+        if size <= SMALL and each.data_location != onnx.TensorProto.EXTERNAL:
+            graph.initializer.append(each)
+            graph.value_info.append(onnx.helper.make_tensor_value_info(each.name, each.data_type, list(each.dims)))
+        elif each.name not in given:
+            graph.input.append(onnx.helper.make_tensor_value_info(each.name, each.data_type, list(each.dims)))
+    return light
+
+
+def _has_open_rank(info: Any) -> bool:
+    return info.type.WhichOneof("value") == "tensor_type" and not info.type.tensor_type.HasField("shape")
+
+
+def _set(message: Any, name: str, value: Any) -> None:
+    held = getattr(message, name)
+    if hasattr(held, "MergeFrom"):
+        held.MergeFrom(value)
+    else:
+        setattr(message, name, value)
+
+
+def _without_functions(model: Any, onnx: Any) -> Any:
+    """The model with the bodies of its own functions, and of those of the standard that have no entry in the table."""
+    versions = {domain_of(each.domain): each.version for each in model.opset_import}
+    local = {(each.domain, each.name) for each in model.functions}
+    used = {(node.domain, node.op_type) for node in nodes_of(model.graph)}
+    used |= {(node.domain, node.op_type) for each in model.functions for node in each.node}
+    expanded = [key for key in used - local if _is_expanded(key, versions, onnx)]
+    if not local and not expanded:
+        return model
+    kept = [key for key in used - local if key not in expanded]
+    kept += [key for key in TABLE if key not in local]
+    if expanded:
+        _with_defaults(model.graph, {*expanded}, versions, onnx)
+        model = onnx.shape_inference.infer_shapes(model)
+        model.graph.value_info.append(
+            onnx.ValueInfoProto()
+        )  # the type of operands that are left out, which the package asks for
+    return onnx.inliner.inline_selected_functions(model, kept, exclude=True, inline_schema_functions=True)
+
+
+def _with_defaults(graph: Any, keys: set[tuple[str, str]], versions: dict[str, int], onnx: Any) -> None:
+    """Write the defaults of attributes into nodes: bodies of functions refer to them, and the package leaves them unbound."""
+    for node in nodes_of(graph):
+        if (node.domain, node.op_type) in keys:
+            schema = onnx.defs.get_schema(node.op_type, versions[domain_of(node.domain)], domain_of(node.domain))
+            given = {each.name for each in node.attribute}
+            defaults = (each.default_value for name, each in schema.attributes.items() if name not in given)
+            node.attribute.extend(each for each in defaults if each.type)
+
+
+def _is_expanded(key: tuple[str, str], versions: dict[str, int], onnx: Any) -> bool:
+    """Whether an operator is a function of the standard that is not in the table."""
+    domain, name = domain_of(key[0]), key[1]
+    if (domain, name) in TABLE or domain not in versions:
+        return False
+    try:
+        schema = onnx.defs.get_schema(name, versions[domain], domain)
+    except Exception:  # SchemaError, which is not exported under one name by all versions
+        return False
+    return schema.has_function or schema.has_context_dependent_function
+
+
+def _words(error: Exception) -> str:
+    return " ".join(str(error).split())[:300]
+
+
+def _fault(code: str, text: str, file: str) -> ProgramError:
+    return ProgramError(Diagnostic(code, text, Location(file, 0)))

@@ -1,0 +1,235 @@
+"""Runs the nodes of a model on traced tensors, in order.
+
+What is known now (shapes, and whatever is computed of constants) is a NumPy array; a node whose operands are all known is evaluated
+at once, with the evaluator of the compiler. Faults of all nodes are raised together; nodes that read the results of a faulty one are
+left out.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, cast
+
+import numpy as np
+
+from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError
+from meshgen.frontend.onnx.files import Initializers, array_of_proto, onnx_package
+from meshgen.frontend.onnx.ops.table import TABLE, Array, Call, Elements, Operator, array_of
+from meshgen.frontend.onnx.prepare import domain_of
+from meshgen.frontend.tracer.operands import tensor
+from meshgen.frontend.tracer.recording import Trace, current
+from meshgen.frontend.tracer.regions import recording
+from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.ir.graph import Graph, TensorType, Value, dtype_name
+from meshgen.ops.evaluate.evaluator import evaluate
+
+MOST_FOLDED = 1 << 16  # elements of a result that is computed now: larger ones are left to the program
+_TENSOR, _MESSAGES = 4, (5, 10, 11, 13, 14)  # kinds of attributes: tensors; graphs, sparse tensors and types
+_PYTHON_LINE = re.compile(r'File "([^"]+)", line ([0-9]+)')
+
+
+class Weight:
+    """An initializer: an input of the program once an operator reads it, an array where one asks for its numbers."""
+
+    def __init__(self, name: str, initializers: Initializers, root: Trace) -> None:
+        self.name, self._initializers, self._root = name, initializers, root
+        self._tensor: Tensor | None = None
+
+    @property
+    def array(self) -> Array:
+        return self._initializers[self.name]
+
+    def as_tensor(self) -> Tensor:
+        if self._tensor is None:
+            array = self.array
+            value = Value(TensorType(array.shape, dtype_name(array.dtype)), self.name)
+            with recording(self._root):
+                self._root.graph.inputs.append(value)
+                self._tensor = Tensor(value)
+        return self._tensor
+
+
+class _Faulty:
+    """The result of a node that was refused."""
+
+
+class Walk:
+    """The nodes of a model, and the faults found so far."""
+
+    def __init__(self, file: str, versions: Mapping[str, int]) -> None:
+        self.file, self.versions = file, dict(versions)
+        self.faults: list[Diagnostic] = []
+        self._schemas: dict[tuple[str, str], dict[str, Any]] = {}
+
+    def graph(self, graph: Any, operands: Sequence[Any], around: Mapping[str, Any]) -> list[Any]:
+        """The results of a graph inside a node, whose inputs are these operands."""
+        inputs = [each.name for each in graph.input]
+        values = dict(around) | dict(zip(inputs, operands, strict=True))
+        values |= {each.name: array_of_proto(each, None, self.file) for each in graph.initializer}
+        before = len(self.faults)
+        self.nodes(graph.node, values)
+        if found := self.faults[before:]:
+            del self.faults[before:]
+            raise _Inside(*found)
+        return [as_operand(values[each.name]) for each in graph.output]
+
+    def nodes(self, nodes: Iterable[Any], values: dict[str, Any]) -> None:
+        """Run nodes in order: their results are added to the values."""
+        for node in nodes:
+            results = self._results(node, values)
+            values |= {name: result for name, result in zip(node.output, results, strict=False) if name}
+
+    def _results(self, node: Any, values: dict[str, Any]) -> Sequence[Any]:
+        operands = [values[name] if name else None for name in node.input]
+        if any(isinstance(each, _Faulty) for each in operands):
+            return [_Faulty()] * len(node.output)
+        trace, around = current(), current().at
+        trace.at = place_of(node, self.file)
+        try:
+            return self._called(node, operands, values)
+        except _Inside as error:
+            self.faults += error.diagnostics
+        except MeshgenError as error:
+            self.faults += [_of_node(each, node) for each in error.diagnostics]
+        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, AssertionError) as error:
+            text = f"malformed, or in a form that is not supported: {type(error).__name__}: {error}"
+            self.faults.append(_of_node(Diagnostic("MG0104", text, trace.at), node))
+        finally:
+            trace.at = around
+        return [_Faulty()] * len(node.output)
+
+    def _called(self, node: Any, operands: list[Any], values: dict[str, Any]) -> Sequence[Any]:
+        operator = TABLE[domain_of(node.domain), node.op_type]
+        call = self._call(node, values)
+        given = [self._operand(operator, n, each) for n, each in enumerate(operands)]
+        if _is_known(call, given) and (folded := _folded(operator, call, given)) is not None:
+            return folded
+        return _listed(operator.function(call, *given))
+
+    def _operand(self, operator: Operator, number: int, given: Any) -> Any:
+        if number not in operator.known:
+            return as_operand(given)
+        given = given.array if isinstance(given, Weight) else given
+        return None if given is None else array_of(given, f"operand {number + 1}")
+
+    def _call(self, node: Any, values: Mapping[str, Any]) -> Call:
+        domain = domain_of(node.domain)
+        attributes = dict(self._defaults(domain, node.op_type))
+        for each in node.attribute:
+            attributes[each.name] = self._attribute(each)
+        count = max((n + 1 for n, name in enumerate(node.output) if name), default=0)
+
+        def run(graph: Any, operands: Sequence[Any]) -> list[Any]:
+            return self.graph(graph, operands, values)
+
+        return Call(node.op_type, node.name, self.versions.get(domain, 1), attributes, count, run)
+
+    def _defaults(self, domain: str, name: str) -> dict[str, Any]:
+        """The attributes of an operator that have a default."""
+        if (domain, name) not in self._schemas:
+            onnx = onnx_package()
+            try:
+                schema = onnx.defs.get_schema(name, self.versions.get(domain, 1), domain)
+            except Exception:  # an operator that the standard does not have
+                self._schemas[domain, name] = {}
+            else:
+                held = ((key, each.default_value) for key, each in schema.attributes.items())
+                self._schemas[domain, name] = {key: self._attribute(value) for key, value in held if value.type}
+        return self._schemas[domain, name]
+
+    def _attribute(self, proto: Any) -> Any:
+        """The value of an attribute: a number, text, a list of such, an array, or a graph."""
+        value = onnx_package().helper.get_attribute_value(proto)
+        if proto.type in _MESSAGES:
+            return value
+        if proto.type == _TENSOR:
+            return array_of_proto(value, None, self.file)
+        if isinstance(value, bytes):
+            return value.decode(errors="replace")
+        if isinstance(value, (int, float, str)):
+            return value
+        return [each.decode(errors="replace") if isinstance(each, bytes) else each for each in value]
+
+
+class _Inside(ProgramError):
+    """The faults of a graph inside a node, which name their nodes already."""
+
+
+def as_operand(value: Any) -> Any:
+    """A value as operators take it: a weight is an input of the program from here on."""
+    return value.as_tensor() if isinstance(value, Weight) else value
+
+
+def _listed(found: Any) -> Sequence[Any]:
+    return cast("Sequence[Any]", found) if isinstance(found, (tuple, list)) and not isinstance(found, Elements) else [found]  # fmt: skip
+
+
+def _is_known(call: Call, operands: Sequence[Any]) -> bool:
+    """Whether all operands are arrays, and the call has no graph, which may read data from around it."""
+    arrays = [each for each in operands if each is not None]
+    has_graph = any(hasattr(each, "node") for each in call.attributes.values())
+    return bool(arrays) and not has_graph and all(isinstance(each, np.ndarray) for each in arrays)
+
+
+def _folded(operator: Operator, call: Call, operands: Sequence[Any]) -> list[Any] | None:
+    """The results as arrays; None where they are large, or sequences."""
+    trace = replace(current(), graph=Graph("folded"), constants={}, around=None)
+    with recording(trace):
+        found = _listed(operator.function(call, *operands))
+        if not all(isinstance(each, (Tensor, np.ndarray)) for each in found):
+            return None
+        trace.graph.outputs = [tensor(each).value for each in found if isinstance(each, Tensor)]
+    if any(value.type.size > MOST_FOLDED for value in trace.graph.outputs):
+        return None
+    computed = iter(evaluate(trace.graph, []))
+    return [next(computed) if isinstance(each, Tensor) else each for each in found]
+
+
+def place_of(node: Any, file: str) -> Location:
+    """The place of a node: the user's line of Python where the exporter wrote it down, and the name as scope."""
+    said = {each.key: each.value for each in node.metadata_props}
+    scope = node.name.strip("/")
+    if scopes := said.get("pkg.torch.onnx.name_scopes"):
+        scope = _innermost(scopes) or scope
+    lines = _PYTHON_LINE.findall(said.get("pkg.torch.onnx.stack_trace", node.doc_string))
+    if lines:
+        return Location(lines[-1][0], int(lines[-1][1]), scope=scope)
+    return Location(file, 0, scope=scope)
+
+
+def _innermost(scopes: str) -> str:
+    """The module path of PyTorch's list of scopes, whose last one is the operation: `layers/0/attn`."""
+    try:
+        names = ast.literal_eval(scopes)
+    except (SyntaxError, ValueError):
+        return ""
+    held = [each for each in names[:-1] if isinstance(each, str) and each] if isinstance(names, list) else []
+    return held[-1].replace(".", "/") if held else ""
+
+
+def _of_node(fault: Diagnostic, node: Any) -> Diagnostic:
+    called = f"{node.op_type} '{node.name or next(iter(node.output), '')}'"
+    return replace(fault, message=f"{called}: {fault.message}")
+
+
+def refuse_unknown(nodes: Iterable[Any], file: str, say: Callable[[str, str], str | None]) -> None:
+    """Raise ProgramError MG0103 with every operator that has no entry in the table: how often, and where.
+
+    `say` gives the reason why an operator cannot be supported, where there is one.
+    """
+    found: dict[tuple[str, str], list[str]] = {}
+    for node in nodes:
+        key = domain_of(node.domain), node.op_type
+        if key not in TABLE:
+            found.setdefault(key, []).append(node.name or next(iter(node.output), ""))
+    if found:
+        raise ProgramError(*(_unknown(*key, names, file, say(*key)) for key, names in sorted(found.items())))
+
+
+def _unknown(domain: str, name: str, nodes: list[str], file: str, reason: str | None) -> Diagnostic:
+    shown = ", ".join(f"'{each}'" for each in nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
+    text = f"operator {f'{domain}.' if domain else ''}{name} is not supported: {len(nodes)} node{'s' if len(nodes) > 1 else ''}, {shown}"
+    return Diagnostic("MG0103", text + (f"; {reason}" if reason else ""), Location(file, 0))
