@@ -11,6 +11,6 @@ BY_STAGE: dict[str, tuple[Pass, ...]] = {  # that runs them
     "propagate": (*rewrites.SIMPLIFICATIONS, *rewrites.ALTERNATIVES, rewrites.SLICE_TO_HALO),
     "optimize": optimize.PASSES,
     "partition": (*optimize.LOCAL_PASSES, *overlap.PASSES),
-    "fuse": (fuse.LOOP_UNROLL, *fuse.PASSES, planner.HORIZONTAL_FUSION),
+    "fuse": (fuse.LOOP_UNROLL, *fuse.PASSES, planner.PRODUCT_FUSION, planner.HORIZONTAL_FUSION),
 }
 PASSES = named(*(each for passes in BY_STAGE.values() for each in passes))

@@ -13,6 +13,7 @@ from meshgen.codegen.costs import default_costs
 from meshgen.codegen.donated import readers_first
 from meshgen.codegen.fuse import LOOP_UNROLL, fuse
 from meshgen.codegen.horizontal_fusion import horizontal_fusion
+from meshgen.codegen.product_fusion import product_fusion
 from meshgen.codegen.schedule import Steps
 from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Module
@@ -20,6 +21,7 @@ from meshgen.pass_manager import Pass, PassManager, PassRecord
 from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
 
+PRODUCT_FUSION = Pass("product-fusion", product_fusion, ("fuse",), "always")
 HORIZONTAL_FUSION = Pass("horizontal-fusion", horizontal_fusion, ("fuse",), "always")
 _Known = WeakKeyDictionary[Module, dict[frozenset[str], tuple[Module, Mapping[str, PassRecord]]]]
 _FLAT: _Known = WeakKeyDictionary()
@@ -45,7 +47,7 @@ def _fused(module: Module, manager: PassManager) -> Module:
     require_agreement(module)
     found = fuse(module, manager)
     require_defined(found, "fuse")
-    return manager.apply(readers_first(found), (HORIZONTAL_FUSION,))
+    return manager.apply(readers_first(found), (PRODUCT_FUSION, HORIZONTAL_FUSION))
 
 
 def _kept(known: _Known, module: Module, manager: PassManager, run: Callable[[PassManager], Module]) -> Module:

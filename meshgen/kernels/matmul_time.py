@@ -7,6 +7,8 @@ latencies, not each other's work. `python -m bench.products` compares with publi
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES
@@ -14,6 +16,7 @@ from meshgen.kernels.matmul import Tile, candidates, staged_bytes
 from meshgen.records import dataclass
 
 _REGISTERS = 65536  # of a multiprocessor
+_MOST_REGISTERS = 255  # of a thread
 _OTHER_REGISTERS = 48  # of a thread, besides its part of the accumulator: addresses, descriptors
 
 
@@ -38,8 +41,24 @@ class Product:
 
 def ranked_tiles(product: Product, device: Device) -> list[Tile]:
     """The tiles by predicted time, the least first."""
-    tiles = candidates(product.dtype, device.architecture)
-    return sorted(tiles, key=lambda tile: float(f"{tile_seconds(tile, product, device):.3g}"))
+    return [tile for _, tile in joint_tiles([product], device)]
+
+
+def joint_tiles(products: Sequence[Product], device: Device, held: int = 0) -> list[tuple[float, Tile]]:
+    """Predicted times of products whose main loops follow each other in each program, with the tiles, the least first.
+
+    Args:
+        held: how many tiles of results wait in registers, besides the one of the product in hand.
+    """
+    tiles = candidates(products[0].dtype, device.architecture)
+    fitting = [tile for tile in tiles if _registers(tile, held) <= _MOST_REGISTERS] or tiles[-1:]
+    found = [(sum(tile_seconds(tile, product, device) for product in products), tile) for tile in fitting]
+    return sorted(found, key=lambda each: float(f"{each[0]:.3g}"))
+
+
+def _registers(tile: Tile, held: int) -> float:
+    """Of a thread: its part of the tiles, and the others."""
+    return tile.m * tile.n * (1 + held) / (32 * tile.num_warps) + _OTHER_REGISTERS
 
 
 def product_seconds(product: Product, device: Device) -> float:

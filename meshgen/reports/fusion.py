@@ -13,7 +13,7 @@ from itertools import chain
 
 from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.fusion.bodies import copy_node
-from meshgen.codegen.roofline import device_of, kernel_bytes
+from meshgen.codegen.roofline import device_of, kernel_bytes, kernel_seconds
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -93,7 +93,7 @@ class _Between:
         self._made = graph.producers()
         self._launches = [node for node in graph.nodes if node.op not in UNLAUNCHED]
         self._number = {node: number for number, node in enumerate(self._launches)}
-        self._device = device_of(target)
+        self._device, self._target = device_of(target), target
         self._template = cache(self._template_of)
         self._needs: list[int] = []
         for node in self._launches:
@@ -173,7 +173,9 @@ class _Between:
     def _no_template(self, maker: Node, reader: Node) -> str:
         kinds = [self._template(node.attrs.kernel) for node in (maker, reader)]
         if kinds[0] in _PRODUCTS and kinds[1] in _PRODUCTS:
-            return "each has a product of its own"
+            return (
+                "each has a product of its own, and their tiles are of other sizes, or one is an operand of the other"
+            )
         if "reduce" in kinds and kinds[0] in _PRODUCTS:
             return "a program has a tile of the product, and the reader sums over whole rows"
         if kinds == ["reduce", "reduce"]:
@@ -196,7 +198,13 @@ class _Between:
         rows = [n.result.type.size for n in joined.nodes if n.op in REDUCTIONS]
         if rows and min(rows) < limits.least_programs:
             return f"{min(rows)} rows are too few programs for the work of the maker"
-        return "groups that have grown in program order were not joined"
+        alone, one = self._seconds(maker, reader), kernel_seconds(joined, self._target)
+        if one > alone:
+            return f"one kernel would take {one * 1e6:.1f} us, as two they take {alone * 1e6:.1f} us"
+        return "groups that have grown in program order were not joined, or more would be in memory at a time"
+
+    def _seconds(self, *launches: Node) -> float:
+        return sum(kernel_seconds(self._kernels[node.attrs.kernel], self._target) for node in launches)
 
     def _joined(self, maker: Node, reader: Node) -> Graph:
         """A body that computes both; what only the reader needs is not written."""

@@ -7,37 +7,43 @@ fills a multiprocessor, and there are more tiles than of these, each program com
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+
 from meshgen.codegen import expr as ex
-from meshgen.codegen.emit.dot_operands import Operands, one
-from meshgen.codegen.emit.dot_problem import Problem, precision_option, problem_of, tiles_of, uses_tensor_cores
+from meshgen.codegen.emit.dot_loop import MainLoop
+from meshgen.codegen.emit.dot_operands import one
+from meshgen.codegen.emit.dot_problem import joint_tiles_of, problem_of, tiles_of
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, Template, common_space, loops_of, spread, where
 from meshgen.codegen.expr import Expr, Var
+from meshgen.codegen.fusion.accumulators import Accumulator, joint_products, share_a_loop
 from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import DTYPES, Graph, Node
 from meshgen.kernels.matmul import GROUP_M, Tile, staged_bytes
 from meshgen.ops.classes import DOTS
-from meshgen.ops.triton.registers import NARROW, Code, register_type
+from meshgen.ops.dot_dims import DotDims
+from meshgen.ops.triton.registers import Code, register_type
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
-    """Dots of one left operand, with element-wise ops after them."""
+    """Dots of one left operand, or whose results are of equal sizes and in one epilogue."""
     space = common_space(body, [node for node in loops_of(body) if node.op in DOTS])
     if space is None or (node := space.dot) is None:
         return None
-    return KernelPlan("dot", space, {"dot": node}, tiles_of(problem_of(node), len(space.dots), device))
+    joint = joint_products(body)
+    tiles = joint_tiles_of(joint, device) if joint else tiles_of(problem_of(node), len(space.dots), device)
+    return KernelPlan("dot", space, {"dot": node}, tiles) if tiles else None
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
     assert plan.space is not None
-    node = plan.space.dot
-    assert node is not None
-    problem, tile = problem_of(node), plan.candidates[0]
-    emitter = _Dot(evaluator, body, plan.space, node, problem, tile, device)
+    tile = plan.candidates[0]
+    emitter = _Dot(evaluator, body, plan.space, tile, device)
     emitter.head()
-    emitter.loop()
+    emitter.loops()
     emitter.epilogue()
     constants = {"BLOCK_M": tile.m, "BLOCK_N": tile.n} | ({"BLOCK_K": tile.k} if tile.k > 1 else {})
     if emitter.programs < emitter.blocks:
@@ -47,37 +53,45 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
 
 
 class _Dot:
-    """State while one kernel is written."""
+    """State while one kernel is written.
 
-    def __init__(self, evaluator: Evaluator, body: Graph, space: Space, node: Node, problem: Problem, tile: Tile,
-                 device: Device) -> None:  # fmt: skip
-        self.evaluator, self.body, self.space = evaluator, body, space
-        self.node, self.problem, self.tile = node, problem, tile
+    Attributes:
+        chosen: dots of one left operand of which each program does one; of other kernels the first.
+        sums: what each program computes, with the main loops that add to it.
+    """
+
+    def __init__(self, evaluator: Evaluator, body: Graph, space: Space, tile: Tile, device: Device) -> None:
+        assert space.dot is not None
+        self.evaluator, self.body, self.space, self.tile, self.node = evaluator, body, space, tile, space.dot
+        self.problem = problem = problem_of(self.node)
         self.batch = ex.variable("batch", problem.batch)
         self.m, self.n = _always("m", problem.m), _always("n", problem.n)
-        self.operands = Operands(evaluator, node, problem, tile, self.batch, (self.m, self.n))
+        self.edges = {self.m: self._edge("m", problem.m, tile.m), self.n: self._edge("n", problem.n, tile.n)}
+        joint = joint_products(body)
+        self.chosen = [self.node] if joint else space.dots
+        sums = joint or [Accumulator((self.node,), self.node.result)]
+        self.shares = share_a_loop(sums)
+        self.sums = [(each.total, [self._loop_of(dot, device) for dot in each.products]) for each in sums]
+        if self.shares:
+            self.sums[1][1][0].without_left()
+        self.names = [self.evaluator.names.fresh("sum") if n else "acc" for n in range(len(self.sums))]
         self.table = self._table()
-        self._place()
-        self.is_described = uses_tensor_cores(problem) and self.operands.describes(device)
-        self.blocks = -(-problem.m // tile.m) * -(-problem.n // tile.n) * problem.batch * len(space.dots)
-        is_one = problem.batch == 1 and len(space.dots) == 1
-        shared = staged_bytes(tile, DTYPES[problem.dtype].itemsize)
-        fills = self.is_described and is_one and 2 * shared > device.shared_bytes
-        self.programs = min(self.blocks, device.multiprocessors) if fills else self.blocks
+        self.blocks = -(-problem.m // tile.m) * -(-problem.n // tile.n) * problem.batch * len(self.chosen)
+        self.programs = min(self.blocks, device.multiprocessors) if self._fills(device) else self.blocks
 
-    def _place(self) -> None:
-        """The edges of the tile's variables, and what the operands are for them."""
-        p, t = self.problem, self.tile
-        col_k, row_k = self.operands.k
-        ends = (self._edge("m", p.m, t.m), self._edge("n", p.n, t.n))
-        edge_k = (self._edge("k_col", p.k, t.k), self._edge("k_row", p.k, t.k))
-        self.edges = {self.m: ends[0], self.n: ends[1]}
-        self.evaluator.tile.edges = {self.m: ends[0], row_k: edge_k[1], self.n: ends[1], col_k: edge_k[0]}
-        self.operands.arrange()
+    def _loop_of(self, dot: Node, device: Device) -> MainLoop:
+        return MainLoop(self.evaluator, dot, self.tile, self.batch, (self.m, self.n), self.edges, device)
+
+    def _fills(self, device: Device) -> bool:
+        """Whether one block fills a multiprocessor, and descriptors need not be made again for each tile."""
+        columns = self.tile.n * (2 if self.shares else 1)
+        shared = staged_bytes(replace(self.tile, n=columns), DTYPES[self.problem.dtype].itemsize)
+        is_described = any(loop.is_described for _, loops in self.sums for loop in loops)
+        return is_described and self.problem.batch == len(self.chosen) == 1 and 2 * shared > device.shared_bytes
 
     def _table(self) -> dict[Var, Expr]:
         """The space's variables (dims of the result) in terms of batch, m and n."""
-        dims = self.operands.dims
+        dims = DotDims.of(self.node)
         count, free = len(dims.batch[0]), len(dims.free[0])
         groups = ((0, count, self.batch), (count, count + free, one(self.m)), (count + free, None, one(self.n)))
         table: dict[Var, Expr] = {}
@@ -95,11 +109,12 @@ class _Dot:
         rows, cols = -(-p.m // t.m), -(-p.n // t.n)
         wide = self.evaluator.wide
         if self.programs < self.blocks:
-            self.operands.describe()
+            for loop in (loop for _, loops in self.sums for loop in loops):
+                loop.describe()
             self.evaluator.open(f"for tile in range(tl.program_id(0), {self.blocks}, PROGRAMS):")
         else:
             write(f"tile = tl.program_id(0){wide}")
-        if len(self.space.dots) > 1:
+        if len(self.chosen) > 1:
             self._choose_dot(rows * cols * p.batch)
         if p.batch > 1:
             write(f"batch = tile // {rows * cols}  # over {p.batch}")
@@ -124,7 +139,7 @@ class _Dot:
 
     def _choose_dot(self, blocks: int) -> None:
         """Several dots of one left operand: each program does one of them, neighbours in turn to share its tiles."""
-        evaluator, dots = self.evaluator, self.space.dots
+        evaluator, dots = self.evaluator, self.chosen
         names = [
             (evaluator.pointer_of[d.operands[1]], evaluator.results[self.body.outputs.index(d.result)]) for d in dots
         ]
@@ -140,67 +155,35 @@ class _Dot:
         evaluator.pointer_of[dots[0].operands[1]] = right
         evaluator.targets[self.body.outputs.index(dots[0].result)] = result
 
-    def loop(self) -> None:
-        p, evaluator = self.problem, self.evaluator
-        kind = register_type(p.accumulator)
-        evaluator.write(f"acc = tl.zeros((BLOCK_M, BLOCK_N), {kind})")
-        if not uses_tensor_cores(p):
-            self._loop_by_products(kind)
+    def loops(self) -> None:
+        """The main loops: one of all products that share it, or those of each sum one after the other."""
+        evaluator, kind = self.evaluator, register_type(self.problem.accumulator)
+        start = "{name} = tl.zeros((BLOCK_M, BLOCK_N), {kind})"
+        if self.shares:
+            for name in self.names:
+                evaluator.write(start.format(name=name, kind=kind))
+            loops = [loop for _, (loop,) in self.sums]
+            loops[0].write(self.names[0], list(zip(loops[1:], self.names[1:], strict=True)))
         else:
-            self._loop_by_tiles()
+            for name, (_, loops) in zip(self.names, self.sums, strict=True):
+                evaluator.write(start.format(name=name, kind=kind))
+                for loop in loops:
+                    loop.write(name)
+        for name, (_, loops) in zip(self.names, self.sums, strict=True):
+            loops[-1].convert(name)
         evaluator.tile.edges = self.edges
-        dtype = self.node.result.type.dtype
-        if dtype not in NARROW and p.accumulator != dtype:
-            evaluator.write(f"acc = acc.to({register_type(dtype)})")
-
-    def _loop_by_products(self, kind: str) -> None:
-        """acc += a[m] * b[n] for each k."""
-        evaluator = self.evaluator
-        evaluator.tile.edges |= dict.fromkeys(self.operands.k, "")
-        evaluator.open(f"for k in range({self.problem.k}):")
-        evaluator.write(f"k_col = {'tl.full([], k, tl.int64)' if evaluator.wide else 'k'}")
-        evaluator.write("k_row = k_col")
-        sides = [evaluator.value(v, self.operands.index(i)) for i, v in enumerate(self.node.operands)]
-        left, right = (evaluator.in_register(side) for side in sides)
-        if self.problem.accumulator == "i1":
-            evaluator.write(f"acc = acc | ({left.text} & {right.text})")
-        else:
-            evaluator.write(f"acc += {left.text}.to({kind}) * {right.text}.to({kind})")
-        evaluator.close()
-
-    def _loop_by_tiles(self) -> None:
-        p, t, evaluator, operands = self.problem, self.tile, self.evaluator, self.operands
-        if self.is_described and self.programs == self.blocks:
-            operands.describe()
-        pointers = [operands.pointers(number) for number in (0, 1)]
-        evaluator.open(f"for start in range(0, {p.k}, BLOCK_K):")
-        whole = all(pointer or box for pointer, box in zip(pointers, operands.boxes, strict=True))
-        if not whole or (p.k % t.k != 0 and not all(operands.boxes)):
-            evaluator.write(f"k = start + tl.arange(0, BLOCK_K){evaluator.wide}")
-            evaluator.write("k_col = k[None, :]")
-            evaluator.write("k_row = k[:, None]")
-        a, b = (operands.tile_of(number, pointers[number]) for number in (0, 1))
-        precision = precision_option(p.multiplied)
-        if p.dtype.startswith("f8"):
-            # sm_90 adds products of 8-bit floats in about 14 bits: each step's sum is added to the accumulator in f32.
-            precision = ", max_num_imprecise_acc=BLOCK_K"
-        kind = ", out_dtype=tl.float64" if p.dtype == "f64" else ", out_dtype=tl.int32" if p.dtype == "i8" else ""
-        evaluator.write(f"acc = tl.dot({a}, {b}, acc{precision}{kind})")
-        for number, pointer in enumerate(pointers):
-            operands.advance(number, pointer)
-        evaluator.close()
 
     def epilogue(self) -> None:
-        """What follows the product, for all columns of the tile or for one part of them after the other."""
-        names = self._parts("acc", self.tile.parts)
-        columns = f"BLOCK_N // {len(names)}"
-        for number, name in enumerate(names):
-            if len(names) > 1:
-                start = f"tile_n * BLOCK_N + {number} * (BLOCK_N // {len(names)})"
+        """What follows the products, for all columns of the tile or for one part of them after the other."""
+        rows = [self._parts(name, self.tile.parts) for name in self.names]
+        columns = f"BLOCK_N // {self.tile.parts}"
+        for number, parts in enumerate(zip(*rows, strict=True)):
+            if self.tile.parts > 1:
+                start = f"tile_n * BLOCK_N + {number} * (BLOCK_N // {self.tile.parts})"
                 lanes = f"tl.arange(0, {columns}){self.evaluator.wide}"
                 self.evaluator.write(f"n = ({start} + {lanes})[None, :]")
             with self.evaluator.scope():
-                self._store(name)
+                self._store(parts)
 
     def _parts(self, name: str, count: int) -> list[str]:
         """The accumulator's columns, halved until there are `count` parts."""
@@ -212,13 +195,12 @@ class _Dot:
         self.evaluator.write(f"{left}, {right} = tl.split({halves})")
         return [part for half in (left, right) for part in self._parts(half, count // 2)]
 
-    def _store(self, accumulator: str) -> None:
-        """The results of one part."""
-        result = self.node.result
-        place = where(self.space, result, self.table)
-        self.evaluator.placed[result] = (place, Code(accumulator, result.type.dtype))
+    def _store(self, parts: Sequence[str]) -> None:
+        """The results of one part of the columns of each accumulator."""
+        for name, (total, _) in zip(parts, self.sums, strict=True):
+            self.evaluator.placed[total] = (where(self.space, total, self.table), Code(name, total.type.dtype))
         for number, value in enumerate(self.body.outputs):
-            if value in [d.result for d in self.space.dots[1:]]:
+            if value in [d.result for d in self.chosen[1:]]:
                 continue  # written through the first dot's pointer
             self.evaluator.store(number, where(self.space, value, self.table), (self.m, self.n))
 

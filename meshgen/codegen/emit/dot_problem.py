@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
+from meshgen.codegen.fusion.accumulators import Accumulator
+from meshgen.codegen.joint_time import timed_tiles
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Node, is_float
 from meshgen.kernels.matmul import Tile, with_parts
@@ -46,6 +50,14 @@ def tiles_of(problem: Problem, count: int, device: Device) -> tuple[Tile, ...]:
     p = problem
     ranked = ranked_tiles(Product(p.batch * count, p.m, p.n, p.k, p.multiplied), device)
     return tuple(each for tile in ranked[:MOST_TILES] for each in with_parts(tile))
+
+
+def joint_tiles_of(found: Sequence[Accumulator], device: Device) -> tuple[Tile, ...]:
+    """The same for dots of which each program computes all."""
+    if not uses_tensor_cores(problem_of(found[0].products[0])):
+        return (Tile(32, 32, 1, 4, 1, 1.0),)
+    tiles = [tile for _, tile in timed_tiles(found, device)]
+    return tuple(each for tile in tiles[:MOST_TILES] for each in with_parts(tile))
 
 
 def precision_option(multiplied: str) -> str:

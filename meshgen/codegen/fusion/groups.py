@@ -132,11 +132,11 @@ class Grouping:
     def _visit_dot(self, dot: Node) -> None:
         """A group of its own with an epilogue, or beside a dot that has the same left operand and no epilogue."""
         nodes = self._with_epilogue(dot, self._space_of(dot))
-        sibling = next((g for g in self._siblings(dot) if g.space.add(dot)), None) if len(nodes) == 1 else None
-        if sibling is None:
-            self._new("dot", nodes)
+        siblings = [g for g in self._siblings(dot) if g.space.is_sibling(dot)] if len(nodes) == 1 else []
+        if siblings and siblings[0].space.add(dot):
+            self._take(siblings[0], dot)
         else:
-            self._take(sibling, dot)
+            self._new("dot", nodes)
 
     def _visit_attention(self, region: Region) -> None:
         """A group of its own: the nodes up to the last product, and what its kernel does on the results."""

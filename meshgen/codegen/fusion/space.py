@@ -13,6 +13,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from meshgen.codegen.expr import ZERO, Expr, Var, constant, delinearize, linearize, variable, variables
+from meshgen.codegen.fusion.accumulators import have_equal_tiles
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, POINTWISE, PRODUCTS, REDUCTIONS
 
@@ -95,7 +96,7 @@ class Space:
         index: the index of each placed value; values from outside are placed by their first use.
         fixed: values that depend on a dot or a reduce of the kernel: readable only at their index.
         reduced: variables that the kernel's reduces sum out; empty before the first.
-        dot: the kernel's first dot, or its convolution, if any; `dots` all: they have the left operand in common.
+        dot: the kernel's first dot, or its convolution, if any; `dots` all: their results have the same tiles.
     """
 
     def __init__(self, producer: Callable[[Value], Node | None]) -> None:
@@ -130,7 +131,7 @@ class Space:
     def add(self, node: Node) -> bool:
         """Take a further node in if it can be generated with the rest; otherwise change nothing."""
         if node.op in PRODUCTS:
-            return self._add_sibling(node)
+            return self._add_product(node)
         if node.op in REDUCTIONS:
             placed = self._reduce_index(node)
             if placed is None or not self._readable((node.operands[0], self.locate(node.operands[0]) or ())):
@@ -139,7 +140,7 @@ class Space:
             self.members.add(node.result)
             return True
         index = self._result_index(node)
-        if index is None or len(self.dots) > 1 or not self._operands_readable(node, index):
+        if index is None or not self._operands_readable(node, index):
             return False
         self.index[node.result] = index
         self.members.add(node.result)
@@ -177,17 +178,24 @@ class Space:
             elif node.op in ("transpose", "reshape", "reverse", "mask_padding"):
                 self.index.setdefault(node.operands[0], backward(node, place))
 
-    def _add_sibling(self, node: Node) -> bool:
-        """Take in a dot that differs from the first in its right operand only; such kernels have no epilogue."""
+    def is_sibling(self, node: Node) -> bool:
+        """Whether a dot differs from those of a kernel without epilogue in its right operand only."""
         first = self.dot
         if first is None or first.op not in DOTS or len(self.members) != len(self.dots):
             return False
-        like = node.attrs == first.attrs and node.operands[0] is first.operands[0]
         types = [v.type for v in (*node.operands, node.result)] == [v.type for v in (*first.operands, first.result)]
-        if not (like and types):
+        return types and node.attrs == first.attrs and node.operands[0] is first.operands[0]
+
+    def _add_product(self, node: Node) -> bool:
+        """Take in a dot whose result has the tiles of the first one's."""
+        first = self.dot
+        if first is None or first.op not in DOTS or node.op not in DOTS or not have_equal_tiles(first, node):
+            return False
+        if any(self.depends(v) for v in node.operands):
             return False
         self.dots.append(node)
-        self.index[node.result] = self.index[first.result]
+        position = linearize(self.index[first.result], first.result.type.sizes)
+        self.index[node.result] = delinearize(position, node.result.type.sizes)
         self.fixed.add(node.result)
         self.members.add(node.result)
         return True

@@ -1,0 +1,106 @@
+"""The main loop of one product of a kernel: it goes over the contracted dims and adds to an accumulator."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.codegen.emit.dot_operands import Operands
+from meshgen.codegen.emit.dot_problem import precision_option, problem_of, uses_tensor_cores
+from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.expr import Expr, Var
+from meshgen.cost_model.kernels import Device
+from meshgen.ir.graph import Node
+from meshgen.kernels.matmul import Tile
+from meshgen.ops.triton.registers import NARROW, register_type
+
+
+class MainLoop:
+    """Attributes:
+    is_described: whether tensor descriptors copy its operands.
+    """
+
+    def __init__(self, evaluator: Evaluator, node: Node, tile: Tile, batch: Expr, free: tuple[Var, Var],
+                 edges: dict[Var, str], device: Device) -> None:  # fmt: skip
+        """`free` are the variables of the tile, `edges` the conditions under which they are inside."""
+        self.evaluator, self.node, self.tile = evaluator, node, tile
+        self.problem = problem_of(node)
+        self.operands = Operands(evaluator, node, self.problem, tile, batch, free)
+        ends = {name: f"{name} < {self.problem.k}" if self.problem.k % tile.k else "" for name in ("k_col", "k_row")}
+        col_k, row_k = self.operands.k
+        m, n = free
+        self._edges = {m: edges[m], row_k: ends["k_row"], n: edges[n], col_k: ends["k_col"]}
+        evaluator.tile.edges = dict(self._edges)
+        self.operands.arrange()
+        self.is_described = uses_tensor_cores(self.problem) and self.operands.describes(device)
+        self._has_boxes = False
+
+    def describe(self) -> None:
+        """Make the tensor descriptors, if it has any, once."""
+        if self.is_described and not self._has_boxes:
+            self.evaluator.tile.edges = dict(self._edges)
+            self.operands.describe()
+            self._has_boxes = True
+
+    def without_left(self) -> None:
+        """The loop of another product, which multiplies the same rows, has the tile of the left operand."""
+        self.operands.loads = (None, self.operands.loads[1])
+
+    def write(self, accumulator: str, others: Sequence[tuple[MainLoop, str]] = ()) -> None:
+        """The loop, and what precedes it; `others` are products of the same rows, with their accumulators."""
+        self.evaluator.tile.edges = dict(self._edges)
+        if uses_tensor_cores(self.problem):
+            self._by_tiles([(self, accumulator), *others])
+        else:
+            self._by_products(accumulator)
+
+    def convert(self, accumulator: str) -> None:
+        """Make the sum a register of the result's type."""
+        dtype = self.node.result.type.dtype
+        if dtype not in NARROW and self.problem.accumulator != dtype:
+            self.evaluator.write(f"{accumulator} = {accumulator}.to({register_type(dtype)})")
+
+    def _by_products(self, accumulator: str) -> None:
+        """accumulator += a[m] * b[n] for each k."""
+        evaluator, kind = self.evaluator, register_type(self.problem.accumulator)
+        evaluator.tile.edges |= dict.fromkeys(self.operands.k, "")
+        evaluator.open(f"for k in range({self.problem.k}):")
+        evaluator.write(f"k_col = {'tl.full([], k, tl.int64)' if evaluator.wide else 'k'}")
+        evaluator.write("k_row = k_col")
+        sides = [evaluator.value(v, self.operands.index(i)) for i, v in enumerate(self.node.operands)]
+        left, right = (evaluator.in_register(side) for side in sides)
+        if self.problem.accumulator == "i1":
+            evaluator.write(f"{accumulator} = {accumulator} | ({left.text} & {right.text})")
+        else:
+            evaluator.write(f"{accumulator} += {left.text}.to({kind}) * {right.text}.to({kind})")
+        evaluator.close()
+
+    def _by_tiles(self, products: Sequence[tuple[MainLoop, str]]) -> None:
+        """accumulator = dot(a, b, accumulator) for each step of k, and for each product."""
+        p, t, evaluator = self.problem, self.tile, self.evaluator
+        for loop, _ in products:
+            loop.describe()
+        sides = [(self, 0), *((loop, 1) for loop, _ in products)]
+        pointers = [loop.operands.pointers(number) for loop, number in sides]
+        boxes = [loop.operands.boxes[number] for loop, number in sides]
+        evaluator.open(f"for start in range(0, {p.k}, BLOCK_K):")
+        whole = all(pointer or box for pointer, box in zip(pointers, boxes, strict=True))
+        if not whole or (p.k % t.k != 0 and not all(boxes)):
+            evaluator.write(f"k = start + tl.arange(0, BLOCK_K){evaluator.wide}")
+            evaluator.write("k_col = k[None, :]")
+            evaluator.write("k_row = k[:, None]")
+        a, *columns = (
+            loop.operands.tile_of(number, pointer) for (loop, number), pointer in zip(sides, pointers, strict=True)
+        )
+        for b, (_, accumulator) in zip(columns, products, strict=True):
+            evaluator.write(f"{accumulator} = tl.dot({a}, {b}, {accumulator}{self._options()})")
+        for (loop, number), pointer in zip(sides, pointers, strict=True):
+            loop.operands.advance(number, pointer)
+        evaluator.close()
+
+    def _options(self) -> str:
+        """Further arguments of `tl.dot`."""
+        dtype, precision = self.problem.dtype, precision_option(self.problem.multiplied)
+        if dtype.startswith("f8"):
+            # sm_90 adds products of 8-bit floats in about 14 bits: each step's sum is added to the accumulator in f32.
+            precision = ", max_num_imprecise_acc=BLOCK_K"
+        return precision + {"f64": ", out_dtype=tl.float64", "i8": ", out_dtype=tl.int32"}.get(dtype, "")

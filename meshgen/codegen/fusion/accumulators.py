@@ -1,0 +1,71 @@
+"""Products of one kernel of which each program computes the same tile: which are added up, and what is kept until the last one is done.
+
+d = a b + c e + f g        one accumulator: the main loop of each product goes on where the one before ended
+y = silu(a b) * (a c)      two: one main loop, each step of which loads the tile of a once
+y = silu(a b) * (c e)      two: the first waits in registers while the second is computed
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.ir.graph import Graph, Node, Value, is_float
+from meshgen.ops.classes import DOTS, REGROUPING
+from meshgen.ops.dot_dims import DotDims
+from meshgen.ops.precision import common_type, multiplied_as
+from meshgen.records import dataclass
+
+
+@dataclass(frozen=True)
+class Accumulator:
+    """Products that are added up, in the order of their main loops, and the value that is their sum."""
+
+    products: tuple[Node, ...]
+    total: Value
+
+
+def accumulators(body: Graph) -> list[Accumulator]:
+    """Those of a body's dots: sums of floats of which nothing reads the terms are one."""
+    uses, outputs = body.uses(), set(body.outputs)
+    found: dict[Value, tuple[Node, ...]] = {}
+    for node in body.nodes:
+        is_sum = node.op in REGROUPING or (node.op == "add" and is_float(node.result.type.dtype))
+        if node.op in DOTS:
+            found[node.result] = (node,)
+        elif is_sum and all(v in found and len(uses[v]) == 1 and v not in outputs for v in node.operands):
+            found[node.result] = tuple(dot for v in node.operands for dot in found.pop(v))
+    return [Accumulator(dots, dots[0].result if len(dots) == 1 else total) for total, dots in found.items()]
+
+
+def share_a_loop(found: Sequence[Accumulator]) -> bool:
+    """Whether they are two products of floats that multiply the same rows, one of whose dims is contracted."""
+    dots = [each.products[0] for each in found]
+    rows = {(d.operands[0], *(tuple(dims[0]) for dims in (DotDims.of(d).batch, DotDims.of(d).contract))) for d in dots}
+    is_plain = is_float(common_type(dots[0])) and len(DotDims.of(dots[0]).contract[0]) == 1
+    return len(found) == 2 and is_plain and len(rows) == 1 and all(len(each.products) == 1 for each in found)
+
+
+def joint_products(body: Graph) -> list[Accumulator]:
+    """The accumulators of a body with several products that an epilogue takes together; empty for other bodies."""
+    dots = [node for node in body.nodes if node.op in DOTS]
+    if len(dots) < 2 or {d.result for d in dots} == {*body.outputs} or any(_feeds(body, dot) for dot in dots):
+        return []
+    return accumulators(body)
+
+
+def _feeds(body: Graph, dot: Node) -> bool:
+    """Whether another dot multiplies what is made of the result of this one."""
+    reached = {dot.result}
+    for node in body.nodes:
+        if not reached.isdisjoint(node.operands):
+            if node.op in DOTS:
+                return True
+            reached.update(node.results)
+    return False
+
+
+def have_equal_tiles(first: Node, second: Node) -> bool:
+    """Whether the results of two dots are matrices of the same sizes, and multiplied and added in the same types."""
+    types = [(common_type(dot), multiplied_as(dot), dot.result.type.dtype) for dot in (first, second)]
+    extents = [DotDims.of(dot).extents(*(v.type for v in dot.operands))[:3] for dot in (first, second)]
+    return types[0] == types[1] and extents[0] == extents[1]
