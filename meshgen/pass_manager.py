@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Callable, Generator, Iterable, Mapping
+from collections.abc import Callable, Generator, Iterable, Mapping, MutableMapping
 from contextlib import contextmanager
 from dataclasses import field
 from typing import Literal
+from weakref import WeakKeyDictionary
 
 from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Module
@@ -164,6 +165,34 @@ class PassManager:
             module = found
             self.changed(each.name, module)
         return module
+
+
+_Made = tuple[Module, Mapping[str, PassRecord]]
+
+
+class Kept:
+    """What runs of passes made of programs, and what they did; kept as long as the program is that they took."""
+
+    def __init__(self) -> None:
+        self._known: MutableMapping[Module, dict[tuple[frozenset[str], str], _Made]] = WeakKeyDictionary()
+
+    def of(
+        self, module: Module, manager: PassManager, run: Callable[[PassManager], Module], option: str = ""
+    ) -> Module:
+        """What a run makes of the module with this option, once; the manager's records count it each time."""
+        key = manager.skip, option
+        found = self._known.get(module, {}).get(key)
+        if found is None or manager.show:
+            inner = PassManager(manager.skip, manager.show, tell=manager.tell)
+            found = run(inner), inner.records
+            if found[0] is not module:
+                self._known.setdefault(module, {})[key] = found
+        manager.add(found[1])
+        return found[0]
+
+    def take(self, module: Module, other: Module, run: Callable[[Module], Module]) -> None:
+        """Let what is known of a module hold for another one, changed alike."""
+        self._known[module] = {key: (run(made), records) for key, (made, records) in self._known[other].items()}
 
 
 def named(*passes: Pass) -> dict[str, Pass]:

@@ -118,22 +118,21 @@ def _propagate(module: Module, options: Options, manager: PassManager) -> Module
 
 
 def _materialize(module: Module, options: Options, manager: PassManager) -> Module:
-    from meshgen.sharding.materialize import materialize
+    from meshgen.sharding.stages import materialized
 
-    return materialize(module)
+    return materialized(module, manager)
 
 
 def _optimize(module: Module, options: Options, manager: PassManager) -> Module:
-    from meshgen.sharding.optimize import optimize
+    from meshgen.sharding.stages import optimized
 
-    return _overlapped(optimize(module, manager), options, manager)
+    return _overlapped(optimized(module, manager), options, manager)
 
 
 def _partition(module: Module, options: Options, manager: PassManager) -> Module:
-    from meshgen.sharding.optimize import optimize_local
-    from meshgen.sharding.partition import partition
+    from meshgen.sharding.stages import partitioned
 
-    return _overlapped(optimize_local(partition(module, options.arguments), manager), options, manager)
+    return _overlapped(partitioned(module, options.arguments, manager), options, manager)
 
 
 def _overlapped(module: Module, options: Options, manager: PassManager) -> Module:

@@ -7,8 +7,9 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from itertools import pairwise
 
 from meshgen.codegen.communicating import is_message
@@ -20,7 +21,7 @@ from meshgen.ir.predicates import is_kernel
 from meshgen.ir.regions import captured, flow_regions
 from meshgen.ops.classes import UNLAUNCHED, VIEWS
 from meshgen.records import dataclass
-from meshgen.runtime.in_place import overwrites
+from meshgen.runtime.in_place import Pairs, overwrites
 from meshgen.runtime.plan import IN_PLACE
 
 
@@ -48,6 +49,7 @@ def donated(module: Module) -> Donated:
     place = {node: number for number, node in enumerate(graph.nodes)}
     readers = _readers(graph, roots)
     found = settled(module)
+    pairs_of = cache(lambda kernel: overwrites(module.kernels[kernel]))  # one launch may update all arguments
     over: dict[Value, Value] = {}
     unused = dict(found.unused)
     for number, output in found.pairs.items():
@@ -61,7 +63,7 @@ def donated(module: Module) -> Donated:
             unused[number] = "it is a result as well"
         elif late := [node for node in readers.get(own, ()) if place[node] > place[maker]]:
             unused[number] = f"'{late[0].op}' reads it after result {output} is computed"
-        elif maker in readers.get(own, ()) and not _may_overwrite(maker, own, result, roots, module):
+        elif maker in readers.get(own, ()) and not _may_overwrite(maker, own, result, roots, pairs_of):
             unused[number] = f"'{maker.op}', which computes result {output}, reads it at other indices than it writes"
         else:
             over[result] = own
@@ -128,12 +130,14 @@ def _reads(node: Node) -> Sequence[Value]:
     return () if node.op in VIEWS else [*node.operands, *captured(node)]
 
 
-def _may_overwrite(node: Node, own: Value, result: Value, roots: Mapping[Value, Value], module: Module) -> bool:
-    """Whether a launch may write its result over an operand."""
+def _may_overwrite(
+    node: Node, own: Value, result: Value, roots: Mapping[Value, Value], pairs_of: Callable[[str], Pairs]
+) -> bool:
+    """Whether a launch may write its result over an operand; `pairs_of` a kernel are its operands and results that may share bytes."""
     places = [number for number, value in enumerate(_reads(node)) if roots[value] is own]
     number = node.results.index(result)
     if is_kernel(node):
-        pairs = overwrites(module.kernels[node.attrs.kernel])
+        pairs = pairs_of(node.attrs.kernel)
         return all(number in pairs.get(place, ()) for place in places)
     return (node.op in REPEATED or node.op in IN_PLACE) and places == [number]
 

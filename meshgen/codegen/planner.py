@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import cached_property
 from typing import Any
@@ -17,30 +17,26 @@ from meshgen.codegen.product_fusion import product_fusion
 from meshgen.codegen.schedule import Steps
 from meshgen.ir.definitions import require_defined
 from meshgen.ir.graph import Module
-from meshgen.pass_manager import Pass, PassManager, PassRecord
+from meshgen.pass_manager import Kept, Pass, PassManager
 from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
 
 PRODUCT_FUSION = Pass("product-fusion", product_fusion, ("fuse",), "always")
 HORIZONTAL_FUSION = Pass("horizontal-fusion", horizontal_fusion, ("fuse",), "always")
-_Known = WeakKeyDictionary[Module, dict[frozenset[str], tuple[Module, Mapping[str, PassRecord]]]]
-_FLAT: _Known = WeakKeyDictionary()
-_FUSED: _Known = WeakKeyDictionary()
-"""Fused programs, by the passes left out, with what the others did, kept as long as the local one is: its schedule is looked at before the
-stage `fuse` comes."""
+_FLAT, _FUSED = Kept(), Kept()  # the schedule of a local program is looked at before the stage `fuse` comes
 _PLANS: WeakKeyDictionary[Module, dict[tuple[str, int | None], Schedule]] = WeakKeyDictionary()
 """Schedules of fused programs by target and limit of memory, kept as long as these are."""
 
 
 def flat(module: Module, manager: PassManager) -> Module:
     """A program of stage partition with control flow that communicates unrolled; itself if there is none."""
-    return _kept(_FLAT, module, manager, lambda inner: inner.apply(module, (LOOP_UNROLL,)))
+    return _FLAT.of(module, manager, lambda inner: inner.apply(module, (LOOP_UNROLL,)))
 
 
 def fused(module: Module, manager: PassManager) -> Module:
     """A program of stage partition with kernels, control flow that communicates unrolled."""
     module = flat(module, manager)
-    return _kept(_FUSED, module, manager, lambda inner: _fused(module, inner))
+    return _FUSED.of(module, manager, lambda inner: _fused(module, inner))
 
 
 def _fused(module: Module, manager: PassManager) -> Module:
@@ -48,18 +44,6 @@ def _fused(module: Module, manager: PassManager) -> Module:
     found = fuse(module, manager)
     require_defined(found, "fuse")
     return manager.apply(readers_first(found), (PRODUCT_FUSION, HORIZONTAL_FUSION))
-
-
-def _kept(known: _Known, module: Module, manager: PassManager, run: Callable[[PassManager], Module]) -> Module:
-    """What a run makes of the module, once; the manager's records count it each time."""
-    found = known.get(module, {}).get(manager.skip)
-    if found is None or manager.show:
-        inner = PassManager(manager.skip, manager.show)
-        found = run(inner), inner.records
-        if found[0] is not module:
-            known.setdefault(module, {})[manager.skip] = found
-    manager.add(found[1])
-    return found[0]
 
 
 def planned(module: Module, target: str, memory_limit: int | None) -> Schedule:
@@ -92,10 +76,13 @@ class Planner:
 
     def with_attrs(self, module: Module, attrs: Mapping[str, Any]) -> Module:
         """A local program with further attributes, which its schedule does not depend on: what is known of it is kept."""
-        before = self._fused(module)
-        found, after = (replace(each, attrs={**each.attrs, **attrs}) for each in (module, before))
-        _FUSED[found] = {self.skip: (after, _FUSED[module][self.skip][1])}
-        _PLANS[after] = _PLANS.get(before, {})
+
+        def changed(each: Module) -> Module:
+            return replace(each, attrs={**each.attrs, **attrs})
+
+        before, found = self._fused(module), changed(module)
+        _FUSED.take(found, module, changed)
+        _PLANS[self._fused(found)] = _PLANS.get(before, {})
         return found
 
 

@@ -25,8 +25,8 @@ def segments(body: Graph) -> list[Graph]:
         return [body]
     made = {value: node for node in body.nodes for value in node.results}
     parts = [_Part(body, made, number) for number in range(len(body.outputs))]
-    connected = _joined(parts, lambda part: [node for node in part.nodes if node.operands])
-    groups = _joined(connected, _shared)
+    joined = connected(parts, lambda part: [node for node in part.nodes if node.operands])
+    groups = connected(joined, _shared)
     return (
         [body]
         if len(groups) == 1
@@ -66,8 +66,8 @@ def _shared(group: list[_Part]) -> Iterable[Hashable]:
         yield "one element"
 
 
-def _joined(items: Sequence[T], keys: Callable[[T], Iterable[Hashable]]) -> list[list[T]]:
-    """Items in groups: those that have a key in common, directly or over others."""
+def connected(items: Sequence[T], keys: Callable[[T], Iterable[Hashable]]) -> list[list[T]]:
+    """Items in groups: those that have a key in common, directly or over others. Groups and their items keep the order."""
     group = list(range(len(items)))
     first: dict[Hashable, int] = {}
 

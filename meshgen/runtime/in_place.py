@@ -11,6 +11,7 @@ the last of them may overwrite it then.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
@@ -42,6 +43,9 @@ class _Need:
         if self.first == self.last:
             return (self.first,)
         return (self.first, self.last) if self.is_shared else ()
+
+
+Pairs = Mapping[int, tuple[int, ...]]  # numbers of operands, with those of the results that may overwrite each
 
 
 def overwrites(body: Graph) -> dict[int, tuple[int, ...]]:

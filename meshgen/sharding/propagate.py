@@ -45,8 +45,9 @@ def propagate(module: Module, manager: PassManager | None = None) -> Module:
     Required annotations and options are kept exactly (law 2), or refused (MG0206). The cheapest equivalent program is taken.
     Raises ShardingError with all faults of the annotations, ProgramError for an op without a rule.
     """
-    solved = solve(module, manager)
-    found = annotated(solved)
+    search = _Search(manager or PassManager())
+    solved = search.solve(module)
+    found = search.written(solved)
     _DECISIONS[found.graph] = Decisions(module, solved)
     return found
 
@@ -70,14 +71,7 @@ def decisions_of(propagated: Module) -> Decisions | None:
 
 def solve(module: Module, manager: PassManager | None = None) -> Solved:
     """The cheapest program with its decisions; all sizes must be known. Raises as `propagate` does."""
-    if wrong := list(manual_faults(module.graph, module.meshes or (module.mesh,))):
-        raise ShardingError(*wrong)
-    manager = manager or PassManager()
-    module = manager.apply(module, SIMPLIFICATIONS)
-    solved = solve_as_written(module)
-    if faults := solved.faults:
-        raise ShardingError(*faults)
-    return _Search(manager).best(solved)
+    return _Search(manager or PassManager()).solve(module)
 
 
 @dataclass(frozen=True)
@@ -95,6 +89,22 @@ class _Search:
     manager: PassManager
     _costs: dict[int, tuple[Solved, Seconds]] = field(default_factory=dict[int, tuple[Solved, Seconds]])
     _estimates: dict[int, tuple[Solved, float]] = field(default_factory=dict[int, tuple[Solved, float]])
+    _written: dict[int, tuple[Solved, Module]] = field(default_factory=dict[int, tuple[Solved, Module]])
+
+    def solve(self, module: Module) -> Solved:
+        """The cheapest program with its decisions. Raises ShardingError, ProgramError."""
+        if wrong := list(manual_faults(module.graph, module.meshes or (module.mesh,))):
+            raise ShardingError(*wrong)
+        solved = solve_as_written(self.manager.apply(module, SIMPLIFICATIONS))
+        if faults := solved.faults:
+            raise ShardingError(*faults)
+        return self.best(solved)
+
+    def written(self, solved: Solved) -> Module:
+        """The program with the decisions; what stages made of it is kept as long as the search is."""
+        if id(solved) not in self._written:
+            self._written[id(solved)] = solved, annotated(solved)
+        return self._written[id(solved)][1]
 
     def best(self, first: Solved) -> Solved:
         """The cheapest of this program and all candidates that are tried from it."""
@@ -209,5 +219,5 @@ class _Search:
 
     def _seconds(self, solved: Solved) -> Seconds:
         if id(solved) not in self._costs:
-            self._costs[id(solved)] = solved, planned_seconds(solved, self.manager.trial())
+            self._costs[id(solved)] = solved, planned_seconds(solved, self.written(solved), self.manager.trial())
         return self._costs[id(solved)][1]

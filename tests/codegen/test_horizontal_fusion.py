@@ -10,15 +10,19 @@ from test_joins import update
 
 from meshgen.codegen import horizontal_fusion as pass_file
 from meshgen.codegen.donated import readers_first
+from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.horizontal_fusion import horizontal_fusion
+from meshgen.codegen.roofline import device_of
 from meshgen.codegen.schedule import sequential_bytes
+from meshgen.codegen.targets import DEFAULT_TARGET
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import Graph, Module, Value
 from meshgen.mesh import Axis, Mesh
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.runtime.in_place import overwrites
 from tests.cost_models import use
+from tests.counting import calls
 
 PAIR = Mesh((Axis("x", 2),))
 
@@ -51,6 +55,18 @@ def test_updates_of_all_parameters_are_one_launch() -> None:
     b = Body(*[kind for kind in kinds for _ in range(4)])
     results = [v for n in range(len(kinds)) for v in update(b, *b.inputs[4 * n : 4 * n + 4])]
     assert len(computed(b.done(*results))) == 1
+
+
+def test_finding_the_template_of_segments_takes_time_in_proportion_to_them() -> None:
+    def work(count: int) -> int:
+        b = Body("f32[64,80]", *["f32[64,80]"] * 4 * count)
+        results = [v for n in range(count) for v in update(b, *b.inputs[4 * n + 1 : 4 * n + 5])]
+        body = b.done(b.reduce("add", b.inputs[0], 1), *results)
+        found, plan = calls(lambda: plan_body(body, device_of(DEFAULT_TARGET)))
+        assert plan.template == "segmented"
+        return found
+
+    assert work(16) < 3 * work(8)
 
 
 def test_equal_segments_share_their_source() -> None:

@@ -12,6 +12,7 @@ from meshgen.pass_manager import PassManager
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.sharding.analyze import analyze
 from meshgen.sharding.propagate import solve
+from meshgen.sharding.propagation.annotate import annotated
 from meshgen.sharding.propagation.axes import USUAL, Axes, Start
 from meshgen.sharding.rewrites.compare import planned_seconds
 from meshgen.testing.random_graphs import random_program
@@ -76,8 +77,8 @@ def test_starts_move_less_than_the_usual_one(
 def test_no_start_moves_less_with_a_shorter_step_than_what_is_taken() -> None:
     for seed in range(8):
         taken = solve(random_program(seed))
-        known = planned_seconds(taken, PassManager())
+        known = planned_seconds(taken, annotated(taken), PassManager())
         for start in (Start(last, pins) for last in (False, True) for pins in (False, True)):
             other = replace(taken, decisions=taken.axes.decide(start), start=start)
-            found = planned_seconds(other, PassManager())
+            found = planned_seconds(other, annotated(other), PassManager())
             assert not (found < known and found.links <= known.links)

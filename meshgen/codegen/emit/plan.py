@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import field
 from typing import Any
 
@@ -12,7 +13,8 @@ from meshgen.codegen.expr import Expr, Var, delinearize, substitute
 from meshgen.codegen.fusion.space import Index, Space
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ops.classes import LAYOUT, LOOPS, MADE
+from meshgen.ops.classes import LAYOUT, LOOPS, MADE, POINTWISE, REDUCTIONS
+from meshgen.ops.segments import connected
 from meshgen.records import dataclass
 
 
@@ -56,6 +58,8 @@ def loops_of(body: Graph) -> list[Node]:
 def common_space(body: Graph, anchors: Sequence[Node]) -> Space | None:
     """The space of the first anchor that places all loops and outputs of the body; None if none does."""
     loops = loops_of(body)
+    if not _may_have_common_space(body, loops):
+        return None
     for anchor in anchors:
         space = _grow(body, anchor)
         if all(n is anchor or n.results[0] in space.members for n in loops) and all(
@@ -63,6 +67,32 @@ def common_space(body: Graph, anchors: Sequence[Node]) -> Space | None:
         ):
             return space
     return None
+
+
+def _may_have_common_space(body: Graph, loops: Sequence[Node]) -> bool:
+    """Whether all reductions go over equally many elements, and indices lead from each loop and output to each other one.
+
+    False for bodies of several segments: no anchor has to be tried.
+    """
+    sizes = {(node.operands[0].type.size, node.result.type.size) for node in loops if node.op in REDUCTIONS}
+    if len(sizes) > 1:
+        return False
+    groups = connected(body.nodes, lambda node: _placed_together(node, sizes))
+    placed = [{value for node in group for value in node.results} for group in groups]
+    wanted = {*body.outputs, *(node.results[0] for node in loops)} - {*body.inputs}
+    return any(wanted <= values for values in placed)
+
+
+def _placed_together(node: Node, sizes: AbstractSet[tuple[int, int]]) -> list[Value]:
+    """The values of a node of which an index of one may give those of the others; `sizes` are those before and after reductions."""
+    shape = node.results[0].type.shape
+    if node.op in POINTWISE:
+        return [v for v in (*node.operands, *node.results) if v.type.shape == shape]
+    if node.op == "broadcast_in_dim":  # what it adds is reduced by the kernel
+        few, many = node.operands[0].type.size, node.result.type.size
+        if few != many and any(few * before != many * after for before, after in sizes):
+            return [*node.results]
+    return [*node.operands, *node.results]
 
 
 def _grow(body: Graph, anchor: Node) -> Space:

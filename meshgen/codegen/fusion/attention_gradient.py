@@ -28,11 +28,17 @@ class Gradient:
     def first(self) -> WeightedSum:
         return self.sums[0]
 
-    def nodes(self, graph_nodes: Sequence[Node], producer: Producer) -> list[Node]:
-        """Of nodes, those that compute something between, or convert an operand of a product, or are one of the sums."""
+    def nodes(self, position: Mapping[Node, int], producer: Producer) -> list[Node]:
+        """The nodes that compute something between, or convert an operand of a product, or are one of the sums; by position."""
         inside = {each.product for each in self.sums}
         inside.update(node for each in self.sums for node in conversions(each, producer))
-        return [n for n in graph_nodes if n in inside or (_is_between(n) and any(v in self.index for v in n.results))]
+        inside.update(node for value in self.index if (node := producer(value)) and _is_between(node))
+        return sorted(inside, key=position.__getitem__)
+
+
+def positions(graph: Graph) -> dict[Node, int]:
+    """The place of each node in program order."""
+    return {node: place for place, node in enumerate(graph.nodes)}
 
 
 def _is_between(node: Node) -> bool:
@@ -87,7 +93,7 @@ def gradient_in(body: Graph) -> tuple[Gradient, Space] | None:
     if len(found) != 1:
         return None
     (gradient,) = found
-    inside = set(gradient.nodes(body.nodes, producer.get))
+    inside = set(gradient.nodes(positions(body), producer.get))
     if any(node.op in LOOPS and node not in inside for node in body.nodes):
         return None
     space = gradient_space(gradient, producer.get)

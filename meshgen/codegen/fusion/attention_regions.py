@@ -69,7 +69,7 @@ def attention_regions(of: Reading) -> dict[Node, Region]:
 def _gradient_region(gradient: Gradient, of: Reading) -> Region | None:
     """The region of a gradient; None if it is a single product, or something outside needs what only registers hold."""
     products = tuple(each.product for each in gradient.sums)
-    members = gradient.nodes(of.graph.nodes, of.producer.get)
+    members = gradient.nodes(of.position, of.producer.get)
     nodes = dict.fromkeys(n for n in members if not of.free.has(n))
     if any(n in of.views for n in members) or any(_is_read_outside(n, nodes, of) for n in nodes if n not in products):
         return None

@@ -17,7 +17,7 @@ from dataclasses import replace
 import numpy as np
 
 from meshgen.codegen.fusion.attention import Attention
-from meshgen.codegen.fusion.attention_gradient import Gradient, gradients_of
+from meshgen.codegen.fusion.attention_gradient import Gradient, gradients_of, positions
 from meshgen.codegen.fusion.attention_indices import attentions_in, per_row_nodes
 from meshgen.codegen.fusion.weighted_sum import is_index_map, is_recomputed, weighted_sum
 from meshgen.codegen.passes.graphs import on_graphs
@@ -40,7 +40,7 @@ def _with_recomputed_scores(graph: Graph) -> Graph:
     if not groups:
         return graph
     reciprocals = _Reciprocals()
-    kernels = [_Copier(graph, each, reciprocals).copied() for each in groups]
+    kernels = [_Copier(finder, each, reciprocals).copied() for each in groups]
     return without_dead(_ordered(graph, kernels, reciprocals.nodes))
 
 
@@ -48,7 +48,7 @@ class _Finder:
     """Finds the gradients of attentions whose scores nothing else needs."""
 
     def __init__(self, graph: Graph) -> None:
-        self.graph, self.producer, self.outputs = graph, graph.producers(), set(graph.outputs)
+        self.producer, self.outputs, self.position = graph.producers(), set(graph.outputs), positions(graph)
         self.users: dict[Value, list[Node]] = {}
         for node in graph.nodes:
             for value in used_by(node):
@@ -59,8 +59,8 @@ class _Finder:
         """The gradients of an attention; none if something outside of them needs what is between."""
         sums = [s for s in self.sums if s.exponential is attention.exponential and s.product is not attention.product]
         gradients = gradients_of(sums)
-        inside = {node for each in gradients for node in each.nodes(self.graph.nodes, self.producer.get)}
-        members = [node for node in self.graph.nodes if node in attention.members]
+        inside = {node for each in gradients for node in each.nodes(self.position, self.producer.get)}
+        members = sorted(attention.members, key=self.position.__getitem__)
         by_row = per_row_nodes(attention, members, self.producer.get)
         of_scores = {n for n in members if n not in by_row} | self._computed_from_products(gradients)
         products = {attention.product, *(s.product for s in sums)}
@@ -72,21 +72,21 @@ class _Finder:
     def _computed_from_products(self, gradients: Sequence[Gradient]) -> set[Node]:
         """What is between, without what needs none of the products: masks may be read by others."""
         found = set[Node]()
-        for node in self.graph.nodes:
-            if any(v in each.index for each in gradients for v in node.results):
-                makers = [self.producer.get(v) for v in node.operands]
-                if is_recomputed(node) or any(maker in found for maker in makers):
-                    found.add(node)
+        between = {node for each in gradients for value in each.index if (node := self.producer.get(value))}
+        for node in sorted(between, key=self.position.__getitem__):
+            makers = [self.producer.get(v) for v in node.operands]
+            if is_recomputed(node) or any(maker in found for maker in makers):
+                found.add(node)
         return found
 
 
 class _Copier:
     """Copies what one kernel computes again."""
 
-    def __init__(self, graph: Graph, gradient: Gradient, reciprocals: _Reciprocals) -> None:
+    def __init__(self, finder: _Finder, gradient: Gradient, reciprocals: _Reciprocals) -> None:
         self.gradient, self.now, self.reciprocals = gradient, dict[Value, Value](), reciprocals
-        self.producer = graph.producers()
-        self.nodes = gradient.nodes(graph.nodes, self.producer.get)
+        self.producer = finder.producer
+        self.nodes = gradient.nodes(finder.position, self.producer.get)
         self.out = Graph("")
 
     def copied(self) -> list[Node]:

@@ -15,6 +15,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from operator import is_
 
 from meshgen.ccl.between import Ends, between, seconds_between
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
@@ -95,8 +96,11 @@ def _end(node: Node) -> Sharding:
 
 
 def _each_node(part: Module, change: Callable[[Node], Node]) -> Module:
+    """The part with changed nodes; itself where none is."""
     graph = part.graph
-    return replace(part, graph=Graph(graph.name, graph.inputs, [change(node) for node in graph.nodes], graph.outputs))
+    nodes = [change(node) for node in graph.nodes]
+    is_same = all(map(is_, nodes, graph.nodes))
+    return part if is_same else replace(part, graph=Graph(graph.name, graph.inputs, nodes, graph.outputs))
 
 
 def _carried(sharding: Sharding, here: Mesh, there: Mesh) -> Sharding:

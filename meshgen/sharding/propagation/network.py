@@ -183,9 +183,9 @@ class Network:
                 touched = {variable}
             else:
                 touched = self._drop_dominated(variable)
-            for other in touched & self._left - kept:
+            for other in touched:
                 width = self.width(other)
-                if width < waiting.get(other, math.inf):
+                if other in self._left and other not in kept and width < waiting.get(other, math.inf):
                     waiting[other] = width
                     heapq.heappush(queue, (width, other))
 

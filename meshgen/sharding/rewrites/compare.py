@@ -12,18 +12,16 @@ from __future__ import annotations
 
 from meshgen.ccl.links import Rate, rate_along, rate_between
 from meshgen.cost_model.model import DEFAULT
+from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import DOTS
 from meshgen.pass_manager import PassManager
 from meshgen.records import dataclass
 from meshgen.sharding.analyze import CollectiveRecord, analyze
-from meshgen.sharding.materialize import materialize
 from meshgen.sharding.multi_mesh.crossings import alone
-from meshgen.sharding.optimize import optimize, optimize_local
-from meshgen.sharding.partition import partition
-from meshgen.sharding.propagation.annotate import annotated
 from meshgen.sharding.propagation.axes import view_of
 from meshgen.sharding.propagation.solve import Solved
+from meshgen.sharding.stages import materialized, optimized, partitioned
 
 CHOOSING = ("concatenate", "select")  # their work is left out: masks are fused away
 
@@ -64,13 +62,13 @@ class Seconds:
         return self.step < weights.worth * first.step and self.step < first.step - weights.saved_seconds
 
 
-def planned_seconds(solved: Solved, manager: PassManager) -> Seconds:
-    """Seconds on links of the program after partitioning, and of the work of one device."""
+def planned_seconds(solved: Solved, written: Module, manager: PassManager) -> Seconds:
+    """Seconds on links of the program after partitioning, and of the work of one device; `written` is the one with the decisions."""
     view = view_of(solved.sites, solved.decisions, solved.module)
     work = {site: view.work(site) for site in solved.sites if site.node.op not in CHOOSING}
     dots = sum(seconds for site, seconds in work.items() if site.node.op in DOTS)
-    sharded = optimize(materialize(alone(annotated(solved))), manager)
-    local = optimize_local(partition(sharded), manager)
+    sharded = optimized(materialized(alone(written), manager), manager)
+    local = partitioned(sharded, "local", manager)
     moving = [record for record in analyze(local).collectives if record.ring_bytes]
     rates = [_rate(record, local.mesh) for record in moving]
     links = sum(record.ring_bytes * record.times / rate.bandwidth for record, rate in zip(moving, rates, strict=True))
