@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bench.machines import chosen, measured, one_host, table
+from meshgen.cost_model.model import DEFAULT
 from meshgen.machine.profiles import MACHINES
 from tests.programs import mlp
 
@@ -20,7 +21,7 @@ def test_a_row_has_the_links_that_the_plan_uses() -> None:
     text = mlp(y=("", "")).replace('"x"=2', '"x"=8')
     row = measured(chosen()[0], text, "dgx-h100")
     assert [(link["name"], link["axes"]) for link in row.links] == [("nvlink", ["y"]), ("infiniband", ["x"])]
-    assert row.aware <= row.unaware * 1.001 and row.step <= row.aware
+    assert row.aware <= row.unaware * DEFAULT.scheduling.same_step and row.step <= row.aware
     assert "infiniband (x): 1, " in table([row])
 
 

@@ -69,12 +69,12 @@ class Body:
         ).result
 
     def dot(self, a: Value, b: Value, contract: tuple[Sequence[int], Sequence[int]],
-            batch: tuple[Sequence[int], Sequence[int]] = ((), ()), dtype: str = "") -> Value:  # fmt: skip
+            batch: tuple[Sequence[int], Sequence[int]] = ((), ()), dtype: str = "", precision: Sequence[str] = ()) -> Value:  # fmt: skip
         free = [s for d, s in enumerate(a.type.sizes) if d not in contract[0] and d not in batch[0]]
         free += [s for d, s in enumerate(b.type.sizes) if d not in contract[1] and d not in batch[1]]
         shape = (*(a.type.sizes[d] for d in batch[0]), *free)
         attrs = {"lhs_batch": tuple(batch[0]), "rhs_batch": tuple(batch[1]), "lhs_contract": tuple(contract[0]),
-                 "rhs_contract": tuple(contract[1]), "precision": ()}  # fmt: skip
+                 "rhs_contract": tuple(contract[1]), "precision": tuple(precision)}  # fmt: skip
         return self.graph.add("dot_general", [a, b], [TensorType(shape, dtype or a.type.dtype)], attrs).result
 
     def done(self, *outputs: Value) -> Graph:

@@ -75,11 +75,11 @@ def test_a_candidate_that_spills_is_not_shipped(tmp_path: Path, monkeypatch: pyt
 
 
 def sum_of_many(live: int) -> KernelSource:
-    """A kernel of one warp that keeps `live` tiles of 1024 elements in registers."""
-    body = Body("f32[1024]", "f32[1024]")
+    """A kernel of one warp that keeps `live` tiles of 512 elements in registers: loads that keep their order, the last used first."""
+    body = Body("f32[512]", "f32[512]")
     (source,) = kernel_sources("many", body.done(body.op("add", *body.inputs)), ONE)
-    loads = [f"    x{n} = tl.load(x0_ptr + (i * {2 * n + 1}) % 1024)" for n in range(live)]
-    uses = [f"    x0 = tl.sin(x0) + x{n}" for n in range(1, live)]
+    loads = [f"    x{n} = tl.load(x0_ptr + (i * {2 * n + 1}) % 512, volatile=True)" for n in range(live)]
+    uses = [f"    x0 = x0 * x0 + x{n}" for n in reversed(range(1, live))]
     lines = [
         "import triton\nimport triton.language as tl\n\n\n@triton.jit",
         "def many(x0_ptr, x1_ptr, add_out_ptr, BLOCK: tl.constexpr):\n    i = tl.arange(0, BLOCK)",
@@ -90,7 +90,7 @@ def sum_of_many(live: int) -> KernelSource:
 
 def test_where_all_spill_the_least_is_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MESHGEN_CACHE_DIR", str(tmp_path))
-    b = Body("f32[1024]", "f32[1024]")
+    b = Body("f32[512]", "f32[512]")
     body = b.done(b.op("add", *b.inputs))
     worse, better = sum_of_many(24), sum_of_many(16)
     sources, built = build_best({"many": body}, lambda name: iter([worse, better, worse]), ["sm_90"])
@@ -99,10 +99,11 @@ def test_where_all_spill_the_least_is_shipped(tmp_path: Path, monkeypatch: pytes
 
 def test_where_none_can_be_launched_the_first_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MESHGEN_CACHE_DIR", str(tmp_path))
-    body = layer(8192, 8192, 8192)
-    big = [replace(next(kernel_sources("layer", body, ONE)), num_stages=stages) for stages in (9, 8)]
-    with pytest.raises(CodegenError, match=r"MG0303: kernel 'layer' needs .* bytes of shared memory"):
-        build_best({"layer": body}, lambda name: iter(big), ["sm_90"])
+    b = Body("bf16[512,512]", "bf16[512,512]", name="product")
+    body = b.done(b.dot(*b.inputs, ((1,), (0,))))
+    big = [replace(next(kernel_sources("product", body, ONE)), num_stages=stages) for stages in (30, 29)]
+    with pytest.raises(CodegenError, match=r"MG0303: kernel 'product' needs .* bytes of shared memory"):
+        build_best({"product": body}, lambda name: iter(big), ["sm_90"])
 
 
 @pytest.mark.parametrize(
