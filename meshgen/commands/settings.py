@@ -40,7 +40,7 @@ class Setting:
 
 
 def settings(commands: Sequence[str], start: Path | None = None) -> list[Setting]:
-    """What the nearest file sets; none where there is no file. Raises UsageError MG0001 for tables and keys that mean nothing."""
+    """What the nearest file sets; nothing without a file. Raises UsageError MG0001 for tables and keys that mean nothing."""
     here = (start or Path.cwd()).resolve()
     file = next((path for folder in (here, *here.parents) if (path := folder / _FILE).is_file()), None)
     table = _table(file) if file else {}
