@@ -67,7 +67,7 @@ docs: .venv/dev.stamp
 	$(BIN)/python docs/generate.py
 
 # The pages as a site: build/site/index.html opens from the disk. Warnings are errors.
-site: docs .venv/docs.stamp
+site: docs
 	$(BIN)/mkdocs build --quiet
 
 # Pictures of the report, by headless Chromium.
@@ -91,10 +91,6 @@ pins: .venv/bin/python
 
 .venv/dev.stamp: .venv/core.stamp requirements-dev.txt
 	$(PINNED) requirements-dev.txt
-	touch $@
-
-.venv/docs.stamp: .venv/dev.stamp requirements-docs.txt
-	$(PINNED) requirements-docs.txt
 	touch $@
 
 clean:

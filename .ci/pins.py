@@ -1,4 +1,4 @@
-"""Writes requirements.txt, requirements-dev.txt and requirements-docs.txt: exact versions with the hashes of their wheels. `make pins` runs it.
+"""Writes requirements.txt and requirements-dev.txt: exact versions with the hashes of their wheels. `make pins` runs it.
 
     python .ci/pins.py [--upgrade]
 
@@ -68,8 +68,6 @@ def main():
     constraints = [] if "--upgrade" in sys.argv[1:] else current()
     dev = pinned([*core, *project["project"]["optional-dependencies"]["dev"]], constraints)
     needed = pinned(core, [f"{name}=={version}" for name, (version, _) in dev.items()])
-    docs = pinned(project["project"]["optional-dependencies"]["docs"], constraints)
-    (ROOT / "requirements-docs.txt").write_text(text_of("site", docs))
     (ROOT / "requirements-dev.txt").write_text(text_of("setup", dev))
     (ROOT / "requirements.txt").write_text(text_of("demo", needed))
 

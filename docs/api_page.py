@@ -41,7 +41,11 @@ def api_page(note: str) -> str:
 def _entry(name: str) -> str:
     found = getattr(import_module(RETURNED[name]), name) if name in RETURNED else getattr(meshgen, name)
     shown = name if inspect.isclass(found) else f"{name}{_parameters(found)}"
-    lines = [f"### {name}\n", f"```text\n{'' if name in RETURNED else 'mg.'}{shown}\n```\n", described(inspect.getdoc(found) or "")]
+    lines = [
+        f"### {name}\n",
+        f"```text\n{'' if name in RETURNED else 'mg.'}{shown}\n```\n",
+        described(inspect.getdoc(found) or ""),
+    ]
     if inspect.isclass(found):
         lines.append(METHODS_ELSEWHERE.get(name) or _methods(found))
     return "\n".join(lines) + "\n"

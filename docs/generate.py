@@ -14,8 +14,7 @@ from argparse import ArgumentParser
 from importlib import import_module
 from pathlib import Path
 
-from meshgen.cli import COMMANDS, JSON_HELP, main
-from meshgen.commands.diagnostics import FORMATS, HELP
+from meshgen.cli import COMMANDS, add_common, main
 from meshgen.errors import CODES
 from meshgen.mlir.families import dialects
 from meshgen.ops.registry import OPS, with_meaning
@@ -139,8 +138,7 @@ def command_line() -> str:
     for name, purpose in COMMANDS.items():
         parser = ArgumentParser(prog=f"meshgen {name}", description=purpose)
         import_module(f"meshgen.commands.{name}").add_arguments(parser)
-        parser.add_argument("--json", action="store_true", help=JSON_HELP)
-        parser.add_argument("--diagnostics", choices=FORMATS, default="text", help=HELP)
+        add_common(parser)
         parts.append(
             f"## meshgen {name}\n\n{purpose[:1].upper() + purpose[1:]}.\n\n"
             + _table(["argument", "meaning"], _options(parser))

@@ -14,7 +14,9 @@ from pathlib import Path
 from meshgen import api
 
 ROOT = Path(__file__).resolve().parents[1]
-CHROMIUM = next((path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), "")
+CHROMIUM = next(
+    (path for name in ("chromium", "chromium-browser", "google-chrome") if (path := shutil.which(name))), ""
+)
 SCHEMES = {"light": 1, "dark": 0}  # Blink's numbers of `prefers-color-scheme`
 WIDTH, HEIGHT = 1200, 900  # pixels
 
@@ -28,7 +30,13 @@ def write_pictures(to: Path) -> list[Path]:
         api.compile(ROOT / "examples" / "transformer_block.mlir", target="cpu").report(page)
         for name, number in SCHEMES.items():
             written.append(to / f"report-{name}.png")
-            words = ["--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars", f"--user-data-dir={place}/{name}"]
+            words = [
+                "--headless",
+                "--no-sandbox",
+                "--disable-gpu",
+                "--hide-scrollbars",
+                f"--user-data-dir={place}/{name}",
+            ]
             words += [f"--blink-settings=preferredColorScheme={number}", f"--window-size={WIDTH},{HEIGHT}"]
             words += [f"--screenshot={written[-1]}", page.as_uri()]
             subprocess.run([CHROMIUM, *words], check=True, capture_output=True, timeout=120)

@@ -26,13 +26,17 @@ def compiled(is_split: bool, target: str = "cpu") -> mg.Executable:
     into, out = f"bf16[{MODEL},{HEADS},{SIZE}]", f"bf16[{HEADS},{SIZE},{MODEL}]"
     types = [f"bf16[{BATCH},{LENGTH},{MODEL}]", {"wq": into, "wk": into, "wv": into, "wo": out}]
     specs = {"x": mg.P("dp"), "weights.w[qkv]": mg.P(None, "tp"), "weights.wo": mg.P("tp")}
-    return mg.compile(lambda x, weights: attention(x, weights, is_split), MESH, args=types, in_specs=specs, target=target)
+    return mg.compile(
+        lambda x, weights: attention(x, weights, is_split), MESH, args=types, in_specs=specs, target=target
+    )
 
 
 def main(target: str = "cpu") -> None:
     for is_split in (False, True):
         exe = compiled(is_split, target)
-        sys.stdout.write(f"result {'split' if is_split else 'whole'}: {exe.comms.counts}, {exe.comms.ring_bytes} bytes\n")
+        sys.stdout.write(
+            f"result {'split' if is_split else 'whole'}: {exe.comms.counts}, {exe.comms.ring_bytes} bytes\n"
+        )
 
 
 if __name__ == "__main__":

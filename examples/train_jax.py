@@ -42,7 +42,13 @@ def main(target: str = "cpu") -> None:
     state = {"count": np.zeros((), np.int32), "first": zeros, "second": zeros}
     x, y = rng.standard_normal((2, 32, 64), np.float32)
     specs = {"*.up": P(None, "tp"), "*.down": P("tp"), "x": P("dp"), "y": P("dp")}
-    exe = mg.compile(jax.jit(step, donate_argnums=(0, 1)), {"dp": 2, "tp": 4}, args=(params, state, x, y), in_specs=specs, target=target)
+    exe = mg.compile(
+        jax.jit(step, donate_argnums=(0, 1)),
+        {"dp": 2, "tp": 4},
+        args=(params, state, x, y),
+        in_specs=specs,
+        target=target,
+    )
     exe.save("train.mgx")
     with mg.load("train.mgx").session() as session:  # device="cuda" on GPUs
         session["params"], session["state"] = params, state

@@ -7,6 +7,7 @@ division of their axis, `x:(1)2` and `x:(1)4` overlap, and `x:(1)2` and `x:(3)2`
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterable
 from functools import lru_cache
 
 from meshgen.errors import Diagnostic
@@ -49,6 +50,25 @@ def contains(whole: str, part: str) -> bool:
     if name != other or size is None or other_size is None:
         return name == other and size is None
     return other_pre % pre == 0 and (pre * size) % (other_pre * other_size) == 0
+
+
+def parts_left(ref: str, size: int, used: Iterable[str]) -> tuple[str, ...]:
+    """The parts of an axis that `used` leave of `ref`, which refers to `size` devices; none where divisions are mixed.
+
+    Of `x` with 8 devices `x:(2)2` leaves `x:(1)2` and `x:(4)2`.
+    """
+    name, pre, _ = split_ref(ref)
+    end, taken = pre * size, list[tuple[int, int]]()
+    for other in used:
+        other_name, other_pre, other_size = split_ref(other)
+        if other_name != name:
+            continue
+        if other_size is None or not nests(ref, other):
+            return ()
+        taken.append((other_pre, other_pre * other_size))
+    cuts = sorted({pre, end, *(cut for span in taken for cut in span if pre < cut < end)})
+    left = [(a, b) for a, b in itertools.pairwise(cuts) if not any(low <= a and b <= high for low, high in taken)]
+    return tuple(ref if (a, b) == (pre, end) else f"{name}:({a}){b // a}" for a, b in left)
 
 
 def overlap_fault(first: str, second: str) -> Diagnostic:

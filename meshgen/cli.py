@@ -24,6 +24,7 @@ from typing import Any, NoReturn
 from meshgen import IMPORTED_AT
 from meshgen.commands.diagnostics import FORMATS, HELP, record, run_told
 from meshgen.commands.packages import install_line
+from meshgen.commands.settings import configured, settings
 from meshgen.commands.streams import only_documents, open_missing, write_err, write_out
 from meshgen.errors import (
     Diagnostic,
@@ -54,7 +55,8 @@ COMMANDS = {
     "verify": "check a module, and that a key has signed it",
     "diff": "compare two modules (.mgx)",
     "bench": "measure kernels and collectives on GPUs; only in a checkout of meshgen",
-    "doctor": "check the environment",
+    "doctor": "check the environment, and list the options that a project sets",
+    "completion": "print a script that completes commands and options in a shell",
 }
 JSON_HELP = "print one JSON document; output of a Python program goes to stderr"
 INTERNAL_ERROR, INTERRUPTED = 70, 130
@@ -127,9 +129,8 @@ def _run(command: str, words: list[str], began: float) -> int:
     with rarely_collecting():
         module = import_module(f"meshgen.commands.{command}")
     module.add_arguments(parser)
-    parser.add_argument("--json", action="store_true", help=JSON_HELP)
-    parser.add_argument("--diagnostics", choices=FORMATS, default="text", help=HELP)
-    options = parser.parse_intermixed_args(words)
+    add_common(parser)
+    options = parser.parse_intermixed_args(configured(command, parser, words, settings(tuple(COMMANDS))))
     options.began, options.words = began, words
     from meshgen.commands.output import Output
 
@@ -140,6 +141,12 @@ def _run(command: str, words: list[str], began: float) -> int:
         return run_told(
             options.diagnostics, output, lambda: module.run(options, output), lambda error: _told(error, words)
         )
+
+
+def add_common(parser: argparse.ArgumentParser) -> None:
+    """The options that all commands have."""
+    parser.add_argument("--json", action="store_true", help=JSON_HELP)
+    parser.add_argument("--diagnostics", choices=FORMATS, default="text", help=HELP)
 
 
 def _refused(error: MeshgenError, as_json: bool) -> int:

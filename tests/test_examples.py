@@ -30,7 +30,9 @@ SAYS = {
 
 
 @pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
-def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_it_runs(
+    path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     if "import jax" in path.read_text():
         pytest.importorskip("jax")
     monkeypatch.chdir(tmp_path)
@@ -45,4 +47,10 @@ def test_it_runs(path: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ca
 
 
 def test_examples_are_short() -> None:
-    refuse([place(path, len(lines_of(path))) for path in EXAMPLES if path.stem != TOOL and len(lines_of(path)) > MOST_LINES])
+    refuse(
+        [
+            place(path, len(lines_of(path)))
+            for path in EXAMPLES
+            if path.stem != TOOL and len(lines_of(path)) > MOST_LINES
+        ]
+    )

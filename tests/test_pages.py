@@ -123,5 +123,7 @@ def test_shown_lines_are_compared() -> None:
 
 
 def test_blocks_have_languages_that_are_known() -> None:
-    unknown = [f"{page.name}:{line}: {name}" for page in PAGES for line, name, _ in blocks(page) if name not in LANGUAGES]
+    unknown = [
+        f"{page.name}:{line}: {name}" for page in PAGES for line, name, _ in blocks(page) if name not in LANGUAGES
+    ]
     assert unknown == [], "`console` runs; what cannot run in a test is `text`"

@@ -15,7 +15,6 @@ PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 CORE = [*PROJECT["build-system"]["requires"], *PROJECT["project"]["dependencies"]]
 ASKED = {
     "requirements.txt": CORE,
-    "requirements-docs.txt": PROJECT["project"]["optional-dependencies"]["docs"],
     "requirements-dev.txt": [*CORE, *PROJECT["project"]["optional-dependencies"]["dev"]],
 }
 

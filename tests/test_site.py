@@ -31,14 +31,20 @@ def test_the_site_builds_strictly_and_fetches_nothing(tmp_path: Path) -> None:
     assert done.returncode == 0, done.stderr
     pages = sorted(tmp_path.glob("*.html"))
     assert {page.stem for page in (ROOT / "docs").glob("*.md")} <= {page.stem for page in pages}
-    fetched = [each for page in pages for each in re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=\"(?:https?:)?//[^\"]*", page.read_text())]
+    fetched = [
+        each
+        for page in pages
+        for each in re.findall(r"<(?:script|link|img)[^>]*(?:src|href)=\"(?:https?:)?//[^\"]*", page.read_text())
+    ]
     assert fetched == []
 
 
 def test_pages_without_a_place_come_last(tmp_path: Path) -> None:
     for name in ("index", "named", "new"):
         (tmp_path / f"{name}.md").touch()
-    config: Any = SimpleNamespace(nav=[{"Start": "index.md"}, {"Guides": [{"Named": "named.md"}]}], docs_dir=str(tmp_path))
+    config: Any = SimpleNamespace(
+        nav=[{"Start": "index.md"}, {"Guides": [{"Named": "named.md"}]}], docs_dir=str(tmp_path)
+    )
     assert beside_pages("site_hooks").on_config(config).nav[-1] == {"More": ["new.md"]}
 
 

@@ -1,4 +1,4 @@
-"""`meshgen doctor`: which parts of the environment are installed, and how to install the rest."""
+"""`meshgen doctor`: which parts of the environment are installed, how to install the rest, and which options the project sets."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import Any
 
 from meshgen.commands.output import Output
 from meshgen.commands.packages import EXTRAS, NEEDS
+from meshgen.commands.settings import settings
 from meshgen.errors import MissingError
 from meshgen.reports.tables import table_of
 
@@ -28,12 +29,29 @@ def run(options: argparse.Namespace, output: Output) -> int:
     ]
     title = f"Python {platform.python_version()} on {sys.platform} {platform.machine()}"
     output.tables(table_of(title, COLUMNS, cells, left=COLUMNS[1:]))
+    from meshgen.cli import COMMANDS  # it starts this command
+
+    given = settings(tuple(COMMANDS))
+    if given:
+        told = [
+            (f"meshgen {each.command or '...'}", f"--{each.option}", str(each.value), f"{each.file}: {each.key}")
+            for each in given
+        ]
+        output.tables(
+            table_of(
+                "Options that the project sets",
+                ("command", "option", "value", "from"),
+                told,
+                left=("command", "option", "value", "from"),
+            )
+        )
     missing = [r["package"] for r in rows if r["required"] and not r["version"]]
     cache = _cache_directory()
     output.text(f"kernel cache: {cache}")
     if missing:
         output.note(f"missing: {', '.join(missing)}")
-    output.document({"python": platform.python_version(), "packages": rows, "missing": missing, "kernel_cache": cache})
+    output.document({"python": platform.python_version(), "packages": rows, "missing": missing, "kernel_cache": cache,
+                     "settings": {each.key: each.value for each in given}})  # fmt: skip
     return MissingError.exit_code if missing else 0
 
 

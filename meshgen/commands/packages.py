@@ -17,6 +17,7 @@ EXTRAS = {
     "cupy-cuda12x": ("measuring kernels and collectives on GPUs", "pip install 'meshgen[cuda12]'"),
     "jax": ("programs lowered in process", "pip install 'meshgen[jax]'"),
     "cryptography": ("signatures of modules", "pip install 'meshgen[sign]'"),
+    "shtab": ("completion in shells", "pip install 'meshgen[completion]'"),
     "mpi4py": ("several processes on CPUs", "pip install 'meshgen[mpi]'"),
 }
 _IMPORTED_AS = {"cupy": "cupy-cuda12x"}

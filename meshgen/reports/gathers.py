@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any, TypeAlias
 
+from meshgen.axis_refs import parts_left
 from meshgen.errors import Diagnostic, Location, ShardingError, UsageError, place_text
 from meshgen.ir.graph import Graph, Value
 from meshgen.ir.predicates import is_annotation
@@ -84,12 +85,10 @@ def _gather(number: int, edge: Edge, executable: Compiled, asked: _Asked) -> Gat
 
 
 def _lost(source: Sharding, target: Sharding, mesh: Mesh) -> tuple[str, ...]:
-    """Axes of more than one device that split the source and are unused in the target."""
-    return tuple(
-        axis
-        for axis in source.split_axes
-        if mesh.axis_size(axis) > 1 and not any(overlaps(axis, used) for used in target.used_axes)
-    )
+    """Axes, or parts of them, of more than one device that split the source and are unused in the target."""
+    sizes = {axis: mesh.axis_size(axis) for axis in source.split_axes}
+    used = target.used_axes
+    return tuple(part for axis, size in sizes.items() if size > 1 for part in parts_left(axis, size, used))
 
 
 def _wholes(graph: Graph) -> Iterator[tuple[Value, Sharding]]:

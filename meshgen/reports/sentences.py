@@ -18,7 +18,9 @@ from meshgen.reports.comms import Collective
 from meshgen.sharding.propagation.chains import Chain, Reasons
 from meshgen.spec import Sharding
 
-_ANNOTATION = re.compile(r"(?P<strength>required|hint) annotation .* of (?P<subject>[^%]*)%(?P<name>\S+)(?: \((?P<place>.*)\))?")
+_ANNOTATION = re.compile(
+    r"(?P<strength>required|hint) annotation .* of (?P<subject>[^%]*)%(?P<name>\S+)(?: \((?P<place>.*)\))?"
+)
 _WORK = re.compile(r"the work of '(\w+)'(?: \((.*)\))?")
 _KINDS = {"sum": "sum", "max": "maximum", "min": "minimum", "product": "product", "and": "conjunction", "or": "disjunction"}  # fmt: skip
 REDUCING = ("all_reduce", "reduce_scatter")

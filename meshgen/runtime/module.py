@@ -208,6 +208,11 @@ class LoadedModule:
         arrays = bound_arrays(self.signature, self.input_types, args, kwargs)
         return self.signature.results(self.run(arrays), (args, kwargs))
 
+    def __repr__(self) -> str:
+        return (
+            f"{type(self).__name__}({self.name!r}, {', '.join(map(str, self.meshes))}, {len(self.input_types)} inputs)"
+        )
+
     def __copy__(self) -> LoadedModule:
         return self  # nothing of it changes; `copies.py` says how it is pickled
 
