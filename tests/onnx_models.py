@@ -25,7 +25,9 @@ class Builder:
     def __call__(self, op: str, *operands: str, results: int = 1, domain: str = "", **attributes: Any) -> Any:
         number = len(self.nodes)
         outs = [f"{op.lower()}_{number}" + (f".{n}" if n else "") for n in range(results)]
-        name = f"{self.scope}/{op}" + (f"_{number}" if not self.scope else "")
+        name = f"{self.scope}/{op}"
+        count = sum(node.name.split("_")[0] == name for node in self.nodes)
+        name += f"_{count}" if count else ""
         self.nodes.append(helper.make_node(op, list(operands), outs, name=name, domain=domain, **attributes))
         return outs[0] if results == 1 else outs
 
@@ -49,7 +51,8 @@ class Builder:
         ins = [helper.make_tensor_value_info(each, KINDS[kind], shape) for each, kind, shape in inputs]
         outs = [helper.make_tensor_value_info(each, KINDS[kind], None) for each, kind in outputs]
         graph = helper.make_graph(self.nodes, name, ins, outs, self.weights)
-        opsets = [helper.make_opsetid("", opset), helper.make_opsetid("com.microsoft", 1)]
+        domains = {node.domain for node in self.nodes} - {""}
+        opsets = [helper.make_opsetid("", opset), *(helper.make_opsetid(each, 1) for each in sorted(domains))]
         return helper.make_model(graph, opset_imports=opsets, ir_version=10)
 
 
@@ -181,3 +184,16 @@ def reference(model: Any, *arrays: Array) -> list[Array]:
 def save(model: Any, path: Any, **options: Any) -> str:
     onnx.save(model, str(path), **options)
     return str(path)
+
+
+def mlp_of(path: str) -> Any:
+    """The model of a file."""
+    return onnx.load(path)
+
+
+def without_input(model: Any) -> Any:
+    """The model whose last input is only an initializer."""
+    other = onnx.ModelProto()
+    other.CopyFrom(model)
+    del other.graph.input[-1]
+    return other

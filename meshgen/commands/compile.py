@@ -29,8 +29,9 @@ from meshgen.reports.link_classes import link_tables
 from meshgen.reports.memory import memory_table
 from meshgen.reports.passes import pass_records, pass_table
 from meshgen.reports.tables import bytes_text, kernel_table, seconds_table
+from meshgen.runtime.module_file import tensors
 from meshgen.runtime.module_file.container import refuse_place
-from meshgen.runtime.module_file.files import write_text
+from meshgen.runtime.module_file.files import write_file, write_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -47,6 +48,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.json",
         help="a table that meshgen tune has written: kernels take the tiles that were measured to be best",
     )
+    text = "write the weights that came with the program (an ONNX model has them) to this file, and not into the module"
+    parser.add_argument("--weights", metavar="FILE.safetensors", help=text)
     parser.add_argument("--report", metavar="HTML", help="write an HTML report to this path")
     parser.add_argument(
         "--timing", action="store_true", help="also say what each pass did: fired, kept, rejected, costs, seconds"
@@ -55,7 +58,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @rarely_collecting()
 def run(options: argparse.Namespace, output: Output) -> int:
-    refuse_place(Path(options.output))
+    for place in (options.output, options.weights):
+        if place:
+            refuse_place(Path(place))
     chosen = program_options(options) | target_options(options)
     timing = Timing({"start": time.perf_counter() - options.began})
     with output.progress() as progress:
@@ -65,7 +70,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
         if progress:
             progress("save", 0, 1)
         with timing.of("save"):
-            executable.save(options.output)
+            _save(executable, options)
     with timing.of("report"):
         _tell_warnings(executable, output)
         if options.dump:
@@ -83,6 +88,16 @@ def run(options: argparse.Namespace, output: Output) -> int:
     if options.timing:
         output.tables(pass_table(executable.passes))
     return 0
+
+
+def _save(executable: Executable, options: argparse.Namespace) -> None:
+    """Write the module, and the file of weights beside it. Raises UsageError MG0003."""
+    if not options.weights:
+        executable.save(options.output)
+        return
+    executable.save(options.output, weights={})
+    content = tensors.encode(dict(executable.signature.weights))
+    write_file(Path(options.weights), lambda file: file.write(content))
 
 
 def _tell_warnings(executable: Executable, output: Output) -> None:

@@ -55,7 +55,7 @@ def array_of_proto(proto: Any, folder: Path | None, file: str) -> Array:
     onnx = onnx_package()
     try:
         if proto.data_location == onnx.TensorProto.EXTERNAL:
-            return _external(proto, folder, onnx)
+            return _external(proto, folder, file, onnx)
         array = onnx.numpy_helper.to_array(proto)
     except ProgramError:
         raise
@@ -66,31 +66,38 @@ def array_of_proto(proto: Any, folder: Path | None, file: str) -> Array:
     return array
 
 
-def _external(proto: Any, folder: Path | None, onnx: Any) -> Array:
+def _external(proto: Any, folder: Path | None, file: str, onnx: Any) -> Array:
     """The elements in a file in the model's folder. Raises ProgramError MG0101 for a place outside of it, and a short file."""
     entries = {entry.key: entry.value for entry in proto.external_data}
-    file, place = (str(folder) if folder else "the model"), entries.get("location", "")
+    place = entries.get("location", "")
     if folder is None:
         raise _fault(proto, file, f"is in the file '{place}': give the model's path, so that its folder is known")
     root = folder.resolve()
     path = (root / place).resolve()
     if not place or not path.is_relative_to(root):
         raise _fault(proto, file, f"is said to be in '{place}', which is not in the model's folder")
-    dtype = onnx.helper.tensor_dtype_to_np_dtype(proto.data_type)
-    shape = tuple(proto.dims)
-    wanted = int(np.prod(shape, dtype=object)) * dtype.itemsize
+    dtype, shape = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(proto.data_type)), tuple(proto.dims)
+    bits = _bits(dtype)
+    wanted = -(-int(np.prod(shape, dtype=object)) * bits // 8)
     try:
-        offset = int(entries.get("offset") or 0)
-        length = int(entries.get("length") or wanted)
+        offset, length = int(entries.get("offset") or 0), int(entries.get("length") or wanted)
         held = path.stat().st_size
         if offset < 0 or length != wanted or offset + wanted > held:
             text = f"has {wanted} bytes, but {length} from {offset} on are said to be its, of {held} in '{place}'"
             raise _fault(proto, file, text)
-        if not wanted:
-            return np.zeros(shape, dtype)
-        return np.memmap(path, dtype, "r", offset, shape)
+        if wanted and bits >= 8:
+            return np.memmap(path, dtype, "r", offset, shape)
+        with open(path, "rb") as stream:
+            stream.seek(offset)
+            packed = onnx.TensorProto(dims=shape, data_type=proto.data_type, raw_data=stream.read(wanted))
+        return onnx.numpy_helper.to_array(packed)
     except (OSError, ValueError) as error:
         raise _fault(proto, file, f"cannot be read from '{place}': {error}") from error
+
+
+def _bits(dtype: np.dtype[Any]) -> int:
+    """Bits of an element; several of those of 2 and 4 bits are packed in a byte."""
+    return int(dtype.name[-1]) if dtype.name in ("int4", "uint4", "int2", "uint2") else 8 * dtype.itemsize
 
 
 def _fault(proto: Any, file: str, text: str) -> ProgramError:
@@ -105,6 +112,9 @@ class Initializers(Mapping[str, Array]):
 
     def __getitem__(self, name: str) -> Array:
         return array_of_proto(self._protos[name], self._folder, self._file)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._protos
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._protos)

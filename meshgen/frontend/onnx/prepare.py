@@ -7,7 +7,7 @@ from typing import Any
 
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.frontend.onnx.files import onnx_package
-from meshgen.frontend.onnx.ops.table import TABLE
+from meshgen.frontend.onnx.ops.table import MICROSOFT, TABLE
 
 SMALL = 1024  # elements of an initializer that stays in the model: the bodies of some functions depend on their numbers
 _DOMAINS = {"ai.onnx": ""}
@@ -39,15 +39,10 @@ def prepared(model: Any, file: str) -> tuple[Any, dict[str, Any]]:
     if not model.graph.output:
         raise _fault("MG0102", "the model has no outputs", file)
     light = _light(model, onnx)
-    open_ranks = [each.type.tensor_type for each in (*light.graph.input, *light.graph.output) if _has_open_rank(each)]
     try:
-        for each in open_ranks:  # which the check refuses, though shapes are optional
-            each.shape.SetInParent()
-        onnx.checker.check_model(light)
+        onnx.checker.check_model(_typed(light, onnx))
     except Exception as error:  # ValidationError, and what malformed protobufs raise
         raise _fault("MG0104", f"the model is malformed: {_words(error)}", file) from error
-    for each in open_ranks:
-        each.ClearField("shape")
     try:
         return _without_functions(light, onnx), initializers
     except Exception as error:
@@ -74,11 +69,32 @@ def _light(model: Any, onnx: Any) -> Any:
             graph.value_info.append(onnx.helper.make_tensor_value_info(each.name, each.data_type, list(each.dims)))
         elif each.name not in given:
             graph.input.append(onnx.helper.make_tensor_value_info(each.name, each.data_type, list(each.dims)))
+    for node in nodes_of(graph):  # ONNX Runtime writes some of its own operators into the domain of the standard
+        if not domain_of(node.domain) and ("", node.op_type) not in TABLE and (MICROSOFT, node.op_type) in TABLE:
+            node.domain = MICROSOFT
+    if not any(each.domain == MICROSOFT for each in light.opset_import):
+        light.opset_import.append(onnx.helper.make_opsetid(MICROSOFT, 1))
     return light
 
 
-def _has_open_rank(info: Any) -> bool:
-    return info.type.WhichOneof("value") == "tensor_type" and not info.type.tensor_type.HasField("shape")
+def _typed(model: Any, onnx: Any) -> Any:
+    """The model with types of all inputs and outputs, which the check of the package wants: those that are missing are of no meaning."""
+    infos = [each for each in (*model.graph.input, *model.graph.output) if _is_open(each)]
+    if not infos:
+        return model
+    typed = onnx.ModelProto()
+    typed.CopyFrom(model)
+    for each in (each for each in (*typed.graph.input, *typed.graph.output) if _is_open(each)):
+        kind = each.type.tensor_type
+        kind.elem_type = kind.elem_type or onnx.TensorProto.FLOAT
+        kind.shape.SetInParent()
+    return typed
+
+
+def _is_open(info: Any) -> bool:
+    """Whether an input or output has no type, or no rank."""
+    held = info.type.WhichOneof("value")
+    return held is None or (held == "tensor_type" and not info.type.tensor_type.HasField("shape"))
 
 
 def _set(message: Any, name: str, value: Any) -> None:

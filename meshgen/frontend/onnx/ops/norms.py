@@ -48,7 +48,7 @@ def layer_normalization(call: Call, x: Operand, scale: Operand, bias: Operand = 
 
 
 @op("RMSNormalization")
-@op("SimplifiedLayerNormalization")
+@op("SimplifiedLayerNormalization", domain=MICROSOFT)
 def rms_normalization(call: Call, x: Operand, scale: Operand) -> Tensor:
     axis, epsilon = call["axis"], call["epsilon"]
     return rms_norm(x, scale, -1 if axis is None else axis, 1e-5 if epsilon is None else epsilon)

@@ -31,8 +31,8 @@ class Dim:
     last: float = 1.0
 
     def places(self, mode: str) -> Array:
-        """Where each new row is among the old ones, by the transformation of coordinates."""
-        x, n, m = np.arange(self.new, dtype=np.float64), self.size, self.new
+        """Where each new row is among the old ones, by the transformation of coordinates; in f32, which decides halves."""
+        x, n, m = np.arange(self.new, dtype=np.float32), self.size, self.new
         whole = n * self.scale
         makers: dict[str, Callable[[], Array]] = {
             "half_pixel": lambda: (x + 0.5) / self.scale - 0.5,
