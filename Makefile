@@ -15,6 +15,9 @@ demo: .venv/core.stamp
 	$(BIN)/meshgen run block.mgx --kernels --device emulate
 	@echo "the report of this program: file://$(CURDIR)/block.html"
 
+# pytest's workers fill the cores; OpenBLAS threads beside them wait in busy loops.
+test quick: export OPENBLAS_NUM_THREADS = 1
+
 test: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto --dist worksteal
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from pathlib import Path
 
 import pytest
 
@@ -122,22 +121,22 @@ def test_kernels_use_the_memory_sectors_that_they_move(executable: Executable) -
     assert all(each.moved > 0 for each in moved) and efficiency(moved) > 0.9
 
 
-def build(executable: Executable, cache: Path) -> None:
+def build(executable: Executable) -> None:
     """Build all kernels for both architectures, and require that no register spills."""
     requests = [request_of(name, s, executable.plan.kernels[name]) for name, s in executable.sources.items()]
-    built = build_kernels(requests, ["sm_80", "sm_90"], cache_dir=cache)
+    built = build_kernels(requests, ["sm_80", "sm_90"])
     assert set(built) == {(name, arch) for name in executable.sources for arch in ("sm_80", "sm_90")}
     spilling = {key: kernel.spill_bytes for key, kernel in built.items() if kernel.spill_bytes}
     assert spilling == {}
     assert all(kernel.cubin.startswith(b"\x7fELF") for kernel in built.values())
 
 
-def test_binaries_do_not_spill(tmp_path: Path) -> None:
+def test_binaries_do_not_spill() -> None:
     pytest.importorskip("triton")
-    build(api.plan(EXAMPLE, target="cuda:sm_90,sm_80"), tmp_path)
+    build(api.plan(EXAMPLE, target="cuda:sm_90,sm_80"))
 
 
 @needs_cases
-def test_binaries_of_the_small_case_do_not_spill(tmp_path: Path) -> None:
+def test_binaries_of_the_small_case_do_not_spill() -> None:
     pytest.importorskip("triton")
-    build(api.plan(small("block_dp_tp_bf16"), target="cuda:sm_90,sm_80"), tmp_path)
+    build(api.plan(small("block_dp_tp_bf16"), target="cuda:sm_90,sm_80"))

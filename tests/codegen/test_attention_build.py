@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from test_attention import CAUSAL, WINDOW, Form, Function, attention, soft_capped
 from test_attention_gradient import CAUSAL as CAUSAL_SCORES
@@ -35,21 +33,21 @@ LONG = (1, 4096, 32, 128, 4096, 8)
     ],
 )
 def test_long_rows_use_matrix_units_and_spill_nothing(
-    sizes: tuple[int, int, int, int, int, int], function: Function, arch: str, units: str, tmp_path: Path
+    sizes: tuple[int, int, int, int, int, int], function: Function, arch: str, units: str
 ) -> None:
-    found = built(kernel(sizes, function), arch, tmp_path)
+    found = built(kernel(sizes, function), arch)
     assert found.instructions[units] and found.instructions["LDGSTS"]
     assert found.spill_bytes == found.stack_bytes == 0
 
 
 @pytest.mark.parametrize("width", [64, 128])
-def test_full_precision_spills_nothing(width: int, tmp_path: Path) -> None:
-    found = built(kernel((1, 512, 8, width, 512, 8), WINDOW, "f32"), "sm_90", tmp_path)
+def test_full_precision_spills_nothing(width: int) -> None:
+    found = built(kernel((1, 512, 8, width, 512, 8), WINDOW, "f32"), "sm_90")
     assert found.spill_bytes == 0
 
 
-def test_decoding_has_a_program_per_head_of_the_cache(tmp_path: Path) -> None:
-    found = built(kernel((8, 1, 32, 128, 8192, 8), lambda body, scores: scores), "sm_90", tmp_path)
+def test_decoding_has_a_program_per_head_of_the_cache() -> None:
+    found = built(kernel((8, 1, 32, 128, 8192, 8), lambda body, scores: scores), "sm_90")
     assert found.instructions["HMMA"] and found.instructions["LDGSTS"] and found.spill_bytes == 0
 
 

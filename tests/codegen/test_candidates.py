@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -56,9 +55,8 @@ def test_an_epilogue_in_parts_computes_the_same(rows: int, columns: int) -> None
         np.testing.assert_allclose(found.astype(np.float32), wanted, atol=2.0**-7 * np.abs(wanted).max())
 
 
-def test_a_candidate_that_spills_is_not_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_candidate_that_spills_is_not_shipped() -> None:
     """The first candidate of bias, GELU and residual spills on sm_90; its epilogue in halves does not."""
-    monkeypatch.setenv("MESHGEN_CACHE_DIR", str(tmp_path))
     body = layer(8192, 4096, 4096)
     taken: list[KernelSource] = []
 
@@ -88,8 +86,7 @@ def sum_of_many(live: int) -> KernelSource:
     return replace(source, text="\n".join(lines), num_warps=1)
 
 
-def test_where_all_spill_the_least_is_shipped(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MESHGEN_CACHE_DIR", str(tmp_path))
+def test_where_all_spill_the_least_is_shipped() -> None:
     b = Body("f32[512]", "f32[512]")
     body = b.done(b.op("add", *b.inputs))
     worse, better = sum_of_many(24), sum_of_many(16)
@@ -97,8 +94,7 @@ def test_where_all_spill_the_least_is_shipped(tmp_path: Path, monkeypatch: pytes
     assert sources["many"] is better and built["many", "sm_90"].spill_bytes > 0
 
 
-def test_where_none_can_be_launched_the_first_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MESHGEN_CACHE_DIR", str(tmp_path))
+def test_where_none_can_be_launched_the_first_is_refused() -> None:
     b = Body("bf16[512,512]", "bf16[512,512]", name="product")
     body = b.done(b.dot(*b.inputs, ((1,), (0,))))
     big = [replace(next(kernel_sources("product", body, ONE)), num_stages=stages) for stages in (30, 29)]
@@ -109,9 +105,8 @@ def test_where_none_can_be_launched_the_first_is_refused(tmp_path: Path, monkeyp
 @pytest.mark.parametrize(
     "dtype, result, unit", [("bf16", "bf16", "HGMMA"), ("f16", "f16", "HGMMA"), ("f8E4M3FN", "f32", "QGMMA"), ("i8", "i32", "IGMMA")]
 )  # fmt: skip
-def test_products_are_made_by_warp_groups_without_spills(dtype: str, result: str, unit: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
+def test_products_are_made_by_warp_groups_without_spills(dtype: str, result: str, unit: str) -> None:  # fmt: skip
     """Sums of 8-bit floats are promoted: each step of the loop starts from zero and is added in f32."""
-    monkeypatch.setenv("MESHGEN_CACHE_DIR", str(tmp_path))
     b = Body(f"{dtype}[4096,4096]", f"{dtype}[4096,4096]", name="product")
     body = b.done(b.dot(*b.inputs, ((1,), (0,)), dtype=result))
     sources, built = build_best({"product": body}, lambda name: kernel_sources(name, body, ONE), ["sm_90"])
@@ -123,8 +118,7 @@ def test_products_are_made_by_warp_groups_without_spills(dtype: str, result: str
     assert sources["product"].constants["BLOCK_N"] >= 128
 
 
-def test_a_candidate_that_misses_warp_groups_is_not_shipped_where_another_has_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:  # fmt: skip
-    monkeypatch.setenv("MESHGEN_CACHE_DIR", str(tmp_path))
+def test_a_candidate_that_misses_warp_groups_is_not_shipped_where_another_has_them() -> None:  # fmt: skip
     b = Body("bf16[16,1024]", "bf16[1024,256]", name="product")
     x, w = b.inputs
     body = b.done(b.dot(x, w, ((1,), (0,))))

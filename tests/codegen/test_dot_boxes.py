@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from pathlib import Path
 
 import numpy as np
 import pytest
@@ -91,10 +90,10 @@ def test_operands_that_no_descriptor_describes_are_loaded_through_pointers(body:
     assert "make_tensor_descriptor" not in kernel_source("product", body, ONE, "cuda:sm_80").text
 
 
-def test_a_main_loop_copies_by_tensor_descriptors_alone(tmp_path: Path) -> None:
+def test_a_main_loop_copies_by_tensor_descriptors_alone() -> None:
     body = product(8192, 4096, 4096)
     source = kernel_source("product", body, ONE)
-    (built,) = build_kernels([request_of("product", source, body)], ["sm_90"], tmp_path).values()
+    (built,) = build_kernels([request_of("product", source, body)], ["sm_90"]).values()
     counts = built.instructions
     assert counts["UTMALDG"] and counts["HGMMA"] and "LDGSTS" not in counts and "LDG" not in counts
     assert built.spill_bytes == 0 and built.metadata["global_scratch_size"]

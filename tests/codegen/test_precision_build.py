@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from bodies import Body
 from test_attention import CAUSAL
@@ -50,58 +48,58 @@ def is_on_tensor_cores(found: BuiltKernel, arch: str) -> bool:
 
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("layout", list(WORDS))
-def test_default_products_are_tf32_on_tensor_cores(layout: str, arch: str, tmp_path: Path) -> None:
-    found = built(product(layout), arch, tmp_path)
+def test_default_products_are_tf32_on_tensor_cores(layout: str, arch: str) -> None:
+    found = built(product(layout), arch)
     assert is_on_tensor_cores(found, arch) and found.instructions["LDGSTS"] and found.spill_bytes == 0
     assert b".tf32.tf32" in found.ptx
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_few_rows_are_on_tensor_cores_too(arch: str, tmp_path: Path) -> None:
-    found = built(product(m=16), arch, tmp_path)
+def test_few_rows_are_on_tensor_cores_too(arch: str) -> None:
+    found = built(product(m=16), arch)
     assert is_on_tensor_cores(found, arch) and "FFMA" not in found.instructions and found.spill_bytes == 0
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_high_precision_takes_three_products(arch: str, tmp_path: Path) -> None:
+def test_high_precision_takes_three_products(arch: str) -> None:
     """Per product of the same tile: each operand becomes a larger and a smaller part."""
-    found = built(at("high", product()), arch, tmp_path)
+    found = built(at("high", product()), arch)
     assert is_on_tensor_cores(found, arch) and found.spill_bytes == 0
     assert b"cvt.rna.tf32.f32" in found.ptx and found.instructions[UNITS[arch]] % 3 == 0
 
 
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("body", [product(), product("TN", m=64), convolution(), product(right="bf16")])
-def test_the_highest_precision_is_f32(body: Graph, arch: str, tmp_path: Path) -> None:
-    found = built(at("highest", body), arch, tmp_path)
+def test_the_highest_precision_is_f32(body: Graph, arch: str) -> None:
+    found = built(at("highest", body), arch)
     assert found.instructions["FFMA"] > 100 and UNITS[arch] not in found.instructions and b"tf32" not in found.ptx
     assert "HMMA" not in found.instructions and found.spill_bytes == 0
 
 
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("right", ["bf16", "f16"])
-def test_mixed_operands_are_on_tensor_cores(right: str, arch: str, tmp_path: Path) -> None:
-    found = built(product(right=right), arch, tmp_path)
+def test_mixed_operands_are_on_tensor_cores(right: str, arch: str) -> None:
+    found = built(product(right=right), arch)
     assert is_on_tensor_cores(found, arch) and found.spill_bytes == 0
 
 
 @pytest.mark.parametrize("arch", ARCHS)
-def test_convolutions_are_on_tensor_cores(arch: str, tmp_path: Path) -> None:
-    found = built(convolution(), arch, tmp_path)
+def test_convolutions_are_on_tensor_cores(arch: str) -> None:
+    found = built(convolution(), arch)
     assert is_on_tensor_cores(found, arch) and found.spill_bytes == 0
 
 
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("width", [64, 128, 256])
-def test_attention_is_on_tensor_cores(width: int, arch: str, tmp_path: Path) -> None:
-    found = built(kernel((1, 1024, 16, width, 1024, 16), CAUSAL, "f32"), arch, tmp_path)
+def test_attention_is_on_tensor_cores(width: int, arch: str) -> None:
+    found = built(kernel((1, 1024, 16, width, 1024, 16), CAUSAL, "f32"), arch)
     assert found.instructions[UNITS[arch]] and found.spill_bytes == 0
     assert found.instructions.get("FFMA", 0) < 64  # of the exponentials
 
 
 @pytest.mark.parametrize("arch", ARCHS)
 @pytest.mark.parametrize("precision, width", [("high", 64), ("high", 128), ("highest", 64), ("highest", 128)])
-def test_attention_of_more_precision(precision: str, width: int, arch: str, tmp_path: Path) -> None:
-    found = built(at(precision, kernel((1, 1024, 16, width, 1024, 16), CAUSAL, "f32")), arch, tmp_path)
+def test_attention_of_more_precision(precision: str, width: int, arch: str) -> None:
+    found = built(at(precision, kernel((1, 1024, 16, width, 1024, 16), CAUSAL, "f32")), arch)
     units = {"HMMA", "HGMMA"} & set(found.instructions)
     assert bool(units) == (precision == "high") and found.spill_bytes == 0

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 from bodies import ONE, Body
 from test_triton_source_reductions import layer_norm, softmax
@@ -13,9 +11,9 @@ from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import Graph
 
 
-def built(body: Graph, arch: str, directory: Path) -> BuiltKernel:
+def built(body: Graph, arch: str) -> BuiltKernel:
     source = kernel_source("kernel", body, ONE, f"cuda:{arch}")
-    return build_kernels([request_of("kernel", source, body)], [arch], directory, workers=1)["kernel", arch]
+    return build_kernels([request_of("kernel", source, body)], [arch], workers=1)["kernel", arch]
 
 
 def product(m: int, k: int, n: int) -> Graph:
@@ -26,19 +24,19 @@ def product(m: int, k: int, n: int) -> Graph:
 
 
 @pytest.mark.parametrize("m", [4096, 512])
-def test_bf16_products_use_tensor_cores_and_asynchronous_copies(m: int, tmp_path: Path) -> None:
-    found = built(product(m, 1024, m), "sm_90", tmp_path)
+def test_bf16_products_use_tensor_cores_and_asynchronous_copies(m: int) -> None:
+    found = built(product(m, 1024, m), "sm_90")
     assert found.instructions["HGMMA"] and found.instructions["UTMALDG"]
     assert found.spill_bytes == found.stack_bytes == 0
 
 
-def test_products_on_the_older_architecture(tmp_path: Path) -> None:
-    found = built(product(4096, 1024, 4096), "sm_80", tmp_path)
+def test_products_on_the_older_architecture() -> None:
+    found = built(product(4096, 1024, 4096), "sm_80")
     assert found.instructions["HMMA"] and found.instructions["LDGSTS"]
     assert found.spill_bytes == 0
 
 
-def test_rows_stay_in_registers(tmp_path: Path) -> None:
-    norm = built(layer_norm("4,256", 4096, "bf16"), "sm_90", tmp_path)
+def test_rows_stay_in_registers() -> None:
+    norm = built(layer_norm("4,256", 4096, "bf16"), "sm_90")
     assert norm.spill_bytes == 0 and norm.regs <= 64
-    assert built(softmax((64, 16384), "f32", 1), "sm_90", tmp_path).spill_bytes == 0
+    assert built(softmax((64, 16384), "f32", 1), "sm_90").spill_bytes == 0

@@ -6,8 +6,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from bodies import Body, random_args
-from test_fuse import random_program
 
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.package import write_module
@@ -21,7 +19,9 @@ from meshgen.runtime.loading import load
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.validation.checker import check
 from meshgen.spec import P
+from tests.codegen.bodies import Body, random_args
 from tests.codegen.programs import costs, f32, module
+from tests.codegen.random_bodies import random_program
 
 MESH = make_mesh({"x": 2})
 
