@@ -53,7 +53,7 @@ COMMANDS = {
     "sign": "sign a module with an ed25519 key",
     "verify": "check a module, and that a key has signed it",
     "diff": "compare two modules (.mgx)",
-    "bench": "measure kernels and collectives on GPUs; only in a checkout of meshgen",
+    "bench": "measure kernels, collectives, launches, modules, compiling and plans; compare two runs",
     "doctor": "check the environment",
 }
 JSON_HELP = "print one JSON document; output of a Python program goes to stderr"
