@@ -1,6 +1,6 @@
 """`python -m bench.machines`: plans of the same programs for different machines. No GPU is needed.
 
-Transformer and expert programs (`bench/transformers.py`, two layers of hidden size 4096) on 2 and on 16 hosts of 8 GPUs, for each built-in
+Transformer and expert programs (`meshgen/benchmarks/transformers.py`, two layers of hidden size 4096) on 2 and on 16 hosts of 8 GPUs, for each built-in
 machine: one JSON record per line, then a Markdown table. `tp` is inside a host and `dp` between hosts, or `dp` is over both (`zero3`,
 `ep`). All figures are predictions, so they do not depend on the machine that runs this:
 
@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from bench.transformers import Program, programs
 from meshgen import api
+from meshgen.benchmarks.transformers import Program, programs
 from meshgen.errors import MeshgenError
 from meshgen.machine.profiles import MACHINES, Machine
 from meshgen.reports.link_classes import link_classes

@@ -5,7 +5,7 @@ all programs are planned anew, in a process of their own. (Data sheets of device
 kernels, order of launches, or buffers: all but predicted times), and which of those that change moves how many more bytes or has how
 much longer a predicted step; `--table` makes a Markdown table of the records in a file. Groups are those of the cost model (`links`, `propagation`, ...), fields have their group's name (`links.peer_seconds`); default: all.
 
-The programs: `examples`, `tests/data`, seeds 0 to 39 of `meshgen check --random`, and transformers (`bench/transformers.py`, `bench/stack.py`).
+The programs: `examples`, `tests/data`, seeds 0 to 39 of `meshgen check --random`, and transformers (`meshgen/benchmarks/transformers.py`, `meshgen/benchmarks/stack.py`).
 """
 
 from __future__ import annotations
@@ -81,7 +81,7 @@ def _times(value: float, factor: float, unit: str) -> float:
 
 def texts() -> dict[str, str]:
     """The programs that do not depend on the cost model, by name."""
-    from bench.stack import stack
+    from meshgen.benchmarks.stack import stack
     from meshgen.mlir.text import print_text
     from meshgen.testing.random_programs import program_of
 
@@ -92,7 +92,7 @@ def texts() -> dict[str, str]:
 
 
 def _transformers() -> list[Any]:
-    from bench.transformers import programs
+    from meshgen.benchmarks.transformers import programs
 
     return [each for each in programs() if each.name in TRANSFORMERS]
 

@@ -54,7 +54,7 @@ COMMANDS = {
     "sign": "sign a module with an ed25519 key",
     "verify": "check a module, and that a key has signed it",
     "diff": "compare two modules (.mgx)",
-    "bench": "measure kernels and collectives on GPUs; only in a checkout of meshgen",
+    "bench": "measure kernels, collectives, launches, modules, compiling and plans; compare two runs",
     "doctor": "check the environment, and list the options that a project sets",
     "completion": "print a script that completes commands and options in a shell",
 }

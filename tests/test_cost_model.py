@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from meshgen import api
+from meshgen.benchmarks.suites import SUITES
 from meshgen.cost_model.fields import MATTERS, STEADY, entries
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Annotation, Graph, Module, TensorType, Value
@@ -44,6 +45,8 @@ def test_sources_name_commands_that_exist() -> None:
             if not (ROOT / "bench" / f"{name or '__main__'}.py").exists()
         ]
     )
+    suites = {found for each in ENTRIES for found in re.findall(r"meshgen bench (\w+)", each.source)}
+    assert suites and suites <= set(SUITES)
 
 
 def fields_read(path: Path) -> Iterator[str]:

@@ -14,6 +14,7 @@ from tests.sources import FILES, PACKAGE, ROOT, place, refuse, tree_of
 # Layers from top to bottom; a part may import its own layer and those below. `docs/architecture.md` explains it.
 LAYERS = (
     ("cli", "__main__", "commands"),
+    ("benchmarks",),
     ("testing",),
     ("__init__", "auto"),
     ("api",),

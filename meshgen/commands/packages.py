@@ -14,7 +14,7 @@ NEEDS = {
 EXTRAS = {
     "cuda-bindings": ("running on GPUs", "pip install 'meshgen[cuda12]'"),
     "nvidia-nccl-cu12": ("running on several GPUs", "pip install 'meshgen[cuda12]'"),
-    "cupy-cuda12x": ("measuring kernels and collectives on GPUs", "pip install 'meshgen[cuda12]'"),
+    "cupy-cuda12x": ("arrays on GPUs, in and out", "pip install 'meshgen[cuda12]'"),
     "jax": ("programs lowered in process", "pip install 'meshgen[jax]'"),
     "cryptography": ("signatures of modules", "pip install 'meshgen[sign]'"),
     "shtab": ("completion in shells", "pip install 'meshgen[completion]'"),

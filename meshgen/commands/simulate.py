@@ -17,7 +17,6 @@ from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES
 from meshgen.machine.reading import machine_of, machine_record
 from meshgen.reports.tables import Table, bytes_text, seconds_text, table_of
 from meshgen.runtime.module_file.files import write_text
-from meshgen.simulator.calibrate import calibrated, read_records
 from meshgen.simulator.network import moved_bytes
 from meshgen.simulator.simulation import PartTimes, Simulation, planned_for
 from meshgen.simulator.timeline import Conditions, Span
@@ -32,9 +31,6 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--machine",
         help=f"{', '.join(MACHINES)}, or a profile.json of your own (default: the one that the module was compiled for, else {DEFAULT_MACHINE})",
-    )
-    parser.add_argument(
-        "--calibrate", metavar="FILE", help="fit the innermost links to the output of `python -m bench collectives`"
     )
     for name, what in (("slow-device", "the kernels of this rank"), ("slow-link", "the collectives of this rank")):
         parser.add_argument(
@@ -79,8 +75,6 @@ def run(options: argparse.Namespace, output: Output) -> int:
     module = module.at(args=closing(options))
     own = planned_for(part.mesh for part in module.parts)
     machine = machine_of(options.machine) if options.machine else own
-    if options.calibrate:
-        machine = calibrated(machine, read_records(options.calibrate))
     conditions = Conditions(dict(options.slow_device), dict(options.slow_link), options.jitter, options.seed)
     found = simulate(module, machine, conditions, watch=options.rank)
     if options.trace:

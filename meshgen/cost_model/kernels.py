@@ -34,7 +34,7 @@ class Device:
     launch_seconds: float = required(
         "s",
         "from the end of a kernel to the start of the next on a stream",
-        "chosen; `python -m bench host` measures the host's part of a launch",
+        "chosen; `meshgen bench launch` measures the host's part of a launch",
     )
     multiprocessors: int = required("count", "multiprocessors", _SHEET)
     shared_bytes: int = required("bytes", "shared memory of one block", _GUIDE)

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.stack import stack
 from meshgen import api
+from meshgen.benchmarks.stack import stack
 from meshgen.cli import main
 from meshgen.compiled.executable import Executable
 from meshgen.runtime.loading import load

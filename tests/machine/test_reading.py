@@ -1,4 +1,4 @@
-"""Machine profiles: those that are built in, those from files, and those fitted to measurements."""
+"""Machine profiles: those that are built in, and those from files."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ import pytest
 from meshgen.errors import UsageError
 from meshgen.machine.profiles import MACHINES
 from meshgen.machine.reading import machine_of, machine_record
-from meshgen.simulator.calibrate import Measured, calibrated, read_records
 
 H100 = MACHINES["dgx-h100"]
 
@@ -81,40 +80,3 @@ def test_what_is_no_profile_is_refused(tmp_path: Path) -> None:
     os.truncate(tmp_path / "own.json", 1 << 24)
     with pytest.raises(UsageError, match=r"MG0001.*not a machine profile"):
         machine_of(tmp_path / "own.json")
-
-
-def records(path: Path, latency: float, rate: float, noise: float = 0.0) -> Path:
-    """What bench prints on 4 GPUs with these links."""
-    rows: list[dict[str, Any]] = [{"suite": "kernels", "name": "dot", "us": 3.0}]
-    for number, size in enumerate(1 << n for n in range(12, 29, 4)):
-        for name, share in (("all_reduce", 2), ("all_gather", 1), ("reduce_scatter", 1)):
-            micros = (latency + share * 3 / 4 * size / rate) * 1e6 * (1 + noise * (-1) ** number)
-            rows.append({"suite": "collectives", "name": name, "size": size, "ranks": 4, "us": micros})
-    path.write_text("\n".join(map(json.dumps, rows)) + "\n\n")
-    return path
-
-
-def test_measurements_replace_the_innermost_links(tmp_path: Path) -> None:
-    found = calibrated(H100, read_records(records(tmp_path / "r.jsonl", 12e-6, 300e9)))
-    assert found.links[0].latency_seconds == pytest.approx(12e-6)
-    assert found.links[0].bytes_per_second == pytest.approx(300e9)
-    assert found.links[1:] == H100.links[1:] and found.name == "dgx-h100, calibrated"
-    noisy = calibrated(H100, read_records(records(tmp_path / "r.jsonl", 12e-6, 300e9, noise=0.02)))
-    assert noisy.links[0].bytes_per_second == pytest.approx(300e9, rel=0.05)
-
-
-def test_measurements_through_which_no_line_goes_give_positive_links() -> None:
-    found = calibrated(H100, [Measured(1e3, 9e-6), Measured(1e6, 8e-6), Measured(2e6, 7e-6)]).links[0]
-    assert found.latency_seconds == pytest.approx(7e-6) and found.bytes_per_second == pytest.approx(2e6 / 7e-6)
-
-
-def test_files_without_measurements_are_refused(tmp_path: Path) -> None:
-    path = records(tmp_path / "r.jsonl", 1e-6, 1e9)
-    path.write_text(path.read_text().replace('"ranks": 4', '"ranks": 1'))
-    with pytest.raises(UsageError, match=r"MG0001.*no collectives of two sizes between several ranks"):
-        read_records(path)
-    path.write_text("{}\nno json\n")
-    with pytest.raises(UsageError, match=r"MG0001.*r.jsonl:2: not JSON"):
-        read_records(path)
-    with pytest.raises(UsageError, match="MG0002"):
-        read_records(tmp_path / "none")

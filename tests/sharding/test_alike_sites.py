@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.stack import stack
+from meshgen.benchmarks.stack import stack
 from meshgen.ir.graph import Module, Node
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.ops.rules.rule import Rule

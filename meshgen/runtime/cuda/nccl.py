@@ -149,12 +149,13 @@ def load_nccl() -> Nccl:
         raise MissingError(Diagnostic("MG0602", f"NCCL is missing or too old: {error}", hint=hint)) from error
     _, version = nccl.ncclGetVersion()
     if version < OLDEST:
-        text = f"NCCL {_release(version)} is too old: {_release(OLDEST)} or later is needed"
+        text = f"NCCL {release(version)} is too old: {release(OLDEST)} or later is needed"
         raise MissingError(Diagnostic("MG0602", text, hint=hint))
     return nccl
 
 
-def _release(version: int) -> str:
+def release(version: int) -> str:
+    """`2.32.3`, of NCCL's number."""
     return f"{version // 10_000}.{version // 100 % 100}.{version % 100}"
 
 

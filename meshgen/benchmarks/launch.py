@@ -1,12 +1,14 @@
-"""What a step costs the host: the executor on a driver that does nothing (`nothing.c`), through NVIDIA's own bindings.
+"""What a step costs the host: the executor on a driver that does nothing (`nothing.c`), through NVIDIA's own bindings. No GPU is needed.
 
-`python -m bench host` compiles a module of 50 launches on one device, and measures in a process of its own
+A module of 50 launches on one device is measured in a process of its own:
+
     step         a session's step by its graph: state on the device, no results on the host, one call of cuGraphLaunch
     launch       a kernel of a step that is issued without a graph
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import shutil
@@ -14,11 +16,17 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 import meshgen as mg
+from meshgen.benchmarks.records import Record
+from meshgen.benchmarks.samples import summary
+from meshgen.benchmarks.suite import Suite, Take, no_options
 from meshgen.errors import Diagnostic, MissingError
 from meshgen.runtime.cuda.api import Api, real
 from meshgen.runtime.cuda.code import code_of
@@ -29,6 +37,13 @@ from meshgen.runtime.module import LoadedModule
 KERNELS = 50
 STEPS, RUNS = 500, 25  # steps of a run, and runs, of which the median counts
 T = "tensor<16x16xf32>"
+TITLES = {
+    "what": "what",
+    "launches": "launches of a step",
+    "us": "time (us)",
+    "least_us": "least (us)",
+    "spread": "spread",
+}
 
 
 def program() -> str:
@@ -39,24 +54,31 @@ def program() -> str:
     return f"{head}{''.join(lines)}  return %x{KERNELS} : {T}\n}}\n"
 
 
-def measure_host() -> list[dict[str, Any]]:
-    """Microseconds per step and per launch, with the spread of the runs. Raises MissingError MG0602 without gcc."""
+def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:
+    """Raises MissingError MG0602 without gcc or cuda-bindings."""
+    del options
     compiler = shutil.which("gcc")
     if compiler is None:
         raise MissingError(Diagnostic("MG0602", "gcc is not installed", hint="it builds a driver that does nothing"))
+    if find_spec("cuda") is None or find_spec("cuda.bindings") is None:
+        hint = "pip install 'meshgen[cuda12]'; it needs no GPU"
+        raise MissingError(Diagnostic("MG0602", "cuda-bindings is not installed", hint=hint))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         source, library = Path(__file__).parent / "nothing.c", folder / "libcuda.so.1"
         subprocess.run([compiler, "-O2", "-shared", "-fPIC", "-w", "-o", str(library), str(source)], check=True)
         mg.compile(program(), target="cuda:sm_80").save(folder / "m.mgx")
-        paths = os.pathsep.join(filter(None, [str(Path(__file__).parents[1]), os.environ.get("PYTHONPATH", "")]))
+        paths = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]))
         environment = os.environ | {"LD_LIBRARY_PATH": name, "PYTHONPATH": paths}
-        command = [sys.executable, "-m", "bench.host", str(folder / "m.mgx")]
+        command = [sys.executable, "-m", "meshgen.benchmarks.launch", str(folder / "m.mgx")]
         outcome = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-    return json.loads(outcome.stdout)
+    for record in json.loads(outcome.stdout):
+        take(record)
+    return {"clock": "CPU seconds of the thread"}
 
 
-def _measured(module: LoadedModule) -> list[dict[str, Any]]:
+def _measured(module: LoadedModule) -> list[Record]:
+    """Of a session's step, and of a kernel, in the process that has the driver."""
     launches = sum(module.schedule.launch_counts().values())
     with module.session("cuda", weights={"w": _zeros()}) as session:
         session["x0"] = _zeros()
@@ -67,7 +89,10 @@ def _measured(module: LoadedModule) -> list[dict[str, Any]]:
     executor = _executor(module, api)
     executor.step()
     rows = [("step", 1, by_graph), ("launch", launches, _timed(executor.step))]
-    return [{"what": f"host {name}", "launches": launches, **_per(row, count)} for name, count, row in rows]
+    return [
+        {"suite": "launch", "what": what, "launches": launches, **summary([seconds / count for seconds in row])}
+        for what, count, row in rows
+    ]
 
 
 def _executor(module: LoadedModule, api: Api) -> Executor:
@@ -83,23 +108,14 @@ def _timed(step: Callable[[], object]) -> list[float]:
         for _ in range(STEPS):
             step()
         found.append((time.thread_time() - begin) / STEPS)
-    return sorted(found)
-
-
-def _per(seconds: list[float], count: int) -> dict[str, float]:
-    median = seconds[len(seconds) // 2]
-    return {
-        "us": round(median / count * 1e6, 2),
-        "least_us": round(seconds[0] / count * 1e6, 2),
-        "spread": round((seconds[-1] - seconds[0]) / median, 3),
-    }
+    return found
 
 
 def _zeros() -> Any:
-    import numpy as np
-
     return np.zeros((16, 16), np.float32)
 
+
+SUITE = Suite("what a step and a launch cost the host, on a driver that does nothing", TITLES, no_options, run)
 
 if __name__ == "__main__":
     sys.stdout.write(json.dumps(_measured(load(sys.argv[1]))))

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from bench.overlap import floor
+from meshgen.benchmarks.overlap import floor, measured
 from meshgen.codegen.timeline import Task, start_times
 from meshgen.runtime.plan import COMMUNICATION, COMPUTE
 
@@ -47,3 +47,21 @@ def test_what_needs_all_that_was_gathered_comes_behind_it(layers: int) -> None:
         tasks += [Task(COMPUTE, 5.0, last), Task(COMPUTE, 2.0, last)]
         last = (len(tasks) - 1,)
     assert floor(tasks) == 5 * layers + 1 + 7 * layers
+
+
+PROGRAM = """shard.grid @m(shape = 4)
+func.func @main(%x: tensor<512x1024xbf16>, %w: tensor<1024x1024xbf16>) -> tensor<512x1024xbf16> {
+  %x0 = shard.sharding @m split_axes = [[], [0]] : !shard.sharding
+  %x1 = shard.shard %x to %x0 annotate_for_users : tensor<512x1024xbf16>
+  %0 = stablehlo.dot_general %x1, %w, contracting_dims = [1] x [0] : (tensor<512x1024xbf16>, tensor<1024x1024xbf16>) -> tensor<512x1024xbf16>
+  %1 = stablehlo.tanh %0 : tensor<512x1024xbf16>
+  return %1 : tensor<512x1024xbf16>
+}
+"""
+
+
+def test_a_record_holds_the_step_against_its_bounds() -> None:
+    found = measured("one sum", PROGRAM)
+    assert found["ranks"] == 4 and 0 <= found["hidden"] <= 1
+    assert found["floor_seconds"] <= found["step_seconds"] <= found["serial_seconds"]
+    assert found["over_floor"] >= 1 and found["step_seconds"] <= found["whole_seconds"]

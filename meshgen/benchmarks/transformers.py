@@ -6,14 +6,15 @@ softmax f32. A device's share of the batch is `ROWS` sequences of `LENGTH` token
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from meshgen.cost_model.model import DEFAULT
-from meshgen.errors import Diagnostic, MissingError
+from meshgen.errors import Diagnostic, MissingError, UsageError
 from meshgen.mesh import Axis, Mesh
+from meshgen.records import dataclass
 
 LAYERS, ROWS, LENGTH, HEAD = 2, 4, 2048, 128
 NODE = 8  # GPUs that NVLink joins; the ranks of other nodes are behind the network
@@ -73,6 +74,24 @@ def programs(widths: Sequence[int] = (4096, 8192), sizes: Sequence[int] = (8, 64
                 make("zero3", _FSDP, trains=True, has_tp=False),
             ]
     return found
+
+
+def chosen(names: Sequence[str]) -> Iterator[tuple[str, str, Mesh | None]]:
+    """Name, text or path, and mesh of programs: of those whose names begin so, and of `.mlir` files; default: on 8 ranks of width 4096.
+
+    Raises UsageError MG0001 for a name that nothing has, MissingError MG0602 without JAX.
+    """
+    every = programs()
+    for name in names or [program.name for program in programs([4096], [NODE])]:
+        if name.endswith(".mlir"):
+            yield Path(name).name, name, None
+            continue
+        found = [program for program in every if program.name.startswith(name)]
+        if not found:
+            hint = f"name .mlir files, or of {', '.join(program.name for program in every)}"
+            raise UsageError(Diagnostic("MG0001", f"there is no program '{name:.60}'", hint=hint))
+        for program in found:
+            yield program.name, program.text(), program.mesh
 
 
 def _jax() -> Any:

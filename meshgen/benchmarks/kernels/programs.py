@@ -1,14 +1,15 @@
-"""The programs, as JAX functions of arrays without values; `python -m bench kernels NAME ...` compiles each for one device."""
+"""The programs, as JAX functions of arrays without values; `meshgen bench kernels NAME ...` compiles each for one device."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
 import jax
 import jax.numpy as jnp
+
+from meshgen.records import dataclass
 
 
 @dataclass(frozen=True)

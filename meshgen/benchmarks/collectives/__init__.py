@@ -1,0 +1,1 @@
+"""`meshgen bench collectives`: nccl-tests' measurements on every engine."""

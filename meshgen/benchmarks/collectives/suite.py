@@ -1,0 +1,196 @@
+"""The sweep over kinds, sizes, types and reductions, in nccl-tests' terms and with its options.
+
+meshgen bench collectives all_reduce -b 8 -e 128M -f 2            NCCL over the GPUs of this machine
+mpiexec -n 4 meshgen bench collectives --engine mpi               the collectives of the MPI library
+"""
+
+from __future__ import annotations
+
+import argparse
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+from meshgen.benchmarks.collectives.cases import (
+    GROUPS,
+    IN_PLACE,
+    KINDS,
+    OPS,
+    REDUCING,
+    TYPES,
+    Case,
+    bus_factor,
+    case_of,
+)
+from meshgen.benchmarks.collectives.engines import ENGINES, Effort, Engine, Outcome, engine_of
+from meshgen.benchmarks.profile import profile_of, profile_place, write_profile
+from meshgen.benchmarks.records import Record
+from meshgen.benchmarks.samples import summary
+from meshgen.benchmarks.suite import Options, Suite, Take
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.machine.reading import machine_of
+
+TITLES = {
+    "what": "kind", "group": "group", "size": "size (B)", "count": "count (elements)", "type": "type", "redop": "redop", "root": "root",
+    "us": "time (us)", "algbw": "algbw (GB/s)", "busbw": "busbw (GB/s)", "wrong": "#wrong", "spread": "spread",
+    "in_us": "in-place time", "in_algbw": "algbw", "in_busbw": "busbw", "in_wrong": "#wrong", "in_spread": "spread",
+}  # fmt: skip
+_UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # as nccl-tests has them
+_SIZE = re.compile(r"(\d{1,15})([KMG]?)B?")
+MOST_SIZES = 1000
+
+
+def size_of(text: str) -> int:
+    """Bytes of `8`, `64K`, `128M` or `1G`, in powers of 1,024."""
+    match = _SIZE.fullmatch(text.upper())
+    if not match or not int(match[1]):
+        raise argparse.ArgumentTypeError(f"expected a size such as 8, 64K, 128M or 1G, got '{text:.40}'")
+    return int(match[1]) * _UNITS[match[2]]
+
+
+def add_options(group: Options) -> None:
+    group.add_argument("--engine", choices=ENGINES, default="nccl", help="nccl: GPUs of this machine, or one per process of a launcher; mpi: the MPI library, a rank per process of mpiexec; "
+                       "simulated: the cost model's times; emulated: NCCL's calls on emulated GPUs, without times (default: %(default)s)")  # fmt: skip
+    sizes = ("-b", "--minbytes", "1K", "smallest size"), ("-e", "--maxbytes", "32M", "largest size")
+    for short, long, default, meaning in sizes:
+        group.add_argument(
+            short, long, metavar="SIZE", type=size_of, default=size_of(default), help=f"{meaning} (default: {default})"
+        )
+    group.add_argument("-f", "--stepfactor", metavar="N", type=int, default=4, help="from size to size (default: 4)")
+    group.add_argument("-i", "--stepbytes", metavar="SIZE", type=size_of, help="instead of -f: added from size to size")
+    group.add_argument("-n", "--iters", metavar="N", type=int, default=20, help="calls of a sample (default: 20)")
+    group.add_argument("-w", "--warmup", metavar="N", type=int, default=5, help="calls before them (default: 5)")
+    group.add_argument(
+        "-m",
+        "--samples",
+        metavar="N",
+        type=int,
+        default=5,
+        help="samples of each size, whose median counts (default: 5)",
+    )
+    group.add_argument("-c", "--check", metavar="N", type=int, default=1, help="1: count wrong elements (default: 1)")
+    group.add_argument(
+        "-d", "--datatype", metavar="TYPES", default="float", help=f"of {', '.join(TYPES)}, or all (default: float)"
+    )
+    group.add_argument("-o", "--op", metavar="OPS", default="sum", help=f"of {', '.join(OPS)}, or all (default: sum)")
+    group.add_argument("-r", "--root", metavar="N", type=int, default=0, help="of broadcast and reduce (default: 0)")
+    group.add_argument("-g", "--ngpus", metavar="N", type=int, help="ranks of this process (default: all GPUs; 8 simulated, 4 emulated ones)")  # fmt: skip
+    group.add_argument("--groups", metavar="NAMES", help="ranks that communicate: all, host (those of each host), across (one of each host); with --save-profile all that exist (default: all)")  # fmt: skip
+    group.add_argument("--machine", metavar="NAME", help="what the simulated engine predicts for, and where a profile has what was not measured from")  # fmt: skip
+    group.add_argument("--arch", default="sm_90", help="of emulated GPUs (default: %(default)s)")
+    group.add_argument(
+        "--save-profile", metavar="FILE.json", help="write latency and rate of each class of links, for --machine FILE"
+    )
+
+
+def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any] | None:
+    """Raises UsageError: MG0001; MissingError: MG0602, MG0603; RuntimeFailure: MG0604, MG0609."""
+    kinds = _chosen(options.names, KINDS, "kind of collective", KINDS[:3] + ("sendrecv",) * bool(options.save_profile))
+    types, ops = (
+        _chosen([] if text == "all" else text.split(","), known, what, tuple(known))
+        for text, known, what in ((options.datatype, TYPES, "type"), (options.op, OPS, "reduction"))
+    )
+    if min(options.iters, options.samples) < 1 or options.warmup < 0 or options.stepfactor < 2:
+        raise UsageError(Diagnostic("MG0001", "-n and -m must be at least 1, -w at least 0, and -f at least 2"))
+    sizes = sizes_of(options.minbytes, options.maxbytes, options.stepfactor, options.stepbytes)
+    machine = machine_of(options.machine) if options.machine else None
+    place = profile_place(options.save_profile) if options.save_profile else None
+    effort = Effort(options.warmup, options.iters, options.samples, bool(options.check))
+    engine = engine_of(options.engine, options.ngpus, machine, options.arch, max(sizes))
+    try:
+        groups = _groups(engine, options.groups, place is not None)
+        found: list[Record] = []
+        for each in _cases(
+            engine, kinds, groups, [TYPES[t] for t in types], [OPS[o] for o in ops], sizes, options.root
+        ):
+            record = _record(engine, options.engine, each, effort)
+            found.append(record)
+            if engine.reports:
+                take(record)
+        if place and engine.reports:
+            write_profile(profile_of(found, place.stem, machine), place)
+    finally:
+        engine.close()
+    return dict(engine.facts) if engine.reports else None
+
+
+def sizes_of(least: int, most: int, factor: int, step: int | None) -> list[int]:
+    """Raises UsageError MG0001 for none, or too many."""
+    found: list[int] = []
+    size = least
+    while size <= most and len(found) <= MOST_SIZES:
+        found.append(size)
+        size = size + step if step else size * factor
+    if not 0 < len(found) <= MOST_SIZES:
+        text = f"sizes from {least} to {most} bytes are {'none' if not found else f'more than {MOST_SIZES}'}"
+        raise UsageError(Diagnostic("MG0001", text, hint="write for example -b 8 -e 128M -f 2"))
+    return found
+
+
+def _chosen(
+    names: Sequence[str], known: Sequence[str] | Mapping[str, str], what: str, default: Sequence[str]
+) -> Sequence[str]:
+    if unknown := [name for name in names if name not in known]:
+        hint = f"one of {', '.join(known)}"
+        raise UsageError(Diagnostic("MG0001", f"unknown {what} '{unknown[0]:.40}'", hint=hint))
+    return names or default
+
+
+def _groups(engine: Engine, text: str | None, are_all: bool) -> Sequence[str]:
+    there = engine.layout.groups
+    if text is None:
+        return there if are_all else ["all"]
+    names = _chosen(text.split(","), list(GROUPS), "group", there)
+    if missing := [name for name in names if name not in there]:
+        text_ = (
+            f"there are no groups '{missing[0]}': the {engine.layout.ranks} ranks are on one host, or one is on each"
+        )
+        raise UsageError(Diagnostic("MG0001", text_))
+    return names
+
+
+def _cases(engine: Engine, kinds: Sequence[str], groups: Sequence[str], types: Sequence[str], ops: Sequence[str],
+           sizes: Sequence[int], root: int) -> Iterator[Case]:  # fmt: skip
+    for kind in kinds:
+        for group in groups:
+            ranks = engine.layout.mesh.group_size(GROUPS[group])
+            if not 0 <= root < ranks:
+                raise UsageError(Diagnostic("MG0001", f"root {root} is not one of the {ranks} ranks of a group"))
+            for dtype in types:
+                for op in ops if kind in REDUCING else ("",):
+                    made = (case_of(kind, size, dtype, op, group, ranks, root) for size in sizes)
+                    yield from dict.fromkeys(made)  # small sizes may be the same number of elements
+
+
+def _record(engine: Engine, name: str, case: Case, effort: Effort) -> Record:
+    """A row of nccl-tests; in place where the kind can be."""
+    ours = {value: key for key, value in (*TYPES.items(), *OPS.items())}
+    found: dict[str, Any] = {
+        "suite": "collectives", "what": case.kind, "engine": name, "group": case.group, "ranks": case.ranks,
+        "per_host": engine.layout.per_host, "size": case.size, "count": case.count, "type": ours[case.dtype],
+        "redop": ours.get(case.reduction, "none"), "root": case.root if case.kind in ("broadcast", "reduce") else -1,
+    }  # fmt: skip
+    found |= _timed(case, engine.measured(case, False, effort), "")
+    if case.kind in IN_PLACE:
+        found |= _timed(case, engine.measured(case, True, effort), "in_")
+    return found
+
+
+def _timed(case: Case, outcome: Outcome | None, prefix: str) -> Record:
+    if outcome is None:
+        return {}
+    found: dict[str, Any] = {f"{prefix}wrong": outcome.wrong} if outcome.wrong is not None else {}
+    if outcome.seconds:
+        times = summary(outcome.seconds, prefix)
+        rate = case.size / (times[f"{prefix}us"] * 1e-6) / 1e9 if times[f"{prefix}us"] else 0.0
+        found |= times | {
+            f"{prefix}algbw": round(rate, 4),
+            f"{prefix}busbw": round(rate * bus_factor(case.kind, case.ranks), 4),
+        }
+    return found
+
+
+SUITE = Suite(
+    "collectives over NCCL, MPI or the cost model, in nccl-tests' terms: size, time, algbw, busbw, #wrong",
+    TITLES, add_options, run,
+)  # fmt: skip

@@ -1,0 +1,100 @@
+"""What compiling costs, in CPU time: each stage up to the schedule, in this process; and the whole command, in a process of its own.
+
+Stacks of GPT layers that JAX lowers (`stack.py`): 8 and 32 layers on 8 devices, 8 layers on 16,384; or `.mlir` files. The command writes a module for
+sm_90 with an empty cache of kernels (`cold`), and with one that has them (`warm`).
+"""
+
+from __future__ import annotations
+
+import argparse
+import gc
+import os
+import resource
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from meshgen.benchmarks.records import Record
+from meshgen.benchmarks.samples import summary
+from meshgen.benchmarks.stack import LAYERS, stack
+from meshgen.benchmarks.suite import Suite, Take, no_options
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.mlir.text import parse_text, print_text
+from meshgen.pipeline import Options as Choice
+from meshgen.pipeline import Timing, run_stages
+
+TITLES = {
+    "program": "program", "what": "what", "cache": "cache", "us": "CPU time (us)", "least_us": "least (us)", "spread": "spread",
+    "schedule_bytes": "schedule (B)",
+}  # fmt: skip
+STACKS = {"gpt-8-layers": (LAYERS, 2, 4), "gpt-32-layers": (4 * LAYERS, 2, 4), "gpt-16384-devices": (LAYERS, 128, 128)}
+
+
+def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:
+    """Raises UsageError: MG0001, MG0002; MissingError MG0602 without JAX; MeshgenError of a program that is refused."""
+    for name in options.names or STACKS:
+        text = _text(name)
+        for record in (*stages(Path(name).name, text, options.runs), *commands(Path(name).name, text, options.runs)):
+            take(record)
+    return {"clock": "CPU seconds of the process"}
+
+
+def _text(name: str) -> str:
+    if name in STACKS:
+        return stack(*STACKS[name])
+    if not name.endswith(".mlir"):
+        text = f"there is no program '{name:.60}'"
+        raise UsageError(Diagnostic("MG0001", text, hint=f"name .mlir files, or of {', '.join(STACKS)}"))
+    try:
+        return Path(name).read_text()
+    except OSError as error:
+        raise UsageError(Diagnostic("MG0002", f"cannot read {name}: {error.strerror}")) from error
+
+
+def stages(name: str, text: str, runs: int) -> Iterator[Record]:
+    """A record per stage, and one of all, with the size of the schedule's text."""
+    samples: dict[str, list[float]] = {}
+    size = 0
+    for _ in range(runs):
+        gc.collect()
+        timing = Timing(clock=time.process_time)
+        with timing.of("import"):
+            module = parse_text(text)
+        last = run_stages(module, Choice("cpu", "local"), timing, "schedule")["schedule"]
+        size = len(print_text(last))
+        for stage, seconds in (timing.seconds | {"all stages": sum(timing.seconds.values())}).items():
+            samples.setdefault(stage, []).append(seconds)
+    for stage, seconds in samples.items():
+        more = {"schedule_bytes": size} if stage == "all stages" else {}
+        yield {"suite": "compile", "program": name, "what": stage, **summary(seconds), **more}
+
+
+def commands(name: str, text: str, runs: int) -> Iterator[Record]:
+    """`meshgen compile`, cold and then warm."""
+    with tempfile.TemporaryDirectory() as place:
+        program = Path(place, "program.mlir")
+        program.write_text(text)
+        words = [sys.executable, "-m", "meshgen", "compile", str(program), "-o", str(Path(place, "module.mgx"))]
+        folders = {"cold": [f"{place}/cache{number}" for number in range(runs)], "warm": [f"{place}/cache0"] * runs}
+        for cache, each in folders.items():
+            seconds = [_child_seconds(words, folder) for folder in each]
+            yield {"suite": "compile", "program": name, "what": "command", "cache": cache, **summary(seconds)}
+
+
+def _child_seconds(words: Sequence[str], cache: str) -> float:
+    """CPU seconds of a process and those that it starts."""
+    paths = os.pathsep.join(filter(None, [str(Path(__file__).parents[2]), os.environ.get("PYTHONPATH", "")]))
+    before = resource.getrusage(resource.RUSAGE_CHILDREN)
+    own = os.environ | {"MESHGEN_CACHE_DIR": cache, "PYTHONPATH": paths}
+    subprocess.run(words, check=True, stdout=subprocess.DEVNULL, env=own)
+    after = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+
+
+SUITE = Suite(
+    "CPU time of every stage, and of the command with a cold and a warm cache of kernels", TITLES, no_options, run
+)

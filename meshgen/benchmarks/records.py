@@ -1,0 +1,119 @@
+"""Records of all suites, and the one writer and reader of their files.
+
+A record is a flat JSON object. Fields of `IDENTITY` say what was measured: records of two runs with equal ones are compared. All other
+numbers are figures; names end in their unit (`us`, `seconds`, `bytes`, `gbs`).
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.records import dataclass
+from meshgen.reports.tables import Table
+
+FORMAT = "meshgen-bench/1"
+FORMATS = ("json", "csv", "markdown")
+_SUFFIXES = {".json": "json", ".csv": "csv", ".md": "markdown"}
+MOST_FILE_BYTES = 1 << 26  # a run has some thousand records of some hundred bytes
+IDENTITY = (
+    "suite", "what", "program", "kernel", "target", "engine", "group", "ranks", "per_host", "size", "count", "type",
+    "redop", "root", "layers", "devices", "cache", "by",
+)  # fmt: skip
+Record = Mapping[str, Any]
+
+
+@dataclass(frozen=True)
+class Run:
+    """The records of one run, and where they come from: hardware, versions, command."""
+
+    environment: Mapping[str, Any]
+    records: Sequence[Record]
+
+
+def columns_of(records: Sequence[Record]) -> list[str]:
+    """The fields of records, in the order in which they first occur."""
+    return list(dict.fromkeys(key for record in records for key in record))
+
+
+def cell(value: Any) -> str:
+    """A value for people: four digits; nothing for what was not measured."""
+    match value:
+        case None:
+            return ""
+        case bool():
+            return "yes" if value else "NO"
+        case float():
+            return f"{value:.4g}" if abs(value) < 1e4 else f"{value:.0f}"
+        case Mapping():
+            return " ".join(f"{n} {name}" for name, n in cast("Mapping[str, Any]", value).items())
+        case _:
+            return str(value)
+
+
+def tables(records: Sequence[Record], titles: Mapping[str, str]) -> Table:
+    """A table for a terminal: the fields that have a title and occur, in the order of the titles."""
+    shown = [key for key in titles if any(record.get(key) is not None for record in records)]
+    rows = [[cell(record.get(key)) for key in shown] for record in records]
+    is_text = [any(isinstance(record.get(key), str | Mapping) for record in records) for key in shown]
+    left = [titles[key] for key, each in zip(shown, is_text, strict=True) if each]
+    return Table("", [titles[key] for key in shown], rows, left)
+
+
+def text_of(run: Run, form: str, titles: Mapping[str, str]) -> str:
+    """A run as `json`, `csv` (the environment in lines that begin with `#`) or `markdown`."""
+    if form == "json":
+        return json.dumps({"format": FORMAT, "environment": run.environment, "records": run.records}, indent=1) + "\n"
+    facts = [f"{key}: {cell(value)}" for key, value in run.environment.items()]
+    if form == "csv":
+        out = io.StringIO()
+        out.writelines(f"# {fact}\n" for fact in facts)
+        writer = csv.DictWriter(out, columns_of(run.records), lineterminator="\n")
+        writer.writeheader()
+        writer.writerows({key: _flat(value) for key, value in record.items()} for record in run.records)
+        return out.getvalue()
+    table = tables(run.records, titles)
+    lines = [table.columns, ["---"] * len(table.columns), *table.rows]
+    head = [*(f"- {fact}" for fact in facts), ""]
+    return "\n".join([*head, *(f"| {' | '.join(line)} |" for line in lines)]) + "\n"
+
+
+def _flat(value: Any) -> Any:
+    return json.dumps(value) if isinstance(value, Mapping) else value
+
+
+def write(run: Run, path: Path, form: str, titles: Mapping[str, str]) -> None:
+    """Write a run; without a format, the one that the file's suffix says, or JSON. Raises UsageError MG0002."""
+    text = text_of(run, form or _SUFFIXES.get(path.suffix, "json"), titles)
+    try:
+        path.write_text(text)
+    except OSError as error:
+        raise UsageError(Diagnostic("MG0002", f"cannot write {path}: {error.strerror}")) from error
+
+
+def read(path: Path) -> Run:
+    """A run that `write` wrote as JSON. Raises UsageError: MG0002 where the file cannot be read, MG0001 where it is not one."""
+    try:
+        with path.open("rb") as file:
+            content = file.read(MOST_FILE_BYTES + 1)
+    except OSError as error:
+        raise UsageError(Diagnostic("MG0002", f"cannot read {path}: {error.strerror}")) from error
+    try:
+        value: Any = json.loads(content) if len(content) <= MOST_FILE_BYTES else None
+    except (ValueError, RecursionError):
+        value = None
+    records: Any = value.get("records") if isinstance(value, dict) and value.get("format") == FORMAT else None  # pyright: ignore[reportUnknownMemberType]
+    if not isinstance(records, list) or not all(isinstance(each, dict) for each in cast("list[Any]", records)):
+        hint = "meshgen bench SUITE --output RUN.json writes them"
+        raise UsageError(Diagnostic("MG0001", f"{path} has no measurements of this version", hint=hint))
+    return Run(dict(value.get("environment") or {}), cast("list[Record]", records))  # pyright: ignore[reportUnknownMemberType]
+
+
+def identity(record: Record) -> tuple[tuple[str, Any], ...]:
+    """What a record measures."""
+    return tuple((key, record[key]) for key in IDENTITY if record.get(key) is not None)

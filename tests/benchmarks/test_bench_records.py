@@ -1,0 +1,80 @@
+"""The records of a run: one writer of JSON, CSV and Markdown, and the reader of the first."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+
+import pytest
+
+from meshgen.benchmarks.environment import environment
+from meshgen.benchmarks.records import Run, identity, read, tables, text_of, write
+from meshgen.benchmarks.samples import median_interval, summary
+from meshgen.errors import UsageError
+
+ROWS = [
+    {"suite": "launch", "what": "step", "us": 1.5, "spread": 0.1, "samples": 9, "units": {"HGMMA": 8}, "correct": True},
+    {"suite": "launch", "what": "launch", "us": 12345.6, "spread": 0.0, "samples": 9},
+]
+RUN = Run({"command": "meshgen bench launch", "processor": "one"}, ROWS)
+TITLES = {"what": "what", "us": "time (us)", "wrong": "#wrong", "units": "units", "correct": "correct"}
+
+
+def test_a_run_is_what_its_file_says(tmp_path: Path) -> None:
+    write(RUN, tmp_path / "run.json", "", TITLES)
+    assert read(tmp_path / "run.json") == RUN
+    assert json.loads((tmp_path / "run.json").read_text())["environment"]["processor"] == "one"
+
+
+def test_a_table_has_what_was_measured() -> None:
+    table = tables(ROWS, TITLES)
+    assert list(table.columns) == ["what", "time (us)", "units", "correct"]
+    assert table.rows == [["step", "1.5", "8 HGMMA", "yes"], ["launch", "12346", "", ""]]
+    markdown = text_of(RUN, "markdown", TITLES).splitlines()
+    assert markdown[:2] == ["- command: meshgen bench launch", "- processor: one"]
+    assert markdown[3:6] == [
+        "| what | time (us) | units | correct |",
+        "| --- | --- | --- | --- |",
+        "| step | 1.5 | 8 HGMMA | yes |",
+    ]
+
+
+def test_csv_has_every_field(tmp_path: Path) -> None:
+    write(RUN, tmp_path / "run.csv", "", TITLES)
+    lines = (tmp_path / "run.csv").read_text().splitlines()
+    assert lines[:2] == ["# command: meshgen bench launch", "# processor: one"]
+    rows = list(csv.DictReader(lines[2:]))
+    assert [row["us"] for row in rows] == ["1.5", "12345.6"] and json.loads(rows[0]["units"]) == {"HGMMA": 8}
+
+
+@pytest.mark.parametrize("content", ["", "[]", "{}", '{"format": "meshgen-bench/1", "records": [3]}', "[" * 100_000])
+def test_other_files_are_refused(tmp_path: Path, content: str) -> None:
+    (tmp_path / "run.json").write_text(content)
+    with pytest.raises(UsageError, match="MG0001"):
+        read(tmp_path / "run.json")
+    with pytest.raises(UsageError, match="MG0002"):
+        read(tmp_path / "none.json")
+    with pytest.raises(UsageError, match="MG0002"):
+        write(RUN, tmp_path / "none" / "run.json", "", TITLES)
+
+
+def test_records_are_named_by_what_they_measure() -> None:
+    assert identity(ROWS[0]) == (("suite", "launch"), ("what", "step"))
+
+
+def test_samples_have_a_median_and_a_spread_that_outliers_do_not_move() -> None:
+    found = summary([1e-6, 2e-6, 3e-6, 4e-6, 1.0])
+    assert found == {"us": 3.0, "least_us": 1.0, "spread": pytest.approx(2 / 3, abs=1e-4), "samples": 5}
+    low, high = median_interval(100.0, 0.2, 25)
+    assert (low, high) == (pytest.approx(93.72), pytest.approx(106.28))
+    assert summary([2e-6], "in_") == {"in_us": 2.0, "in_least_us": 2.0, "in_spread": 0.0, "samples": 1}
+
+
+def test_the_environment_says_where_a_run_was_made() -> None:
+    found = environment(["launch", "--runs", "3"])
+    assert found["command"] == "meshgen bench launch --runs 3"
+    assert all(
+        found[key] for key in ("system", "processor", "cores", "memory_bytes", "gpus", "meshgen", "python", "numpy")
+    )
+    assert json.loads(json.dumps(found)) == found

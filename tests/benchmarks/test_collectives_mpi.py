@@ -1,0 +1,50 @@
+"""The collectives of an MPI library, by processes of mpiexec."""
+
+from __future__ import annotations
+
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from meshgen.benchmarks.collectives.cases import IN_PLACE, KINDS
+from meshgen.machine.reading import machine_of
+from tests.sources import ROOT
+
+MPIEXEC = shutil.which("mpiexec", path=os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")]))
+pytestmark = pytest.mark.skipif(
+    MPIEXEC is None or importlib.util.find_spec("mpi4py") is None, reason="needs mpi4py and mpiexec"
+)
+QUICK = ["-b", "64", "-e", "4K", "-f", "8", "-n", "2", "-w", "1", "-m", "2"]
+
+
+def ran(*words: str, processes: int = 2) -> subprocess.CompletedProcess[str]:
+    command = [MPIEXEC or "", "-n", str(processes), sys.executable, "-m", "meshgen", "bench", "collectives", "--engine", "mpi"]  # fmt: skip
+    own = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run([*command, *words], capture_output=True, text=True, env=own, timeout=300)
+
+
+def test_mpi_reduces_gathers_and_exchanges(tmp_path: Path) -> None:
+    profile = tmp_path / "here.json"
+    outcome = ran(*KINDS, "-d", "float,int64", *QUICK, "--json", "--save-profile", str(profile))
+    assert outcome.returncode == 0, outcome.stderr
+    found = json.loads(outcome.stdout)  # of one process only
+    assert "mpi" in found["environment"] and {row["what"] for row in found["records"]} == set(KINDS)
+    for row in found["records"]:
+        times = [row[key] for key in ("us", "in_us") if key in row]
+        assert min(times) > 0 and len(times) == (row["what"] in IN_PLACE) + (row["what"] != "broadcast"), row
+        assert not row.get("wrong") and not row.get("in_wrong") and row["ranks"] == 2
+    (link,) = machine_of(profile).links
+    assert link.devices is None and link.bytes_per_second > 0
+
+
+def test_narrow_floats_are_moved_but_not_reduced() -> None:
+    outcome = ran("all_gather", "all_to_all", "-d", "half,bfloat16", *QUICK, "--json")
+    assert outcome.returncode == 0 and all(row["wrong"] == 0 for row in json.loads(outcome.stdout)["records"])
+    outcome = ran("all_reduce", "-d", "bfloat16", *QUICK)
+    assert outcome.returncode == 2 and "MPI reduces no bf16" in outcome.stderr

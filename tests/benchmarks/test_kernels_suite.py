@@ -1,0 +1,211 @@
+"""The kernels suite: what is generated, without a GPU; and all that a GPU does, on an emulated one with times that the test makes up."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import numpy as np
+import pytest
+
+pytest.importorskip("jax")
+pytest.importorskip("triton")
+
+import jax.numpy as jnp
+
+import meshgen as mg
+from meshgen.benchmarks.kernels import measure, suite
+from meshgen.benchmarks.kernels.baselines import Torch, baseline
+from meshgen.benchmarks.kernels.measure import Ceilings, Gpu
+from meshgen.benchmarks.kernels.programs import PROGRAMS, SHAPES, Program, _array, product
+from meshgen.benchmarks.kernels.static import built
+from meshgen.benchmarks.nvml import Nvml
+from meshgen.cli import main
+from meshgen.codegen.roofline import device_of
+from meshgen.errors import UsageError
+from meshgen.runtime.cuda.api import emulated
+from meshgen.runtime.cuda.device import Launch
+from meshgen.runtime.cuda.timing import Timing
+
+SMALL = {
+    "product-small": Program(product, (_array(128, 64), _array(64, 128))),
+    "softmax-small": Program(lambda x: jnp.exp(x) / jnp.exp(x).sum(-1, keepdims=True), (_array(32, 64),)),
+}
+
+
+class Steady:
+    """A timer: 10 us with a warm cache, and 20 with a cold one."""
+
+    def seconds(self, launch: Launch) -> Timing:
+        assert math.prod(launch.grid)
+        return Timing(10e-6, 20e-6)
+
+
+class Library:
+    """NVML of a GPU that gets too hot."""
+
+    def __getattr__(self, name: str) -> Any:
+        def call(*args: Any) -> int:
+            if name == "nvmlDeviceGetClockInfo":
+                args[2]._obj.value = 1980 if args[1].value == 1 else 2619
+            if name == "nvmlDeviceGetCurrentClocksThrottleReasons":
+                args[1]._obj.value = 0x24
+            return 0
+
+        return call
+
+
+class Tensor(np.ndarray):
+    """An array that answers to what is asked of PyTorch's."""
+
+    def double(self) -> Tensor:
+        return self.astype(np.float64)
+
+    def cpu(self) -> Tensor:
+        return self
+
+    cuda = cpu
+
+    def numpy(self) -> np.ndarray[Any, Any]:
+        return np.asarray(self)
+
+
+class Event:
+    """Half a millisecond passes between any two."""
+
+    def __init__(self, enable_timing: bool) -> None:
+        assert enable_timing
+
+    def record(self) -> None:
+        """Nothing runs."""
+
+    synchronize = record
+
+    def elapsed_time(self, end: Event) -> float:
+        return 0.5
+
+
+def fake_torch(factor: float = 1.0) -> Any:
+    """Of PyTorch what the suite uses; its product is off by the factor."""
+    import ml_dtypes
+
+    return SimpleNamespace(
+        matmul=lambda x, w: (x.astype(np.float32) @ w.astype(np.float32)).view(Tensor) * factor,
+        compile=lambda function: function,
+        from_numpy=lambda array: array.view(Tensor),
+        bfloat16=ml_dtypes.bfloat16,
+        randn=lambda *sizes, **_: np.ones((2, 2)),
+        cuda=SimpleNamespace(Event=Event, is_available=lambda: True),
+        nn=SimpleNamespace(functional=SimpleNamespace()),
+    )
+
+
+@pytest.fixture
+def small(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, program in SMALL.items():
+        monkeypatch.setitem(PROGRAMS, name, program)
+
+
+def on_emulated(torch: Torch | None = None, nvml: Nvml | None = None, timer: Any = None) -> Gpu:
+    return Gpu(emulated(1, "sm_90"), timer or (lambda *_: Steady()), torch, nvml, samples=3, copied=1 << 12)
+
+
+def measured(gpu: Gpu, name: str, place: Path) -> list[dict[str, Any]]:
+    records = built(name, "cuda:sm_90", str(place / "m.mgx"))
+    return [
+        dict(row) for row in measure.measured(gpu, mg.load(place / "m.mgx"), records, Ceilings(1e12, 1e14, "given"))
+    ]
+
+
+def test_a_record_says_what_was_built(tmp_path: Path) -> None:
+    (kernel,) = built("product-1024x1024x1024", "cuda:sm_90", str(tmp_path / "m.mgx"))
+    assert kernel["template"] == "dot" and kernel["spill_bytes"] == 0 and kernel["launches"] == 1
+    assert kernel["units"].get("HGMMA", 0) > 0 and kernel["copies"]
+    assert kernel["flops"] == 2 * 1024**3 and kernel["bytes"] == 3 * 2 * 1024**2
+    assert 0.9 < kernel["sectors"] <= 1 and 0 < kernel["predicted_seconds"] < 1e-3
+    assert json.loads(json.dumps(kernel)) == kernel
+
+
+def test_without_a_gpu_the_table_is_static(small: None, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["bench", "kernels", "product-small", "--target", "cuda:sm_80", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert [row["target"] for row in found["records"]] == ["cuda:sm_80"] and "us" not in found["records"][0]
+
+
+def test_programs_are_built_side_by_side(capsys: pytest.CaptureFixture[str]) -> None:
+    """In processes of their own: of programs that all of them know."""
+    assert main(["bench", "kernels", "cast", "transpose", "--jobs", "2", "--format", "csv"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    rows = [line for line in lines if line.startswith("kernels,")]
+    assert lines[0].startswith("# command: meshgen bench kernels") and len(rows) == 2
+
+
+def test_every_program_lowers_and_there_are_twenty_shapes() -> None:
+    assert len(set(SHAPES)) == 20
+    for name in ("gated", "attention-gradient", "adamw", "look-up-gradient", "pooling", "top-k"):
+        assert "func.func" in PROGRAMS[name].lowered().as_text()
+
+
+def test_unknown_programs_and_open_sizes_are_refused(tmp_path: Path) -> None:
+    assert main(["bench", "kernels", "no-such-program"]) == 2
+    text = "func.func @main(%x: tensor<?xf32>) -> tensor<?xf32> {\n  return %x : tensor<?xf32>\n}\n"
+    (tmp_path / "open.mlir").write_text(f"shard.grid @m(shape = 2)\n{text}")
+    with pytest.raises(UsageError, match="open sizes"):
+        built(str(tmp_path / "open.mlir"), "cuda:sm_90", str(tmp_path / "m.mgx"))
+
+
+def test_programs_have_baselines() -> None:
+    torch = SimpleNamespace(matmul=lambda x, w: x @ w, nn=SimpleNamespace(functional=SimpleNamespace()))
+    lacking = {name for name in PROGRAMS if baseline(torch, name) is None}
+    assert lacking == {
+        "product-f8", "product-i8", "attention-gradient", "layer-norm-gradient", "adamw", "look-up-gradient", "convolution", "pooling", "top-k",
+    }  # fmt: skip
+
+
+def test_a_program_is_measured_on_a_gpu_beside_pytorch(small: None, tmp_path: Path) -> None:
+    whole, kernel = measured(on_emulated(Torch(fake_torch()), Nvml(Library())), "product-small", tmp_path)
+    assert (kernel["us"], kernel["cold_us"], kernel["spread"], kernel["samples"]) == (10, 20, 0, 3)
+    assert kernel["of_ceiling"] == pytest.approx(kernel["bytes"] / 1e12 / 10e-6, abs=1e-4)
+    assert whole["kernel"] == "(all)" and (whole["us"], whole["cold_us"], whole["flops"]) == (10, 20, kernel["flops"])
+    assert (whole["against_us"], whole["correct"]) == (500, True) and whole["against"] in ("torch", "torch.compile")
+    assert (whole["sm_mhz"], whole["memory_mhz"]) == (1980, 2619)
+    assert whole["throttled"] == "power cap, temperature (software)"
+
+
+def test_a_wrong_result_is_seen(small: None, tmp_path: Path) -> None:
+    whole, *_ = measured(on_emulated(Torch(fake_torch(1.1))), "product-small", tmp_path)
+    assert whole["correct"] is False
+
+
+def test_without_pytorch_numpy_says_what_is_right(small: None, tmp_path: Path) -> None:
+    whole, *kernels = measured(on_emulated(), "softmax-small", tmp_path)
+    assert whole["correct"] is True and "against" not in whole and "throttled" not in whole
+    assert whole["launches"] == sum(row["launches"] for row in kernels)
+
+
+def test_ceilings_are_measured_or_those_of_the_data_sheet() -> None:
+    sheet = device_of("sm_90")
+    found = on_emulated().ceilings()
+    assert (found.bytes_per_second, found.flops_per_second) == (sheet.bandwidth, sheet.peaks["bf16"])
+    assert "data sheet" in found.source
+    torch = on_emulated(Torch(fake_torch())).ceilings()
+    assert torch.flops_per_second == pytest.approx(2 * 8192**3 / 0.5e-3) and "cuBLAS" in torch.source
+
+
+def test_the_command_runs_to_its_end_on_a_gpu(
+    small: None, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """With the driver's own events, which take no time on an emulated GPU; of another architecture than the GPU's nothing is measured."""
+    monkeypatch.setattr(suite, "_gpu", lambda: on_emulated(timer=measure.event_timer))
+    assert main(["bench", "kernels", "product-small", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    first = found["records"][0]
+    assert first["kernel"] == "(all)" and first["correct"] is True
+    assert (
+        found["environment"]["clocks"] == "not known: there is no NVML" and "GB/s" in found["environment"]["ceilings"]
+    )
+    assert main(["bench", "kernels", "product-small", "--target", "cuda:sm_80", "--json"]) == 0
+    assert "(all)" not in capsys.readouterr().out

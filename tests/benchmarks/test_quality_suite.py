@@ -1,0 +1,70 @@
+"""Plans beside those of other partitioners, where these are installed."""
+
+from __future__ import annotations
+
+import json
+import os
+import stat
+from pathlib import Path
+
+import pytest
+
+from meshgen.benchmarks import quality
+from meshgen.cli import main
+
+# a row-parallel product, whose sum both partitioners need
+PROGRAM = """module {
+  sdy.mesh @mesh = <["x"=4]>
+  func.func @main(%x: tensor<8x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %w: tensor<16x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<8x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
+    %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x16xf32>, tensor<16x32xf32>) -> tensor<8x32xf32>
+    return %0 : tensor<8x32xf32>
+  }
+}
+"""
+SUM = {"collectives": {"all_reduce": 1}, "ring_bytes": 2 * 3 * 8 * 32 * 4 // 4}
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    (tmp_path / "p.mlir").write_text(PROGRAM)
+    return str(tmp_path / "p.mlir")
+
+
+def rows(program: str, capsys: pytest.CaptureFixture[str]) -> dict[str, dict[str, object]]:
+    assert main(["bench", "quality", program, "--json"]) == 0
+    return {row["by"]: row for row in json.loads(capsys.readouterr().out)["records"]}
+
+
+def test_a_plan_is_counted_beside_xlas(program: str, capsys: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("jaxlib")
+    found = rows(program, capsys)
+    for by in ("meshgen", "XLA"):
+        assert {key: found[by][key] for key in SUM} == SUM, by
+        assert found[by]["communication_seconds"] == pytest.approx(found["meshgen"]["communication_seconds"])
+    assert found["meshgen"]["launches"] == 1 and found["meshgen"]["step_seconds"]
+
+
+def test_the_partition_of_mlir_opt_is_counted_as_ours(
+    program: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """By a stand-in that prints what upstream's passes would, or a fault where it is told to."""
+    partitioned = """shard.grid @m(shape = 4)
+func.func @main(%x: tensor<8x4xf32>, %w: tensor<4x32xf32>) -> tensor<8x32xf32> {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<8x4xf32>, tensor<4x32xf32>) -> tensor<8x32xf32>
+  %1 = shard.all_reduce %0 on @m grid_axes = [0] : tensor<8x32xf32> -> tensor<8x32xf32>
+  return %1 : tensor<8x32xf32>
+}
+"""
+    tool = tmp_path / "mlir-opt"
+    tool.write_text(
+        f"#!/bin/sh\ngrep -q dot_general $1 || {{ echo cannot read it >&2; exit 1; }}\ncat <<'END'\n{partitioned}END\n"
+    )
+    tool.chmod(tool.stat().st_mode | stat.S_IXUSR)
+    monkeypatch.setenv("PATH", str(tmp_path), prepend=os.pathsep)
+    monkeypatch.setitem(quality._PEERS, "XLA", lambda: False)
+    found = rows(program, capsys)
+    assert set(found) == {"meshgen", "mlir-opt"} and {key: found["mlir-opt"][key] for key in SUM} == SUM
+    Path(program).write_text(
+        "shard.grid @m(shape = 4)\nfunc.func @main(%x: tensor<8xf32>) -> tensor<8xf32> {\n  return %x : tensor<8xf32>\n}\n"
+    )
+    assert rows(program, capsys)["mlir-opt"]["refused"] == "cannot read it"
