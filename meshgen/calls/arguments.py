@@ -28,7 +28,7 @@ def bound_arrays(signature: Signature, types: Mapping[str, TensorType], args: Se
                 faults.append(Diagnostic("MG0601", f"argument '{slot.name}' is {error.what}", hint=error.hint))
     if faults:
         raise ArgumentError(*faults)
-    return arrays
+    return arrays | {name: plain_array(given) for name, given in signature.weights.items() if name not in arrays}
 
 
 def weight_arrays(signature: Signature, weights: Any) -> dict[str, Array]:

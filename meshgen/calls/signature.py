@@ -48,6 +48,7 @@ class Signature:
         result: what it returns, as far as that is known: slots are outputs. None: one array or a tuple.
         narrows: 64-bit arrays are taken for 32-bit arguments, as JAX does.
         warnings: what was noticed while the program was read.
+        weights: arrays that came with the program, by input: callers need not pass them, and modules store them.
     """
 
     nodes: Mapping[str, Node]
@@ -61,6 +62,7 @@ class Signature:
     result: Node | None = None
     narrows: bool = False
     warnings: tuple[Diagnostic, ...] = ()
+    weights: Mapping[str, Any] = field(default_factory=dict[str, Any])
 
     @cached_property
     def slots(self) -> list[Slot]:
@@ -124,7 +126,8 @@ class Signature:
             if (left := without(node, lambda slot: slot.name in held)) == node or (is_left and left is not None):
                 nodes[name] = left or node
         positional = tuple(name for name in self.positional if name in nodes)
-        return replace(self, nodes=nodes, positional=positional, exact=None) if held else self
+        weights = {name: given for name, given in self.weights.items() if name not in held}
+        return replace(self, nodes=nodes, positional=positional, exact=None, weights=weights) if held else self
 
     def bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> Found:
         """Bind the arguments of a call to the inputs."""
@@ -191,7 +194,9 @@ class Signature:
         for key, branch in node.items():
             if key in held:
                 self.assign(branch, held[key], found, (*path, key), partial)
-            elif not partial and any(slot.number is not None for slot in slots_of(branch)):
+            elif not partial and any(
+                slot.number is not None and slot.name not in self.weights for slot in slots_of(branch)
+            ):
                 found.faults.append(f"argument '{dotted((*path, key))}' is missing")
         found.faults += [_unknown(key, node, path) for key in held if key not in node and any(flatten(held[key]))]
 

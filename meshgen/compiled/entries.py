@@ -109,10 +109,12 @@ class EntriesExecutable(Executable):
         from meshgen.codegen.package_entries import entries_members
         from meshgen.runtime.module_file import container
 
-        weights = weights_by_name(weights)
-        taken = {name: self._weights_of(each, weights) for name, each in self.entries.items()}
+        taken: dict[str, Mapping[str, Any]] = {name: each.weights for name, each in self.entries.items()}
+        if weights is not None:
+            weights = weights_by_name(weights)
+            taken = {name: self._weights_of(each, weights) for name, each in self.entries.items()}
         used = {key for own in taken.values() for key in own}
-        if unknown := [key for key in weights if key not in used]:
+        if unknown := [key for key in weights or () if key not in used]:
             texts = [f"weight for an unknown input '{name}'" for name in unknown]
             raise ArgumentError(*(Diagnostic("MG0601", text) for text in texts))
         held = {name: each.members(weight_arrays(each.signature, taken[name])) for name, each in self.entries.items()}

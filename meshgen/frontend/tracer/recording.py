@@ -53,7 +53,8 @@ class Trace:
     """The graph that is being recorded, and the mesh or meshes if known.
 
     `manual` are the axes over which it is written per device: those of a function given to `mg.manual`, which is called
-    in the trace `around`. `warnings` are for the program's author.
+    in the trace `around`. `warnings` are for the program's author. `at` is the place of what is recorded, where a file says it
+    and not a line of Python that is running.
     """
 
     graph: Graph
@@ -63,6 +64,7 @@ class Trace:
     meshes: tuple[Mesh, ...] = ()
     around: Trace | None = None
     warnings: list[Diagnostic] = field(default_factory=list[Diagnostic])
+    at: Location | None = None
 
     def has(self, other: Trace | None) -> bool:
         """Whether tensors of the other trace may be used in this one: it is this one, or encloses it."""
@@ -94,7 +96,9 @@ def current() -> Trace:
 
 
 def user_location() -> Location | None:
-    """The innermost line outside of meshgen and NumPy that is running, with its column."""
+    """The innermost line outside of meshgen and NumPy that is running, with its column; or the place that the trace is at."""
+    if (trace := CURRENT.get()) is not None and trace.at is not None:
+        return trace.at
     frame = sys._getframe(1)  # pyright: ignore[reportPrivateUsage]  # CPython has no public way this cheap
     while frame and frame.f_code.co_filename.startswith(INSIDE):
         frame = frame.f_back
