@@ -22,6 +22,7 @@ _PLACES = {
     "meshgen.errors": ("MeshgenError",),
     "meshgen.compiled.executable": ("Executable",),
     "meshgen.frontend.jax_calls": ("from_jax",),
+    "meshgen.frontend.torch.placements": ("to_placements",),
     "meshgen.frontend.tracer.op_rule": ("op_rule",),
     "meshgen.frontend.tracer.manual": ("manual",),
     "meshgen.frontend.tracer": ("Tensor", "annotate", "spec", "trace"),

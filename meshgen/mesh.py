@@ -284,7 +284,7 @@ def _plain(size: Any) -> Any:
 
 
 def meshes_of(given: Meshes) -> tuple[Mesh, ...]:
-    """A user's mesh (also one of `jax.sharding`), several by name, or none.
+    """A user's mesh (also one of `jax.sharding`, or torch's `DeviceMesh`), several by name, or none.
 
     Raises UsageError for anything else, ShardingError for bad sizes.
     """
@@ -292,18 +292,27 @@ def meshes_of(given: Meshes) -> tuple[Mesh, ...]:
         return () if given is None else (given,)
     if not isinstance(given, Mapping):
         listed: Sequence[Any] = given if isinstance(given, (list, tuple)) else [given]
-        meshes = [mesh_of_jax(each) if is_mesh_of_jax(each) else each for each in listed]
+        meshes = [_mesh_of_others(each) for each in listed]
         if wrong := [each for each in meshes if not isinstance(each, Mesh)]:
             hint = 'give {"dp": 2, "tp": 4}, what make_mesh returns, or several by name: {"first": {"dp": 2}, ...}'
             raise UsageError(Diagnostic("MG0001", f"expected a mesh, got {wrong[0]!r}", hint=hint))
         return tuple(meshes)
     sizes = cast("Mapping[str, Any]", given)
-    sizes = {name: mesh_of_jax(each) if is_mesh_of_jax(each) else each for name, each in sizes.items()}
+    sizes = {name: _mesh_of_others(each) for name, each in sizes.items()}
     if not any(isinstance(each, (Mesh, Mapping)) for each in sizes.values()):
         return (make_mesh(sizes),)
     return tuple(
         replace(each, name=name) if isinstance(each, Mesh) else make_mesh(each, name) for name, each in sizes.items()
     )
+
+
+def _mesh_of_others(given: Any) -> Any:
+    """A mesh of JAX or torch as a mesh; anything else as it is. Devices are numbered anew, in row-major order."""
+    if is_mesh_of_jax(given):
+        return mesh_of_jax(given)
+    if hasattr(given, "mesh_dim_names") and hasattr(given, "shape"):  # torch.distributed.device_mesh.DeviceMesh
+        return make_mesh(dict(zip(given.mesh_dim_names or map(str, range(given.ndim)), given.shape, strict=True)))
+    return given
 
 
 def is_mesh_of_jax(given: Any) -> bool:

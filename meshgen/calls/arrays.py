@@ -9,6 +9,7 @@ from __future__ import annotations
 import sys
 from typing import Any, cast
 
+import ml_dtypes
 import numpy as np
 
 from meshgen.ir.graph import TensorType
@@ -33,7 +34,7 @@ def plain_array(given: Any) -> Array:
     """
     _refuse_other_meaning(given)
     try:
-        array = np.asarray(given)
+        array = np.asarray(_of_torch(given) if _is_of_torch(given) else given)
     except Exception as error:  # ragged lists, tensors on a device: whatever the conversion does
         reason = " ".join(str(error).split())
         raise NoArrayError(
@@ -45,6 +46,22 @@ def plain_array(given: Any) -> Array:
         what = "an array" if hasattr(given, "dtype") else f"a {type(given).__name__}"
         raise NoArrayError(f"{what} with {kind}, which are not numbers", "convert it with astype")
     return array
+
+
+def _is_of_torch(given: Any) -> bool:
+    torch = sys.modules.get("torch")
+    return torch is not None and isinstance(given, torch.Tensor)
+
+
+def _of_torch(given: Any) -> Array:
+    """A tensor of torch, also a parameter, and of element types that NumPy does not have: their bits."""
+    plain = given.detach().cpu()
+    name = str(plain.dtype).removeprefix("torch.")
+    if hasattr(np, name.replace("bool", "bool_")):
+        return plain.numpy()
+    bits = sys.modules["torch"]
+    whole = plain.contiguous().view({1: bits.uint8, 2: bits.int16}[plain.element_size()]).numpy()
+    return whole.view(getattr(ml_dtypes, name))
 
 
 def _refuse_other_meaning(given: Any) -> None:

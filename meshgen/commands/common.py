@@ -34,7 +34,7 @@ UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
 def add_program(parser: argparse.ArgumentParser, *, needed: bool = True) -> None:
     """The options that describe a program and its shardings."""
-    what = "a .mlir or .onnx file, pkg.mod:function, or - for stdin"
+    what = "a .mlir, .onnx or .pt2 file, pkg.mod:function, or - for stdin"
     parser.add_argument("program", metavar="IN", nargs=None if needed else "?", help=what)
     parser.add_argument(
         "--mesh",
@@ -223,14 +223,6 @@ def read_program(name: str) -> Any:
     if name == "-":
         return name
     path = Path(name)
-    if path.suffix == ".pt2":
-        raise UsageError(
-            Diagnostic(
-                "MG0002",
-                f"'{name}': this version does not read {path.suffix} files",
-                hint="export the program as StableHLO text (.mlir)",
-            )
-        )
     if path.suffix == ".py":
         hint = f"write {path.stem}:FUNCTION, its module and the function's name"
         raise UsageError(Diagnostic("MG0002", f"'{name}' is a Python file, not a program", hint=hint))

@@ -48,7 +48,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="FILE.json",
         help="a table that meshgen tune has written: kernels take the tiles that were measured to be best",
     )
-    text = "write the weights that came with the program (an ONNX model has them) to this file, and not into the module"
+    text = "write the weights that came with the program (ONNX and PyTorch models have them) to this file, and not into the module"
     parser.add_argument("--weights", metavar="FILE.safetensors", help=text)
     parser.add_argument("--report", metavar="HTML", help="write an HTML report to this path")
     parser.add_argument(

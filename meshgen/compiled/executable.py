@@ -294,7 +294,7 @@ class Executable:
 
         Args:
             weights: global arrays of inputs that are stored and not passed when it runs, by name or in structures:
-                `{"params": {"w1": w1}}` is `{"params.w1": w1}`; or safetensors files: a path, several, or a folder; default: what an ONNX model has.
+                `{"params": {"w1": w1}}` is `{"params.w1": w1}`; or safetensors files: a path, several, or a folder; default: the program's own.
         Raises:
             UsageError: MG0003, the file cannot be written.
             ArgumentError: MG0601, weights do not fit the inputs.

@@ -32,11 +32,16 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str =
     """
     from meshgen.frontend.jax import from_jax, is_jax
     from meshgen.frontend.onnx.files import is_onnx
+    from meshgen.frontend.torch.kinds import is_torch
 
     if is_onnx(graph) and not entry:
         from meshgen.frontend.onnx.model import from_onnx
 
         return from_onnx(graph, given, args)
+    if is_torch(graph) and not entry:
+        from meshgen.frontend.torch.live import from_torch
+
+        return from_torch(graph, args)
     if isinstance(graph, (str, Path)):
         return _from_text(graph, given, args, entry)
     if type(graph).__module__.startswith("xdsl."):

@@ -1,4 +1,4 @@
-"""Shardings as users write them: `mg.P`, its text, names or numbers of axes per dim; JAX's `PartitionSpec` and `NamedSharding`."""
+"""Shardings as users write them: `mg.P`, its text, names or numbers of axes per dim; JAX's `PartitionSpec` and `NamedSharding`, DTensor's placements."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any, cast
 
 from meshgen.errors import Diagnostic, ShardingError
+from meshgen.frontend.torch.placements import from_placements, is_placements
 from meshgen.mesh import Mesh, is_mesh_of_jax
 from meshgen.spec import Sharding, axes_of_dim, fit, from_indices, no_sharding, parse_sharding
 
@@ -35,6 +36,8 @@ def annotated_dims(given: Any, rank: int, mesh: Mesh) -> tuple[Sharding, tuple[b
 
     Raises ShardingError MG0202 for a `NamedSharding` on a mesh of other sizes.
     """
+    if is_placements(given):
+        return from_placements(given, rank, mesh), (False,) * rank
     if is_named_sharding(given):
         _require_same_axes(given, mesh)
         given = given.spec

@@ -73,7 +73,6 @@ USAGE: list[tuple[str, list[str], int, str, str]] = [
     ("a directory", ["check", "."], 2, "MG0002", r"\."),
     ("missing module", ["run", "nowhere.mgx"], 2, "MG0002", "nowhere.mgx"),
     ("a module as a program", ["check", "MODULE"], 2, "MG0002", "compiled module"),
-    ("a format that is not read", ["check", "model.pt2"], 2, "MG0002", "does not read .pt2"),
     ("no such function", ["check", "json:frobnicate"], 2, "MG0002", "frobnicate"),
     ("function without types", ["check", "meshgen.frontend.tracer.nn:softmax"], 2, "MG0001", "args"),
     ("mesh that is none", ["check", "GOOD", "--mesh", "dp"], 2, "MG0201", "NAME=SIZE"),

@@ -17,6 +17,7 @@ from meshgen.runtime.arguments import array_of
 from meshgen.runtime.module_file.container import path_of
 from meshgen.runtime.module_file.tensors import Tensors
 from meshgen.runtime.sessions.checkpoints import Checkpoint, checkpoint_of
+from meshgen.runtime.sessions.torch_archive import TorchArchive, is_archive
 
 Array = np.ndarray[Any, Any]
 Weights: TypeAlias = Mapping[str, Any] | str | Path | Sequence[str | Path] | None
@@ -49,7 +50,8 @@ class WeightFiles(Mapping[str, Array]):
 
 
 def weights_by_name(given: Weights) -> Mapping[str, Any]:
-    """A caller's weights: by name, or the path of a safetensors file, of several, of a folder of them, or of an orbax checkpoint.
+    """A caller's weights: by name, or the path of a safetensors file, of several, of a folder of them, of an orbax checkpoint, or of a
+    `.pt2` archive.
 
     Raises UsageError MG0002 for files that cannot be read, ArgumentError MG0601 for anything else.
     """
@@ -68,6 +70,8 @@ def weights_by_name(given: Weights) -> Mapping[str, Any]:
     path = path_of(given)
     if (checkpoint := checkpoint_of(path)) is not None:
         return Checkpoint(checkpoint)
+    if path.is_file() and is_archive(path):
+        return TorchArchive(path).weights
     return WeightFiles(sorted(path.glob("*.safetensors")) if path.is_dir() else [path])
 
 

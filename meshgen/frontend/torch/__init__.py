@@ -1,0 +1,1 @@
+"""The PyTorch front end: programs of `torch.export`, and sharding in the words of DTensor."""

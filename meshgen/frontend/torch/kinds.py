@@ -1,0 +1,25 @@
+"""Which objects are programs of PyTorch, by what they have: torch is not imported."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from meshgen.runtime.sessions.torch_archive import is_archive
+
+
+def is_torch(program: Any) -> bool:
+    """Whether this is a `torch.export.ExportedProgram`, a `torch.nn.Module`, or the path of a `.pt2` file."""
+    if isinstance(program, str | Path):
+        return len(str(program)) < 4096 and "\n" not in str(program) and is_archive(Path(program))
+    return is_exported(program) or is_module(program)
+
+
+def is_exported(program: Any) -> bool:
+    """Whether this is a `torch.export.ExportedProgram`."""
+    return hasattr(program, "graph_signature") and hasattr(program, "module_call_graph")
+
+
+def is_module(program: Any) -> bool:
+    """Whether this is a `torch.nn.Module`."""
+    return any(each.__module__ == "torch.nn.modules.module" and each.__name__ == "Module" for each in type(program).__mro__)  # fmt: skip

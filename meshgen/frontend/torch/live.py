@@ -1,0 +1,103 @@
+"""Reading programs of PyTorch: files without torch, programs in memory as torch itself serialises them."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from meshgen.calls.signature import Signature
+from meshgen.errors import Diagnostic, MeshgenError, UsageError
+from meshgen.frontend.arguments import Args
+from meshgen.frontend.torch.kinds import is_module
+from meshgen.frontend.torch.program import Exported, read_exported
+from meshgen.frontend.tracer import spec
+from meshgen.ir.graph import Module, TensorType
+from meshgen.runtime.sessions.torch_archive import TorchArchive
+
+
+def from_torch(program: Any, args: Args) -> tuple[Module, Signature]:
+    """The module of a program of PyTorch, and what its callers pass.
+
+    `args` are those of a module's call, types, arrays or torch's tensors; of other programs the sizes that these leave open. Raises as
+    `read_exported`, and UsageError MG0001 for a module without args or one that torch cannot export.
+    """
+    if isinstance(program, str | Path):
+        archive = TorchArchive(Path(program))
+        return read_exported(Exported(archive.program, archive.weights, archive.constants), args)
+    if not is_module(program):
+        return read_exported(_serialised(program), args)
+    return read_exported(_serialised(exported(program, args)), None)
+
+
+def exported(module: Any, args: Args) -> Any:
+    """What `torch.export.export` makes of a module for arguments of these types. Raises UsageError MG0001."""
+    import torch
+
+    if args is None:
+        hint = "give args=(x, ...), tensors or types, or pass what torch.export.export returns"
+        raise UsageError(Diagnostic("MG0001", "a torch.nn.Module needs its arguments, or their types", hint=hint))
+    by_name = isinstance(args, Mapping)
+    like = next(iter(module.parameters()), torch.zeros(()))
+    try:
+        given = () if by_name else tuple(_example(each, like) for each in args)
+        named = {name: _example(each, like) for name, each in args.items()} if by_name else {}
+        return torch.export.export(module, given, named)
+    except MeshgenError:
+        raise
+    except Exception as error:  # whatever tracing the module raises
+        text = " ".join(str(error).split())[:300]
+        hint = "args are those of a call: in order, or a dict by name; see torch.export's documentation"
+        raise UsageError(Diagnostic("MG0001", f"torch.export cannot export the module for these args: {text}", hint=hint)) from error  # fmt: skip
+
+
+def _example(given: Any, like: Any) -> Any:
+    """An argument with types such as `f32[8,16]` as tensors of that type; others as they are."""
+    import torch
+
+    def leaf(each: Any) -> Any:
+        if isinstance(each, torch.Tensor) or not (isinstance(each, str | TensorType) or hasattr(each, "dtype")):
+            return each
+        kind = spec(each)
+        return torch.zeros(kind.sizes, dtype=getattr(torch, _TORCH_NAMES[kind.dtype]), device=like.device)
+
+    return torch.utils._pytree.tree_map(leaf, given)
+
+
+_TORCH_NAMES = {
+    "i1": "bool", "i8": "int8", "i16": "int16", "i32": "int32", "i64": "int64", "ui8": "uint8", "f16": "float16", "bf16": "bfloat16",
+    "f32": "float32", "f64": "float64", "c64": "complex64", "c128": "complex128",
+}  # fmt: skip
+
+
+def _serialised(program: Any) -> Exported:
+    """A program as `torch.export.save` writes it, with its tensors as they are in memory.
+
+    The serialiser is torch's own, without the part that copies the tensors: a model may be on the meta device.
+    """
+    from torch._export.serde import serialize
+
+    writer = serialize.GraphModuleSerializer(program.graph_signature, program.module_call_graph)
+    module = serialize._dataclass_to_dict(writer.serialize(program.graph_module))
+    ranges = serialize._dataclass_to_dict(serialize.serialize_range_constraints(program.range_constraints))
+    text = json.dumps({"graph_module": module, "range_constraints": ranges}, cls=serialize.EnumEncoder)
+    return Exported(json.loads(text), Arrays(program.state_dict), Arrays(program.constants))
+
+
+class Arrays(Mapping[str, Any]):
+    """Tensors of torch as arrays, converted when they are asked for."""
+
+    def __init__(self, tensors: Mapping[str, Any]) -> None:
+        self._tensors = tensors
+
+    def __getitem__(self, name: str) -> Any:
+        from meshgen.calls.arrays import plain_array
+
+        return plain_array(self._tensors[name])
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._tensors)
+
+    def __len__(self) -> int:
+        return len(self._tensors)

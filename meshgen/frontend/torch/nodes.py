@@ -1,0 +1,236 @@
+"""The nodes of an exported program, carried out on traced tensors.
+
+What cannot be read is noted with its place, and its results stand in as zeros, so that all of it is reported at once.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
+from typing import Any
+
+from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError
+from meshgen.frontend.torch.document import Json, argument_of, names_in, type_of
+from meshgen.frontend.torch.ops import find_op
+from meshgen.frontend.torch.places import place_of
+from meshgen.frontend.torch.values import COPIES, READ_ONLY, SPLITS, VIEWS, Values, refuse_write, written_part
+from meshgen.frontend.tracer import control_flow, creation
+from meshgen.frontend.tracer.operands import tensor
+from meshgen.frontend.tracer.recording import current, refuse
+from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.records import dataclass
+
+# Arguments by keyword that say where a tensor is, and how it is in memory.
+WHERE = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "generator", "requires_grad")
+# Checks of what the user's code asserts, and marks for tools.
+CHECKS = ("aten._assert", "aten.sym_constrain", "aten._print", "aten._debug", "higher_order._export_tracepoint", "aten.record_stream")  # fmt: skip
+NUMBERS: Mapping[str, Callable[..., Any]] = {
+    name: getattr(operator, name)
+    for name in "add sub mul truediv floordiv mod neg pow eq ne lt le gt ge and_ or_ not_ getitem".split()
+}
+SYMS: Mapping[str, Callable[..., Any]] = {
+    "sym_float": float, "sym_int": int, "sym_max": max, "sym_min": min, "sym_not": operator.not_, "sym_sum": sum,
+    "sym_ite": lambda flag, yes, no: yes if flag else no,
+}  # fmt: skip
+
+
+@dataclass
+class Faults:
+    """What cannot be read: the places of each text."""
+
+    places: dict[tuple[str, str, str], list[Location | None]] = field(default_factory=dict)  # code, text and hint
+
+    def note(self, error: MeshgenError) -> None:
+        for each in error.diagnostics:
+            self.places.setdefault((each.code, each.message, each.hint), []).append(each.loc)
+
+    def refuse(self) -> None:
+        """Raise ProgramError with all of them, the most frequent first."""
+        rows = sorted(self.places.items(), key=lambda row: -len(row[1]))
+        if found := [_fault(*key, at) for key, at in rows]:
+            raise ProgramError(*found)
+
+
+def _fault(code: str, text: str, hint: str, places: Sequence[Location | None]) -> Diagnostic:
+    """A fault at its first place, with its count."""
+    times = f" ({len(places)} times)" if len(places) > 1 else ""
+    return Diagnostic(code, text + times, places[0], hint=hint)
+
+
+@dataclass(frozen=True)
+class Part:
+    """A graph inside a node: a branch, a body of a loop, or the inside of a context such as `torch.no_grad()`."""
+
+    graph: Json
+    run: Callable[..., list[Any]]
+
+    def __call__(self, *operands: Any) -> list[Any]:
+        return self.run(self.graph, operands)
+
+
+class Reader:
+    """Carries out graphs, which are nested as the program's own."""
+
+    def __init__(self, symbols: Mapping[str, int], faults: Faults) -> None:
+        self._symbols, self._faults = symbols, faults
+
+    def run(self, graph: Json, inputs: Sequence[Any]) -> list[Any]:
+        """The outputs of a graph for these inputs."""
+        values = self.carried_out(graph, inputs)
+        return [argument_of(each, values.__getitem__, self._part) for each in graph["outputs"]]
+
+    def carried_out(self, graph: Json, inputs: Sequence[Any]) -> Values:
+        """What the names of a graph hold after its nodes."""
+        values = Values()
+        for each, given in zip(graph["inputs"], inputs, strict=True):
+            for name in names_in(each):
+                values[name] = given
+        for node in graph["nodes"]:
+            trace = current()
+            around, trace.at = trace.at, place_of(node["metadata"]) or trace.at
+            try:
+                self._carry_out(node, graph, values)
+            except ProgramError as error:
+                self._faults.note(error)
+                self._stand_in(node, graph, values)
+            finally:
+                trace.at = around
+        return values
+
+    def _carry_out(self, node: Json, graph: Json, values: Values) -> None:
+        target: str = node["target"].removeprefix("torch.ops.")
+        if target.startswith(CHECKS):
+            return
+        given = [(each, argument_of(each["arg"], values.__getitem__, self._part)) for each in node["inputs"]]
+        args = [value for each, value in given if each.get("kind") != 2]
+        options = {each["name"]: value for each, value in given if each.get("kind") == 2 and each["name"] not in WHERE}
+        function, mutates = self._function(target, node)
+        found = function(*args, **options)
+        results = [*found] if isinstance(found, list | tuple) else [found]
+        changed, results = results[len(results) - len(mutates) :], results[: len(results) - len(mutates)]
+        names = [name for each in node["outputs"] for name in names_in(each)]
+        for name, value in zip(names, results, strict=False):
+            self._check(name, value, graph)
+            values[name] = value
+        sources = [names_in(each["arg"]) for each, _ in given]
+        for place, value in zip(mutates, changed, strict=True):
+            if sources[place] and value is not None:
+                values.change(sources[place][0], value)
+        self._note_views(target, names, results, args, options, sources, values, mutates == (0,))
+
+    def _function(self, target: str, node: Json) -> tuple[Callable[..., Any], tuple[int, ...]]:
+        """What a node computes, and the arguments that it changes. Raises ProgramError MG0103 for an unknown operation."""
+        family, _, name = target.rpartition(".")
+        if target.startswith("_operator.") and name in NUMBERS:
+            return NUMBERS[name], ()
+        if name in SYMS:
+            return SYMS[name], ()
+        if target.startswith("math.") or family.endswith("math"):
+            import math
+
+            return getattr(math, name), ()
+        if target.startswith(("aten.sym_size", "aten.sym_numel", "aten.item", "aten._local_scalar")):
+            return self._number(target), ()
+        if target.startswith("higher_order."):
+            return self._higher(name), ()
+        op = find_op(node["target"])
+        if op is None:
+            refuse(f"{target} is not supported", "write it with other operations, or report it", "MG0103")
+        return op.function, op.mutates
+
+    def _number(self, target: str) -> Callable[..., Any]:
+        if target.startswith("aten.sym_size"):
+            return lambda x, dim=None: list(x.shape) if dim is None else x.shape[dim]
+        if target.startswith("aten.sym_numel"):
+            return lambda x: x.size
+        refuse(f"{target} makes a number of Python of a tensor, which is data", "keep it a tensor", "MG0103")
+
+    def _higher(self, name: str) -> Callable[..., Any]:
+        """Control flow, and contexts, whose inside is part of the program."""
+        if name == "cond":
+            return lambda flag, yes, no, operands=(): control_flow.cond(flag, lambda *xs: yes(*xs), lambda *xs: no(*xs), *operands)  # fmt: skip
+        if name == "while_loop":
+            return _while_loop
+        if name == "scan":
+            return _scan
+        if name == "wrap_with_set_grad_enabled":
+            return lambda _enabled, part, *operands: part(*operands)
+        if name == "wrap_with_autocast":
+            return _in_autocast
+        refuse(f"higher_order.{name} is not supported", "write it with other operations, or report it", "MG0103")
+
+    def _part(self, given: Json) -> Part:
+        return Part(given["graph"], self.run)
+
+    def _check(self, name: str, value: Any, graph: Json) -> None:
+        """Refuse a result of another type than torch says: what has been read would not mean the same."""
+        meta = graph["tensor_values"].get(name)
+        if meta is None or not isinstance(value, Tensor):
+            return
+        wanted = type_of(meta, self._symbols)
+        fits = all(size in (None, own) for size, own in zip(wanted.shape, value.shape, strict=False))
+        if value.type.dtype != wanted.dtype or wanted.rank != value.ndim or not fits:
+            refuse(f"'{name}' was read as {value.type}, but torch says that it is {wanted}", "report it", "MG0104")
+
+    def _note_views(self, target: str, names: Sequence[str], results: Sequence[Any], args: Sequence[Any], options: Mapping[str, Any],
+                    sources: Sequence[Sequence[str]], values: Values, is_change: bool) -> None:  # fmt: skip
+        """Remember which results are views of the first argument, or are it."""
+        if not sources or not sources[0] or not args or not isinstance(args[0], Tensor) or not names:
+            return
+        base, kind = sources[0][0], target.removeprefix("aten.").partition(".")[0].removesuffix("_")
+        if len(results) == 1 and (is_change or results[0] is args[0]) and kind not in COPIES:
+            values.same(names[0], base)
+        elif op := find_op(f"torch.ops.{target}") if kind in (*VIEWS, *SPLITS, *READ_ONLY) else None:
+            rest, function = args[1:], op.function
+            for number, name in enumerate(names):
+                if kind in SPLITS:
+                    dim = (
+                        options.get("dim", rest[-1] if kind == "unbind" or len(rest) > 1 else 0)
+                        if rest or options
+                        else 0
+                    )
+                    read = lambda x, at=number: function(x, *rest, **options)[at]  # noqa: E731
+                    write = written_part(results, number, kind == "unbind", dim)
+                else:
+                    read = lambda x: function(x, *rest, **options)  # noqa: E731
+                    write = (lambda x, new: VIEWS[kind](x, new, *rest, **options)) if kind in VIEWS else refuse_write
+                values.view(name, base, read, write)
+
+    def _stand_in(self, node: Json, graph: Json, values: Values) -> None:
+        """Zeros for the results of a node that cannot be read: what follows is read nevertheless."""
+        for name in [name for each in node["outputs"] for name in names_in(each)]:
+            meta = graph["tensor_values"].get(name)
+            try:
+                values[name] = 0 if meta is None else creation.zeros(type_of(meta, self._symbols).sizes, type_of(meta, self._symbols).dtype)  # fmt: skip
+            except (ProgramError, ValueError):
+                self._faults.refuse()
+
+
+def _in_autocast(device: str, dtype: Any, enabled: bool, cache: Any, part: Part, *operands: Any) -> list[Any]:
+    """The types of a region are those that its operations were exported with, so only the switched-off context has no effect."""
+    if enabled:
+        refuse("a region of torch.autocast chooses types while it runs", "export the model with its parameters in the wanted type", "MG0103")  # fmt: skip
+    return part(*operands)
+
+
+def _tensors(values: Sequence[Any]) -> list[Tensor]:
+    return [tensor(each) for each in values]
+
+
+def _while_loop(test: Part, step: Part, carried: Sequence[Any], more: Sequence[Any] = ()) -> list[Any]:
+    """Results are what the loop carries."""
+    found = control_flow.while_loop(lambda held: test(*held, *more)[0], lambda held: tuple(step(*held, *more)), tuple(_tensors(carried)))  # fmt: skip
+    return list(found)
+
+
+def _scan(step: Part, carried: Sequence[Any], rows: Sequence[Any], more: Sequence[Any] = ()) -> list[Any]:
+    """Results are what the loop carries, then stacks of what each trip gives."""
+    count = len(carried)
+
+    def once(held: Any, row: Any) -> tuple[Any, Any]:
+        found = step(*held, *row, *more)
+        return tuple(found[:count]), tuple(found[count:])
+
+    last, stacks = control_flow.scan(once, tuple(_tensors(carried)), tuple(_tensors(rows)))
+    return [*last, *stacks]

@@ -1,0 +1,178 @@
+"""PyTorch's operations that read and write elements by number."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from meshgen.frontend.torch.ops.shapes import slice_
+from meshgen.frontend.torch.ops.table import aten
+from meshgen.frontend.tracer import elementwise, indexing, searching
+from meshgen.frontend.tracer.creation import iota
+from meshgen.frontend.tracer.logic import where
+from meshgen.frontend.tracer.operands import axis_of, broadcast, convert, tensor
+from meshgen.frontend.tracer.recording import refuse
+from meshgen.frontend.tracer.regions import body, emit_regions
+from meshgen.frontend.tracer.shapes import expand_dims, reshape
+from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.ir.graph import TensorType
+
+
+@aten("embedding")
+def embedding(weight: Tensor, indices: Tensor, *_: Any) -> Tensor:
+    return indexing.gathered(weight, {0: indices}, 0)
+
+
+def _entries(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Any, ...]:
+    """An index as NumPy has it: None of PyTorch stands for all rows."""
+    for each in indices:
+        if each is not None and each.type.dtype == "i1":
+            refuse("indexing with truth values gives as many elements as hold, which is data", "use torch.where")
+    return tuple(slice(None) if each is None else each for each in indices)
+
+
+@aten("index.Tensor", "_unsafe_index.Tensor")
+def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
+    return indexing.getitem(x, _entries(x, indices))
+
+
+@aten("index_put", "_unsafe_index_put")
+def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
+    given = [each for each in indices if each is not None]
+    if len(given) == 1 and indices[0] is given[0] and given[0].type.dtype == "i1" and not values.ndim and not accumulate:  # fmt: skip
+        return where(reshape(given[0], given[0].shape + (1,) * (x.ndim - given[0].ndim)), values, x)
+    at = x.at[_entries(x, indices)]
+    return at.add(values) if accumulate else at.set(values)
+
+
+@aten("index_select")
+def index_select(x: Tensor, dim: int, index: Tensor) -> Tensor:
+    return indexing.getitem(x, (slice(None),) * axis_of(dim, x.ndim) + (index,))
+
+
+def _along(x: Tensor, dim: int, rows: Tensor) -> Any:
+    """`x.at[...]` of rows along a dim."""
+    return x.at[(slice(None),) * axis_of(dim, x.ndim) + (rows,)]
+
+
+@aten("index_copy")
+def index_copy(x: Tensor, dim: int, index: Tensor, source: Tensor) -> Tensor:
+    return _along(x, dim, index).set(source)
+
+
+@aten("index_fill")
+def index_fill(x: Tensor, dim: int, index: Tensor, value: Operand) -> Tensor:
+    return _along(x, dim, index).set(value)
+
+
+@aten("index_add")
+def index_add(x: Tensor, dim: int, index: Tensor, source: Tensor, alpha: complex = 1) -> Tensor:
+    return _along(x, dim, index).add(source if alpha == 1 else source * alpha)
+
+
+def _block(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    """The first rows of the dims beside `dim`, as many as an index has."""
+    for d, size in enumerate(sizes):
+        x = x if d == dim else slice_(x, d, 0, size)
+    return x
+
+
+@aten("gather")
+def gather(x: Tensor, dim: int, index: Tensor, sparse_grad: bool = False) -> Tensor:
+    if not x.ndim:
+        return broadcast(x, index.shape)
+    dim = axis_of(dim, x.ndim)
+    return indexing.take_along_axis(_block(x, dim, index.shape), index, dim)
+
+
+@aten("take_along_dim")
+def take_along_dim(x: Tensor, index: Tensor, dim: int | None = None) -> Tensor:
+    return indexing.take_along_axis(x, index, dim)
+
+
+def _scattered(x: Tensor, dim: int, index: Tensor, values: Operand, combine: Callable[[Tensor, Tensor], Any]) -> Tensor:
+    """x with elements along a dim combined with values, at numbers that are given per element; the other dims are those of the index."""
+    if not x.ndim:
+        return combine(x, reshape(tensor(values, x.type.dtype), ()))
+    dim = axis_of(dim, x.ndim)
+    part, others = _block(x, dim, index.shape), tuple(d for d in range(x.ndim) if d != dim)
+    values = tensor(values, x.type.dtype)
+    values = broadcast(values, index.shape) if not values.ndim else _block(slice_(values, dim, 0, index.shape[dim]), dim, index.shape)  # fmt: skip
+    attrs = {
+        "update_window_dims": (), "inserted_window_dims": (dim,), "input_batching_dims": others,
+        "scatter_indices_batching_dims": others, "scatter_dims_to_operand_dims": (dim,), "index_vector_dim": x.ndim,
+        "indices_are_sorted": False, "unique_indices": False,
+    }  # fmt: skip
+    element = TensorType((), x.type.dtype)
+    operands = [part, expand_dims(index, x.ndim), values]
+    found = emit_regions("scatter", operands, [part.type], [body(combine, element, element)], attrs)[0]
+    return found if part.shape == x.shape else indexing.dynamic_update_slice(x, found, [0] * x.ndim)
+
+
+_COMBINED: dict[str, Callable[[Tensor, Tensor], Any]] = {
+    "": lambda old, new: new, "add": lambda old, new: old + new, "sum": lambda old, new: old + new,
+    "multiply": elementwise.multiply, "prod": elementwise.multiply, "amax": elementwise.maximum, "amin": elementwise.minimum,
+}  # fmt: skip
+
+
+@aten("scatter")
+def scatter(x: Tensor, dim: int, index: Tensor, src: Operand, *, reduce: str = "") -> Tensor:
+    return _scattered(x, dim, index, src, _COMBINED[reduce])
+
+
+@aten("scatter_add")
+def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
+    return _scattered(x, dim, index, src, _COMBINED["add"])
+
+
+@aten("scatter_reduce.two")
+def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool = True) -> Tensor:
+    if reduce not in _COMBINED or not include_self:
+        refuse(f"scatter_reduce with reduce='{reduce}', include_self={include_self} is not supported", "", "MG0103")
+    return _scattered(x, dim, index, src, _COMBINED[reduce])
+
+
+@aten("select_scatter")
+def select_scatter(x: Tensor, src: Tensor, dim: int, index: int) -> Tensor:
+    return x.at[(slice(None),) * axis_of(dim, x.ndim) + (index,)].set(src)
+
+
+@aten("slice_scatter")
+def slice_scatter(x: Tensor, src: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:  # fmt: skip
+    return x.at[(slice(None),) * axis_of(dim, x.ndim) + (slice(start, end, step),)].set(src)
+
+
+@aten("bucketize.Tensor")
+def bucketize(values: Tensor, table: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
+    return convert(searching.searchsorted(table, values, "right" if right else "left"), "i32" if out_int32 else "i64")
+
+
+@aten("bincount")
+def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
+    refuse("the length of bincount's result is data", "sum torch.nn.functional.one_hot over its rows", "MG0103")
+
+
+@aten("histc")
+def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
+    if min == max:
+        refuse("histc without bounds counts between the smallest and largest element", "give min and max", "MG0103")
+    place = elementwise.clip((x - min) * (bins / (max - min)), 0, bins - 1)
+    counted = convert(place, "i32")
+    inside = (x >= min) & (x <= max)
+    hits = (expand_dims(counted, x.ndim) == iota((*x.shape, bins), x.ndim)) & expand_dims(inside, x.ndim)
+    return convert(hits, x.type.dtype).sum(tuple(range(x.ndim)))
+
+
+@aten("embedding_dense_backward")
+def embedding_dense_backward(grad: Tensor, indices: Tensor, num_weights: int, padding_idx: int, scale: bool) -> Tensor:
+    """Rows of the gradient added at their places; those of the padding are left out."""
+    width = grad.shape[-1]
+    rows, values = reshape(indices, -1), reshape(grad, (-1, width))
+    if padding_idx >= 0:
+        values = where(expand_dims(rows != padding_idx, 1), values, 0)
+    if scale:
+        refuse("the gradient of an embedding with scale_grad_by_freq is not supported", "", "MG0103")
+    zeros = tensor(np.zeros((), np.float32), grad.type.dtype)
+    return broadcast(zeros, (num_weights, width)).at[rows].add(values)

@@ -1,0 +1,158 @@
+"""PyTorch's losses, and the gradients that are one operation in it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from meshgen.frontend.torch.ops.table import aten
+from meshgen.frontend.torch.promotion import promoted, wide
+from meshgen.frontend.tracer import elementwise, nn
+from meshgen.frontend.tracer.indexing import gathered, take_along_axis
+from meshgen.frontend.tracer.logic import where
+from meshgen.frontend.tracer.operands import convert, tensor
+from meshgen.frontend.tracer.recording import refuse
+from meshgen.frontend.tracer.reduce import sum_
+from meshgen.frontend.tracer.shapes import expand_dims, reshape
+from meshgen.frontend.tracer.tensor import Tensor
+
+NONE, MEAN, SUM = 0, 1, 2  # torch.nn._reduction
+
+
+def reduced(x: Tensor, reduction: int) -> Tensor:
+    """The losses of all elements, their mean, or their sum."""
+    if reduction == NONE:
+        return x
+    return x.mean() if reduction == MEAN else x.sum()
+
+
+def _of_pairs(name: str, function: Callable[..., Tensor]) -> None:
+    """A loss that is the sum or mean of a function of two elements."""
+
+    def loss(x: Tensor, target: Tensor, reduction: int = MEAN, *args: float, **options: float) -> Tensor:
+        left, right = promoted(x, target, floats=True)
+        return reduced(function(left, right, *args, **options), reduction)
+
+    aten(name)(loss)
+
+
+def _huber(x: Tensor, y: Tensor, delta: float = 1.0) -> Tensor:
+    off = elementwise.abs_(x - y)
+    return where(off <= delta, off * off * 0.5, (off - 0.5 * delta) * delta)
+
+
+def _smooth_l1(x: Tensor, y: Tensor, beta: float = 1.0) -> Tensor:
+    off = elementwise.abs_(x - y)
+    return off if beta == 0 else where(off < beta, off * off * (0.5 / beta), off - 0.5 * beta)
+
+
+def _divergence(x: Tensor, y: Tensor, log_target: bool = False) -> Tensor:
+    if log_target:
+        return elementwise.exp(y) * (y - x)
+    return where(y == 0, 0.0, y * elementwise.log(where(y == 0, 1.0, y))) - y * x
+
+
+_of_pairs("mse_loss", lambda x, y: (x - y) * (x - y))
+_of_pairs("l1_loss", lambda x, y: elementwise.abs_(x - y))
+_of_pairs("huber_loss", _huber)
+_of_pairs("smooth_l1_loss", _smooth_l1)
+_of_pairs("kl_div", _divergence)
+
+
+@aten("binary_cross_entropy_with_logits")
+def bce_with_logits(x: Tensor, target: Tensor, weight: Tensor | None = None, pos_weight: Tensor | None = None, reduction: int = MEAN) -> Tensor:  # fmt: skip
+    x, target = promoted(x, target, floats=True)
+    positive = 1.0 if pos_weight is None else (pos_weight - 1) * target + 1
+    found = (1 - target) * x + positive * nn.softplus(-x)
+    return reduced(found if weight is None else found * weight, reduction)
+
+
+@aten("binary_cross_entropy")
+def binary_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = MEAN) -> Tensor:
+    yes, no = (elementwise.maximum(elementwise.log(each), -100.0) for each in (x, 1 - x))
+    found = -(target * yes + (1 - target) * no)
+    return reduced(found if weight is None else found * weight, reduction)
+
+
+@aten("nll_loss", "nll_loss_nd", "nll_loss2d", "nll_loss_forward", "nll_loss2d_forward")
+def nll_loss(x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = MEAN, ignore_index: int = -100) -> Tensor:  # fmt: skip
+    """Minus the element that the target names along the second dim (of one row: the only one)."""
+    dim = min(1, x.ndim - 1)
+    kept = target != ignore_index
+    safe = where(kept, target, 0)
+    picked = -reshape(take_along_axis(x, expand_dims(safe, dim), dim), target.shape)
+    shares = convert(kept, x.type.dtype) if weight is None else where(kept, gathered(weight, {0: safe}, 0), 0.0)
+    losses = where(kept, picked, 0.0) * (1.0 if weight is None else shares)
+    return sum_(losses) / sum_(shares) if reduction == MEAN else reduced(losses, reduction)
+
+
+@aten("cross_entropy_loss")
+def cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = MEAN, ignore_index: int = -100,
+                  label_smoothing: float = 0.0) -> Tensor:  # fmt: skip
+    """Of classes by number, or of probabilities in the shape of x."""
+    dim = min(1, x.ndim - 1)
+    logits, dtype = wide(x)
+    scores = nn.log_softmax(logits, dim)
+    if target.shape == x.shape:
+        share = convert(target, logits.type.dtype) * (1 - label_smoothing) + label_smoothing / x.shape[dim]
+        share = share if weight is None else share * reshape(weight, (-1,) + (1,) * (x.ndim - dim - 1))
+        losses = -sum_(share * scores, dim)
+        rows = x.size // x.shape[dim]
+        return convert(sum_(losses) / rows if reduction == MEAN else reduced(losses, reduction), dtype)
+    found = nll_loss(scores, target, weight, reduction, ignore_index)
+    if label_smoothing:
+        if weight is not None:
+            refuse("cross_entropy with both class weights and label_smoothing is not supported", "", "MG0103")
+        kept = target != ignore_index
+        spread = where(kept, -scores.mean(dim), 0.0)
+        even = (
+            sum_(spread) / sum_(convert(kept, logits.type.dtype)) if reduction == MEAN else reduced(spread, reduction)
+        )
+        found = found * (1 - label_smoothing) + even * label_smoothing
+    return convert(found, dtype)
+
+
+@aten("_softmax_backward_data")
+def softmax_backward(grad: Tensor, out: Tensor, dim: int, dtype: str) -> Tensor:
+    weighted = grad * out
+    return convert(weighted - out * sum_(weighted, dim, True, dtype=weighted.type.dtype), dtype)
+
+
+@aten("_log_softmax_backward_data")
+def log_softmax_backward(grad: Tensor, out: Tensor, dim: int, dtype: str) -> Tensor:
+    return convert(grad - elementwise.exp(out) * sum_(grad, dim, True, dtype=grad.type.dtype), dtype)
+
+
+@aten("threshold_backward")
+def threshold_backward(grad: Tensor, x: Tensor, threshold: float) -> Tensor:
+    return where(x <= threshold, 0.0, grad)
+
+
+@aten("sigmoid_backward")
+def sigmoid_backward(grad: Tensor, out: Tensor) -> Tensor:
+    return grad * out * (1 - out)
+
+
+@aten("tanh_backward")
+def tanh_backward(grad: Tensor, out: Tensor) -> Tensor:
+    return grad * (1 - out * out)
+
+
+@aten("silu_backward")
+def silu_backward(grad: Tensor, x: Tensor) -> Tensor:
+    wide_x, dtype = wide(x)
+    share = elementwise.sigmoid(wide_x)
+    return convert(tensor(grad, wide_x.type.dtype) * share * (1 + wide_x * (1 - share)), dtype)
+
+
+@aten("gelu_backward")
+def gelu_backward(grad: Tensor, x: Tensor, approximate: str = "none") -> Tensor:
+    wide_x, dtype = wide(x)
+    if approximate == "tanh":
+        inner = (wide_x + wide_x * wide_x * wide_x * 0.044715) * 0.7978845608028654  # sqrt(2 / pi)
+        bent = elementwise.tanh(inner)
+        slope = (1 + wide_x * wide_x * 0.134145) * 0.7978845608028654
+        found = 0.5 * (1 + bent) + 0.5 * wide_x * (1 - bent * bent) * slope
+    else:
+        density = elementwise.exp(wide_x * wide_x * -0.5) * 0.3989422804014327  # 1 / sqrt(2 pi)
+        found = 0.5 * (1 + elementwise.erf(wide_x * 0.7071067811865476)) + wide_x * density
+    return convert(tensor(grad, wide_x.type.dtype) * found, dtype)

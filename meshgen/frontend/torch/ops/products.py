@@ -1,0 +1,176 @@
+"""PyTorch's products of matrices, and attention."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+from meshgen.frontend.torch.ops.table import aten
+from meshgen.frontend.tracer import elementwise, joining, linear
+from meshgen.frontend.tracer.creation import iota
+from meshgen.frontend.tracer.einsum import einsum as traced_einsum
+from meshgen.frontend.tracer.linear import dot_general
+from meshgen.frontend.tracer.logic import where
+from meshgen.frontend.tracer.nn import MASKED, softmax
+from meshgen.frontend.tracer.operands import broadcast, convert, tensor
+from meshgen.frontend.tracer.recording import refuse
+from meshgen.frontend.tracer.shapes import expand_dims, reshape
+from meshgen.frontend.tracer.tensor import Tensor
+
+
+@aten("linear")
+def linear_(x: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    """x @ weight.T + bias, contracted as it is: the weight needs no transpose."""
+    found = dot_general(x, weight, (), (), (x.ndim - 1,), (weight.ndim - 1,))
+    return found if bias is None else found + bias
+
+
+@aten("matmul", "mm", "bmm", "mv", "linalg_matmul")
+def matmul(x: Tensor, y: Tensor) -> Tensor:
+    return linear.matmul(x, y)
+
+
+@aten("dot", "vdot")
+def dot(x: Tensor, y: Tensor) -> Tensor:
+    return linear.tensordot(x, y, 1)
+
+
+@aten("outer", "ger")
+def outer(x: Tensor, y: Tensor) -> Tensor:
+    return linear.outer(x, y)
+
+
+@aten("addmm", "addmv", "baddbmm")
+def addmm(x: Tensor, left: Tensor, right: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
+    found = linear.matmul(left, right)
+    found = found if alpha == 1 else found * alpha
+    return found if beta == 0 else found + (x if beta == 1 else x * beta)
+
+
+@aten("addbmm")
+def addbmm(x: Tensor, left: Tensor, right: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
+    found = dot_general(left, right, (), (), (0, 2), (0, 1)) if left.ndim == 3 else linear.matmul(left, right)
+    return x * beta + found * alpha
+
+
+@aten("einsum")
+def einsum(equation: str, tensors: Sequence[Tensor], path: Sequence[int] | None = None) -> Tensor:
+    return traced_einsum(equation, *tensors)
+
+
+@aten("bilinear")
+def bilinear(x: Tensor, y: Tensor, weight: Tensor, bias: Tensor | None = None) -> Tensor:
+    found = traced_einsum("...i,oij,...j->...o", x, weight, y)
+    return found if bias is None else found + bias
+
+
+@aten("tensordot")
+def tensordot(x: Tensor, y: Tensor, ours: Sequence[int], theirs: Sequence[int]) -> Tensor:
+    return linear.tensordot(x, y, (list(ours), list(theirs)))
+
+
+@aten("_grouped_mm", "transformers.grouped_mm_fallback")
+def grouped_mm(x: Tensor, weight: Tensor, ends: Tensor | None = None, bias: Tensor | None = None, out_dtype: str | None = None) -> Tensor:  # fmt: skip
+    """Rows [rows, k] times the matrix of their group [groups, k, n]: each group ends before the row that `ends` says."""
+    if ends is None:
+        return linear.matmul(x, weight)
+    if x.ndim != 2 or weight.ndim != 3 or bias is not None:
+        refuse(f"a grouped product of {x.type} and {weight.type} is not supported", "give rows [rows, k] and matrices [groups, k, n]", "MG0103")  # fmt: skip
+    row = iota((weight.shape[0], x.shape[0]), 1, ends.type.dtype)
+    before = joining.pad(ends[:-1], (1, 0))
+    inside = (row >= expand_dims(before, 1)) & (row < expand_dims(ends, 1))
+    masked = where(expand_dims(inside, 2), expand_dims(x, 0), 0)
+    found = dot_general(masked, weight, (), (), (0, 2), (0, 1))
+    return found if out_dtype is None else convert(found, out_dtype)
+
+
+@aten("scaled_dot_product_attention")
+def attention(query: Tensor, key: Tensor, value: Tensor, mask: Tensor | None = None, dropout_p: float = 0.0,
+              is_causal: bool = False, scale: float | None = None, enable_gqa: bool = False) -> Tensor:  # fmt: skip
+    """softmax(query @ key.T * scale + mask) @ value over [..., heads, rows, size], with f32 scores.
+
+    With `enable_gqa` groups of heads of the query share a head of the others. Of rows without any allowed key the result is 0.
+    """
+    if dropout_p:
+        refuse("attention with dropout draws random numbers", "export the model in eval mode, or with dropout 0", "MG0103")  # fmt: skip
+    *lead, rows, size = query.shape
+    columns, shared = key.shape[-2], lead
+    dtype = query.type.dtype
+    groups = lead[-1] // key.shape[-3] if enable_gqa and len(lead) else 1
+    if groups > 1:
+        shared = [*lead[:-1], key.shape[-3]]
+        query = reshape(query, [*shared, groups, rows, size])
+    shared = [*key.shape[: len(shared)]] if groups > 1 else _common(query, key, value)
+    if groups == 1:
+        query, key, value = (broadcast(each, [*shared, *each.shape[-2:]]) for each in (query, key, value))
+    batch, last = range(len(shared)), query.ndim - 1
+    wide = "f32" if dtype in ("bf16", "f16") else dtype
+    scores = dot_general(query, key, batch, batch, [last], [len(shared) + 1], dtype=wide)
+    scores = scores * (1 / math.sqrt(size) if scale is None else scale)
+    scores = reshape(scores, [*(lead if groups > 1 else shared), rows, columns])
+    weights = convert(_weights(scores, mask, is_causal), dtype)
+    weights = reshape(weights, [*query.shape[:-1], columns])
+    found = dot_general(weights, value, batch, batch, [last], [len(shared)])
+    return reshape(found, [*(lead if groups > 1 else shared), rows, value.shape[-1]])
+
+
+def _common(*tensors: Tensor) -> list[int]:
+    """The leading dims to which those of all broadcast."""
+    from meshgen.frontend.tracer.shapes import broadcast_shapes
+
+    return [*broadcast_shapes(*(each.shape[:-2] for each in tensors))]
+
+
+def _weights(scores: Tensor, mask: Tensor | None, is_causal: bool) -> Tensor:
+    """The softmax of the scores that a mask allows: one of truth values, or one that is added."""
+    if is_causal:
+        rows, columns = scores.shape[-2:]
+        return softmax(where(iota((rows, columns), 0) >= iota((rows, columns), 1), scores, MASKED))
+    if mask is None:
+        return softmax(scores)
+    if mask.type.dtype != "i1":
+        return softmax(scores + tensor(mask, scores.type.dtype))
+    return where(mask, softmax(where(mask, scores, MASKED)), 0.0)
+
+
+@aten("_scaled_dot_product_flash_attention_for_cpu", "_scaled_dot_product_flash_attention")
+def flash_attention(query: Tensor, key: Tensor, value: Tensor, dropout_p: float = 0.0, is_causal: bool = False, *more: Any,
+                    attn_mask: Tensor | None = None, scale: float | None = None) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Attention, and per row the logarithm of the sum of exponentials, which its gradient reads."""
+    from meshgen.frontend.tracer.reduce import logsumexp
+
+    found = attention(query, key, value, attn_mask, dropout_p, is_causal, scale)
+    return found, logsumexp(_masked_scores(query, key, attn_mask, is_causal, scale), -1)
+
+
+def _masked_scores(query: Tensor, key: Tensor, mask: Tensor | None, is_causal: bool, scale: float | None) -> Tensor:
+    batch, last = range(query.ndim - 2), query.ndim - 1
+    wide = "f32" if query.type.dtype in ("bf16", "f16") else query.type.dtype
+    scores = dot_general(query, key, batch, batch, [last], [last], dtype=wide)
+    scores = scores * (1 / math.sqrt(query.shape[-1]) if scale is None else scale)
+    if is_causal:
+        rows, columns = scores.shape[-2:]
+        return where(iota((rows, columns), 0) >= iota((rows, columns), 1), scores, MASKED)
+    if mask is None:
+        return scores
+    return where(mask, scores, MASKED) if mask.type.dtype == "i1" else scores + tensor(mask, wide)
+
+
+@aten("_scaled_dot_product_flash_attention_for_cpu_backward")
+def flash_attention_backward(grad: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, logsumexp: Tensor,
+                             dropout_p: float, is_causal: bool, *, attn_mask: Tensor | None = None,
+                             scale: float | None = None) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    """Gradients of query, key and value: the weights are computed again from the scores and their logarithms."""
+    batch, rows, last = range(query.ndim - 2), query.ndim - 2, query.ndim - 1
+    factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
+    weights = elementwise.exp(_masked_scores(query, key, attn_mask, is_causal, scale) - logsumexp[..., None])
+    wide = weights.type.dtype
+    upper = dot_general(grad, value, batch, batch, [last], [last], dtype=wide)
+    inner = (tensor(grad, wide) * tensor(out, wide)).sum(-1)
+    scores = convert(weights * (upper - inner[..., None]) * factor, query.type.dtype)
+    return (
+        dot_general(scores, key, batch, batch, [last], [rows]),
+        dot_general(scores, query, batch, batch, [rows], [rows]),
+        dot_general(convert(weights, grad.type.dtype), grad, batch, batch, [rows], [rows]),
+    )

@@ -1,0 +1,289 @@
+"""PyTorch's operations on shapes: views, permutations, slices, concatenations, conversions. Views are values here: `values.py` keeps track of writes."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import accumulate
+from typing import Any
+
+from meshgen.frontend.torch.ops.table import aten, enter
+from meshgen.frontend.torch.promotion import result_type
+from meshgen.frontend.tracer import creation, indexing, joining, shapes
+from meshgen.frontend.tracer.operands import axis_of, broadcast, convert, tensor
+from meshgen.frontend.tracer.recording import refuse
+from meshgen.frontend.tracer.tensor import Operand, Tensor
+
+
+@aten("view", "reshape", "_unsafe_view", "view_copy", "_reshape_copy")
+def reshape(x: Tensor, shape: Sequence[int]) -> Tensor:
+    if isinstance(shape, str):
+        refuse(f"view as {shape} reads the bits of {x.type} as another type", "convert it with .to(dtype)", "MG0103")
+    return shapes.reshape(x, shape)
+
+
+@aten("view_as", "reshape_as")
+def view_as(x: Tensor, like: Tensor) -> Tensor:
+    return shapes.reshape(x, like.shape)
+
+
+@aten("flatten")
+def flatten(x: Tensor, start_dim: int = 0, end_dim: int = -1) -> Tensor:
+    if not x.ndim:
+        return shapes.reshape(x, (1,))
+    first, last = axis_of(start_dim, x.ndim), axis_of(end_dim, x.ndim)
+    return shapes.reshape(x, (*x.shape[:first], math.prod(x.shape[first : last + 1]), *x.shape[last + 1 :]))
+
+
+@aten("unflatten.int")
+def unflatten(x: Tensor, dim: int, sizes: Sequence[int]) -> Tensor:
+    dim = axis_of(dim, x.ndim)
+    known = math.prod(size for size in sizes if size != -1)
+    return shapes.reshape(x, (*x.shape[:dim], *(x.shape[dim] // known if s == -1 else s for s in sizes), *x.shape[dim + 1 :]))  # fmt: skip
+
+
+@aten("permute", "permute_copy")
+def permute(x: Tensor, dims: Sequence[int]) -> Tensor:
+    return shapes.transpose(x, dims) if x.ndim else x
+
+
+@aten("transpose.int", "transpose_copy.int", "swapaxes", "swapdims")
+def transpose(x: Tensor, first: int, second: int) -> Tensor:
+    return shapes.swapaxes(x, first, second) if x.ndim else x
+
+
+@aten("t", "t_copy", "numpy_T")
+def t(x: Tensor) -> Tensor:
+    return shapes.transpose(x)
+
+
+@aten("mT", "adjoint", "mH")
+def matrix_transpose(x: Tensor) -> Tensor:
+    return shapes.matrix_transpose(x)
+
+
+@aten("movedim", "moveaxis")
+def movedim(x: Tensor, source: Any, destination: Any) -> Tensor:
+    return shapes.moveaxis(x, source, destination)
+
+
+@aten("unsqueeze", "unsqueeze_copy")
+def unsqueeze(x: Tensor, dim: int) -> Tensor:
+    return shapes.expand_dims(x, dim)
+
+
+@aten("squeeze", "squeeze_copy")
+def squeeze(x: Tensor, dim: int | Sequence[int] | None = None) -> Tensor:
+    dims = range(x.ndim) if dim is None else [dim] if isinstance(dim, int) else dim
+    ones = {axis_of(each, x.ndim) for each in dims if x.ndim}
+    return shapes.reshape(x, [size for d, size in enumerate(x.shape) if d not in ones or size != 1])
+
+
+@aten("expand", "expand_copy", "broadcast_to")
+def expand(x: Tensor, sizes: Sequence[int], implicit: bool = False) -> Tensor:
+    own = (1,) * (len(sizes) - x.ndim) + x.shape
+    return broadcast(x, [mine if size == -1 else size for mine, size in zip(own, sizes, strict=True)])
+
+
+@aten("expand_as")
+def expand_as(x: Tensor, like: Tensor) -> Tensor:
+    return broadcast(x, like.shape)
+
+
+@aten("broadcast_tensors")
+def broadcast_tensors(tensors: Sequence[Tensor]) -> list[Tensor]:
+    return shapes.broadcast_arrays(*tensors)
+
+
+@aten("contiguous", "detach", "alias", "clone", "lift_fresh", "lift_fresh_copy", "lift", "requires_grad", "pin_memory", "alias_copy", "detach_copy")  # fmt: skip
+def same(x: Tensor, *_: Any, **__: Any) -> Tensor:
+    return x
+
+
+@aten("to", "_to_copy", "type_as", "to.prim_Device")
+def to(x: Tensor, *how: Any, dtype: str | None = None, **_: Any) -> Tensor:
+    """The element type is the argument that is one, or that of another tensor; devices mean nothing here."""
+    others = [each.type.dtype if isinstance(each, Tensor) else each for each in how if isinstance(each, (str, Tensor))]
+    return convert(x, dtype or (others[0] if others else x.type.dtype))
+
+
+for _name, _dtype in (("float", "f32"), ("half", "f16"), ("bfloat16", "bf16"), ("double", "f64"), ("long", "i64"), ("int", "i32"), ("bool", "i1")):  # fmt: skip
+    enter((_name,), lambda x, dtype=_dtype, **_: convert(x, dtype))
+
+
+@aten("repeat")
+def repeat(x: Tensor, repeats: Sequence[int]) -> Tensor:
+    return joining.tile(x, list(repeats)) if repeats else x
+
+
+@aten("tile")
+def tile(x: Tensor, dims: Sequence[int]) -> Tensor:
+    return joining.tile(x, list(dims)) if dims else x
+
+
+@aten("repeat_interleave.self_int")
+def repeat_interleave(x: Tensor, repeats: int, dim: int | None = None, output_size: int | None = None) -> Tensor:
+    return joining.repeat(x, repeats, dim)
+
+
+@aten("cat", "concat", "concatenate")
+def cat(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    dtype = result_type(*tensors)
+    parts = [convert(each, dtype) for each in tensors if each.shape != (0,)]  # an empty vector joins anything
+    return joining.concatenate(parts, dim) if parts else convert(tensors[0], dtype)
+
+
+@aten("stack")
+def stack(tensors: Sequence[Tensor], dim: int = 0) -> Tensor:
+    return joining.concatenate([shapes.expand_dims(convert(each, result_type(*tensors)), dim) for each in tensors], dim)
+
+
+@aten("hstack")
+def hstack(tensors: Sequence[Tensor]) -> Tensor:
+    return cat(tensors, int(tensors[0].ndim > 1))
+
+
+@aten("vstack")
+def vstack(tensors: Sequence[Tensor]) -> Tensor:
+    return cat([shapes.atleast_2d(each) for each in tensors])
+
+
+def _sections(x: Tensor, sizes: Sequence[int], dim: int) -> list[Tensor]:
+    dim = axis_of(dim, x.ndim)
+    ends = list(accumulate(sizes))
+    return [slice_(x, dim, end - size, end) for size, end in zip(sizes, ends, strict=True)]
+
+
+@aten("split.Tensor", "split_copy.Tensor", "split.default")
+def split(x: Tensor, size: int | Sequence[int], dim: int = 0) -> list[Tensor]:
+    whole = x.shape[axis_of(dim, x.ndim)]
+    sizes = [min(size, whole - at) for at in range(0, whole, size)] if isinstance(size, int) else size
+    return _sections(x, sizes, dim)
+
+
+@aten("split_with_sizes", "split_with_sizes_copy", "split.sizes")
+def split_with_sizes(x: Tensor, sizes: Sequence[int], dim: int = 0) -> list[Tensor]:
+    return _sections(x, sizes, dim)
+
+
+@aten("chunk")
+def chunk(x: Tensor, chunks: int, dim: int = 0) -> list[Tensor]:
+    return split(x, max(1, -(-x.shape[axis_of(dim, x.ndim)] // chunks)), dim)
+
+
+@aten("tensor_split.sections")
+def tensor_split(x: Tensor, sections: int, dim: int = 0) -> list[Tensor]:
+    whole = x.shape[axis_of(dim, x.ndim)]
+    return _sections(x, [whole // sections + (i < whole % sections) for i in range(sections)], dim)
+
+
+@aten("unbind", "unbind_copy")
+def unbind(x: Tensor, dim: int = 0) -> list[Tensor]:
+    return list(joining.unstack(x, axis=dim))
+
+
+@aten("slice", "slice_copy")
+def slice_(x: Tensor, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1) -> Tensor:
+    dim = axis_of(dim, x.ndim)
+    rows = slice(start, end, step)
+    return x if range(*rows.indices(x.shape[dim])) == range(x.shape[dim]) else indexing.getitem(x, (slice(None),) * dim + (rows,))  # fmt: skip
+
+
+@aten("narrow")
+def narrow(x: Tensor, dim: int, start: int, length: int) -> Tensor:
+    start = start + x.shape[axis_of(dim, x.ndim)] if start < 0 else start
+    return slice_(x, dim, start, start + length)
+
+
+@aten("select.int", "select_copy.int")
+def select(x: Tensor, dim: int, index: int) -> Tensor:
+    return indexing.getitem(x, (slice(None),) * axis_of(dim, x.ndim) + (index,))
+
+
+@aten("roll")
+def roll(x: Tensor, shifts: Sequence[int], dims: Sequence[int] = ()) -> Tensor:
+    return joining.roll(x, list(shifts), list(dims)) if dims else joining.roll(x, shifts[0])
+
+
+@aten("flip")
+def flip(x: Tensor, dims: Sequence[int]) -> Tensor:
+    return joining.flip(x, list(dims))
+
+
+@aten("tril")
+def tril(x: Tensor, diagonal: int = 0) -> Tensor:
+    return creation.tril(x, diagonal)
+
+
+@aten("triu")
+def triu(x: Tensor, diagonal: int = 0) -> Tensor:
+    return creation.triu(x, diagonal)
+
+
+@aten("diagonal", "diagonal_copy")
+def diagonal(x: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    return indexing.diagonal(x, offset, dim1, dim2)
+
+
+@aten("diag")
+def diag(x: Tensor, diagonal: int = 0) -> Tensor:
+    return creation.diag(x, diagonal)
+
+
+def _pairs(x: Tensor, pad: Sequence[int]) -> list[tuple[int, int]]:
+    """What is added before and after each dim: PyTorch gives it from the last dim on."""
+    pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
+    return [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
+
+
+@aten("constant_pad_nd", "pad")
+def pad(x: Tensor, pad: Sequence[int], mode: str | Operand = "constant", value: float | None = None) -> Tensor:
+    if not isinstance(mode, str):  # of constant_pad_nd, which has the value there
+        mode, value = "constant", mode
+    if mode != "constant":
+        return joining.pad(x, _pairs(x, pad), {"replicate": "edge", "circular": "wrap"}.get(mode, mode))
+    pairs = _pairs(x, pad)
+    kept = tuple(slice(max(0, -a), size - max(0, -b)) for (a, b), size in zip(pairs, x.shape, strict=True))
+    x = indexing.getitem(x, kept) if any(min(pair) < 0 for pair in pairs) else x
+    return joining.pad(x, [(max(0, a), max(0, b)) for a, b in pairs], constant_values=value or 0)
+
+
+for _name, _mode in (("reflection_pad", "reflect"), ("replication_pad", "edge")):
+    enter([f"{_name}{n}d" for n in (1, 2, 3)], lambda x, pad, mode=_mode: joining.pad(x, _pairs(x, pad), mode))
+
+
+@aten("unfold")
+def unfold(x: Tensor, dim: int, size: int, step: int) -> Tensor:
+    """Windows of `size` along a dim, their elements in a new last dim."""
+    dim = axis_of(dim, x.ndim)
+    count = (x.shape[dim] - size) // step + 1
+    parts = [slice_(x, dim, i, i + (count - 1) * step + 1, step) for i in range(size)]
+    return shapes.moveaxis(stack(parts, 0), 0, -1)
+
+
+@aten("pixel_shuffle")
+def pixel_shuffle(x: Tensor, factor: int) -> Tensor:
+    *lead, c, h, w = x.shape
+    n = len(lead)
+    apart = shapes.reshape(x, (*lead, c // factor**2, factor, factor, h, w))
+    order = [*range(n), n, n + 3, n + 1, n + 4, n + 2]
+    return shapes.reshape(shapes.transpose(apart, order), (*lead, c // factor**2, h * factor, w * factor))
+
+
+@aten("pixel_unshuffle")
+def pixel_unshuffle(x: Tensor, factor: int) -> Tensor:
+    *lead, c, h, w = x.shape
+    n = len(lead)
+    apart = shapes.reshape(x, (*lead, c, h // factor, factor, w // factor, factor))
+    order = [*range(n), n, n + 2, n + 4, n + 1, n + 3]
+    return shapes.reshape(shapes.transpose(apart, order), (*lead, c * factor**2, h // factor, w // factor))
+
+
+@aten("meshgrid")
+def meshgrid(tensors: Sequence[Tensor], indexing: str = "ij") -> list[Tensor]:
+    return creation.meshgrid(*tensors, indexing=indexing)
+
+
+@aten("atleast_1d")
+def atleast_1d(x: Operand) -> Tensor:
+    return shapes.atleast_1d(tensor(x))

@@ -1,0 +1,68 @@
+"""The table of PyTorch's operations: a function on traced tensors for each, which takes what the operation's schema says.
+
+    @aten("leaky_relu")
+    def leaky_relu(x, negative_slope=0.01): ...
+
+Arguments come by position and by keyword as in the program, without those that say where a tensor is (device, layout, ...); element
+types are those of the IR (`f32`). A name without an overload stands for all of them. Those of other libraries have
+their namespace in the name (`transformers.grouped_mm_fallback`). `mutates` are the positions of arguments
+that the operation changes: the function gives their new values after its results.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+from meshgen.records import dataclass
+
+_Function = TypeVar("_Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True)
+class TorchOp:
+    """What an operation computes, and the arguments that it changes."""
+
+    function: Callable[..., Any]
+    mutates: tuple[int, ...] = ()
+
+
+TORCH_OPS: dict[str, TorchOp] = {}
+
+
+def aten(*names: str, mutates: tuple[int, ...] = ()) -> Callable[[_Function], _Function]:
+    """Register a function for operations of the namespace `aten`: `max`, or an overload of it, `max.dim`."""
+
+    def register(function: _Function) -> _Function:
+        enter(names, function, mutates)
+        return function
+
+    return register
+
+
+def enter(names: tuple[str, ...] | list[str], function: Callable[..., Any], mutates: tuple[int, ...] = ()) -> None:
+    """As `aten`, of a function made in place."""
+    TORCH_OPS.update(dict.fromkeys(names, TorchOp(function, mutates)))
+
+
+def find_op(target: str) -> TorchOp | None:
+    """The operation that a node of a program calls (`torch.ops.aten.add.Tensor`); None for an unknown one.
+
+    One that works in place (`add_`) is the operation without the underscore, whose result its first argument becomes.
+    """
+    family, name, overload = (*target.removeprefix("torch.ops.").split("."), "", "")[:3]
+    name = name if family == "aten" else f"{family}.{name}"
+    if found := TORCH_OPS.get(f"{name}.{overload}") or TORCH_OPS.get(name):
+        return found
+    if not name.endswith("_") or name.endswith("__"):
+        return None
+    plain = TORCH_OPS.get(f"{name[:-1]}.{overload}") or TORCH_OPS.get(name[:-1])
+    return plain and TorchOp(_in_place(plain.function), (0,))
+
+
+def _in_place(function: Callable[..., Any]) -> Callable[..., Any]:
+    def changed(x: Any, *args: Any, **options: Any) -> Any:
+        found = function(x, *args, **options)
+        return found, found
+
+    return changed

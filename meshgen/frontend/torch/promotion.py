@@ -1,0 +1,70 @@
+"""Element types of results by PyTorch's rules.
+
+The highest category counts (bool, integer, float, complex); tensors with dims decide before those without, and these before numbers, which count
+as i64, f32 or c64. Source: "Type promotion" in the documentation of `torch.tensor_attributes`; c10/core/ScalarType.h.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import Any
+
+import numpy as np
+
+from meshgen.frontend.tracer.elementwise import as_float
+from meshgen.frontend.tracer.operands import aligned, convert, tensor
+from meshgen.frontend.tracer.reduce import widened
+from meshgen.frontend.tracer.tensor import Operand, Tensor
+from meshgen.ir.graph import DTYPES, dtype_name, is_complex, is_float, is_inexact
+
+_DEFAULT = {bool: "i1", int: "i64", float: "f32", complex: "c64"}
+
+
+def result_type(*operands: Operand) -> str:
+    """The element type of an operation on these tensors and numbers."""
+    levels: list[list[str]] = [[], [], []]
+    for x in operands:
+        level = 2 if not isinstance(x, Tensor) else 0 if x.ndim else 1
+        levels[level].append(x.type.dtype if isinstance(x, Tensor) else _DEFAULT[type(x)])
+    found = [reduce(_common, dtypes) for dtypes in levels if dtypes]
+    return reduce(_decided, found)
+
+
+def promoted(*operands: Operand, floats: bool = False) -> list[Tensor]:
+    """The operands at one element type and one shape; with `floats` integers become f32."""
+    dtype = result_type(*operands)
+    return aligned(*operands, dtype="f32" if floats and not is_inexact(dtype) else dtype)
+
+
+def floats(x: Operand, dtype: str | None = None) -> Tensor:
+    """The tensor as floats, of a type if one is given."""
+    return as_float(x) if dtype is None else convert(tensor(x), dtype)
+
+
+def wide(x: Operand) -> tuple[Tensor, str]:
+    """The tensor with narrow floats as f32, in which PyTorch computes them, and the element type of the result."""
+    x = as_float(x)
+    return widened(x), x.type.dtype
+
+
+def _category(dtype: str) -> int:
+    return 0 if dtype == "i1" else 3 if is_complex(dtype) else 2 if is_float(dtype) else 1
+
+
+def _decided(higher: str, lower: str) -> str:
+    """The type of two levels: the first one's, unless the second is of a higher category."""
+    if _category(lower) <= _category(higher):
+        return higher
+    if is_complex(lower) and is_float(higher):
+        return "c128" if higher == "f64" else "c64"
+    return lower
+
+
+def _common(left: str, right: str) -> str:
+    """The type of two of one level."""
+    if _category(left) != _category(right):
+        return left if _category(left) > _category(right) else right
+    try:
+        return dtype_name(np.promote_types(DTYPES[left], DTYPES[right]))
+    except (TypeError, KeyError):
+        return "f32"  # bf16 and f16: neither holds the other

@@ -1,0 +1,132 @@
+"""Tensors in a `.pt2` archive, which `torch.export.save` writes (torch 2.9 and later): a zip of JSON and raw bytes, read without torch.
+
+models/model.json                           the program: graph, signature and metadata, as torch's export schema has them
+data/weights/model_weights_config.json      parameters and buffers by name: the member with their bytes, type, sizes and strides
+data/constants/model_constants_config.json  the same for other tensors of the program
+"""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import IO, Any
+
+import numpy as np
+
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.ir.graph import DTYPES
+
+Array = np.ndarray[Any, Any]
+# Element types by their numbers in the schema (torch/_export/serde/schema.py, ScalarType).
+SCALAR_TYPES = {
+    1: "ui8", 2: "i8", 3: "i16", 4: "i32", 5: "i64", 6: "f16", 7: "f32", 8: "f64", 10: "c64", 11: "c128", 12: "i1", 13: "bf16",
+    28: "ui16", 29: "f8E4M3FN", 30: "f8E5M2", 31: "f8E4M3FNUZ", 32: "f8E5M2FNUZ",
+}  # fmt: skip
+SCHEMA = 8  # the major version that torch 2.9 and later write
+
+
+def is_archive(path: Path) -> bool:
+    """Whether a path is that of a `.pt2` file: by its name, or as a zip with a program of torch in it."""
+    if path.suffix == ".pt2":
+        return True
+    if not path.is_file() or not zipfile.is_zipfile(path):
+        return False
+    with zipfile.ZipFile(path) as opened:
+        return any(name.endswith("/archive_format") for name in opened.namelist())
+
+
+class TorchArchive:
+    """The program and the tensors of an archive: a path, or an open file. Tensors are read when they are asked for."""
+
+    def __init__(self, source: Path | IO[bytes]) -> None:
+        """Raises UsageError MG0002 for what is not such an archive, or has several programs."""
+        self._name = str(source) if isinstance(source, Path) else "the archive"
+        try:
+            self._zip = zipfile.ZipFile(source)
+        except (OSError, zipfile.BadZipFile) as error:
+            raise self._fault(getattr(error, "strerror", None) or error) from error
+        self._members = {name.partition("/")[2]: name for name in self._zip.namelist()}
+        models = [each for each in self._members if each.startswith("models/") and each.endswith(".json")]
+        if len(models) != 1:
+            raise self._fault(f"it has {len(models)} programs in models/, not one; torch.export.save of torch 2.9 and later writes one")  # fmt: skip
+        self._model = models[0].removeprefix("models/").removesuffix(".json")
+
+    @cached_property
+    def program(self) -> dict[str, Any]:
+        """The document of the program. Raises UsageError MG0002 for another version of the schema."""
+        found = self._json(f"models/{self._model}.json")
+        version = found.get("schema_version", {})
+        if version.get("major") != SCHEMA:
+            written = f"torch {found.get('torch_version', '?')}, schema {version.get('major')}.{version.get('minor')}"
+            raise self._fault(f"it was written by {written}; schema {SCHEMA} is read, which torch 2.9 and later write")
+        return found
+
+    @cached_property
+    def weights(self) -> Mapping[str, Array]:
+        """Parameters and buffers by their names in the model."""
+        return _Tensors(self, "data/weights/", self._config("data/weights/", "weights"))
+
+    @cached_property
+    def constants(self) -> Mapping[str, Array]:
+        """Tensors that are neither parameters nor persistent buffers, by name."""
+        return _Tensors(self, "data/constants/", self._config("data/constants/", "constants"))
+
+    def read(self, member: str) -> bytes:
+        """The bytes of a member. Raises UsageError MG0002 where it is missing or damaged."""
+        try:
+            return self._zip.read(self._members[member])
+        except (KeyError, OSError, zipfile.BadZipFile) as error:
+            raise self._fault(f"{member} cannot be read") from error
+
+    def _config(self, folder: str, what: str) -> dict[str, Any]:
+        return self._json(f"{folder}{self._model}_{what}_config.json").get("config", {})
+
+    def _json(self, member: str) -> dict[str, Any]:
+        try:
+            return json.loads(self.read(member))
+        except ValueError as error:
+            raise self._fault(f"{member} is not JSON: {error}") from error
+
+    def _fault(self, reason: Any) -> UsageError:
+        return UsageError(Diagnostic("MG0002", f"'{self._name}' cannot be read as a .pt2 archive: {reason}"))
+
+
+class _Tensors(Mapping[str, Array]):
+    """Tensors of an archive by name."""
+
+    def __init__(self, archive: TorchArchive, folder: str, config: Mapping[str, Any]) -> None:
+        self._archive, self._folder, self._config = archive, folder, config
+
+    def __getitem__(self, name: str) -> Array:
+        """Raises KeyError for an unknown tensor, UsageError MG0002 for one that was pickled or whose bytes do not fit."""
+        entry = self._config[name]
+        meta = entry["tensor_meta"]
+        if entry["use_pickle"] or meta is None:
+            text = f"'{name}' is pickled in the archive, and pickles are not read"
+            raise UsageError(Diagnostic("MG0002", text, hint="save a program whose weights are plain tensors"))
+        return strided(name, self._archive.read(self._folder + entry["path_name"]), meta)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._config)
+
+    def __len__(self) -> int:
+        return len(self._config)
+
+
+def strided(name: str, content: bytes, meta: Mapping[str, Any]) -> Array:
+    """A tensor in the bytes of a storage, which several may share. Raises UsageError MG0002 where it is not inside of it."""
+    sizes, strides = ([each["as_int"] for each in meta[what]] for what in ("sizes", "strides"))
+    offset = meta["storage_offset"]["as_int"]
+    dtype = DTYPES.get(SCALAR_TYPES.get(meta["dtype"], ""))
+    last = offset + sum((size - 1) * stride for size, stride in zip(sizes, strides, strict=True))
+    if dtype is None or min([offset, *sizes, *strides]) < 0 or (0 not in sizes and (last + 1) * dtype.itemsize > len(content)):  # fmt: skip
+        text = f"'{name}' has {len(content)} bytes in the archive, which do not hold its elements"
+        raise UsageError(Diagnostic("MG0002", text, hint="a program on the meta device has no weights"))
+    if 0 in sizes:
+        return np.zeros(sizes, dtype)
+    flat = np.frombuffer(content, dtype, len(content) // dtype.itemsize)[offset:]
+    steps = [stride * dtype.itemsize for stride in strides]
+    return np.ascontiguousarray(np.lib.stride_tricks.as_strided(flat, sizes, steps, writeable=False)).reshape(sizes)

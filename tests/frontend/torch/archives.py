@@ -1,0 +1,130 @@
+"""Small models and their `.pt2` files: `python -m tests.frontend.torch.archives` writes the files, with what torch computes beside them.
+
+The files serve where torch is not installed; `counter_new.pt2` was written in the same way by a newer torch, with `--new`.
+"""
+
+from __future__ import annotations
+
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+PLACE = Path(__file__).parents[2] / "data" / "torch"
+
+
+def counter() -> tuple[Any, tuple[Any, ...]]:
+    """A model with parameters, buffers of both kinds that it changes, a constant, and a dict as its result."""
+    import torch
+    from torch import nn
+
+    class Counter(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lin, self.bn = nn.Linear(8, 16), nn.BatchNorm1d(16)
+            self.register_buffer("mask", torch.arange(16.0) / 16, persistent=False)
+            self.register_buffer("steps", torch.zeros((), dtype=torch.int64))
+
+        def forward(self, x: Any, scale: float = 2.0, *, shift: Any = None) -> Any:
+            self.steps.add_(1)
+            y = torch.relu_(self.bn(self.lin(x))) * self.mask * torch.tensor(3.0) + shift
+            return {"y": y * scale, "sums": (y.sum(), y.mean(0))}
+
+    torch.manual_seed(0)
+    return Counter().train(), (torch.randn(4, 8), 2.0, torch.randn(16))
+
+
+def decoder() -> tuple[Any, tuple[Any, ...]]:
+    """A decoder as Llama's: RMS norms, rotated queries and keys, grouped heads, a gated MLP."""
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+
+    class Attention(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.wq, self.wk, self.wv, self.wo = nn.Linear(16, 16, False), nn.Linear(16, 8, False), nn.Linear(16, 8, False), nn.Linear(16, 16, False)  # fmt: skip
+
+        def forward(self, x: Any, cos: Any, sin: Any) -> Any:
+            q, k, v = (w(x).unflatten(-1, (-1, 4)).transpose(1, 2) for w in (self.wq, self.wk, self.wv))
+            q, k = (each * cos + torch.cat((-each[..., 2:], each[..., :2]), -1) * sin for each in (q, k))
+            out = F.scaled_dot_product_attention(q, k, v, is_causal=True, enable_gqa=True)
+            return self.wo(out.transpose(1, 2).flatten(-2))
+
+    class Layer(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.attn, self.norm1, self.norm2 = Attention(), nn.RMSNorm(16), nn.RMSNorm(16)
+            self.w1, self.w2, self.w3 = nn.Linear(16, 24, False), nn.Linear(24, 16, False), nn.Linear(16, 24, False)
+
+        def forward(self, x: Any, cos: Any, sin: Any) -> Any:
+            x = x + self.attn(self.norm1(x), cos, sin)
+            y = self.norm2(x)
+            return x + self.w2(F.silu(self.w1(y)) * self.w3(y))
+
+    class Decoder(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.embed, self.norm, self.head = nn.Embedding(32, 16), nn.RMSNorm(16), nn.Linear(16, 32, False)
+            self.layers = nn.ModuleList(Layer() for _ in range(2))
+            self.register_buffer("rates", 1 / 100 ** (torch.arange(0, 4, 2) / 4), persistent=False)
+
+        def forward(self, ids: Any) -> Any:
+            angles = torch.arange(ids.shape[1])[:, None] * self.rates
+            cos, sin = (torch.cat((each, each), -1) for each in (angles.cos(), angles.sin()))
+            x = self.embed(ids)
+            for layer in self.layers:
+                x = layer(x, cos, sin)
+            return self.head(self.norm(x))
+
+    torch.manual_seed(0)
+    return Decoder().eval(), (torch.randint(0, 32, (4, 6)),)
+
+
+def exported(name: str) -> tuple[Any, tuple[Any, ...], Any]:
+    """The exported program of a model, its arguments, and the model."""
+    import torch
+
+    model, args = {"counter": counter, "decoder": decoder}[name]()
+    given, named = (args[:2], {"shift": args[2]}) if name == "counter" else (args, {})
+    return torch.export.export(model, given, named), args, model
+
+
+def without_folders(content: bytes) -> bytes:
+    """Places of the user's code, relative to the repository and to the installed packages."""
+    packages = Path(np.__file__).parents[1], Path(sys.modules["torch"].__file__ or "").parents[1]
+    for folder in packages:
+        content = content.replace(f"{folder}/".encode(), b"site-packages/")
+    return content.replace(f"{PLACE.parents[2]}/".encode(), b"")
+
+
+def write(name: str, file: str) -> None:
+    """The archive, compressed, and arguments and results of a call."""
+    import torch
+
+    program, args, model = exported(name)
+    torch.export.save(program, "_" + file)
+    with zipfile.ZipFile("_" + file) as old, zipfile.ZipFile(PLACE / file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as new:  # fmt: skip
+        for each in old.namelist():
+            new.writestr(zipfile.ZipInfo(each), without_folders(old.read(each)), zipfile.ZIP_DEFLATED)
+    Path("_" + file).unlink()
+    result = model(*args[:2], shift=args[2]) if name == "counter" else model(*args)
+    arrays = {f"arg{i}": np.asarray(each) for i, each in enumerate(args)}
+    arrays |= {f"result{i}": each.detach().numpy() for i, each in enumerate(torch.utils._pytree.tree_leaves(result))}
+    arrays |= {
+        f"state.{key}": each.numpy()
+        for key, each in model.state_dict().items()
+        if name == "counter" and "lin" not in key
+    }
+    if "_new" not in file:
+        np.savez_compressed(PLACE / f"{name}.npz", **arrays)
+
+
+if __name__ == "__main__":
+    if "--new" in sys.argv:
+        write("counter", "counter_new.pt2")
+    else:
+        write("counter", "counter.pt2")
+        write("decoder", "decoder.pt2")

@@ -1,0 +1,131 @@
+"""`.pt2` files: parameters as named inputs, structures, buffers that change, places, weights; without torch."""
+
+from __future__ import annotations
+
+import json
+import shutil
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.cli import main
+from meshgen.errors import UsageError
+from tests.frontend.torch.archives import PLACE
+
+MESHES = [{"dp": 2, "tp": 2}, {"dp": 3}]
+
+
+def stored(name: str) -> dict[str, np.ndarray[Any, Any]]:
+    with np.load(PLACE / f"{name}.npz") as file:
+        return dict(file)
+
+
+@pytest.mark.parametrize("file", ["counter.pt2", "counter_new.pt2"])
+def test_a_model_gives_what_torch_gave(file: str) -> None:
+    executable = mg.compile(PLACE / file, {"dp": 2}, in_specs={"x": mg.P("dp")}, target="cpu")
+    known = stored("counter")
+    assert executable.signature.positional == ("x", "scale")
+    found = executable(known["arg0"], 2.0, shift=known["arg2"])
+    assert [*found] == ["result", "buffers"] and [*found["result"]] == ["y", "sums"]
+    for got, name in zip(
+        (found["result"]["y"], *found["result"]["sums"]), ("result0", "result1", "result2"), strict=True
+    ):
+        np.testing.assert_allclose(got, known[name], rtol=1e-5, atol=1e-5)
+    assert {*found["buffers"]} == {"bn.running_mean", "bn.running_var", "bn.num_batches_tracked", "steps"}
+    for name, got in found["buffers"].items():
+        np.testing.assert_allclose(got, known[f"state.{name}"], rtol=1e-5)
+
+
+@pytest.mark.parametrize("mesh", MESHES, ids=str)
+def test_a_decoder_is_split_by_patterns_of_its_parameters_names(mesh: dict[str, int]) -> None:
+    split = {"*.w[qkv].weight": mg.P("tp"), "*.w[13].weight": mg.P("tp"), "*.wo.weight": mg.P(None, "tp"), "*.w2.weight": mg.P(None, "tp")}  # fmt: skip
+    specs = {"ids": mg.P("dp")} | (split if "tp" in mesh else {})
+    executable = mg.compile(PLACE / "decoder.pt2", mesh, in_specs=specs, target="cpu")
+    known = stored("decoder")
+    np.testing.assert_allclose(executable(known["arg0"]), known["result0"], rtol=1e-5, atol=1e-5)
+    if "tp" in mesh:
+        assert executable.comms.counts == {"all_reduce": 4}
+
+
+def test_operations_are_at_the_users_lines_and_in_modules() -> None:
+    executable = mg.compile(PLACE / "decoder.pt2", {"tp": 2}, in_specs={"*.wo.weight": mg.P(None, "tp")}, target="cpu")
+    places = {(str(node.loc), node.loc.scope) for node in executable.stages["import"].graph.nodes if node.loc and node.op == "dot_general"}  # fmt: skip
+    files = {place.rpartition(":")[0] for place, _ in places}
+    assert files == {"tests/frontend/torch/archives.py"}
+    assert {"layers/0/attn/wq", "layers/1/attn", "layers/1/w2", "head"} <= {scope for _, scope in places}
+    assert "layers/*/attn/wo" in executable.explain()
+
+
+def test_weights_are_stored_in_the_module_or_given_beside_it(tmp_path: Path) -> None:
+    known = stored("decoder")
+    executable = mg.compile(PLACE / "decoder.pt2", {"dp": 2}, in_specs={"ids": mg.P("dp")}, target="cpu")
+    executable.save(tmp_path / "with.mgx")
+    np.testing.assert_allclose(mg.load(tmp_path / "with.mgx")(known["arg0"]), known["result0"], rtol=1e-5, atol=1e-5)
+    executable.save(tmp_path / "without.mgx", weights={})
+    with mg.load(tmp_path / "without.mgx").session(weights=PLACE / "decoder.pt2") as session:
+        np.testing.assert_allclose(np.asarray(session(known["arg0"])), known["result0"], rtol=1e-5, atol=1e-5)
+
+
+def test_the_command_line_takes_archives(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    out = str(tmp_path / "decoder.mgx")
+    words = [
+        "compile",
+        str(PLACE / "decoder.pt2"),
+        "--mesh",
+        "dp=2",
+        "--spec",
+        "ids=dp,_",
+        "--target",
+        "cpu",
+        "-o",
+        out,
+    ]
+    assert main(words) == 0, capsys.readouterr().err
+    assert main(["check", str(PLACE / "decoder.pt2"), "--mesh", "dp=2"]) == 0
+
+
+def changed(tmp_path: Path, member: str, edit: Any) -> Path:
+    """A copy of an archive with a member edited; None leaves it out."""
+    path = tmp_path / "changed.pt2"
+    with zipfile.ZipFile(PLACE / "counter.pt2") as old, zipfile.ZipFile(path, "w") as new:
+        for each in old.namelist():
+            content = old.read(each)
+            if each.endswith(member):
+                if edit is None:
+                    continue
+                content = edit(content)
+            new.writestr(each, content)
+    return path
+
+
+def schema_seven(content: bytes) -> bytes:
+    document = json.loads(content)
+    document["schema_version"]["major"] = 7
+    return json.dumps(document).encode()
+
+
+@pytest.mark.parametrize(("member", "edit", "text"), [
+    ("models/model.json", None, "it has 0 programs"),
+    ("models/model.json", schema_seven, "schema 8 is read"),
+    ("models/model.json", lambda _: b"{", "is not JSON"),
+    ("constants/tensor_0", lambda content: content[:2], "do not hold its elements"),
+    ("constants/tensor_0", None, "cannot be read"),
+])  # fmt: skip
+def test_damaged_archives_are_refused(tmp_path: Path, member: str, edit: Any, text: str) -> None:
+    with pytest.raises(UsageError, match=text) as refused:
+        mg.compile(changed(tmp_path, member, edit), {"dp": 2}, target="cpu")
+    assert refused.value.diagnostics[0].code == "MG0002"
+
+
+def test_other_files_are_no_archives(tmp_path: Path) -> None:
+    with pytest.raises(UsageError, match="MG0002"):
+        mg.compile(tmp_path / "missing.pt2", {"dp": 2}, target="cpu")
+    (tmp_path / "text.pt2").write_text("no zip")
+    with pytest.raises(UsageError, match="cannot be read as a .pt2 archive"):
+        mg.compile(tmp_path / "text.pt2", {"dp": 2}, target="cpu")
+    shutil.copy(PLACE / "counter.pt2", tmp_path / "renamed.zip")
+    assert mg.compile(tmp_path / "renamed.zip", {"dp": 2}, target="cpu").name == "main"
