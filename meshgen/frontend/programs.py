@@ -33,18 +33,17 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str =
     from meshgen.frontend.jax import from_jax, is_jax
     from meshgen.frontend.onnx.files import is_onnx
 
-    is_model = is_onnx(graph)
-    if isinstance(graph, (str, Path)) and not is_model:
+    if is_onnx(graph) and not entry:
+        from meshgen.frontend.onnx.model import from_onnx
+
+        return from_onnx(graph, given, args)
+    if isinstance(graph, (str, Path)):
         return _from_text(graph, given, args, entry)
     if type(graph).__module__.startswith("xdsl."):
         return _read_mlir(str(graph), given, entry), None
     if entry:
         hint = "leave it out: this program is one function"
         raise UsageError(Diagnostic("MG0001", f"entry '{entry}' is not a function of MLIR text", hint=hint))
-    if is_model:
-        from meshgen.frontend.onnx.model import from_onnx
-
-        return from_onnx(graph, given, args)
     if isinstance(graph, Module):
         return graph, None
     if is_jax(graph):
@@ -67,6 +66,8 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str =
 
 def _from_text(graph: str | Path, given: tuple[Mesh, ...], args: Args, entry: str) -> tuple[Module, Signature | None]:
     text = str(graph)
+    if entry and Path(text).suffix in (".onnx", ".pt2") and "\n" not in text:
+        raise UsageError(Diagnostic("MG0001", f"entry '{entry}' is not a function of '{text}', which is one program"))
     if isinstance(graph, str) and (text == "-" or "\n" in text or "{" in text):
         return _read_mlir(text, given, entry), None
     if isinstance(graph, str) and ":" in text and not os.path.exists(text) and Path(text).suffix != ".mlir":
