@@ -55,7 +55,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
 
     Args:
         graph: a Python function; MLIR text, or the path of a `.mlir` file; `pkg.mod:function`; what
-            `jax.jit(f).lower(...)`, `.trace(...)` or `jax.export` returns; a Module; an xDSL module.
+            `jax.jit(f).lower(...)`, `.trace(...)` or `jax.export` returns; an ONNX model, or its path; a Module; an xDSL module.
         mesh: the devices; may be left out where the program declares its mesh. Of several meshes each by name:
             `{"first": {"dp": 2}, "second": {"x": 4}}`, or a list of named meshes.
         args: for a Python function, the type of each parameter (`"bf16[8,512]"`, or anything with shape and

@@ -11,7 +11,13 @@ from onnx import TensorProto, helper, numpy_helper
 
 Array = np.ndarray[Any, Any]
 RANDOM = np.random.default_rng(0)
-KINDS = {"f32": TensorProto.FLOAT, "i64": TensorProto.INT64}
+KINDS = {
+    "f32": TensorProto.FLOAT,
+    "i64": TensorProto.INT64,
+    "i32": TensorProto.INT32,
+    "i1": TensorProto.BOOL,
+    "ui8": TensorProto.UINT8,
+}
 
 
 class Builder:

@@ -71,6 +71,8 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str =
 
 def _from_text(graph: str | Path, given: tuple[Mesh, ...], args: Args, entry: str) -> tuple[Module, Signature | None]:
     text = str(graph)
+    if entry and Path(text).suffix in (".onnx", ".pt2") and "\n" not in text:
+        raise UsageError(Diagnostic("MG0001", f"entry '{entry}' is not a function of '{text}', which is one program"))
     if isinstance(graph, str) and (text == "-" or "\n" in text or "{" in text):
         return _read_mlir(text, given, entry), None
     if isinstance(graph, str) and ":" in text and not os.path.exists(text) and Path(text).suffix != ".mlir":

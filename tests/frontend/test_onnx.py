@@ -223,6 +223,12 @@ def test_other_files_are_refused(content: bytes, tmp_path: Path, capsys: pytest.
     assert "MG01" in capsys.readouterr().err
 
 
+def test_a_model_has_no_entry_functions(tmp_path: Path) -> None:
+    path = save(onnx_models.mlp(8), tmp_path / "mlp.onnx")
+    for program in (path, onnx.load(path)):
+        assert "entry 'main' is not a function" in refused(program, entry="main")
+
+
 def test_missing_files_are_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["check", str(tmp_path / "none.onnx")]) == 2
     assert "MG0002" in capsys.readouterr().err

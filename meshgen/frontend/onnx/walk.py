@@ -94,7 +94,15 @@ class Walk:
             self.faults += error.diagnostics
         except MeshgenError as error:
             self.faults += [_of_node(each, node) for each in error.diagnostics]
-        except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError, AssertionError) as error:
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            MemoryError,
+            TypeError,
+            ValueError,
+            AssertionError,
+        ) as error:
             text = f"malformed, or in a form that is not supported: {type(error).__name__}: {error}"
             self.faults.append(_of_node(Diagnostic("MG0104", text, trace.at), node))
         finally:

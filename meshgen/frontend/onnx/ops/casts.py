@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -9,7 +10,7 @@ import numpy as np
 
 from meshgen.frontend.onnx.files import onnx_package
 from meshgen.frontend.onnx.ops.table import Array, Call, kind_of, op, shape_of
-from meshgen.frontend.tracer.creation import eye, full
+from meshgen.frontend.tracer.creation import eye, full, iota
 from meshgen.frontend.tracer.elementwise import clip
 from meshgen.frontend.tracer.logic import bitcast_convert_type
 from meshgen.frontend.tracer.operands import convert, dtype_of, tensor
@@ -17,6 +18,8 @@ from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.rounding import trunc
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import DTYPES, dtype_name, is_float
+
+MANY = 1 << 16  # elements of a range
 
 
 def kind_named(number: int) -> str:
@@ -93,4 +96,9 @@ def size(call: Call, x: Operand) -> Array:
 
 @op("Range", known=(0, 1, 2))
 def range_(call: Call, start: Array, limit: Array, delta: Array) -> Any:
-    return np.arange(start.item(), limit.item(), delta.item()).astype(start.dtype)
+    """Known numbers, or for many of them numbers that the program computes."""
+    first, step = start.item(), delta.item()
+    count = max(0, math.ceil((limit.item() - first) / step))
+    if count <= MANY:
+        return (first + np.arange(count) * step).astype(start.dtype)
+    return convert(iota((count,), 0, "i64") * step + first, kind_of(start))

@@ -1,0 +1,193 @@
+"""Operators and forms that the node tests of the onnx package do not have."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+onnx = pytest.importorskip("onnx")
+
+from meshgen.api import read  # noqa: E402
+from meshgen.errors import MeshgenError  # noqa: E402
+from meshgen.ops.evaluate.evaluator import evaluate  # noqa: E402
+from tests.onnx_models import Builder, reference  # noqa: E402
+
+RANDOM = np.random.default_rng(5)
+MICROSOFT = "com.microsoft"
+KINDS = {"float32": "f32", "int64": "i64", "int32": "i32", "bool": "i1", "uint8": "ui8"}
+
+
+def f32(*shape: int) -> np.ndarray[Any, Any]:
+    return RANDOM.standard_normal(shape).astype(np.float32)
+
+
+def run(model: Any, *arrays: Any) -> list[Any]:
+    module, signature = read(model, {"d": 2})
+    names = [each.name for each in model.graph.input]
+    held = dict(zip(names, arrays, strict=True)) | dict(signature.weights)
+    return evaluate(module.graph, [np.asarray(held[value.name]) for value in module.graph.inputs])
+
+
+def one(op: str, *arrays: Any, results: int = 1, domain: str = "", opset: int = 23, known: tuple[int, ...] = (), **attributes: Any) -> Any:  # fmt: skip
+    """A model of one operator, and the operands that it takes as inputs; those of `known` numbers are initializers."""
+    b = Builder()
+    names = ["" if each is None else b.array(f"a{n}", each) if n in known else f"a{n}" for n, each in enumerate(arrays)]
+    given = [(name, each) for n, (name, each) in enumerate(zip(names, arrays, strict=True)) if each is not None and n not in known]  # fmt: skip
+    found = b(op, *names, results=results, domain=domain, **attributes)
+    outs = [found] if results == 1 else found
+    model = b.model([(n, KINDS[each.dtype.name], each.shape) for n, each in given], [(out, "f32") for out in outs], opset=opset)  # fmt: skip
+    return model, [each for _, each in given]
+
+
+def computed(op: str, *arrays: Any, **options: Any) -> list[Any]:
+    model, given = one(op, *arrays, **options)
+    return run(model, *given)
+
+
+def standard(op: str, *arrays: Any, **options: Any) -> list[Any]:
+    model, given = one(op, *arrays, **options)
+    return reference(model, *given)
+
+
+def same(found: Any, wanted: Any, tolerance: float = 2e-5) -> None:
+    for ours, theirs in zip(found, wanted, strict=True):
+        np.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=tolerance)
+
+
+# ONNX Runtime's operators, as what they are in the standard ---------------------------------------------------------
+
+
+def test_gelus() -> None:
+    x, bias = f32(3, 8), f32(8)
+    same(computed("Gelu", x, domain=MICROSOFT), standard("Gelu", x))
+    same(computed("BiasGelu", x, bias, domain=MICROSOFT), standard("Gelu", x + bias))
+    same(computed("FastGelu", x, bias, domain=MICROSOFT), standard("Gelu", x + bias, approximate="tanh"))
+    same(computed("QuickGelu", x, domain=MICROSOFT, alpha=1.5), [x / (1 + np.exp(-1.5 * x))])
+
+
+def test_norms_of_sums() -> None:
+    x, skip, scale, beta, bias = f32(2, 3, 8), f32(2, 3, 8), f32(8), f32(8), f32(8)
+    found = computed("SkipLayerNormalization", x, skip, scale, beta, bias, results=4, domain=MICROSOFT, epsilon=1e-5)
+    same([found[0]], standard("LayerNormalization", x + skip + bias, scale, beta))
+    same([found[3]], [x + skip + bias])
+    rms = standard("RMSNormalization", x + skip, scale)
+    same(computed("SkipSimplifiedLayerNormalization", x, skip, scale, domain=MICROSOFT, epsilon=1e-5), rms)
+    same(computed("SimplifiedLayerNormalization", x + skip, scale, axis=-1, epsilon=1e-5), rms)
+
+
+def test_attention_over_heads_side_by_side() -> None:
+    q, k, v = f32(2, 5, 8), f32(2, 7, 8), f32(2, 7, 8)
+    wanted = standard("Attention", q, k, v, q_num_heads=2, kv_num_heads=2)
+    same(computed("MultiHeadAttention", q, k, v, domain=MICROSOFT, num_heads=2), wanted)
+    bias = f32(24)
+    shifted = (each + part for each, part in zip((q, k, v), np.split(bias, 3), strict=True))
+    wanted = standard("Attention", *shifted, q_num_heads=2, kv_num_heads=2)
+    same(computed("MultiHeadAttention", q, k, v, bias, domain=MICROSOFT, num_heads=2), wanted)
+    keys = np.array([[1] * 7, [1] * 4 + [0] * 3], np.int32)
+    wanted = standard("Attention", q, k, v, keys[:, None, None].astype(bool), q_num_heads=2, kv_num_heads=2)
+    same(computed("MultiHeadAttention", q, k, v, None, keys, domain=MICROSOFT, num_heads=2), wanted)
+    past = f32(2, 2, 3, 4), f32(2, 2, 3, 4)
+    wanted = standard("Attention", q, k, v, None, *past, results=3, q_num_heads=2, kv_num_heads=2)
+    given = (q, k, v, None, None, None, *past)
+    same(computed("MultiHeadAttention", *given, results=3, domain=MICROSOFT, num_heads=2), wanted)
+
+
+def test_attention_with_one_product() -> None:
+    x, weights, bias = f32(2, 5, 8), f32(8, 24) / 3, f32(24)
+    parts = np.split(x @ weights + bias, 3, -1)
+    for causal in (0, 1):
+        wanted = standard("Attention", *parts, q_num_heads=2, kv_num_heads=2, is_causal=causal)
+        same(computed("Attention", x, weights, bias, domain=MICROSOFT, num_heads=2, unidirectional=causal), wanted)
+    with pytest.raises(MeshgenError, match="a mask"):
+        computed("Attention", x, weights, bias, np.ones(2, np.int32), domain=MICROSOFT, num_heads=2)
+
+
+def test_rotary_embeddings() -> None:
+    x, cos, sin = f32(2, 3, 5, 8), f32(16, 4), f32(16, 4)
+    places = np.arange(2, 7)[None].repeat(2, 0)
+    wanted = standard("RotaryEmbedding", x, cos, sin, places)
+    for given in (places, np.array([2])):
+        same(computed("RotaryEmbedding", x, given, cos, sin, domain=MICROSOFT), wanted)
+
+
+# Recurrent operators: directions and lengths, which the package's reference does not have -----------------------------
+
+GATES = {"RNN": 1, "GRU": 3, "LSTM": 4}
+
+
+def states(op: str) -> int:
+    return 2 if op == "LSTM" else 1
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_both_directions_are_each_by_itself(op: str) -> None:
+    wide, x = GATES[op] * 6, f32(5, 3, 4)
+    w, r, b = f32(2, wide, 4), f32(2, wide, 6), f32(2, 2 * wide)
+    lengths = np.array([5, 2, 4], np.int32)
+    first = f32(2, 3, 6)
+    count = 1 + states(op)
+    both = computed(op, x, w, r, b, lengths, first, results=count, hidden_size=6, direction="bidirectional")
+    for d, name in enumerate(("forward", "reverse")):
+        only = computed(op, x, w[d : d + 1], r[d : d + 1], b[d : d + 1], lengths, first[d : d + 1], results=count, hidden_size=6, direction=name)  # fmt: skip
+        same([both[0][:, d], *(each[d] for each in both[1:])], [only[0][:, 0], *(each[0] for each in only[1:])])
+
+
+@pytest.mark.parametrize("op", GATES)
+def test_lengths_end_each_batch_by_itself(op: str) -> None:
+    wide, x, lengths = GATES[op] * 6, f32(5, 3, 4), [5, 2, 4]
+    w, r, b = f32(1, wide, 4), f32(1, wide, 6), f32(1, 2 * wide)
+    count = 1 + states(op)
+    for name in ("forward", "reverse"):
+        found = computed(op, x, w, r, b, np.array(lengths, np.int32), results=count, hidden_size=6, direction=name)
+        for n, length in enumerate(lengths):
+            rows = x[:length, n : n + 1]
+            rows = rows if name == "forward" else rows[::-1].copy()
+            whole, *lasts = standard(op, rows, w, r, b, results=count, hidden_size=6)
+            whole = whole if name == "forward" else whole[::-1]
+            same([found[0][:length, :, n : n + 1]], [whole])
+            assert not found[0][length:, :, n].any()
+            same([each[:, n : n + 1] for each in found[1:]], lasts)
+
+
+# Other forms ---------------------------------------------------------------------------------------------------------
+
+
+def test_loops_whose_end_is_data_carry_values() -> None:
+    from onnx import TensorProto, helper
+
+    scalar = lambda name, kind: helper.make_tensor_value_info(name, kind, [])  # noqa: E731
+    vector = lambda name: helper.make_tensor_value_info(name, TensorProto.FLOAT, [4])  # noqa: E731
+    nodes = [
+        helper.make_node("Add", ["v", "v"], ["w"]),
+        helper.make_node("ReduceMax", ["w"], ["most"], keepdims=0),
+        helper.make_node("Less", ["most", "limit"], ["on"]),
+    ]
+    body = helper.make_graph(nodes, "body", [scalar("n", TensorProto.INT64), scalar("c", TensorProto.BOOL), vector("v")], [scalar("on", TensorProto.BOOL), vector("w")])  # fmt: skip
+    node = helper.make_node("Loop", ["trips", "", "x"], ["y"], body=body)
+    inputs = [scalar("trips", TensorProto.INT64), vector("x"), scalar("limit", TensorProto.FLOAT)]
+    model = helper.make_model(
+        helper.make_graph([node], "g", inputs, [vector("y")]), opset_imports=[helper.make_opsetid("", 18)]
+    )
+    x = np.array([1, 2, 3, 4], np.float32)
+    for trips, limit, factor in ((3, 1e9, 8), (9, 30, 8), (0, 30, 1), (9, 0, 2)):
+        same(run(model, np.int64(trips), x, np.float32(limit)), [x * factor])
+
+
+def test_neighbouring_rows_are_slices() -> None:
+    table, rows = f32(9, 4), np.array([1, 3, 5])
+    model, given = one("Gather", table, rows, known=(1,))
+    module, _ = read(model, {"d": 2})
+    assert "gather" not in {node.op for node in module.graph.nodes}
+    same(run(model, *given), [table[rows]])
+    for other in (np.array([5, 1, 1]), np.array([[0, 1]]), np.array(-2), np.array([-1])):
+        same(computed("Gather", table, other, known=(1,)), [table[other]])
+
+
+def test_long_ranges_are_computed_by_the_program() -> None:
+    for count in (10, 1 << 40):
+        b = Builder()
+        numbers = b("Range", b.array("a", np.int64(3)), b.array("b", np.int64(count)), b.array("c", np.int64(2)))
+        module, _ = read(b.model([("x", "i64", [2])], [(b("Gather", numbers, "x"), "i64")]), {"d": 2})
+        assert ("iota" in {node.op for node in module.graph.nodes}) == (count > 1 << 16)

@@ -1,0 +1,35 @@
+"""The page on ONNX models: its blocks run, in order, in one folder."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from meshgen.cli import main
+from tests.sources import ROOT
+
+pytest.importorskip("onnx")
+PAGE = ROOT / "docs" / "onnx.md"
+BLOCKS = re.findall(r"^```(\w+)\n(.*?)^```$", PAGE.read_text(), re.DOTALL | re.MULTILINE)
+
+
+def test_every_block_runs(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.chdir(tmp_path)
+    page = ModuleType("onnx_page")
+    monkeypatch.setitem(sys.modules, "onnx_page", page)
+    assert {language for language, _ in BLOCKS} == {"python", "console"}
+    for language, text in BLOCKS:
+        if language == "python":
+            before = PAGE.read_text().partition(text)[0].count("\n")  # faults name the line of the page
+            exec(compile("\n" * before + text, str(PAGE), "exec"), page.__dict__)
+            continue
+        for line in text.splitlines():
+            program, *words = shlex.split(line.removeprefix("$ "))
+            assert line.startswith("$ ") and program == "meshgen"
+            assert main(words) == 0, capsys.readouterr().err
+    assert "2 x all_reduce sum over tp, h.*/MatMul_*" in capsys.readouterr().out
