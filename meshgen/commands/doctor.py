@@ -1,13 +1,21 @@
-"""`meshgen doctor`: which parts of the environment are installed, and how to install the rest."""
+"""`meshgen doctor`: which packages are installed, how to install the rest, and what of the machine can be used."""
 
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
+import os
 import platform
 import sys
 from typing import Any
 
+from meshgen.benchmarks.environment import (
+    gpu_facts,
+    memory_bytes,
+    mpi_library,
+    nvidia_smi_library,
+    processor,
+    version_of,
+)
 from meshgen.commands.output import Output
 from meshgen.commands.packages import EXTRAS, NEEDS
 from meshgen.errors import MissingError
@@ -29,20 +37,33 @@ def run(options: argparse.Namespace, output: Output) -> int:
     title = f"Python {platform.python_version()} on {sys.platform} {platform.machine()}"
     output.tables(table_of(title, COLUMNS, cells, left=COLUMNS[1:]))
     missing = [r["package"] for r in rows if r["required"] and not r["version"]]
-    cache = _cache_directory()
+    cache, machine = _cache_directory(), _machine()
+    output.tables(table_of("This machine", ("", ""), [(key, text) for key, text in machine.items()], left=("",)))
     output.text(f"kernel cache: {cache}")
     if missing:
         output.note(f"missing: {', '.join(missing)}")
-    output.document({"python": platform.python_version(), "packages": rows, "missing": missing, "kernel_cache": cache})
+    output.document({"python": platform.python_version(), "packages": rows, "missing": missing, "kernel_cache": cache,
+                     "machine": machine})  # fmt: skip
     return MissingError.exit_code if missing else 0
+
+
+def _machine() -> dict[str, str]:
+    """What runs programs: processor, GPUs, driver, NCCL, MPI; each with why it cannot be used."""
+    facts = gpu_facts()
+    memory = memory_bytes()
+    return {
+        "processor": f"{processor()}, {os.cpu_count()} cores, {memory / 2**30:.0f} GiB" if memory else processor(),
+        "GPUs": ", ".join(facts.get("gpus", ())) or f"none: {facts['fault']}",
+        "driver": facts.get("driver", "not found"),
+        "NCCL": facts.get("nccl", "not found"),
+        "MPI": mpi_library() or "not found",
+        "NVML": nvidia_smi_library() or "not found",
+    }
 
 
 def _state(name: str, required: bool) -> dict[str, Any]:
     purpose, line = (NEEDS if required else EXTRAS)[name]
-    try:
-        version = importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        version = ""
+    version = version_of(name)
     return {
         "package": name,
         "version": version,
