@@ -206,13 +206,8 @@ def run_stages(
     """
     order = ["import", *STAGES]
     if module.stage not in order or last not in order or order.index(last) < order.index(module.stage):
-        raise UsageError(
-            Diagnostic(
-                "MG0001",
-                f"a program at stage '{module.stage}' cannot be taken to stage '{last}'",
-                hint=f"the stages are {', '.join(order)}",
-            )
-        )
+        text = f"a program at stage '{module.stage}' cannot be taken to stage '{last}'"
+        raise UsageError(Diagnostic("MG0001", text, hint=f"the stages are {', '.join(order)}"))
     require_defined(module, module.stage)
     manager = PassManager(frozenset(options.skip), records=timing.passes)
     if module.stage == "partition":  # written with collectives by the user: passes that hold on local values apply

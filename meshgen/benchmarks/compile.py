@@ -47,7 +47,7 @@ def _text(name: str) -> str:
     if name in STACKS:
         return stack(*STACKS[name])
     if not name.endswith(".mlir"):
-        text = f"there is no program '{name:.60}'"
+        text = f"unknown program '{name:.60}'"
         raise UsageError(Diagnostic("MG0001", text, hint=f"name .mlir files, or of {', '.join(STACKS)}"))
     try:
         return Path(name).read_text()

@@ -95,7 +95,7 @@ def mpi_library() -> str:
         if "mpi4py.MPI" not in sys.modules:
             mpi4py.rc.initialize = False
         mpi: Any = import_module("mpi4py.MPI")
-        return str(mpi.Get_library_version()).splitlines()[0].strip().rstrip("\0")
+        return " ".join(str(mpi.Get_library_version()).splitlines()[0].rstrip("\0").split())
     except (ImportError, RuntimeError):
         return ""
 

@@ -89,7 +89,7 @@ def chosen(names: Sequence[str]) -> Iterator[tuple[str, str, Mesh | None]]:
         found = [program for program in every if program.name.startswith(name)]
         if not found:
             hint = f"name .mlir files, or of {', '.join(program.name for program in every)}"
-            raise UsageError(Diagnostic("MG0001", f"there is no program '{name:.60}'", hint=hint))
+            raise UsageError(Diagnostic("MG0001", f"unknown program '{name:.60}'", hint=hint))
         for program in found:
             yield program.name, program.text(), program.mesh
 
@@ -151,7 +151,7 @@ def _normalised(x: Any) -> Any:
 
 
 def _block(laid: Callable[[Any], Any], x: Any, layer: Any) -> Any:
-    """Causal attention and a GELU MLP, each with its residual, which lies as `laid` has it."""
+    """Causal attention and a GELU MLP, each with its residual, placed as `laid` has it."""
     import jax.numpy as jnp
 
     h = _normalised(x)

@@ -1,18 +1,27 @@
-"""`meshgen doctor`: which parts of the environment are installed, how to install the rest, and which options the project sets."""
+"""`meshgen doctor`: which packages are installed, how to install the rest, what of the machine can be used, and which options the project sets."""
 
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
+import os
 import platform
 import sys
+from collections.abc import Sequence
 from typing import Any
 
+from meshgen.benchmarks.environment import (
+    gpu_facts,
+    memory_bytes,
+    mpi_library,
+    nvidia_smi_library,
+    processor,
+    version_of,
+)
 from meshgen.commands.output import Output
 from meshgen.commands.packages import EXTRAS, NEEDS
-from meshgen.commands.settings import settings
+from meshgen.commands.settings import Setting, settings
 from meshgen.errors import MissingError
-from meshgen.reports.tables import table_of
+from meshgen.reports.tables import Table, table_of
 
 COLUMNS = ("package", "version", "", "needed for", "get it with")
 
@@ -31,36 +40,45 @@ def run(options: argparse.Namespace, output: Output) -> int:
     output.tables(table_of(title, COLUMNS, cells, left=COLUMNS[1:]))
     from meshgen.cli import COMMANDS  # it starts this command
 
-    given = settings(tuple(COMMANDS))
-    if given:
-        told = [
-            (f"meshgen {each.command or '...'}", f"--{each.option}", str(each.value), f"{each.file}: {each.key}")
-            for each in given
-        ]
-        output.tables(
-            table_of(
-                "Options that the project sets",
-                ("command", "option", "value", "from"),
-                told,
-                left=("command", "option", "value", "from"),
-            )
-        )
+    if given := settings(tuple(COMMANDS)):
+        output.tables(_settings_table(given))
     missing = [r["package"] for r in rows if r["required"] and not r["version"]]
-    cache = _cache_directory()
+    cache, machine = _cache_directory(), _machine()
+    output.tables(table_of("This machine", ("", ""), [(key, text) for key, text in machine.items()], left=("",)))
     output.text(f"kernel cache: {cache}")
     if missing:
         output.note(f"missing: {', '.join(missing)}")
     output.document({"python": platform.python_version(), "packages": rows, "missing": missing, "kernel_cache": cache,
-                     "settings": {each.key: each.value for each in given}})  # fmt: skip
+                     "machine": machine, "settings": {each.key: each.value for each in given}})  # fmt: skip
     return MissingError.exit_code if missing else 0
+
+
+def _settings_table(given: Sequence[Setting]) -> Table:
+    columns = ("command", "option", "value", "from")
+    told = [
+        (f"meshgen {each.command or '...'}", f"--{each.option}", str(each.value), f"{each.file}: {each.key}")
+        for each in given
+    ]
+    return table_of("Options that the project sets", columns, told, left=columns)
+
+
+def _machine() -> dict[str, str]:
+    """What runs programs: processor, GPUs, driver, NCCL, MPI; each with why it cannot be used."""
+    facts = gpu_facts()
+    memory = memory_bytes()
+    return {
+        "processor": f"{processor()}, {os.cpu_count()} cores, {memory / 2**30:.0f} GiB" if memory else processor(),
+        "GPUs": ", ".join(facts.get("gpus", ())) or f"none: {facts['fault']}",
+        "driver": facts.get("driver", "not found"),
+        "NCCL": facts.get("nccl", "not found"),
+        "MPI": mpi_library() or "not found",
+        "NVML": nvidia_smi_library() or "not found",
+    }
 
 
 def _state(name: str, required: bool) -> dict[str, Any]:
     purpose, line = (NEEDS if required else EXTRAS)[name]
-    try:
-        version = importlib.metadata.version(name)
-    except importlib.metadata.PackageNotFoundError:
-        version = ""
+    version = version_of(name)
     return {
         "package": name,
         "version": version,

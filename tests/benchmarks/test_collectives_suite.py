@@ -153,7 +153,7 @@ def test_times_with_noise_give_links_within_it() -> None:
         (["-f", "1"], "-f at least 2"),
         (["-b", "1M", "-e", "1K"], "are none"),
         (["-r", "9"], "root 9 is not one of the 8 ranks"),
-        (["--groups", "across"], "there are no groups 'across'"),
+        (["--groups", "across"], "no ranks form groups 'across'"),
         (["-g", "12"], "12 ranks do not fill hosts of 8"),
         (["--machine", "cray"], "unknown machine 'cray'"),
         (["--save-profile", "own.txt"], "a profile is a .json file"),

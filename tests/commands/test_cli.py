@@ -231,7 +231,9 @@ def test_report_is_one_page(place: Path, capsys: pytest.CaptureFixture[str]) -> 
 def test_doctor_names_what_is_missing(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
     from meshgen.commands import doctor
 
-    assert document(capsys, "doctor")["missing"] == []
+    found = document(capsys, "doctor")
+    assert found["missing"] == [] and found["machine"].keys() == {"processor", "GPUs", "driver", "NCCL", "MPI", "NVML"}
+    assert all(found["machine"].values())
     monkeypatch.setitem(doctor.NEEDS, "no-such-package", ("nothing", "pip install no-such-package"))
     assert main(["doctor"]) == 5
     assert "pip install no-such-package" in capsys.readouterr().out

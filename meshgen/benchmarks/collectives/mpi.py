@@ -10,6 +10,7 @@ import numpy as np
 
 from meshgen.benchmarks.collectives.cases import GROUPS, Case, layout_of, operand, wrong
 from meshgen.benchmarks.collectives.engines import Effort, Outcome
+from meshgen.benchmarks.environment import mpi_library
 from meshgen.ccl.mpi import processes
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.graph import DTYPES
@@ -31,7 +32,7 @@ class MpiEngine:
         hosts: list[str] = self._all.allgather(MPI.Get_processor_name())
         self.layout, self.reports = layout_of(hosts), self._rank == 0
         self.facts: Mapping[str, Any] = {
-            "mpi": MPI.Get_library_version().splitlines()[0].strip().rstrip("\0"),
+            "mpi": mpi_library(),
             "hosts": len(set(hosts)),
         }
         mesh = self.layout.mesh

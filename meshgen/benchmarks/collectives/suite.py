@@ -22,7 +22,8 @@ from meshgen.benchmarks.collectives.cases import (
     bus_factor,
     case_of,
 )
-from meshgen.benchmarks.collectives.engines import ENGINES, Effort, Engine, Outcome, engine_of
+from meshgen.benchmarks.collectives.choice import ENGINES, engine_of
+from meshgen.benchmarks.collectives.engines import Effort, Engine, Outcome
 from meshgen.benchmarks.profile import profile_of, profile_place, write_profile
 from meshgen.benchmarks.records import Record
 from meshgen.benchmarks.samples import summary
@@ -143,7 +144,7 @@ def _groups(engine: Engine, text: str | None, are_all: bool) -> Sequence[str]:
     names = _chosen(text.split(","), list(GROUPS), "group", there)
     if missing := [name for name in names if name not in there]:
         text_ = (
-            f"there are no groups '{missing[0]}': the {engine.layout.ranks} ranks are on one host, or one is on each"
+            f"no ranks form groups '{missing[0]}': the {engine.layout.ranks} ranks are on one host, or one is on each"
         )
         raise UsageError(Diagnostic("MG0001", text_))
     return names

@@ -42,7 +42,7 @@ def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:
     target = options.target or (f"cuda:{gpu.arch}" if gpu else DEFAULT_TARGET)
     if gpu and target != f"cuda:{gpu.arch}":
         gpu = None
-    facts: dict[str, Any] = {"clocks": "not known: there is no NVML" if gpu and not gpu.nvml else None}
+    facts: dict[str, Any] = {"clocks": "not known without NVML" if gpu and not gpu.nvml else None}
     ceilings = gpu.ceilings() if gpu else None
     if ceilings:
         facts["ceilings"] = f"{ceilings.bytes_per_second / 1e9:.0f} GB/s, {ceilings.flops_per_second / 1e12:.0f} TFLOP/s ({ceilings.source})"  # fmt: skip
@@ -68,7 +68,7 @@ def named(asked: Sequence[str]) -> list[str]:
         raise MissingError(Diagnostic("MG0602", text, hint=hint)) from error
     if unknown := [each for each in others if not any(name.startswith(each) for name in PROGRAMS)]:
         hint = f"the programs are {', '.join(PROGRAMS)}"
-        raise UsageError(Diagnostic("MG0001", f"there is no program '{unknown[0]}'", hint=hint))
+        raise UsageError(Diagnostic("MG0001", f"unknown program '{unknown[0]}'", hint=hint))
     return files + [name for name in PROGRAMS if not others or any(name.startswith(each) for each in others)]
 
 
