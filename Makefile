@@ -73,7 +73,7 @@ docs: .venv/dev.stamp
 
 # The pages as a site: build/site/index.html opens from the disk. Warnings are errors.
 site: docs
-	$(BIN)/mkdocs build --quiet
+	$(BIN)/mkdocs build
 
 # Pictures of the report, by headless Chromium.
 pictures: .venv/dev.stamp
