@@ -119,19 +119,19 @@ def _propagate(module: Module, options: Options, manager: PassManager) -> Module
 
 
 def _materialize(module: Module, options: Options, manager: PassManager) -> Module:
-    from meshgen.sharding.stages import materialized
+    from meshgen.sharding.kept_stages import materialized
 
     return materialized(module, manager)
 
 
 def _optimize(module: Module, options: Options, manager: PassManager) -> Module:
-    from meshgen.sharding.stages import optimized
+    from meshgen.sharding.kept_stages import optimized
 
     return _overlapped(optimized(module, manager), options, manager)
 
 
 def _partition(module: Module, options: Options, manager: PassManager) -> Module:
-    from meshgen.sharding.stages import partitioned
+    from meshgen.sharding.kept_stages import partitioned
 
     return _overlapped(partitioned(module, options.arguments, manager), options, manager)
 
