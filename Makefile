@@ -15,8 +15,10 @@ demo: .venv/core.stamp
 	$(BIN)/meshgen run block.mgx --kernels --device emulate
 	@echo "the report of this program: file://$(CURDIR)/block.html"
 
-# pytest's workers fill the cores; OpenBLAS threads beside them wait in busy loops.
+# pytest's workers fill the cores; OpenBLAS threads beside them wait in busy loops. Without compiled files each worker and each
+# process that a test starts would compile all sources again.
 test quick: export OPENBLAS_NUM_THREADS = 1
+test quick: export PYTHONDONTWRITEBYTECODE =
 
 test: .venv/dev.stamp
 	$(BIN)/python -m pytest -n auto --dist worksteal
