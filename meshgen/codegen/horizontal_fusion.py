@@ -179,9 +179,13 @@ class _Places:
         return min((self.at[user] for n in own.members for user in self.users[n]), default=len(self.tasks))
 
     def _fits(self, into: _Set, own: _Set, at: int) -> bool:
-        if into.around != own.around:
+        if into.around != own.around or (own.products and self._message_between(own.at, at)):
             return False
         return self._has_room(into, own) and self._live.fits(own.members, own.at, at)
+
+    def _message_between(self, start: int, to: int) -> bool:
+        """Whether a message is sent between two places: products hide it best in launches of their own."""
+        return any(task.stream == COMMUNICATION for task in self.tasks[min(start, to) : max(start, to)])
 
     def _has_room(self, into: _Set, own: _Set) -> bool:
         kinds = {into.kind, own.kind}
@@ -201,7 +205,9 @@ class _Places:
 
     def _join_last(self, longest: float) -> None:
         """Join launches that come after all collectives, unless the step would take longer."""
-        last = sorted((each for each in self.sets if not each.around[1]), key=lambda each: each.at)
+        last = sorted(
+            (each for each in self.sets if not each.around[1] and not each.products), key=lambda each: each.at
+        )
         for _ in range(_TRIALS):
             if len(last) < 2:
                 return
@@ -218,14 +224,13 @@ class _Places:
             last = last[:-1]
 
     def _joinable(self, candidates: Sequence[_Set], into: _Set) -> list[_Set]:
-        found, room = list[_Set](), replace(into, members=[*into.members], products=[*into.products])
+        found, room = list[_Set](), replace(into, members=[*into.members])
         for own in candidates:
             if self._end(own) > into.at and self._has_room(room, own) and self._live.fits(own.members, own.at, into.at):
                 found.append(own)
                 room.members += own.members
                 room.kind = own.kind if room.kind == "either" else room.kind
                 room.pointers += own.pointers
-                room.products += own.products
         return found
 
     def _seconds(self, sets: Sequence[_Set]) -> float:

@@ -87,7 +87,9 @@ def _seconds_together(body: Graph, device: Device) -> float:
         seconds = tiles_apart(dots, device)[0][0]
     else:
         return 0.0
-    return seconds * (1 + max(_longer(dot, body) for dot in dots))
+    flops = [node_flops(dot) for dot in dots]
+    longer = sum(_longer(dot, body) * count for dot, count in zip(dots, flops, strict=True)) / max(1.0, sum(flops))
+    return seconds * (1 + longer)
 
 
 def dot_seconds(node: Node, device: Device, beside: int = 1, multiplied: str = "") -> float:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import pytest
 from bodies import Body, check
-from test_horizontal_fusion import computed
+from test_fuse import launches
+from test_horizontal_fusion import PAIR, computed, joined, reduced
 
 from meshgen.codegen.joint_time import apart_products, gain_together
 from meshgen.codegen.roofline import DEVICES, kernel_seconds
@@ -92,6 +93,17 @@ def test_products_that_would_take_another_wave_of_blocks_stay_apart() -> None:
     large, small = b.graph.nodes
     assert not gain_together([large], [small], device)
     assert gain_together([large], [large], device)
+
+
+@pytest.mark.parametrize("early", [True, False])
+def test_products_are_not_moved_past_a_message_that_they_hide(early: bool) -> None:
+    b = Body("f32[256,512]", "f32[512,256]", "f32[512,64]", "f32[96,512]")
+    x, w, v, y = b.inputs
+    first = b.dot(x, w, K)
+    message = None if early else reduced(b, y)
+    second = b.dot(x, v, K)
+    module = joined(b.done(first, message or reduced(b, y), second), PAIR)
+    assert len(launches(module)) == (1 if early else 2)
 
 
 def test_the_prediction_is_that_of_all_in_one_launch() -> None:
