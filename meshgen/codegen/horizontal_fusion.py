@@ -6,7 +6,7 @@
 A kernel is delayed to the place of a later one, if nothing in between reads its results, or made with an earlier one, if its
 operands are there; in neither case may the step need more memory. Both have to wait for the same collectives and come before the
 same ones, so that nothing is held back. What comes after all collectives, such as updates that wait for gradients of
-different ones, is joined unless that makes the predicted step longer.
+different ones, is joined unless that makes the predicted step longer. Products are joined with products, where one tile suits all.
 """
 
 from __future__ import annotations
@@ -14,19 +14,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any
-
-import numpy as np
 
 from meshgen.codegen.costs import default_costs
 from meshgen.codegen.donated import stable_order
 from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.fusion.bodies import Kernels, copy_node
+from meshgen.codegen.joint_time import apart_products, gain_together
+from meshgen.codegen.live_bytes import LiveBytes
 from meshgen.codegen.orders import list_order, longest_paths
 from meshgen.codegen.program import Program
 from meshgen.codegen.region_modules import region_module
 from meshgen.codegen.roofline import device_of, kernel_bytes
-from meshgen.codegen.schedule import Steps, storages_of
+from meshgen.codegen.schedule import Steps
 from meshgen.codegen.targets import DEFAULT_TARGET
 from meshgen.codegen.timeline import Task, start_times
 from meshgen.cost_model.model import DEFAULT
@@ -89,6 +88,7 @@ class _Set:
         kind: the template of its members; of those that take less time than a launch it may be either.
         around: the collectives that it waits for, and those that need it, as bits.
         pointers: how many its kernel is given.
+        products: of its members.
     """
 
     members: list[int]
@@ -96,6 +96,7 @@ class _Set:
     kind: str
     around: tuple[int, int]
     pointers: int
+    products: list[Node]
 
 
 class _Places:
@@ -108,17 +109,20 @@ class _Places:
         for number, task in enumerate(self.tasks):
             for need in task.needs:
                 self.users[need].append(number)
-        self._live = _Live(program)
+        self._live = LiveBytes(program)
         self.sets = [each for number in range(len(self.tasks)) if (each := self._single(number))]
 
     def _single(self, number: int) -> _Set | None:
         node = self.program.nodes[number]
         body = self.program.kernels.get(self.program.names[number])
-        if not is_kernel(node) or body is None or (kind := _template(body)) not in ("map", "reduce"):
+        if not is_kernel(node) or body is None or (kind := _template(body)) not in ("map", "reduce", "dot"):
             return None
-        kind = "either" if kernel_bytes(body) <= DEFAULT.fusion.sibling_bytes else kind
+        products = apart_products(body)
+        if kind == "dot" and not products:
+            return None
+        kind = "either" if kind != "dot" and kernel_bytes(body) <= DEFAULT.fusion.sibling_bytes else kind
         around = self._collectives[0][number], self._collectives[1][number]
-        return _Set([number], number, kind, around, len(body.inputs) + len(body.outputs))
+        return _Set([number], number, kind, around, len(body.inputs) + len(body.outputs), products)
 
     @cached_property
     def _collectives(self) -> tuple[list[int], list[int]]:
@@ -175,13 +179,20 @@ class _Places:
         return min((self.at[user] for n in own.members for user in self.users[n]), default=len(self.tasks))
 
     def _fits(self, into: _Set, own: _Set, at: int) -> bool:
-        if into.around != own.around:
+        if into.around != own.around or (own.products and self._message_between(own.at, at)):
             return False
         return self._has_room(into, own) and self._live.fits(own.members, own.at, at)
 
+    def _message_between(self, start: int, to: int) -> bool:
+        """Whether a message is sent between two places: products hide it best in launches of their own."""
+        return any(task.stream == COMMUNICATION for task in self.tasks[min(start, to) : max(start, to)])
+
     def _has_room(self, into: _Set, own: _Set) -> bool:
-        is_alike = "either" in (into.kind, own.kind) or into.kind == own.kind
-        return is_alike and into.pointers + own.pointers <= DEFAULT.fusion.segment_pointers
+        kinds = {into.kind, own.kind}
+        is_alike = len(kinds) == 1 or ("either" in kinds and "dot" not in kinds)
+        if not is_alike or into.pointers + own.pointers > DEFAULT.fusion.segment_pointers:
+            return False
+        return not into.products or gain_together(into.products, own.products, device_of(DEFAULT_TARGET))
 
     def _move(self, own: _Set, into: _Set) -> None:
         self._live.move(own.members, own.at, into.at)
@@ -190,10 +201,13 @@ class _Places:
         into.members += own.members
         into.kind = own.kind if into.kind == "either" else into.kind
         into.pointers += own.pointers
+        into.products += own.products
 
     def _join_last(self, longest: float) -> None:
         """Join launches that come after all collectives, unless the step would take longer."""
-        last = sorted((each for each in self.sets if not each.around[1]), key=lambda each: each.at)
+        last = sorted(
+            (each for each in self.sets if not each.around[1] and not each.products), key=lambda each: each.at
+        )
         for _ in range(_TRIALS):
             if len(last) < 2:
                 return
@@ -201,7 +215,7 @@ class _Places:
             joined = self._joinable(last[:-1], into)
             sets = [each for each in self.sets if each not in joined and each is not into]
             members = [n for each in (*joined, into) for n in each.members]
-            whole = _Set(members, into.at, into.kind, into.around, 0)
+            whole = _Set(members, into.at, into.kind, into.around, 0, [])
             if joined and self._seconds([*sets, whole]) <= longest:
                 for each in joined:
                     self._move(each, into)
@@ -210,7 +224,7 @@ class _Places:
             last = last[:-1]
 
     def _joinable(self, candidates: Sequence[_Set], into: _Set) -> list[_Set]:
-        found, room = list[_Set](), _Set([*into.members], into.at, into.kind, into.around, into.pointers)
+        found, room = list[_Set](), replace(into, members=[*into.members])
         for own in candidates:
             if self._end(own) > into.at and self._has_room(room, own) and self._live.fits(own.members, own.at, into.at):
                 found.append(own)
@@ -263,48 +277,6 @@ def step_seconds(tasks: Sequence[Task], at: dict[int, int]) -> float:
     found = [Task(*each) for each in zip(streams, seconds, map(tuple, map(sorted, needs)), strict=True)]
     path = longest_paths(found)
     return start_times(found, list_order(found, lambda n: (-round(path[n], 12), n)).numbers)[1]
-
-
-class _Live:
-    """Bytes that are alive at each launch of the program's order, and at most so far."""
-
-    def __init__(self, program: Program) -> None:
-        count = len(program.tasks)
-        self._storages = storages_of(program)
-        self._made: dict[int, list[int]] = {}
-        self._used: dict[int, list[int]] = {}
-        self._ends = [count - 1 if s.stays else max((s.maker, *s.users)) for s in self._storages]
-        self._bytes = np.zeros(count, np.int64)
-        for number, storage in enumerate(self._storages):
-            self._made.setdefault(storage.maker, []).append(number)
-            for user in storage.users:
-                self._used.setdefault(user, []).append(number)
-            self._bytes[storage.maker : self._ends[number] + 1] += storage.nbytes
-        self._most = int(self._bytes.max(initial=0))
-
-    def fits(self, members: Sequence[int], start: int, to: int) -> bool:
-        """Whether no more bytes are alive at any time if launches are moved."""
-        changed = self._changed(members, start, to)[0]
-        low, high = min(start, to), max(start, to) + 1
-        return bool((changed[low:high] <= np.maximum(self._bytes[low:high], self._most)).all())
-
-    def move(self, members: Sequence[int], start: int, to: int) -> None:
-        self._bytes, self._ends = self._changed(members, start, to)
-
-    def _changed(
-        self, members: Sequence[int], start: int, to: int
-    ) -> tuple[np.ndarray[Any, np.dtype[np.int64]], list[int]]:
-        found, ends = self._bytes.copy(), [*self._ends]
-        for member in members:
-            for number in self._made.get(member, ()):
-                size = self._storages[number].nbytes
-                found[start:to] -= size
-                found[to:start] += size
-            for number in self._used.get(member, ()):
-                if to > ends[number]:
-                    found[ends[number] + 1 : to + 1] += self._storages[number].nbytes
-                    ends[number] = to
-        return found, ends
 
 
 def _template(body: Graph) -> str:

@@ -6,12 +6,10 @@ that part, are those of the cost model (`meshgen/cost_model/kernels.py`).
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from meshgen.codegen.attention_work import Work, attention_work
-from meshgen.codegen.fusion.accumulators import Accumulator, joint_products
+from meshgen.codegen.fusion.accumulators import joint_products
 from meshgen.codegen.fusion.row_passes import repeated_bytes
-from meshgen.codegen.joint_time import timed_tiles
+from meshgen.codegen.joint_time import apart_products, tiles_apart, timed_tiles
 from meshgen.codegen.nest_work import nest_operations
 from meshgen.codegen.operand_layout import longer_share
 from meshgen.cost_model.kernels import Device
@@ -22,6 +20,7 @@ from meshgen.ops.classes import DOTS, NESTS, PRODUCTS, TAKING
 from meshgen.ops.dot_dims import is_depthwise, product_extents
 from meshgen.ops.flops import node_flops
 from meshgen.ops.precision import multiplied_as
+from meshgen.ops.segments import segments
 
 DEVICES = {device.name: device for device in DEFAULT.kernels.devices}
 
@@ -57,19 +56,17 @@ def kernel_seconds(body: Graph, target: str) -> float:
     device = device_of(target)
     dots = sum(node.op in PRODUCTS for node in body.nodes)
     products, compute, works = 0.0, 0.0, attention_work(body)
-    joint = joint_products(body)
-    if joint:
-        products = _joint_seconds(joint, body, device)
+    together = _seconds_together(body, device)
     for node in body.nodes:
         work = works.get(node, Work(1.0))
         if node.op in PRODUCTS and not is_depthwise(node):
-            if not joint:
+            if not together:
                 products += dot_seconds(node, device, dots, work.multiplied) * work.share * (1 + _longer(node, body))
         else:
             share = 1.0 if is_float(node.results[0].type.dtype) else DEFAULT.kernels.integer_share
             operations = nest_operations(node, body) if node.op in NESTS else node_flops(node)
             compute += operations * work.share / (device.vector_flops * share)
-    computing = products + compute / DEFAULT.kernels.efficiency
+    computing = products + together + compute / DEFAULT.kernels.efficiency
     return device.launch_seconds + max(computing, memory_seconds(kernel_bytes(body), device))
 
 
@@ -79,13 +76,20 @@ def _longer(node: Node, body: Graph) -> float:
     return sum(longer_share(node, side) for side in sides if node.operands[side] in body.inputs)
 
 
-def _joint_seconds(joint: Sequence[Accumulator], body: Graph, device: Device) -> float:
-    """Time of products that each program computes, with a tile that suits all."""
-    dots = [dot for each in joint for dot in each.products]
-    if multiplied_as(dots[0]) not in device.peaks:
-        return sum(dot_seconds(dot, device) for dot in dots)
-    longer = max(_longer(dot, body) for dot in dots)
-    return timed_tiles(joint, device)[0][0] * (1 + longer)
+def _seconds_together(body: Graph, device: Device) -> float:
+    """Time of several products in one launch with a tile that suits all; 0 of other bodies."""
+    dots = [node for node in body.nodes if node.op in DOTS]
+    if len(dots) < 2 or multiplied_as(dots[0]) not in device.peaks:
+        return 0.0
+    if joint := joint_products(body):
+        seconds = timed_tiles(joint, device)[0][0]
+    elif len(segments(body)) > 1 and apart_products(body):
+        seconds = tiles_apart(dots, device)[0][0]
+    else:
+        return 0.0
+    flops = [node_flops(dot) for dot in dots]
+    longer = sum(_longer(dot, body) * count for dot, count in zip(dots, flops, strict=True)) / max(1.0, sum(flops))
+    return seconds * (1 + longer)
 
 
 def dot_seconds(node: Node, device: Device, beside: int = 1, multiplied: str = "") -> float:

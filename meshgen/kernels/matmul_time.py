@@ -56,6 +56,17 @@ def joint_tiles(products: Sequence[Product], device: Device, held: int = 0) -> l
     return sorted(found, key=lambda each: float(f"{each[0]:.3g}"))
 
 
+def tiles_side_by_side(products: Sequence[Product], device: Device) -> list[tuple[float, Tile]]:
+    """Predicted times of products whose tiles are computed by programs of one launch, with the tiles, the least first."""
+    found = list[tuple[float, Tile]]()
+    for tile in candidates(products[0].dtype, device.architecture):
+        blocks = [-(-p.m // tile.m) * -(-p.n // tile.n) * p.batch for p in products]
+        k = round(sum(count * p.k for count, p in zip(blocks, products, strict=True)) / sum(blocks))
+        union = Product(sum(blocks), tile.m, tile.n, k, products[0].dtype)
+        found.append((max(tile_seconds(tile, product, device) for product in (union, *products)), tile))
+    return sorted(found, key=lambda each: float(f"{each[0]:.3g}"))
+
+
 def _registers(tile: Tile, held: int) -> float:
     """Of a thread: its part of the tiles, and the others."""
     return tile.m * tile.n * (1 + held) / (32 * tile.num_warps) + _OTHER_REGISTERS

@@ -14,7 +14,7 @@ from typing import TypeVar
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
-from meshgen.ops.classes import LOOPS
+from meshgen.ops.classes import DOTS, LOOPS
 
 T = TypeVar("T")
 
@@ -54,7 +54,15 @@ class _Part:
 
 
 def _shared(group: list[_Part]) -> Iterable[Hashable]:
-    """What makes one segment of two parts that have it: large inputs that both go over alike, and being single elements."""
+    """What makes one segment of two parts that have it: large inputs that both go over alike, and being single elements.
+
+    Of products only those do that differ in their right operand alone.
+    """
+    if dots := {node: None for part in group for node in part.nodes if node.op in DOTS}:
+        for dot in dots:
+            if len(group) == 1 and dot.result is group[0].output and dot.operands[1] in group[0].inputs:
+                yield dot.operands[0], dot.operands[1].type, dot.result.type, dot.attrs
+        return
     loops = {node: None for part in group for node in part.nodes if node.op in LOOPS}
     over = {(part.output.type.size, ()) for part in group if not loops}
     over |= {(node.operands[0].type.size, node.operands[0].type.sizes, node.attrs.get("dims")) for node in loops}

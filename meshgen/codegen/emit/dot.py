@@ -45,11 +45,9 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
     emitter.head()
     emitter.loops()
     emitter.epilogue()
-    constants = {"BLOCK_M": tile.m, "BLOCK_N": tile.n} | ({"BLOCK_K": tile.k} if tile.k > 1 else {})
     if emitter.programs < emitter.blocks:
-        constants["PROGRAMS"] = emitter.programs
         evaluator.close()
-    return Launch((emitter.programs, 1, 1), constants, tile.num_warps, tile.num_stages)
+    return Launch((emitter.programs, 1, 1), evaluator.constants, tile.num_warps, tile.num_stages)
 
 
 class _Dot:
@@ -84,6 +82,8 @@ class _Dot:
 
     def _fills(self, device: Device) -> bool:
         """Whether one block fills a multiprocessor, and descriptors need not be made again for each tile."""
+        if self.evaluator.is_part:
+            return False
         columns = self.tile.n * (2 if self.shares else 1)
         shared = staged_bytes(replace(self.tile, n=columns), DTYPES[self.problem.dtype].itemsize)
         is_described = any(loop.is_described for _, loops in self.sums for loop in loops)
@@ -108,12 +108,16 @@ class _Dot:
         p, t, write = self.problem, self.tile, self.evaluator.write
         rows, cols = -(-p.m // t.m), -(-p.n // t.n)
         wide = self.evaluator.wide
+        for name, size in zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), (t.m, t.n, t.k), strict=True):
+            if name != "BLOCK_K" or size > 1:
+                self.evaluator.constant(name, size)
         if self.programs < self.blocks:
+            self.evaluator.constant("PROGRAMS", self.programs)
             for loop in (loop for _, loops in self.sums for loop in loops):
                 loop.describe()
             self.evaluator.open(f"for tile in range(tl.program_id(0), {self.blocks}, PROGRAMS):")
         else:
-            write(f"tile = tl.program_id(0){wide}")
+            write(f"tile = {self.evaluator.program}{wide}")
         if len(self.chosen) > 1:
             self._choose_dot(rows * cols * p.batch)
         if p.batch > 1:
@@ -141,7 +145,7 @@ class _Dot:
         """Several dots of one left operand: each program does one of them, neighbours in turn to share its tiles."""
         evaluator, dots = self.evaluator, self.chosen
         names = [
-            (evaluator.pointer_of[d.operands[1]], evaluator.results[self.body.outputs.index(d.result)]) for d in dots
+            (evaluator.pointer_of[d.operands[1]], evaluator.targets[self.body.outputs.index(d.result)]) for d in dots
         ]
         right, result = evaluator.names.pointer("right"), evaluator.names.pointer("product_out")
         evaluator.write(f"which = tile % {len(dots)}")

@@ -65,6 +65,7 @@ class Evaluator:
         self.pointers = [self.names.pointer(self.name_of(v, f"x{i}")) for i, v in enumerate(body.inputs)]
         self.results = [self.names.pointer(f"{self.name_of(v, 'x')}_out") for v in body.outputs]
         self.targets = list(self.results)  # where stores go, if not through a result's own pointer
+        self.is_part = False  # other programs compute other parts of the body
         self.program = "tl.program_id(0)"  # the number of the program, among those that compute the body
         self.constants: dict[str, int] = {}  # compile-time parameters by name
         self.placed: dict[Value, tuple[Index, Code]] = {}
@@ -122,9 +123,11 @@ class Evaluator:
         """Source that computes a part of the body, in programs that are counted by `program`, between these pointers."""
         before = self.body, self.program, self.pointer_of, self.targets, self.tile
         self.body, self.program, self.pointer_of, self.targets, self.tile = body, program, pointers, [*targets], Tile()
+        self.is_part = True
         with self.scope():
             yield
         self.body, self.program, self.pointer_of, self.targets, self.tile = before
+        self.is_part = False
 
     def constant(self, name: str, value: int) -> str:
         """The name of a compile-time parameter that has this value."""

@@ -15,21 +15,26 @@ Segments that are equal but for what they read and write share their source, whi
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
+from meshgen.codegen.emit.dot import DOT
+from meshgen.codegen.emit.dot_problem import MOST_TILES
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.map import MAP
 from meshgen.codegen.emit.plan import KernelPlan, Template
 from meshgen.codegen.emit.reduce import REDUCE
 from meshgen.codegen.fusion.bodies import structure
+from meshgen.codegen.joint_time import apart_products, tiles_apart
 from meshgen.cost_model.kernels import Device
-from meshgen.ir.graph import Graph, Value
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.kernels.matmul import with_parts
 from meshgen.ops.segments import segments
 from meshgen.records import dataclass
 
 _BRANCH = "a branch"  # stands for the lines that open one until its programs are counted
-_TEMPLATES = {template.name: template for template in (MAP, REDUCE)}
+_TEMPLATES = {template.name: template for template in (MAP, REDUCE, DOT)}
 
 
 @dataclass(frozen=True)
@@ -41,19 +46,28 @@ class Alike:
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
-    """Bodies of several segments, each of which a map or a reduction."""
+    """Bodies of several segments, each of which a map or a reduction, or all of them products."""
     if len(parts := segments(body)) == 1:
         return None
+    templates = (DOT,) if (dots := apart_products(body)) else (MAP, REDUCE)
     classes: dict[Any, list[Graph]] = {}
     for part in parts:
         classes.setdefault(structure(part), []).append(part)
     found: list[Alike] = []
     for alike in classes.values():
-        plan = next((plan for each in _TEMPLATES.values() if (plan := each.match(alike[0], device))), None)
+        plan = next((plan for each in templates if (plan := each.match(alike[0], device))), None)
         if plan is None:
             return None
         found.append(Alike(tuple(alike), plan))
-    return KernelPlan("segmented", candidates=(tuple(found),))
+    return KernelPlan("segmented", candidates=_with_tiles(found, dots, device) if dots else (tuple(found),))
+
+
+def _with_tiles(found: Sequence[Alike], dots: Sequence[Node], device: Device) -> tuple[tuple[Alike, ...], ...]:
+    """The segments with each tile that suits the products of all."""
+    tiles = [each for _, tile in tiles_apart(dots, device)[:MOST_TILES] for each in with_parts(tile)]
+    return tuple(
+        tuple(replace(alike, plan=replace(alike.plan, candidates=(tile,))) for alike in found) for tile in tiles
+    )
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
@@ -68,7 +82,8 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
         evaluator.lines[at : at + 1] = [f"    {line}" for line in _head(programs, count, len(alike.bodies))]
         launches.append(launch)
         programs += count
-    return Launch((programs, 1, 1), evaluator.constants, max(each.num_warps for each in launches), 2)
+    warps, stages = (max(getattr(each, name) for each in launches) for name in ("num_warps", "num_stages"))
+    return Launch((programs, 1, 1), evaluator.constants, warps, max(2, stages))
 
 
 def _head(first: int, count: int, segments: int) -> list[str]:

@@ -13,6 +13,7 @@ from meshgen.ir.graph import Graph, Node, Value, is_float
 from meshgen.ops.classes import DOTS, REGROUPING
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.precision import common_type, multiplied_as
+from meshgen.ops.segments import segments
 from meshgen.records import dataclass
 
 
@@ -48,7 +49,9 @@ def share_a_loop(found: Sequence[Accumulator]) -> bool:
 def joint_products(body: Graph) -> list[Accumulator]:
     """The accumulators of a body with several products that an epilogue takes together; empty for other bodies."""
     dots = [node for node in body.nodes if node.op in DOTS]
-    if len(dots) < 2 or {d.result for d in dots} == {*body.outputs} or any(_feeds(body, dot) for dot in dots):
+    if len(dots) < 2 or {d.result for d in dots} == {*body.outputs} or len(segments(body)) > 1:
+        return []
+    if any(_feeds(body, dot) for dot in dots):
         return []
     return accumulators(body)
 
