@@ -109,7 +109,7 @@ class EntriesExecutable(Executable):
         from meshgen.codegen.package_entries import entries_members
         from meshgen.runtime.module_file import container
 
-        taken: dict[str, Mapping[str, Any]] = {name: each.weights for name, each in self.entries.items()}
+        taken: dict[str, Mapping[str, Any]] = {name: each.signature.weights for name, each in self.entries.items()}
         if weights is not None:
             weights = weights_by_name(weights)
             taken = {name: self._weights_of(each, weights) for name, each in self.entries.items()}

@@ -91,11 +91,6 @@ class Executable:
         """The arguments and results as callers see them."""
         return self._signature or signature_of(input_names(self.fused.graph))
 
-    @property
-    def weights(self) -> Mapping[str, Array]:
-        """The arrays that came with the program, by input: callers need not pass them."""
-        return self.signature.weights
-
     def ordered(self, arrays: Mapping[str, Array]) -> list[Array]:
         """Arrays by name as the program's inputs. Raises ArgumentError MG0601 for those that do not fit."""
         return fitting(arrays, input_names(self.fused.graph), self.fused.in_types)
@@ -299,15 +294,14 @@ class Executable:
 
         Args:
             weights: global arrays of inputs that are stored and not passed when it runs, by name or in structures:
-                `{"params": {"w1": w1}}` is `{"params.w1": w1}`; or safetensors files: a path, several, or a folder of them.
-                Default: those that came with the program, as ONNX models have them; `{}` leaves them out.
+                `{"params": {"w1": w1}}` is `{"params.w1": w1}`; or safetensors files: a path, several, or a folder; default: what an ONNX model has.
         Raises:
             UsageError: MG0003, the file cannot be written.
             ArgumentError: MG0601, weights do not fit the inputs.
         """
         from meshgen.runtime.module_file import container
 
-        chosen = self.weights if weights is None else weights_by_name(weights)
+        chosen = weights_by_name(self.signature.weights if weights is None else weights)
         container.write(container.path_of(path), self.members(weight_arrays(self.signature, chosen)))
 
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:

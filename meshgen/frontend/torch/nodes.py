@@ -27,7 +27,26 @@ WHERE = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "cop
 CHECKS = ("aten._assert", "aten.sym_constrain", "aten._print", "aten._debug", "higher_order._export_tracepoint", "aten.record_stream")  # fmt: skip
 NUMBERS: Mapping[str, Callable[..., Any]] = {
     name: getattr(operator, name)
-    for name in "add sub mul truediv floordiv mod neg pow eq ne lt le gt ge and_ or_ not_ getitem".split()
+    for name in [
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "neg",
+        "pow",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "and_",
+        "or_",
+        "not_",
+        "getitem",
+    ]
 }
 SYMS: Mapping[str, Callable[..., Any]] = {
     "sym_float": float, "sym_int": int, "sym_max": max, "sym_min": min, "sym_not": operator.not_, "sym_sum": sum,

@@ -13,8 +13,8 @@ _LIBRARY = "torch"  # its own folder: lines of it are not the user's
 
 
 def place_of(metadata: Mapping[str, str]) -> Location | None:
-    """The innermost line outside of torch, and the path of the module as a scope, `layers/0/attn`."""
-    frames = [(file, int(line)) for file, line in _FRAME.findall(metadata.get("stack_trace", ""))]
+    """The innermost line outside of torch, and the path of the module as a scope, `layers/0/attn`; None for code that torch has made."""
+    frames = [(file, int(line)) for file, line in _FRAME.findall(metadata.get("stack_trace", "")) if file[0] != "<"]
     own = [frame for frame in frames if not _is_library(frame[0])]
     if not frames:
         return Location("<torch>", 0, scope=_scope(metadata)) if _scope(metadata) else None
