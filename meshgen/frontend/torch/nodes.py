@@ -163,7 +163,7 @@ class Reader:
             return lambda x, dim=None: list(x.shape) if dim is None else x.shape[dim]
         if target.startswith("aten.sym_numel"):
             return lambda x: x.size
-        refuse(f"{target} makes a number of Python of a tensor, which is data", "keep it a tensor", "MG0103")
+        return refuse(f"{target} makes a number of Python of a tensor, which is data", "keep it a tensor", "MG0103")
 
     def _higher(self, name: str) -> Callable[..., Any]:
         """Control flow, and contexts, whose inside is part of the program."""
@@ -177,7 +177,7 @@ class Reader:
             return lambda _enabled, part, *operands: part(*operands)
         if name == "wrap_with_autocast":
             return _in_autocast
-        refuse(f"higher_order.{name} is not supported", "write it with other operations, or report it", "MG0103")
+        return refuse(f"higher_order.{name} is not supported", "write it with other operations, or report it", "MG0103")
 
     def _part(self, given: Json) -> Part:
         return Part(given["graph"], self.run)

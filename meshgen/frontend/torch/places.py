@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import PurePath
 
 from meshgen.errors import Location
@@ -25,7 +26,7 @@ def place_of(metadata: Mapping[str, str]) -> Location | None:
 def _is_library(file: str) -> bool:
     """Whether a file is one of the installed package torch."""
     parts = PurePath(file).parts
-    return any(a in ("site-packages", "dist-packages") and b == _LIBRARY for a, b in zip(parts, parts[1:], strict=False))  # fmt: skip
+    return any(a in ("site-packages", "dist-packages") and b == _LIBRARY for a, b in pairwise(parts))
 
 
 def _scope(metadata: Mapping[str, str]) -> str:
