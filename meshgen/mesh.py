@@ -265,11 +265,8 @@ def make_mesh(axes: Mapping[str, int | None] | Sequence[int | None], name: str =
     """
     given, called = cast("Any", axes), cast("Any", name)
     if isinstance(given, str) or not isinstance(given, (Mapping, Iterable)) or not isinstance(called, str):
-        wrong = (
-            f"expected sizes of mesh axes, got {given!r}"
-            if isinstance(called, str)
-            else f"expected the name of a mesh, got {called!r}"
-        )
+        what = ("sizes of mesh axes", given) if isinstance(called, str) else ("the name of a mesh", called)
+        wrong = f"expected {what[0]}, got {what[1]!r}"
         raise ShardingError(Diagnostic("MG0201", wrong, hint='write make_mesh({"dp": 2, "tp": 4})'))
     pairs = axes.items() if isinstance(axes, Mapping) else ((str(i), size) for i, size in enumerate(axes))
     return Mesh(tuple(Axis(axis, _plain(size)) for axis, size in pairs), name)
@@ -307,22 +304,17 @@ def meshes_of(given: Meshes) -> tuple[Mesh, ...]:
 
 
 def _mesh_of_others(given: Any) -> Any:
-    """A mesh of JAX or torch as a mesh; anything else as it is. Devices are numbered anew, in row-major order."""
+    """A mesh of JAX, or torch's `DeviceMesh`, as a mesh, its devices numbered anew in row-major order; anything else as it is."""
     if is_mesh_of_jax(given):
-        return mesh_of_jax(given)
-    if hasattr(given, "mesh_dim_names") and hasattr(given, "shape"):  # torch.distributed.device_mesh.DeviceMesh
-        return make_mesh(dict(zip(given.mesh_dim_names or map(str, range(given.ndim)), given.shape, strict=True)))
-    return given
+        return make_mesh(dict(given.shape))
+    if not hasattr(given, "mesh_dim_names"):
+        return given
+    return make_mesh(dict(zip(given.mesh_dim_names or map(str, range(given.ndim)), given.shape, strict=True)))
 
 
 def is_mesh_of_jax(given: Any) -> bool:
     """Whether this is a `jax.sharding.Mesh` or `AbstractMesh`, by what it has: JAX need not be there."""
     return hasattr(given, "axis_names") and isinstance(getattr(given, "shape", None), Mapping)
-
-
-def mesh_of_jax(given: Any) -> Mesh:
-    """The axes of a mesh of JAX; its devices are numbered anew, in row-major order."""
-    return make_mesh(dict(given.shape))
 
 
 def parse_mesh(text: str) -> Mesh:

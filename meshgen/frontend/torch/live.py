@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -33,8 +34,7 @@ def from_torch(program: Any, args: Args) -> tuple[Module, Signature]:
 
 def exported(module: Any, args: Args) -> Any:
     """What `torch.export.export` makes of a module for arguments of these types. Raises UsageError MG0001."""
-    import torch
-
+    torch: Any = import_module("torch")
     if args is None:
         hint = "give args=(x, ...), tensors or types, or pass what torch.export.export returns"
         raise UsageError(Diagnostic("MG0001", "a torch.nn.Module needs its arguments, or their types", hint=hint))
@@ -54,7 +54,7 @@ def exported(module: Any, args: Args) -> Any:
 
 def _example(given: Any, like: Any) -> Any:
     """An argument with types such as `f32[8,16]` as tensors of that type; others as they are."""
-    import torch
+    torch: Any = import_module("torch")
 
     def leaf(each: Any) -> Any:
         if isinstance(each, torch.Tensor) or not (isinstance(each, str | TensorType) or hasattr(each, "dtype")):
@@ -76,8 +76,7 @@ def _serialised(program: Any) -> Exported:
 
     The serialiser is torch's own, without the part that copies the tensors: a model may be on the meta device.
     """
-    from torch._export.serde import serialize
-
+    serialize: Any = import_module("torch._export.serde.serialize")
     writer = serialize.GraphModuleSerializer(program.graph_signature, program.module_call_graph)
     module = serialize._dataclass_to_dict(writer.serialize(program.graph_module))
     ranges = serialize._dataclass_to_dict(serialize.serialize_range_constraints(program.range_constraints))
@@ -85,16 +84,24 @@ def _serialised(program: Any) -> Exported:
     return Exported(json.loads(text), Arrays(program.state_dict), Arrays(program.constants))
 
 
+def _has_no_elements(given: Any) -> bool:
+    """Whether a tensor has a shape only: on the meta device, or in a `FakeTensorMode`."""
+    return given.is_meta or type(given).__name__ == "FakeTensor"
+
+
 class Arrays(Mapping[str, Any]):
-    """Tensors of torch as arrays, converted when they are asked for."""
+    """Tensors of torch as arrays, converted when they are asked for; without those that have no elements."""
 
     def __init__(self, tensors: Mapping[str, Any]) -> None:
-        self._tensors = tensors
+        self._tensors = {name: each for name, each in tensors.items() if not _has_no_elements(each)}
 
     def __getitem__(self, name: str) -> Any:
         from meshgen.calls.arrays import plain_array
 
         return plain_array(self._tensors[name])
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._tensors
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._tensors)

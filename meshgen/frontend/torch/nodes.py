@@ -27,7 +27,26 @@ WHERE = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "cop
 CHECKS = ("aten._assert", "aten.sym_constrain", "aten._print", "aten._debug", "higher_order._export_tracepoint", "aten.record_stream")  # fmt: skip
 NUMBERS: Mapping[str, Callable[..., Any]] = {
     name: getattr(operator, name)
-    for name in "add sub mul truediv floordiv mod neg pow eq ne lt le gt ge and_ or_ not_ getitem".split()
+    for name in [
+        "add",
+        "sub",
+        "mul",
+        "truediv",
+        "floordiv",
+        "mod",
+        "neg",
+        "pow",
+        "eq",
+        "ne",
+        "lt",
+        "le",
+        "gt",
+        "ge",
+        "and_",
+        "or_",
+        "not_",
+        "getitem",
+    ]
 }
 SYMS: Mapping[str, Callable[..., Any]] = {
     "sym_float": float, "sym_int": int, "sym_max": max, "sym_min": min, "sym_not": operator.not_, "sym_sum": sum,
@@ -144,7 +163,7 @@ class Reader:
             return lambda x, dim=None: list(x.shape) if dim is None else x.shape[dim]
         if target.startswith("aten.sym_numel"):
             return lambda x: x.size
-        refuse(f"{target} makes a number of Python of a tensor, which is data", "keep it a tensor", "MG0103")
+        return refuse(f"{target} makes a number of Python of a tensor, which is data", "keep it a tensor", "MG0103")
 
     def _higher(self, name: str) -> Callable[..., Any]:
         """Control flow, and contexts, whose inside is part of the program."""
@@ -158,7 +177,7 @@ class Reader:
             return lambda _enabled, part, *operands: part(*operands)
         if name == "wrap_with_autocast":
             return _in_autocast
-        refuse(f"higher_order.{name} is not supported", "write it with other operations, or report it", "MG0103")
+        return refuse(f"higher_order.{name} is not supported", "write it with other operations, or report it", "MG0103")
 
     def _part(self, given: Json) -> Part:
         return Part(given["graph"], self.run)

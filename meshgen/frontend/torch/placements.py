@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from importlib import import_module
 from typing import Any
 
 from meshgen.errors import Diagnostic, MissingError, ShardingError
@@ -49,13 +50,13 @@ def to_placements(sharding: Sharding, mesh: Mesh) -> tuple[Any, ...]:
     and unequal tiles; MissingError MG0602 without torch.
     """
     try:
-        from torch.distributed.tensor import Partial, Replicate, Shard
+        kinds: Any = import_module("torch.distributed.tensor")
     except ImportError as error:
         raise MissingError(Diagnostic("MG0602", "placements are torch's, which is not installed", hint="pip install torch")) from error  # fmt: skip
     order = [mesh.names.index(axis) if axis in mesh.names else -1 for axes in sharding.dims for axis in axes]
     is_sorted = all([*map(mesh.names.index, axes)] == sorted(map(mesh.names.index, axes)) for axes in sharding.dims if {*axes} <= {*mesh.names})  # fmt: skip
     if -1 in order or not is_sorted or sharding.halo or sharding.offsets:
         raise ShardingError(Diagnostic("MG0204", f"{sharding} on {mesh} has no placements", hint="split dims over whole mesh axes, in the order of the mesh"))  # fmt: skip
-    found: dict[str, Any] = {axis: Shard(dim) for dim, axes in enumerate(sharding.dims) for axis in axes}
-    found |= {axis: Partial(kind) for axis, kind in sharding.partial}
-    return tuple(found.get(axis, Replicate()) for axis in mesh.names)
+    found: dict[str, Any] = {axis: kinds.Shard(dim) for dim, axes in enumerate(sharding.dims) for axis in axes}
+    found |= {axis: kinds.Partial(kind) for axis, kind in sharding.partial}
+    return tuple(found.get(axis, kinds.Replicate()) for axis in mesh.names)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import PurePath
 
 from meshgen.errors import Location
@@ -13,8 +14,8 @@ _LIBRARY = "torch"  # its own folder: lines of it are not the user's
 
 
 def place_of(metadata: Mapping[str, str]) -> Location | None:
-    """The innermost line outside of torch, and the path of the module as a scope, `layers/0/attn`."""
-    frames = [(file, int(line)) for file, line in _FRAME.findall(metadata.get("stack_trace", ""))]
+    """The innermost line outside of torch, and the path of the module as a scope, `layers/0/attn`; None for code that torch has made."""
+    frames = [(file, int(line)) for file, line in _FRAME.findall(metadata.get("stack_trace", "")) if file[0] != "<"]
     own = [frame for frame in frames if not _is_library(frame[0])]
     if not frames:
         return Location("<torch>", 0, scope=_scope(metadata)) if _scope(metadata) else None
@@ -25,7 +26,7 @@ def place_of(metadata: Mapping[str, str]) -> Location | None:
 def _is_library(file: str) -> bool:
     """Whether a file is one of the installed package torch."""
     parts = PurePath(file).parts
-    return any(a in ("site-packages", "dist-packages") and b == _LIBRARY for a, b in zip(parts, parts[1:], strict=False))  # fmt: skip
+    return any(a in ("site-packages", "dist-packages") and b == _LIBRARY for a, b in pairwise(parts))
 
 
 def _scope(metadata: Mapping[str, str]) -> str:

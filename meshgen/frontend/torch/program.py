@@ -147,10 +147,12 @@ def _input(entry: _Entry, graph: Json, made: Graph, symbols: Mapping[str, int], 
     if entry.kind == "number":
         return entry.value
     meta = graph["tensor_values"].get(entry.name)
-    if entry.kind == "constant":
-        held = exported.constants if entry.target in exported.constants else exported.weights
+    held = next((each for each in (exported.constants, exported.weights) if entry.target in each), None)
+    if entry.kind == "constant" and held is not None:
         entry.before = tensor(held[entry.target])
         return entry.before
+    if entry.kind == "constant":  # of a model on the meta device, which has no elements
+        entry.kind = "weight"
     if meta is None:  # a number that the caller passes: it is part of the program
         return symbols.get(entry.name)
     entry.number = len(made.inputs)

@@ -7,7 +7,6 @@ as i64, f32 or c64. Source: "Type promotion" in the documentation of `torch.tens
 from __future__ import annotations
 
 from functools import reduce
-from typing import Any
 
 import numpy as np
 

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.frontend.arguments import Args
-from meshgen.frontend.torch.document import Json, only
+from meshgen.frontend.torch.document import Json, only, symbol_of
 from meshgen.frontend.tracer import spec
 
 
@@ -30,7 +30,9 @@ def symbols_of(document: Json, inputs: Sequence[str], args: Args) -> dict[str, i
             continue
         for dim, (size, number) in enumerate(zip(sizes, shape, strict=True)):
             kind, value = only(size)
-            known = value if kind == "as_int" else found.setdefault(value["expr_str"], number)
+            if number is None:
+                continue
+            known = value if kind == "as_int" else found.setdefault(symbol_of(value["expr_str"]), number)
             if known != number:
                 faults.append(f"dim {dim} of '{name}' has size {known} in the program, but its args have {number}")
     for symbol, allowed in (document.get("range_constraints") or {}).items():

@@ -72,7 +72,7 @@ def decoder() -> tuple[Any, tuple[Any, ...]]:
             self.register_buffer("rates", 1 / 100 ** (torch.arange(0, 4, 2) / 4), persistent=False)
 
         def forward(self, ids: Any) -> Any:
-            angles = torch.arange(ids.shape[1])[:, None] * self.rates
+            angles = torch.arange(ids.shape[1], device=ids.device)[:, None] * self.rates
             cos, sin = (torch.cat((each, each), -1) for each in (angles.cos(), angles.sin()))
             x = self.embed(ids)
             for layer in self.layers:

@@ -125,7 +125,7 @@ def test_other_files_are_no_archives(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="MG0002"):
         mg.compile(tmp_path / "missing.pt2", {"dp": 2}, target="cpu")
     (tmp_path / "text.pt2").write_text("no zip")
-    with pytest.raises(UsageError, match="cannot be read as a .pt2 archive"):
+    with pytest.raises(UsageError, match=r"cannot be read as a \.pt2 archive"):
         mg.compile(tmp_path / "text.pt2", {"dp": 2}, target="cpu")
     shutil.copy(PLACE / "counter.pt2", tmp_path / "renamed.zip")
     assert mg.compile(tmp_path / "renamed.zip", {"dp": 2}, target="cpu").name == "main"

@@ -161,7 +161,7 @@ def avg_pool(x: Tensor, size: Sequence[int], stride: Sizes = (), padding: Sizes 
     if divisor_override:
         return convert(total / divisor_override, dtype)
     pads = _each(padding, count)
-    if count_include_pad and not ceil_mode or not any(pads) and not ceil_mode:
+    if (count_include_pad and not ceil_mode) or (not any(pads) and not ceil_mode):
         return convert(total / math.prod(_each(size, count)), dtype)
     ones = np.ones((1, 1, *x.shape[2:]), np.float32)
     if count_include_pad:
@@ -174,7 +174,7 @@ def avg_pool(x: Tensor, size: Sequence[int], stride: Sizes = (), padding: Sizes 
 
 def _adaptive(x: Tensor, size: Sizes, count: int, what: str) -> list[int] | None:
     """The window of each spatial dim; None where the result is one element of all."""
-    wanted = [n if s is None else s for s, n in zip(_each(size, count), x.shape[-count:], strict=True)]
+    wanted = [s or n for s, n in zip(_each(size, count), x.shape[-count:], strict=True)]
     if all(each == 1 for each in wanted):
         return None
     if any(n % s for s, n in zip(wanted, x.shape[-count:], strict=True)):

@@ -36,14 +36,14 @@ def _of_two(function: Callable[..., Tensor], **how: bool) -> Callable[..., Tenso
     return lambda x, y: function(*promoted(x, y, **how))
 
 
-for _name in "eq ne lt le gt ge".split():
+for _name in ["eq", "ne", "lt", "le", "gt", "ge"]:
     _long = {"eq": "equal", "ne": "not_equal", "lt": "less", "le": "less_equal", "gt": "greater", "ge": "greater_equal"}[_name]  # fmt: skip
     enter((_name, _long), _of_two(OPS[_long]))
-for _name in "bitwise_and bitwise_or bitwise_xor maximum minimum remainder fmod hypot".split():
+for _name in ["bitwise_and", "bitwise_or", "bitwise_xor", "maximum", "minimum", "remainder", "fmod", "hypot"]:
     enter((_name,), _of_two(OPS[_name]))
-for _name in "logical_and logical_or logical_xor".split():
+for _name in ["logical_and", "logical_or", "logical_xor"]:
     enter((_name,), _of_two(OPS[_name]))
-for _name in "atan2 logaddexp copysign".split():
+for _name in ["atan2", "logaddexp", "copysign"]:
     enter((_name,), _of_two(OPS[_name], floats=True))
 enter(("__and__", "__or__", "__xor__"), _of_two(logic.bitwise_and))
 enter(("__or__",), _of_two(logic.bitwise_or))
@@ -157,7 +157,8 @@ def isfinite(x: Operand) -> Tensor:
 
 @aten("isclose")
 def isclose(x: Operand, y: Operand, rtol: float = 1e-5, atol: float = 1e-8, equal_nan: bool = False) -> Tensor:
-    return logic.isclose(*promoted(x, y), rtol, atol, equal_nan)
+    left, right = promoted(x, y)
+    return logic.isclose(left, right, rtol, atol, equal_nan)
 
 
 @aten("nan_to_num")

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from meshgen.frontend.torch.ops.table import aten
-from meshgen.frontend.tracer import elementwise, joining, linear
+from meshgen.frontend.tracer import joining, linear
 from meshgen.frontend.tracer.creation import iota
 from meshgen.frontend.tracer.einsum import einsum as traced_einsum
 from meshgen.frontend.tracer.linear import dot_general
@@ -161,10 +161,13 @@ def _masked_scores(query: Tensor, key: Tensor, mask: Tensor | None, is_causal: b
 def flash_attention_backward(grad: Tensor, query: Tensor, key: Tensor, value: Tensor, out: Tensor, logsumexp: Tensor,
                              dropout_p: float, is_causal: bool, *, attn_mask: Tensor | None = None,
                              scale: float | None = None) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
-    """Gradients of query, key and value: the weights are computed again from the scores and their logarithms."""
+    """Gradients of query, key and value; the weights are computed again.
+
+    `logsumexp` is not read: where torch decomposes the forward pass, it hands over the weights in its place.
+    """
     batch, rows, last = range(query.ndim - 2), query.ndim - 2, query.ndim - 1
     factor = 1 / math.sqrt(query.shape[-1]) if scale is None else scale
-    weights = elementwise.exp(_masked_scores(query, key, attn_mask, is_causal, scale) - logsumexp[..., None])
+    weights = softmax(_masked_scores(query, key, attn_mask, is_causal, scale))
     wide = weights.type.dtype
     upper = dot_general(grad, value, batch, batch, [last], [last], dtype=wide)
     inner = (tensor(grad, wide) * tensor(out, wide)).sum(-1)

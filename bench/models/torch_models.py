@@ -1,0 +1,131 @@
+"""Models in PyTorch, as `transformers` has them and by hand, on the meta device: GPT-2, Llama, Mixtral, BERT, T5, ViT, ResNet, Mamba, a U-Net.
+
+Shardings are those of the JAX programs beside: rows of the batch over `dp`, heads and hidden dims over `tp`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+import transformers as hf
+from torch import nn
+
+import meshgen as mg
+
+MESH = {"dp": 2, "tp": 4}
+P = mg.P
+_IN, _OUT = ("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj", "lm_head"), ("o_proj", "down_proj")
+LLAMA = {f"*{name}.weight": P("tp") for name in _IN} | {f"*.{name}.weight": P(None, "tp") for name in _OUT}
+GPT2 = {"*.c_attn.weight": P(None, "tp"), "*.c_attn.bias": P("tp"), "*.c_fc.weight": P(None, "tp"), "*.c_fc.bias": P("tp"), "*.c_proj.weight": P("tp")}  # fmt: skip
+
+
+@dataclass(frozen=True)
+class TorchProgram:
+    """A model, the types of its arguments by name, and shardings; on `mesh`."""
+
+    model: Any
+    args: Mapping[str, str]
+    in_specs: Mapping[str, Any]
+    mesh: Mapping[str, int]
+
+    def exported(self) -> Any:
+        """The program of torch.export; of a model on the meta device without elements."""
+        from meshgen.frontend.torch.live import exported
+
+        return exported(self.model, self.args)
+
+
+def made(kind: Callable[..., Any], *args: Any, **options: Any) -> Any:
+    """A model in eval mode without elements."""
+    with torch.device("meta"):
+        return kind(*args, **options).eval()
+
+
+def gpt2(small: bool) -> TorchProgram:
+    sizes = {"n_layer": 2, "n_embd": 32, "n_head": 4, "vocab_size": 64, "n_positions": 32, "bos_token_id": 1, "eos_token_id": 1} if small else {}  # fmt: skip
+    ids = "i64[8,16]" if small else "i64[8,1024]"
+    return TorchProgram(made(hf.GPT2LMHeadModel, hf.GPT2Config(use_cache=False, **sizes)), {"input_ids": ids}, GPT2 | {"input_ids": P("dp")}, MESH)  # fmt: skip
+
+
+def _llama_sizes(small: bool, layers: int) -> dict[str, Any]:
+    if small:
+        return {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64, "vocab_size": 64, "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 32}  # fmt: skip
+    return {"num_hidden_layers": layers, "hidden_size": 4096, "intermediate_size": 14336, "vocab_size": 32000, "num_attention_heads": 32, "num_key_value_heads": 8, "max_position_embeddings": 2048}  # fmt: skip
+
+
+def llama(small: bool) -> TorchProgram:
+    model = made(hf.LlamaForCausalLM, hf.LlamaConfig(use_cache=False, tie_word_embeddings=False, **_llama_sizes(small, 8)))  # fmt: skip
+    model = model if small else model.to(torch.bfloat16)
+    return TorchProgram(model, {"input_ids": "i64[8,16]" if small else "i64[4,2048]"}, LLAMA | {"input_ids": P("dp")}, MESH)  # fmt: skip
+
+
+def mixtral(small: bool) -> TorchProgram:
+    config = hf.MixtralConfig(use_cache=False, num_local_experts=4, **_llama_sizes(small, 2))
+    split = {f"*.{name}_proj.weight": P("tp") for name in "qkv"} | {"*.o_proj.weight": P(None, "tp"), "*.experts.*": P("tp")}  # fmt: skip
+    return TorchProgram(made(hf.MixtralForCausalLM, config), {"input_ids": "i64[8,16]" if small else "i64[4,512]"}, split | {"input_ids": P("dp")}, MESH)  # fmt: skip
+
+
+def bert(small: bool) -> TorchProgram:
+    sizes = {"num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 64, "vocab_size": 64, "num_attention_heads": 4, "max_position_embeddings": 32} if small else {}  # fmt: skip
+    split = {f"*.{name}.weight": P("tp") for name in ("query", "key", "value", "intermediate.dense")} | {"*.attention.output.dense.weight": P(None, "tp")}  # fmt: skip
+    ids = "i64[8,16]" if small else "i64[16,512]"
+    rows = {"input_ids": P("dp"), "attention_mask": P("dp")}
+    return TorchProgram(made(hf.BertModel, hf.BertConfig(**sizes)), {"input_ids": ids, "attention_mask": ids}, split | rows, MESH)  # fmt: skip
+
+
+def t5(small: bool) -> TorchProgram:
+    sizes = {"num_layers": 2, "d_model": 32, "d_kv": 8, "d_ff": 64, "vocab_size": 64, "num_heads": 4} if small else {}
+    split = {f"*.{name}.weight": P("tp") for name in ("q", "k", "v", "wi")} | {f"*.{name}.weight": P(None, "tp") for name in ("o", "wo")}  # fmt: skip
+    ids = "i64[8,16]" if small else "i64[8,512]"
+    model = made(hf.T5ForConditionalGeneration, hf.T5Config(use_cache=False, **sizes))
+    return TorchProgram(model, {"input_ids": ids, "decoder_input_ids": ids}, split | {"*input_ids": P("dp")}, MESH)
+
+
+def vit(small: bool) -> TorchProgram:
+    sizes = {"num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4, "image_size": 32, "patch_size": 8} if small else {}  # fmt: skip
+    pixels = "f32[8,3,32,32]" if small else "f32[32,3,224,224]"
+    return TorchProgram(made(hf.ViTForImageClassification, hf.ViTConfig(**sizes)), {"pixel_values": pixels}, {"pixel_values": P("dp")}, {"dp": 8})  # fmt: skip
+
+
+def resnet(small: bool) -> TorchProgram:
+    sizes = {"embedding_size": 8, "hidden_sizes": [8, 16], "depths": [1, 1], "layer_type": "basic"} if small else {}
+    pixels = "f32[8,3,32,32]" if small else "f32[32,3,224,224]"
+    return TorchProgram(made(hf.ResNetForImageClassification, hf.ResNetConfig(**sizes)), {"pixel_values": pixels}, {"pixel_values": P("dp")}, {"dp": 8})  # fmt: skip
+
+
+def mamba(small: bool) -> TorchProgram:
+    sizes = {"num_hidden_layers": 2, "hidden_size": 32, "vocab_size": 64, "state_size": 4} if small else {"num_hidden_layers": 2}  # fmt: skip
+    ids = "i64[8,16]" if small else "i64[8,64]"
+    return TorchProgram(made(hf.MambaForCausalLM, hf.MambaConfig(use_cache=False, **sizes)), {"input_ids": ids}, {"input_ids": P("dp")}, {"dp": 8})  # fmt: skip
+
+
+class UNet(nn.Module):
+    """Two levels down and up, with group norms and what skips them."""
+
+    def __init__(self, width: int) -> None:
+        super().__init__()
+
+        def block(inside: int, out: int) -> nn.Sequential:
+            return nn.Sequential(nn.Conv2d(inside, out, 3, padding=1), nn.GroupNorm(4, out), nn.SiLU())
+
+        self.first, self.down, self.middle = block(3, width), block(width, 2 * width), block(2 * width, 2 * width)
+        self.up, self.last = nn.ConvTranspose2d(2 * width, width, 2, stride=2), block(2 * width, width)
+        self.out = nn.Conv2d(width, 3, 1)
+
+    def forward(self, x: torch.Tensor) -> torch.Tensor:
+        first = self.first(x)
+        deep = self.middle(self.down(nn.functional.max_pool2d(first, 2)))
+        return self.out(self.last(torch.cat([first, self.up(deep)], 1)))
+
+
+def unet(small: bool) -> TorchProgram:
+    pixels = "f32[8,3,16,16]" if small else "f32[16,3,128,128]"
+    return TorchProgram(made(UNet, 8 if small else 64), {"x": pixels}, {"x": P("dp", None, "tp")}, MESH)
+
+
+TORCH_PROGRAMS: Mapping[str, Callable[[bool], TorchProgram]] = {
+    "gpt2": gpt2, "llama": llama, "mixtral": mixtral, "bert": bert, "t5": t5, "vit": vit, "resnet": resnet, "mamba": mamba, "unet": unet,
+}  # fmt: skip

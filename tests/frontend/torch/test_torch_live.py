@@ -1,0 +1,122 @@
+"""Programs of PyTorch in memory, against torch itself, where it is installed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.errors import ProgramError, UsageError
+from tests.frontend.torch import archives
+from tests.frontend.torch.cases import arguments, cases, flat, module_of
+from tests.frontend.torch.test_torch_ops import check
+
+torch = pytest.importorskip("torch")
+pytestmark = pytest.mark.filterwarnings("ignore")
+SOME = (
+    "promotion",
+    "indexed",
+    "scatter",
+    "attention_masked",
+    "conv_transpose",
+    "in_place",
+    "cross_entropy",
+    "batch_norm_training",
+)
+
+
+@pytest.mark.parametrize("name", SOME)
+def test_an_operation_gives_what_torch_gives_now(name: str) -> None:
+    function, kinds = cases()[name]
+    given = [torch.from_numpy(each) for each in arguments(name, kinds)]
+    wanted = flat(function(*given))
+    exported = torch.export.export(module_of(function), tuple(given))
+    found = mg.compile(exported, {"d": 2}, target="cpu")(*(each.numpy() for each in given))
+    check(name, tuple(torch.utils._pytree.tree_leaves(found)), wanted)
+
+
+def test_a_module_is_exported_and_takes_torchs_tensors() -> None:
+    model, (ids,) = archives.decoder()
+    executable = mg.compile(model, {"dp": 2}, args=("i64[4,6]",), in_specs={"ids": mg.P("dp")}, target="cpu")
+    np.testing.assert_allclose(executable(ids), model(ids).detach().numpy(), rtol=1e-5, atol=1e-5)
+    other = {name: each * 0.5 for name, each in model.state_dict().items()}
+    model.load_state_dict(other)
+    np.testing.assert_allclose(executable(ids, **other), model(ids).detach().numpy(), rtol=1e-5, atol=1e-5)
+
+
+def test_a_model_without_elements_is_planned() -> None:
+    with torch.device("meta"):
+        model, _ = archives.decoder()
+    executable = mg.compile(model, {"dp": 2}, args=("i64[4,6]",), target="cpu")
+    assert not executable.signature.weights
+    assert executable.signature.node("layers.1.attn.wq.weight") is not None
+
+
+def test_modules_need_args_that_fit() -> None:
+    with pytest.raises(UsageError, match="needs its arguments"):
+        mg.compile(torch.nn.Linear(4, 4), {"dp": 2}, target="cpu")
+    with pytest.raises(UsageError, match=r"torch.export cannot export the module"):
+        mg.compile(torch.nn.Linear(4, 4), {"dp": 2}, args=("f32[2,5]",), target="cpu")
+
+
+def test_sizes_that_a_program_leaves_open_come_from_args() -> None:
+    model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Flatten(0))
+    exported = torch.export.export(
+        model, (torch.zeros(6, 4),), dynamic_shapes=({0: torch.export.Dim("rows", min=2, max=64)},)
+    )
+    with pytest.raises(UsageError, match="leaves sizes of 'input' open"):
+        mg.compile(exported, {"dp": 2}, target="cpu")
+    x = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+    found = mg.compile(exported, {"dp": 2}, args=[x], in_specs={"input": mg.P("dp")}, target="cpu")(x)
+    np.testing.assert_allclose(found, model(torch.from_numpy(x)).detach().numpy(), rtol=1e-5, atol=1e-5)
+    with pytest.raises(UsageError, match="the program is for 2 to 64"):
+        mg.compile(exported, {"dp": 2}, args=["f32[128,4]"], target="cpu")
+
+
+def test_dropout_that_draws_is_refused_with_its_place_and_count() -> None:
+    model = torch.nn.Sequential(torch.nn.Dropout(0.5), torch.nn.Linear(4, 4), torch.nn.Dropout(0.5)).train()
+    with pytest.raises(ProgramError, match=r"dropout draws random numbers.*\(2 times\)") as refused:
+        mg.compile(model, {"dp": 2}, args=("f32[2,4]",), target="cpu")
+    assert refused.value.diagnostics[0].loc is not None
+
+
+class Loss(torch.nn.Module):
+    """A loss with a norm, attention, a convolution and an embedding."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        nn = torch.nn
+        self.embed, self.norm, self.up, self.out = (
+            nn.Embedding(16, 8),
+            nn.LayerNorm(8),
+            nn.Linear(8, 8),
+            nn.Linear(8, 16),
+        )
+        self.bn, self.conv = nn.BatchNorm1d(8), nn.Conv1d(8, 8, 3, padding=1)
+
+    def forward(self, ids: Any, wanted: Any) -> Any:
+        F = torch.nn.functional
+        x = self.norm(self.embed(ids))
+        q = F.gelu(self.up(x)).unflatten(-1, (2, 4)).transpose(1, 2)
+        x = F.scaled_dot_product_attention(q, q, q, is_causal=True).transpose(1, 2).flatten(-2)
+        x = F.relu(self.bn(self.conv(x.transpose(1, 2)))).transpose(1, 2)
+        return F.cross_entropy(self.out(x).flatten(0, 1), wanted.flatten())
+
+
+@pytest.mark.parametrize("mesh", [{"dp": 2}, {"dp": 2, "tp": 2}], ids=str)
+def test_gradients_are_torchs(mesh: dict[str, int]) -> None:
+    experimental = pytest.importorskip("torch.export.experimental")
+    torch.manual_seed(0)
+    model, args = Loss(), (torch.randint(0, 16, (4, 6)), torch.randint(0, 16, (4, 6)))
+    joint = experimental._export_forward_backward(torch.export.export(model, args))
+    specs = {"ids": mg.P("dp"), "wanted": mg.P("dp")} | ({"out.weight": mg.P("tp")} if "tp" in mesh else {})
+    found = mg.compile(joint, mesh, in_specs=specs, target="cpu")(*args)
+    loss = model(*args)
+    loss.backward()
+    np.testing.assert_allclose(found["result"], loss.detach().numpy(), rtol=1e-5)
+    for name, parameter in model.named_parameters():
+        np.testing.assert_allclose(found["gradients"][name], parameter.grad.numpy(), rtol=1e-4, atol=1e-6)
+    for name, buffer in model.named_buffers():
+        np.testing.assert_allclose(found["buffers"][name], buffer.numpy(), rtol=1e-5, atol=1e-6)

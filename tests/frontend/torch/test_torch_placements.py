@@ -1,0 +1,94 @@
+"""DTensor's placements and meshes: read by what they have, so stand-ins serve where torch is not installed."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+import meshgen as mg
+from meshgen.errors import MissingError, ShardingError
+from meshgen.frontend.torch.placements import from_placements
+from meshgen.mesh import meshes_of
+from tests.frontend.torch.archives import PLACE
+
+MESH = mg.make_mesh({"dp": 2, "tp": 4})
+
+
+class Shard:
+    def __init__(self, dim: int) -> None:
+        self.dim = dim
+
+    def is_replicate(self) -> bool:
+        return False
+
+    is_partial = is_replicate
+
+
+class Replicate(Shard):
+    def is_replicate(self) -> bool:
+        return True
+
+
+class Partial(Shard):
+    def __init__(self, reduce_op: str = "sum") -> None:
+        self.reduce_op = reduce_op
+
+    def is_partial(self) -> bool:
+        return True
+
+
+R: Any = Replicate(0)
+
+
+@pytest.mark.parametrize(("placements", "spec"), [
+    ([Shard(0), R], mg.P("dp", None)),
+    ([R, Shard(-1)], mg.P(None, "tp")),
+    ([Shard(1), Shard(1)], mg.P(None, ("dp", "tp"))),
+    ([Partial(), Shard(0)], mg.P("tp", None, partial="dp")),
+    ([R, R], mg.P(None, None)),
+])  # fmt: skip
+def test_placements_are_shardings(placements: list[Any], spec: mg.Sharding) -> None:
+    assert from_placements(placements, 2, MESH) == spec
+
+
+@pytest.mark.parametrize(("placements", "text"), [
+    ([R], "1 placements"), ([R, Shard(2)], "does not fit a tensor of rank 2"), ([Partial("avg"), R], "is not supported"),
+])  # fmt: skip
+def test_placements_that_do_not_fit_are_refused(placements: list[Any], text: str) -> None:
+    with pytest.raises(ShardingError, match=text) as refused:
+        from_placements(placements, 2, MESH)
+    assert refused.value.diagnostics[0].code == "MG0204"
+
+
+def test_a_program_is_compiled_for_them() -> None:
+    mesh = SimpleNamespace(mesh_dim_names=("dp", "tp"), shape=(2, 4), ndim=2)
+    specs = {"ids": [Shard(0), R], "*.wq.weight": [R, Shard(0)], "*.wo.weight": (R, Shard(1))}
+    one = mg.compile(PLACE / "decoder.pt2", mesh, in_specs=specs, target="cpu")
+    other = mg.compile(PLACE / "decoder.pt2", MESH, in_specs={"ids": mg.P("dp"), "*.wq.weight": mg.P("tp"), "*.wo.weight": mg.P(None, "tp")}, target="cpu")  # fmt: skip
+    assert one.as_text() == other.as_text()
+
+
+def test_axes_of_a_mesh_without_names_are_numbers() -> None:
+    (found,) = meshes_of(SimpleNamespace(mesh_dim_names=None, shape=(2, 4), ndim=2))  # type: ignore[arg-type]
+    assert found.by_name == {"0": 2, "1": 4}
+
+
+def test_shardings_are_placements_where_torch_is() -> None:
+    placements = pytest.importorskip("torch.distributed.tensor")
+    for spec in (mg.P("dp", None), mg.P(None, ("dp", "tp")), mg.P("tp", None, partial="dp")):
+        found = mg.to_placements(spec, MESH)
+        assert len(found) == 2 and from_placements(found, 2, MESH) == spec
+    assert mg.to_placements(mg.P(None, "tp"), MESH) == (placements.Replicate(), placements.Shard(1))
+    for spec in (mg.P(("tp", "dp")), mg.P("dp:(1)2")):
+        with pytest.raises(ShardingError, match="has no placements"):
+            mg.to_placements(spec, MESH)
+
+
+def test_without_torch_placements_are_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    import sys
+
+    monkeypatch.setitem(sys.modules, "torch.distributed.tensor", None)
+    with pytest.raises(MissingError, match="MG0602"):
+        mg.to_placements(mg.P("dp"), MESH)
