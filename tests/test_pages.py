@@ -4,6 +4,7 @@
 - `python` runs, in one namespace per page; `>>>` is not used.
 - `console` has commands after `$ `, which bash runs with the installed `meshgen`, and what they print: shown lines must occur in it in this
   order, and `...` stands for any number of lines. Output that differs from run to run, such as measured seconds, is not shown there.
+- `sh` has commands only, one a line; what they install is there already.
 - Other languages are for people: output, and what needs hardware or programs that tests do not have.
 """
 
@@ -29,7 +30,7 @@ from tests.sources import ROOT
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").rglob("*.md"))]
 BLOCK = re.compile(r"^```(\w*)\n(.*?)^```$", re.DOTALL | re.MULTILINE)
 FILE = re.compile(r"(?:#|//) (\S+\.(?:py|mlir|toml))\n")
-LANGUAGES = {"python", "console", "mlir", "toml", "text", "c", ""}
+LANGUAGES = {"python", "console", "sh", "mlir", "toml", "text", "c", ""}
 EXTRAS = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]
 OPTIONAL = {Requirement(each).name.replace("-", "_") for extra in EXTRAS.values() for each in extra} - {"pytest"}
 
@@ -47,7 +48,7 @@ def save_file(arrays: dict[str, np.ndarray], path: str) -> None:
 
 
 def has_programs(page: Path) -> bool:
-    return any(language in ("python", "console") for _, language, _ in blocks(page))
+    return any(language in ("python", "console", "sh") for _, language, _ in blocks(page))
 
 
 @pytest.mark.parametrize("page", [page for page in PAGES if has_programs(page)], ids=lambda page: page.stem)
@@ -63,8 +64,8 @@ def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
             monkeypatch.delitem(sys.modules, Path(named[1]).stem, raising=False)  # another page's
         elif language == "python":
             run_python(page, line, text, space)
-        elif language == "console":
-            for command, shown in commands(text):
+        elif language in ("console", "sh"):
+            for command, shown in commands(text) if language == "console" else lines(text):
                 run_command(command, shown, f"{page.name}:{line}")
 
 
@@ -85,6 +86,12 @@ def commands(text: str) -> Iterator[tuple[str, list[str]]]:
         joined = each.replace("\\\n", "")
         command, *shown = joined.splitlines()
         yield command, shown
+
+
+def lines(text: str) -> Iterator[tuple[str, list[str]]]:
+    """Commands without output."""
+    joined = text.replace("\\\n", "").splitlines()
+    yield from ((line, []) for line in joined if line and not line.startswith(("#", "pip install ")))
 
 
 def run_command(command: str, shown: list[str], place: str) -> None:
@@ -120,6 +127,11 @@ def test_shown_lines_are_compared() -> None:
     assert not_printed(["a", "c"], printed) == "c"
     assert not_printed(["x"], printed) == "x"
     assert not_printed(["c", "...", "a"], printed) == "a"
+
+
+def test_commands_are_found() -> None:
+    assert list(commands("$ a \\\n  -b\nsaid\n$ c\n")) == [("a   -b", ["said"]), ("c", [])]
+    assert list(lines("pip install x\na \\\n  -b\n# c\n\nd\n")) == [("a   -b", []), ("d", [])]
 
 
 def test_blocks_have_languages_that_are_known() -> None:
