@@ -23,8 +23,8 @@ pytestmark = pytest.mark.skipif(
 QUICK = ["-b", "64", "-e", "4K", "-f", "8", "-n", "2", "-w", "1", "-m", "2"]
 
 
-def ran(*words: str, processes: int = 2) -> subprocess.CompletedProcess[str]:
-    command = [MPIEXEC or "", "-n", str(processes), sys.executable, "-m", "meshgen", "bench", "collectives", "--engine", "mpi"]  # fmt: skip
+def ran(*words: str, engine: str = "mpi") -> subprocess.CompletedProcess[str]:
+    command = [MPIEXEC or "", "-n", "2", sys.executable, "-m", "meshgen", "bench", "collectives", "--engine", engine]  # fmt: skip
     own = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.run([*command, *words], capture_output=True, text=True, env=own, timeout=300)
 
@@ -48,3 +48,12 @@ def test_narrow_floats_are_moved_but_not_reduced() -> None:
     assert outcome.returncode == 0 and all(row["wrong"] == 0 for row in json.loads(outcome.stdout)["records"])
     outcome = ran("all_reduce", "-d", "bfloat16", *QUICK)
     assert outcome.returncode == 2 and "MPI reduces no bf16" in outcome.stderr
+
+
+def test_emulated_gpus_are_one_per_process() -> None:
+    outcome = ran("all_reduce", "sendrecv", *QUICK, "--json", engine="emulated")
+    assert outcome.returncode == 0, outcome.stderr
+    found = json.loads(outcome.stdout)["records"]
+    assert {row["ranks"] for row in found} == {2} and not any(row["wrong"] or row.get("in_wrong") for row in found)
+    outcome = ran("all_reduce", "-r", "5", *QUICK, engine="emulated")
+    assert outcome.returncode == 2 and outcome.stderr.count("root 5 is not one of the 2 ranks") == 2

@@ -98,7 +98,10 @@ class MpiEngine:
                 after, before = (comm.rank + 1) % comm.size, (comm.rank - 1) % comm.size
                 return lambda: comm.Sendrecv(given, after, recvbuf=made, source=before)
 
-    def close(self) -> None:
+    def close(self, error: BaseException | None = None) -> None:
+        """After a failure of this process alone MPI is not finalized, which would wait for the others: the launcher ends all."""
+        if error and not isinstance(error, UsageError):
+            return
         for comm in self._comms.values():
             comm.Free()
         self._mpi.Finalize()

@@ -5,6 +5,7 @@ Emulated GPUs compute what NCCL would, by the same calls of the driver and of NC
 
 from __future__ import annotations
 
+import contextlib
 import platform
 from collections.abc import Mapping
 from typing import Any
@@ -15,7 +16,7 @@ from meshgen.benchmarks.collectives.cases import GROUPS, Case, Layout, layout_of
 from meshgen.benchmarks.collectives.engines import Effort, Outcome
 from meshgen.ccl.steps import OPERAND, BufferRef
 from meshgen.ccl.world import World
-from meshgen.errors import Diagnostic, MissingError, UsageError
+from meshgen.errors import Diagnostic, MissingError, RuntimeFailure, UsageError
 from meshgen.ir.graph import DTYPES
 from meshgen.runtime.cuda.api import Api, emulated, real, real_of
 from meshgen.runtime.cuda.collectives import RankWork, run_lowered
@@ -147,7 +148,13 @@ class NcclEngine:
             total = sum(int(bytes(each)) for each in self._world.all_gather("wrong", str(total).encode()))
         return total
 
-    def close(self) -> None:
+    def close(self, error: BaseException | None = None) -> None:
+        if error:
+            with contextlib.suppress(RuntimeFailure):  # every call fails on a device that has
+                self._comms.abort()
+            if self._world:
+                self._world.fail(str(error))
+            return
         self._comms.close()
         for device in self._devices.values():
             device.close()

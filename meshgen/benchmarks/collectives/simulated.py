@@ -59,5 +59,5 @@ class SimulatedEngine:
         run_lowered([lowered(case, self._mesh, rank, in_place) for rank in ranks], buffers, self._mesh, Wires())
         return sum(wrong(case, result, member) for result, member in zip(results, members, strict=True))
 
-    def close(self) -> None:
+    def close(self, error: BaseException | None = None) -> None:
         """Nothing is held."""

@@ -110,8 +110,10 @@ def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any] | None:
                 take(record)
         if place and engine.reports:
             write_profile(profile_of(found, place.stem, machine), place)
-    finally:
-        engine.close()
+    except BaseException as error:
+        engine.close(error)
+        raise
+    engine.close()
     return dict(engine.facts) if engine.reports else None
 
 
