@@ -21,7 +21,15 @@ from meshgen.testing.oracle import check
 
 FILES = {path.stem: path for path in sorted((Path(__file__).parent / "gains").glob("*.mlir"))}
 # What gains only in large programs takes NumPy minutes; tests/sharding and tests/codegen/passes compare numbers of small ones.
-LARGE = ("chunks", "collective-combine", "collective-licm", "copy-operands", "loop-reduce-hoist", "scan-prefetch", "slice-into-dot")
+LARGE = (
+    "chunks",
+    "collective-combine",
+    "collective-licm",
+    "copy-operands",
+    "loop-reduce-hoist",
+    "scan-prefetch",
+    "slice-into-dot",
+)
 
 
 @cache
