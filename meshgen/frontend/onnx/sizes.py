@@ -31,9 +31,18 @@ def input_types(inputs: Sequence[Any], args: Args, file: str) -> dict[str, Tenso
             shapes[name] = tuple(f"{name}.{n}" if size is None else size for n, size in enumerate(shape))
     if faults:
         raise UsageError(*(Diagnostic("MG0001", text) for text in faults))
-    solved = {name: tuple(sizes.get(s, s) if isinstance(s, str) else s for s in shape or ()) for name, shape in shapes.items()}  # fmt: skip
+    solved = {name: tuple(_solved(size, sizes) for size in shape or ()) for name, shape in shapes.items()}
     _refuse_open(shapes, solved, file)
     return {name: TensorType(cast("tuple[int, ...]", solved[name]), dtypes[name]) for name in solved}
+
+
+def _solved(size: Size, sizes: Mapping[str, int]) -> Size:
+    """The size of a symbol, or of a sum of symbols and numbers (`past + 1`); itself where that is not known."""
+    if isinstance(size, int) or size in sizes:
+        return size if isinstance(size, int) else sizes[size]
+    terms = [part.strip() for part in size.split("+")]
+    known = [int(term) if term.isdecimal() else sizes.get(term) for term in terms]
+    return size if None in known else sum(each for each in known if each is not None)
 
 
 def _dtype(info: Any, file: str) -> str:
