@@ -7,8 +7,10 @@ fills a multiprocessor, and there are more tiles than of these, each program com
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from meshgen.codegen import expr as ex
-from meshgen.codegen.emit.dot_operands import Operands, one
+from meshgen.codegen.emit.dot_operands import Operands, Part, one
 from meshgen.codegen.emit.dot_problem import Problem, precision_option, problem_of, tiles_of, uses_tensor_cores
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
@@ -27,43 +29,54 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
     space = common_space(body, [node for node in loops_of(body) if node.op in DOTS])
     if space is None or (node := space.dot) is None:
         return None
-    return KernelPlan("dot", space, {"dot": node}, tiles_of(problem_of(node), len(space.dots), device))
+    return KernelPlan("dot", space, {"dot": node}, tiles_of(node, len(space.dots), device))
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
     assert plan.space is not None
     node = plan.space.dot
     assert node is not None
-    problem, tile = problem_of(node), plan.candidates[0]
-    emitter = _Dot(evaluator, body, plan.space, node, problem, tile, device)
-    emitter.head()
-    emitter.loop()
-    emitter.epilogue()
-    constants = {"BLOCK_M": tile.m, "BLOCK_N": tile.n} | ({"BLOCK_K": tile.k} if tile.k > 1 else {})
-    if emitter.programs < emitter.blocks:
-        constants["PROGRAMS"] = emitter.programs
-        evaluator.close()
-    return Launch((emitter.programs, 1, 1), constants, tile.num_warps, tile.num_stages)
+    return Dot(evaluator, body, plan.space, node, problem_of(node), plan.candidates[0], device).emit()
 
 
-class _Dot:
+class Dot:
     """State while one kernel is written."""
 
     def __init__(self, evaluator: Evaluator, body: Graph, space: Space, node: Node, problem: Problem, tile: Tile,
                  device: Device) -> None:  # fmt: skip
         self.evaluator, self.body, self.space = evaluator, body, space
         self.node, self.problem, self.tile = node, problem, tile
-        self.batch = ex.variable("batch", problem.batch)
+        self.batch = self._batch()
         self.m, self.n = _always("m", problem.m), _always("n", problem.n)
-        self.operands = Operands(evaluator, node, problem, tile, self.batch, (self.m, self.n))
+        self.operands = Operands(evaluator, node, problem, tile, self.batch, (self.m, self.n), self._parts())
         self.table = self._table()
         self._place()
         self.is_described = uses_tensor_cores(problem) and self.operands.describes(device)
         self.blocks = -(-problem.m // tile.m) * -(-problem.n // tile.n) * problem.batch * len(space.dots)
-        is_one = problem.batch == 1 and len(space.dots) == 1
+        is_one = problem.batch == 1 and len(space.dots) == 1 and node.op in DOTS
         shared = staged_bytes(tile, DTYPES[problem.dtype].itemsize)
         fills = self.is_described and is_one and 2 * shared > device.shared_bytes
         self.programs = min(self.blocks, device.multiprocessors) if fills else self.blocks
+
+    def emit(self) -> Launch:
+        """Write the kernel, and say how it is launched."""
+        self.head()
+        self.loop()
+        self.epilogue()
+        tile = self.tile
+        constants = {"BLOCK_M": tile.m, "BLOCK_N": tile.n} | ({"BLOCK_K": tile.k} if tile.k > 1 else {})
+        if self.programs < self.blocks:
+            constants["PROGRAMS"] = self.programs
+            self.evaluator.close()
+        return Launch((self.programs, 1, 1), constants, tile.num_warps, tile.num_stages)
+
+    def _batch(self) -> Expr:
+        """The number of the product."""
+        return ex.variable("batch", self.problem.batch)
+
+    def _parts(self) -> Mapping[Var, Part]:
+        """The parts of variables that count, where not all of them do."""
+        return {}
 
     def _place(self) -> None:
         """The edges of the tile's variables, and what the operands are for them."""
@@ -78,7 +91,8 @@ class _Dot:
     def _table(self) -> dict[Var, Expr]:
         """The space's variables (dims of the result) in terms of batch, m and n."""
         dims = self.operands.dims
-        count, free = len(dims.batch[0]), len(dims.free[0])
+        free = len(dims.free[0])
+        count = self.node.result.type.rank - free - len(dims.free[1])
         groups = ((0, count, self.batch), (count, count + free, one(self.m)), (count + free, None, one(self.n)))
         table: dict[Var, Expr] = {}
         place = self.space.index[self.node.result]
@@ -144,24 +158,32 @@ class _Dot:
         p, evaluator = self.problem, self.evaluator
         kind = register_type(p.accumulator)
         evaluator.write(f"acc = tl.zeros((BLOCK_M, BLOCK_N), {kind})")
-        if not uses_tensor_cores(p):
-            self._loop_by_products(kind)
-        else:
-            self._loop_by_tiles()
+        self.sum_products()
         evaluator.tile.edges = self.edges
         dtype = self.node.result.type.dtype
         if dtype not in NARROW and p.accumulator != dtype:
             evaluator.write(f"acc = acc.to({register_type(dtype)})")
 
+    def sum_products(self) -> None:
+        """The loop over what is contracted."""
+        if uses_tensor_cores(self.problem):
+            self._loop_by_tiles()
+        else:
+            self._loop_by_products(register_type(self.problem.accumulator))
+
+    def steps(self) -> str:
+        """What the loop over the contracted dims goes through, without its step."""
+        return f"0, {self.problem.k}"
+
     def _loop_by_products(self, kind: str) -> None:
         """acc += a[m] * b[n] for each k."""
         evaluator = self.evaluator
         evaluator.tile.edges |= dict.fromkeys(self.operands.k, "")
-        evaluator.open(f"for k in range({self.problem.k}):")
+        evaluator.open(f"for k in range({self.steps()}):")
         evaluator.write(f"k_col = {'tl.full([], k, tl.int64)' if evaluator.wide else 'k'}")
         evaluator.write("k_row = k_col")
         sides = [evaluator.value(v, self.operands.index(i)) for i, v in enumerate(self.node.operands)]
-        left, right = (evaluator.in_register(side) for side in sides)
+        left, right = (self.operands.kept(number, evaluator.in_register(side)) for number, side in enumerate(sides))
         if self.problem.accumulator == "i1":
             evaluator.write(f"acc = acc | ({left.text} & {right.text})")
         else:
@@ -169,13 +191,13 @@ class _Dot:
         evaluator.close()
 
     def _loop_by_tiles(self) -> None:
-        p, t, evaluator, operands = self.problem, self.tile, self.evaluator, self.operands
+        p, evaluator, operands = self.problem, self.evaluator, self.operands
         if self.is_described and self.programs == self.blocks:
             operands.describe()
         pointers = [operands.pointers(number) for number in (0, 1)]
-        evaluator.open(f"for start in range(0, {p.k}, BLOCK_K):")
+        evaluator.open(f"for start in range({self.steps()}, BLOCK_K):")
         whole = all(pointer or box for pointer, box in zip(pointers, operands.boxes, strict=True))
-        if not whole or (p.k % t.k != 0 and not all(operands.boxes)):
+        if not whole or (evaluator.tile.edges[operands.k[0]] and not all(operands.boxes)):
             evaluator.write(f"k = start + tl.arange(0, BLOCK_K){evaluator.wide}")
             evaluator.write("k_col = k[None, :]")
             evaluator.write("k_row = k[:, None]")
@@ -192,7 +214,7 @@ class _Dot:
 
     def epilogue(self) -> None:
         """What follows the product, for all columns of the tile or for one part of them after the other."""
-        names = self._parts("acc", self.tile.parts)
+        names = self._columns("acc", self.tile.parts)
         columns = f"BLOCK_N // {len(names)}"
         for number, name in enumerate(names):
             if len(names) > 1:
@@ -202,7 +224,7 @@ class _Dot:
             with self.evaluator.scope():
                 self._store(name)
 
-    def _parts(self, name: str, count: int) -> list[str]:
+    def _columns(self, name: str, count: int) -> list[str]:
         """The accumulator's columns, halved until there are `count` parts."""
         if count == 1:
             return [name]
@@ -210,7 +232,7 @@ class _Dot:
         columns = f"BLOCK_N // {self.tile.parts // count * 2}"
         halves = f"tl.reshape({name}, (BLOCK_M, 2, {columns})).permute(0, 2, 1)"
         self.evaluator.write(f"{left}, {right} = tl.split({halves})")
-        return [part for half in (left, right) for part in self._parts(half, count // 2)]
+        return [part for half in (left, right) for part in self._columns(half, count // 2)]
 
     def _store(self, accumulator: str) -> None:
         """The results of one part."""
