@@ -33,7 +33,7 @@ func.func @gradient(%x: tensor<32x16xbf16>, %dy: tensor<32x8xbf16>, %start: tens
 }
 
 // CHECK-LABEL: func.func public @gradient
-// CHECK: %[[LAST:.*]] = stablehlo.convert
-// CHECK: %[[END:.*]] = stablehlo.minimum %end, %[[LAST]]
+// CHECK: stablehlo.convert %last
+// CHECK: %[[END:.*]] = stablehlo.minimum %end, %
 // CHECK: %d = "sched.ragged_dot"(%x, %dy, %start, %[[END]]) <{contracts = true}>
 // CHECK: %e = stablehlo.dot_general
