@@ -84,7 +84,8 @@ class Kernel:
 
 NO_KERNEL = Kernel("none")
 LAYOUT, SOURCE, LOOKUP = Kernel("layout"), Kernel("source"), Kernel("lookup")
-DOT, RAGGED, CONVOLUTION, REDUCTION, NEST = map(Kernel, ("dot", "ragged", "convolution", "reduction", "nest"))
+DOT, RAGGED, CONVOLUTION = Kernel("dot"), Kernel("ragged"), Kernel("convolution")
+REDUCTION, NEST = Kernel("reduction"), Kernel("nest")
 
 NO_MEANING: None = None
 """The op has no meaning on one device by itself: its meaning is in `meshgen/ccl`, or is that of the kernel it names."""
