@@ -56,7 +56,9 @@ def main() -> int:
         for arch in options.archs.split(","):
             begin = time.perf_counter()
             try:
-                found = {name: k for mesh, bodies in bodies_of(text, arch) for name, k in built(mesh, bodies, arch).items()}
+                found = {
+                    name: k for mesh, bodies in bodies_of(text, arch) for name, k in built(mesh, bodies, arch).items()
+                }
             except MeshgenError as error:
                 faults += 1
                 say(f"{path.name} {arch}: {error.diagnostics[0].message[:300]}")

@@ -113,7 +113,14 @@ def test_a_main_loop_copies_by_tensor_descriptors_alone(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     "sizes, inside",
-    [("[8, 16]", True), ("[9, 16]", False), ("[8, 17]", False), ("[n, 16]", True), ("[n + 1, 16]", False), ("[y, 16]", False)],
+    [
+        ("[8, 16]", True),
+        ("[9, 16]", False),
+        ("[8, 17]", False),
+        ("[n, 16]", True),
+        ("[n + 1, 16]", False),
+        ("[y, 16]", False),
+    ],
 )
 def test_a_descriptor_is_proven_to_stay_inside(sizes: str, inside: bool) -> None:
     """n is 8 at most, y anything."""
