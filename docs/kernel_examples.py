@@ -56,6 +56,7 @@ _OTHERS: dict[str, tuple[Sequence[str], str, dict[str, Any]]] = {
     "dynamic_update_slice": (["6", "3", "i"], "6", {}),
     "reduce": (["4,6", ""], "4", {"dims": (1,), "kind": "add"}),
     "dot_general": (["4,6", "6,4"], "4,4", _PRODUCT),
+    "ragged_dot": (["6,4", "2,4,6", "i2", "i2"], "6,6", {"contracts": False}),
     "convolution": (["2,6,3", "3,3,4"], "2,6,4", _LAYER),
     "windows": (["6"], "4,3", {"dims": (0,), "sizes": (3,), "strides": (1,), "dilations": (1,)}),
 }

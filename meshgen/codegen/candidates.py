@@ -68,7 +68,7 @@ def missing(instructions: Mapping[str, int], arch: str) -> int:
 def multiplies_tiles(body: Graph) -> bool:
     """Whether tensor cores can take the operands of a kernel's products as they are."""
     products = [node for node in body.nodes if node.op in PRODUCTS and not is_depthwise(node)]
-    return bool(products) and all(value.type.dtype in _NARROW for node in products for value in node.operands)
+    return bool(products) and all(value.type.dtype in _NARROW for node in products for value in node.operands[:2])
 
 
 def build_best(bodies: Mapping[str, Graph], candidates: Callable[[str], Iterator[KernelSource]], archs: Sequence[str],

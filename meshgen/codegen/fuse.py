@@ -29,6 +29,7 @@ from meshgen.codegen.passes.fetch_drop_local_rows import fetch_drop_local_rows
 from meshgen.codegen.passes.loop_recompute import loop_recompute
 from meshgen.codegen.passes.loop_to_scan import loop_to_scan
 from meshgen.codegen.passes.loop_unroll import loop_unroll
+from meshgen.codegen.passes.masked_dot_to_ragged import masked_dot_to_ragged
 from meshgen.codegen.passes.reduce_window_to_slices import reduce_window_to_slices
 from meshgen.codegen.passes.scan_to_parts import scan_to_parts
 from meshgen.codegen.passes.scatter_to_rows import scatter_to_rows
@@ -64,6 +65,7 @@ BEFORE_KERNELS = (  # what changes collectives, or the loops around them
 PASSES = (
     *BEFORE_KERNELS,
     Pass("expand-complex", expand_complex, _LOCAL, "always"),
+    Pass("masked-dot-to-ragged", masked_dot_to_ragged, _LOCAL, "always"),
     Pass("scatter-to-rows", scatter_to_rows, _LOCAL, "always"),
     Pass("scan-to-parts", scan_to_parts, _LOCAL, "always"),
     Pass("top-k-to-parts", top_k_to_parts, _LOCAL, "always"),

@@ -265,7 +265,9 @@ def _max(instruction: Instruction) -> Action:
 
 
 def _extremum(instruction: Instruction, numbers: np.ufunc, any_nan: np.ufunc, of_equal: np.ufunc) -> Action:
-    """Of NaN and a number the number, or NaN with `.NaN`; of zeros, -0 is the smaller."""
+    """Of NaN and a number the number, or NaN with `.NaN`; of zeros, -0 is the smaller. `.relu`, of i32: negative results become 0."""
+    if instruction.modifiers == ("relu", "s32"):
+        return elementwise(instruction, type_of(instruction), lambda a, b: np.maximum(any_nan(a, b), 0))
     if not _is_float(instruction):
         return _integer(instruction, any_nan)
     choose = any_nan if "NaN" in words(instruction, "ftz", "NaN") else numbers

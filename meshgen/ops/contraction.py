@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from meshgen.ir.attributes.contraction import Convolution, Dot, Reduce, SelectWindow, Window
+from meshgen.ir.attributes.contraction import Convolution, Dot, Ragged, Reduce, SelectWindow, Window
 from meshgen.ir.attributes.movement import Dims
 from meshgen.ir.graph import Node
 from meshgen.ops.dot_dims import DotDims
@@ -14,6 +14,8 @@ from meshgen.ops.op import (
     CONVOLUTION,
     DOT,
     NEST,
+    NO_RULE,
+    RAGGED,
     REDUCTION,
     AtLeast,
     Op,
@@ -31,6 +33,12 @@ from meshgen.ops.types import contraction as types
 
 def _dot_flops(node: Node, type_of: TypeOf) -> float:
     return 2.0 * type_of(node.result).size * DotDims.of(node).depth(type_of(node.operands[0]))
+
+
+def _ragged_flops(node: Node, type_of: TypeOf) -> float:
+    """Those of all rows, each of which is of one group."""
+    lhs, rhs = (type_of(value) for value in node.operands[:2])
+    return 2.0 * lhs.size * rhs.sizes[-1]
 
 
 def _convolution_flops(node: Node, type_of: TypeOf) -> float:
@@ -61,6 +69,8 @@ OPS = (
     Op(name="dot_general", operands=2, types=types.dot_general, evaluate=means.dot_general, error=errors.bilinear,
        rule=rules.dot_general, kernel=DOT, flops=_dot_flops, attributes=Dot,
        traits=frozenset((Trait.CONTRACTS,))),
+    Op(name="ragged_dot", operands=4, types=types.ragged_dot, evaluate=means.ragged_dot, error=errors.bilinear,
+       rule=NO_RULE, kernel=RAGGED, flops=_ragged_flops, attributes=Ragged, traits=frozenset((Trait.CONTRACTS,))),
     Op(name="convolution", operands=2, types=types.convolution, evaluate=means.convolution, error=errors.bilinear,
        rule=windowed.convolution, kernel=CONVOLUTION, flops=_convolution_flops,
        attributes=Convolution, traits=frozenset((Trait.CONTRACTS,))),

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from meshgen.ir.attributes.contraction import Convolution
+from meshgen.ir.attributes.contraction import Convolution, Ragged
 from meshgen.ir.graph import Node, TensorType
 from meshgen.records import dataclass
 
@@ -26,7 +26,11 @@ class DotDims:
 
     @staticmethod
     def of(node: Node) -> DotDims:
-        """Those of a `dot_general`."""
+        """Those of a `dot_general` or `ragged_dot`. Groups are a batch dim of the right operand alone, or, where rows are contracted, of neither."""
+        if isinstance(node.attrs, Ragged):
+            if node.attrs.contracts:
+                return DotDims(((), ()), ((0,), (0,)), ((1,), (1,)))
+            return DotDims(((), (0,)), ((1,), (1,)), ((0,), (2,)))
         batch, contract = (
             (tuple(getattr(node.attrs, f"lhs_{name}")), tuple(getattr(node.attrs, f"rhs_{name}")))
             for name in ("batch", "contract")
@@ -49,12 +53,21 @@ class DotDims:
 
 
 def product_extents(node: Node) -> tuple[int, int, int, int]:
-    """A dot or convolution as `batch` products of m x k and k x n: batch, m, n and k. Groups of a convolution are batches."""
+    """A dot or convolution as `batch` products of m x k and k x n: batch, m, n and k. Groups are batches; those of rows are taken to be equal."""
+    if isinstance(node.attrs, Ragged):
+        return _ragged_extents(node)
     lhs, rhs = (value.type for value in node.operands)
     if not isinstance(node.attrs, Convolution):
         return DotDims.of(node).extents(lhs, rhs)
     groups, features = _groups(node.attrs), rhs.sizes[node.attrs.kernel_output_feature]
     return groups, node.result.type.size // max(1, features), features // groups, rhs.size // max(1, features)
+
+
+def _ragged_extents(node: Node) -> tuple[int, int, int, int]:
+    (rows, width), columns = node.operands[0].type.sizes, node.operands[1].type.sizes[-1]
+    groups = max(1, min(rows, node.operands[2].type.size))
+    each = -(-rows // groups)
+    return (groups, width, columns, each) if node.attrs.contracts else (groups, each, columns, width)
 
 
 def is_depthwise(node: Node) -> bool:

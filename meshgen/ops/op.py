@@ -71,18 +71,21 @@ class Kernel:
     Attributes:
         form: `expression` of elements in registers; `layout`, an index map that whoever reads the result looks through;
             `source`, elements from nothing; `lookup`, put together from several values or at places that are data;
-            `dot` and `reduction`, loop nests that others join; `convolution`, one of these over windows; `nest`, a kernel of its own, whose
-            operands are in memory; `none`.
+            `dot` and `reduction`, loop nests that others join; `convolution`, one of these over windows; `ragged`, a dot of groups of rows;
+            `nest`, a kernel of its own, whose operands are in memory; `none`.
         expression: of form `expression`, the Triton source over operands in registers.
     """
 
-    form: Literal["expression", "layout", "source", "lookup", "dot", "convolution", "reduction", "nest", "none"]
+    form: Literal[
+        "expression", "layout", "source", "lookup", "dot", "ragged", "convolution", "reduction", "nest", "none"
+    ]
     expression: Expression | None = None
 
 
 NO_KERNEL = Kernel("none")
 LAYOUT, SOURCE, LOOKUP = Kernel("layout"), Kernel("source"), Kernel("lookup")
-DOT, CONVOLUTION, REDUCTION, NEST = Kernel("dot"), Kernel("convolution"), Kernel("reduction"), Kernel("nest")
+DOT, RAGGED, CONVOLUTION = Kernel("dot"), Kernel("ragged"), Kernel("convolution")
+REDUCTION, NEST = Kernel("reduction"), Kernel("nest")
 
 NO_MEANING: None = None
 """The op has no meaning on one device by itself: its meaning is in `meshgen/ccl`, or is that of the kernel it names."""

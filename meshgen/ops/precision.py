@@ -14,18 +14,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.ir.attributes.contraction import ConvolutionDims, Dot
+from meshgen.ir.attributes.contraction import ConvolutionDims, Dot, Ragged
 from meshgen.ir.graph import Graph, Module, Node, is_inexact, real_dtype
 
 TF32, TF32X3 = "tf32", "tf32x3"
 PRECISIONS: Mapping[str, str] = {"default": "DEFAULT", "high": "HIGH", "highest": "HIGHEST"}  # as JAX's users name them
 EXACT = ("HIGHEST", "HIGHEST")  # of products whose source says f32 and means it
+_PRODUCTS = (Dot, Ragged, ConvolutionDims)
 _OF_F32 = {"DEFAULT": TF32, "HIGH": TF32X3, "HIGHEST": "f32"}
 
 
 def common_type(node: Node) -> str:
     """The element type to which the operands of a dot or convolution are converted; a result of f64 is computed in f64."""
-    kinds = {value.type.dtype for value in node.operands}
+    kinds = {value.type.dtype for value in node.operands[:2]}
     if node.result.type.dtype == "f64":
         return "f64"
     return kinds.pop() if len(kinds) == 1 else next((kind for kind in ("f64", "f32") if kind in kinds), "f32")
@@ -42,7 +43,7 @@ def multiplied_as(node: Node) -> str:
 def products_of(graph: Graph) -> Iterator[Node]:
     """The dots and convolutions of a graph, also in regions."""
     for node in graph.nodes:
-        if isinstance(node.attrs, (Dot, ConvolutionDims)):
+        if isinstance(node.attrs, _PRODUCTS):
             yield node
         for region in node.regions:
             yield from products_of(region)
@@ -74,7 +75,7 @@ def _with_words(graph: Graph, words: tuple[str, ...]) -> Graph:
 
 
 def _node_with_words(node: Node, words: tuple[str, ...]) -> Node:
-    if isinstance(node.attrs, (Dot, ConvolutionDims)):
+    if isinstance(node.attrs, _PRODUCTS):
         return replace(node, attrs=node.attrs | {"precision": words})
     if node.regions:
         return replace(node, regions=tuple(_with_words(region, words) for region in node.regions))

@@ -23,7 +23,7 @@ from meshgen.ops.classes import COMMUNICATING, LAYOUT, LOOKUPS, PRODUCTS, REDUCT
 from meshgen.records import dataclass
 from meshgen.reports.interface import Compiled
 
-_PRODUCTS = ("dot", "attention")
+_PRODUCTS = ("dot", "ragged", "attention")
 _OPEN = ("map", "reduce", "segmented", *_PRODUCTS)  # templates that take others' operations in
 
 

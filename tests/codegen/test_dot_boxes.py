@@ -90,6 +90,17 @@ def test_operands_that_no_descriptor_describes_are_loaded_through_pointers(body:
     assert "make_tensor_descriptor" not in kernel_source("product", body, ONE, "cuda:sm_80").text
 
 
+@pytest.mark.parametrize("most, inside", [(10, True), (11, False)])
+def test_a_descriptor_of_rows_from_a_number_on_is_proven_by_where_they_end(most: int, inside: bool) -> None:
+    text = f"""def f(x_ptr, s_ptr, e_ptr):
+    start = tl.minimum(tl.maximum(tl.load(s_ptr).to(tl.int32), 0), {most})
+    end = tl.minimum(tl.maximum(tl.load(e_ptr).to(tl.int32), 0), {most})
+    b = tl.make_tensor_descriptor(x_ptr + start * 16, [end - start, 16], [16, 1], [8, 16])
+"""
+    found = accesses(text, "f", Given({"x_ptr": 160, "s_ptr": 1, "e_ptr": 1}, {}, 1, {}))
+    assert [access.is_proven for access in found] == [True, True, inside]
+
+
 def test_a_main_loop_copies_by_tensor_descriptors_alone() -> None:
     body = product(8192, 4096, 4096)
     source = kernel_source("product", body, ONE)
@@ -100,9 +111,18 @@ def test_a_main_loop_copies_by_tensor_descriptors_alone() -> None:
 
 
 @pytest.mark.parametrize(
-    "sizes, inside", [("[8, 16]", True), ("[9, 16]", False), ("[8, 17]", False), ("[n, 16]", False)]
+    "sizes, inside",
+    [
+        ("[8, 16]", True),
+        ("[9, 16]", False),
+        ("[8, 17]", False),
+        ("[n, 16]", True),
+        ("[n + 1, 16]", False),
+        ("[y, 16]", False),
+    ],
 )
 def test_a_descriptor_is_proven_to_stay_inside(sizes: str, inside: bool) -> None:
+    """n is 8 at most, y anything."""
     text = f"def f(x_ptr, n):\n    b = tl.make_tensor_descriptor(x_ptr + 32, {sizes}, [16, 1], [8, 16])\n"
     (access,) = accesses(text, "f", Given({"x_ptr": 160}, {"n": 9}, 1, {}))
     assert access.is_proven == inside

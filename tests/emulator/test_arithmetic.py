@@ -96,6 +96,12 @@ def test_extrema_of_nan_and_of_zeros() -> None:
         assert np.signbit(compute("min.f32 %d, %a, %b;", np.float32, left, right)).all()
 
 
+def test_extrema_that_become_zero_below_it() -> None:
+    a, b = np.array([-3, 5, -7, 2**31 - 1] * 8, np.int32), np.array([4, -1, -2, 9] * 8, np.int32)
+    np.testing.assert_array_equal(compute("min.relu.s32 %d, %a, %b;", np.int32, a, b), [0, 0, 0, 9] * 8)
+    np.testing.assert_array_equal(compute("max.relu.s32 %d, %a, %b;", np.int32, a, b), [4, 5, 0, 2**31 - 1] * 8)
+
+
 def test_division_towards_zero_and_by_zero() -> None:
     a = np.array([7, -7, 7, -7, -(2**31), 5, 0, 2**31 - 1] * 4, np.int32)
     b = np.array([2, 2, -2, -2, -1, 0, 3, -(2**31)] * 4, np.int32)

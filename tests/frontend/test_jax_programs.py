@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from meshgen import api
 from meshgen.api import read
 from meshgen.frontend.mlir import read_mlir
 from meshgen.ir.graph import Annotation, Module
@@ -248,6 +249,17 @@ def test_program(name: str) -> None:
     module, _ = read(lowered, {"x": 3, "y": 2})
     _agrees(module, list(args), [np.asarray(x) for x in jax.tree.leaves(lowered.compile()(*args))])
     _check(module, list(args), spec)
+
+
+@pytest.mark.parametrize("name", [name for name in ON_TPU if "ragged" in name])
+@pytest.mark.parametrize("platform", ["cpu", "cuda"])
+def test_ragged_rows_of_all_platforms_are_multiplied_once(name: str, platform: str) -> None:
+    """Written out for CPUs, a composite for GPUs: kernels have one product of rows for each, but for batches."""
+    function, args, _ = ON_TPU[name]
+    text = jax.jit(function).trace(*args).lower(lowering_platforms=(platform,)).as_text()
+    kernels = api.plan(text).plan.kernels.values()
+    ops = [node.op for body in kernels for node in body.nodes]
+    assert ops.count("ragged_dot") == {"ragged rows, gradients": 3, "ragged contraction": 1}.get(name, 0)
 
 
 @pytest.mark.parametrize("name", ON_TPU)

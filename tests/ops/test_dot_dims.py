@@ -18,6 +18,13 @@ def test_free_dims_are_what_is_left_of_each_operand() -> None:
     assert (dims.batch, dims.contract, dims.free) == (((3,), (2,)), ((1, 0), (0, 3)), ((2,), (1,)))
 
 
+@pytest.mark.parametrize(("contracts", "right", "extents"), [(False, (3, 4, 5), (3, 4, 5, 4)), (True, (10, 5), (3, 4, 5, 4))])  # fmt: skip
+def test_groups_are_batches_of_equal_parts_of_the_rows(contracts: bool, right: tuple[int, ...], extents: tuple[int, ...]) -> None:  # fmt: skip
+    values = [Value(TensorType(shape, "f32")) for shape in ((10, 4), right)]
+    bounds = [Value(TensorType((3,), "i32")) for _ in range(2)]
+    assert product_extents(Node("ragged_dot", [*values, *bounds], [], {"contracts": contracts})) == extents
+
+
 @pytest.mark.parametrize(
     ("left", "right", "extents"),
     [

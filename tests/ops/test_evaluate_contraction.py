@@ -25,6 +25,27 @@ def test_dot_general_in_full_generality() -> None:
     )
 
 
+def test_rows_by_the_matrix_of_their_group() -> None:
+    """Rows of two groups have both products, rows of none are zero, and what is past the rows is none."""
+    rows, matrices = normal(7, 4, seed=1), normal(3, 4, 5, seed=2)
+    starts, ends = np.int32([-2, 1, 6]), np.int32([2, 4, 9])
+    expected = np.zeros((7, 5))
+    for group, (start, end) in enumerate([(0, 2), (1, 4), (6, 7)]):
+        expected[start:end] += rows[start:end] @ matrices[group]
+    kind = [TensorType((7, 5), "f32")]
+    found = run("ragged_dot", rows, matrices, starts, ends, contracts=False, results=kind)
+    np.testing.assert_allclose(found, expected, atol=1e-5)
+    assert not found[4:6].any()
+
+
+def test_products_of_the_rows_of_each_group() -> None:
+    left, right = normal(7, 4, seed=1), normal(7, 5, seed=2)
+    kind = [TensorType((2, 4, 5), "f32")]
+    found = run("ragged_dot", left, right, np.int32([5, 3]), np.int32([9, 1]), contracts=True, results=kind)
+    np.testing.assert_allclose(found[0], left[5:].T @ right[5:], atol=1e-5)
+    assert not found[1].any()
+
+
 def test_dot_accumulates_wide_and_rounds_once() -> None:
     ones = np.ones((1, 4096), BF16)
     contract = {"lhs_batch": (), "rhs_batch": (), "lhs_contract": (1,), "rhs_contract": (1,)}

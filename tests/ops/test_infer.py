@@ -40,6 +40,8 @@ GOOD = [
     ("reduce", ["f32[2,3,4]", "f32[]"], ["f32[3]"], {"dims": (0, 2), "kind": "add"}),
     ("dot_general", ["f32[5,2,3]", "f32[5,3,7]"], ["f32[5,2,7]"], DOT),
     ("top_k", ["f32[2,9]"], ["f32[2,4]", "i32[2,4]"], {"k": 4}),
+    ("ragged_dot", ["f32[6,4]", "f32[2,4,3]", "i32[2]", "i32[2]"], ["f32[6,3]"], {"contracts": False}),
+    ("ragged_dot", ["f32[6,4]", "f32[6,3]", "i32[2]", "i32[2]"], ["f32[2,4,3]"], {"contracts": True}),
     ("dynamic_slice", ["f32[4,5]", "i32[]", "i32[]"], ["f32[2,5]"], {"slice_sizes": (2, 5)}),
     ("process_index", [], ["i32[]"], {"axes": ("x",)}),
 ]
@@ -102,6 +104,8 @@ BAD = [
     ("all_gather", ["f32[2,3]"], ["f32[4,4]"], {"axes": ("x",), "dim": 0}, ["another dim changes size"]),
     ("shift", ["f32[2]"], ["f32[2]"], {"axes": ("x",), "shift_axis": "y", "offset": 1}, ["shift_axis 'y'"]),
     ("top_k", ["f32[2]"], ["f32[3]", "i32[3]"], {"k": 3}, ["k is 3"]),
+    ("ragged_dot", ["f32[6,4]", "f32[2,5,3]", "i32[2]", "i64[2]"], ["f32[6,3]"], {"contracts": False}, ["does not fit", "i64[2]"]),
+    ("ragged_dot", ["f32[6,4]", "f32[6,3]", "i32[2]", "i32[3]"], ["f32[3,4,3]"], {"contracts": True}, ["differ in groups"]),
 ]  # fmt: skip
 
 

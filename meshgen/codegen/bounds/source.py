@@ -172,7 +172,7 @@ class _Reader:
         least, most = ([end[side] for end in known] for side in (0, 1))
         if least == most:
             return range(*most)
-        return range(least[0], most[1]) if len(ends) == 2 else None
+        return range(least[0], most[1], *most[2:]) if least[2:] == most[2:] else None
 
     def _carried(self, name: str, count: Expr, body: Sequence[ast.stmt]) -> Known:
         """The value of a loop-carried name at the start of an iteration: known for a pointer with a constant increment."""
@@ -262,20 +262,16 @@ class _Reader:
     def _described(self, node: ast.Call) -> None:
         """A tensor descriptor: copies of boxes touch nothing outside of the tensor, so all of that must be inside."""
         start, sizes, strides, _ = node.args
-        address = self.value(start)
-        if isinstance(sizes, ast.List) and isinstance(strides, ast.List):
-            for size, stride in zip(sizes.elts, strides.elts, strict=True):
-                counts = self.value(size), self.value(stride)
-                if not isinstance(address, Pointer) or not all(
-                    isinstance(n, Number) and n.expr.is_constant for n in counts
-                ):
-                    address = None
-                    continue
-                most, by = (n.expr.const for n in counts if isinstance(n, Number))
-                address = Pointer(
-                    address.names, address.offset + ex.variable("row or column", most) * by, address.needs
-                )
-        self._judge(node, address, ())
+        address, facts = self.value(start), list[Fact]()
+        assert isinstance(sizes, ast.List) and isinstance(strides, ast.List)
+        for size, stride in zip(map(self.value, sizes.elts), map(self.value, strides.elts), strict=True):
+            if not isinstance(address, Pointer) or not isinstance(size, Number) or not _is_constant(stride):
+                address = None
+                continue
+            place = ex.variable("row or column", max(1, self.numbers.sure(size)[1]))
+            facts += self.numbers.compared(Number(place), ast.Lt(), size).facts
+            address = Pointer(address.names, address.offset + place * stride.expr.const, address.needs)
+        self._judge(node, address, tuple(facts))
 
     def _judge(self, node: ast.Call, address: Known, facts: tuple[Fact, ...]) -> None:
         is_proven, names, question = False, tuple[str, ...](), None

@@ -34,23 +34,16 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
     if space is None or (node := space.dot) is None:
         return None
     joint = joint_products(body)
-    tiles = joint_tiles_of(joint, device) if joint else tiles_of(problem_of(node), len(space.dots), device)
+    tiles = joint_tiles_of(joint, device) if joint else tiles_of(node, len(space.dots), device)
     return KernelPlan("dot", space, {"dot": node}, tiles) if tiles else None
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
     assert plan.space is not None
-    tile = plan.candidates[0]
-    emitter = _Dot(evaluator, body, plan.space, tile, device)
-    emitter.head()
-    emitter.loops()
-    emitter.epilogue()
-    if emitter.programs < emitter.blocks:
-        evaluator.close()
-    return Launch((emitter.programs, 1, 1), evaluator.constants, tile.num_warps, tile.num_stages)
+    return Dot(evaluator, body, plan.space, plan.candidates[0], device).emit()
 
 
-class _Dot:
+class Dot:
     """State while one kernel is written.
 
     Attributes:
@@ -58,8 +51,10 @@ class _Dot:
         sums: what each program computes, with the main loops that add to it.
     """
 
-    def __init__(self, evaluator: Evaluator, body: Graph, space: Space, tile: Tile, device: Device) -> None:
+    def __init__(self, evaluator: Evaluator, body: Graph, space: Space, tile: Tile, device: Device,
+                 loop: type[MainLoop] = MainLoop) -> None:  # fmt: skip
         assert space.dot is not None
+        self._loop = loop
         self.evaluator, self.body, self.space, self.tile, self.node = evaluator, body, space, tile, space.dot
         self.problem = problem = problem_of(self.node)
         self.batch = ex.variable("batch", problem.batch)
@@ -78,11 +73,11 @@ class _Dot:
         self.programs = min(self.blocks, device.multiprocessors) if self._fills(device) else self.blocks
 
     def _loop_of(self, dot: Node, device: Device) -> MainLoop:
-        return MainLoop(self.evaluator, dot, self.tile, self.batch, (self.m, self.n), self.edges, device)
+        return self._loop(self.evaluator, dot, self.tile, self.batch, (self.m, self.n), self.edges, device)
 
     def _fills(self, device: Device) -> bool:
         """Whether one block fills a multiprocessor, and descriptors need not be made again for each tile."""
-        if self.evaluator.is_part:
+        if self.evaluator.is_part or not self._loop.keeps_boxes:
             return False
         columns = self.tile.n * (2 if self.shares else 1)
         shared = staged_bytes(replace(self.tile, n=columns), DTYPES[self.problem.dtype].itemsize)
@@ -92,7 +87,8 @@ class _Dot:
     def _table(self) -> dict[Var, Expr]:
         """The space's variables (dims of the result) in terms of batch, m and n."""
         dims = DotDims.of(self.node)
-        count, free = len(dims.batch[0]), len(dims.free[0])
+        free = len(dims.free[0])
+        count = self.node.result.type.rank - free - len(dims.free[1])
         groups = ((0, count, self.batch), (count, count + free, one(self.m)), (count + free, None, one(self.n)))
         table: dict[Var, Expr] = {}
         place = self.space.index[self.node.result]
@@ -103,6 +99,15 @@ class _Dot:
 
     def _edge(self, name: str, size: int, block: int) -> str:
         return f"{name} < {size}" if size % block else ""
+
+    def emit(self) -> Launch:
+        """Write the kernel, and say how it is launched."""
+        self.head()
+        self.loops()
+        self.epilogue()
+        if self.programs < self.blocks:
+            self.evaluator.close()
+        return Launch((self.programs, 1, 1), self.evaluator.constants, self.tile.num_warps, self.tile.num_stages)
 
     def head(self) -> None:
         p, t, write = self.problem, self.tile, self.evaluator.write

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from meshgen.codegen.emit.dot_operands import Operands
+from meshgen.codegen.emit.dot_operands import Operands, Part
 from meshgen.codegen.emit.dot_problem import precision_option, problem_of, uses_tensor_cores
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.expr import Expr, Var
@@ -19,20 +19,33 @@ class MainLoop:
     is_described: whether tensor descriptors copy its operands.
     """
 
+    keeps_boxes = True  # whether the same descriptors serve all tiles
+
     def __init__(self, evaluator: Evaluator, node: Node, tile: Tile, batch: Expr, free: tuple[Var, Var],
                  edges: dict[Var, str], device: Device) -> None:  # fmt: skip
         """`free` are the variables of the tile, `edges` the conditions under which they are inside."""
         self.evaluator, self.node, self.tile = evaluator, node, tile
         self.problem = problem_of(node)
-        self.operands = Operands(evaluator, node, self.problem, tile, batch, free)
-        ends = {name: f"{name} < {self.problem.k}" if self.problem.k % tile.k else "" for name in ("k_col", "k_row")}
+        self.operands = Operands(evaluator, node, self.problem, tile, batch, free, self._parts(*free))
         col_k, row_k = self.operands.k
         m, n = free
-        self._edges = {m: edges[m], row_k: ends["k_row"], n: edges[n], col_k: ends["k_col"]}
+        self._edges = {m: edges[m], row_k: self._edge(row_k), n: edges[n], col_k: self._edge(col_k)}
         evaluator.tile.edges = dict(self._edges)
         self.operands.arrange()
         self.is_described = uses_tensor_cores(self.problem) and self.operands.describes(device)
         self._has_boxes = False
+
+    def _parts(self, m: Var, n: Var) -> Mapping[Var, Part]:
+        """The parts of variables that count, where not all of them do."""
+        return {}
+
+    def _edge(self, k: Var) -> str:
+        """The condition under which a contracted index is inside."""
+        return f"{k.text} < {self.problem.k}" if self.problem.k % self.tile.k else ""
+
+    def _steps(self) -> str:
+        """What the loop over the contracted dims goes through, without its step."""
+        return f"0, {self.problem.k}"
 
     def describe(self) -> None:
         """Make the tensor descriptors, if it has any, once."""
@@ -48,10 +61,14 @@ class MainLoop:
     def write(self, accumulator: str, others: Sequence[tuple[MainLoop, str]] = ()) -> None:
         """The loop, and what precedes it; `others` are products of the same rows, with their accumulators."""
         self.evaluator.tile.edges = dict(self._edges)
+        self._add([(self, accumulator), *others])
+
+    def _add(self, products: Sequence[tuple[MainLoop, str]]) -> None:
+        """Add products of the same rows to their accumulators."""
         if uses_tensor_cores(self.problem):
-            self._by_tiles([(self, accumulator), *others])
+            self._by_tiles(products)
         else:
-            self._by_products(accumulator)
+            self._by_products(products[0][1])
 
     def convert(self, accumulator: str) -> None:
         """Make the sum a register of the result's type."""
@@ -63,11 +80,11 @@ class MainLoop:
         """accumulator += a[m] * b[n] for each k."""
         evaluator, kind = self.evaluator, register_type(self.problem.accumulator)
         evaluator.tile.edges |= dict.fromkeys(self.operands.k, "")
-        evaluator.open(f"for k in range({self.problem.k}):")
+        evaluator.open(f"for k in range({self._steps()}):")
         evaluator.write(f"k_col = {'tl.full([], k, tl.int64)' if evaluator.wide else 'k'}")
         evaluator.write("k_row = k_col")
-        sides = [evaluator.value(v, self.operands.index(i)) for i, v in enumerate(self.node.operands)]
-        left, right = (evaluator.in_register(side) for side in sides)
+        sides = [evaluator.value(v, self.operands.index(i)) for i, v in enumerate(self.node.operands[:2])]
+        left, right = (self.operands.kept(number, evaluator.in_register(side)) for number, side in enumerate(sides))
         if self.problem.accumulator == "i1":
             evaluator.write(f"{accumulator} = {accumulator} | ({left.text} & {right.text})")
         else:
@@ -76,15 +93,15 @@ class MainLoop:
 
     def _by_tiles(self, products: Sequence[tuple[MainLoop, str]]) -> None:
         """accumulator = dot(a, b, accumulator) for each step of k, and for each product."""
-        p, t, evaluator = self.problem, self.tile, self.evaluator
+        evaluator = self.evaluator
         for loop, _ in products:
             loop.describe()
         sides = [(self, 0), *((loop, 1) for loop, _ in products)]
         pointers = [loop.operands.pointers(number) for loop, number in sides]
         boxes = [loop.operands.boxes[number] for loop, number in sides]
-        evaluator.open(f"for start in range(0, {p.k}, BLOCK_K):")
+        evaluator.open(f"for start in range({self._steps()}, BLOCK_K):")
         whole = all(pointer or box for pointer, box in zip(pointers, boxes, strict=True))
-        if not whole or (p.k % t.k != 0 and not all(boxes)):
+        if not whole or (evaluator.tile.edges[self.operands.k[0]] and not all(boxes)):
             evaluator.write(f"k = start + tl.arange(0, BLOCK_K){evaluator.wide}")
             evaluator.write("k_col = k[None, :]")
             evaluator.write("k_row = k[:, None]")

@@ -7,6 +7,7 @@ copied by one instruction of one thread (TMA), and what is outside of the tensor
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.dot_problem import Problem
@@ -21,7 +22,7 @@ from meshgen.ir.predicates import is_constant
 from meshgen.kernels.matmul import BOX_ALIGNMENT, BOX_ARCH, BOX_BYTES, BOX_K, BOX_ROWS, Tile
 from meshgen.ops.classes import LAYOUT
 from meshgen.ops.dot_dims import DotDims
-from meshgen.ops.triton.registers import rounded, zero
+from meshgen.ops.triton.registers import Code, rounded, zero
 from meshgen.records import dataclass
 
 _SIDES = ("a", "b")
@@ -58,18 +59,26 @@ class Box:
     column: Var
     stride: int
 
-    @property
-    def sizes(self) -> tuple[int, int]:
-        return self.row.high + 1, self.column.high + 1
+
+@dataclass(frozen=True)
+class Part:
+    """The part of a variable that counts, in source, where that is data: `size` numbers from `first` on, or from 0 where that is empty.
+
+    A `mask` says it of m or n, which the loop does not go through part by part; of k `Tile.edges` does.
+    """
+
+    size: str
+    first: str = ""
+    mask: str = ""
 
 
 class Operands:
     """Both operands of a dot, for the variables of a tile: `batch`, m and n, and k as a column and as a row."""
 
     def __init__(self, evaluator: Evaluator, node: Node, problem: Problem, tile: Tile, batch: Expr,
-                 free: tuple[Var, Var]) -> None:  # fmt: skip
+                 free: tuple[Var, Var], parts: Mapping[Var, Part]) -> None:  # fmt: skip
         self.evaluator, self.node, self.problem, self.tile = evaluator, node, problem, tile
-        self.batch, self.free = batch, free
+        self.batch, self.free, self.parts = batch, free, parts
         self.k = (Var("k_col", 0, problem.k - 1), Var("k_row", 0, problem.k - 1))
         self.dims = DotDims.of(node)
         self.order = tuple(range(len(self.dims.contract[0])))
@@ -99,8 +108,12 @@ class Operands:
             self.evaluator.next_is_checked()  # `_box` has proven that all of it is inside
             box, pointer = load.box, self.evaluator.pointer_of[load.value]
             start = pointer if box.first == ZERO else f"{pointer} + {ex.render(box.first)}"
-            sizes, blocks = box.sizes, ", ".join(self._block(var) for var in (box.row, box.column))
-            text = f"tl.make_tensor_descriptor({start}, [{sizes[0]}, {sizes[1]}], [{box.stride}, 1], [{blocks}])"
+            if (part := self.parts.get(box.row)) and part.first:
+                start += f" + {part.first}{self.evaluator.wide} * {box.stride}"
+            sides = (box.row, box.column)
+            sizes = ", ".join(self.parts[var].size if var in self.parts else str(var.high + 1) for var in sides)
+            blocks = ", ".join(map(self._block, sides))
+            text = f"tl.make_tensor_descriptor({start}, [{sizes}], [{box.stride}, 1], [{blocks}])"
             self.boxes[number] = self.evaluator.assign(f"{_SIDES[number]}_box", text)
 
     def _block(self, var: Var) -> str:
@@ -141,7 +154,8 @@ class Operands:
         factors = dict(offset.terms)
         is_even = k in factors and not any(k in g.over for g in guards) and not _is_inside(k, offset)
         box = self._box(value, offset, k, side) if is_even and not guards else None
-        return Load(value, index, guards, factors[k] if is_even and not self.evaluator.checked else None, box)
+        advances = is_even and not self.evaluator.checked and k not in self.parts
+        return Load(value, index, guards, factors[k] if advances else None, box)
 
     def _is_zero(self, fill: Value | str) -> bool:
         if isinstance(fill, str):
@@ -155,6 +169,8 @@ class Operands:
         if side not in factors or _is_inside(side, offset) or nbytes not in BOX_BYTES:
             return None
         row, column = (side, k) if factors[k] == 1 else (k, side)
+        if (part := self.parts.get(column)) and part.first:  # addresses of parts of a row are not aligned
+            return None
         stride = factors[row]
         first = Expr(tuple((atom, factor) for atom, factor in offset.terms if atom not in (k, side)), offset.const)
         steps = [stride, first.const, *(factor for _, factor in first.terms)]
@@ -207,14 +223,17 @@ class Operands:
             self.free[0]: f"(tile_m * BLOCK_M){narrow}",
             self.free[1]: f"(tile_n * BLOCK_N){narrow}",
         }
-        place = ", ".join(starts[var].strip("()") if not narrow else starts[var] for var in (box.row, box.column))
+        if not narrow:
+            starts = {var: text.strip("()") for var, text in starts.items()}
+        starts |= {var: f"{starts[var]} - {part.first}" for var, part in self.parts.items() if part.first}
+        place = ", ".join(starts[var] for var in (box.row, box.column))
         turned = ".T" if (box.row in self.k) == (number == 0) else ""
         return self.evaluator.assign(_SIDES[number], f"{self.boxes[number]}.load([{place}]){turned}")
 
     def _computed(self, number: int) -> str:
         """An operand that is computed in registers: lanes past the end of k must be 0."""
         evaluator = self.evaluator
-        code = evaluator.in_register(evaluator.value(self.node.operands[number], self.index(number)))
+        code = self.kept(number, evaluator.in_register(evaluator.value(self.node.operands[number], self.index(number))))
         sizes = ("(BLOCK_M, BLOCK_K)", "(BLOCK_K, BLOCK_N)")[number]
         text = code.text
         if edge := evaluator.tile.edges[self.k[number]]:
@@ -225,6 +244,13 @@ class Operands:
         for name in helpers:
             evaluator.helper(name)
         return evaluator.assign(_SIDES[number], text)
+
+    def kept(self, number: int, code: Code) -> Code:
+        """Registers of an operand with 0 outside of the part that counts."""
+        part = self.parts.get(self.free[number])
+        if part is None or not part.mask:
+            return code
+        return Code(f"tl.where({part.mask}, {code.text}, {zero(code.dtype)})", code.dtype)
 
 
 def _is_inside(var: Var, offset: Expr) -> bool:

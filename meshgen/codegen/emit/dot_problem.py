@@ -10,7 +10,7 @@ from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Node, is_float
 from meshgen.kernels.matmul import Tile, with_parts
 from meshgen.kernels.matmul_time import Product, ranked_tiles
-from meshgen.ops.dot_dims import DotDims
+from meshgen.ops.dot_dims import DotDims, product_extents
 from meshgen.ops.precision import common_type, multiplied_as
 from meshgen.records import dataclass
 
@@ -19,7 +19,7 @@ MOST_TILES = 4  # tiles that are tried where those predicted to be faster spill 
 
 @dataclass(frozen=True)
 class Problem:
-    """Sizes of a dot_general, flattened, the type that its operands are converted to, and the numbers that are multiplied."""
+    """Sizes of a dot, flattened, of which a program computes a tile, the type that its operands are converted to, and the numbers that are multiplied."""
 
     batch: int
     m: int
@@ -31,8 +31,10 @@ class Problem:
 
 
 def problem_of(node: Node) -> Problem:
-    lhs, rhs = node.operands[0].type, node.operands[1].type
-    batch, m, n, k = DotDims.of(node).extents(lhs, rhs)
+    lhs = node.operands[0].type
+    dims, (batch, m, n, k) = DotDims.of(node), product_extents(node)
+    if node.op == "ragged_dot":  # the groups are the batch of the result, or that of the tile's own loop
+        batch, m, k = (batch, m, dims.depth(lhs)) if node.attrs.contracts else (1, lhs.sizes[0], k)
     dtype = common_type(node)
     accumulator = "f64" if dtype == "f64" else "f32" if is_float(dtype) else node.result.type.dtype
     return Problem(batch, m, n, k, dtype, accumulator, multiplied_as(node))
@@ -43,12 +45,12 @@ def uses_tensor_cores(problem: Problem) -> bool:
     return is_float(problem.dtype) or (problem.dtype == "i8" and problem.accumulator == "i32")
 
 
-def tiles_of(problem: Problem, count: int, device: Device) -> tuple[Tile, ...]:
-    """Tiles for `count` dots of one launch, the best predicted first, each with its epilogue at once and in parts."""
-    if not uses_tensor_cores(problem):
+def tiles_of(node: Node, count: int, device: Device) -> tuple[Tile, ...]:
+    """Tiles for `count` dots like one in one launch, the best predicted first, each with its epilogue at once and in parts."""
+    if not uses_tensor_cores(problem_of(node)):
         return (Tile(32, 32, 1, 4, 1, 1.0),)
-    p = problem
-    ranked = ranked_tiles(Product(p.batch * count, p.m, p.n, p.k, p.multiplied), device)
+    batch, m, n, k = product_extents(node)
+    ranked = ranked_tiles(Product(batch * count, m, n, k, multiplied_as(node)), device)
     return tuple(each for tile in ranked[:MOST_TILES] for each in with_parts(tile))
 
 

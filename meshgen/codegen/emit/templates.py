@@ -10,6 +10,7 @@ from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.map import MAP
 from meshgen.codegen.emit.nests import NESTS
 from meshgen.codegen.emit.plan import KernelPlan, Template
+from meshgen.codegen.emit.ragged import RAGGED
 from meshgen.codegen.emit.reduce import REDUCE
 from meshgen.codegen.emit.segmented import SEGMENTED
 from meshgen.cost_model.kernels import Device
@@ -30,7 +31,7 @@ def _emit_empty(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Dev
 
 
 TEMPLATES = (
-    Template("empty", _match_empty, _emit_empty), *NESTS, REDUCE, SEGMENTED, MAP, ATTENTION, ATTENTION_GRADIENT, DOT,
+    Template("empty", _match_empty, _emit_empty), *NESTS, REDUCE, SEGMENTED, MAP, ATTENTION, ATTENTION_GRADIENT, DOT, RAGGED,
 )  # fmt: skip
 BY_NAME = {template.name: template for template in TEMPLATES}
 

@@ -19,7 +19,7 @@ _TELLING = (
     "broadcast_in_dim", "reshape", "iota",
 )  # fmt: skip
 _WORDS = 3  # in the name of a kernel
-_HEAVY = {"dot_general": "dot", "convolution": "conv"}
+_HEAVY = {"dot_general": "dot", "ragged_dot": "ragged_dot", "convolution": "conv"}
 _SHORT = {"broadcast_in_dim": "broadcast", "exponential": "exp", "logistic": "sigmoid"}
 
 

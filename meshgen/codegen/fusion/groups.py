@@ -152,6 +152,8 @@ class Grouping:
 
     def _siblings(self, dot: Node) -> list[Group]:
         """Groups of plain dots of the same left operand, if the right one is at hand when they run."""
+        if dot.op not in DOTS:
+            return []
         left, right = dot.operands
         if self.free.sources(right) != (right,) or right in self.free.sources(left) or not self._at_hand(right, dot):
             return []

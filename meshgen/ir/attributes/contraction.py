@@ -22,6 +22,13 @@ class Dot(Attributes):
     precision: Texts = ()
 
 
+class Ragged(Attributes):
+    """Whether rows are what is summed over, one product per group (`contracts`), or each row is multiplied by the matrix of its group."""
+
+    contracts: bool
+    precision: Texts = ()
+
+
 class ConvolutionDims(Attributes):
     """What the dims of image (`input`), kernel and result are, and how windows go over the spatial ones; without padding."""
 

@@ -12,6 +12,7 @@ from meshgen.ir.graph import Node
 from meshgen.mlir.conversion import Exporter, Importer
 from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.sched.attributes import ATTRIBUTES, BufferAttr, ItemAttr
+from meshgen.mlir.sched.ragged_dot import PART as RAGGED_DOT
 from meshgen.mlir.sched.scan import PART as SCAN
 
 
@@ -56,4 +57,4 @@ _PART = Dialect(
     node_attr_writers=(write_schedule,),
 )
 
-DIALECT = merged(_PART, SCAN)
+DIALECT = merged(_PART, RAGGED_DOT, SCAN)

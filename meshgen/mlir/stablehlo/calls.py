@@ -18,6 +18,7 @@ from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.attributes import Struct, integer, integer_of
 from meshgen.mlir.stablehlo.base import HloOperation, Properties, define
 from meshgen.mlir.stablehlo.fields import Field, number, unread
+from meshgen.mlir.stablehlo.ragged_dot import composite_ragged_dot
 from meshgen.mlir.stablehlo.types import TUPLE, TypesForm
 
 
@@ -169,7 +170,8 @@ def _import_composite(importer: Importer, operation: Operation) -> None:
     if not isinstance(callee, builtin.SymbolRefAttr):
         importer.fault("MG0104", "stablehlo.composite needs decomposition = @name", operation)
         return
-    importer.convert(operation, "call", {"callee": callee.string_value()})
+    if not composite_ragged_dot(importer, operation):
+        importer.convert(operation, "call", {"callee": callee.string_value()})
 
 
 PART = Dialect(

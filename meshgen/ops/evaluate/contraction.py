@@ -51,6 +51,20 @@ def dot_general(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     return [narrow(product.reshape(result.sizes), result.dtype)]
 
 
+def ragged_dot(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
+    """A product per group, of its rows; groups may have rows in common, which are then multiplied by the matrix of each."""
+    left, right, starts, ends = args
+    kinds, result = [value.type.dtype for value in node.operands[:2]], node.result.type
+    total = np.zeros(result.sizes, _product(left[:0, :0], left[:0, :0].T, kinds, result.dtype).dtype)
+    for group, (start, end) in enumerate(zip(starts.tolist(), ends.tolist(), strict=True)):
+        rows = slice(max(start, 0), max(end, 0))
+        if node.attrs.contracts:
+            total[group] = _product(left[rows].T, right[rows], kinds, result.dtype)
+        else:
+            total[rows] += _product(left[rows], right[group], kinds, result.dtype)
+    return [narrow(total, result.dtype)]
+
+
 def convolution(node: Node, args: list[Array], run: RunRegion) -> list[Array]:
     """One matmul over the features per kernel position; see `ops/types/contraction.py` for the attributes."""
     attrs, result = node.attrs, node.result.type

@@ -119,27 +119,30 @@ def summed(
 
 
 def bilinear(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
-    """dot_general and convolution: |a| e_b + e_a |b| + e_a e_b, and the rounding of a sum of products.
+    """Dots and convolutions: |a| e_b + e_a |b| + e_a e_b, and the rounding of a sum of products.
 
     Where `tf32`, operands of f32 have the error of what they are multiplied as too.
     """
     value = results[0]
     multiplied = multiplied_as(node) if tf32 else ""
-    cuts = [_cut(each, multiplied) for each in operands]
+    factors, groups = operands[:2], [each.value for each in operands[2:]]
+    cuts = [_cut(each, multiplied) for each in factors]
     units = [unit for _, unit in cuts]
-    a, b = (replace(each, error=each.error + cut) for each, (cut, _) in zip(operands, cuts, strict=True))
+    a, b = (replace(each, error=each.error + cut) for each, (cut, _) in zip(factors, cuts, strict=True))
     left, right = absolute(a.value), absolute(b.value)
     error = np.zeros(value.shape)
     if b.is_uncertain:
-        error = error + shadow(node, [left + a.error, np.asarray(b.error)])
+        error = error + shadow(node, [left + a.error, np.asarray(b.error), *groups])
     if a.is_uncertain:
-        error = error + shadow(node, [np.asarray(a.error), right])
-    magnitude = np.maximum(shadow(node, [a.magnitude, right + b.error]), shadow(node, [left + a.error, b.magnitude]))
-    spread = shadow(node, [np.square(left), np.square(right)])
+        error = error + shadow(node, [np.asarray(a.error), right, *groups])
+    magnitude = np.maximum(
+        shadow(node, [a.magnitude, right + b.error, *groups]), shadow(node, [left + a.error, b.magnitude, *groups])
+    )
+    spread = shadow(node, [np.square(left), np.square(right), *groups])
     terms, dropped = _terms(node, a.value, b.value), 0.0
     if multiplied == TF32X3 and any(units):
         terms, dropped = 3 * terms, TF32X3_UNIT
-    parents = operands if not any(units) else []
+    parents = factors if not any(units) else []
     return [summed(value, error, magnitude, spread, terms=terms, parents=parents, typical=sum(units), dropped=dropped)]
 
 
@@ -157,6 +160,8 @@ def _cut(x: Tracked, multiplied: str) -> tuple[Array | float, float]:
 def _terms(node: Node, a: Array, b: Array) -> int:
     if node.op == "dot_general":
         return math.prod(a.shape[d] for d in DotDims.of(node).contract[0])
+    if node.op == "ragged_dot":
+        return a.shape[0 if node.attrs.contracts else 1]
     return b.size // max(b.shape[node.attrs.kernel_output_feature], 1)
 
 

@@ -91,6 +91,25 @@ def dot_general(site: Site) -> list[TensorType] | None:
     return [TensorType(tuple(shape), _product_dtype(site, left))]
 
 
+def ragged_dot(site: Site) -> list[TensorType] | None:
+    """Rows m of groups g, [m, k] x [g, k, n] -> [m, n]; or summed over, [m, k] x [m, n] -> [g, k, n]. Where a group starts and ends: i32[g]."""
+    left, right, starts, ends = site.operands
+    contracts = site.attrs.contracts
+    fits = left.rank == 2 and right.rank == (2 if contracts else 3)
+    fits = fits and agree(left.shape[0 if contracts else 1], right.shape[0 if contracts else 1])
+    sound = site.require(fits, f"{left} does not fit {right}")
+    sound &= site.require(_may_multiply(left, right) and not is_complex(left.dtype), f"{left.dtype} is not multiplied by {right.dtype}")  # fmt: skip
+    for ends_of in (starts, ends):
+        sound &= site.require(ends_of.rank == 1 and ends_of.dtype == "i32", f"groups start and end at i32 numbers, not at {ends_of}")  # fmt: skip
+    if not sound:
+        return None
+    groups = (starts, ends) if contracts else (starts, ends, right)
+    if not site.require(all(agree(x.shape[0], ends.shape[0]) for x in groups), f"{starts}, {ends} and {right} differ in groups"):  # fmt: skip
+        return None
+    shape = (ends.shape[0], left.shape[1], right.shape[1]) if contracts else (left.shape[0], right.shape[2])
+    return [TensorType(shape, _product_dtype(site, left))]
+
+
 def _may_multiply(left: TensorType, right: TensorType) -> bool:
     return left.dtype == right.dtype or (
         is_float(left.dtype) == is_float(right.dtype)

@@ -1,0 +1,125 @@
+"""Products of groups of rows as kernels: numbers on the emulated GPU and in the interpreter, and what they are built to."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from bodies import ONE, Body, check, emulated, launch, random_args
+
+from meshgen.codegen import triton_source
+from meshgen.codegen.candidates import build_best
+from meshgen.codegen.roofline import device_of, kernel_seconds
+from meshgen.codegen.triton_source import KernelSource, kernel_source, kernel_sources
+from meshgen.cost_model.kernels import Device
+from meshgen.ir.graph import Graph
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.ops.flops import graph_flops
+
+GROUPS = {
+    "none is a multiple of a tile": (3, 70, 1, 90, 36),
+    "empty ones": (0, 100, 0, 0, 100),
+    "one takes all": (0, 0, 200, 0, 0),
+    "rows of no group": (20, 30, 0, 7, 40),
+}
+
+
+def ragged(contracts: bool, rows: int, width: int, columns: int, groups: int, dtype: str = "bf16", *,
+           epilogue: bool = False, right: bool = False) -> Graph:  # fmt: skip
+    """[rows, width] by [groups, width, columns], or by [rows, columns]; `right`: the matrices are transposed where they are read."""
+    shape = (
+        f"{rows},{columns}" if contracts else f"{groups},{columns},{width}" if right else f"{groups},{width},{columns}"
+    )
+    body = Body(f"{dtype}[{rows},{width}]", f"{dtype}[{shape}]", f"i32[{groups}]", f"i32[{groups}]", name="ragged")
+    x, w, starts, ends = body.inputs
+    if right:
+        w = body.op("transpose", w, perm=(0, 2, 1))
+    wide = "i32" if dtype == "i8" else dtype
+    result = f"{wide}[{groups},{width},{columns}]" if contracts else f"{wide}[{rows},{columns}]"
+    out = body.op("ragged_dot", x, w, starts, ends, to=result, contracts=contracts)
+    return body.done(body.op("tanh", out) if epilogue else out)
+
+
+def with_groups(body: Graph, sizes: Sequence[int]) -> list[np.ndarray[Any, Any]]:
+    ends = np.cumsum(sizes).astype(np.int32)
+    return [*random_args(body)[:2], ends - np.int32(sizes), ends]
+
+
+def agree(body: Graph, source: KernelSource, args: Sequence[np.ndarray[Any, Any]]) -> None:
+    (wanted,) = evaluate(body, args)
+    least = 2.0**-7 if wanted.dtype.itemsize == 2 else 2.0**-9  # tf32
+    scale = np.abs(wanted.astype(np.float64)).max()
+    for found in (launch(source, body, args)[0], emulated(source, body, args)[0]):
+        np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), atol=least * scale, rtol=0)
+
+
+@pytest.fixture
+def few(monkeypatch: pytest.MonkeyPatch) -> Device:
+    """A device of two multiprocessors, for which tiles of small products are large."""
+    device = replace(device_of("sm_90"), multiprocessors=2)
+    monkeypatch.setattr(triton_source, "device_of", lambda target: device)
+    return device
+
+
+@pytest.mark.parametrize("sizes", GROUPS.values(), ids=GROUPS)
+@pytest.mark.parametrize("contracts", [False, True])
+def test_groups_of_all_sizes(contracts: bool, sizes: tuple[int, ...]) -> None:
+    body = ragged(contracts, 200, 40, 72, 5)
+    agree(body, kernel_source("ragged", body, ONE), with_groups(body, sizes))
+
+
+@pytest.mark.parametrize("sizes", GROUPS.values(), ids=GROUPS)
+@pytest.mark.parametrize("width, right", [(520, False), (512, True)])
+def test_boxes_of_the_rows_of_a_group(width: int, right: bool, sizes: tuple[int, ...], few: Device) -> None:
+    """A copy of a box leaves zeros in place of rows before and after those of the group."""
+    body = ragged(False, 200, width, 136, 5, right=right)
+    source = kernel_source("ragged", body, ONE)
+    assert source.text.count("make_tensor_descriptor") == 2
+    agree(body, source, with_groups(body, sizes))
+
+
+def test_boxes_of_contracted_rows(few: Device) -> None:
+    body = ragged(True, 600, 72, 136, 5)
+    source = kernel_source("ragged", body, ONE)
+    assert source.text.count("make_tensor_descriptor") == 2
+    agree(body, source, with_groups(body, (130, 0, 3, 450, 10)))
+
+
+@pytest.mark.parametrize("contracts", [False, True])
+@pytest.mark.parametrize("dtype", ["f32", "i8", "f64"])
+def test_other_element_types_with_an_epilogue(dtype: str, contracts: bool) -> None:
+    body = ragged(contracts, 70, 24, 40, 3, dtype, epilogue=dtype != "i8")
+    check(body, args=with_groups(body, (30, 0, 25)), length=30)
+
+
+def test_operands_that_are_computed() -> None:
+    """Zeros outside of the group are made where there is no load to leave them."""
+    body = Body("bf16[90,40]", "bf16[3,40,24]", "i32[3]", "i32[3]", name="ragged")
+    x, w, starts, ends = body.inputs
+    rows = body.op("add", x, body.splat(1, x))
+    graph = body.done(body.op("ragged_dot", rows, w, starts, ends, to="bf16[90,24]", contracts=False))
+    agree(graph, kernel_source("ragged", graph, ONE), with_groups(graph, (30, 7, 25)))
+
+
+def test_more_elements_than_32_bits_count() -> None:
+    """Places in such matrices are computed in 64 bits, and proven to be inside."""
+    text = kernel_source("ragged", ragged(False, 256, 65536, 8192, 5), ONE).text
+    assert "make_tensor_descriptor" in text and "group = group.to(tl.int64)" in text
+
+
+@pytest.mark.parametrize("arch, units", [("sm_80", {"HMMA", "LDGSTS"}), ("sm_90", {"HGMMA", "UTMALDG"}), ("sm_100", {"UTCHMMA", "UTMALDG"})])  # fmt: skip
+@pytest.mark.parametrize("contracts", [False, True])
+def test_large_products_use_matrix_units_and_spill_nothing(arch: str, units: set[str], contracts: bool) -> None:
+    body = ragged(contracts, 8192, 4096, 14336, 8, epilogue=True)
+    _, binaries = build_best({"ragged": body}, lambda name: kernel_sources(name, body, ONE, f"cuda:{arch}"), [arch])
+    (built,) = binaries.values()
+    assert units <= {*built.instructions} and built.spill_bytes == built.stack_bytes == 0
+
+
+def test_cost_is_that_of_the_rows() -> None:
+    one, eight = (ragged(False, 8192, 4096, 14336, groups) for groups in (1, 8))
+    assert graph_flops(eight) == graph_flops(one) == 2 * 8192 * 4096 * 14336
+    assert kernel_seconds(eight, "cuda:sm_90") < 1.2 * kernel_seconds(one, "cuda:sm_90")
