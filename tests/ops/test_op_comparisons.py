@@ -14,6 +14,7 @@ FREE = ("ops", "mlir", "testing", "emulator")
 PSEUDO_OPS = "input output carry decision branch_argument branch_result manual_operand manual_result"
 NAMES = {*OPS, "call", *PSEUDO_OPS.split()}
 ABOUT = {
+    "benchmarks/xla.py": "all_gather all_reduce all_to_all reduce_scatter",
     "ccl/lower_transfers.py": "update_halo",
     "ccl/packing.py": "update_halo",
     "ccl/simulated.py": "recv send",
@@ -25,11 +26,13 @@ ABOUT = {
     "codegen/emit/index_maps.py": "all_slice mask_padding pad",
     "codegen/emit/lookup.py": "bitcast_convert",
     "codegen/emit/pieces.py": "concatenate",
+    "codegen/emit/plan.py": "broadcast_in_dim",
     "codegen/emit/dot_problem.py": "ragged_dot",
     "codegen/emit/ragged.py": "ragged_dot",
     "codegen/emit/regions.py": "constant",
     "codegen/fuse.py": "join",
     "codegen/fusion/absorbed.py": "reduce_region scatter",
+    "codegen/fusion/accumulators.py": "add",
     "codegen/fusion/attention.py": "broadcast_in_dim convert divide exponential is_finite mask_padding maximum multiply negate reshape select subtract",
     "codegen/fusion/attention_mask.py": "add and compare constant convert iota mask_padding multiply process_index select subtract",
     "codegen/fusion/row_passes.py": "broadcast_in_dim exponential subtract",
