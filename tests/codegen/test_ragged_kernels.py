@@ -45,7 +45,7 @@ def ragged(contracts: bool, rows: int, width: int, columns: int, groups: int, dt
 
 def with_groups(body: Graph, sizes: Sequence[int]) -> list[np.ndarray[Any, Any]]:
     ends = np.cumsum(sizes).astype(np.int32)
-    return [*random_args(body)[:2], ends - np.int32(sizes), ends]
+    return [*random_args(body)[:2], ends - np.array(sizes, np.int32), ends]
 
 
 def agree(body: Graph, source: KernelSource, args: Sequence[np.ndarray[Any, Any]]) -> None:
