@@ -17,6 +17,7 @@ from functools import cached_property
 
 from meshgen.codegen.costs import default_costs
 from meshgen.codegen.donated import stable_order
+from meshgen.codegen.emit.conv import lower_convolutions
 from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.fusion.bodies import Kernels, copy_node
 from meshgen.codegen.joint_time import apart_products, gain_together
@@ -283,7 +284,9 @@ def _template(body: Graph) -> str:
     """The name of the template that generates a body; empty if none does."""
     try:
         return (
-            "" if any(v.type.size == 0 for v in body.outputs) else plan_body(body, device_of(DEFAULT_TARGET)).template
+            ""
+            if any(v.type.size == 0 for v in body.outputs)
+            else plan_body(lower_convolutions(body), device_of(DEFAULT_TARGET)).template
         )
     except CodegenError:
         return ""
