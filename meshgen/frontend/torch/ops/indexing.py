@@ -162,7 +162,7 @@ def histc(x: Tensor, bins: int = 100, min: float = 0, max: float = 0) -> Tensor:
     counted = convert(place, "i32")
     inside = (x >= min) & (x <= max)
     hits = (expand_dims(counted, x.ndim) == iota((*x.shape, bins), x.ndim)) & expand_dims(inside, x.ndim)
-    return convert(hits, x.type.dtype).sum(tuple(range(x.ndim)))
+    return convert(hits, x.type.dtype).sum(tuple(range(x.ndim)), dtype=x.type.dtype)
 
 
 @aten("embedding_dense_backward")
