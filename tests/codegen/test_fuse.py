@@ -13,6 +13,7 @@ from random_bodies import all_reduce, random_program
 from test_triton_source_reductions import layer_norm, softmax
 
 from meshgen.codegen.fuse import fuse
+from meshgen.codegen.fusion.bodies import Kernels
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.notes import Notes
@@ -276,3 +277,13 @@ def test_what_is_made_from_nothing_is_part_of_a_kernel_of_its_own() -> None:
     args = random_args(b.graph)
     for got, want in zip(run(module, args), evaluate(b.graph, args), strict=True):
         np.testing.assert_array_equal(got, want)
+
+
+def test_a_kernel_that_is_made_later_has_a_name_that_no_other_has() -> None:
+    """Also where kernels with lower numbers are gone by then."""
+    bodies: list[Graph] = []
+    for size in (2, 3, 4):
+        b = Body(f"f32[4,{size}]", f"f32[{size},5]")
+        bodies.append(b.done(b.dot(*b.inputs, ((1,), (0,)))))
+    kernels = Kernels.of({"dot_2": bodies[0], "dot_3": bodies[1]})
+    assert kernels.name_of(bodies[2]) not in ("dot_2", "dot_3") and len(kernels.bodies) == 3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -87,7 +88,8 @@ class Kernels:
         if key not in self._names:
             preferred = _readable_name(body.nodes)
             count = sum(1 for name in self.bodies if name == preferred or name.rpartition("_")[0] == preferred)
-            name = preferred if not count else f"{preferred}_{count + 1}"
+            numbered = (f"{preferred}_{number}" for number in itertools.count(count + 1))  # names before may be gone
+            name = next(name for name in (numbered if count else [preferred]) if name not in self.bodies)
             body.name = name
             self.bodies[name] = body
             self._names[key] = name
