@@ -11,7 +11,7 @@ import meshgen as mg
 from meshgen.errors import MissingError, ShardingError
 from meshgen.frontend.torch.placements import from_placements
 from meshgen.mesh import meshes_of
-from tests.frontend.torch.archives import PLACE
+from tests.frontend.pytorch.archives import PLACE
 
 MESH = mg.make_mesh({"dp": 2, "tp": 4})
 

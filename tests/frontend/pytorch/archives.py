@@ -1,4 +1,4 @@
-"""Small models and their `.pt2` files: `python -m tests.frontend.torch.archives` writes the files, with what torch computes beside them.
+"""Small models and their `.pt2` files: `python -m tests.frontend.pytorch.archives` writes the files, with what torch computes beside them.
 
 The files serve where torch is not installed; `counter_new.pt2` was written in the same way by a newer torch, with `--new`.
 """

@@ -1,4 +1,4 @@
-"""PyTorch's operations against what torch computed: programs and numbers that `tests.frontend.torch.cases` wrote. Torch need not be installed."""
+"""PyTorch's operations against what torch computed: programs and numbers that `tests.frontend.pytorch.cases` wrote. Torch need not be installed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ import meshgen as mg
 from meshgen.errors import ProgramError
 from meshgen.frontend.torch.ops import TORCH_OPS
 from meshgen.frontend.torch.program import Exported, read_exported
-from tests.frontend.torch.cases import PLACE, arguments, array_of
+from tests.frontend.pytorch.cases import PLACE, arguments, array_of
 
 CASES: dict[str, Any] = json.loads(gzip.decompress(PLACE.read_bytes()))
 

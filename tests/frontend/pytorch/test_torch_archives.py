@@ -14,7 +14,7 @@ import pytest
 import meshgen as mg
 from meshgen.cli import main
 from meshgen.errors import UsageError
-from tests.frontend.torch.archives import PLACE
+from tests.frontend.pytorch.archives import PLACE
 
 MESHES = [{"dp": 2, "tp": 2}, {"dp": 3}]
 
@@ -55,7 +55,7 @@ def test_operations_are_at_the_users_lines_and_in_modules() -> None:
     executable = mg.compile(PLACE / "decoder.pt2", {"tp": 2}, in_specs={"*.wo.weight": mg.P(None, "tp")}, target="cpu")
     places = {(str(node.loc), node.loc.scope) for node in executable.stages["import"].graph.nodes if node.loc and node.op == "dot_general"}  # fmt: skip
     files = {place.rpartition(":")[0] for place, _ in places}
-    assert files == {"tests/frontend/torch/archives.py"}
+    assert files == {"tests/frontend/pytorch/archives.py"}
     assert {"layers/0/attn/wq", "layers/1/attn", "layers/1/w2", "head"} <= {scope for _, scope in places}
     assert "layers/*/attn/wo" in executable.explain()
 

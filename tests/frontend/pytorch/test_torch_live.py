@@ -9,9 +9,9 @@ import pytest
 
 import meshgen as mg
 from meshgen.errors import ProgramError, UsageError
-from tests.frontend.torch import archives
-from tests.frontend.torch.cases import arguments, cases, flat, module_of
-from tests.frontend.torch.test_torch_ops import check
+from tests.frontend.pytorch import archives
+from tests.frontend.pytorch.cases import arguments, cases, flat, module_of
+from tests.frontend.pytorch.test_torch_ops import check
 
 torch = pytest.importorskip("torch")
 pytestmark = pytest.mark.filterwarnings("ignore")

@@ -1,4 +1,4 @@
-"""Operations of PyTorch with small inputs: `python -m tests.frontend.torch.cases` writes their programs, and what torch computes, to a file.
+"""Operations of PyTorch with small inputs: `python -m tests.frontend.pytorch.cases` writes their programs, and what torch computes, to a file.
 
 The file serves where torch is not installed; where it is, `test_torch_live.py` exports the same cases again. A case is a function and the types
 of its arguments; floats are drawn from a seed, and integers below the number behind the type: `i64[3,2]<4`.
