@@ -197,7 +197,8 @@ def written() -> bytes:
         results = [{"dtype": str(each.dtype), "shape": list(each.shape), "numbers": [float(f"{v:.8g}") for v in each.ravel().astype(float)]} for each in flat(function(*given))]  # fmt: skip
         constants = {key: {"dtype": str(value.dtype), "shape": list(value.shape), "numbers": value.ravel().tolist()} for key, value in exported.constants.items()}  # fmt: skip
         rows[name] = {"arguments": kinds, "document": document, "constants": constants, "results": results}
-    return gzip.compress(json.dumps(rows, separators=(",", ":")).encode(), mtime=0)
+    text = json.dumps(rows, separators=(",", ":")).replace(f"{PLACE.parents[3]}/", "")  # places are those in the repository
+    return gzip.compress(text.encode(), mtime=0)
 
 
 def array_of(row: Any) -> np.ndarray[Any, Any]:
