@@ -49,8 +49,8 @@ def plain_array(given: Any) -> Array:
 
 
 def _is_of_torch(given: Any) -> bool:
-    torch = sys.modules.get("torch")
-    return torch is not None and isinstance(given, torch.Tensor)
+    tensor = getattr(sys.modules.get("torch"), "Tensor", None)  # a folder of that name is a module too
+    return tensor is not None and isinstance(given, tensor)
 
 
 def _of_torch(given: Any) -> Array:
