@@ -32,10 +32,11 @@ def is_archive(path: Path) -> bool:
     """Whether a path is that of a `.pt2` file: by its name, or as a zip with a program of torch in it."""
     if path.suffix == ".pt2":
         return True
-    if not path.is_file() or not zipfile.is_zipfile(path):
+    try:
+        with zipfile.ZipFile(path) as opened:
+            return any(name.endswith("/archive_format") for name in opened.namelist())
+    except (OSError, ValueError, zipfile.BadZipFile):  # ValueError: a path with a byte 0
         return False
-    with zipfile.ZipFile(path) as opened:
-        return any(name.endswith("/archive_format") for name in opened.namelist())
 
 
 class TorchArchive:
