@@ -9,13 +9,16 @@ from pathlib import Path
 from typing import Any
 
 from meshgen.calls.signature import Signature
-from meshgen.errors import Diagnostic, MeshgenError, UsageError
+from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError, UsageError
 from meshgen.frontend.arguments import Args
 from meshgen.frontend.torch.kinds import is_module
 from meshgen.frontend.torch.program import Exported, read_exported
 from meshgen.frontend.tracer import spec
 from meshgen.ir.graph import Module, TensorType
 from meshgen.runtime.sessions.torch_archive import TorchArchive
+
+# What reading a document raises whose parts are missing or of another kind.
+_MALFORMED = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
 
 def from_torch(program: Any, args: Args) -> tuple[Module, Signature]:
@@ -25,11 +28,20 @@ def from_torch(program: Any, args: Args) -> tuple[Module, Signature]:
     `read_exported`, and UsageError MG0001 for a module without args or one that torch cannot export.
     """
     if isinstance(program, str | Path):
-        archive = TorchArchive(Path(program))
-        return read_exported(Exported(archive.program, archive.weights, archive.constants), args)
+        return _from_archive(Path(program), args)
     if not is_module(program):
         return read_exported(_serialised(program), args)
     return read_exported(_serialised(exported(program, args)), None)
+
+
+def _from_archive(path: Path, args: Args) -> tuple[Module, Signature]:
+    """Raises as `read_exported`, and ProgramError MG0101 for a document that torch would not write."""
+    archive = TorchArchive(path)
+    try:
+        return read_exported(Exported(archive.program, archive.weights, archive.constants), args)
+    except _MALFORMED as error:
+        text = f"the program is malformed, or in a form that is not supported: {type(error).__name__}: {error}"
+        raise ProgramError(Diagnostic("MG0101", text, Location(str(path), 0))) from error
 
 
 def exported(module: Any, args: Args) -> Any:

@@ -48,21 +48,22 @@ class TorchArchive:
         try:
             self._zip = zipfile.ZipFile(source)
         except (OSError, zipfile.BadZipFile) as error:
-            raise self._fault(getattr(error, "strerror", None) or error) from error
+            raise self.fault(getattr(error, "strerror", None) or error) from error
         self._members = {name.partition("/")[2]: name for name in self._zip.namelist()}
         models = [each for each in self._members if each.startswith("models/") and each.endswith(".json")]
         if len(models) != 1:
-            raise self._fault(f"it has {len(models)} programs in models/, not one; torch.export.save of torch 2.9 and later writes one")  # fmt: skip
+            raise self.fault(f"it has {len(models)} programs in models/, not one; torch.export.save of torch 2.9 and later writes one")  # fmt: skip
         self._model = models[0].removeprefix("models/").removesuffix(".json")
 
     @cached_property
     def program(self) -> dict[str, Any]:
         """The document of the program. Raises UsageError MG0002 for another version of the schema."""
         found = self._json(f"models/{self._model}.json")
-        version = found.get("schema_version", {})
-        if version.get("major") != SCHEMA:
+        version = found.get("schema_version")
+        if not isinstance(version, dict) or version.get("major") != SCHEMA:
+            version = version if isinstance(version, dict) else {}
             written = f"torch {found.get('torch_version', '?')}, schema {version.get('major')}.{version.get('minor')}"
-            raise self._fault(f"it was written by {written}; schema {SCHEMA} is read, which torch 2.9 and later write")
+            raise self.fault(f"it was written by {written}; schema {SCHEMA} is read, which torch 2.9 and later write")
         return found
 
     @cached_property
@@ -80,18 +81,22 @@ class TorchArchive:
         try:
             return self._zip.read(self._members[member])
         except (KeyError, OSError, zipfile.BadZipFile) as error:
-            raise self._fault(f"{member} cannot be read") from error
+            raise self.fault(f"{member} cannot be read") from error
 
     def _config(self, folder: str, what: str) -> dict[str, Any]:
         return self._json(f"{folder}{self._model}_{what}_config.json").get("config", {})
 
     def _json(self, member: str) -> dict[str, Any]:
         try:
-            return json.loads(self.read(member))
-        except ValueError as error:
-            raise self._fault(f"{member} is not JSON: {error}") from error
+            found: Any = json.loads(self.read(member))
+        except (ValueError, RecursionError) as error:
+            raise self.fault(f"{member} is not JSON: {error}") from error
+        if not isinstance(found, dict):
+            raise self.fault(f"{member} is not an object of JSON")
+        return found
 
-    def _fault(self, reason: Any) -> UsageError:
+    def fault(self, reason: Any) -> UsageError:
+        """MG0002: why the archive cannot be read."""
         return UsageError(Diagnostic("MG0002", f"'{self._name}' cannot be read as a .pt2 archive: {reason}"))
 
 
@@ -104,11 +109,14 @@ class _Tensors(Mapping[str, Array]):
     def __getitem__(self, name: str) -> Array:
         """Raises KeyError for an unknown tensor, UsageError MG0002 for one that was pickled or whose bytes do not fit."""
         entry = self._config[name]
-        meta = entry["tensor_meta"]
-        if entry["use_pickle"] or meta is None:
-            text = f"'{name}' is pickled in the archive, and pickles are not read"
-            raise UsageError(Diagnostic("MG0002", text, hint="save a program whose weights are plain tensors"))
-        return strided(name, self._archive.read(self._folder + entry["path_name"]), meta)
+        try:
+            meta = entry["tensor_meta"]
+            if entry["use_pickle"] or meta is None:
+                text = f"'{name}' is pickled in the archive, and pickles are not read"
+                raise UsageError(Diagnostic("MG0002", text, hint="save a program whose weights are plain tensors"))
+            return strided(name, self._archive.read(self._folder + entry["path_name"]), meta)
+        except (LookupError, TypeError, ValueError) as error:
+            raise self._archive.fault(f"the entry of '{name}' is malformed") from error
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._config)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import shutil
 import zipfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ import numpy as np
 import pytest
 
 import meshgen as mg
+from meshgen import api
 from meshgen.cli import main
-from meshgen.errors import UsageError
+from meshgen.errors import MeshgenError, UsageError
 from tests.frontend.pytorch.archives import PLACE
 
 MESHES = [{"dp": 2, "tp": 2}, {"dp": 3}]
@@ -112,6 +114,8 @@ def schema_seven(content: bytes) -> bytes:
     ("models/model.json", None, "it has 0 programs"),
     ("models/model.json", schema_seven, "schema 8 is read"),
     ("models/model.json", lambda _: b"{", "is not JSON"),
+    ("models/model.json", lambda _: b"[]", "is not an object"),
+    ("model_constants_config.json", lambda content: content.replace(b'"sizes"', b'"size"'), "is malformed"),
     ("constants/tensor_0", lambda content: content[:2], "do not hold its elements"),
     ("constants/tensor_0", None, "cannot be read"),
 ])  # fmt: skip
@@ -119,6 +123,32 @@ def test_damaged_archives_are_refused(tmp_path: Path, member: str, edit: Any, te
     with pytest.raises(UsageError, match=text) as refused:
         mg.compile(changed(tmp_path, member, edit), {"dp": 2}, target="cpu")
     assert refused.value.diagnostics[0].code == "MG0002"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_damaged_programs_are_refused(tmp_path: Path, seed: int) -> None:
+    """Parts of the document that are gone, of another kind, or in the place of others: a program, or a refusal."""
+    rng = np.random.default_rng(seed)
+    refused = 0
+    for _ in range(12):
+        try:
+            api.plan(changed(tmp_path, "models/model.json", partial(damaged, rng)), {"dp": 2}, target="cpu")
+        except MeshgenError:
+            refused += 1
+    assert refused
+
+
+def damaged(rng: np.random.Generator, content: bytes) -> bytes:
+    document = json.loads(content)
+    place = document["graph_module"]
+    while isinstance(place, (dict, list)) and place:
+        keys = [*place] if isinstance(place, dict) else [*range(len(place))]
+        key = keys[rng.integers(len(keys))]
+        if not isinstance(place[key], (dict, list)) or rng.random() < 0.2:
+            place[key] = [None, -1, 10**12, "x", [], {}][rng.integers(6)]
+            break
+        place = place[key]
+    return json.dumps(document).encode()
 
 
 def test_other_files_are_no_archives(tmp_path: Path) -> None:
