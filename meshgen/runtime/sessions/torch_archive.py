@@ -8,6 +8,7 @@ data/constants/model_constants_config.json  the same for other tensors of the pr
 from __future__ import annotations
 
 import json
+import os
 import zipfile
 from collections.abc import Iterator, Mapping
 from functools import cached_property
@@ -32,6 +33,8 @@ def is_archive(path: Path) -> bool:
     """Whether a path is that of a `.pt2` file: by its name, or as a zip with a program of torch in it."""
     if path.suffix == ".pt2":
         return True
+    if not os.path.isfile(path):  # a device need not end, and a name may be too long for one
+        return False
     try:
         with zipfile.ZipFile(path) as opened:
             return any(name.endswith("/archive_format") for name in opened.namelist())
