@@ -104,7 +104,7 @@ class PassManager:
     tell: Callable[[str], None] | None = None
 
     def trial(self) -> PassManager:
-        """A manager for programs that are only compared: it leaves out the same passes, and nobody sees its records."""
+        """A manager for programs that are only compared: it leaves out the same passes, and its records are not shown."""
         return PassManager(self.skip)
 
     def record(self, name: str) -> PassRecord:

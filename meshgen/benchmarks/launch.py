@@ -34,7 +34,7 @@ from meshgen.runtime.cuda.execute import Executor, Program
 from meshgen.runtime.loading import load
 from meshgen.runtime.module import LoadedModule
 
-KERNELS = 50
+KERNELS = 50  # launches of a step (chosen: what a step costs beside them is spread over these)
 STEPS, RUNS = 500, 25  # steps of a run, and runs, of which the median counts
 T = "tensor<16x16xf32>"
 TITLES = {

@@ -38,7 +38,7 @@ TITLES = {
 }  # fmt: skip
 _UNITS = {"": 1, "K": 1 << 10, "M": 1 << 20, "G": 1 << 30}  # as nccl-tests has them
 _SIZE = re.compile(r"(\d{1,15})([KMG]?)B?")
-MOST_SIZES = 1000
+MOST_SIZES = 1000  # of messages in one run (chosen: a run takes minutes, not hours)
 
 
 def size_of(text: str) -> int:

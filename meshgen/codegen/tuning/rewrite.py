@@ -1,7 +1,7 @@
 """Modules with other kernels: code, launches and the report change, and nothing else.
 
 A file holds one module, or a module for each mesh, specialisation or entry function. `modules_of` finds them; `with_forms` writes
-the file anew around those that changed.
+the file again around those that changed.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from meshgen.runtime.native.export import FOLDER, with_members
 from meshgen.runtime.native.table import native_members
 from meshgen.runtime.validation.checked import checked_manifest, load_part
 
-CODE = ("kernels/", "cubins/", "ptx/", FOLDER)  # members that are written anew, or depend on those that are
+CODE = ("kernels/", "cubins/", "ptx/", FOLDER)  # members that are written again, or depend on those that are
 WEIGHTS = "weights.safetensors"
 
 

@@ -31,7 +31,7 @@ ROUNDS = 15  # in each of which every form runs once: clocks and other users of 
 LEAST_GAIN = (
     0.02  # share of the time below which a kernel stays: medians of that many rounds differ by about 1 % between runs
 )
-SEED = 0
+SEED = 0  # of the random operands: the same in every run
 REPORT = "it is not used; please report this program"
 Array = np.ndarray[Any, Any]
 
