@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import os
 import zipfile
+import zlib
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from pathlib import Path
@@ -50,7 +51,7 @@ class TorchArchive:
         self._name = str(source) if isinstance(source, Path) else "the archive"
         try:
             self._zip = zipfile.ZipFile(source)
-        except (OSError, zipfile.BadZipFile) as error:
+        except (OSError, ValueError, zipfile.BadZipFile) as error:
             raise self.fault(getattr(error, "strerror", None) or error) from error
         self._members = {name.partition("/")[2]: name for name in self._zip.namelist()}
         models = [each for each in self._members if each.startswith("models/") and each.endswith(".json")]
@@ -63,8 +64,8 @@ class TorchArchive:
         """The document of the program. Raises UsageError MG0002 for another version of the schema."""
         found = self._json(f"models/{self._model}.json")
         version = found.get("schema_version")
-        if not isinstance(version, dict) or version.get("major") != SCHEMA:
-            version = version if isinstance(version, dict) else {}
+        version = version if isinstance(version, dict) else {}
+        if version.get("major") != SCHEMA:
             written = f"torch {found.get('torch_version', '?')}, schema {version.get('major')}.{version.get('minor')}"
             raise self.fault(f"it was written by {written}; schema {SCHEMA} is read, which torch 2.9 and later write")
         return found
@@ -83,7 +84,7 @@ class TorchArchive:
         """The bytes of a member. Raises UsageError MG0002 where it is missing or damaged."""
         try:
             return self._zip.read(self._members[member])
-        except (KeyError, OSError, zipfile.BadZipFile) as error:
+        except (KeyError, OSError, EOFError, RuntimeError, zipfile.BadZipFile, zlib.error) as error:  # also encrypted
             raise self.fault(f"{member} cannot be read") from error
 
     def _config(self, folder: str, what: str) -> dict[str, Any]:

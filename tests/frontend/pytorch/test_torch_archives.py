@@ -154,6 +154,17 @@ def damaged(rng: np.random.Generator, content: bytes) -> bytes:
 def test_other_files_are_no_archives(tmp_path: Path) -> None:
     with pytest.raises(UsageError, match="MG0002"):
         mg.compile(tmp_path / "missing.pt2", {"dp": 2}, target="cpu")
+    with pytest.raises(UsageError, match="MG0002"):
+        mg.compile("a\0b.pt2", {"dp": 2}, target="cpu")
+    encrypted = bytearray((PLACE / "counter.pt2").read_bytes())
+    for signature, flags in ((b"PK\x01\x02", 8), (b"PK\x03\x04", 6)):  # the bit that says so, in each header
+        place = encrypted.find(signature)
+        while place >= 0:
+            encrypted[place + flags] |= 1
+            place = encrypted.find(signature, place + 4)
+    (tmp_path / "encrypted.pt2").write_bytes(encrypted)
+    with pytest.raises(UsageError, match="MG0002"):
+        mg.compile(tmp_path / "encrypted.pt2", {"dp": 2}, target="cpu")
     (tmp_path / "text.pt2").write_text("no zip")
     with pytest.raises(UsageError, match=r"cannot be read as a \.pt2 archive"):
         mg.compile(tmp_path / "text.pt2", {"dp": 2}, target="cpu")
