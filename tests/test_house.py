@@ -9,7 +9,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.sources import FILES, PACKAGE, ROOT, TESTS, lines_of, place, refuse, tree_of
+from tests.sources import FILES, PACKAGE, ROOT, TESTS, lines_of, nodes_of, place, refuse
 
 LEFTOVER = re.compile(r"\bTODO\b|\bFIXME\b|NotImplementedError|/home/|type: ignore(?!\[)")
 MOST_LINES = 350
@@ -17,11 +17,10 @@ MOST_LINES_OF_A_FUNCTION = 55
 
 
 def long_functions(path: Path) -> Iterator[str]:
-    for node in ast.walk(tree_of(path)):
-        if isinstance(node, (ast.FunctionDef, ast.AsyncFunctionDef)) and node.end_lineno:
-            lines = node.end_lineno - node.lineno + 1
-            if lines > MOST_LINES_OF_A_FUNCTION:
-                yield f"{place(path, node.lineno)}: {node.name} has {lines} lines"
+    for node in nodes_of(path, ast.FunctionDef, ast.AsyncFunctionDef):
+        lines = (node.end_lineno or node.lineno) - node.lineno + 1
+        if lines > MOST_LINES_OF_A_FUNCTION:
+            yield f"{place(path, node.lineno)}: {node.name} has {lines} lines"
 
 
 def leftovers(path: Path) -> Iterator[str]:
@@ -54,8 +53,8 @@ def test_dataclasses_are_those_of_records() -> None:
     using = {
         str(path.relative_to(PACKAGE)): line.lineno
         for path in FILES
-        for line in ast.walk(tree_of(path))
-        if isinstance(line, ast.ImportFrom) and line.module == "dataclasses"
+        for line in nodes_of(path, ast.ImportFrom)
+        if line.module == "dataclasses"
         if any(each.name == "dataclass" for each in line.names)
     }
     refuse([f"{path}:{line}" for path, line in using.items() if path not in STANDARD_DATACLASSES])

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.sources import FILES, PACKAGE, ROOT, place, refuse, tree_of
+from tests.sources import FILES, PACKAGE, ROOT, nodes_of, place, refuse
 
 # Layers from top to bottom; a part may import its own layer and those below. `docs/architecture.md` explains it.
 LAYERS = (
@@ -69,23 +69,22 @@ TYPED_BACK = {
 
 def imports(path: Path, *, typed: bool = False) -> list[tuple[int, str]]:
     """Lines and modules of meshgen that a file imports, also inside functions; those only for the type checker where `typed`."""
-    tree = tree_of(path)
     skipped = {
         id(inner)
-        for node in ast.walk(tree)
-        if not typed and isinstance(node, ast.If) and "TYPE_CHECKING" in ast.unparse(node.test)
+        for node in (() if typed else nodes_of(path, ast.If))
+        if "TYPE_CHECKING" in ast.unparse(node.test)
         for inner in ast.walk(node)
     }
     found: list[tuple[int, str]] = []
-    for node in ast.walk(tree):
+    for node in nodes_of(path, ast.ImportFrom, ast.Import):
         if id(node) in skipped:
             continue
-        if isinstance(node, ast.ImportFrom) and node.module and node.module.startswith("meshgen"):
+        if isinstance(node, ast.Import):
+            found += [(node.lineno, alias.name) for alias in node.names if alias.name.startswith("meshgen")]
+        elif node.module and node.module.startswith("meshgen"):
             inner = [f"{node.module}.{alias.name}" for alias in node.names]
             modules = [name if name in NAMES or node.module == "meshgen" else node.module for name in inner]
             found += [(node.lineno, module) for module in modules]
-        elif isinstance(node, ast.Import):
-            found += [(node.lineno, alias.name) for alias in node.names if alias.name.startswith("meshgen")]
     return found
 
 

@@ -31,8 +31,10 @@ def measured(place: Path) -> tuple[dict[str, float], float]:
 
 def test_the_stages_account_for_the_whole_command(tmp_path: Path) -> None:
     """Within 5 % of its own clock."""
-    found = [measured(tmp_path / "m.mgx") for _ in range(ATTEMPTS)]
-    seconds, clock = min(found, key=lambda each: each[1] - sum(each[0].values()))
+    found = [measured(tmp_path / "m.mgx")]
+    while len(found) < ATTEMPTS and sum(found[-1][0].values()) < 0.95 * found[-1][1]:
+        found.append(measured(tmp_path / "m.mgx"))
+    seconds, clock = found[-1]
     assert sum(seconds.values()) == pytest.approx(clock, rel=0.05)
     assert [*seconds][:2] == ["start", "import"] and {"save", "report"} < {*seconds}
 

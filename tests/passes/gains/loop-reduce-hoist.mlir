@@ -1,6 +1,7 @@
 // JAX `shard_map`: gradients are accumulated over 4 micro-batches in a `scan`, and reduced in each. Without the pass a device sends 96 MiB,
 // with it 24 MiB.
 // GAIN: ring_bytes 4
+// NUMBERS: 2048=64
 
 module @jit_accumulated_gradient attributes {mhlo.num_partitions = 4 : i32, mhlo.num_replicas = 1 : i32} {
   sdy.mesh @mesh = <["dp"=4]> {stablehlo.mesh = {axes = [{name = "dp", size = 4 : i64}]}}

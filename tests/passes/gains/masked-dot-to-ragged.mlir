@@ -1,5 +1,6 @@
 // Eight experts of 4,096 rows that are sorted by expert, as JAX writes `ragged_dot` for CPUs. Without the pass every row is multiplied by all matrices.
 // GAIN: step 4
+// NUMBERS: 4096=96 1024=40 2048=72
 
 module @experts {
   func.func public @main(%x: tensor<4096x1024xbf16>, %w: tensor<8x1024x2048xbf16>, %start: tensor<8xi32>, %end: tensor<8xi32>) -> tensor<4096x2048xbf16> {
