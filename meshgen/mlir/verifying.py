@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 from xdsl.dialects import builtin, func
 from xdsl.ir import Operation, SSAValue
 from xdsl.parser.core import ForwardDeclaredValue
@@ -83,7 +85,7 @@ def _verify_one(operation: Operation, reading: Reading) -> None:
     count = len(reading.faults)
     try:
         if not isinstance(operation, func.CallOp):  # what it calls is checked when it is inlined
-            operation.verify(verify_nested_ops=False)
+            verify_definition(operation)
         _verify_indices(operation)
     except Exception as error:  # xDSL's verifiers raise VerifyException, some of them also plain ones
         message = (str(error).strip() or type(error).__name__).splitlines()[-1]
@@ -93,6 +95,19 @@ def _verify_one(operation: Operation, reading: Reading) -> None:
         reading.fault("MG0104", f"{operation.name}: {message}", operation)
     if len(reading.faults) == count:
         reading.sound.add(operation)
+
+
+def verify_definition(operation: Operation) -> None:
+    """Raises what xDSL finds wrong, without the text of the whole program that it would add to every fault."""
+    vars(operation)["emit_error"] = _raise_alone
+    try:
+        operation.verify(verify_nested_ops=False)
+    finally:
+        del vars(operation)["emit_error"]
+
+
+def _raise_alone(_message: str, fault: Exception) -> NoReturn:
+    raise fault
 
 
 def _verify_indices(operation: Operation) -> None:

@@ -9,6 +9,7 @@ import pytest
 
 from meshgen.errors import MeshgenError, ProgramError
 from meshgen.mlir.text import parse_text
+from tests.counting import calls
 
 F = "tensor<4x6xf32>"
 
@@ -196,3 +197,15 @@ def test_operations_of_nothing(name: str) -> None:
     text = f'func.func @main() -> tensor<2xf32> {{\n  %0 = "stablehlo.{name}"(){body} {attrs} : () -> tensor<2xf32>\n  return %0 : tensor<2xf32>\n}}'
     with pytest.raises(ProgramError, match=r":2: error MG010[14]"):
         parse_text(text)
+
+
+def test_many_faults_are_found_in_time_in_proportion_to_the_program() -> None:
+    """None of them holds the text of the whole program."""
+
+    def work(count: int) -> int:
+        lines = [f'%{i} = "stablehlo.add"(%x, %x, %x) : ({F}, {F}, {F}) -> tensor<{i + 1}x6xf32>' for i in range(count)]
+        found, wrong = calls(lambda: faults(function(*lines)))
+        assert wrong == [("MG0104", "m.mlir:2")]
+        return found
+
+    assert work(160) < 2.5 * work(80)

@@ -39,17 +39,23 @@ def program(generator: tuple[str, int], mesh: tuple[int, int], kind: str, dims: 
     return GENERATED.format(algorithm=algorithm, words=words, x=x, y=y, kind=kind, dims=dims, shape=shape)
 
 
-@pytest.mark.parametrize("generator", GENERATORS, ids=str)
+# How a tile begins within the words of a generator is tried for one generator of each kind.
+SPLIT = ['{"x"}, {"y"}', '{"y"}, {}', '{}, {"x", "y"}']
+SPLITS = [
+    (generator, dims) for generator in GENERATORS for dims in (SPLIT if generator in GENERATORS[:2] else SPLIT[:1])
+]
+
+
+@pytest.mark.parametrize(("generator", "dims"), SPLITS, ids=str)
 @pytest.mark.parametrize("kind", ["ui8", "i32", "ui64"])
-@pytest.mark.parametrize("dims", ['{"x"}, {"y"}', '{"y"}, {}', '{}, {"x", "y"}'])
 def test_generated_bits_do_not_depend_on_the_mesh(generator: tuple[str, int], kind: str, dims: str) -> None:
     """The first mesh is one device; `check` compares with the generator on whole arrays."""
     for mesh in MESHES:
-        text = program(generator, mesh, kind, dims)
-        result = checked(text, generator[1])
+        module = parse_text(program(generator, mesh, kind, dims))
+        local = local_form(module)
+        result = check(module, pipeline=lambda _, local=local: local, args=[SEED[: generator[1]]])
         assert result.ok, (mesh, result)
         assert result.max_abs_error == 0
-        local = local_form(parse_text(text))
         assert analyze(local).counts == {}  # every device makes its own
         tile = local.graph.outputs[1].type.size
         assert max(value.type.size for value in local.graph.values()) <= max(tile, 3)  # and no others

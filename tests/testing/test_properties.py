@@ -284,8 +284,9 @@ def test_every_stage_prints_and_reads_back(group: int) -> None:
     for seed in seeds(group):
         program = random_program(seed)
         module = parse_text(print_text(program))
-        for stage, each in run_stages(module, options_of(seed), Timing(), "schedule").items():
+        stages = run_stages(module, options_of(seed), Timing(), "schedule")
+        for stage, each in stages.items():
             text = print_text(each)
             assert print_text(parse_text(text)) == text, f"seed {seed}, stage {stage}"
-        local = partition(materialize(propagate(module)))
+        local = stages["partition"]
         assert check(program, pipeline=lambda _, local=local: local, seed=seed).ok, f"seed {seed}: another program"
