@@ -111,19 +111,18 @@ class _Places:
             for need in task.needs:
                 self.users[need].append(number)
         self._live = LiveBytes(program)
+        self._known: dict[str, tuple[str, int, list[Node]]] = {}  # by kernel
         self.sets = [each for number in range(len(self.tasks)) if (each := self._single(number))]
 
     def _single(self, number: int) -> _Set | None:
-        node = self.program.nodes[number]
-        body = self.program.kernels.get(self.program.names[number])
-        if not is_kernel(node) or body is None or (kind := _template(body)) not in ("map", "reduce", "dot"):
+        name = self.program.names[number]
+        if not is_kernel(self.program.nodes[number]) or name not in self.program.kernels:
             return None
-        products = apart_products(body)
-        if kind == "dot" and not products:
-            return None
-        kind = "either" if kind != "dot" and kernel_bytes(body) <= DEFAULT.fusion.sibling_bytes else kind
+        if name not in self._known:
+            self._known[name] = _kind(self.program.kernels[name])
+        kind, pointers, products = self._known[name]
         around = self._collectives[0][number], self._collectives[1][number]
-        return _Set([number], number, kind, around, len(body.inputs) + len(body.outputs), products)
+        return _Set([number], number, kind, around, pointers, [*products]) if kind else None
 
     @cached_property
     def _collectives(self) -> tuple[list[int], list[int]]:
@@ -278,6 +277,16 @@ def step_seconds(tasks: Sequence[Task], at: dict[int, int]) -> float:
     found = [Task(*each) for each in zip(streams, seconds, map(tuple, map(sorted, needs)), strict=True)]
     path = longest_paths(found)
     return start_times(found, list_order(found, lambda n: (-round(path[n], 12), n)).numbers)[1]
+
+
+def _kind(body: Graph) -> tuple[str, int, list[Node]]:
+    """The kind, pointers and products of a launch of a body; of none that may be joined the kind is empty."""
+    kind, pointers = _template(body), len(body.inputs) + len(body.outputs)
+    products = apart_products(body) if kind in ("map", "reduce", "dot") else []
+    if kind not in ("map", "reduce", "dot") or (kind == "dot" and not products):
+        return "", pointers, []
+    is_small = kind != "dot" and kernel_bytes(body) <= DEFAULT.fusion.sibling_bytes
+    return "either" if is_small else kind, pointers, products
 
 
 def _template(body: Graph) -> str:

@@ -98,12 +98,20 @@ class _Joins:
                 if maker is not None and is_kernel(maker) and (maker, reader) not in self._refused:
                     place = self._place_of_both(maker, reader)
                     if place is not None and (launch := self._joined(maker, reader)) is not None:
-                        rest = {maker, reader} - {place}
-                        self.nodes = [launch if n is place else n for n in self.nodes if n not in rest]
-                        self._look()
+                        self._take(launch, place, (maker, reader))
                         return True
                     self._refused.add((maker, reader))
         return False
+
+    def _take(self, launch: Node, place: Node, both: tuple[Node, Node]) -> None:
+        """Put a launch at the place of one of the two that it computes; both come to the same collectives, so no other node comes to more."""
+        self.nodes = [launch if n is place else n for n in self.nodes if n is place or n not in both]
+        self._place = {node: number for number, node in enumerate(self.nodes)}
+        self._made |= dict.fromkeys(launch.results, launch)
+        for value in dict.fromkeys(value for node in both for value in _reads(node)):
+            others = [node for node in self._readers[value] if node not in both]
+            self._readers[value] = [*others, launch] if value in launch.operands else others
+        self._waits[launch], self._waited[launch] = self._waits[place], self._waited[place]
 
     def _joined(self, maker: Node, reader: Node) -> Node | None:
         """One launch of both; None where they stay apart."""

@@ -20,8 +20,8 @@ from meshgen.codegen.region_modules import region_module
 from meshgen.ir.attributes.control import Scan
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.inline import copy_nodes
-from meshgen.ir.predicates import is_scan
-from meshgen.ir.regions import captured, used_by
+from meshgen.ir.predicates import is_control, is_scan
+from meshgen.ir.regions import all_nodes, captured, used_by
 from meshgen.ops.classes import AWAITED, COLLECTIVES
 from meshgen.ops.live import live_nodes
 from meshgen.pass_manager import PassManager
@@ -31,6 +31,9 @@ _USUAL = Planner("cuda:sm_90", None)
 
 def scan_prefetch(module: Module, planner: Planner = _USUAL) -> Module:
     """A local program whose scans gather early what is exposed in them; itself where nothing is."""
+    bodies = [region for node in module.graph.nodes if is_control(node) for region in node.regions]
+    if not any(inner.op in COLLECTIVES for body in bodies for inner in all_nodes(body)):
+        return module
     scans = PassManager(planner.skip).apply(planner.flat(module), BEFORE_KERNELS)
     if not any(is_scan(node) and _early(node) for node in scans.graph.nodes):
         return module

@@ -38,6 +38,7 @@ def cheapest(sizes: list[int], tables: list[Table]) -> Labelling:
     """
     network = Network(sizes, tables)
     network.reduce(DEFAULT.search.narrow_cells)
+    network.reduce(DEFAULT.search.table_cells)
     return _Core(network).cheapest()
 
 
@@ -84,12 +85,11 @@ class _Core:
     def _attempt(self, kept: Sequence[int] = ()) -> _Found:
         """Solve the core; variables that have to be fixed take their label of `kept`, those fixed least often first."""
         network, fixed = self.network.copy(), list[int]()
-        while True:
-            network.reduce(DEFAULT.search.table_cells)
-            if not (left := network.left):
-                return _Found(network.chosen(), network.constant, tuple(fixed))
+        while left := network.left:
             variable = max(left, key=lambda v: (network.degree(v) / (1 + self.often[v]), -v))
             labels = network.labels[variable]
             is_kept = bool(kept) and kept[variable] in labels
             network.fix(variable, kept[variable] if is_kept else labels[int(network.least(variable).argmin())])
             fixed.append(variable)
+            network.reduce(DEFAULT.search.table_cells)
+        return _Found(network.chosen(), network.constant, tuple(fixed))

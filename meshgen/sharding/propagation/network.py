@@ -85,10 +85,8 @@ class _Memo:
         key = id(array), axis
         if key not in self.apart:
             rows = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
-            with np.errstate(invalid="ignore"):
-                apart = rows[:, None] - rows
             # NaN where both are forbidden: either is as good.
-            self.apart[key] = np.fmin.reduce(apart, axis=2, initial=np.inf)
+            self.apart[key] = np.fmin.reduce(rows[:, None] - rows, axis=2, initial=np.inf)
         return self.apart[key]
 
     def part(self, array: Array, axis: int, places: Scope) -> Array:
@@ -161,6 +159,7 @@ class Network:
         for variable, found in enumerate(self._tables):
             yield from (Table(scope, costs) for scope, costs in found.items() if scope[0] == variable)
 
+    @np.errstate(invalid="ignore")  # forbidden labels are compared
     def reduce(self, cells: int, kept: AbstractSet[int] = frozenset()) -> None:
         """Eliminate the variables whose joined tables have so many cells at most, narrow ones first, and drop dominated labels, while there are any.
 
@@ -238,12 +237,16 @@ class Network:
 
     def _remove(self, variable: int) -> dict[Scope, Array]:
         """The tables of a variable, taken out of the network."""
-        found = self._tables[variable]
+        found, count = self._tables[variable], len(self.labels[variable])
+        for other in self._near[variable]:
+            del self._near[other][variable]
+            self._widths[other] //= count
         for scope in found:
-            for other in scope:
-                if other != variable:
-                    del self._tables[other][scope]
-                    self._unlink(other, scope)
+            others = [other for other in scope if other != variable]
+            for other in others:
+                del self._tables[other][scope]
+                if len(others) > 1:
+                    self._unlink(other, others)
         self._tables[variable], self._near[variable] = {}, {}
         return found
 
@@ -256,7 +259,7 @@ class Network:
                 if near[other] == 1:
                     self._widths[variable] *= len(self.labels[other])
 
-    def _unlink(self, variable: int, scope: Scope) -> None:
+    def _unlink(self, variable: int, scope: Sequence[int]) -> None:
         """Note that a table over these variables is gone."""
         near = self._near[variable]
         for other in scope:
@@ -266,15 +269,15 @@ class Network:
                     del near[other]
                     self._widths[variable] //= len(self.labels[other])
 
-    def _key(self, variable: int, tables: dict[Scope, Array]) -> Any:
-        """What a join depends on: arrays, and their places among the variables."""
-        places = {v: place for place, v in enumerate(sorted(set().union(*tables)))}
+    def _key(self, variable: int, variables: Sequence[int], tables: dict[Scope, Array]) -> Any:
+        """What a join depends on: arrays, and their places among the variables, which are in rising order."""
+        places = {v: place for place, v in enumerate(variables)}
         parts = sorted([(id(costs), *map(places.__getitem__, scope)) for scope, costs in tables.items()])
-        return len(self.labels[variable]), places.get(variable), *parts
+        return len(self.labels[variable]), places[variable], *parts
 
     def _joined(self, variable: int, variables: Scope, tables: dict[Scope, Array]) -> tuple[Any, Array]:
         """The best label for the others' labels, and its cost."""
-        key = self._key(variable, tables)
+        key = self._key(variable, variables, tables)
         if key not in self._memo.joins:
             total: Any = 0.0
             for scope, costs in sorted(tables.items()):
@@ -320,7 +323,8 @@ class Network:
         if variable not in self._changed:
             return set()
         self._changed.discard(variable)
-        labels, key = self.labels[variable], self._key(variable, self._tables[variable])
+        labels, around = self.labels[variable], sorted((variable, *self._near[variable]))
+        key = self._key(variable, around, self._tables[variable])
         if key not in self._memo.kept:
             self._memo.kept[key] = self._undominated_places(variable, len(labels))
         places = self._memo.kept[key]

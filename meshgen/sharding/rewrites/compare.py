@@ -17,7 +17,7 @@ from meshgen.mesh import Mesh
 from meshgen.ops.classes import DOTS
 from meshgen.pass_manager import PassManager
 from meshgen.records import dataclass
-from meshgen.sharding.analyze import CollectiveRecord, analyze
+from meshgen.sharding.analyze import CollectiveRecord, volume_of
 from meshgen.sharding.kept_stages import materialized, optimized, partitioned
 from meshgen.sharding.multi_mesh.crossings import alone
 from meshgen.sharding.propagation.axes import view_of
@@ -69,11 +69,16 @@ def planned_seconds(solved: Solved, written: Module, manager: PassManager) -> Se
     dots = sum(seconds for site, seconds in work.items() if site.node.op in DOTS)
     sharded = optimized(materialized(alone(written), manager), manager)
     local = partitioned(sharded, "local", manager)
-    moving = [record for record in analyze(local).collectives if record.ring_bytes]
+    links, latencies = link_seconds(local)
+    return Seconds(links, dots, sum(work.values()) - dots, latencies)
+
+
+def link_seconds(local: Module) -> tuple[float, float]:
+    """Seconds of a local program's bytes on links, and of the latencies of its collectives."""
+    moving = [record for record in volume_of(local).collectives if record.ring_bytes]
     rates = [_rate(record, local.mesh) for record in moving]
     links = sum(record.ring_bytes * record.times / rate.bandwidth for record, rate in zip(moving, rates, strict=True))
-    latencies = sum(record.times * rate.latency for record, rate in zip(moving, rates, strict=True))
-    return Seconds(links, dots, sum(work.values()) - dots, latencies)
+    return links, sum(record.times * rate.latency for record, rate in zip(moving, rates, strict=True))
 
 
 def _rate(record: CollectiveRecord, mesh: Mesh) -> Rate:
