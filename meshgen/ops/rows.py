@@ -1,7 +1,7 @@
 """Reductions of matrices of rows: over each row, and sums of runs of rows, which one kernel may take together.
 
-    %s = reduce add %x, dims [1]          f32[8192,4096]      -> f32[8192]        of each row
-    %p = reduce add %g, dims [1]          f32[256,32,4096]    -> f32[256,4096]    of 256 runs of 32 rows each
+%s = reduce add %x, dims [1]          f32[8192,4096]      -> f32[8192]        of each row
+%p = reduce add %g, dims [1]          f32[256,32,4096]    -> f32[256,4096]    of 256 runs of 32 rows each
 """
 
 from __future__ import annotations

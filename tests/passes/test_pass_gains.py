@@ -29,6 +29,7 @@ LARGE = (
     "collective-licm",
     "copy-operands",
     "loop-reduce-hoist",
+    "row-sums-to-runs",
     "scan-prefetch",
     "slice-into-dot",
 )

@@ -14,7 +14,6 @@ fixed by the shapes alone.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 
 import numpy as np
