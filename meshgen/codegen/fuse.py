@@ -31,6 +31,7 @@ from meshgen.codegen.passes.loop_to_scan import loop_to_scan
 from meshgen.codegen.passes.loop_unroll import loop_unroll
 from meshgen.codegen.passes.masked_dot_to_ragged import masked_dot_to_ragged
 from meshgen.codegen.passes.reduce_window_to_slices import reduce_window_to_slices
+from meshgen.codegen.passes.row_sums_to_runs import row_sums_to_runs
 from meshgen.codegen.passes.scan_to_parts import scan_to_parts
 from meshgen.codegen.passes.scatter_to_rows import scatter_to_rows
 from meshgen.codegen.passes.slice_to_subview import slice_to_subview
@@ -76,6 +77,7 @@ PASSES = (
     Pass("attention-recompute", attention_recompute, _LOCAL, "always"),
     Pass("split-dot", split_dot, _LOCAL, "always"),
     Pass("split-convolution", split_convolution, _LOCAL, "always"),
+    Pass("row-sums-to-runs", row_sums_to_runs, _LOCAL, "always"),
     Pass("split-reduction", split_reduction, _LOCAL, "always"),
     Pass("slice-to-subview", slice_to_subview, _LOCAL, "always"),
     Pass("copy-operands", copy_operands, _LOCAL, "always"),

@@ -15,6 +15,7 @@ from typing import TypeVar
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import DOTS, LOOPS
+from meshgen.ops.rows import row_length, runs_of_rows, sums_beside_rows
 
 T = TypeVar("T")
 
@@ -26,7 +27,7 @@ def segments(body: Graph) -> list[Graph]:
     made = {value: node for node in body.nodes for value in node.results}
     parts = [_Part(body, made, number) for number in range(len(body.outputs))]
     joined = connected(parts, lambda part: [node for node in part.nodes if node.operands])
-    groups = connected(joined, _shared)
+    groups = connected(joined, _rows_shared if sums_beside_rows(body.nodes) else _shared)
     return (
         [body]
         if len(groups) == 1
@@ -72,6 +73,20 @@ def _shared(group: list[_Part]) -> Iterable[Hashable]:
     yield from ((value, space) for part in group for value in part.inputs if value.type.size == space[0])
     if space == (1, ()):
         yield "one element"
+
+
+def _rows_shared(group: list[_Part]) -> Iterable[Hashable]:
+    """The same in a body that also sums up the rows that it reduces: one kernel goes over them for both."""
+    yield from _shared(group)
+    loops = {node: None for part in group for node in part.nodes if node.op in LOOPS}
+    rows = {(node.operands[0].type.size, row_length(node) or _length(node)) for node in loops}
+    if len(rows) == 1 and (0 not in (space := rows.pop())):
+        yield from ((value, space) for part in group for value in part.inputs if value.type.size == space[0])
+
+
+def _length(node: Node) -> int:
+    runs = runs_of_rows(node)
+    return runs.length if runs else 0
 
 
 def connected(items: Sequence[T], keys: Callable[[T], Iterable[Hashable]]) -> list[list[T]]:

@@ -10,10 +10,11 @@ from typing import Any
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.expr import Expr, Var, delinearize, substitute
+from meshgen.codegen.fusion.body_space import grown
 from meshgen.codegen.fusion.space import Index, Space
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ops.classes import LAYOUT, LOOPS, MADE, POINTWISE, REDUCTIONS
+from meshgen.ops.classes import LOOPS, POINTWISE, REDUCTIONS
 from meshgen.ops.segments import connected
 from meshgen.records import dataclass
 
@@ -61,7 +62,7 @@ def common_space(body: Graph, anchors: Sequence[Node]) -> Space | None:
     if not _may_have_common_space(body, loops):
         return None
     for anchor in anchors:
-        space = _grow(body, anchor)
+        space = grown(body, anchor)
         if all(n is anchor or n.results[0] in space.members for n in loops) and all(
             space.locate(v) is not None for v in body.outputs
         ):
@@ -93,14 +94,6 @@ def _placed_together(node: Node, sizes: AbstractSet[tuple[int, int]]) -> list[Va
         if few != many and any(few * before != many * after for before, after in sizes):
             return [*node.results]
     return [*node.operands, *node.results]
-
-
-def _grow(body: Graph, anchor: Node) -> Space:
-    """The space that `anchor` spans, with every node that can be placed in it."""
-    space = Space(body.producers().get)
-    space.start(anchor)
-    space.add_all([n for n in body.nodes if n is not anchor and n.op not in MADE and n.op not in LAYOUT], body.nodes)
-    return space
 
 
 def where(space: Space, value: Value, table: Mapping[Var, Expr]) -> Index:

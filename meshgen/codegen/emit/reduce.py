@@ -37,7 +37,7 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
     del device
     assert plan.space is not None
     shape: Shape = plan.candidates[0]
-    emitter = _Reduce(evaluator, body, plan.space, shape)
+    emitter = Reduction(evaluator, body, plan.space, shape)
     emitter.emit()
     elements = shape.kept_block * shape.reduced_block
     warps = max(1, min(16 if elements > 8192 else 8, elements // 512))
@@ -45,8 +45,8 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
     return Launch(grid, evaluator.constants, max(warps, min(4, elements // 64) or 1), 2)
 
 
-class _Reduce:
-    """State while one kernel is written."""
+class Reduction:
+    """State while one kernel of reductions is written."""
 
     def __init__(self, evaluator: Evaluator, body: Graph, space: Space, shape: Shape) -> None:
         self.evaluator, self.body, self.space, self.shape = evaluator, body, space, shape

@@ -12,6 +12,7 @@ from meshgen.codegen.emit.nests import NESTS
 from meshgen.codegen.emit.plan import KernelPlan, Template
 from meshgen.codegen.emit.ragged import RAGGED
 from meshgen.codegen.emit.reduce import REDUCE
+from meshgen.codegen.emit.row_sums import ROW_SUMS
 from meshgen.codegen.emit.segmented import SEGMENTED
 from meshgen.cost_model.kernels import Device
 from meshgen.errors import CodegenError, Diagnostic
@@ -31,7 +32,7 @@ def _emit_empty(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Dev
 
 
 TEMPLATES = (
-    Template("empty", _match_empty, _emit_empty), *NESTS, REDUCE, SEGMENTED, MAP, ATTENTION, ATTENTION_GRADIENT, DOT, RAGGED,
+    Template("empty", _match_empty, _emit_empty), *NESTS, ROW_SUMS, REDUCE, SEGMENTED, MAP, ATTENTION, ATTENTION_GRADIENT, DOT, RAGGED,
 )  # fmt: skip
 BY_NAME = {template.name: template for template in TEMPLATES}
 

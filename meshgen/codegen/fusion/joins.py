@@ -18,6 +18,7 @@ from meshgen.codegen.fusion.traffic import Traffic
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.classes import COMMUNICATING, LOOKUPS, REDUCTIONS
+from meshgen.ops.rows import row_length, runs_of_rows
 
 
 class Joins:
@@ -85,14 +86,19 @@ class Joins:
 
     def _join_spaces(self) -> None:
         """Join maps and reductions over the same elements that share what they read, or feed each other: the most bytes first."""
-        for group in [g for g in self.of.groups if g.kind in ("map", "reduce")]:
-            while group.members and (found := self._best_partner(group)):
-                self._join(*found)
+        for is_summed in (True, False):
+            for group in [g for g in self.of.groups if g.kind in ("map", "reduce")]:
+                if is_summed and not any(map(runs_of_rows, group.members)):
+                    continue  # sums of rows first go where the rows are
+                while group.members and (found := self._best_partner(group, is_summed)):
+                    self._join(*found)
 
-    def _best_partner(self, group: Group) -> tuple[Group, Group, Space] | None:
+    def _best_partner(self, group: Group, is_summed: bool) -> tuple[Group, Group, Space] | None:
         """The later and the earlier of the two groups, and their space."""
         saved: dict[Group, int] = {}
         for other in self._partners(group):
+            if is_summed and not any(map(row_length, other.members)):
+                continue
             first, second = sorted((group, other), key=lambda g: (g.level, g.number))
             saved[other] = sum(v.type.nbytes for v in first.reads if v in second.reads)
             saved[other] += sum(self._fed(v, second) for n in first.members for v in n.results if v in second.reads)
@@ -132,6 +138,7 @@ class Joins:
         reductions = [n for n in members if n.op in REDUCTIONS]
         if len({first.kind, second.kind}) > 1 and not all(self._fits(n, groups) for n in reductions):
             return None
+        reductions.sort(key=lambda n: not row_length(n))
         for anchor in reductions[:1] or [n for n in members if n.result in (*self._written(second),)][:1]:
             space = self._space_of(anchor, groups)
             left = space.add_all([n for n in members if n is not anchor], self._read_through(members))

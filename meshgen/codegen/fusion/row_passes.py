@@ -12,6 +12,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from meshgen.codegen.fusion.body_space import space_of_row_sums
 from meshgen.codegen.fusion.tiles import WHOLE_ROW
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import REDUCTIONS
@@ -85,7 +86,7 @@ def repeated_bytes(body: Graph) -> int:
 
 def _again(body: Graph) -> int:
     """Of one segment."""
-    if not any(_is_long(node) for node in body.nodes if node.op in REDUCTIONS):
+    if space_of_row_sums(body) or not any(_is_long(node) for node in body.nodes if node.op in REDUCTIONS):
         return 0
     online = online_sums(body)
     passes = [[v for n in nodes if n not in online for v in n.operands[:1]] for nodes in levels(body)]

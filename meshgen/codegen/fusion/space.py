@@ -14,8 +14,11 @@ from collections.abc import Callable, Sequence
 
 from meshgen.codegen.expr import ZERO, Expr, Var, constant, delinearize, linearize, variable, variables
 from meshgen.codegen.fusion.accumulators import have_equal_tiles
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
-from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, POINTWISE, PRODUCTS, REDUCTIONS
+from meshgen.ir.predicates import is_constant
+from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, POINTWISE, PRODUCTS, REDUCTIONS, REGROUPING
+from meshgen.ops.rows import runs_of_rows
 
 Index = tuple[Expr, ...]
 
@@ -96,6 +99,7 @@ class Space:
         index: the index of each placed value; values from outside are placed by their first use.
         fixed: values that depend on a dot or a reduce of the kernel: readable only at their index.
         reduced: variables that the kernel's reduces sum out; empty before the first.
+        sums: sums of runs of the rows that are reduced, over equally many runs; nothing in the kernel reads them.
         dot: the kernel's first dot, or its convolution, if any; `dots` all: their results have the same tiles.
     """
 
@@ -107,6 +111,7 @@ class Space:
         self.fixed: set[Value] = set()
         self.reduced: tuple[Var, ...] = ()
         self.has_reduce = False
+        self.sums: list[Node] = []
         self.dot: Node | None = None
         self.dots: list[Node] = []
         self._producer = producer
@@ -133,6 +138,9 @@ class Space:
         if node.op in PRODUCTS:
             return self._add_product(node)
         if node.op in REDUCTIONS:
+            if self._sums_rows(node):
+                self._take_sum(node)
+                return True
             placed = self._reduce_index(node)
             if placed is None or not self._readable((node.operands[0], self.locate(node.operands[0]) or ())):
                 return False
@@ -259,7 +267,7 @@ class Space:
     def _reads_for(self, value: Value, index: Index) -> list[tuple[Value, Index]] | None:
         """The values and indices that the kernel needs to compute the value at an index; None if it cannot."""
         if value in self.fixed:
-            return [] if self.index[value] == index else None
+            return [] if self.index.get(value) == index else None
         node = self._producer(value)
         if value in self.members or node is None or not self.depends(value):
             return []
@@ -287,6 +295,44 @@ class Space:
         if self.has_reduce and reduced != self.reduced:
             return None
         return kept
+
+    def rows_of_sum(self, node: Node) -> Value:
+        """What a sum of runs of rows adds up, before it is cut into runs."""
+        value = node.operands[0]
+        while (maker := self._producer(value)) is not None and maker.op in REGROUPING:
+            value = maker.operands[0]
+        return value
+
+    def _sums_rows(self, node: Node) -> bool:
+        """Whether a reduction sums runs of the rows that the kernel reduces: a program may have each run, and its sums in registers."""
+        runs = runs_of_rows(node)
+        if runs is None or not self.has_reduce or self.dims[-len(self.reduced) :] != self.reduced:
+            return False
+        limits, length = DEFAULT.fusion, math.prod(v.high + 1 for v in self.reduced)
+        size = (runs.count * runs.rows * runs.length, runs.length)
+        if size != (self.size, length) or runs.count < limits.least_programs:
+            return False
+        if length > limits.summed_row or (len(self.sums) + 1) * length > limits.summed_elements:
+            return False
+        if self.sums and runs_of_rows(self.sums[0]) != runs:
+            return False
+        initial, value = self._producer(node.operands[1]), self.rows_of_sum(node)
+        if initial is None or not is_constant(initial) or initial.attrs.value.any():
+            return False
+        place = self._place_in_rows(value)
+        return self.locate(value) in (None, place) and self._readable((value, place))
+
+    def _place_in_rows(self, value: Value) -> Index:
+        """The index of a value that has the elements of the rows, in their order."""
+        flat = linearize([Expr(((v, 1),)) for v in self.dims], [v.high + 1 for v in self.dims])
+        return delinearize(flat, value.type.sizes)
+
+    def _take_sum(self, node: Node) -> None:
+        value = self.rows_of_sum(node)
+        self.index.setdefault(value, self._place_in_rows(value))
+        self.sums.append(node)
+        self.fixed.add(node.result)
+        self.members.add(node.result)
 
     def _take_reduce(self, node: Node, index: Index) -> None:
         place = self.locate(node.operands[0])

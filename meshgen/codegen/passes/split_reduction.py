@@ -17,6 +17,7 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ops.classes import REDUCTIONS
 from meshgen.ops.evaluate.common import neutral
+from meshgen.ops.rows import runs_of_rows
 
 
 def split_reduction(module: Module) -> Module:
@@ -29,10 +30,12 @@ def _with_split_reductions(graph: Graph) -> Graph:
     attentions = closed_attentions(graph)
     inside = {n for attention in attentions for n in (attention.maximum, attention.total)}
     splits = {a.product: split for a in attentions if (split := split_of(a, graph)) is not None}
+    made = graph.producers()
     left_out = {n for split in splits.values() for n in split.replaced()}
     for node in graph.nodes:
         is_split = node.op == "reduce_region" or (node.op in REDUCTIONS and node not in inside)
-        parts = _split_factor(node) if is_split else None
+        of_runs = (maker := made.get(node.operands[0]) if node.operands else None) and runs_of_rows(maker)
+        parts = _split_factor(node) if is_split and not of_runs else None
         if node in splits:
             Splitter(found, splits[node]).write()
         elif parts is not None and node.op in REDUCTIONS:

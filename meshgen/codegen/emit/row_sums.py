@@ -1,0 +1,138 @@
+"""Kernels that reduce rows and sum them up: the gradients of a norm's input and of its weights in one pass.
+
+    run = tl.program_id(0)
+    for start in range(0, 32, KEPT):           a run of 32 rows, KEPT of them at a time
+        row = run * 32 + start + ...
+        ...                                     reductions over each row, in registers; what is written for each element
+        partial += ...                          the sums, for each place in the tile
+    tl.store(..., tl.sum(partial, 0))           of the run, in a fixed order
+
+Another kernel adds up the sums of the runs.
+"""
+
+from __future__ import annotations
+
+from meshgen.codegen import expr as ex
+from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.emit.launch import Launch
+from meshgen.codegen.emit.plan import KernelPlan, Template, where
+from meshgen.codegen.emit.reduce import Reduction
+from meshgen.codegen.emit.rows import power
+from meshgen.codegen.fusion.body_space import space_of_row_sums
+from meshgen.codegen.fusion.row_passes import levels
+from meshgen.codegen.fusion.space import Space
+from meshgen.codegen.fusion.tiles import Shape
+from meshgen.cost_model.kernels import Device
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ops.classes import REDUCTIONS
+from meshgen.ops.rows import Runs, runs_of_rows
+from meshgen.ops.triton.registers import Code
+from meshgen.records import dataclass
+
+_ELEMENTS = 4096  # of a tile: 16 of each value in each thread, in half the registers of a multiprocessor
+_PER_THREAD = (16, 32)  # elements of a tile: more take fewer registers for addresses, which are per thread
+
+
+@dataclass(frozen=True)
+class _Tile:
+    """Rows at a time, and warps that have them."""
+
+    rows: int
+    warps: int
+
+
+def _match(body: Graph, device: Device) -> KernelPlan | None:
+    """Reductions over rows and sums of runs of them, with element-wise ops around them."""
+    del device
+    if (space := space_of_row_sums(body)) is None:
+        return None
+    return KernelPlan("row_sums", space, candidates=_tiles(_runs(space)))
+
+
+def _runs(space: Space) -> Runs:
+    runs = runs_of_rows(space.sums[0])
+    assert runs is not None, "of a sum of rows"
+    return runs
+
+
+def _tiles(runs: Runs) -> tuple[_Tile, ...]:
+    """The most rows that registers hold; fewer, or in more threads, where those spill."""
+    columns = power(runs.length)
+    rows = max(1, min(_ELEMENTS // columns, runs.rows & -runs.rows))
+    fewer = [rows >> halves for halves in range(3) if rows >> halves]
+    found = [_Tile(n, min(32, max(1, n * columns // (32 * each)))) for n in fewer for each in _PER_THREAD]
+    return tuple(dict.fromkeys(found))
+
+
+def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
+    """Write the kernel; see the module's text."""
+    del device
+    assert plan.space is not None
+    tile: _Tile = plan.candidates[0]
+    runs = _runs(plan.space)
+    _RowSums(evaluator, body, plan.space, runs, tile.rows).emit()
+    return Launch((runs.count, 1, 1), evaluator.constants, tile.warps, 1)
+
+
+class _RowSums(Reduction):
+    """State while one kernel is written."""
+
+    def __init__(self, evaluator: Evaluator, body: Graph, space: Space, runs: Runs, rows: int) -> None:
+        shape = Shape(runs.count * runs.rows, runs.length, rows, power(runs.length), False)
+        super().__init__(evaluator, body, space, shape)
+        self.runs = runs
+        self.runs = runs
+        self.added = {node: space.rows_of_sum(node) for node in space.sums}
+
+    def emit(self) -> None:
+        """All of it."""
+        evaluator, runs, wide = self.evaluator, self.runs, self.evaluator.wide
+        evaluator.write(f"run = {evaluator.program}{wide}  # of {runs.count}, of {runs.rows} rows each")
+        evaluator.write(f"col = tl.arange(0, {self.out_size}){wide}[None, :]")
+        evaluator.tile.edges = self._edges()
+        partial = {node: self._initial(node) for node in self.added}
+        evaluator.open(f"for start in range(0, {runs.rows}, {self.kept_size}):")
+        evaluator.write(f"row = run * {runs.rows} + start + tl.arange(0, {self.kept_size}){wide}[:, None]")
+        left = list(self.added)
+        for nodes in [[], *levels(self.body)]:
+            self._level([node for node in nodes if node not in self.added])
+            for node in [node for node in left if self._is_known(self.added[node])]:
+                self._add_up(node, partial[node])
+                left.remove(node)
+        results = {node.result: node for node in self.added}
+        for number, value in enumerate(self.body.outputs):
+            if value not in results:
+                self._store(number)
+        evaluator.close()
+        for number, value in enumerate(self.body.outputs):
+            if value in results:
+                self._store_sum(number, partial[results[value]])
+
+    def _is_known(self, value: Value) -> bool:
+        """Whether the reductions that a value needs are done."""
+        stack, seen = [value], set[Value]()
+        while stack:
+            current = stack.pop()
+            node = self.evaluator.producer.get(current)
+            if node is None or current in seen or current in self.evaluator.placed:
+                continue
+            if node.op in REDUCTIONS:
+                return False
+            seen.add(current)
+            stack += node.operands
+        return True
+
+    def _add_up(self, node: Node, partial: str) -> None:
+        value = self.added[node]
+        code = self.evaluator.value(value, where(self.space, value, self.table))
+        self.evaluator.write(f"{partial} += {code.text}")
+
+    def _store_sum(self, number: int, partial: str) -> None:
+        value = self.body.outputs[number]
+        total = self.evaluator.assign(f"{partial}_sum", f"tl.sum({partial}, axis=0, keep_dims=True)")
+        position = ex.variable("run", self.runs.count) * self.runs.length + self.out
+        index = ex.delinearize(position, value.type.sizes)
+        self.evaluator.put(number, index, Code(total, value.type.dtype))
+
+
+ROW_SUMS = Template("row_sums", _match, _emit)

@@ -1,0 +1,29 @@
+"""Sums over rows in two: only where a kernel reduces the rows anyway, and where that moves less."""
+
+from __future__ import annotations
+
+from meshgen.codegen.passes.row_sums_to_runs import row_sums_to_runs
+from tests.codegen.bodies import Body
+from tests.codegen.norms import Norm
+from tests.codegen.passes.after import after
+
+
+def test_sums_stay_whole_without_rows_to_go_with() -> None:
+    b = Body("f32[1024,256]")
+    graph = b.done(b.reduce("add", b.op("tanh", b.inputs[0]), 0))
+    assert after(row_sums_to_runs, graph) is graph, "no row is reduced"
+    b = Body("f32[1024,256]", "f32[1024,256]")
+    x, y = b.inputs
+    graph = b.done(b.reduce("add", x, 0), b.reduce("add", y, 1))
+    assert after(row_sums_to_runs, graph) is graph, "rows of another value"
+    b = Body("f32[1024,256]")
+    x = b.inputs[0]
+    first = b.reduce("add", x, 0)
+    graph = b.done(b.reduce("add", b.op("multiply", x, b.wide(first, x, (1,))), 1))
+    assert after(row_sums_to_runs, graph) is graph, "the rows need the sum"
+
+
+def test_few_rows_stay_whole() -> None:
+    """The sums of the runs would be as many bytes as the rows."""
+    graph = Norm((96, 4096), "f32").gradients(True)
+    assert after(row_sums_to_runs, graph) is graph
