@@ -8,49 +8,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-PROGRAM = """sdy.mesh @mesh = <["x"=2, "y"=2]>
-func.func @main(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {
-  %b = stablehlo.tanh %a : tensor<8x4xf32>
-  return %b : tensor<8x4xf32>
-}
-"""
-CHECK = ("meshgen check p.mlir",)
-_BRANCHES = """sdy.mesh @mesh = <["x"=2]>
-func.func @main(%a: tensor<4xf32>, %b: tensor<2xi1>) -> tensor<4xf32> {
-  %r = sdy.manual_computation(%a, %b) in_shardings=[<@mesh, [{"x"}]>, <@mesh, [{"x"}]>] out_shardings=[<@mesh, [{"x"}]>] manual_axes={"x"} (%t: tensor<2xf32>, %m: tensor<1xi1>) {
-    %i = stablehlo.reshape %m : (tensor<1xi1>) -> tensor<i1>
-    %c = "stablehlo.if"(%i) ({
-      %s = "stablehlo.all_reduce"(%t) <{replica_groups = dense<[[0, 1]]> : tensor<1x2xi64>}> ({
-      ^bb0(%p: tensor<f32>, %q: tensor<f32>):
-        %u = stablehlo.add %p, %q : tensor<f32>
-        stablehlo.return %u : tensor<f32>
-      }) : (tensor<2xf32>) -> tensor<2xf32>
-      stablehlo.return %s : tensor<2xf32>
-    }, {
-      stablehlo.return %t : tensor<2xf32>
-    }) : (tensor<i1>) -> tensor<2xf32>
-    sdy.return %c : tensor<2xf32>
-  } : (tensor<4xf32>, tensor<2xi1>) -> tensor<4xf32>
-  return %r : tensor<4xf32>
-}
-"""
-_REVERSED = """func.func @main(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {
-  %b = stablehlo.reverse %a, dims = [0] : tensor<8x4xf32>
-  return %b : tensor<8x4xf32>
-}
-"""
-_REDUCTION = """sdy.mesh @mesh = <["x"=2]>
-func.func @main(%a: tensor<4xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}]>}) -> tensor<4xf32> {
-  %0 = sdy.all_reduce {"x"} %a out_sharding=<@mesh, [{}]> : tensor<4xf32>
-  return %0 : tensor<4xf32>
-}
-"""
-_REPEATED = """sdy.mesh @mesh = <["x"=4]>
-func.func @main(%a: tensor<4096x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, %b: tensor<4096x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) -> tensor<4096x4096xf32> {
-  %c = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4096x4096xf32>, tensor<4096x4096xf32>) -> tensor<4096x4096xf32>
-  return %c : tensor<4096x4096xf32>
-}
-"""
+from fault_programs import BRANCHES, CHECK, REDUCTION, REPEATED, REVERSED, constraints, program
 
 
 @dataclass(frozen=True)
@@ -63,29 +21,12 @@ class Fault:
     files: dict[str, str] = field(default_factory=dict[str, str])
 
 
-def _program(*changes: tuple[str, str]) -> dict[str, str]:
-    text = PROGRAM
-    for old, new in changes:
-        text = text.replace(old, new)
-    return {"p.mlir": text}
-
-
-def _constraints(*shardings: str) -> dict[str, str]:
-    """A program on which several shardings of one value are asked for."""
-    lines = "".join(
-        f"  %s{i} = shard.sharding @g split_axes = {dims} : !shard.sharding\n  %v{i} = shard.shard %b to %s{i} : tensor<8x4xf32>\n"
-        for i, dims in enumerate(shardings)
-    )
-    head = "shard.grid @g(shape = ?x2)\nfunc.func @main(%a: tensor<8x4xf32>) -> tensor<8x4xf32> {\n  %b = stablehlo.tanh %a : tensor<8x4xf32>\n"
-    return {"p.mlir": f"{head}{lines}  return %v0 : tensor<8x4xf32>\n}}\n"}
-
-
 FAULTS: dict[str, Fault] = {
     "MG0001": Fault(
         "An option or an argument of a Python call does not exist, is malformed, or names something that the program does not have.",
         "The message lists what there is; `meshgen COMMAND --help` says what each option takes.",
         ("meshgen check p.mlir --spec q=x,_",),
-        _program(),
+        program(),
     ),
     "MG0002": Fault(
         "The program, an array or a module cannot be read: there is no such file, it may not be read, it is of another kind, or too large: "
@@ -98,7 +39,7 @@ FAULTS: dict[str, Fault] = {
         "has left (`| head`) is no fault.",
         "Check that the directory exists and may be written, and that there is room.",
         ("meshgen opt p.mlir -o nowhere/q.mlir",),
-        _program(),
+        program(),
     ),
     "MG0004": Fault(
         "A warning, on stderr: built kernels are not kept for the next time. What the cache holds runs on GPUs, so it is used only where it belongs to the "
@@ -117,13 +58,13 @@ FAULTS: dict[str, Fault] = {
         "A file that should be a table of measured tiles is something else, or a table of another format.",
         "`meshgen tune OUT.mgx --table FILE` writes tables, and `--merge` joins them.",
         ("meshgen tune --merge p.mlir --table t.json",),
-        _program(),
+        program(),
     ),
     "MG0101": Fault(
         "The text is not MLIR that meshgen reads. The caret stands where reading stopped.",
         "Check the text before the caret too. MLIR bytecode is not read: print the module as text.",
         CHECK,
-        _program((" : tensor<8x4xf32>\n  return", " tensor<8x4xf32>\n  return")),
+        program((" : tensor<8x4xf32>\n  return", " tensor<8x4xf32>\n  return")),
     ),
     "MG0102": Fault(
         "The text has no program.", "Give the text of a module or a function.", CHECK, {"p.mlir": "// nothing\n"}
@@ -133,14 +74,14 @@ FAULTS: dict[str, Fault] = {
         "before any work is done.",
         "Write the operation with others, or give a Python function a rule for it (`mg.op_rule`). `docs/ops.md` lists the supported ones.",
         CHECK,
-        _program(("stablehlo.tanh", "stablehlo.uniform_quantize")),
+        program(("stablehlo.tanh", "stablehlo.uniform_quantize")),
     ),
     "MG0104": Fault(
         "An operation does not match its definition: shapes or element types do not agree, an attribute is missing or "
         "out of range. Every stage is checked, so texts that were edited by hand are too.",
         "The message has both sides. Fix the operation at the caret.",
         CHECK,
-        _program(
+        program(
             (
                 "%b = stablehlo.tanh %a : tensor<8x4xf32>",
                 "%b = stablehlo.transpose %a, dims = [1, 0] : (tensor<8x4xf32>) -> tensor<8x4xf32>",
@@ -157,59 +98,59 @@ FAULTS: dict[str, Fault] = {
         "(two calls of the function below at each level double it).",
         "Write repeated parts as `stablehlo.while`; split large tensors into several.",
         CHECK,
-        _program(("8x4", "8000000x4000000000")),
+        program(("8x4", "8000000x4000000000")),
     ),
     "MG0109": Fault(
         "A warning, on stderr, in `--json` and in the report: `sdy.all_reduce` or `sdy.reduce_scatter` of a value that is not declared unreduced along its axes, "
         "and that no operation computes as a sum: an argument, a constant, or a map of such. The value is passed on unchanged; adding up equal copies would multiply it.",
         "Declare `unreduced={...}` on the producer, or remove the reduction.",
         CHECK,
-        {"p.mlir": _REDUCTION},
+        {"p.mlir": REDUCTION},
     ),
     "MG0110": Fault(
         "The donations of the program or of `donate` contradict each other: two arguments for one result, an unknown result, or one of another type.",
         "Name a result of the argument's type in `tf.aliasing_output`, a different one for each argument, or write `jax.buffer_donor = true`: any result that fits.",
         CHECK,
-        _program(("%a: tensor<8x4xf32>", "%a: tensor<8x4xf32> {tf.aliasing_output = 3 : i32}")),
+        program(("%a: tensor<8x4xf32>", "%a: tensor<8x4xf32> {tf.aliasing_output = 3 : i32}")),
     ),
     "MG0111": Fault(
         "A warning, on stderr, in `--json` and in the report: an argument is donated, but no result is written to its memory: no remaining one has its type and sharding, "
         "or the argument is read after the result is computed, or at other indices. The step is correct; it needs memory for both.",
         "Remove the obstacle that the message names, or do not donate the argument.",
         ("meshgen compile p.mlir --target cpu -o p.mgx --donate a",),
-        {"p.mlir": _REVERSED},
+        {"p.mlir": REVERSED},
     ),
     "MG0201": Fault(
         "The mesh has a size below 1, an axis twice, differs from that of the compiled module, or lacks a size that is needed; or a name has characters that the text of a stage cannot represent. "
         "An axis of size `?` gets its size when the program is compiled, or when the module is loaded: from `--mesh`, or from the number of processes of a launcher.",
         "Give each axis one size, a positive integer; give open sizes with `--mesh dp=4`.",
         ("meshgen compile p.mlir --mesh 0=?,1=2 --target cpu -o p.mgx", "meshgen run p.mgx"),
-        _constraints("[[0], []]"),
+        constraints("[[0], []]"),
     ),
     "MG0202": Fault(
         "A sharding, collective or option names a mesh axis that the mesh does not have.",
         "Use one of the axes in the message, or give another mesh with `--mesh`.",
         ("meshgen check p.mlir --spec a=dp,_",),
-        _program(),
+        program(),
     ),
     "MG0203": Fault(
         "A mesh axis splits two dims of one value, or splits a dim and makes it partial too. Each device has one coordinate along an axis.",
         "Use the axis once; parts of an axis (`x:(1)2` and `x:(2)4` of `x=8`) are different axes.",
         ("meshgen check p.mlir --spec a=x,x",),
-        _program(),
+        program(),
     ),
     "MG0204": Fault(
         "A sharding has another rank than its tensor, an unknown kind of partial value, a halo on a dim that is not split, or offsets "
         "that do not fit the dim.",
         "Give one entry per tensor dim, `_` where it is not split.",
         ("meshgen check p.mlir --spec a=x,_,_",),
-        _program(),
+        program(),
     ),
     "MG0205": Fault(
         "Two required annotations of the same value for its producer differ. A value has one producer.",
         "Keep one, make one a hint (`required = false`), or annotate for the users (`annotate_for_users`): then it is resharded.",
         CHECK,
-        _constraints("[[1], []]", "[[], [1]]"),
+        constraints("[[1], []]", "[[], [1]]"),
     ),
     "MG0206": Fault(
         "An operation or collective of a program that already has shardings cannot work on shards as they are, for instance because rows "
@@ -224,7 +165,7 @@ FAULTS: dict[str, Fault] = {
         "A tensor dim has size `?`. Programs are read with open sizes and modules keep them open, but shards, kernels and buffers need them; all open dims are listed.",
         "Give the inputs' shapes, `--shape a=8x4` or `args={'a': (8, 4)}`: all others follow. Without, `check` tries some.",
         ("meshgen explain p.mlir",),
-        _program(("8x4", "?x4")),
+        program(("8x4", "?x4")),
     ),
     "MG0209": Fault(
         "A value cannot be placed on the meshes of a program: an annotation names an unknown mesh, or a loop or branch that cannot be unrolled has values on several.",
@@ -288,7 +229,7 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "and there is no warning. `check` gives this the same meaning at every stage.",
         "Move the collectives out of the branches if computing all branches is too expensive, or select between their results.",
         CHECK,
-        {"p.mlir": _BRANCHES},
+        {"p.mlir": BRANCHES},
     ),
     "MG0404": Fault(
         "A warning, on stderr, in `--json` and in the report: more than a third of the operations of a step are done alike by several devices, because no "
@@ -296,7 +237,7 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "take less than 50 us besides their launches are not warned about.",
         "Annotate what the named op makes so that the idle mesh axis splits it. `meshgen explain --advise` tries such annotations, and names those that make the step shorter.",
         ("meshgen explain p.mlir c",),
-        {"p.mlir": _REPEATED},
+        {"p.mlir": REPEATED},
     ),
     "MG0501": Fault(
         "The file is not a module that meshgen wrote.",
@@ -337,7 +278,7 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "The module needs another number of devices than are available, or these do not fill its mesh.",
         "Compile the program for a mesh of that many devices.",
         ("meshgen compile p.mlir --target cpu -o p.mgx", "meshgen run p.mgx --devices 3"),
-        _program(),
+        program(),
     ),
     "MG0604": Fault(
         "Something failed while a module ran: memory is too small, a kernel touched memory outside its arguments, ranks would deadlock, a call of CUDA or NCCL failed (the message has its number and text), or the operating system refused a file or process.",
@@ -352,7 +293,7 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
         "machine has free, or than `--memory` allows. The estimate is a lower bound: values, without temporary memory of operations.",
         "Check the program with smaller sizes: its shardings stay valid. `--memory` overrides the limit.",
         ("meshgen check p.mlir --memory 1kB",),
-        _program(),
+        program(),
     ),
     "MG0607": Fault(
         "A warning: an array of f64, which NumPy makes unless told otherwise, met a tensor of narrower floats in a traced function, and the result is f64. "

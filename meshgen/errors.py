@@ -123,6 +123,11 @@ def program_place(error: BaseException) -> Location | None:
     return None
 
 
+def system_reason(error: BaseException) -> str:
+    """Why a file cannot be read or written: what the operating system says, without the path, or else the exception."""
+    return (error.strerror if isinstance(error, OSError) else None) or str(error)
+
+
 def is_interrupt(error: BaseException) -> bool:
     """Whether the user interrupted meshgen; False where the program itself raises KeyboardInterrupt."""
     step = error.__traceback__

@@ -10,6 +10,7 @@ from typing import Any
 from meshgen.ccl.cost import group_axes, ring_bytes, seconds_of
 from meshgen.ccl.groups import stride_of
 from meshgen.ccl.steps import OPERAND, RESULT, Box, whole
+from meshgen.ir.attributes.sharding import places_of
 from meshgen.ir.attributes.table import attributes_of
 from meshgen.ir.graph import Node, TensorType
 from meshgen.ir.group_calls import VARIADIC
@@ -90,7 +91,7 @@ class Collective:
 
     def place(self, key: str, default: int | None = None) -> int:
         """The number in the group of the device that an attribute names by coordinates along the axes, or by that number."""
-        place: Any = default if (found := getattr(self.attrs, key, None)) is None else found
+        place: Any = places_of(self.attrs).get(key, default)
         if isinstance(place, int):
             return place
         number = 0

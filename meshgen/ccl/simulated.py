@@ -205,7 +205,7 @@ def _recv(node: Node, mesh: Mesh, shards: Shards, mailbox: Mailbox) -> Shards:
         raise RuntimeFailure(Diagnostic("MG0604", f"recv over {axes} has no matching send", node.loc))
     mailbox.letters.remove(letter)
     _, destination, sent = letter
-    source = _root(node, mesh, "source") if getattr(node.attrs, "source", None) is not None else 0
+    source = _root(node, mesh, "source") if node.attrs.source is not None else 0
     results = [poisoned(node.result.type.sizes, node.result.type.dtype)] * mesh.size
     for group in mesh.groups(axes):
         results[group[destination]] = sent[group[source]]

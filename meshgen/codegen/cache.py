@@ -19,7 +19,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, cast
 
-from meshgen.errors import Diagnostic
+from meshgen.errors import Diagnostic, system_reason
 from meshgen.locks import replacing
 
 VARIABLE = "MESHGEN_CACHE_DIR"
@@ -117,9 +117,7 @@ class Cache:
 
 
 def _reason(error: Exception) -> str:
-    if isinstance(error, FileExistsError):
-        return "it is not a directory"
-    return getattr(error, "strerror", None) or str(error)
+    return "it is not a directory" if isinstance(error, FileExistsError) else system_reason(error)
 
 
 def _entry_path(directory: Path, key: str) -> Path:

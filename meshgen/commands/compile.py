@@ -18,7 +18,7 @@ from meshgen.compiled.entries import EntriesExecutable
 from meshgen.compiled.executable import Executable
 from meshgen.compiled.kernels import kernel_records
 from meshgen.compiled.open_sizes import OpenExecutable
-from meshgen.errors import Diagnostic, UsageError
+from meshgen.errors import Diagnostic, UsageError, system_reason
 from meshgen.gc_pace import rarely_collecting
 from meshgen.pipeline import Timing
 from meshgen.reports.comms import comms_table
@@ -184,8 +184,7 @@ def dump(executable: Executable, place: Path) -> None:
             for arch in binaries[name]:
                 write_text(file.with_suffix(f".{arch}.ptx"), executable.built[name, arch].ptx.decode())
     except (OSError, ValueError) as error:  # ValueError: a path with a byte 0
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(Diagnostic("MG0003", f"'{place}' cannot be written: {reason}")) from error
+        raise UsageError(Diagnostic("MG0003", f"'{place}' cannot be written: {system_reason(error)}")) from error
 
 
 def _file_name(text: str) -> str:

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Generator
 from typing import TextIO
 
-from meshgen.errors import Diagnostic, UsageError
+from meshgen.errors import Diagnostic, UsageError, system_reason
 
 _documents: TextIO | None = None  # receives documents while stdout is redirected to stderr
 
@@ -76,8 +76,7 @@ def write_out(text: str = "") -> None:
         _silence(_documents or sys.stdout)
     except (OSError, ValueError) as error:  # ValueError: the program that was read has closed it
         _silence(_documents or sys.stdout)
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(Diagnostic("MG0003", f"standard output cannot be written: {reason}")) from error
+        raise UsageError(Diagnostic("MG0003", f"standard output cannot be written: {system_reason(error)}")) from error
 
 
 def write_err(text: str) -> None:

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from meshgen.calls.trees import canonical
-from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
+from meshgen.errors import Diagnostic, Location, ProgramError, UsageError, system_reason
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.mlir.text import parse_text
@@ -51,9 +51,8 @@ def _read(name: str, stream: IO[Any] | None = None) -> str:
         hint = "print the module as text (mlir-opt, or as_text() in JAX)"
         raise ProgramError(Diagnostic("MG0101", message, Location(name, 0), hint=hint)) from error
     except (OSError, ValueError) as error:  # ValueError: a path with a byte 0
-        reason = getattr(error, "strerror", None) or error
         hint = "a program is a .mlir file, or pkg.mod:function"
-        raise UsageError(Diagnostic("MG0002", f"{name}: {reason}", hint=hint)) from error
+        raise UsageError(Diagnostic("MG0002", f"{name}: {system_reason(error)}", hint=hint)) from error
 
 
 def _text(name: str, stream: IO[Any]) -> str:

@@ -114,10 +114,7 @@ def _pair_faults(channel: int, sent: Node, sender: Mesh, got: Node, receiver: Me
     facts = [
         ("peer", [sent.attrs.peer.name, sender.name], [receiver.name, got.attrs.peer.name]),
         ("element type", sent.operands[0].type.dtype, got.results[0].type.dtype),
-        *(
-            (name, getattr(sent.attrs, name, None), getattr(got.attrs, name, None))
-            for name in ("shape", "source", "target")
-        ),
+        *((name, sent.attrs.get(name), got.attrs.get(name)) for name in ("shape", "source", "target")),
     ]
     for name, here, there in facts:
         if here != there:

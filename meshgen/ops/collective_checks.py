@@ -8,9 +8,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, cast
+from typing import Any
 
 from meshgen.errors import Diagnostic, Location, ShardingError
+from meshgen.ir.attributes.sharding import axes_of, places_of, reduction_of
 from meshgen.ir.axis_parts import AxisParts, merged
 from meshgen.ir.graph import FETCH_NUMBERS, Node, TensorType
 from meshgen.ir.op_names import TEXT_NAMES
@@ -19,7 +20,6 @@ from meshgen.spec import PARTIAL_KINDS, Sharding
 
 Fault = tuple[str, str]  # code, message
 DIM_ATTRS = ("dim", "split_dim", "concat_dim")
-ROOT_ATTRS = ("root", "destination", "source")
 CHANGES_DTYPE = ("all_reduce", "reduce_scatter", "reduce_to")
 
 
@@ -63,7 +63,7 @@ def axis_faults(axes: Sequence[str], mesh: Mesh) -> Iterator[Fault]:
 def _dim_faults(node: Node) -> Iterator[Fault]:
     rank = node.operands[0].type.rank
     for name in DIM_ATTRS:
-        dim = getattr(node.attrs, name, 0) if rank else getattr(node.attrs, name, None)
+        dim = node.attrs.get(name, 0 if rank else None)
         if dim is not None and not 0 <= dim < rank:
             yield "MG0104", f"dim {dim} ({name}) is outside a tensor of rank {rank}"
 
@@ -95,18 +95,17 @@ def fetch_faults(attrs: Mapping[str, Any], kind: TensorType, mesh: Mesh) -> Iter
 
 
 def _root_faults(node: Node, mesh: Mesh) -> Iterator[Fault]:
-    axes = getattr(node.attrs, "axes", ())
-    for name in ROOT_ATTRS:
-        place = getattr(node.attrs, name, None)
+    axes = axes_of(node.attrs)
+    for name, place in places_of(node.attrs).items():
         if isinstance(place, tuple):
-            yield from place_faults(name, cast("tuple[int, ...]", place), axes, mesh)
-    shift = getattr(node.attrs, "shift_axis", None)
+            yield from place_faults(name, place, axes, mesh)
+    shift = node.attrs.get("shift_axis")
     if shift is not None and shift not in axes:
         yield "MG0104", f"shift axis '{shift}' is not among the axes {list(axes)}"
 
 
 def _kind_faults(node: Node) -> Iterator[Fault]:
-    kind = getattr(node.attrs, "kind", "sum")
+    kind = reduction_of(node.attrs) or "sum"
     if kind not in PARTIAL_KINDS:
         yield "MG0103", f"reduction '{kind}' is not supported; use one of {', '.join(PARTIAL_KINDS)}"
 
@@ -126,7 +125,7 @@ def _type_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
 
 def _local_faults(node: Node, mesh: Mesh, exact: bool) -> Iterator[Fault]:
     """Local shapes: gathers multiply one dim by the group size, slices and scatters divide it."""
-    source, result, axes = node.operands[0].type, node.result.type, getattr(node.attrs, "axes", ())
+    source, result, axes = node.operands[0].type, node.result.type, axes_of(node.attrs)
     grows, shrinks = changed_dims(node)
     if any(mesh.axis(ref).size is None for ref in axes):
         return  # checked once it is known (`infer_sharding.tile_faults`)
@@ -177,7 +176,7 @@ def _global_faults(node: Node, mesh: Mesh, source: Sharding, target: Sharding) -
         yield "MG0104", f"global shapes differ: {shapes[0]} -> {shapes[1]}"
     if (after := RELATIONS.get(node.op)) is None:
         return
-    axes = tuple(a for a in getattr(node.attrs, "axes", ()) if mesh.axis(a).size is None or mesh.axis_size(a) > 1)
+    axes = tuple(a for a in axes_of(node.attrs) if mesh.axis(a).size is None or mesh.axis_size(a) > 1)
     refs = [*axes, *(axis for sharding in (source, target) for axis in merged(sharding, mesh).used_axes)]
     parts = AxisParts.of(mesh, refs)
 
@@ -186,9 +185,7 @@ def _global_faults(node: Node, mesh: Mesh, source: Sharding, target: Sharding) -
         return found.with_partial(tuple(sorted(found.partial)))
 
     if not parts.fits(*refs) or after(node, plain(source), parts.refine(axes)) != plain(target):
-        places = "".join(
-            f", {name} {getattr(node.attrs, name)}" for name in (*DIM_ATTRS, "kind") if name in node.attrs.given
-        )
+        places = "".join(f", {name} {node.attrs[name]}" for name in (*DIM_ATTRS, "kind") if name in node.attrs.given)
         yield "MG0204", f"over {list(node.attrs.axes)}{places} it does not make {source} into {target}"
 
 

@@ -19,7 +19,7 @@ from meshgen.ops.types import control as types
 def _comparisons(node: Node, type_of: TypeOf) -> float:
     """Comparisons of a merge sort: log2 n per element of a row of n."""
     kind = type_of(node.operands[0])
-    dim = getattr(node.attrs, "dim", kind.rank - 1)
+    dim = node.attrs.get("dim", kind.rank - 1)
     return kind.size * math.log2(max(2, kind.sizes[dim])) if kind.rank else 0.0
 
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from meshgen.ir.attributes.sharding import axes_of
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.op_names import BRANCHES, REPEATED
@@ -28,7 +29,7 @@ def _named(module: Module) -> Iterator[str]:
     for sharding in (*module.in_shardings, *module.out_shardings):
         yield from sharding.used_axes
     for node in all_nodes(module.graph):
-        yield from getattr(node.attrs, "axes", None) or ()
+        yield from axes_of(node.attrs)
         for each in node.attrs.given.values():
             yield from each.used_axes if isinstance(each, Sharding) else ()
 
@@ -80,14 +81,14 @@ class Varying:
             return self._loop(node)
         if node.op in BRANCHES:
             return self._branches(node)
-        axes, given = getattr(node.attrs, "axes", None), self._union(node.operands)
+        axes, given = axes_of(node.attrs), self._union(node.operands)
         if node.op in _SHARED:
-            found = given - self._within(axes or ())
+            found = given - self._within(axes)
         elif node.op in _RESHARDED:  # devices with the same tile of the source have the same tile of the result
             source, target = node.attrs.source, node.attrs.target
             found = (given - self._within(source.used_axes)) | self._touched(target.used_axes)
-        elif node.op == "process_index" or (node.op in (*COLLECTIVES, "mask_padding") and axes is not None):
-            found = given | self._touched(axes or ())
+        elif node.op == "process_index" or (node.op in (*COLLECTIVES, "mask_padding") and "axes" in node.attrs):
+            found = given | self._touched(axes)
         elif node.op == "transfer_recv":
             found = self._touched(node.attrs.target.used_axes)
         elif node.op in COLLECTIVES or node.op in _UNKNOWN:

@@ -88,7 +88,7 @@ def _is_granted(node: Node, executable: Compiled) -> bool:
     """Whether propagation followed an annotation; hints that lost there are reported with what they would cost."""
     asked, granted = node.attrs.sharding, node.sharding
     assert granted is not None, "every node has a sharding after propagation"
-    return getattr(node.attrs, "required", True) or (
+    return node.attrs.required or (
         asked.rank == node.result.type.rank
         and same_layout(asked, granted.results[0], node.result.type, executable.mesh)
     )
@@ -97,7 +97,7 @@ def _is_granted(node: Node, executable: Compiled) -> bool:
 def _unmade(node: Node, why: str) -> Unmade:
     assert node.sharding is not None, "every node has a sharding after propagation"
     name, where = node.result.name or node.operands[0].name or "?", place_text(node.loc)
-    return Unmade(f"%{name}", str(node.sharding.results[0]), getattr(node.attrs, "required", True), why, where)
+    return Unmade(f"%{name}", str(node.sharding.results[0]), node.attrs.required, why, where)
 
 
 @dataclass(frozen=True)

@@ -12,6 +12,7 @@ from typing import Any
 
 from meshgen.ccl.cost import link_axes
 from meshgen.errors import line_of_place
+from meshgen.ir.attributes.sharding import reduction_of
 from meshgen.ir.op_names import TEXT_NAMES
 from meshgen.ir.predicates import is_transfer, is_transfer_recv
 from meshgen.mesh import Mesh
@@ -125,7 +126,7 @@ def _collective(launched: Launched, mesh: Mesh) -> Collective:
         shape=types[0].sizes if len(types) == 1 else (sum(each.size for each in types),),
         local_bytes=sum(each.nbytes for each in types),
         ring_bytes=called.ring_bytes,
-        reduction=str(getattr(item.attrs, "kind", "")),
+        reduction=reduction_of(item.attrs),
         times=launched.times,
         why=said_once(item.why),
         source=item.source,

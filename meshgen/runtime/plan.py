@@ -138,7 +138,7 @@ class Item:
     @property
     def times(self) -> int:
         """How often each region runs in a step; 1 if unknown."""
-        return getattr(self.attrs, "trips", 1)
+        return self.attrs.get("trips", 1)
 
     def starts(self, trip: int) -> dict[int, int]:
         """By place in `given`, the first row that the body of a scan is given at a trip, of what it is given rows of."""
@@ -149,7 +149,7 @@ class Item:
         """Its name in messages."""
         if "peer" in self.attrs.given:
             return f"{self.op} {'to' if is_transfer_send(self) else 'from'} @{self.attrs.peer.name}"
-        axes = getattr(self.attrs, "axes", None)
+        axes = self.attrs.get("axes")
         return self.kernel or (f"{self.op} over {', '.join(axes) or 'no axis'}" if isinstance(axes, tuple) else self.op)
 
     def located(self, axes: Sequence[str] = ()) -> str:
@@ -157,7 +157,7 @@ class Item:
 
         `axes`: along which it communicates, of one that does not list them.
         """
-        along = f" over {', '.join(axes)}" if axes and not isinstance(getattr(self.attrs, "axes", None), tuple) else ""
+        along = f" over {', '.join(axes)}" if axes and not isinstance(self.attrs.get("axes"), tuple) else ""
         return f"{self.label}{along}{bracketed(self.source)}"
 
 

@@ -19,7 +19,7 @@ import re
 from pathlib import Path
 from typing import Any
 
-from meshgen.errors import Diagnostic, MissingError, ModuleError, UsageError
+from meshgen.errors import Diagnostic, MissingError, ModuleError, UsageError, system_reason
 from meshgen.runtime.module_file import container
 from meshgen.runtime.module_file.members import SIGNATURE, Members
 from meshgen.runtime.validation.checked import checked_manifest
@@ -103,7 +103,7 @@ def _key(path: str | Path, kind: str) -> Any:
                 "public": lambda: serialization.load_pem_public_key(content)}  # fmt: skip
         found = read[kind]()
     except (OSError, ValueError, TypeError, exceptions.UnsupportedAlgorithm) as error:  # TypeError: it is encrypted
-        reason = getattr(error, "strerror", None) or str(error).splitlines()[0]
+        reason = system_reason(error).splitlines()[0]
         raise UsageError(Diagnostic("MG0002", f"'{place}' cannot be read as a {kind} key: {reason}")) from error
     if not isinstance(found, ed25519.Ed25519PrivateKey if kind == "private" else ed25519.Ed25519PublicKey):
         raise UsageError(Diagnostic("MG0002", f"'{place}' has a {kind} key that is not ed25519"))

@@ -28,7 +28,7 @@ from meshgen.search.strategies import Placing, Strategies, StrategyLists
 from meshgen.sharding.propagation.axes import view_of
 from meshgen.sharding.propagation.choices import AxisProblem, edges
 from meshgen.sharding.propagation.network import Array, Table
-from meshgen.sharding.propagation.pseudo_ops import is_input, is_output
+from meshgen.sharding.propagation.pseudo_ops import is_changed_carry, is_input, is_output
 from meshgen.sharding.propagation.sites import Site, sites_of
 from meshgen.sharding.propagation.solve import named_axes
 from meshgen.sharding.propagation.states import Link, State
@@ -196,7 +196,7 @@ class _Tables:
             self._add(cluster, source, value, site.times, made, states)
             made = states
         for (user, i), reader in ends.items():
-            is_changed = getattr(site.node.attrs, "is_changed", None)
+            is_changed = is_changed_carry(site.node)
             times = reader.times if is_changed else site.times
             self._add(source, user, value, times, made, self.strategies[user].of_operand(i))
 

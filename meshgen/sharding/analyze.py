@@ -13,6 +13,7 @@ from typing import Any
 from meshgen.ccl.cost import link_axes, ring_bytes, seconds_of
 from meshgen.ccl.volume import Formula, formula_of, total
 from meshgen.errors import Diagnostic, UsageError
+from meshgen.ir.attributes.sharding import reduction_of
 from meshgen.ir.graph import Graph, Module, Node
 from meshgen.ir.op_names import WITH_PROGRAMS
 from meshgen.ir.reasons import reason_of
@@ -182,7 +183,7 @@ class _Reader:
             dtype=source.dtype,
             local_bytes=int(source.nbytes),
             ring_bytes=moved,
-            reduction=str(getattr(node.attrs, "kind", "")),
+            reduction=reduction_of(node.attrs),
             times=times,
             why=reason_of(node),
             line=node.loc.line if node.loc else None,

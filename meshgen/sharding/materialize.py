@@ -81,7 +81,7 @@ def annotations_of(graph: Graph) -> Iterator[Node]:
 
 def is_for_users(node: Node) -> bool:
     """Whether an annotation is a required one for the users of its result."""
-    return getattr(node.attrs, "required", True) and not getattr(node.attrs, "as_result", True)
+    return node.attrs.required and not node.attrs.as_result
 
 
 def _party(text: str, why: tuple[str, ...], name: str = "", loc: Location | None = None) -> Party:

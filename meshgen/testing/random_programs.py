@@ -17,7 +17,7 @@ import numpy as np
 
 from meshgen.codegen.package import write_plans
 from meshgen.compiled.open_sizes import closed, open_program
-from meshgen.errors import CodegenError, Diagnostic, MeshgenError, UsageError
+from meshgen.errors import CodegenError, Diagnostic, MeshgenError, UsageError, system_reason
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.mlir.text import parse_text, print_text
@@ -217,6 +217,5 @@ def _program_path(folder: Path, seed: int) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except (OSError, ValueError) as error:  # ValueError: a path with a byte 0
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(Diagnostic("MG0003", f"'{folder}' cannot be written: {reason}")) from error
+        raise UsageError(Diagnostic("MG0003", f"'{folder}' cannot be written: {system_reason(error)}")) from error
     return folder / f"random_{seed}.mlir"

@@ -92,7 +92,7 @@ ABOUT = {
     "sharding/partitioners/joined_rows.py": "slice",
     "sharding/partitioners/legality.py": "iota",
     "sharding/partitioners/scans.py": "broadcast_in_dim",
-    "sharding/propagation/pseudo_ops.py": "input manual_operand manual_result output",
+    "sharding/propagation/pseudo_ops.py": "carry input manual_operand manual_result output",
     "sharding/rewrites/compare.py": "concatenate select",
     "sharding/rewrites/concatenate_sink.py": "concatenate pad reverse slice",
     "sharding/rewrites/constant_places.py": "broadcast_in_dim convert dynamic_update_slice reshape scatter",

@@ -80,7 +80,7 @@ def _lies_in(value: Value, grouping: Grouping) -> Value:
 def _message_rows(node: Node, packed: Node, readers: list[Node], graph: Graph) -> list[_Part]:
     """The rows with their slices; none where the result is not just cut apart again."""
     dim = packed.attrs.dim
-    if getattr(node.attrs, "dim", None) == dim or node.result in graph.outputs:
+    if node.attrs.get("dim") == dim or node.result in graph.outputs:
         return []
     ends = itertools.accumulate((row.type.sizes[dim] for row in packed.operands), initial=0)
     found: list[_Part] = []

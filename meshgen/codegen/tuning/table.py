@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from meshgen.codegen.tuning.keys import kernel_digest, shape_class
-from meshgen.errors import Diagnostic, UsageError
+from meshgen.errors import Diagnostic, UsageError, system_reason
 from meshgen.ir.graph import Graph
 from meshgen.records import dataclass
 from meshgen.runtime.module_file.container import path_of
@@ -140,8 +140,7 @@ def read_table(path: Path) -> TuningTable:
             raise ValueError(f"it has more than {MOST_BYTES} bytes")
         content = path.read_bytes()
     except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(Diagnostic("MG0002", f"'{path}' cannot be read: {reason}")) from error
+        raise UsageError(Diagnostic("MG0002", f"'{path}' cannot be read: {system_reason(error)}")) from error
     try:
         value = read_json(content)
         if get(value, "format", read_count) != FORMAT:

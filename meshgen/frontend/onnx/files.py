@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.errors import Diagnostic, Location, MissingError, ProgramError, UsageError
+from meshgen.errors import Diagnostic, Location, MissingError, ProgramError, UsageError, system_reason
 
 Array = np.ndarray[Any, Any]
 
@@ -43,8 +43,7 @@ def read_model(program: Any) -> tuple[Any, str, Path | None]:
     try:
         return onnx.load_model(path, load_external_data=False), str(path), path.parent
     except (OSError, ValueError) as error:  # ValueError: a path with a byte 0
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(Diagnostic("MG0002", f"{path}: {reason}", hint="a program is a file")) from error
+        raise UsageError(Diagnostic("MG0002", f"{path}: {system_reason(error)}", hint="a program is a file")) from error
     except Exception as error:  # what protobuf raises depends on how it was built
         text = f"the file is not an ONNX model: {error}"
         raise ProgramError(Diagnostic("MG0101", text, Location(str(path), 0))) from error

@@ -67,6 +67,12 @@ class Manual(Attributes):
     in_free: FreeShardings | None = None
     out_free: FreeShardings | None = None
 
+    def ends(self, side: str) -> list[tuple[Sharding, Sharding, Flags]]:
+        """Of each operand (side `in`) or result (`out`): its sharding over the manual axes and over free ones, and which dims are open to more."""
+        shardings, free = (self.in_shardings, self.in_free) if side == "in" else (self.out_shardings, self.out_free)
+        free = free or [(Sharding.replicated(s.rank), (False,) * s.rank) for s in shardings]
+        return [(s, *rest) for s, rest in zip(shardings, free, strict=True)]
+
 
 class TopK(Attributes):
     """How many elements of each row."""

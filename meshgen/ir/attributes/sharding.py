@@ -162,3 +162,22 @@ class Transfer(Attributes):
     shape: Ints
     source: Sharding | None = None
     target: Sharding | None = None
+
+
+ROLES = ("root", "destination", "source")
+"""Fields that name a device of each group."""
+
+
+def axes_of(attrs: Attributes) -> Names:
+    """The mesh axes along which an operation has groups, outer to inner; none where it has no groups."""
+    return attrs.get("axes") or ()
+
+
+def reduction_of(attrs: Attributes) -> str:
+    """The kind of a reduction over groups; empty where nothing is reduced."""
+    return attrs.get("kind", "")
+
+
+def places_of(attrs: Attributes) -> dict[str, Place]:
+    """The devices of each group that an operation names, by what they are to it (`ROLES`)."""
+    return {role: place for role in ROLES if isinstance(place := attrs.get(role), int | tuple)}

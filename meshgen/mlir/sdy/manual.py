@@ -157,14 +157,9 @@ def _export_manual(exporter: Exporter, node: Node) -> Operation:
         body = exporter.block(node.regions[0], ReturnOp)
 
     def spelled(side: str) -> ShardingPerValueAttr:
-        shardings: Sequence[Sharding] = getattr(node.attrs, f"{side}_shardings")
-        free = getattr(node.attrs, f"{side}_free", None) or [
-            (Sharding.replicated(s.rank), (False,) * s.rank) for s in shardings
-        ]
-        pairs = zip(shardings, free, strict=True)
         texts = [
             spell(Sharding(tuple((*a, *b) for a, b in zip(s.dims, f.dims, strict=True)), s.partial), mesh.name, opened)
-            for s, (f, opened) in pairs
+            for s, f, opened in node.attrs.ends(side)
         ]
         return ShardingPerValueAttr(tuple(texts))
 

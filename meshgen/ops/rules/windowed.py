@@ -74,11 +74,11 @@ def windowed(node: Node) -> list[int]:
     ones = [1] * len(attrs.window_dimensions)
     parts = zip(
         attrs.window_dimensions, attrs.window_strides, attrs.low, attrs.high,
-        getattr(attrs, "base_dilations", ones), getattr(attrs, "window_dilations", ones), strict=True,
+        attrs.get("base_dilations", ones), strict=True,
     )  # fmt: skip
     return [
         d
-        for d, (size, stride, low, high, base, _) in enumerate(parts)
+        for d, (size, stride, low, high, base) in enumerate(parts)
         if (size, stride, low, high, base) != (1, 1, 0, 0, 1)
     ]
 

@@ -60,7 +60,7 @@ def extremum_region(node: Node, operands: list[Tracked], results: list[Array]) -
 
 def in_order(node: Node, operands: list[Tracked], results: list[Array], tf32: bool) -> list[Tracked]:
     """Sorting one tensor moves each place by at most the row's greatest error; what goes with it may be anything."""
-    dim = getattr(node.attrs, "dim", operands[0].value.ndim - 1)
+    dim = node.attrs.get("dim", operands[0].value.ndim - 1)
     if not operands[0].is_uncertain:
         if node.op == "top_k" or not any(t.is_uncertain for t in operands):
             return [exact(result) for result in results]

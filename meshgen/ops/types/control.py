@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from meshgen.ir.attributes.sharding import axes_of
 from meshgen.ir.graph import Graph, Node, TensorType
 from meshgen.ir.manual import is_open
 from meshgen.ir.regions import all_nodes
@@ -209,9 +210,7 @@ def _check_body(site: Site, body: Graph, axes: Sequence[str], is_local: bool) ->
 def used_axes(node: Node) -> list[str]:
     """The mesh axes that a node of a local program names, each once."""
     shardings = (value for value in node.attrs.given.values() if isinstance(value, Sharding))
-    return list(
-        dict.fromkeys([*(getattr(node.attrs, "axes", None) or ()), *(a for each in shardings for a in each.used_axes)])
-    )
+    return list(dict.fromkeys([*axes_of(node.attrs), *(a for each in shardings for a in each.used_axes)]))
 
 
 def axes_in(graph: Graph) -> set[str]:

@@ -7,17 +7,17 @@ what holds for any sizes is checked; with one the tiles are.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import cast
 
 import numpy as np
 
 from meshgen.errors import Diagnostic
+from meshgen.ir.attributes.sharding import places_of, reduction_of
 from meshgen.ir.graph import FETCH_NUMBERS, TensorType, is_complex
 from meshgen.ir.group_calls import VARIADIC
 from meshgen.ir.partial_kinds import combines
 from meshgen.ir.replica_groups import pair_faults
 from meshgen.mesh import Mesh
-from meshgen.ops.collective_checks import ROOT_ATTRS, axis_faults, fetch_faults, place_faults
+from meshgen.ops.collective_checks import axis_faults, fetch_faults, place_faults
 from meshgen.ops.registry import OPS
 from meshgen.ops.types.site import Site, shapes_agree
 from meshgen.spec import PARTIAL_KINDS, Sharding
@@ -39,7 +39,7 @@ def same(site: Site) -> list[TensorType] | None:
 
 
 def _reduces(site: Site) -> None:
-    kind = getattr(site.attrs, "kind", "sum")
+    kind = reduction_of(site.attrs) or "sum"
     site.require(kind in PARTIAL_KINDS, f"unknown kind '{kind}'; expected one of {', '.join(PARTIAL_KINDS)}")
     for dtype in dict.fromkeys(t.dtype for t in (*site.operands, *(site.results or ()))):
         site.require(combines(kind, dtype), f"elements of {dtype} cannot be reduced with kind '{kind}'")
@@ -166,7 +166,7 @@ def between(site: Site) -> list[TensorType] | None:
         list(given) in ([], [TURN]), f"has operands {[str(t) for t in given]} besides; it takes one {TURN} at most"
     )
     for name in ("source", "target"):
-        sharding = getattr(site.attrs, name, None)
+        sharding = site.attrs.get(name)
         if sharding is not None and site.require(
             isinstance(sharding, Sharding), f"attribute '{name}' must be a sharding"
         ):
@@ -195,12 +195,11 @@ def tile_faults(site: Site, mesh: Mesh) -> None:
     if not site.operands or site.op == "manual":
         return
     count = mesh.group_size(site.attrs.axes)
-    for name in ROOT_ATTRS:
-        place = getattr(site.attrs, name, None)
+    for name, place in places_of(site.attrs).items():
         if isinstance(place, tuple):
-            for _, message in place_faults(name, cast("tuple[int, ...]", place), site.attrs.axes, mesh):
+            for _, message in place_faults(name, place, site.attrs.axes, mesh):
                 site.fault(message)
-        elif isinstance(place, int):
+        else:
             site.require(0 <= place < count, f"{name} {place} is outside a group of {count} devices")
     if site.op == "fetch_rows":
         _row_faults(site, mesh)

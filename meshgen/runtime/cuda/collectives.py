@@ -116,24 +116,7 @@ def _call(api: Api, comms: Communicators, rank: int, step: Group, work: RankWork
 
 def _send_and_receive(api: Api, comms: Communicators, rank: int, step: Messages, work: RankWork) -> None:
     """In the communicator of all ranks, whose numbers the messages have; elements travel as bytes."""
-    byte = DATA_TYPES["ui8"]
-    for message in step.sends:
-        api.comm(
-            "ncclSend",
-            work.address(message.box),
-            message.box.nbytes,
-            byte,
-            message.peer,
-            comms.world[rank],
-            work.stream,
-        )
-    for message in step.receives:
-        api.comm(
-            "ncclRecv",
-            work.address(message.box),
-            message.box.nbytes,
-            byte,
-            message.peer,
-            comms.world[rank],
-            work.stream,
-        )
+    messages = [*(("ncclSend", m) for m in step.sends), *(("ncclRecv", m) for m in step.receives)]
+    byte, world = DATA_TYPES["ui8"], comms.world[rank]
+    for call, message in messages:
+        api.comm(call, work.address(message.box), message.box.nbytes, byte, message.peer, world, work.stream)

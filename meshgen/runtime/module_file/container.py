@@ -21,7 +21,7 @@ from io import FileIO
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from meshgen.errors import Diagnostic, ModuleError, UsageError
+from meshgen.errors import Diagnostic, ModuleError, UsageError, system_reason
 from meshgen.records import dataclass
 from meshgen.runtime.host_memory import free_bytes
 from meshgen.runtime.module_file.files import write_file
@@ -137,7 +137,7 @@ def refuse_place(path: Path) -> None:
     try:
         fault = errno.EISDIR if path.is_dir() else 0 if path.parent.is_dir() else errno.ENOENT
     except (OSError, ValueError) as error:  # ValueError: a path with a byte 0
-        fault = getattr(error, "errno", None) or errno.EINVAL
+        fault = (error.errno if isinstance(error, OSError) else None) or errno.EINVAL
     if fault:
         raise UsageError(Diagnostic("MG0003", f"'{path}' cannot be written: {os.strerror(fault)}"))
 
@@ -208,7 +208,7 @@ def _read(path: Path) -> bytes:
         try:
             return file.readall()
         except (OSError, MemoryError) as error:
-            raise _unreadable(path, getattr(error, "strerror", None) or error) from error
+            raise _unreadable(path, system_reason(error)) from error
 
 
 def _map(path: Path) -> mmap.mmap | bytes:
@@ -219,7 +219,7 @@ def _map(path: Path) -> mmap.mmap | bytes:
         try:
             return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
         except (OSError, ValueError) as error:
-            raise _unreadable(path, getattr(error, "strerror", None) or error) from error
+            raise _unreadable(path, system_reason(error)) from error
 
 
 def _opened(path: Path) -> FileIO:
@@ -229,7 +229,7 @@ def _opened(path: Path) -> FileIO:
             raise OSError(errno.EINVAL, os.strerror(errno.EISDIR) if path.is_dir() else "it is not a regular file")
         return open(path, "rb", buffering=0)
     except (OSError, ValueError) as error:
-        raise _unreadable(path, getattr(error, "strerror", None) or error) from error
+        raise _unreadable(path, system_reason(error)) from error
 
 
 def _unreadable(path: Path, reason: object) -> UsageError:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import BinaryIO, cast
 
-from meshgen.errors import Diagnostic, UsageError
+from meshgen.errors import Diagnostic, UsageError, system_reason
 from meshgen.locks import replacing
 
 
@@ -30,8 +30,7 @@ def write_file(path: Path, write: Callable[[BinaryIO], object]) -> None:
         else:
             _replace(place, was, write)
     except (OSError, ValueError) as error:  # ValueError: a path with a byte 0
-        reason = getattr(error, "strerror", None) or error
-        raise UsageError(Diagnostic("MG0003", f"'{path}' cannot be written: {reason}")) from error
+        raise UsageError(Diagnostic("MG0003", f"'{path}' cannot be written: {system_reason(error)}")) from error
 
 
 def write_text(path: Path, text: str) -> None:

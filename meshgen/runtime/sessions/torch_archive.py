@@ -18,7 +18,7 @@ from typing import IO, Any
 
 import numpy as np
 
-from meshgen.errors import Diagnostic, UsageError
+from meshgen.errors import Diagnostic, UsageError, system_reason
 from meshgen.ir.graph import DTYPES
 
 Array = np.ndarray[Any, Any]
@@ -52,7 +52,7 @@ class TorchArchive:
         try:
             self._zip = zipfile.ZipFile(source)
         except (OSError, ValueError, zipfile.BadZipFile) as error:
-            raise self.fault(getattr(error, "strerror", None) or error) from error
+            raise self.fault(system_reason(error)) from error
         self._members = {name.partition("/")[2]: name for name in self._zip.namelist()}
         models = [each for each in self._members if each.startswith("models/") and each.endswith(".json")]
         if len(models) != 1:

@@ -11,7 +11,7 @@ from typing import Any, TypeAlias, cast
 import numpy as np
 
 from meshgen.calls.signature import input_named
-from meshgen.errors import ArgumentError, Diagnostic, UsageError
+from meshgen.errors import ArgumentError, Diagnostic, UsageError, system_reason
 from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.runtime.arguments import array_of
 from meshgen.runtime.module_file.container import path_of
@@ -114,5 +114,6 @@ def _mapped(path: Path) -> Tensors:
         with open(path, "rb") as file:
             return Tensors(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
     except (OSError, ValueError) as error:
-        reason = cast("Any", getattr(error, "strerror", None)) or error
-        raise UsageError(Diagnostic("MG0002", f"'{path}' cannot be read as safetensors: {reason}")) from error
+        raise UsageError(
+            Diagnostic("MG0002", f"'{path}' cannot be read as safetensors: {system_reason(error)}")
+        ) from error

@@ -12,11 +12,11 @@ from meshgen.ccl.exchange import summand_axes
 from meshgen.ccl.packing import packing
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.attributes.control import Scan
+from meshgen.ir.attributes.sharding import places_of
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.predicates import is_control, is_kernel, is_loop, is_scan, is_transfer, is_transfer_send
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import COMMUNICATING, RESHARDS
-from meshgen.ops.collective_checks import ROOT_ATTRS
 from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.plan import ALIGNMENT, KINDS, ROW_ALIGNMENT, STREAMS, Buffer, Item, Schedule, aligned
 from meshgen.spec import Sharding
@@ -173,7 +173,7 @@ def _signatures(item: Item, plan: Schedule) -> Iterator[str]:
     for number, (have, want) in enumerate(zip(steps, wanted, strict=False)):
         if (have[0], have[1]) != want:
             yield f"region {number} does not match its operands and results"
-    if type(getattr(item.attrs, "trips", 1)) is not int or item.times < 1:
+    if type(item.times) is not int or item.times < 1:
         yield f"it cannot run {item.times!r} times"
 
 
@@ -200,8 +200,7 @@ def _scan_faults(item: Item, plan: Schedule) -> Iterator[str]:
 def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
     """Attributes and local types make sense on this mesh."""
     inputs, outputs = ([Value(plan.buffers[n].type) for n in numbers] for numbers in (item.inputs, item.outputs))
-    for name in ROOT_ATTRS:  # partition has lowered computed ones
-        place = getattr(item.attrs, name, None)
+    for name, place in places_of(item.attrs).items():  # partition has lowered computed ones
         if isinstance(place, tuple) and None in place:
             return [f"'{item.op}': {name} is known at run time only"]
     if item.op == "recv" and "destination" not in item.attrs.given:
@@ -240,7 +239,7 @@ def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> lis
 def _between_faults(item: Item, inputs: Sequence[Value], outputs: Sequence[Value], mesh: Mesh) -> list[str]:
     """Both ends of a transfer between meshes are shardings of its tensor, and this side's shards have its type."""
     sends = is_transfer_send(item)
-    if not all(isinstance(getattr(item.attrs, name, None), Sharding) for name in ("source", "target")):
+    if not all(isinstance(item.attrs.get(name), Sharding) for name in ("source", "target")):
         return [f"'{item.op}' needs the value's sharding on both meshes"]
     ends = Ends.of(item.op, item.attrs, mesh)
     if faults := ends.faults():

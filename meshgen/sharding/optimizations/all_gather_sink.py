@@ -64,9 +64,7 @@ def _loop_below(node: Node, number: int, move: Node, count: int, walk: Walk) -> 
     dim, axes = move.attrs.dim, tuple(move.attrs.axes)
     if node.op not in REDUCED_ALIKE:
         return loop_of(node, dim, count, operand=number)
-    is_other = getattr(node.attrs, "dim", None) != dim and not any(
-        overlaps(a, b) for a in axes for b in node.attrs.axes
-    )
+    is_other = node.attrs.get("dim") != dim and not any(overlaps(a, b) for a in axes for b in node.attrs.axes)
     return Loop((dim,), dim) if is_other else None
 
 

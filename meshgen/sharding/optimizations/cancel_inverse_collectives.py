@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from meshgen.ir.attributes.sharding import axes_of
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
 from meshgen.sharding.optimizations.rewrite import Walk, about, walk
@@ -23,7 +24,7 @@ def _cancel(node: Node, walk: Walk) -> Sequence[Value] | None:
     if node.op not in ("all_slice", "all_gather", "all_to_all"):
         return None
     inner = walk.producers.get(node.operands[0])
-    if inner is None or tuple(getattr(inner.attrs, "axes", ())) != tuple(node.attrs.axes):
+    if inner is None or axes_of(inner.attrs) != tuple(node.attrs.axes):
         return None
     start = inner.operands[0]
     if start.type == node.result.type and start.sharding == node.result.sharding and _undoes(node, inner, start, walk):
@@ -33,9 +34,9 @@ def _cancel(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 def _undoes(node: Node, inner: Node, start: Value, walk: Walk) -> bool:
     if node.op == "all_to_all":
-        ends = getattr(inner.attrs, "concat_dim", None), getattr(inner.attrs, "split_dim", None)
-        return inner.op == "all_to_all" and ends == (node.attrs.split_dim, node.attrs.concat_dim)
-    if node.attrs.dim != getattr(inner.attrs, "dim", None):
+        ends = node.attrs.split_dim, node.attrs.concat_dim
+        return inner.op == "all_to_all" and (inner.attrs.concat_dim, inner.attrs.split_dim) == ends
+    if node.attrs.dim != inner.attrs.get("dim"):
         return False
     if (node.op, inner.op) == ("all_slice", "all_gather"):
         return True

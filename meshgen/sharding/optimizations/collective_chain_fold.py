@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from meshgen.ir.attributes.sharding import reduction_of
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
 from meshgen.sharding.optimizations.rewrite import Walk, about, local_type, merged_notes, price, price_of, walk
@@ -38,7 +39,7 @@ def _join(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 def _along_dim(node: Node, inner: Node, walk: Walk) -> Sequence[Value] | None:
     outer, below = tuple(node.attrs.axes), tuple(inner.attrs.axes)
-    same = node.attrs.dim == inner.attrs.dim and getattr(node.attrs, "kind", None) == getattr(inner.attrs, "kind", None)
+    same = node.attrs.dim == inner.attrs.dim and reduction_of(node.attrs) == reduction_of(inner.attrs)
     if not same or any(overlaps(a, b) for a in outer for b in below) or not _nests(node, inner, walk):
         return None
     # A gather's outer axes are major: it gathers the result of the inner one. A slice slices that of the first one.

@@ -15,6 +15,7 @@ from typing import Any
 from meshgen.ccl.cost import link_axes
 from meshgen.ccl.links import rate_along
 from meshgen.cost_model.model import DEFAULT
+from meshgen.ir.attributes.sharding import reduction_of
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.regions import used_by
 from meshgen.mesh import Mesh
@@ -114,7 +115,7 @@ def _key(node: Node, mesh: Mesh) -> tuple[Any, ...]:
     if node.op == "all_reduce":
         axes = tuple(sorted(axes, key=mesh.order))  # it does not depend on the order of a group
     word = bits(dtype) if node.op == "all_gather" else dtype
-    return node.op, axes, getattr(node.attrs, "kind", None), word
+    return node.op, axes, reduction_of(node.attrs), word
 
 
 def _limit(node: Node, mesh: Mesh) -> float:

@@ -78,9 +78,7 @@ def _loop(node: Node, cut: Node, mesh: Mesh) -> Loop | None:
         return None
     if node.op not in ("all_reduce", "all_gather", "reduce_scatter"):
         return loop_of(node, dim, count)
-    is_other = getattr(node.attrs, "dim", None) != dim and not any(
-        overlaps(a, b) for a in axes for b in node.attrs.axes
-    )
+    is_other = node.attrs.get("dim") != dim and not any(overlaps(a, b) for a in axes for b in node.attrs.axes)
     return Loop((dim,), dim) if is_other else None
 
 

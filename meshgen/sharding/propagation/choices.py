@@ -25,7 +25,7 @@ from meshgen.ir.predicates import is_annotation
 from meshgen.records import dataclass
 from meshgen.sharding.propagation.eliminate import Table, cheapest, least_cost
 from meshgen.sharding.propagation.labels import Label, asked_face, asks_use, is_as_asked
-from meshgen.sharding.propagation.pseudo_ops import ENDS, is_input
+from meshgen.sharding.propagation.pseudo_ops import ENDS, is_changed_carry, is_input
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import Link, State
 from meshgen.sharding.window_fetches import rows_moved
@@ -241,8 +241,8 @@ class AxisProblem:
     def _weight(self, maker: Site, use: tuple[int, int]) -> float:
         """The weight of an edge: a value that a loop changes is resharded in every trip, one that it only reads once before it."""
         user = self.sites[use[0]]
-        times = 1.0 if not getattr(maker.node.attrs, "is_changed", None) else user.times / maker.times
-        times *= DEFAULT.propagation.behind if getattr(user.node.attrs, "as_result", None) else 1.0
+        times = user.times / maker.times if is_changed_carry(maker.node) else 1.0
+        times *= DEFAULT.propagation.behind if is_annotation(user.node) and user.node.attrs.as_result else 1.0
         return times * (DEFAULT.propagation.same_edge if use in self.view.moved else 1.0)
 
     def _price_key(self, value: Value, use: tuple[int, int], times: float) -> tuple[float, float, bool, int]:

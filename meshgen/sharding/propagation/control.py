@@ -22,7 +22,6 @@ from meshgen.ir.manual import is_open
 from meshgen.ir.predicates import is_branching, is_loop, is_manual, is_propagation_barrier
 from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, letters, rule
 from meshgen.sharding.propagation.tiles import joined
-from meshgen.spec import Sharding
 
 
 class Flat(NamedTuple):
@@ -93,14 +92,7 @@ def _manual(node: Node, times: float, manual: tuple[str, ...]) -> list[Flat]:
 
 def _said(node: Node, side: str) -> list[dict[str, Any]]:
     """The annotation of each operand or result, and its part over the manual axes."""
-    shardings = getattr(node.attrs, f"{side}_shardings")
-    free = getattr(node.attrs, f"{side}_free", None) or [
-        (Sharding.replicated(s.rank), (False,) * s.rank) for s in shardings
-    ]
-    return [
-        {"sharding": joined(s, f), "open_dims": opened, "manual": s}
-        for s, (f, opened) in zip(shardings, free, strict=True)
-    ]
+    return [{"sharding": joined(s, f), "open_dims": opened, "manual": s} for s, f, opened in node.attrs.ends(side)]
 
 
 def identity_rule(node: Node) -> Rule:

@@ -110,7 +110,7 @@ def asks_use(maker: Site, user: Site) -> bool:
     is_bound = is_annotation(maker.node) and maker.annotation is not None and maker.annotation.required
     return (
         is_bound
-        and not getattr(maker.node.attrs, "as_result", True)
+        and not maker.node.attrs.as_result
         and not (user.annotation is not None and user.asks_operand)
         and not is_annotation(user.node)
     )

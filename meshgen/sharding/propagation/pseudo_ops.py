@@ -35,6 +35,11 @@ def is_output(node: Node) -> bool:
     return node.op == "output"
 
 
+def is_changed_carry(node: Node) -> bool:
+    """Whether it ties a value that the body of a loop changes from trip to trip."""
+    return node.op == "carry" and node.attrs.is_changed
+
+
 def is_manual_operand(node: Node) -> bool:
     """Whether it takes an operand of a manual computation to an argument of its body."""
     return node.op == "manual_operand"

@@ -63,51 +63,66 @@ def reach(
     Args:
         offers: sites, by number, whose loops are seeds too, in this order: of those that an earlier one reaches none.
     """
-    table: dict[Value, Origins] = {}
-    steps = {} if steps is None else steps
-    touching: dict[Value, list[Site]] = {}
-    queue: deque[tuple[Value, State]] = deque()
+    search = _Search(sites, axis, size, covered, {} if steps is None else steps)
+    search.seed()
+    search.spread()
+    search.offer(offers)
+    return search.table
 
-    def add(value: Value, state: State, origin: str) -> None:
-        if state not in (origins := table.setdefault(value, {})):
+
+class _Search:
+    """States spread from value to value over the ties of sites, those that were reached first before others."""
+
+    def __init__(self, sites: list[Site], axis: str, size: int, covered: Covered, steps: Steps) -> None:
+        self.table: dict[Value, Origins] = {}
+        self._sites, self._axis, self._size, self._steps = sites, axis, size, steps
+        self._ties = _Ties(size, covered)
+        self._queue: deque[tuple[Value, State]] = deque()
+        self._touching: dict[Value, list[Site]] = {}
+        for site in sites:
+            for value in dict.fromkeys(site.values):
+                self._touching.setdefault(value, []).append(site)
+
+    def _add(self, value: Value, state: State, origin: str) -> None:
+        if state not in (origins := self.table.setdefault(value, {})):
             origins[state] = origin
-            queue.append((value, state))
+            self._queue.append((value, state))
 
-    for site in sites:
-        for value in dict.fromkeys(site.values):
-            touching.setdefault(value, []).append(site)
-    makers = {value: site for site in sites for value in site.node.results}
-    for site in sites:
-        for value, state, origin in seeds(site, axis):
-            add(value, state, origin)
-            for source, made in _sources(value, state, makers, size):
-                if made not in table.get(source, {}):
-                    steps[source, made] = value, state, makers[value]
-                add(source, made, origin)
-    ties = _Ties(size, covered)
+    def seed(self) -> None:
+        """Add what annotations say, and what the ops that make annotated values can read for it."""
+        makers = {value: site for site in self._sites for value in site.node.results}
+        for site in self._sites:
+            for value, state, origin in seeds(site, self._axis):
+                self._add(value, state, origin)
+                for source, made in _sources(value, state, makers, self._size):
+                    if made not in self.table.get(source, {}):
+                        self._steps[source, made] = value, state, makers[value]
+                    self._add(source, made, origin)
 
-    def spread() -> None:
-        while queue:
-            value, state = queue.popleft()
-            for site in touching[value]:
-                if site.manual and site.is_manual(axis):
+    def spread(self) -> None:
+        """Follow the ties of all that was added."""
+        table, steps = self.table, self._steps
+        while self._queue:
+            value, state = self._queue.popleft()
+            for site in self._touching[value]:
+                if site.manual and site.is_manual(self._axis):
                     continue
-                for other, new in ties.of(site, value, state):
+                for other, new in self._ties.of(site, value, state):
                     if not site.carries(value, other):
                         continue
                     if new not in table.get(other, {}):
                         steps[other, new] = value, state, site
-                    add(other, new, table[value][state])
+                    self._add(other, new, table[value][state])
 
-    spread()
-    annotated = {value: frozenset(states) for value, states in table.items()}
-    for site in map(sites.__getitem__, offers):
-        splits = [each for each in _offered(site, size) if each[1] not in annotated.get(each[0], ())]
-        if all(state not in table.get(value, {}) for value, state in splits):
-            for value, state in splits:
-                add(value, state, f"the work of '{site.node.op}'{bracketed(place_text(site.node.loc))}")
-            spread()
-    return table
+    def offer(self, offers: Sequence[int]) -> None:
+        """Add the loops of sites that nothing has reached, one site after the other, and spread each."""
+        annotated = {value: frozenset(states) for value, states in self.table.items()}
+        for site in map(self._sites.__getitem__, offers):
+            splits = [each for each in _offered(site, self._size) if each[1] not in annotated.get(each[0], ())]
+            if all(state not in self.table.get(value, {}) for value, state in splits):
+                for value, state in splits:
+                    self._add(value, state, f"the work of '{site.node.op}'{bracketed(place_text(site.node.loc))}")
+                self.spread()
 
 
 def _offered(site: Site, size: int) -> list[tuple[Value, State]]:

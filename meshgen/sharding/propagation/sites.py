@@ -198,7 +198,7 @@ def _annotations_by_value(
         annotation = annotations.get(id(node)) if is_input(node) else None
         annotation = annotation_of(node) if is_annotation(node) else annotation
         if annotation:
-            made = [*node.results, *(node.operands if getattr(node.attrs, "as_result", None) else ())]
+            made = [*node.results, *(node.operands if is_annotation(node) and node.attrs.as_result else ())]
             for value in made:
                 sharding = fit(annotation.sharding, value.type.rank)
                 found.setdefault(value, []).append(replace(annotation, sharding=sharding))
@@ -216,7 +216,7 @@ def annotation_of(node: Node) -> Annotation | None:
     if not (is_annotation(node) or node.op in MANUAL_ENDS) or "sharding" not in node.attrs.given:
         return None
     attrs = node.attrs
-    return Annotation(attrs.sharding, getattr(attrs, "required", True), tuple(attrs.open_dims), node.loc)
+    return Annotation(attrs.sharding, attrs.required if is_annotation(node) else True, tuple(attrs.open_dims), node.loc)
 
 
 def _faults(annotation: Annotation, value: Value, loc: Location | None, mesh: Mesh) -> list[Diagnostic]:

@@ -55,14 +55,13 @@ def _by_batch(node: Node, producers: _Producers) -> list[Node]:
     names = _NAMES.get(node.op)
     place = (len(node.operands) - 1) // 2 if node.op == "scatter" else 1
     join = producers.get(node.operands[place]) if names and node.option is None else None
-    dim = getattr(node.attrs, "index_vector_dim", None)
-    if names is None or join is None or join.op != "concatenate" or join.attrs.dim != dim:
+    if names is None or join is None or join.op != "concatenate" or join.attrs.dim != node.attrs.index_vector_dim:
         return [node]
     found = _own(node, names, join, producers)
     left = [number for number in range(len(join.operands)) if number not in found]
     if not found or not left:
         return [node]
-    parts, made = [join.operands[number] for number in left], list[Node]()
+    parts, dim, made = [join.operands[number] for number in left], join.attrs.dim, list[Node]()
     indices = parts[0]
     if len(parts) > 1:
         shape = [len(parts) if d == dim else size for d, size in enumerate(indices.type.sizes)]

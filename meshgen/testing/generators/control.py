@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
+from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
 from meshgen.testing.generators.bodies import DEEPEST, depth_of, grown
 from meshgen.testing.generators.writer import Writer, binary_body, floats
 
@@ -71,7 +71,7 @@ def branch(writer: Writer) -> None:
                 x = body.add("add", [x, other], [x.type]).result
             body.outputs = [x]
             bodies.append(body)
-        _append(writer, "if" if is_if else "case", [choice, value] if handed else [choice], [value.type], tuple(bodies))
+        writer.append("if" if is_if else "case", [choice, value] if handed else [choice], [value.type], tuple(bodies))
 
 
 def loop(writer: Writer) -> None:
@@ -90,7 +90,7 @@ def loop(writer: Writer) -> None:
         if writer.chance(0.3):
             bent, _ = grown(writer, body, bent, [other])
         body.outputs = [following, body.add("multiply", [bent, other], [value.type]).result]
-        _append(writer, "while", [counter, value], [_SCALAR, value.type], (condition, body))
+        writer.append("while", [counter, value], [_SCALAR, value.type], (condition, body))
 
 
 def _asked(condition: Graph, numbers: Value, most: Value) -> Value:
@@ -121,20 +121,11 @@ def scan(writer: Writer) -> None:
         written = body.add("dynamic_update_slice", [rows, wide, *starts], [kind]).result
         body.outputs = [body.add("add", [i, _constant(body, 1)], [_SCALAR]).result, summed, written]
         types = [_SCALAR, row, kind]
-        _append(writer, "while", [counter, total, value], types, (condition, body))
+        writer.append("while", [counter, total, value], types, (condition, body))
 
 
 def _constant(body: Graph, number: int) -> Value:
     return body.add("constant", [], [_SCALAR], {"value": np.array(number, np.int32)}).result
-
-
-def _append(
-    writer: Writer, op: str, operands: list[Value], kinds: list[TensorType], regions: tuple[Graph, ...]
-) -> None:
-    """An op whose last result goes on."""
-    results = [Value(kind, f"v{len(writer.graph.nodes)}_{i}") for i, kind in enumerate(kinds)]
-    writer.graph.nodes.append(Node(op, operands, results, {}, None, None, regions))
-    writer.values.append(results[-1])
 
 
 OPS = (sort, top_k, random_bits, branch, loop, scan)

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.graph import Graph, TensorType, Value
 from meshgen.testing.generators.bodies import DEEPEST, depth_of
 from meshgen.testing.generators.writer import MAX_ELEMENTS, Writer, binary_body, floats, has_type, rounded
 
@@ -101,7 +101,7 @@ def carried(writer: Writer) -> None:
             bodies = [Graph(f"branch{n}", [Value(v.type, v.name) for v in names]) for n in range(2)]
             for body, op in zip(bodies, ("add", "subtract"), strict=True):
                 body.outputs = [body.add(op, body.inputs, [value.type]).result]
-            _append(writer, "if", [writer.new_input(TensorType((), "i1")), value, value], [value.type], tuple(bodies))
+            writer.append("if", [writer.new_input(TensorType((), "i1")), value, value], [value.type], tuple(bodies))
             return
         condition, body = (
             Graph(n, [Value(_SCALAR, "i"), *(Value(v.type, v.name) for v in names)]) for n in ("while", "do")
@@ -117,19 +117,11 @@ def carried(writer: Writer) -> None:
         following = body.add("add", [i, body.nodes[0].result], [_SCALAR]).result
         body.outputs = [following, b, body.add("add", [a, b], [value.type]).result]
         kinds = [_SCALAR, value.type, value.type]
-        _append(writer, "while", [writer.scalar(0, "i32"), value, value], kinds, (condition, body))
+        writer.append("while", [writer.scalar(0, "i32"), value, value], kinds, (condition, body))
 
 
 def _i32_scalar(value: int) -> np.ndarray[Any, Any]:
     return np.array(value, np.int32)
-
-
-def _append(
-    writer: Writer, op: str, operands: list[Value], kinds: list[TensorType], regions: tuple[Graph, ...]
-) -> None:
-    results = [Value(kind, f"v{len(writer.graph.nodes)}_{i}") for i, kind in enumerate(kinds)]
-    writer.graph.nodes.append(Node(op, operands, results, {}, None, None, regions))
-    writer.values.append(results[-1])
 
 
 OPS = (product, product, product, joined, chosen, padded, scattered, looked_up, sorted_by_itself, carried)

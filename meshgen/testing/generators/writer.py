@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.graph import DTYPES, Graph, TensorType, Value, is_float, is_inexact
+from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value, is_float, is_inexact
 from meshgen.ir.symbols import Dim
 from meshgen.mesh import Mesh
 from meshgen.ops.types.inference import infer_types
@@ -171,6 +171,12 @@ class Writer:
         if not rounds and all(v in self.exact for v in operands):
             self.exact += node.results
         return node.results[0]
+
+    def append(self, op: str, operands: list[Value], kinds: list[TensorType], regions: tuple[Graph, ...]) -> None:
+        """Append an op with results of these types; programs go on with the last one only."""
+        results = [Value(kind, f"v{len(self.graph.nodes)}_{i}") for i, kind in enumerate(kinds)]
+        self.graph.nodes.append(Node(op, operands, results, {}, None, None, regions))
+        self.values.append(results[-1])
 
     def scalar(self, value: float, dtype: str) -> Value:
         return self.add("constant", [], TensorType((), dtype), {"value": np.array(value, DTYPES[dtype])})

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 
@@ -15,31 +17,40 @@ from meshgen.frontend.tracer.searching import argmax
 from meshgen.frontend.tracer.shapes import reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 
+PLAIN: dict[str, Callable[[Operand], Tensor]] = {
+    "Relu": nn.relu,
+    "HardSwish": nn.hard_silu,
+    "Softplus": nn.softplus,
+    "Softsign": nn.soft_sign,
+    "Mish": nn.mish,
+}
+"""Of the tensor alone."""
+WITH_ALPHA: dict[str, Callable[[Operand, float], Tensor]] = {
+    "LeakyRelu": nn.leaky_relu,
+    "Elu": nn.elu,
+    "Celu": nn.celu,
+}
+"""Of the tensor and the attribute `alpha`."""
 
-@op("Relu")
-def relu(call: Call, x: Operand) -> Tensor:
-    return nn.relu(x)
+
+def _plain(function: Callable[[Operand], Tensor], call: Call, x: Operand) -> Tensor:
+    return function(x)
 
 
-@op("LeakyRelu")
-def leaky_relu(call: Call, x: Operand) -> Tensor:
-    return nn.leaky_relu(x, call["alpha"])
+def _scaled(function: Callable[[Operand, float], Tensor], call: Call, x: Operand) -> Tensor:
+    return function(x, call["alpha"])
+
+
+for _name, _function in PLAIN.items():
+    op(_name)(partial(_plain, _function))
+for _name, _function in WITH_ALPHA.items():
+    op(_name)(partial(_scaled, _function))
 
 
 @op("PRelu")
 def prelu(call: Call, x: Operand, slope: Operand) -> Tensor:
     x = tensor(x)
     return where(x < 0, x * slope, x)
-
-
-@op("Elu")
-def elu(call: Call, x: Operand) -> Tensor:
-    return nn.elu(x, call["alpha"])
-
-
-@op("Celu")
-def celu(call: Call, x: Operand) -> Tensor:
-    return nn.celu(x, call["alpha"])
 
 
 @op("Selu")
@@ -57,26 +68,6 @@ def thresholded_relu(call: Call, x: Operand) -> Tensor:
 @op("HardSigmoid")
 def hard_sigmoid(call: Call, x: Operand) -> Tensor:
     return maximum(minimum(tensor(x) * call["alpha"] + call["beta"], 1), 0)
-
-
-@op("HardSwish")
-def hard_swish(call: Call, x: Operand) -> Tensor:
-    return nn.hard_silu(x)
-
-
-@op("Softplus")
-def softplus(call: Call, x: Operand) -> Tensor:
-    return nn.softplus(x)
-
-
-@op("Softsign")
-def softsign(call: Call, x: Operand) -> Tensor:
-    return nn.soft_sign(x)
-
-
-@op("Mish")
-def mish(call: Call, x: Operand) -> Tensor:
-    return nn.mish(x)
 
 
 @op("Swish")

@@ -1,1 +1,0 @@
-"""The `shard` and `mesh` dialects, to and from graphs."""
