@@ -43,6 +43,11 @@ def step(w, x, y):
 exe = mg.compile(step, {"dp": 4}, args=["f32[16,4]", "f32[32,16]", "f32[32,4]"], in_specs=[None, mg.P("dp"), mg.P("dp")], target="cpu")
 ```
 
+Every name of the array-API standard 2024.12 is there and takes the standard's arguments; `x.__array_namespace__()` is `meshgen`. What the functions mean is
+compared with NumPy, at special values, over pairs of types, shapes, dims and indices, in `tests/frontend/test_array_api_semantics.py`. What is
+left out or differs: what needs an array's elements while the program is traced (`bool(x)`, `x[mask]`, DLPack), `sign(-0.0)`, which is -0.0, and what the standard leaves
+open: the default float is f32, integers are divided in f32, and kinds mix as in JAX.
+
 Shapes are fixed while a program is traced. Functions whose results have as many elements as data says (`nonzero`, `unique_values` and the like) take
 `size=`, as in JAX.
 """

@@ -33,6 +33,7 @@ from meshgen.runtime.processes import bootstrap
 from meshgen.runtime.processes.bootstrap import TIME_OUT
 from meshgen.runtime.processes.ranks import told
 from meshgen.runtime.random_arrays import random_array
+from meshgen.runtime.sessions.weights import fitting_weights
 from meshgen.runtime.sizes import sizes_text
 
 
@@ -55,6 +56,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         help="a .npy for one input, or a .npz with several; the rest is random",
+    )
+    parser.add_argument(
+        "--weights",
+        metavar="PATH",
+        action="append",
+        help="inputs by name that --input does not give: a safetensors file (several times for several), a folder of them, "
+        "an orbax checkpoint, or a .pt2 file",
     )
     parser.add_argument(
         "--kernels",
@@ -192,7 +200,7 @@ def run_step(module: LoadedModule, given: Mapping[str, Array], options: argparse
     """One step on all ranks."""
     module.require_sizes()
     module.require_memory()
-    args = arguments(module, given, options.seed)
+    args = arguments(module, _weights(module, options.weights or ()) | dict(given), options.seed)
     speaks = not output.is_silent
     tf32 = options.device in ("emulate", "cuda")
     expected = expectation(module, options.expect, args, tf32=tf32) if options.expect and speaks else Expected({})
@@ -284,6 +292,12 @@ def arguments(module: LoadedModule, given: Mapping[str, Array], seed: int) -> di
         raise ArgumentError(*(Diagnostic("MG0601", f"unknown input '{name}'", hint=hint) for name in unknown))
     found = {b.name: _reinterpreted(given[b.name], b.type) for b in module.inputs if b.name in given}
     return {b.name: random_array(b.type, [seed, i]) for i, b in enumerate(module.inputs)} | found
+
+
+def _weights(module: LoadedModule, paths: Sequence[str]) -> dict[str, Array]:
+    """The arrays of `--weights`, by input. Raises UsageError MG0002 for files that cannot be read, ArgumentError MG0601 for what does not fit."""
+    kinds = {b.name: (b.type,) for b in module.inputs}
+    return fitting_weights(paths[0] if len(paths) == 1 else paths, kinds) if paths else {}
 
 
 def _reinterpreted(array: Array, kind: TensorType) -> Array:

@@ -14,6 +14,7 @@ from meshgen.cli import main
 from meshgen.commands.comparison import Expected, compare
 from meshgen.commands.output import document_text
 from meshgen.errors import ArgumentError
+from meshgen.runtime.module_file.tensors import encode
 
 PROGRAM = """
 shard.grid @g(shape = 2) {axis_names = ["x"]}
@@ -132,3 +133,19 @@ def test_expected_values_are_compared_in_all_their_digits(got: np.ndarray, want:
 def test_expected_values_that_are_no_numbers_are_refused(want: np.ndarray) -> None:
     with pytest.raises(ArgumentError, match="MG0601"):
         compare(["y"], [A], Expected({"y": want}), None)
+
+
+def test_weights_come_from_safetensors_files_beside_the_module(place: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, value in (("a", A), ("arg0", A + 1), ("b", A)):
+        (place / f"{name}.safetensors").write_bytes(encode({name: value}))
+    both = ["--weights", str(place / "a.safetensors"), "--weights", str(place / "arg0.safetensors")]
+    assert ran(place, *both, "--output", str(place / "w.npz")) == 0
+    np.testing.assert_array_equal(np.load(place / "w.npz")["file"], 2 * A + 1)
+    np.save(place / "other.npy", -A)
+    assert ran(place, *both, "--input", f"a=@{place / 'other.npy'}", "--output", str(place / "w.npz")) == 0
+    np.testing.assert_array_equal(np.load(place / "w.npz")["file"], np.ones(6))
+    capsys.readouterr()
+    assert ran(place, "--weights", str(place / "b.safetensors")) == 1
+    assert "MG0601: unknown input 'b'" in capsys.readouterr().err
+    assert ran(place, "--weights", str(place / "two.npz")) == 2
+    assert "cannot be read as safetensors" in capsys.readouterr().err

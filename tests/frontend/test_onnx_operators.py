@@ -191,3 +191,56 @@ def test_long_ranges_are_computed_by_the_program() -> None:
         numbers = b("Range", b.array("a", np.int64(3)), b.array("b", np.int64(count)), b.array("c", np.int64(2)))
         module, _ = read(b.model([("x", "i64", [2])], [(b("Gather", numbers, "x"), "i64")]), {"d": 2})
         assert ("iota" in {node.op for node in module.graph.nodes}) == (count > 1 << 16)
+
+
+def test_attention_over_a_cache_in_place() -> None:
+    """As attention of the standard on the rows that each sequence has, where ONNX Runtime's own operator agrees too."""
+    q, k, v, past_k, past_v = f32(2, 1, 32), f32(2, 1, 16), f32(2, 1, 16), f32(2, 2, 8, 8), f32(2, 2, 8, 8)
+    lengths, total = np.array([6, 3], np.int32), np.array(7, np.int32)
+    given = (q, k, v, past_k, past_v, lengths, total)
+    options = {"results": 3, "domain": MICROSOFT, "known": (6,), "num_heads": 4, "kv_num_heads": 2}
+    found = computed("GroupQueryAttention", *given, **options)
+    packed = computed("GroupQueryAttention", np.concatenate([q, k, v], -1), None, None, *given[3:], **options)
+    same(packed, found)
+    for n, end in enumerate(lengths):
+        keys, values = past_k[n : n + 1].copy(), past_v[n : n + 1].copy()
+        keys[0, :, end], values[0, :, end] = k[n].reshape(2, 8), v[n].reshape(2, 8)
+        same([found[1][n], found[2][n]], [keys[0], values[0]])
+        rows = (q[n : n + 1].reshape(1, 4, 1, 8), keys[:, :, : end + 1], values[:, :, : end + 1])
+        same([found[0][n].reshape(4, 8)], [standard("Attention", *rows)[0][0, :, 0]])
+    with pytest.raises(MeshgenError, match="'operand 7' decides shapes, but is data"):
+        computed("GroupQueryAttention", *given, **options | {"known": ()})
+
+
+def test_attention_over_a_prompt_turns_heads_and_looks_back_so_far() -> None:
+    q, k, v, cos, sin = f32(2, 5, 32), f32(2, 5, 16), f32(2, 5, 16), f32(9, 4), f32(9, 4)
+    lengths, total = np.array([4, 4], np.int32), np.array(5, np.int32)
+    options = {"results": 3, "domain": MICROSOFT, "known": (6,), "num_heads": 4, "kv_num_heads": 2}
+    found = computed("GroupQueryAttention", q, k, v, None, None, lengths, total, cos, sin, do_rotary=1, local_window_size=2, softcap=3.0, **options)  # fmt: skip
+    places = np.tile(np.arange(5), (2, 1))
+    turned = [standard("RotaryEmbedding", x, cos, sin, places, num_heads=heads)[0] for x, heads in ((q, 4), (k, 2))]
+    apart = np.subtract.outer(np.arange(5), np.arange(5))
+    wanted = standard("Attention", *turned, v, (apart >= 0) & (apart < 2), softcap=3.0, q_num_heads=4, kv_num_heads=2)
+    same([found[0]], wanted)
+    same(found[1:], [x.reshape(2, 5, 2, 8).transpose(0, 2, 1, 3) for x in (turned[1], v)])
+
+
+@pytest.mark.parametrize("bits, zeros", [(2, None), (4, None), (4, "packed"), (4, "floats"), (8, "packed")])
+def test_products_with_packed_weights(bits: int, zeros: str | None) -> None:
+    n, k, block, count = 6, 40, 16, 3
+    numbers = RANDOM.integers(0, 2**bits, (n, count, block)).astype(np.uint8)
+    x, scales, bias = f32(2, 3, k), f32(n, count), f32(n)
+    points = {None: np.full((n, count), 2.0 ** (bits - 1)), "floats": f32(n, count)}.get(
+        zeros, RANDOM.integers(0, 2**bits, (n, count))
+    )
+    given = {None: None, "floats": points}.get(zeros, packed_bits(points.astype(np.uint8), bits).reshape(-1))
+    found = computed("MatMulNBits", x, packed_bits(numbers, bits), scales.reshape(-1), given, None, bias, domain=MICROSOFT, N=n, K=k, bits=bits, block_size=block)  # fmt: skip
+    weights = ((numbers - points[..., None]) * scales[..., None]).reshape(n, -1)[:, :k]
+    same(found, [x @ weights.T + bias], 2e-4)
+
+
+def packed_bits(numbers: np.ndarray[Any, Any], bits: int) -> np.ndarray[Any, Any]:
+    """Numbers of so many bits in bytes along the last dim, the lowest bits first."""
+    short = -numbers.shape[-1] % (8 // bits)
+    held = np.pad(numbers, [(0, 0)] * (numbers.ndim - 1) + [(0, short)]).reshape(*numbers.shape[:-1], -1, 8 // bits)
+    return np.asarray((held.astype(np.uint32) << np.arange(0, 8, bits)).sum(-1), np.uint8)

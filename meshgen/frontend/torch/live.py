@@ -12,6 +12,7 @@ from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError, UsageError
 from meshgen.frontend.arguments import Args
 from meshgen.frontend.torch.kinds import is_module
+from meshgen.frontend.torch.ops import find_op
 from meshgen.frontend.torch.program import Exported, read_exported
 from meshgen.frontend.tracer import spec
 from meshgen.ir.graph import Module, TensorType
@@ -89,11 +90,35 @@ def _serialised(program: Any) -> Exported:
     The serialiser is torch's own, without the part that copies the tensors: a model may be on the meta device.
     """
     serialize: Any = import_module("torch._export.serde.serialize")
+    _refuse_lost_gradients(program)
+    program = _written_out(program)
     writer = serialize.GraphModuleSerializer(program.graph_signature, program.module_call_graph)
     module = serialize._dataclass_to_dict(writer.serialize(program.graph_module))
     ranges = serialize._dataclass_to_dict(serialize.serialize_range_constraints(program.range_constraints))
     text = json.dumps({"graph_module": module, "range_constraints": ranges}, cls=serialize.EnumEncoder)
     return Exported(json.loads(text), Arrays(program.state_dict), Arrays(program.constants))
+
+
+def _refuse_lost_gradients(program: Any) -> None:
+    """Refuse a program with gradients that are cut off from it: torch.export notes what their operations kept as constants without elements.
+
+    A model without elements, on the meta device, may have such constants of its own.
+    """
+    lost = [name for name, each in program.constants.items() if type(each).__name__ == "FakeTensor"]
+    if lost and any(type(each).__name__ != "FakeTensor" for each in program.state_dict.values()):
+        text = f"torch.export has put values of the forward pass into the program as constants without elements: {', '.join(lost)}"
+        hint = "take gradients in a function and trace it with make_fx, as in docs/torch.md"
+        raise ProgramError(Diagnostic("MG0103", text, hint=hint))
+
+
+def _written_out(program: Any) -> Any:
+    """The program without marks of `torch.vmap`, which torch cannot serialise, and with operations that are not read written out by torch's own rules."""
+    modules = (module for module in program.graph_module.modules() if hasattr(module, "graph"))
+    targets = {node.target for module in modules for node in module.graph.nodes if node.op == "call_function"}
+    is_marked = any(getattr(each, "__module__", "") == "torch._functorch.predispatch" for each in targets)
+    known = import_module("torch.export").default_decompositions()
+    rules = {each: known[each] for each in targets if each in known and find_op(str(each)) is None}
+    return program.run_decompositions(rules) if is_marked or rules else program
 
 
 def _has_no_elements(given: Any) -> bool:

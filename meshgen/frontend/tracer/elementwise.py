@@ -183,7 +183,11 @@ exp, expm1, log, log1p, sqrt, rsqrt, tanh, erf, erf_inv, sigmoid = map(
 @named("atan", "arctan")
 def atan(x: Operand) -> Tensor:
     """The inverse tangent, in radians."""
-    return atan2(as_float(x), 1)
+    x = as_float(x)
+    if not is_complex(x.type.dtype):
+        return atan2(x, 1)
+    turned = OPS["atanh"](emit("complex", [-x.imag, x.real], x.type))  # atan(x) = -i atanh(i x)
+    return emit("complex", [turned.imag, -turned.real], x.type)
 
 
 @named("atan2", "arctan2")
@@ -201,13 +205,21 @@ def exp2(x: Operand) -> Tensor:
 @traced
 def log2(x: Operand) -> Tensor:
     """The logarithm to base 2."""
-    return log(x) / math.log(2)
+    return _log_to_base(2, x)
 
 
 @traced
 def log10(x: Operand) -> Tensor:
     """The logarithm to base 10."""
-    return log(x) / math.log(10)
+    return _log_to_base(10, x)
+
+
+def _log_to_base(base: int, x: Operand) -> Tensor:
+    """Of complex numbers part by part: a product with an infinity would make the other part NaN."""
+    found = log(x)
+    if not is_complex(found.type.dtype):
+        return found / math.log(base)
+    return emit("complex", [found.real / math.log(base), found.imag / math.log(base)], found.type)
 
 
 @traced
@@ -219,7 +231,7 @@ def clip(x: Operand, min: Operand | None = None, max: Operand | None = None) -> 
 
 
 @traced
-def astype(x: Operand, dtype: Any, copy: bool = True) -> Tensor:
+def astype(x: Operand, dtype: Any, copy: bool = True, *, device: Any = None) -> Tensor:
     """The elements in another type; fractions are cut off where it is an integer."""
     return tensor(x, dtype_of(dtype))
 

@@ -72,8 +72,12 @@ def divmod_(x: Operand, y: Operand) -> tuple[Tensor, Tensor]:
     positive = where(is_off, rest + right, rest)
     if not is_float(left.type.dtype):
         return binary("divide", left, right) - is_off, positive
+    ratio = left / right
     quotient = round_((left - rest) / right) - is_off
-    return where(right == 0, left / right, quotient), positive
+    quotient = where(quotient == 0, ratio * 0, quotient)  # zeros have the sign of the ratio, and remainders that of y
+    return where(right == 0, ratio, quotient), where(
+        rest == 0, where(right < 0, tensor(-0.0, right.type.dtype), 0.0), positive
+    )
 
 
 @traced

@@ -16,7 +16,9 @@ def log_plus_one(z: Array) -> Array:
     squares = np.where(near, x * (2 + x) + y * y, 0.0)
     with np.errstate(divide="ignore"):  # log(0) is minus infinity
         far = np.log(np.hypot(1 + x, y))
-    return (np.where(near, 0.5 * np.log1p(squares), far) + 1j * np.arctan2(y, 1 + x)).astype(z.dtype)
+    found = np.empty_like(z)  # filled part by part: a sum with 1j * y loses the sign of a zero
+    found.real, found.imag = np.where(near, 0.5 * np.log1p(squares), far), np.arctan2(y, 1 + x)
+    return found
 
 
 def logistic(z: Array) -> Array:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gzip
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -145,6 +145,18 @@ def cases() -> dict[str, Case]:
     found["binary_losses"] = (lambda x, y: (F.binary_cross_entropy_with_logits(x, y.sigmoid()), F.binary_cross_entropy(x.sigmoid(), y.sigmoid()), F.binary_cross_entropy_with_logits(x, y.sigmoid(), pos_weight=y[0].sigmoid())), two)
     add("cross_entropy", lambda x, t, w: (F.cross_entropy(x, t), F.cross_entropy(x, t, w), F.cross_entropy(x, t, ignore_index=2), F.cross_entropy(x, t, label_smoothing=0.1), F.cross_entropy(x, x.softmax(-1)), F.nll_loss(x, t, reduction="sum")), "f32[6,5]", "i64[6]<5", "f32[5]>0")
     add("cross_entropy_images", lambda x, t: (F.cross_entropy(x, t), F.cross_entropy(x, t, reduction="none")), "f32[2,4,3,3]", "i64[2,3,3]<4")
+
+    def trained(w: Any, v: Any, ids: Any, wanted: Any) -> Any:
+        def loss_of(w: Any, v: Any) -> Any:
+            x = F.layer_norm(w[ids], (4,))
+            q = F.gelu(x @ v).unflatten(-1, (2, 2)).transpose(1, 2)
+            x = x + F.scaled_dot_product_attention(q, q, q, is_causal=True).transpose(1, 2).flatten(-2)
+            return F.cross_entropy((x @ w.T).flatten(0, 1), wanted.flatten())
+
+        grads, loss = torch.func.grad_and_value(loss_of, argnums=(0, 1))(w, v)
+        return loss, w - 0.1 * grads[0], v - 0.1 * grads[1]
+
+    add("trained", trained, "f32[7,4]", "f32[4,4]", "i64[3,6]<7", "i64[3,6]<7")
     add("cosine", lambda x, y: F.cosine_similarity(x, y), *two)
 
     def changed(x: Any, y: Any) -> Any:
@@ -159,13 +171,46 @@ def cases() -> dict[str, Case]:
         return x, first, x.sum()
 
     add("in_place", changed, *two)
+    def masked(x: Any, y: Any, row: Any, v: Any) -> Any:
+        one, rows, columns = (x.clone() for _ in range(3))
+        one[y > 0.5] = 2.0
+        rows[x[:, 0] > 0] = v[0]
+        columns[:, row > 0] = v[:, :1]
+        return one, rows, columns, x.masked_scatter(y > 0.5, y), x.masked_scatter(row > 0, v), x.index_put((y > 0,), v[0, 0], accumulate=True)
+
+    add("masked", masked, "f32[6,5]", "f32[6,5]", "f32[5]", "f32[6,5]")
+    add("masked_rows", lambda x, m, v: x.index_put((f.stack([m, ~m], 1).flatten(),), v), "f32[6,5]", "i1[3]", "f32[3,5]")
+    states, gates = ("f32[2,3,4]", "f32[2,3,4]"), lambda n: [f"f32[{n * 4},5]", f"f32[{n * 4},4]", f"f32[{n * 4}]", f"f32[{n * 4}]"]
+    add("lstm", lambda x, h, c, *w: torch.lstm(x, (h, c), [*w, *(each * 0.5 for each in w)], True, 1, 0.0, False, True, False), "f32[6,3,5]", *states, *gates(4))
+    add("lstm_layers", lambda x, h, c, w, u, p: torch.lstm(x, (h, c), [w, u, p, w[:, :4], u, p], False, 2, 0.0, False, False, True), "f32[3,6,5]", "f32[2,3,4]", "f32[2,3,7]", "f32[28,5]", "f32[28,4]", "f32[4,7]")
+    add("gru", lambda x, h, *w: torch.gru(x, h, [*w, *(each * 0.5 for each in w)], True, 1, 0.0, False, True, False), "f32[6,3,5]", "f32[2,3,4]", *gates(3))
+    add("rnn", lambda x, h, *w: (*torch.rnn_tanh(x, h[:1], w, True, 1, 0.0, False, False, False), *torch.rnn_relu(x[:, 0], h[:1, 0], w[:2], False, 1, 0.0, False, False, False)), "f32[6,3,5]", "f32[2,3,4]", *gates(1))
+    add("cells", lambda x, h, c, w, u: (*torch.lstm_cell(x, (h, c), w, u), torch.gru_cell(x, h, w[:12], u[:12]), torch.rnn_tanh_cell(x, h, w[:4], u[:4])), "f32[3,5]", "f32[3,4]", "f32[3,4]", "f32[16,5]", "f32[16,4]")
+
+    from torch._higher_order_ops import map as mapped
+    from torch._higher_order_ops import scan, while_loop
+
+    add("while_loop", lambda x: while_loop(lambda i, y: i < 5, lambda i, y: (i + 1, y * 0.9 + x), (torch.tensor(0), x)), *one)
+    add("scan", lambda x, w: (*scan(lambda c, r: (c * w + r, (c - r, c.sum())), x[0].clone(), x, dim=0), *scan(lambda c, r: (c + r, c * r), x[:, 0].clone(), x, dim=1, reverse=True)), "f32[6,5]", "f32[5]")
+    add("map", lambda x: mapped(lambda r: r.cumsum(0) * 2, x), *one)
+    add("vmap", lambda x, y: torch.vmap(lambda r, s: (r @ s, r.cumsum(0)))(x, y), *two)
+    add("cond_of_several", lambda x, w: torch.cond(x.sum() > 0, lambda x, w: (x * w, x.sum()), lambda x, w: (x - 1, w.max()), (x, w)), "f32[6,5]", "f32[5]")
     add("cond", lambda x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,)), *one)
     return found
 
 
-def module_of(function: Callable[..., Any]) -> Any:
+# Cases that take gradients: `make_fx` writes them out before they are exported.
+TRACED = ("trained",)
+
+
+def module_of(name: str, function: Callable[..., Any], given: Sequence[Any]) -> Any:
     """A function as a module, which torch.export takes."""
     import torch
+
+    if name in TRACED:
+        from torch.fx.experimental.proxy_tensor import make_fx
+
+        return make_fx(function)(*given)
 
     class Case(torch.nn.Module):
         def forward(self, *args: Any) -> Any:
@@ -190,7 +235,7 @@ def written() -> bytes:
     rows: dict[str, Any] = {}
     for name, (function, kinds) in cases().items():
         given = [torch.from_numpy(each) for each in arguments(name, kinds)]
-        exported = _serialised(torch.export.export(module_of(function), tuple(given)))
+        exported = _serialised(torch.export.export(module_of(name, function, given), tuple(given)))
         document = json.loads(json.dumps(exported.document))
         for node in document["graph_module"]["graph"]["nodes"]:
             node["metadata"] = {}

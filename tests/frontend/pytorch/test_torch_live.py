@@ -24,6 +24,9 @@ SOME = (
     "in_place",
     "cross_entropy",
     "batch_norm_training",
+    "lstm",
+    "vmap",
+    "trained",
 )
 
 
@@ -32,7 +35,7 @@ def test_an_operation_gives_what_torch_gives_now(name: str) -> None:
     function, kinds = cases()[name]
     given = [torch.from_numpy(each) for each in arguments(name, kinds)]
     wanted = flat(function(*given))
-    exported = torch.export.export(module_of(function), tuple(given))
+    exported = torch.export.export(module_of(name, function, given), tuple(given))
     found = mg.compile(exported, {"d": 2}, target="cpu")(*(each.numpy() for each in given))
     check(name, tuple(torch.utils._pytree.tree_leaves(found)), wanted)
 
@@ -73,6 +76,35 @@ def test_sizes_that_a_program_leaves_open_come_from_args() -> None:
     np.testing.assert_allclose(found, model(torch.from_numpy(x)).detach().numpy(), rtol=1e-5, atol=1e-5)
     with pytest.raises(UsageError, match="the program is for 2 to 64"):
         mg.compile(exported, {"dp": 2}, args=["f32[128,4]"], target="cpu")
+
+
+@pytest.mark.parametrize(
+    "function", ["x[x > 0]", "x.nonzero()", "x.masked_select(x > 0)", "x.unique()", "x.int().flatten().bincount()"]
+)
+def test_operations_whose_sizes_are_data_are_refused(function: str) -> None:
+    module = module_of("", eval(f"lambda x: {function}"), [])
+    with pytest.raises(ProgramError, match=r"MG0103.*(is data|as many elements as hold)"):
+        mg.compile(module, {"d": 2}, args=("f32[4,3]",), target="cpu")
+
+
+def test_operations_that_are_not_read_are_written_out_by_torch() -> None:
+    given = torch.rand(4, 6) + 0.5
+    module = module_of("", lambda x: torch.special.entr(x) + torch.logit(x / 4), [])
+    found = mg.compile(module, {"d": 2}, args=(given,), target="cpu")(given)
+    np.testing.assert_allclose(found, module(given).numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_gradients_inside_a_module_are_refused_where_torch_cuts_them_off() -> None:
+    class Step(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.norm = torch.nn.LayerNorm(4)
+
+        def forward(self, x: Any) -> Any:
+            return torch.autograd.grad(self.norm(x).square().sum(), [*self.parameters()])
+
+    with pytest.raises(ProgramError, match=r"as constants without elements(?s:.)*make_fx"):
+        mg.compile(Step(), {"d": 2}, args=("f32[2,4]",), target="cpu")
 
 
 def test_dropout_that_draws_is_refused_with_its_place_and_count() -> None:
@@ -120,3 +152,21 @@ def test_gradients_are_torchs(mesh: dict[str, int]) -> None:
         np.testing.assert_allclose(found["gradients"][name], parameter.grad.numpy(), rtol=1e-4, atol=1e-6)
     for name, buffer in model.named_buffers():
         np.testing.assert_allclose(found["buffers"][name], buffer.numpy(), rtol=1e-5, atol=1e-6)
+
+
+def test_states_of_an_lstm_go_on_into_the_model() -> None:
+    class Tagger(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.lstm = torch.nn.LSTM(8, 6, num_layers=2, bidirectional=True, batch_first=True)
+            self.head = torch.nn.Linear(12, 4)
+
+        def forward(self, x: Any) -> Any:
+            rows, (hidden, cell) = self.lstm(x)
+            return self.head(rows), self.head(torch.cat([hidden[-1], cell[-2]], -1))
+
+    torch.manual_seed(0)
+    model, x = Tagger().eval(), torch.randn(4, 5, 8)
+    specs = {"x": mg.P("dp"), "lstm.weight_ih_l*": mg.P("tp"), "lstm.weight_hh_l*": mg.P("tp")}
+    found = mg.compile(model, {"dp": 2, "tp": 2}, args=(x,), in_specs=specs, target="cpu")(x)
+    check("lstm", found, flat(model(x)))

@@ -1,8 +1,20 @@
 """PyTorch's operations as functions on traced tensors, a file per family; importing it fills the table."""
 
-from meshgen.frontend.torch.ops import conv, creation, elementwise, indexing, losses, nn, products, reductions, shapes
+from meshgen.frontend.torch.ops import (
+    conv,
+    creation,
+    elementwise,
+    indexing,
+    losses,
+    nn,
+    products,
+    recurrent,
+    reductions,
+    shapes,
+)
 from meshgen.frontend.torch.ops.table import TORCH_OPS, TorchOp, find_op
 
 __all__ = [
-    "TORCH_OPS", "TorchOp", "conv", "creation", "elementwise", "find_op", "indexing", "losses", "nn", "products", "reductions", "shapes",
+    "TORCH_OPS", "TorchOp", "conv", "creation", "elementwise", "find_op", "indexing", "losses", "nn", "products", "recurrent", "reductions",
+    "shapes",
 ]  # fmt: skip

@@ -8,14 +8,15 @@ from typing import Any
 import numpy as np
 
 from meshgen.frontend.torch.ops.shapes import slice_
-from meshgen.frontend.torch.ops.table import aten
+from meshgen.frontend.torch.ops.table import aten, enter
 from meshgen.frontend.tracer import elementwise, indexing, searching
 from meshgen.frontend.tracer.creation import iota
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import axis_of, broadcast, convert, tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.regions import body, emit_regions
-from meshgen.frontend.tracer.shapes import expand_dims, reshape
+from meshgen.frontend.tracer.scans import cumsum
+from meshgen.frontend.tracer.shapes import broadcast_arrays, expand_dims, reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import TensorType
 
@@ -29,7 +30,8 @@ def _entries(x: Tensor, indices: Sequence[Tensor | None]) -> tuple[Any, ...]:
     """An index as NumPy has it: None of PyTorch stands for all rows."""
     for each in indices:
         if each is not None and each.type.dtype == "i1":
-            refuse("indexing with truth values gives as many elements as hold, which is data", "use torch.where")
+            text = "indexing with truth values gives as many elements as hold, which is data"
+            refuse(text, "keep all elements and choose with torch.where, or sum them under the mask", "MG0103")
     return tuple(slice(None) if each is None else each for each in indices)
 
 
@@ -41,10 +43,32 @@ def index(x: Tensor, indices: Sequence[Tensor | None]) -> Tensor:
 @aten("index_put", "_unsafe_index_put")
 def index_put(x: Tensor, indices: Sequence[Tensor | None], values: Tensor, accumulate: bool = False) -> Tensor:
     given = [each for each in indices if each is not None]
-    if len(given) == 1 and indices[0] is given[0] and given[0].type.dtype == "i1" and not values.ndim and not accumulate:  # fmt: skip
-        return where(reshape(given[0], given[0].shape + (1,) * (x.ndim - given[0].ndim)), values, x)
-    at = x.at[_entries(x, indices)]
-    return at.add(values) if accumulate else at.set(values)
+    if len(given) == 1 and given[0].type.dtype == "i1":
+        at = next(dim for dim, each in enumerate(indices) if each is not None)
+        return _put_where(x, at, given[0], values, accumulate)
+    entries = x.at[_entries(x, indices)]
+    return entries.add(values) if accumulate else entries.set(values)
+
+
+def _put_where(x: Tensor, at: int, mask: Tensor, values: Tensor, accumulate: bool) -> Tensor:
+    """x[.., mask, ..] = values, for a mask over the dims from `at` on: one value for all, or as many as hold, in their order."""
+    before, after = x.shape[:at], x.shape[at + mask.ndim :]
+    values = reshape(values, (1,) * (len(before) + 1 + len(after) - values.ndim) + values.shape)
+    own = values.shape
+    if own[at] == 1:
+        rows = reshape(values, own[:at] + (1,) * mask.ndim + own[at + 1 :])
+    else:
+        number = elementwise.clip(cumsum(reshape(mask, -1)) - 1, 0, own[at] - 1)
+        rows = reshape(indexing.gathered(values, {at: number}, at), own[:at] + mask.shape + own[at + 1 :])
+    mask = reshape(mask, (1,) * at + mask.shape + (1,) * len(after))
+    rows = convert(rows, x.type.dtype)
+    return where(mask, x + rows if accumulate else rows, x)
+
+
+@aten("masked_scatter")
+def masked_scatter(x: Tensor, mask: Tensor, source: Tensor) -> Tensor:
+    x, mask = broadcast_arrays(x, mask)
+    return _put_where(x, 0, mask, reshape(source, -1), False)
 
 
 @aten("index_select")
@@ -149,9 +173,20 @@ def bucketize(values: Tensor, table: Tensor, *, out_int32: bool = False, right: 
     return convert(searching.searchsorted(table, values, "right" if right else "left"), "i32" if out_int32 else "i64")
 
 
-@aten("bincount")
-def bincount(x: Tensor, weights: Tensor | None = None, minlength: int = 0) -> Tensor:
-    refuse("the length of bincount's result is data", "sum torch.nn.functional.one_hot over its rows", "MG0103")
+def _of_data(name: str, hint: str) -> None:
+    """Refuse an operation that gives as many elements as its operand's elements say."""
+
+    def refused(*_: Any, **__: Any) -> Any:
+        refuse(f"the size of {name}'s result is data", hint, "MG0103")
+
+    enter([name], refused)
+
+
+for _name in ("nonzero", "nonzero_numpy", "argwhere", "masked_select"):
+    _of_data(_name, "keep all elements and choose with torch.where, or sum them under the mask")
+for _name in ("_unique", "_unique2", "unique_dim", "unique_consecutive"):
+    _of_data(_name, "sort the elements and compare neighbours")
+_of_data("bincount", "sum torch.nn.functional.one_hot over its rows")
 
 
 @aten("histc")

@@ -73,16 +73,23 @@ def binary_cross_entropy(x: Tensor, target: Tensor, weight: Tensor | None = None
     return reduced(found if weight is None else found * weight, reduction)
 
 
-@aten("nll_loss", "nll_loss_nd", "nll_loss2d", "nll_loss_forward", "nll_loss2d_forward")
+@aten("nll_loss", "nll_loss_nd", "nll_loss2d")
 def nll_loss(x: Tensor, target: Tensor, weight: Tensor | None = None, reduction: int = MEAN, ignore_index: int = -100) -> Tensor:  # fmt: skip
     """Minus the element that the target names along the second dim (of one row: the only one)."""
+    return nll_loss_forward(x, target, weight, reduction, ignore_index)[0]
+
+
+@aten("nll_loss_forward", "nll_loss2d_forward")
+def nll_loss_forward(x: Tensor, target: Tensor, weight: Tensor | None, reduction: int, ignore_index: int) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """The loss, and the sum of the weights of all targets, which its gradient reads."""
     dim = min(1, x.ndim - 1)
     kept = target != ignore_index
     safe = where(kept, target, 0)
     picked = -reshape(take_along_axis(x, expand_dims(safe, dim), dim), target.shape)
     shares = convert(kept, x.type.dtype) if weight is None else where(kept, gathered(weight, {0: safe}, 0), 0.0)
     losses = where(kept, picked, 0.0) * (1.0 if weight is None else shares)
-    return sum_(losses) / sum_(shares) if reduction == MEAN else reduced(losses, reduction)
+    total = sum_(shares)
+    return (sum_(losses) / total if reduction == MEAN else reduced(losses, reduction)), total
 
 
 @aten("cross_entropy_loss")

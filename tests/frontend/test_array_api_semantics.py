@@ -1,0 +1,377 @@
+"""What the functions of the array-API standard mean: special values, types of results, broadcasting, dims, indices and forms of calls.
+
+NumPy implements the standard and is the reference; its exceptions from it, and ours, are said where they are left out. The standard's own test
+suite is not a package, so its areas are covered one by one. All cases of a test are one program, compiled once.
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import combinations_with_replacement, product
+from typing import Any
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.errors import ProgramError
+from tests.frontend.test_array_api import FFT, LINALG, STANDARD
+
+Array = np.ndarray[Any, Any]
+INF, NAN = np.inf, np.nan
+FLOATS = [0.0, -0.0, 1.0, -1.0, 0.5, -0.5, 1.5, -2.5, np.pi / 2, 3.0, -3.0, 2.0, INF, -INF, NAN, 1e30, -1e-30]
+PARTS = [0.0, -0.0, 1.0, -1.0, 0.5, 2.0, INF, -INF, NAN]
+NUMBERS = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64", "complex64", "complex128")  # fmt: skip
+ROUNDINGS = 16  # of a function's result; those with larger errors are not among the standard's
+UNARY = [
+    "acos",
+    "acosh",
+    "asin",
+    "asinh",
+    "atan",
+    "atanh",
+    "cos",
+    "cosh",
+    "exp",
+    "expm1",
+    "log",
+    "log1p",
+    "log2",
+    "log10",
+    "sin",
+    "sinh",
+    "sqrt",
+    "tan",
+    "tanh",
+    "abs",
+    "negative",
+    "positive",
+    "square",
+    "isfinite",
+    "isinf",
+    "isnan",
+]
+REAL_UNARY = [*UNARY, "ceil", "floor", "trunc", "round", "signbit", "real", "reciprocal"]
+BINARY = [
+    "add",
+    "subtract",
+    "multiply",
+    "divide",
+    "floor_divide",
+    "remainder",
+    "pow",
+    "atan2",
+    "copysign",
+    "hypot",
+    "logaddexp",
+    "maximum",
+    "minimum",
+    "nextafter",
+    "equal",
+    "not_equal",
+    "less",
+    "less_equal",
+    "greater",
+    "greater_equal",
+]
+
+
+def run(function: Callable[..., Any], *args: Array) -> Any:
+    return mg.compile(function, {"d": 1}, args=list(args), target="cpu")(*args)
+
+
+def agree(got: Any, want: Any, what: str) -> None:
+    """Types and shapes are equal, numbers too but for roundings; zeros have the same sign, and NaN is where it is wanted."""
+    want = np.asarray(want)
+    assert (got.dtype, got.shape) == (want.dtype, want.shape), what
+    for ours, theirs in ((got.real, want.real), (got.imag, want.imag)) if want.dtype.kind == "c" else ((got, want),):
+        if want.dtype.kind not in "fc":
+            np.testing.assert_array_equal(ours, theirs, what)
+            continue
+        bound = ROUNDINGS * np.finfo(want.dtype).eps
+        np.testing.assert_allclose(ours, theirs, rtol=bound, atol=0, err_msg=what)
+        signs = np.signbit(ours) == np.signbit(theirs)
+        assert (signs | np.isnan(theirs)).all(), f"{what}: the sign of {theirs[~signs]}"
+
+
+def same(function: Callable[[Any], Callable[..., dict[str, Any]]], *args: Array) -> None:
+    """`function(xp)` of the arguments gives the same by name with meshgen and with NumPy."""
+    with np.errstate(all="ignore"):
+        wanted = function(np)(*args)
+    for (name, got), want in zip(run(function(mg), *args).items(), wanted.values(), strict=True):
+        agree(np.asarray(got), want, name)
+
+
+def named(xp: Any, names: Sequence[str], *args: Any) -> dict[str, Any]:
+    return {name: getattr(xp, name)(*args) for name in names}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_functions_of_one_number_at_special_values(dtype: str) -> None:
+    """But for sign(-0.0), which is -0.0 here as in XLA; the standard says 0."""
+    x = np.array(FLOATS, dtype)
+    same(lambda xp: lambda x: named(xp, REAL_UNARY, x), x)
+    np.testing.assert_array_equal(run(mg.sign, x), np.sign(x))
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+def test_functions_of_two_numbers_at_special_values(dtype: str) -> None:
+    x = np.array(FLOATS, dtype)
+    same(lambda xp: lambda x, y: named(xp, BINARY, x, y), x[:, None], x[None])
+
+
+def test_functions_of_complex_numbers_at_special_values() -> None:
+    x = np.array([complex(re, im) for re, im in product(PARTS, PARTS)], np.complex64)
+    same(lambda xp: lambda x: named(xp, [*UNARY, "conj", "real", "imag"], x), x)
+    names = ["add", "subtract", "multiply", "equal", "not_equal"]
+    same(lambda xp: lambda x, y: named(xp, names, x, y), x[:, None], x[None])
+
+
+@pytest.mark.parametrize("dtype", NUMBERS[:8])
+def test_functions_of_integers_at_the_ends_of_their_types(dtype: str) -> None:
+    """Division to floats is left out: of integers it gives f32 here and f64 in NumPy, which the standard leaves open."""
+    ends = np.iinfo(dtype)
+    x = np.array([0, 1, 2, 3, 7, ends.max, ends.max - 1, ends.min, ends.min + 1], dtype)
+    y = np.array([1, 2, 3, 5, *([-2, -3] if ends.min else [])], dtype)
+    small = np.array([0, 1, 2, 5], dtype)
+    names = [*["add", "subtract", "multiply", "floor_divide", "remainder", "maximum", "minimum", "bitwise_and", "bitwise_or", "bitwise_xor"], *BINARY[-6:]]  # fmt: skip
+    same(lambda xp: lambda x, y: named(xp, names, x, y), x[:, None], y[None])
+    shifts = ["bitwise_left_shift", "bitwise_right_shift", "pow"]
+    same(lambda xp: lambda x, y: named(xp, shifts, x, y), x[:, None], small[None])
+    names = [
+        "abs",
+        "ceil",
+        "floor",
+        "round",
+        "trunc",
+        "sign",
+        "square",
+        "bitwise_invert",
+        "negative",
+        "positive",
+        "isnan",
+        "isfinite",
+        "isinf",
+    ]
+    same(lambda xp: lambda x: named(xp, names, x), x)
+
+
+def kinds(first: str, second: str) -> bool:
+    """Whether the standard's table has the pair: kinds do not mix, and uint64 meets signed integers nowhere."""
+    mixed = {np.dtype(each).kind for each in (first, second)}
+    is_table = len(mixed) == 1 or mixed == {"i", "u"} or mixed == {"f", "c"}
+    return is_table and not (mixed == {"i", "u"} and "uint64" in (first, second))
+
+
+PAIRS = [pair for pair in combinations_with_replacement(("bool", *NUMBERS), 2) if kinds(*pair)]
+
+
+def test_types_of_results_follow_the_table() -> None:
+    def asked(*arrays: Any) -> None:
+        held = dict(zip(("bool", *NUMBERS), arrays, strict=True))
+        for one, other in PAIRS:
+            want = np.result_type(one, other)
+            assert mg.result_type(held[one], held[other]) == mg.result_type(one, other) == want
+            assert mg.where(held["bool"], held[one], held[other]).dtype == mg.concat([held[one], held[other]]).dtype == want  # fmt: skip
+            assert (held[one] == held[other]).dtype == np.bool_
+            if one != "bool":
+                assert (held[one] + held[other]).dtype == (held[other] * held[one]).dtype == want
+
+    assert len(PAIRS) == 43
+    mg.trace(lambda *arrays: (asked(*arrays), arrays[0])[1], [np.zeros(2, each) for each in ("bool", *NUMBERS)])
+
+
+def test_scalars_of_python_take_the_type_of_the_array() -> None:
+    for dtype in NUMBERS:
+        kind = np.dtype(dtype).kind
+        scalars = [1, *([1.5] if kind in "fc" else []), *([1j] if kind == "c" else [])]
+        for scalar in scalars:
+            made = mg.trace(lambda x, s=scalar: (x + s, s * x, x - s), [np.zeros(2, dtype)])
+            assert {each.type.numpy_dtype for each in made.module.graph.outputs} == {np.dtype(dtype)}
+
+
+@pytest.mark.parametrize("dtype", ["bool", *NUMBERS])
+def test_sums_products_and_their_types(dtype: str) -> None:
+    """Sums of small integers are of the default integer, as are those of truth values; means and spreads are of floats alone."""
+    x = np.array([[1, 0, 3], [2, 5, 1]]).astype(dtype)
+    names = ["sum", "prod"] + (["cumulative_sum", "cumulative_prod"] if dtype != "bool" else [])
+    same(lambda xp: lambda x: {name: getattr(xp, name)(x, axis=1) for name in names}, x)
+    same(lambda xp: lambda x: {"any": xp.any(x), "all": xp.all(x, axis=0), "count": xp.count_nonzero(x).astype("int64")}, x)  # fmt: skip
+    if np.dtype(dtype).kind in "fc":
+        same(lambda xp: lambda x: {"mean": xp.mean(x, axis=0)}, x)
+
+
+@pytest.mark.parametrize("name", ["sum", "prod", "max", "min", "mean", "std", "var", "any", "all", "argmax", "argmin"])
+def test_reductions_along_every_set_of_dims(name: str) -> None:
+    x = np.random.default_rng(0).standard_normal((2, 3, 4)).astype(np.float32)
+    axes: list[Any] = [None, 0, 1, -1] + ([] if name.startswith("arg") else [(0, 2), (-1, 0), (), (0, 1, 2)])
+
+    def every(xp: Any) -> Callable[[Any], dict[str, Any]]:
+        function = getattr(xp, name)
+        cast = (lambda y: y.astype("int64")) if name.startswith("arg") else (lambda y: y)
+        return lambda x: {f"{name} {axis} {keep}": cast(function(x, axis=axis, keepdims=keep)) for axis in axes for keep in (False, True)}  # fmt: skip
+
+    x = np.round(x * 4) / 4  # sums of quarters are exact, in any order
+    same(every, x)
+    for axis in (3, -4):
+        with pytest.raises(ProgramError, match="MG0104"):
+            mg.trace(partial(getattr(mg, name), axis=axis), [x])
+
+
+def test_reductions_of_nothing_are_their_neutral_elements() -> None:
+    x = np.zeros((0, 3), np.float32)
+    names = ["sum", "prod", "any", "all"]
+    same(lambda xp: lambda x: {name: getattr(xp, name)(x, axis=0) for name in names}, x)
+    np.testing.assert_array_equal(run(lambda x: mg.max(x, axis=0), x), np.full(3, -INF))  # the standard leaves it open
+    with pytest.raises(ProgramError, match="is empty and has no maximum"):
+        mg.trace(lambda x: mg.argmax(x, axis=0), [x])
+
+
+SHAPES = [
+    ((3, 1), (1, 4)),
+    ((2, 3), (3,)),
+    ((), (2, 3)),
+    ((1,), (2, 3)),
+    ((2, 1, 4), (3, 1)),
+    ((0, 3), (1, 3)),
+    ((1,), (0,)),
+]
+
+
+def test_shapes_broadcast_as_the_standard_says() -> None:
+    args = [np.ones(shape, np.float32) for pair in SHAPES for shape in pair]
+
+    def added(xp: Any) -> Callable[..., dict[str, Any]]:
+        return lambda *xs: (
+            {str(n): a + b for n, (a, b) in enumerate(zip(xs[::2], xs[1::2], strict=True))}
+            | {
+                f"both {n}": xp.broadcast_arrays(a, b)[1]
+                for n, (a, b) in enumerate(zip(xs[::2], xs[1::2], strict=True))
+            }
+        )
+
+    same(added, *args)
+    for left, right in (((3,), (4,)), ((2, 3), (2,)), ((0,), (3,))):
+        with pytest.raises(ProgramError, match="MG0104"):
+            mg.trace(lambda x, y: x + y, [np.ones(left), np.ones(right)])
+
+
+INDICES = [
+    "0, 1", "-1", "1:3", "::2", "::-1", "-1:0:-2", "..., 0", "0, ..., -1", "None, 1", "..., None", ":, None, 1:, ...", "5:2", "-100:100", "()", "...",
+    "i", "i, 0", "i, i[0]", "..., i", "1:, i, ::-1", "i, :, i", "i[0], 1",
+]  # fmt: skip
+
+
+def test_indices_give_what_numpys_give() -> None:
+    x = np.arange(60, dtype=np.float32).reshape(3, 4, 5)
+    i = np.array([[0, -1], [2, 1]])
+    places = lambda i: [eval(f"np.s_[{text}]", {"np": np, "i": i}) for text in INDICES]  # noqa: E731
+    same(lambda xp: lambda x, i: {text: x[at] for text, at in zip(INDICES, places(i), strict=True)}, x, i)
+    for refused in (np.s_[3], np.s_[0, 0, 0, 0], np.s_[:, -5], np.s_[..., ...], np.s_[1.5]):
+        with pytest.raises(ProgramError):
+            mg.trace(lambda x, at=refused: x[at], [x])
+    with pytest.raises(ProgramError, match=r"MG0104(?s:.)*where"):
+        mg.trace(lambda x: x[x > 0], [x])
+
+
+MANIPULATED = """
+xp.concat([x, x[:1]]) | xp.concat([x, x], axis=-1) | xp.concat([x, x], axis=None) | xp.stack([x, x], axis=1) | xp.stack([x, x], axis=-1)
+xp.expand_dims(x, axis=1) | xp.expand_dims(x, axis=(0, -1)) | xp.squeeze(x[:, None], axis=1) | xp.flip(x) | xp.flip(x, axis=(0, 2)) | xp.moveaxis(x, 0, -1)
+xp.permute_dims(x, (2, 0, 1)) | xp.matrix_transpose(x) | x.mT | xp.repeat(x, 2, axis=1) | xp.repeat(x, 3) | xp.reshape(x, (6, -1)) | xp.roll(x, 2)
+xp.roll(x, (1, -1), axis=(0, 2)) | xp.tile(x, (2, 1)) | xp.unstack(x, axis=1)[2] | xp.broadcast_to(x, (2, *x.shape)) | xp.tril(x, k=1) | xp.triu(x, k=-1)
+xp.take(x, xp.asarray([2, 0]), axis=1) | xp.take_along_axis(x, xp.argsort(x, axis=2), axis=2) | xp.sort(x, axis=0) | xp.diff(x, axis=1, n=2)
+xp.sort(x, axis=-1, stable=False) | xp.cumulative_sum(x, axis=1, include_initial=True) | xp.clip(x, -0.5, 0.5) | xp.clip(x, max=0.0)
+xp.where(x > 0, x, 0.0) | xp.meshgrid(x[0, 0], x[0, :, 0], indexing="ij")[1] | xp.meshgrid(x[0, 0], x[0, :, 0])[0] | xp.astype(x, "int32")
+xp.eye(3, 4, k=1) | xp.linspace(0.0, 1.0, 5, endpoint=False) | xp.arange(5.0, 0.0, -1.5) | xp.full((2, 3), 1.5) | xp.full_like(x, 2) | xp.zeros_like(x)
+"""
+
+
+def test_functions_on_dims_and_creation() -> None:
+    """Created arrays without a type are of f32 here, of f64 in NumPy; the standard leaves the default to the library."""
+    texts = [each.strip() for each in MANIPULATED.replace("\n", "|").split("|") if each.strip()]
+    x = np.random.default_rng(1).standard_normal((2, 3, 4)).astype(np.float32)
+
+    def every(xp: Any) -> Callable[[Any], dict[str, Any]]:
+        kept = lambda value: value.astype("float32") if value.dtype == np.float64 else value  # noqa: E731
+        return lambda x: {text: kept(eval(text, {"xp": xp, "x": x})) for text in texts}
+
+    same(every, x)
+
+
+def test_products_of_arrays() -> None:
+    texts = ["x @ y", "xp.matmul(x[0], y)", "xp.matmul(v, y)", "xp.matmul(x, v)", "xp.vecdot(x, x)", "xp.vecdot(c, c[::-1], axis=0)", "xp.tensordot(x[0], y[0], axes=2)",
+             "xp.tensordot(x, y, axes=([2, 0], [1, 0]))", "xp.linalg.outer(v, v)", "xp.linalg.cross(x[..., :3], x[..., 1:])", "xp.linalg.trace(x, offset=1)",
+             "xp.linalg.diagonal(x, offset=-1)", "xp.linalg.matrix_power(s, 3)", "xp.linalg.vector_norm(v, ord=1)", "xp.linalg.matrix_norm(x, ord=1, keepdims=True)"]  # fmt: skip
+    draw = np.random.default_rng(2)
+    whole = lambda *shape: draw.integers(-3, 4, shape).astype(np.float32)  # noqa: E731
+    args = {"x": whole(2, 4, 4), "y": whole(2, 4, 4), "v": whole(4), "s": whole(3, 3), "c": whole(3) + 1j * whole(3)}
+    same(lambda xp: lambda *given: {text: eval(text, {"xp": xp, **dict(zip(args, given, strict=True))}) for text in texts}, *args.values())  # fmt: skip
+
+
+def test_sizes_that_are_data_are_refused_with_a_way_out() -> None:
+    for name in ("nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values"):
+        with pytest.raises(ProgramError, match=r"MG0104(?s:.)*size="):
+            mg.trace(getattr(mg, name), ["f32[3]"])
+
+
+# Calls in the standard's form: positional parameters as numbers, then keywords.
+CALLS = {
+    "arange": "1 stop step dtype device", "asarray": "1 dtype device copy", "empty": "1 dtype device", "empty_like": "1 dtype device", "eye": "2 k dtype device",
+    "from_dlpack": "1 device copy", "full": "2 dtype device", "full_like": "2 dtype device", "linspace": "3 dtype device endpoint", "meshgrid": "2 indexing",
+    "ones": "1 dtype device", "ones_like": "1 dtype device", "tril": "1 k", "triu": "1 k", "zeros": "1 dtype device", "zeros_like": "1 dtype device",
+    "astype": "2 copy device", "can_cast": "2", "finfo": "1", "iinfo": "1", "isdtype": "2", "result_type": "3", "clip": "1 min max", "take": "2 axis",
+    "take_along_axis": "2 axis", "tensordot": "2 axes", "vecdot": "2 axis", "concat": "1 axis", "expand_dims": "1 axis", "flip": "1 axis", "moveaxis": "3",
+    "permute_dims": "2", "repeat": "2 axis", "reshape": "2 copy", "roll": "2 axis", "squeeze": "2", "stack": "1 axis", "tile": "2", "unstack": "1 axis",
+    "argmax": "1 axis keepdims", "argmin": "1 axis keepdims", "count_nonzero": "1 axis keepdims", "searchsorted": "2 side sorter", "where": "3",
+    "argsort": "1 axis descending stable", "sort": "1 axis descending stable", "cumulative_prod": "1 axis dtype include_initial",
+    "cumulative_sum": "1 axis dtype include_initial", "max": "1 axis keepdims", "mean": "1 axis keepdims", "min": "1 axis keepdims",
+    "prod": "1 axis dtype keepdims", "std": "1 axis correction keepdims", "sum": "1 axis dtype keepdims", "var": "1 axis correction keepdims",
+    "all": "1 axis keepdims", "any": "1 axis keepdims", "diff": "1 axis n prepend append", "matmul": "2", "broadcast_to": "2", "broadcast_arrays": "3",
+    "linalg.cholesky": "1 upper", "linalg.cross": "2 axis", "linalg.diagonal": "1 offset", "linalg.matrix_norm": "1 keepdims ord", "linalg.matrix_power": "2",
+    "linalg.matrix_rank": "1 rtol", "linalg.pinv": "1 rtol", "linalg.qr": "1 mode", "linalg.svd": "1 full_matrices", "linalg.trace": "1 offset dtype",
+    "linalg.vector_norm": "1 axis keepdims ord", "linalg.solve": "2", "fft.fft": "1 n axis norm", "fft.rfftn": "1 s axes norm", "fft.fftfreq": "1 d dtype device",
+    "fft.fftshift": "1 axes",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", CALLS)
+def test_functions_take_the_standards_arguments(name: str) -> None:
+    family, _, last = name.rpartition(".")
+    count, *keywords = CALLS[name].split()
+    given = inspect.signature(getattr(getattr(mg, family) if family else mg, last))
+    given.bind(*range(int(count)), **dict.fromkeys(keywords, 0))
+
+
+def test_tensors_have_the_standards_attributes_and_operators() -> None:
+    same(
+        lambda xp: lambda x, y, b: {
+            "T": x.T, "mT": x.mT, "neg": -x, "abs": abs(x), "pow": y**2, "rpow": 2.0**x, "rdiv": 1 / y, "rsub": 1 - x, "div": x // y, "mod": x % y,
+            "and": b & ~b, "or": b | True, "xor": True ^ b, "less": x > 0, "matmul": x @ y.T, "shift": (b.astype("int32") << 2) >> 1,
+            "in place": augmented(x, y),
+        },
+        *(np.array(rows, np.float32) for rows in ([[1, -2], [0.5, 4]], [[2, 3], [-1, 0.25]])), np.array([True, False]),
+    )  # fmt: skip
+    sizes = mg.trace(lambda x: [x, (x.shape, x.size, x.ndim, x.dtype)][0], ["f32[2,3]"])
+    assert sizes.module.graph.outputs[0].type.shape == (2, 3)
+    for asked in (lambda x: bool(x), lambda x: float(x), lambda x: int(x), lambda x: complex(x), lambda x: range(x)):
+        with pytest.raises((ProgramError, AttributeError, TypeError)):
+            mg.trace(asked, ["f32[]"])
+
+
+def augmented(x: Any, y: Any) -> Any:
+    x = x + 0
+    x += y
+    x *= 2
+    x -= 1
+    x /= y
+    return x
+
+
+def test_names_that_the_standard_has_are_all_covered_by_a_form_or_a_value() -> None:
+    """What has no case above is an element-wise function, which is run at special values, or a name of a type or constant."""
+    known = {*CALLS, *(f"linalg.{name}" for name in LINALG), *(f"fft.{name}" for name in FFT), *REAL_UNARY, *BINARY}
+    rest = [name for name in STANDARD if name not in known and callable(getattr(mg, name))]
+    assert all(inspect.isclass(getattr(mg, name)) or name.startswith(("bitwise", "logical", "unique", "__")) or name in (
+        "nonzero", "matrix_transpose", "broadcast_arrays", "conj", "imag", "sign", "bool") for name in rest)  # fmt: skip
