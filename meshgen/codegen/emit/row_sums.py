@@ -81,7 +81,6 @@ class _RowSums(Reduction):
         shape = Shape(runs.count * runs.rows, runs.length, rows, power(runs.length), False)
         super().__init__(evaluator, body, space, shape)
         self.runs = runs
-        self.runs = runs
         self.added = {node: space.rows_of_sum(node) for node in space.sums}
 
     def emit(self) -> None:
