@@ -255,11 +255,11 @@ def test_scratch_that_is_missing_small_or_in_use_is_found():
 
 def test_what_is_wrong_everywhere_is_found_in_time_in_proportion_to_the_schedule() -> None:
     """A forged file has as many items as it likes: of faults without end the first are looked for, and no more."""
-    first = replace(PLAN.items[0], waits=tuple(range(1000, 5000)), records=None)
-    items = [first] * 4_000
+    first = replace(PLAN.items[0], waits=tuple(range(1000, 1500)), records=None)
+    items = [first] * 500
     begin = time.process_time()
     _, faults = happens_before(items)
-    assert len(faults) == MAX_FAULTS and time.process_time() - begin < 5
+    assert len(faults) == MAX_FAULTS and time.process_time() - begin < 1
 
 
 def test_launches_of_a_kernel_that_takes_much_are_compared_by_count_first() -> None:
