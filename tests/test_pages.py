@@ -62,12 +62,18 @@ def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.Monkey
     for line, language, text in blocks(page):
         if named := FILE.match(text):
             Path(named[1]).write_text(text)
-            monkeypatch.delitem(sys.modules, Path(named[1]).stem, raising=False)  # another page's
+            forget(Path(named[1]).stem, monkeypatch)
         elif language == "python":
             run_python(page, line, text, space)
         elif language in ("console", "sh"):
             for command, shown in commands(text) if language == "console" else lines(text):
                 run_command(command, shown, f"{page.name}:{line}")
+
+
+def forget(module: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The page imports its own file of this name, and leaves none to other tests."""
+    monkeypatch.setitem(sys.modules, module, ModuleType(module))
+    del sys.modules[module]
 
 
 def run_python(page: Path, line: int, text: str, space: ModuleType) -> None:

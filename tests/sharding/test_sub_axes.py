@@ -9,7 +9,7 @@ import pytest
 
 import meshgen as mg
 from meshgen.errors import ShardingError
-from meshgen.mlir.text import parse_text
+from meshgen.mlir.text import parse_text, print_text
 from meshgen.pipeline import verify_program
 from meshgen.sharding.materialize import materialize
 from meshgen.sharding.partition import partition
@@ -136,7 +136,10 @@ def test_stages_read_back() -> None:
     specs = {"in_specs": {"x": mg.P("y")}, "out_specs": {"result": mg.P("y:(1)3")}}
     exe = mg.compile(lambda x: x * 2, SIX, args=["i32[6,4]"], **specs, target="cpu")
     for stage in ("propagate", "materialize", "optimize"):
-        verify_program(parse_text(exe.as_text(stage)))
+        text = exe.as_text(stage)
+        module = parse_text(text)
+        verify_program(module)
+        assert print_text(module) == text
 
 
 def test_an_axis_of_one_device_is_partial_here_and_names_a_dim_there(tmp_path: Path) -> None:
