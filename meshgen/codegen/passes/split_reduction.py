@@ -8,6 +8,7 @@ fixed by the shapes alone: no atomics, the same bits on every run. The reduction
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 
 import numpy as np
 
@@ -34,8 +35,7 @@ def _with_split_reductions(graph: Graph) -> Graph:
     left_out = {n for split in splits.values() for n in split.replaced()}
     for node in graph.nodes:
         is_split = node.op == "reduce_region" or (node.op in REDUCTIONS and node not in inside)
-        of_runs = (maker := made.get(node.operands[0]) if node.operands else None) and runs_of_rows(maker)
-        parts = _split_factor(node) if is_split and not of_runs else None
+        parts = _split_factor(node) if is_split and not _is_of_runs(node, made) else None
         if node in splits:
             Splitter(found, splits[node]).write()
         elif parts is not None and node.op in REDUCTIONS:
@@ -45,6 +45,13 @@ def _with_split_reductions(graph: Graph) -> Graph:
         elif node not in left_out:
             found.nodes.append(node)
     return found
+
+
+def _is_of_runs(node: Node, made: Mapping[Value, Node]) -> bool:
+    """Whether a reduction adds up sums of runs of rows (`row_sums_to_runs.py`): it is in two already."""
+    maker = made.get(node.operands[0])
+    runs = runs_of_rows(maker) if maker else None
+    return runs is not None and tuple(node.attrs.dims) == (0,) and node.operands[0].type.sizes[0] == runs.count
 
 
 def _split_factor(node: Node) -> tuple[int, int] | None:

@@ -22,3 +22,12 @@ def test_big_sums_are_split_in_a_fixed_order() -> None:
         "constant",
         "reduce",
     ]
+
+
+def test_sums_of_runs_of_rows_are_in_two_already() -> None:
+    b = Body("f32[256,64,1024]")
+    graph = b.done(b.reduce("add", b.reduce("add", b.inputs[0], 1), 0))
+    assert [n.op for n in after(split_reduction, graph).nodes].count("reduce") == 2
+    b = Body("f32[256,8,2,1024]")
+    graph = b.done(b.reduce("add", b.reduce("add", b.inputs[0], 2), 0, 1))
+    assert [n.op for n in after(split_reduction, graph).nodes].count("reduce") == 3, "over more than the runs"
