@@ -6,8 +6,7 @@ import math
 
 from meshgen.codegen.emit.windows import cumulative_dim
 from meshgen.ir.graph import Graph, Node
-
-_BESIDE = 3  # operations of a step beside its region: two choices by which element is first, and a count
+from meshgen.ops.flops import ranking_operations
 
 
 def nest_operations(node: Node, body: Graph) -> float:
@@ -15,9 +14,7 @@ def nest_operations(node: Node, body: Graph) -> float:
     size, each = node.operands[0].type.size, sum(len(region.nodes) for region in node.regions)
     match node.op:
         case "sort" | "top_k":
-            sizes = node.operands[0].type.sizes
-            row = sizes[node.attrs.dim] if node.op == "sort" else sizes[-1]
-            return float(size * row * (each + _BESIDE))
+            return ranking_operations(node)
         case "reduce_window":
             init = body.producers().get(node.operands[-1])
             if cumulative_dim(node, init) is not None:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node
 from meshgen.ir.loops import trip_count
 from meshgen.ir.op_names import REPEATED, WITH_PROGRAMS
@@ -14,6 +17,22 @@ from meshgen.ops.registry import OPS
 def node_flops(node: Node, type_of: TypeOf = lambda value: value.type) -> float:
     """Operations of one run: of dots and convolutions exactly, one per element else. What regions do is left out."""
     return (OPS[node.op].flops if node.op in OPS else per_result)(node, type_of)
+
+
+_BESIDE = 3  # operations of a comparison beside its region: two choices by which element is first, and a count
+
+
+def ranking_operations(node: Node) -> float:
+    """Operations by which a kernel ranks elements, each against all of its row: in a sort, and before a scatter of many updates in no order."""
+    if node.op in ("sort", "top_k"):
+        kind = node.operands[0].type
+        row = kind.sizes[getattr(node.attrs, "dim", kind.rank - 1)]
+        return float(kind.size * row * (sum(len(region.nodes) for region in node.regions) + _BESIDE))
+    if node.op == "scatter" and not node.attrs.indices_are_sorted:
+        indices = node.operands[len(node.operands) // 2].type
+        count = math.prod(size for dim, size in enumerate(indices.sizes) if dim != node.attrs.index_vector_dim)
+        return float(count**2 * (1 + _BESIDE)) if count > DEFAULT.fusion.unordered_updates else 0.0
+    return 0.0
 
 
 def graph_flops(graph: Graph) -> float:

@@ -75,6 +75,25 @@ def test_any_scatter_is_one_of_rows(form: str) -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
+def test_scatters_at_the_same_indices_share_the_order() -> None:
+    """Of scalars, and of rows whose windows are other dims; indices clamped for another number of rows are others."""
+    b = Body("f32[9]", "f32[9,5]", "f32[12]", "i32[60,1]", "f32[60]", "f32[60,5]", name="scattering")
+    one, rows, other, indices, ones, many = b.inputs
+    region = Graph("", [Value(TensorType((), "f32")) for _ in range(2)])
+    region.outputs = [region.add("add", region.inputs, [region.inputs[0].type], {}).result]
+    results = [Value(x.type) for x in (one, rows, other)]
+    for operand, updates, result in zip((one, rows, other), (ones, many, ones), results, strict=True):
+        attrs = {**ROWS, "update_window_dims": (1,)[: operand.type.rank - 1]}
+        b.graph.nodes.append(Node("scatter", [operand, indices, updates], [result], attrs, regions=(region,)))
+    graph = b.done(*results)
+    args = random_args(graph)
+    args[3] = np.random.default_rng(5).integers(-2, 14, (60, 1)).astype(np.int32)
+    found = after(scatter_to_rows, graph)
+    assert [node.op for node in found.nodes].count("sort") == 2
+    for got, wanted in zip(evaluate(found, args), evaluate(graph, args), strict=True):
+        np.testing.assert_array_equal(got, wanted)
+
+
 @pytest.mark.parametrize(
     ("types", "kind"),
     [

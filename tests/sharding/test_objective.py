@@ -94,6 +94,29 @@ def test_such_a_split_computes_the_same(monkeypatch: pytest.MonkeyPatch) -> None
     assert check(parse_text(text), pipeline=partitioned).ok
 
 
+def summed(updates: int) -> str:
+    """Rows summed at nodes along split edges; the rows could be split by columns instead, with all edges on every device."""
+    x, e, i = "1024x128xf32", f"{updates}x128xf32", f"{updates}x1xi32"
+    return f"""sdy.mesh @m = <["a"=8]>
+func.func @main(%x: tensor<{x}>, %i: tensor<{i}> {{sdy.sharding = #sdy.sharding<@m, [{{"a"}}, {{}}]>}},
+    %e: tensor<{e}> {{sdy.sharding = #sdy.sharding<@m, [{{}}, {{"a"}}]>}}) -> tensor<{x}> {{
+  %s = "stablehlo.scatter"(%x, %i, %e) <{{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1],
+      inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}}> ({{
+    ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+      %t = stablehlo.add %p, %q : tensor<f32>
+      stablehlo.return %t : tensor<f32>
+  }}) : (tensor<{x}>, tensor<{i}>, tensor<{e}>) -> tensor<{x}>
+  return %s : tensor<{x}>
+}}
+"""
+
+
+@pytest.mark.parametrize(("updates", "kinds"), [(4096, {"all_gather"}), (131072, {"all_to_all", "reduce_scatter"})])
+def test_many_updates_are_ranked_on_the_device_that_has_them(updates: int, kinds: set[str]) -> None:
+    """Columns leave all of the ranking to every device: n^2 comparisons."""
+    assert {each.kind for each in volume(summed(updates)).collectives if each.ring_bytes} == kinds
+
+
 def test_an_axis_that_no_annotation_names_is_left_alone() -> None:
     text = head(4096, 32768).replace('"tp"}', "}")
     solved = decisions_of(stages(text)["propagate"])

@@ -5,8 +5,8 @@
              order = sort (keys, 0, 1, 2, ...) by keys
              scatter f32[1000,64] at (sorted keys) of (gather updates at order)   {indices_are_sorted = true}
 
-The sort is stable, so updates of one place are combined in the same order as before. Dims of windows that are not as long as the operand's
-count as rows: each of their elements is an update. A few updates stay in their order.
+The sort is stable, so updates of one place are combined in the same order as before; scatters at the same indices share it. Dims of windows
+that are not as long as the operand's count as rows: each of their elements is an update. A few updates stay in their order.
 """
 
 from __future__ import annotations
@@ -32,6 +32,9 @@ _ROW = {
 }  # fmt: skip
 
 
+Orders = dict[object, tuple[Value, Value]]  # keys in order, and the number of each, by what they are made of
+
+
 def scatter_to_rows(module: Module) -> Module:
     """A local program whose scatters combine rows; their results keep their identity."""
     return on_graphs(module, _with_rows)
@@ -39,11 +42,12 @@ def scatter_to_rows(module: Module) -> Module:
 
 def _with_rows(graph: Graph) -> Graph:
     found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
+    orders: Orders = {}
     for node in graph.nodes:
         if node.op != "scatter" or (is_of_rows(node) and _is_ready(node)) or not node.results[0].type.size:
             found.nodes.append(node)
         else:
-            _Writer(found, node).write()
+            _Writer(found, node, orders).write()
     return found
 
 
@@ -55,8 +59,8 @@ def _is_ready(node: Node) -> bool:
 class _Writer:
     """Writes one scatter; `keyed` are the operand's dims whose places are indices, `whole` those that windows have in full."""
 
-    def __init__(self, graph: Graph, node: Node) -> None:
-        self.graph, self.node, self.attrs = graph, node, node.attrs
+    def __init__(self, graph: Graph, node: Node, orders: Orders) -> None:
+        self.graph, self.node, self.attrs, self.orders = graph, node, node.attrs, orders
         self.count = len(node.operands) // 2
         self.shape = node.operands[0].type.sizes
         self.indices = node.operands[self.count]
@@ -87,9 +91,10 @@ class _Writer:
         updates = [
             self._reshaped(self._transposed(x, self._update_order()), (self.number, self.width)) for x in self.updates
         ]
-        keys, is_sorted = self._keys(), self.number <= 1
-        if self.number > DEFAULT.fusion.unordered_updates:
-            keys, updates, is_sorted = *self._ordered(keys, updates), True
+        if is_sorted := self.number > DEFAULT.fusion.unordered_updates:
+            keys, updates = self._ordered(updates)
+        else:
+            keys, is_sorted = self._keys(), self.number <= 1
         keys = self._reshaped(keys, (self.number, 1))
         results = [Value(x.type) for x in operands]
         attrs = {**_ROWS, "indices_are_sorted": is_sorted}
@@ -104,9 +109,19 @@ class _Writer:
         inner = [self.update_dim[d] for d in (*self.keyed, *self.whole) if d in self.update_dim]
         return (*self.scattered, *inner)
 
-    def _ordered(self, keys: Value, updates: Sequence[Value]) -> tuple[Value, list[Value]]:
+    def _ordered(self, updates: Sequence[Value]) -> tuple[Value, list[Value]]:
         """Keys in order, and the updates in the same."""
-        keys = self._reshaped(keys, (self.number,))
+        rows = tuple((self.shape[d], d in self.steps, self._origin(d)) for d in self.keyed)
+        same = self.indices, self.attrs.index_vector_dim, tuple(self.places), rows
+        if same not in self.orders:
+            self.orders[same] = self._order()
+        keys, order = self.orders[same]
+        at = self._reshaped(order, (self.number, 1))
+        return keys, [self._add("gather", [x, at], x.type, **_ROW, slice_sizes=(1, self.width)) for x in updates]
+
+    def _order(self) -> tuple[Value, Value]:
+        """Keys in order, and the number of each."""
+        keys = self._reshaped(self._keys(), (self.number,))
         numbers = self._add("iota", [], TensorType((self.number,), "i32"), dim=0)
         region = Graph("", [Value(TensorType((), t)) for t in (self.dtype, self.dtype, "i32", "i32")])
         less = region.add("compare", region.inputs[:2], [TensorType((), "i1")], {"direction": "LT", "compare_type": ""})
@@ -114,9 +129,7 @@ class _Writer:
         results = [Value(keys.type), Value(numbers.type)]
         attrs = {"dim": 0, "is_stable": True}
         self.graph.nodes.append(Node("sort", [keys, numbers], results, attrs, self.node.loc, regions=(region,)))
-        at = self._reshaped(results[1], (self.number, 1))
-        taken = [self._add("gather", [x, at], x.type, **_ROW, slice_sizes=(1, self.width)) for x in updates]
-        return results[0], taken
+        return results[0], results[1]
 
     def _keys(self) -> Value:
         """The row of each update; for one that is out of bounds the number of rows."""
@@ -138,15 +151,23 @@ class _Writer:
             return self._splat(0, kind)
         return self._add("select", [inside, keys, self._splat(self.rows, kind)], kind)
 
-    def _start(self, dim: int, kind: TensorType) -> Value:
-        """Where windows start along a keyed dim of the operand."""
+    def _origin(self, dim: int) -> tuple[str, int]:
+        """Where windows start along a keyed dim of the operand: at their own place along a dim of the indices, at a number of theirs, or at 0."""
         a = self.attrs
         if dim in a.input_batching_dims:
-            along = a.scatter_indices_batching_dims[tuple(a.input_batching_dims).index(dim)]
-            return self._add("iota", [], kind, dim=along - (along > a.index_vector_dim))
-        if dim not in a.scatter_dims_to_operand_dims:
+            return "place", a.scatter_indices_batching_dims[tuple(a.input_batching_dims).index(dim)]
+        if dim in a.scatter_dims_to_operand_dims:
+            return "number", tuple(a.scatter_dims_to_operand_dims).index(dim)
+        return "zero", 0
+
+    def _start(self, dim: int, kind: TensorType) -> Value:
+        """Where windows start along a keyed dim of the operand."""
+        origin, number = self._origin(dim)
+        if origin == "place":
+            return self._add("iota", [], kind, dim=number - (number > self.attrs.index_vector_dim))
+        if origin == "zero":
             return self._splat(0, kind)
-        number, vector, value = tuple(a.scatter_dims_to_operand_dims).index(dim), a.index_vector_dim, self.indices
+        vector, value = self.attrs.index_vector_dim, self.indices
         sizes = list(value.type.sizes)
         if vector < len(sizes):
             low, high = [0] * len(sizes), sizes.copy()

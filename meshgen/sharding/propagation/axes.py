@@ -237,7 +237,7 @@ def view_of(sites: list[Site], others: dict[str, Decision], module: Module, join
     work: dict[Site, float] = {site: site.seconds for site in sites}
     for (site, factor), count in parts.items():
         rows = site.rule.factors[factor].size
-        work[site] *= math.ceil(rows / count) / max(rows, 1)
+        work[site] *= site.left(factor, math.ceil(rows / count) / max(rows, 1))
     return View(
         local.__getitem__,
         used.__getitem__,

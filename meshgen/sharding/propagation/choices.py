@@ -147,7 +147,7 @@ class AxisProblem:
         if label.factor is None:
             return 1.0
         size, parts = site.rule.factors[label.factor].size, self.view.parts(site, label.factor)
-        return math.ceil(size / (parts * self.link.size)) / max(math.ceil(size / parts), 1)
+        return site.left(label.factor, math.ceil(size / (parts * self.link.size)) / max(math.ceil(size / parts), 1))
 
     def _fetching(self, site: Site, label: Label) -> float:
         """Seconds of communication of the op itself."""

@@ -25,7 +25,7 @@ from meshgen.ir.partial_kinds import kind_faults
 from meshgen.ir.predicates import is_annotation, is_propagation_barrier, is_sharding_group, is_transfer_send
 from meshgen.mesh import Mesh, split_ref
 from meshgen.ops.classes import CONTRACTIONS, JOINING, UNSTORED
-from meshgen.ops.flops import node_flops
+from meshgen.ops.flops import node_flops, ranking_operations
 from meshgen.ops.precision import multiplied_as
 from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Rule
@@ -71,10 +71,23 @@ class Site:
         """Whether a dim is made of several loops: a split of some of them affects the others."""
         return any(len(part) > 1 for dims in (*self.rule.operands, *self.rule.results) for part in dims)
 
+    def left(self, factor: int, share: float) -> float:
+        """The share of its work that a device has left which does `share` of a loop: it ranks all updates of a scatter whose rows it has."""
+        ranking = self._ranking
+        is_ranked = ranking and self.rule.places(factor)[0][len(self.node.operands) // 2] is None
+        return ranking + (1 - ranking) * share if is_ranked else share
+
+    @cached_property
+    def _ranking(self) -> float:
+        """The share of a scatter's work that is ranking its updates."""
+        return _ranking_seconds(self.node) * self.times / self.seconds if self.node.op == "scatter" else 0.0
+
     @property
     def is_firm(self) -> bool:
         """Whether fusion cannot save its work: a product, or other arithmetic that takes longer than its traffic with memory."""
-        return self.node.op in CONTRACTIONS or _arithmetic_seconds(self.node) > _traffic_seconds(self.node)
+        return self.node.op in CONTRACTIONS or _arithmetic_seconds(self.node) + _ranking_seconds(
+            self.node
+        ) > _traffic_seconds(self.node)
 
     @property
     def asks_operand(self) -> bool:
@@ -289,7 +302,11 @@ def _seconds(node: Node) -> float:
     """Estimated seconds of one run on one device: those of its arithmetic or of its traffic with memory, whichever takes longer."""
     if node.op in PSEUDO_OPS or node.op in UNSTORED:  # the work of these counts at their users
         return 0.0
-    return max(_arithmetic_seconds(node), _traffic_seconds(node))
+    return max(_arithmetic_seconds(node), _traffic_seconds(node)) + _ranking_seconds(node)
+
+
+def _ranking_seconds(node: Node) -> float:
+    return ranking_operations(node) / DEFAULT.propagation.other_flops_per_second
 
 
 def _traffic_seconds(node: Node) -> float:
