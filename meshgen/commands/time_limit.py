@@ -11,6 +11,8 @@ from typing import Any
 
 from meshgen.errors import Diagnostic, RuntimeFailure
 
+_AGAIN = 1.0  # seconds until the time limit raises again: Python drops what is raised while it collects garbage
+
 
 def add_time_limit(parser: argparse.ArgumentParser) -> None:
     text = "fail when the step takes longer (default: no limit; Ctrl-C ends it as well)"
@@ -39,7 +41,7 @@ def time_limit(limit: float | None) -> Generator[None]:
         raise RuntimeFailure(Diagnostic("MG0604", f"the step takes more than {limit:g} s", hint="raise --time-limit"))
 
     before = signal.signal(signal.SIGALRM, over)
-    signal.setitimer(signal.ITIMER_REAL, limit)
+    signal.setitimer(signal.ITIMER_REAL, limit, _AGAIN)
     try:
         yield
     finally:

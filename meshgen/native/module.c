@@ -89,17 +89,17 @@ mgx_status mgx_open(const char *path, const mgx_options *options, mgx_module **m
   return status;
 }
 
-/* After a failure communicators are aborted first: only then do streams that wait for a peer end. */
+/* After a failure communicators are aborted: only then do streams that wait for a peer end. NCCL's abort waits until no graph is left
+   with calls of the communicator; graphs may be destroyed while they run. */
 void mgx_close(mgx_module *module) {
   if (!module) return;
-  if (module->has_failed) mgx_comms_close(module, true);
   for (size_t i = 0; i < module->part_count; i++) {
     mgx_local_part *part = module->parts + i;
     for (size_t n = 0; part->segments && n < part->part->segments.count; n++)
       if (part->segments[n].graph) mgx_gpu.cuGraphExecDestroy(part->segments[n].graph);
     free(part->segments);
   }
-  mgx_comms_close(module, false);
+  mgx_comms_close(module, module->has_failed);
   for (size_t i = 0; i < module->rank_count; i++) mgx_rank_close(module, module->ranks + i);
   free(module->ranks);
   free(module->parts);

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+import time
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
 
 from meshgen.cli import main
+from meshgen.commands.time_limit import time_limit
+from meshgen.errors import RuntimeFailure
 from meshgen.runtime.module_file.stage_texts import packed, stage_member
 from tests.codegen.programs import mixed
 from tests.codegen.test_package import code
@@ -73,6 +77,14 @@ def test_a_loop_that_never_ends_is_ended_by_the_time_limit(tmp_path: Path, capsy
     assert main(["run", path, "--time-limit", "0.2"]) == 4
     assert "MG0604: the step takes more than 0.2 s" in capsys.readouterr().err
     assert main(["run", path, "--time-limit", "never"]) == 2
+
+
+def test_a_time_limit_that_was_not_heard_is_told_again() -> None:
+    """Python drops an exception that a signal raises while a weak reference's callback runs."""
+    with pytest.raises(RuntimeFailure, match="the step takes more than"), time_limit(0.01):
+        with suppress(RuntimeFailure):
+            time.sleep(60)
+        time.sleep(60)
 
 
 @pytest.mark.parametrize("command", ["inspect", "diff"])

@@ -255,6 +255,22 @@ def test_communicators_are_destroyed_when_they_are_idle() -> None:
     assert ranks.all_reduce(0)[0] == Result.ncclInvalidArgument
 
 
+@pytest.mark.parametrize("end", ["ncclCommDestroy", "ncclCommAbort"])
+def test_graphs_are_destroyed_before_communicators(end: str) -> None:
+    """NCCL waits for graphs that hold its calls, in an abort too."""
+    rig = Ranks(1)
+    ok(rig.driver.cuStreamBeginCapture(rig.streams[0], 1))
+    rig.each(rig.all_reduce)
+    graph = ok(rig.driver.cuStreamEndCapture(rig.streams[0]))
+    executable = ok(rig.driver.cuGraphInstantiate(graph, 0))
+    ok(rig.driver.cuGraphDestroy(graph))
+    assert getattr(rig.nccl, end)(rig.comms[0]) == (Result.ncclUnhandledCudaError,)
+    assert "before graphs with its calls" in str(rig.machine.fault)
+    rig.machine.fault = None
+    ok(rig.driver.cuGraphExecDestroy(executable))
+    ok(getattr(rig.nccl, end)(rig.comms[0]))
+
+
 def test_communicators_that_cannot_be() -> None:
     rig = Rig(2)
     uid = ok(rig.nccl.ncclGetUniqueId())

@@ -34,6 +34,8 @@ PLACE = Place(3, 8, 1, ("127.0.0.1", 29500), through_store=False, has_launcher=F
         (OPEN_MPI, replace(PLACE, address=None, has_launcher=True)),
         (MPICH, replace(PLACE, address=None, has_launcher=True)),
         (SRUN, replace(PLACE, address=None, has_launcher=True)),
+        (SRUN | {"CUDA_VISIBLE_DEVICES": "1"}, replace(PLACE, local_rank=0, address=None, has_launcher=True)),
+        (SRUN | {"CUDA_VISIBLE_DEVICES": "0,1"}, replace(PLACE, address=None, has_launcher=True)),
         (SRUN | MEETING, replace(PLACE, has_launcher=True)),
         (TORCHRUN | {"PMI_RANK": "0", "PMI_SIZE": "2"}, replace(PLACE, through_store=True, has_launcher=True)),
         ({}, None),

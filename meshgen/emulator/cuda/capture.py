@@ -23,11 +23,13 @@ class Operation:
     Attributes:
         kind: `kernel`, `copy`, `set` or `collective`; a node of a graph keeps it when the graph is updated.
         make: creates the work of one execution.
+        owner: the communicator of a collective.
     """
 
     kind: str
     label: str
     make: Callable[[], Work]
+    owner: object = None
 
 
 @dataclass(eq=False)
@@ -119,3 +121,9 @@ class GraphExec:
             works[node] = timeline.issue(node.operation.make(), earlier)
         self.last = timeline.issue(Work("the end of a graph"), [begin, *works.values()])
         return self.last
+
+
+def is_captured(owner: object, objects: Iterable[object]) -> bool:
+    """Whether among these objects is a graph with operations of a communicator."""
+    graphs = (each.graph if isinstance(each, GraphExec) else each for each in objects)
+    return any(node.operation.owner is owner for graph in graphs if isinstance(graph, Graph) for node in graph.nodes)

@@ -14,7 +14,7 @@ from typing import Any, Concatenate, TypeVar
 
 from meshgen.ccl.nccl_types import NO_COLOR, RESULT_TEXTS, UNIQUE_ID_BYTES, Result
 from meshgen.ccl.world import World
-from meshgen.emulator.cuda.capture import Operation
+from meshgen.emulator.cuda.capture import Operation, is_captured
 from meshgen.emulator.cuda.collectives import DTYPE_OF, KIND_OF, Call, Clique, CollectiveWork, Communicator
 from meshgen.emulator.cuda.driver import EmulatedDriver
 from meshgen.emulator.cuda.network import Network
@@ -166,12 +166,14 @@ class EmulatedNccl:
         own = self._find(comm)
         if own.line:
             raise NcclFailed(Result.ncclInvalidUsage, f"{own.label} is destroyed while {own.line[0].label} is pending")
+        self._require_no_graph(own)
         del self.machine.objects[comm.value or 0]
 
     @_call()
     def ncclCommAbort(self, comm: Handle) -> None:
         """Pending calls of this rank end without effect; its peers notice by `ncclCommGetAsyncError`."""
         own = self._find(comm)
+        self._require_no_graph(own)
         own.clique.aborted.add(own.rank)
         self.machine.timeline.wake_waiting(lambda work: isinstance(work, CollectiveWork) and work.communicator is own)
 
@@ -214,6 +216,11 @@ class EmulatedNccl:
         if not isinstance(found, Communicator):
             raise NcclFailed(Result.ncclInvalidArgument, "no communicator")
         return found
+
+    def _require_no_graph(self, own: Communicator) -> None:
+        """NCCL waits, for ever, until graphs with its calls are destroyed (`commDestroySync` in its init.cc), also in an abort."""
+        if is_captured(own, self.machine.objects.values()):
+            raise DeviceFault("deadlock", f"{own.label} is destroyed or aborted before graphs with its calls")
 
     def _arrive(self, arrival: _Arrival) -> Handle:
         self._group.arrivals.append(arrival)
@@ -306,7 +313,7 @@ class EmulatedNccl:
         given = [call for _, _, call in calls]
         tell = self._network.tell if self._network else None
         make = partial(CollectiveWork, self.machine, own, given, tell)
-        self._streams.issue(stream, Operation("collective", given[0].text, make))
+        self._streams.issue(stream, Operation("collective", given[0].text, make, own))
 
 
 def require_places(call: Call, own: Communicator) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.errors import Diagnostic, RuntimeFailure
+from meshgen.errors import Diagnostic, MissingError, RuntimeFailure
 from meshgen.records import dataclass
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.plan import STREAMS
@@ -93,15 +93,27 @@ class Device:
         return array
 
     def function(self, image: bytes, entry: str, shared_bytes: int) -> int:
-        """A kernel of a cubin or PTX text, allowed so much dynamic shared memory."""
+        """A kernel of a cubin or PTX text, allowed so much dynamic shared memory. Raises MissingError MG0602: the GPU has less."""
         self.use()
         if image not in self._modules:
             self._modules[image] = int(self.api.cuda("cuModuleLoadData", image))
         found = int(self.api.cuda("cuModuleGetFunction", self._modules[image], entry.encode()))
         if shared_bytes > STATIC_SHARED_BYTES:
+            self._require_shared(entry, shared_bytes)
             name = self.api.driver.CUfunction_attribute.CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES
             self.api.cuda("cuFuncSetAttribute", found, name, shared_bytes)
         return found
+
+    def _require_shared(self, entry: str, nbytes: int) -> None:
+        """GPUs of one major version differ in it, and cubins of the smallest minor one run on all of them."""
+        name = self.api.driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
+        most = int(self.api.cuda("cuDeviceGetAttribute", name, self.api.cuda("cuDeviceGet", self.ordinal)))
+        if nbytes > most:
+            text = (
+                f"kernel '{entry}' takes {nbytes} bytes of shared memory per block, but GPU {self.ordinal} has {most}"
+            )
+            hint = "compile again with --target cuda:sm_{}{}".format(*self.capability)
+            raise MissingError(Diagnostic("MG0602", text, hint=hint))
 
     def launch(self, launch: Launch, stream: int, *, is_current: bool = False) -> None:
         """`is_current`: the device's context is current already, which saves a call of the driver."""
@@ -145,4 +157,5 @@ class Device:
             self.api.cuda("cuModuleUnload", module)
         for address in self._allocations:
             self.api.cuda("cuMemFree", address)
+        self.api.cuda("cuCtxSetCurrent", 0)  # or the thread's next user, PyTorch say, finds a context that is destroyed
         self.api.cuda("cuDevicePrimaryCtxRelease", self.api.cuda("cuDeviceGet", self.ordinal))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import field
 from itertools import accumulate
 from typing import Any
@@ -191,8 +191,15 @@ class Executor:
             device.close()
 
     def abort(self) -> None:
-        """End what is under way after a failure: nothing of it can be used any more."""
-        self._comms.abort()
+        """End what is under way after a failure: nothing of it can be used any more.
+
+        Graphs go first: NCCL's abort waits until none is left with calls of the communicator.
+        """
+        with self._guarded("the abort of NCCL's communicators"):
+            for part in self.parts:
+                with suppress(RuntimeFailure):  # on a device that has failed every call fails
+                    part.close()
+            self._comms.abort()
 
     def _frame(self, program: Program, first: int) -> Frame:
         manifest, plan = program.manifest, program.manifest.plan

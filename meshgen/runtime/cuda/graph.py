@@ -33,18 +33,21 @@ class StepGraph:
     def __init__(self, api: Api, streams: Sequence[tuple[Device, int]], issue: Callable[[], None]) -> None:
         """`streams`: all that `issue` uses, each with its device; the first is the origin."""
         self._api, self._streams = api, streams
-        self._executable = 0
+        self._executable = self._graph = 0
         self.nodes = 0
         self.capture(issue)
 
     def capture(self, issue: Callable[[], None]) -> None:
-        """Capture the work of `issue` and instantiate it, as an update of the last graph if its topology is the same."""
+        """Capture the work of `issue` and instantiate it, as an update of the last graph if its topology is the same.
+
+        The captured graph stays: it owns what NCCL's kernels read, and CUDA does not say that an update takes it over.
+        """
         graph = self._recorded(issue)
         self.nodes = int(self._api.cuda("cuGraphGetNodes", graph)[1])
-        if not (self._executable and self._is_updated(graph)):
-            self._destroy()
-            self._executable = int(self._api.cuda("cuGraphInstantiate", graph, 0))
-        self._api.cuda("cuGraphDestroy", graph)
+        executable = self._executable
+        if not (executable and self._is_updated(graph)):
+            executable = int(self._api.cuda("cuGraphInstantiate", graph, 0))
+        self._keep(executable, graph)
 
     def launch(self) -> None:
         """One step, in the origin."""
@@ -56,7 +59,8 @@ class StepGraph:
         return self._executable, self._streams[0][1]
 
     def close(self) -> None:
-        self._destroy()
+        """Destroy it, also while it runs: it is freed when it ends."""
+        self._keep(0, 0)
 
     def _recorded(self, issue: Callable[[], None]) -> int:
         """The graph of a capture. Other threads (NCCL has some) may call what they like meanwhile."""
@@ -76,7 +80,11 @@ class StepGraph:
         result, *_ = self._api.driver.cuGraphExecUpdate(self._executable, graph)
         return not result
 
-    def _destroy(self) -> None:
-        if self._executable:
-            self._api.cuda("cuGraphExecDestroy", self._executable)
-            self._executable = 0
+    def _keep(self, executable: int, graph: int) -> None:
+        """Have these graphs in place of those of before."""
+        old = self._executable, self._graph
+        self._executable, self._graph = executable, graph
+        if old[0] not in (0, executable):
+            self._api.cuda("cuGraphExecDestroy", old[0])
+        if old[1]:
+            self._api.cuda("cuGraphDestroy", old[1])

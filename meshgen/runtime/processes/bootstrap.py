@@ -44,7 +44,7 @@ class Place:
     """The variables' record of this process.
 
     Attributes:
-        local_rank: among the processes of its machine; None if unset.
+        local_rank: among the processes of its machine, and of its GPU among those that it sees; None if unset.
         address: where the ranks meet; None: MPI connects them.
         through_store: torchrun's store serves at the address.
         has_launcher: the process's parent is a launcher, not merely a shell that has set the variables.
@@ -69,12 +69,18 @@ def place_of(environment: Environment) -> Place | None:
         rank = _variable_number(environment, rank_name, f"{name} is {size}")
         if rank >= size:
             raise _bad(f"{rank_name} is {rank}, but there are {size} processes ({name})", f"ranks are 0 to {size - 1}")
-        local_rank = whole_number(environment.get(local_name, ""))
+        local_rank = 0 if _sees_one_gpu(environment) else whole_number(environment.get(local_name, ""))
         address = _address(environment, needed=name == "WORLD_SIZE")
         through_store = environment.get("TORCHELASTIC_USE_AGENT_STORE") == "True" and name == "WORLD_SIZE"
         has_launcher = name != "WORLD_SIZE" or "TORCHELASTIC_RUN_ID" in environment
         return Place(rank, size, local_rank, address, through_store, has_launcher)
     return None
+
+
+def _sees_one_gpu(environment: Environment) -> bool:
+    """Whether the launcher shows each process its own GPU only, as `srun --gpus-per-task 1` does."""
+    shown = environment.get("CUDA_VISIBLE_DEVICES", "")
+    return bool(shown) and "," not in shown
 
 
 def _address(environment: Environment, *, needed: bool) -> Address | None:

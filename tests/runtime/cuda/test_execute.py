@@ -95,6 +95,17 @@ def test_all_memory_is_given_back(tmp_path: Path) -> None:
     assert api.machine and api.machine.memory.live == () and api.machine.used == [0] * module.ranks
 
 
+def test_an_abort_ends_graphs_before_communicators(tmp_path: Path) -> None:
+    module = planned(mlp(y=("x", "y")), tmp_path)
+    api = gpus(module)
+    assert api.machine
+    executor = Executor(programs(module), api)
+    executor.run(filled(module, arguments(module)))
+    assert executor.graph_nodes
+    executor.abort()
+    assert api.machine.fault is None
+
+
 def test_a_step_is_one_call_and_allocates_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = planned(mlp(), tmp_path)
     given = filled(module, arguments(module))
