@@ -171,27 +171,31 @@ class _Search:
             cap -= over
         if last is not None:
             yield from self._near(problem, last, cap)
+        elif limit is None and not any(self.module.in_annotations) and (given := self._planned(self.module)):
+            yield given  # no solution can be planned: neither can the program, or it is all that there is
 
     def _near(self, problem: Problem, first: _Candidate, cap: int | None) -> Iterator[_Candidate]:
-        """Solutions with dearer arguments, all of these without annotated products, the best of them with axes exchanged, and mutations."""
-        found = [first]
+        """Variants of the first solution, solutions with dearer arguments and their variants, and mutations."""
+        yield from self._variants(problem, first)
         for times in READS:
             price = times / DEFAULT.propagation.product_bytes_per_second
-            found += self._changed(problem, [*problem.tables, *problem.priced(price)], cap)
-        yield from found[1:]
-        for each in [each for each in found if each.products]:
-            found += self._placed(each.solution, each.arguments, {})
-            yield from found[-1:]
-        best = min(found, key=lambda each: each.rank)
-        for pair in itertools.combinations(problem.axes, 2):
-            arguments = [_exchanged(each, pair, problem.axes) for each in best.arguments]
-            products = {id: _exchanged(each, pair, problem.axes) for id, each in best.products.items()}
-            yield from self._placed(best.solution, arguments, products)
+            for each in self._changed(problem, [*problem.tables, *problem.priced(price)], cap):
+                yield each
+                yield from self._variants(problem, each)
         if first.solution is not None:
             for tables in self._mutations(problem, first.solution):
                 for each in self._changed(problem, tables, cap):
                     yield each
-                    yield from self._placed(each.solution, each.arguments, {}) if each.products else ()
+                    yield from self._placed(each.solution, each.arguments, {})
+
+    def _variants(self, problem: Problem, given: _Candidate) -> Iterator[_Candidate]:
+        """A candidate without annotated products, and with two axes in each other's place, without them and with them."""
+        yield from self._placed(given.solution, given.arguments, {})
+        for pair in itertools.combinations(problem.axes, 2):
+            arguments = [_exchanged(each, pair, problem.axes) for each in given.arguments]
+            products = {id: _exchanged(each, pair, problem.axes) for id, each in given.products.items()}
+            for kept in ({}, products):
+                yield from self._placed(given.solution, arguments, kept)
 
     def _changed(self, problem: Problem, tables: Sequence[Table], cap: int | None) -> list[_Candidate]:
         """The solution of a problem that was changed a little, if there is time for it and it is new."""
@@ -202,8 +206,9 @@ class _Search:
     def _placed(
         self, solution: Solution | None, arguments: Sequence[Sharding], products: Mapping[int, Sharding]
     ) -> list[_Candidate]:
-        """The program with arguments annotated, and values by id, if there is time for it and it can be planned."""
-        found = self._planned(self._annotated(arguments, products)) if self._left() > 0 else None
+        """The program with arguments annotated, and values by id, if that is new, there is time for it and it can be planned."""
+        is_new = self._left() > 0 and self._is_new(arguments, products)
+        found = self._planned(self._annotated(arguments, products)) if is_new else None
         return [replace(found, solution=solution, arguments=arguments, products=products)] if found else []
 
     def _annotated(self, arguments: Sequence[Sharding], products: Mapping[int, Sharding]) -> Module:
@@ -232,13 +237,19 @@ class _Search:
     def _new(self, problem: Problem, solution: Solution) -> _Candidate | None:
         """A solution planned with annotated products, or without where these cannot be kept; None for one that was planned before."""
         arguments, products = problem.shardings(solution.labels), problem.products(solution.labels)
-        if (arguments, products) in self._seen:
+        if not self._is_new(arguments, products):
             return None
-        self._seen.append((arguments, products))
         for kept in (products, {}):
             if found := self._planned(self._annotated(arguments, kept)):
                 return replace(found, solution=solution, arguments=arguments, products=kept)
         return None
+
+    def _is_new(self, arguments: Sequence[Sharding], products: Mapping[int, Sharding]) -> bool:
+        """Whether it is the first time that these shardings are asked about."""
+        one = [*arguments], dict(products)
+        is_new = one not in self._seen
+        self._seen.extend([one] * is_new)
+        return is_new
 
     def _planned(self, module: Module) -> _Candidate | None:
         """None for a program that cannot be planned; one that does not fit is planned without the limit, which tells what it takes."""

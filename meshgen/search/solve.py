@@ -25,6 +25,7 @@ from scipy.optimize import Bounds, LinearConstraint, linprog, milp
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.records import dataclass
+from meshgen.sharding.propagation.eliminate import cheapest, least_cost
 from meshgen.sharding.propagation.network import Array, Network, Table
 
 PRICES, DEARER = 12, 1.1  # prices of memory that are tried, each so much above the one before
@@ -53,12 +54,12 @@ def solve(
     sizes: Sequence[int], tables: Sequence[Table], memory: Mapping[int, Array], cap: float | None, seconds: float,
     *, relaxed_only: bool = False,
 ) -> Solution | None:  # fmt: skip
-    """The cheapest labelling whose memory is within `cap` bytes; None if there is none, or none was found in time.
+    """The cheapest labelling whose memory is within `cap` bytes; None if there is none, or none was found in time. Without a cap one is.
 
     Args:
         memory: bytes by label, of the variables that take any.
         cap: None if memory does not matter.
-        seconds: time limit; the first linear program may take longer, for without it nothing is known.
+        seconds: time limit; the first linear program may take longer. Without it elimination finds a labelling, which nothing proves to be the best.
         relaxed_only: give up without a cap where the linear program is not integral.
     """
     deadline = time.monotonic() + seconds
@@ -67,7 +68,7 @@ def solve(
     program = _Program(network, {} if cap is None else memory, cap)
     relaxed = program.relaxed(seconds if relaxed_only else max(seconds, RELAXED_SECONDS))
     if relaxed is None:
-        return None
+        return None if relaxed_only or cap is not None else _eliminated(sizes, tables)
     if relaxed.labels is not None:
         return program.solution(relaxed.labels, relaxed.least)
     if relaxed_only and cap is None:
@@ -91,6 +92,12 @@ def cost_of(tables: Sequence[Table], labels: Sequence[int]) -> float:
 def bytes_of(memory: Mapping[int, Array], labels: Sequence[int]) -> float:
     """The memory that a labelling takes."""
     return math.fsum(float(bytes_[labels[variable]]) for variable, bytes_ in memory.items())
+
+
+def _eliminated(sizes: Sequence[int], tables: Sequence[Table]) -> Solution:
+    """A labelling by elimination, where no linear program was solved in time."""
+    found = cheapest([*sizes], [*tables])
+    return Solution(found.labels, found.cost, least_cost([*sizes], [*tables]))
 
 
 def _priced(

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 import meshgen as mg
 from meshgen import api
 from meshgen.errors import CodegenError, UsageError
+from meshgen.ir.predicates import is_annotation
+from meshgen.mlir.text import parse_text
+from meshgen.search import best
 from meshgen.search.best import Found
-from tests.acceptance.cases import small
+from tests.acceptance.cases import needs_cases, realistic, small
 from tests.search.transformer import stack
 
 MEGATRON = {"wq": "_,tp,_", "wk": "_,tp,_", "wv": "_,tp,_", "wo": "tp,_,_", "w1": "_,tp", "w2": "tp,_"}
@@ -64,6 +69,19 @@ def test_no_result_is_worse_than_the_program_as_given(name: str) -> None:
     given = api.plan(small(name), target="cpu")
     found = mg.search(small(name), target="cpu", seconds=5)
     assert found.step_seconds <= given.plan.step_seconds
+
+
+@needs_cases
+def test_a_training_step_is_no_slower_than_annotated_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first solution has the batch over `tp` and the weights over `dp`: with the axes exchanged it is what people write."""
+    monkeypatch.setattr(best, "READS", ())
+    monkeypatch.setattr(best, "WEIGHTS", ())
+    monkeypatch.setattr(best, "MUTATIONS", 0)
+    given = parse_text(realistic("block_train_dp_tp").read_text())
+    assert not any(is_annotation(node) for node in given.graph.nodes)
+    found = mg.search(replace(given, in_annotations=[], out_annotations=[]), target="cuda:sm_90", seconds=300)
+    assert found.gap == 0
+    assert found.step_seconds <= api.plan(given, target="cuda:sm_90").plan.step_seconds
 
 
 def test_compile_searches() -> None:

@@ -6,7 +6,9 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.optimize import OptimizeResult
 
+from meshgen.search import solve as module
 from meshgen.search.solve import bytes_of, cost_of, solve
 from meshgen.sharding.propagation.network import Array, Table
 
@@ -44,6 +46,18 @@ def test_prices_of_memory_find_a_labelling_within_the_cap(seed: int) -> None:
     if found is not None:
         assert best is not None and bytes_of(memory, found.labels) <= 12.0
         assert found.least_seconds <= best * (1 + 1e-9) <= found.seconds * (1 + 2e-9)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_without_a_linear_program_in_time_there_is_a_solution(seed: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A cap on memory needs the price that the program gives."""
+    sizes, tables, memory = _random(seed)
+    monkeypatch.setattr(module, "linprog", lambda *_, **__: OptimizeResult(status=1))
+    found, best = solve(sizes, tables, memory, None, 20.0), _best(sizes, tables, memory, None)
+    assert found is not None and best is not None
+    assert found.least_seconds <= best * (1 + 1e-9) <= found.seconds * (1 + 2e-9)
+    assert found.seconds == pytest.approx(cost_of(tables, found.labels))
+    assert solve(sizes, tables, memory, 9.0, 20.0) is None
 
 
 def test_solutions_are_the_same_each_time() -> None:
