@@ -1,7 +1,7 @@
 """`python -m bench.sensitivity [GROUP | FIELD ... | --table FILE]`: which fields of the cost model decide, on the programs of this repository. No GPU is needed.
 
 Each number of the cost model is halved and doubled (a ratio about 1: its distance from 1; a tuple: its elements), one at a time, and
-all programs are planned anew, in a process of their own. (Data sheets of devices stay as they are.) One JSON record per line: how many programs have another plan (collectives,
+all programs are planned again, in a process of their own. (Data sheets of devices stay as they are.) One JSON record per line: how many programs have another plan (collectives,
 kernels, order of launches, or buffers: all but predicted times), and which of those that change moves how many more bytes or has how
 much longer a predicted step; `--table` makes a Markdown table of the records in a file. Groups are those of the cost model (`links`, `propagation`, ...), fields have their group's name (`links.peer_seconds`); default: all.
 

@@ -215,7 +215,7 @@ def _plan_parts(
 
 @at_callers_line
 def advise(executable: Executable, progress: Progress | None = None) -> list[Advice]:
-    """Annotations to drop or to add for a better step, with the change of bytes, time and memory; each is planned anew.
+    """Annotations to drop or to add for a better step, with the change of bytes, time and memory; the program is planned again with each.
 
     Args:
         executable: what `compile` returned.

@@ -304,7 +304,7 @@ def meshes_of(given: Meshes) -> tuple[Mesh, ...]:
 
 
 def _mesh_of_others(given: Any) -> Any:
-    """A mesh of JAX, or torch's `DeviceMesh`, as a mesh, its devices numbered anew in row-major order; anything else as it is."""
+    """A mesh of JAX, or torch's `DeviceMesh`, as a mesh, with its devices renumbered in row-major order; anything else as it is."""
     if is_mesh_of_jax(given):
         return make_mesh(dict(given.shape))
     if not hasattr(given, "mesh_dim_names"):

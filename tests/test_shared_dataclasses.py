@@ -128,7 +128,7 @@ def test_replace_makes_another_instance_and_runs_post_init() -> None:
     assert dataclasses.replace(OURS["Bag"](1, [1]), size=5).total == 6
 
 
-def test_defaults_are_made_anew_for_each_instance() -> None:
+def test_each_instance_has_defaults_of_its_own() -> None:
     first, second = OURS["Bag"](1), OURS["Bag"](1)
     first.items.append(1)
     assert second.items == []

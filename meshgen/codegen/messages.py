@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from meshgen.errors import CodegenError, Diagnostic
+from meshgen.ir.attributes.sharding import axes_of
 from meshgen.ir.graph import Node
 
 
@@ -24,7 +25,7 @@ def with_senders(nodes: Sequence[Node]) -> list[Node]:
     sent: dict[tuple[str, ...], list[Node]] = {}
     found: list[Node] = []
     for node in nodes:
-        axes = tuple(getattr(node.attrs, "axes", ()))
+        axes = tuple(axes_of(node.attrs))
         if node.op == "send":
             sent.setdefault(axes, []).append(node)
         if node.op == "recv":

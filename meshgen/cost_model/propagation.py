@@ -15,7 +15,7 @@ class Propagation:
     They estimate the time of a step: bytes on links and the work of a device. Latencies of collectives decide between equals at first,
     as many run beside others, or become one message with them; where they turn out to be a large part of the planned step, the program
     is solved with them too. Arguments that the user placed are moved on every step, so they stay where they are unless that costs
-    much more: gathering one (ZeRO, FSDP) is usual, laying one out anew is not.
+    much more: gathering one (ZeRO, FSDP) is usual, changing its layout is not.
     """
 
     latency_seconds: float = chosen(

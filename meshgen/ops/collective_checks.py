@@ -30,7 +30,7 @@ def collective_faults(node: Node, mesh: Mesh, *, exact: bool = False) -> list[Di
         exact: local sizes must divide evenly, as upstream demands; else a last tile may be short, and a
             size S over n devices is ceil(S / n) locally.
     """
-    found = list(axis_faults(getattr(node.attrs, "axes", ()), mesh))
+    found = list(axis_faults(axes_of(node.attrs), mesh))
     if not found and node.operands:
         found += _dim_faults(node)
         found += _root_faults(node, mesh)

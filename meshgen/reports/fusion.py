@@ -1,6 +1,6 @@
 """For every value that one operation gives another: whether one kernel has both, and why or why not.
 
-Edges inside kernels are those of their bodies, once for each distinct one. Of an edge between launches the reason is found out anew: whether any
+Edges inside kernels are those of their bodies, once for each distinct one. Of an edge between launches the reason is found again: whether any
 template generates both as one kernel, whether something comes between them, and which moves fewer bytes.
 """
 

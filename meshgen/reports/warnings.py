@@ -7,6 +7,7 @@ from typing import Any
 
 from meshgen.codegen.communicating import communicates
 from meshgen.errors import Diagnostic, place_text
+from meshgen.ir.attributes.sharding import axes_of
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import always_ends
 from meshgen.ir.op_names import ANNOTATIONS
@@ -93,4 +94,4 @@ def _control(graph: Graph) -> Iterator[Node]:
 
 def _axes(graph: Graph) -> Iterator[str]:
     for node in all_nodes(graph):
-        yield from getattr(node.attrs, "axes", ())
+        yield from axes_of(node.attrs)

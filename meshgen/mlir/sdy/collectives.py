@@ -1,7 +1,7 @@
 """Shardy's collectives between shardings, as its passes write them over global tensors.
 
 The value is unchanged, and `out_sharding` is its sharding afterwards: each is read as a required annotation. The
-collectives between two shardings are planned anew, for the whole program.
+collectives between two shardings are planned again, for the whole program.
 """
 
 from __future__ import annotations

@@ -21,6 +21,7 @@ from xdsl.dialects.builtin import (
 from xdsl.dialects.shard import ShardAxesArrayAttr
 from xdsl.ir import Attribute, Operation
 
+from meshgen.ir.attributes.sharding import axes_of
 from meshgen.ir.graph import Node
 from meshgen.mlir.conversion import Exporter
 from meshgen.mlir.dialect import Dialect
@@ -46,7 +47,7 @@ from meshgen.mlir.shard.moves import (
 
 def group(exporter: Exporter, node: Node) -> tuple[dict[str, Attribute], dict[str, Attribute]]:
     """Properties and attributes that all groups of devices have in text."""
-    mesh, axes = exporter.mesh, getattr(node.attrs, "axes", ())
+    mesh, axes = exporter.mesh, axes_of(node.attrs)
     numbers = [axis_number(axis, mesh) for axis in axes]
     properties: dict[str, Attribute] = {
         "grid": SymbolRefAttr(mesh.name),

@@ -24,7 +24,7 @@ def _cancel(node: Node, walk: Walk) -> Sequence[Value] | None:
     if node.op not in ("all_slice", "all_gather", "all_to_all"):
         return None
     inner = walk.producers.get(node.operands[0])
-    if inner is None or axes_of(inner.attrs) != tuple(node.attrs.axes):
+    if inner is None or tuple(axes_of(inner.attrs)) != tuple(node.attrs.axes):
         return None
     start = inner.operands[0]
     if start.type == node.result.type and start.sharding == node.result.sharding and _undoes(node, inner, start, walk):

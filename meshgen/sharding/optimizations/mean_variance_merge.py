@@ -161,7 +161,7 @@ def _keeps_order(node: Node) -> bool:
     """Whether an op only adds or removes dims of size 1."""
     if node.op not in ("reshape", "broadcast_in_dim"):
         return False
-    dims = getattr(node.attrs, "dims", ())
+    dims = node.attrs.get("dims", ())
     return _shown(node.operands[0].type.sizes) == _shown(node.result.type.sizes) and tuple(sorted(dims)) == dims
 
 

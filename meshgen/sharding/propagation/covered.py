@@ -1,7 +1,7 @@
 """Find splits of minor factors whose major factors the other axes no longer split completely, and undo them.
 
 Example: `reshape f32[3,10] -> f32[30]` on y=3, x=2. If y splits the factor of 3, x may split the factor of 10: a device has
-5 rows, [{y, x}]. If y is decided anew and leaves the 3 whole, a device's 5 of each 10 rows are not contiguous in the 30, so
+5 rows, [{y, x}]. If y is decided again and leaves the 3 whole, a device's 5 of each 10 rows are not contiguous in the 30, so
 x must leave them whole as well.
 """
 

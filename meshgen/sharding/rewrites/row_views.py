@@ -107,7 +107,7 @@ class FrameWriter(Builder):
         return self._shifted[value, low, sizes]
 
     def _spread(self, value: Value, frames: Sequence[Frame]) -> Value | None:
-        """A value that is constant along all dims whose size changes, made anew with the other size."""
+        """A value that is constant along all dims whose size changes, made again with the other size."""
         node = self.producers.get(value)
         if self.is_view(value) or node is None or node.op not in ("broadcast_in_dim", "constant"):
             return None

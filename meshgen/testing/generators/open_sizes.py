@@ -99,7 +99,7 @@ def _axis_sizes(mesh: Mesh, writer: Writer) -> dict[str, int]:
 
 @dataclass
 class _Opening:
-    """Writes a graph anew.
+    """Writes a graph again.
 
     `inputs` are the types of its inputs, with the names of sizes; `known` the sizes that were calculated, by their expression.
     """
