@@ -78,11 +78,8 @@ class Fusion:
         "of an operand from which a reduction is split that fills less than all of the device",
         matters=False,
     )
-    summed_row: int = chosen(
-        8192, "elements", "of a row at most, of rows that a kernel reduces and sums up: several such rows are in registers", matters=False
-    )  # fmt: skip
     summed_elements: int = known(
-        16384, "elements", "of sums of rows in the registers of a program", "derived: a quarter of the 65,536 registers of a multiprocessor"
+        16384, "elements", "of sums of rows in the registers of a program, which has room for two", "derived: a quarter of the 65,536 registers of a multiprocessor"
     )  # fmt: skip
     split_product_k: int = known(
         256, "elements", "of k, at least, of each part of a split product", "derived: two steps of the longest tiles"

@@ -24,7 +24,7 @@ from meshgen.records import dataclass
 from meshgen.reports.interface import Compiled
 
 _PRODUCTS = ("dot", "ragged", "attention")
-_OPEN = ("map", "reduce", "segmented", *_PRODUCTS)  # templates that take others' operations in
+_OPEN = ("map", "reduce", "row_sums", "segmented", *_PRODUCTS)  # templates that take others' operations in
 
 
 @dataclass(frozen=True)

@@ -312,7 +312,7 @@ class Space:
         size = (runs.count * runs.rows * runs.length, runs.length)
         if size != (self.size, length) or runs.count < limits.least_programs:
             return False
-        if length > limits.summed_row or (len(self.sums) + 1) * length > limits.summed_elements:
+        if max(2, len(self.sums) + 1) * length > limits.summed_elements:
             return False
         if self.sums and runs_of_rows(self.sums[0]) != runs:
             return False

@@ -69,7 +69,7 @@ def _columns(node: Node) -> int:
 def _runs(node: Node, length: int) -> Runs | None:
     """As many runs as fill the device, of whole tiles of rows; None where that moves more bytes, or is of too few."""
     limits, value = DEFAULT.fusion, node.operands[0].type
-    if value.nbytes < limits.split_bytes or length > limits.summed_row:
+    if value.nbytes < limits.split_bytes or 2 * length > limits.summed_elements:
         return None
     rows, together, counts = value.size // length, limits.summed_elements // 2 // power(length), list[int]()
     while together and not counts:
