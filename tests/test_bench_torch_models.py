@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from bench.models import catalog
 from meshgen import api
 from meshgen.codegen.lacking import refuse_lacking
 from meshgen.pipeline import Options, Timing, run_stages
@@ -13,7 +14,6 @@ from meshgen.testing.oracle import check
 
 pytest.importorskip("torch")
 pytest.importorskip("transformers")
-NAMES = ("gpt2", "llama", "mixtral", "bert", "t5", "vit", "resnet", "mamba", "unet")
 
 
 def pipeline(module: Any) -> Any:
@@ -21,12 +21,10 @@ def pipeline(module: Any) -> Any:
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize("name", catalog.FAMILIES["torch_models"].programs)
 def test_a_model_is_planned_and_checked_on_two_meshes(name: str) -> None:
-    from bench.models.torch_models import TORCH_PROGRAMS
-
-    program = TORCH_PROGRAMS[name](True)
-    exported = program.exported()
+    program = catalog.program(name, True)
+    exported = program.lowered()
     planned = api.plan(exported, program.mesh, in_specs=program.in_specs, target="cuda:sm_90")
     refuse_lacking([planned.plan])
     for mesh in (program.mesh, dict.fromkeys(program.mesh, 2)):

@@ -1,4 +1,4 @@
-"""Families of programs: a module each, with what has to be installed besides JAX. Its `PROGRAMS` make a program from `small`, by name."""
+"""Families of programs: a module each, with what has to be installed besides JAX or PyTorch. Its `PROGRAMS` make a program from `small`, by name."""
 
 from __future__ import annotations
 
@@ -11,15 +11,16 @@ from typing import Any
 
 @dataclass(frozen=True)
 class Family:
-    """The packages that a family needs, and its programs; names of training steps end in `-train`."""
+    """The packages that a family needs beside its framework, and its programs; names of training steps end in `-train`."""
 
     needs: tuple[str, ...]
     programs: tuple[str, ...]
+    framework: str = "jax"
 
     @property
     def missing(self) -> list[str]:
         """The packages that are not installed."""
-        return [name for name in ("jax", *self.needs) if find_spec(name) is None]
+        return [name for name in (self.framework, *self.needs) if find_spec(name) is None]
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -52,6 +53,21 @@ FAMILIES: Mapping[str, Family] = {
     "mixing": Family((), ("fnet", "fnet-train", "ten-heads")),
     "particles": Family((), ("n-body", "heat")),
     "fluids": Family(("jax_cfd",), ("cfd", "cfd-spectral")),
+    "torch_models": Family(
+        ("transformers",),
+        (
+            "torch-gpt2",
+            "torch-llama",
+            "torch-mixtral",
+            "torch-bert",
+            "torch-t5",
+            "torch-vit",
+            "torch-resnet",
+            "torch-mamba",
+            "torch-unet",
+        ),
+        "torch",
+    ),
 }
 FAMILY_OF = {name: family for family, each in FAMILIES.items() for name in each.programs}
 

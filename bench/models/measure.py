@@ -12,19 +12,18 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from bench.models.by_hand import by_hand
-from bench.models.catalog import program
+from bench.models.catalog import FAMILIES, FAMILY_OF, program
 
 TARGET = "cuda:sm_90"
 MOST_SECONDS = 900  # of CPU, for lowering and planning or compiling one program
 
 
 def planned(given: Any) -> dict[str, Any]:
-    """From what `jax.jit(...).lower(...)` gives to the schedule."""
+    """From what `jax.jit(...).lower(...)` or `torch.export` gives to the schedule."""
     from meshgen import api
 
     lowered = given.lowered()
-    executable, seconds = timed(lambda: api.plan(lowered, target=TARGET))
+    executable, seconds = timed(lambda: api.plan(lowered, target=TARGET, **given.options))
     cost = executable.cost
     return seconds | {
         "collectives": {kind: count for kind, count in sorted(executable.comms.counts.items()) if count},
@@ -45,7 +44,14 @@ def compiled(given: Any) -> dict[str, Any]:
     return timed(given.lowered(devices=True).compile)[1]
 
 
-TOOLS = {"meshgen": planned, "by-hand": lambda given: planned(by_hand(given)), "xla": compiled}
+def annotated(given: Any) -> dict[str, Any]:
+    """As `planned`, of a program of JAX with its activations annotated."""
+    from bench.models.by_hand import by_hand
+
+    return planned(by_hand(given))
+
+
+TOOLS = {"meshgen": planned, "by-hand": annotated, "xla": compiled}
 
 
 def timed(call: Callable[[], Any]) -> tuple[Any, dict[str, Any]]:
@@ -62,6 +68,8 @@ def _peak_bytes() -> int:
 def main(tool: str, name: str, *options: str) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS + 1))  # ends the process by SIGXCPU
     try:
+        if tool != "meshgen" and FAMILIES[FAMILY_OF[name]].framework != "jax":
+            raise NotImplementedError("for programs of JAX only")
         record = TOOLS[tool](program(name, "--small" in options))
     except Exception as error:  # one program that is refused is a row of the table, not the end of it
         record = {"refused": f"{type(error).__name__}: {error}"[:1000]}

@@ -33,6 +33,11 @@ class Program:
     donate: tuple[int, ...] = ()
     below: int = 8
 
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What is given beside the program: nothing, its mesh and shardings are in what JAX lowers."""
+        return {}
+
     def lowered(self, devices: bool = False) -> Any:
         """What `jax.jit(...).lower(...)` gives: for devices that are there if `devices`, else for a mesh without any."""
         sizes, names = tuple(self.mesh.values()), tuple(self.mesh)

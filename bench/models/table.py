@@ -27,7 +27,7 @@ from bench.models.catalog import FAMILIES, FAMILY_OF
 from bench.models.measure import MOST_SECONDS
 from meshgen.errors import Diagnostic, MissingError, UsageError
 
-PACKAGES = ("jax", "numpy", "xdsl", "flax", "optax", "transformers", "dm-haiku", "equinox", "jraph", "jax-cfd")
+PACKAGES = ("jax", "numpy", "xdsl", "flax", "optax", "torch", "transformers", "dm-haiku", "equinox", "jraph", "jax-cfd")
 SHORT = {
     "all_gather": "AG",
     "all_reduce": "AR",

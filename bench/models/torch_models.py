@@ -31,7 +31,12 @@ class TorchProgram:
     in_specs: Mapping[str, Any]
     mesh: Mapping[str, int]
 
-    def exported(self) -> Any:
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """What is given beside the program."""
+        return {"mesh": self.mesh, "in_specs": self.in_specs}
+
+    def lowered(self) -> Any:
         """The program of torch.export; of a model on the meta device without elements."""
         from meshgen.frontend.torch.live import exported
 
@@ -126,6 +131,6 @@ def unet(small: bool) -> TorchProgram:
     return TorchProgram(made(UNet, 8 if small else 64), {"x": pixels}, {"x": P("dp", None, "tp")}, MESH)
 
 
-TORCH_PROGRAMS: Mapping[str, Callable[[bool], TorchProgram]] = {
-    "gpt2": gpt2, "llama": llama, "mixtral": mixtral, "bert": bert, "t5": t5, "vit": vit, "resnet": resnet, "mamba": mamba, "unet": unet,
-}  # fmt: skip
+PROGRAMS: Mapping[str, Callable[[bool], TorchProgram]] = {
+    f"torch-{make.__name__}": make for make in (gpt2, llama, mixtral, bert, t5, vit, resnet, mamba, unet)
+}

@@ -50,20 +50,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="devices to run on: they fix the one open mesh axis; without one they must match the module's mesh",
     )
-    parser.add_argument(
-        "--input",
-        metavar="[NAME=]@FILE",
-        action="append",
-        default=[],
-        help="a .npy for one input, or a .npz with several; the rest is random",
-    )
-    parser.add_argument(
-        "--weights",
-        metavar="PATH",
-        action="append",
-        help="inputs by name that --input does not give: a safetensors file (several times for several), a folder of them, "
-        "an orbax checkpoint, or a .pt2 file",
-    )
+    _add_inputs(parser)
     parser.add_argument(
         "--kernels",
         action="store_true",
@@ -92,6 +79,24 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="where a launcher has started a process for each rank: how long a rank waits for others before it fails "
         f"(default: the variable {TIME_OUT}, else {TIME_OUT_SECONDS:g})",
+    )
+
+
+def _add_inputs(parser: argparse.ArgumentParser) -> None:
+    """Add the options of the inputs."""
+    parser.add_argument(
+        "--input",
+        metavar="[NAME=]@FILE",
+        action="append",
+        default=[],
+        help="a .npy for one input, or a .npz with several; the rest is random",
+    )
+    parser.add_argument(
+        "--weights",
+        metavar="PATH",
+        action="append",
+        help="inputs by name that --input does not give: a safetensors file (several times for several), a folder of them, "
+        "an orbax checkpoint, or a .pt2 file",
     )
 
 

@@ -1,4 +1,4 @@
-"""What the functions of the array-API standard mean: special values, types of results, broadcasting, dims, indices and forms of calls.
+"""What the functions of the array-API standard mean: special values, types of results, broadcasting, dims and indices.
 
 NumPy implements the standard and is the reference; its exceptions from it, and ours, are said where they are left out. The standard's own test
 suite is not a package, so its areas are covered one by one. All cases of a test are one program, compiled once.
@@ -6,7 +6,6 @@ suite is not a package, so its areas are covered one by one. All cases of a test
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Callable, Sequence
 from functools import partial
 from itertools import combinations_with_replacement, product
@@ -17,7 +16,6 @@ import pytest
 
 import meshgen as mg
 from meshgen.errors import ProgramError
-from tests.frontend.test_array_api import FFT, LINALG, STANDARD
 
 Array = np.ndarray[Any, Any]
 INF, NAN = np.inf, np.nan
@@ -314,64 +312,3 @@ def test_sizes_that_are_data_are_refused_with_a_way_out() -> None:
     for name in ("nonzero", "unique_all", "unique_counts", "unique_inverse", "unique_values"):
         with pytest.raises(ProgramError, match=r"MG0104(?s:.)*size="):
             mg.trace(getattr(mg, name), ["f32[3]"])
-
-
-# Calls in the standard's form: positional parameters as numbers, then keywords.
-CALLS = {
-    "arange": "1 stop step dtype device", "asarray": "1 dtype device copy", "empty": "1 dtype device", "empty_like": "1 dtype device", "eye": "2 k dtype device",
-    "from_dlpack": "1 device copy", "full": "2 dtype device", "full_like": "2 dtype device", "linspace": "3 dtype device endpoint", "meshgrid": "2 indexing",
-    "ones": "1 dtype device", "ones_like": "1 dtype device", "tril": "1 k", "triu": "1 k", "zeros": "1 dtype device", "zeros_like": "1 dtype device",
-    "astype": "2 copy device", "can_cast": "2", "finfo": "1", "iinfo": "1", "isdtype": "2", "result_type": "3", "clip": "1 min max", "take": "2 axis",
-    "take_along_axis": "2 axis", "tensordot": "2 axes", "vecdot": "2 axis", "concat": "1 axis", "expand_dims": "1 axis", "flip": "1 axis", "moveaxis": "3",
-    "permute_dims": "2", "repeat": "2 axis", "reshape": "2 copy", "roll": "2 axis", "squeeze": "2", "stack": "1 axis", "tile": "2", "unstack": "1 axis",
-    "argmax": "1 axis keepdims", "argmin": "1 axis keepdims", "count_nonzero": "1 axis keepdims", "searchsorted": "2 side sorter", "where": "3",
-    "argsort": "1 axis descending stable", "sort": "1 axis descending stable", "cumulative_prod": "1 axis dtype include_initial",
-    "cumulative_sum": "1 axis dtype include_initial", "max": "1 axis keepdims", "mean": "1 axis keepdims", "min": "1 axis keepdims",
-    "prod": "1 axis dtype keepdims", "std": "1 axis correction keepdims", "sum": "1 axis dtype keepdims", "var": "1 axis correction keepdims",
-    "all": "1 axis keepdims", "any": "1 axis keepdims", "diff": "1 axis n prepend append", "matmul": "2", "broadcast_to": "2", "broadcast_arrays": "3",
-    "linalg.cholesky": "1 upper", "linalg.cross": "2 axis", "linalg.diagonal": "1 offset", "linalg.matrix_norm": "1 keepdims ord", "linalg.matrix_power": "2",
-    "linalg.matrix_rank": "1 rtol", "linalg.pinv": "1 rtol", "linalg.qr": "1 mode", "linalg.svd": "1 full_matrices", "linalg.trace": "1 offset dtype",
-    "linalg.vector_norm": "1 axis keepdims ord", "linalg.solve": "2", "fft.fft": "1 n axis norm", "fft.rfftn": "1 s axes norm", "fft.fftfreq": "1 d dtype device",
-    "fft.fftshift": "1 axes",
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", CALLS)
-def test_functions_take_the_standards_arguments(name: str) -> None:
-    family, _, last = name.rpartition(".")
-    count, *keywords = CALLS[name].split()
-    given = inspect.signature(getattr(getattr(mg, family) if family else mg, last))
-    given.bind(*range(int(count)), **dict.fromkeys(keywords, 0))
-
-
-def test_tensors_have_the_standards_attributes_and_operators() -> None:
-    same(
-        lambda xp: lambda x, y, b: {
-            "T": x.T, "mT": x.mT, "neg": -x, "abs": abs(x), "pow": y**2, "rpow": 2.0**x, "rdiv": 1 / y, "rsub": 1 - x, "div": x // y, "mod": x % y,
-            "and": b & ~b, "or": b | True, "xor": True ^ b, "less": x > 0, "matmul": x @ y.T, "shift": (b.astype("int32") << 2) >> 1,
-            "in place": augmented(x, y),
-        },
-        *(np.array(rows, np.float32) for rows in ([[1, -2], [0.5, 4]], [[2, 3], [-1, 0.25]])), np.array([True, False]),
-    )  # fmt: skip
-    sizes = mg.trace(lambda x: [x, (x.shape, x.size, x.ndim, x.dtype)][0], ["f32[2,3]"])
-    assert sizes.module.graph.outputs[0].type.shape == (2, 3)
-    for asked in (lambda x: bool(x), lambda x: float(x), lambda x: int(x), lambda x: complex(x), lambda x: range(x)):
-        with pytest.raises((ProgramError, AttributeError, TypeError)):
-            mg.trace(asked, ["f32[]"])
-
-
-def augmented(x: Any, y: Any) -> Any:
-    x = x + 0
-    x += y
-    x *= 2
-    x -= 1
-    x /= y
-    return x
-
-
-def test_names_that_the_standard_has_are_all_covered_by_a_form_or_a_value() -> None:
-    """What has no case above is an element-wise function, which is run at special values, or a name of a type or constant."""
-    known = {*CALLS, *(f"linalg.{name}" for name in LINALG), *(f"fft.{name}" for name in FFT), *REAL_UNARY, *BINARY}
-    rest = [name for name in STANDARD if name not in known and callable(getattr(mg, name))]
-    assert all(inspect.isclass(getattr(mg, name)) or name.startswith(("bitwise", "logical", "unique", "__")) or name in (
-        "nonzero", "matrix_transpose", "broadcast_arrays", "conj", "imag", "sign", "bool") for name in rest)  # fmt: skip
