@@ -8,7 +8,7 @@ depend on the order of traversal or of the program's ops: they are taken in cano
 on one dim from the annotations.
 
 This is done for the program as written, for equivalent programs (`ALTERNATIVES`), for other parts of axes and from other starts:
-each candidate is planned up to partitioning (from other starts only where the estimate is less), and the cheapest is taken if it is clearly cheaper. An example on x=4:
+each candidate is planned up to partitioning (from other starts only where the estimate is clearly less), and the cheapest is taken if it is clearly cheaper. An example on x=4:
 
     %h = dot_general %x, %w : f32[64,32]{x}, f32[32,96]{,x}      candidate `slice-into-dot`:  %v = slice %w [:, 0:32]
     %q = slice %h [:, 0:32] : a third of the columns                                        %q = dot_general %x, %v
@@ -181,7 +181,8 @@ class _Search:
     def _from_best_start(self, solved: Solved) -> Solved:
         """The program solved from the start with the shortest step, among starts that are clearly cheaper and move no more than this one."""
         others = self._from_starts(solved, solved.axes.starts(solved.start, solved.decisions))
-        found = [other for other in others if self._estimate(other) < self._estimate(solved)]
+        limit = DEFAULT.rewriting.worth * self._estimate(solved)
+        found = [other for other in others if self._estimate(other) < limit]
         links = self._seconds(solved).links if found else 0.0
         return self._worth(solved, [other for other in found if self._seconds(other).links <= links])
 
