@@ -41,6 +41,7 @@ class Fusion:
     )
     table: int = chosen(64, "times", "by which a table is smaller than what its reader moves", matters=False)
     places: int = chosen(32, "indices", "at which a kernel computes one value", matters=False)
+    loads: int = chosen(32, "loads", "that a kernel makes where it computes values again", matters=True)
     window_elements: int = chosen(32, "elements", "of a window that a kernel reads one by one", matters=False)
     compared_row: int = chosen(
         1024,
