@@ -14,7 +14,7 @@ from meshgen.ops.tolerance.bounds import error_bound
 from meshgen.runtime.emulate import Emulation
 from meshgen.runtime.launch import Launch, emulated, evaluated, interpreted
 from meshgen.runtime.module import LoadedModule
-from meshgen.runtime.random_arrays import random_array
+from meshgen.runtime.random_arrays import random_operands
 from meshgen.runtime.simulate import rank_handlers
 
 
@@ -52,7 +52,7 @@ def _checked(
     """One kernel on every engine, compared with its body on the same random operands; `tf32` as of `error_bound`."""
     name, body = list(module.schedule.kernels.items())[number]
     rank = module.mesh.size - 1
-    operands = [random_array(value.type, [seed, number, i]) for i, value in enumerate(body.inputs)]
+    operands = random_operands(body, [seed, number])
     types = [value.type for value in body.outputs]
     wanted = evaluated(module.manifest)(name, rank, operands, types)
     bounds = error_bound(body, operands, tf32=tf32, evaluator=Evaluator(rank_handlers(module.mesh, rank)))

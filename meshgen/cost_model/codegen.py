@@ -41,6 +41,12 @@ class Fusion:
     )
     table: int = chosen(64, "times", "by which a table is smaller than what its reader moves", matters=False)
     places: int = chosen(32, "indices", "at which a kernel computes one value", matters=False)
+    loads: int = known(
+        32,
+        "loads",
+        "that a kernel makes where it computes values again, as counted without what index maps repeat",
+        "built for sm_90, the gradient of an associative scan over 1,024 steps: with 64 a kernel spills 264 bytes, without a limit one does not build",
+    )
     window_elements: int = chosen(32, "elements", "of a window that a kernel reads one by one", matters=False)
     compared_row: int = chosen(
         1024,

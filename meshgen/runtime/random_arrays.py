@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.graph import TensorType, is_complex, is_float, real_dtype
+from meshgen.ir.graph import Graph, TensorType, Value, is_complex, is_float, real_dtype
+from meshgen.ops.classes import LAYOUT
 
 
 def random_array(kind: TensorType, seed: Sequence[int]) -> np.ndarray[Any, Any]:
@@ -25,3 +26,25 @@ def random_array(kind: TensorType, seed: Sequence[int]) -> np.ndarray[Any, Any]:
         normal = np.asarray(generator.standard_normal(kind.sizes, dtype=np.float32))  # a NumPy scalar for no dims
         return np.asarray(scale * normal).astype(kind.numpy_dtype)
     return np.asarray(generator.integers(1, 8, kind.sizes)).astype(kind.numpy_dtype)
+
+
+def random_operands(body: Graph, seed: Sequence[int]) -> list[np.ndarray[Any, Any]]:
+    """Operands of a kernel's body, each as `random_array` makes it; indices that a scatter relies on to be sorted are."""
+    ordered = _ordered_inputs(body)
+    arrays = (random_array(value.type, [*seed, number]) for number, value in enumerate(body.inputs))
+    return [
+        np.sort(array, None).reshape(array.shape) if value in ordered else array
+        for value, array in zip(body.inputs, arrays, strict=True)
+    ]
+
+
+def _ordered_inputs(body: Graph) -> set[Value]:
+    """What the indices of scatters come from that say that these are sorted."""
+    made, found = body.producers(), set[Value]()
+    for node in body.nodes:
+        if node.op == "scatter" and node.attrs.indices_are_sorted:
+            value = node.operands[len(node.operands) // 2]
+            while (maker := made.get(value)) is not None and maker.op in LAYOUT:
+                value = maker.operands[0]
+            found.add(value)
+    return found

@@ -28,6 +28,7 @@ class Form:
     softmax_dtype: str = "f32"
     divides_late: bool = False
     is_swapped: bool = False  # the second product has the values on its left
+    is_wide: bool = False  # queries and keys are converted to the type of the softmax first
 
 
 def attention(form: Form, function: Function, *more: str) -> tuple[Body, Value]:
@@ -36,6 +37,8 @@ def attention(form: Form, function: Function, *more: str) -> tuple[Body, Value]:
     body = Body(f"{form.dtype}[{b},{t},{h},{d}]", *[f"{form.dtype}[{b},{n},{g},{d}]"] * 2, *more)
     q, k, v = body.inputs[:3]
     k, v = (repeated(body, x, h) for x in (k, v))
+    if form.is_wide:
+        q, k = (body.op("convert", x, to=str(replace(x.type, dtype=form.softmax_dtype))) for x in (q, k))
     scores = body.dot(q, k, ((3,), (3,)), ((0, 2), (0, 2)), form.softmax_dtype)
     p, total = exponentials(body, function(body, scores))
     if not form.divides_late:
@@ -240,9 +243,11 @@ def test_what_follows_the_product_is_its_epilogue() -> None:
     is_one_kernel(body.done(body.op("add", out, body.inputs[3])))
 
 
-def test_few_rows_of_heads_that_share_keys_are_one_tile() -> None:
-    """Decoding: the 4 heads of queries of each head of the cache are the rows, so the cache is read once."""
-    body, out = attention(Form((2, 1, 8, 32, 96, 2)), scaled)
+@pytest.mark.parametrize("is_wide", [False, True])
+def test_few_rows_of_heads_that_share_keys_are_one_tile(is_wide: bool) -> None:
+    """Decoding: the 4 heads of queries of each head of the cache are the rows, so the cache is read once, in its own type."""
+    body, out = attention(Form((2, 1, 8, 32, 96, 2), is_wide=is_wide), scaled)
     kernel = is_one_kernel(body.done(out))
     source = kernel_source("attention", kernel, fused(body.graph).mesh)
     assert source.grid == (2 * 2, 1, 1) and "# over 4" in source.text
+    assert {str(v.type) for v in kernel.inputs} == {"bf16[2,1,8,32]", "bf16[2,96,2,32]"}

@@ -37,6 +37,7 @@ def agrees(graph: Graph) -> Module:
         pytest.param(Form(CACHE), scaled, id="decoding"),
         pytest.param(Form(CACHE, is_swapped=True), scaled, id="values first"),
         pytest.param(Form(CACHE, dtype="f32", divides_late=True), scaled, id="division last"),
+        pytest.param(Form(CACHE, is_wide=True), scaled, id="keys in f32"),
         pytest.param(Form((2, 3, 2, 32, 1024, 1)), masked(-np.inf, ("GE", -100)), id="parts without keys"),
     ],
 )

@@ -25,7 +25,7 @@ from meshgen.ops.tolerance.bounds import error_bound
 from meshgen.runtime.emulate import EmulatedKernel
 from meshgen.runtime.launch import poisoned
 from meshgen.runtime.module_file.manifest import Binary, Kernel, Param
-from meshgen.runtime.random_arrays import random_array
+from meshgen.runtime.random_arrays import random_operands
 from meshgen.runtime.simulate import rank_handlers
 
 Array = np.ndarray[Any, Any]
@@ -96,7 +96,7 @@ def case_of(source: KernelSource, body: Graph, mesh: Mesh, arch: str, seed: Sequ
     (built,) = build_kernels([request_of(body.name, source, body)], [arch]).values()
     rank = mesh.size - 1
     evaluator = Evaluator(rank_handlers(mesh, rank))
-    given = list(operands) or [random_array(value.type, [*seed, n]) for n, value in enumerate(body.inputs)]
+    given = list(operands) or random_operands(body, seed)
     wanted = [np.asarray(each) for each in evaluator.graph(body, given)]
     bounds = [np.asarray(each) for each in error_bound(body, given, tf32=True, evaluator=evaluator)]
     coordinates = {what: mesh.index(rank, what) for kind, what in source.params if kind == "coordinate"}

@@ -22,7 +22,7 @@ from meshgen.runtime.cuda.device import Device, Launch
 from meshgen.runtime.cuda.one_kernel import OneKernel
 from meshgen.runtime.cuda.timing import EventTimer, Timer
 from meshgen.runtime.module import LoadedModule
-from meshgen.runtime.random_arrays import random_array
+from meshgen.runtime.random_arrays import random_array, random_operands
 
 Array = np.ndarray[Any, Any]
 WARM_UP, SAMPLES = 3, 30
@@ -123,7 +123,7 @@ def _kernel(gpu: Gpu, module: LoadedModule, record: Record, ceilings: Ceilings) 
     """Times of a kernel on random values, none of them all zero. Raises RuntimeFailure MG0604, MG0608."""
     name = str(record["kernel"])
     body = module.schedule.kernels[name]
-    operands = [random_array(value.type, [SEED, number]) for number, value in enumerate(body.inputs)]
+    operands = random_operands(body, [SEED])
     item = next(each for each in module.schedule.launches() if each.item.kernel == name)
     with OneKernel(gpu.api, module.mesh, item.plan, item.item, operands) as kernel:
         launch = kernel.launch(module.manifest.kernels[name], module.loaded.member)

@@ -110,9 +110,9 @@ def _varies(index: Index, along: Expr) -> bool:
 
 
 def _in_memory(value: Value, index: Index, producers: Mapping[Value, Node]) -> Index:
-    """Index at which a value's source is read, seen through index maps."""
-    while (node := producers.get(value)) is not None and node.op in LAYOUT - LEAVING:
-        value, index = node.operands[0], backward(node, index)
+    """Index at which a value's source is read, seen through index maps and conversions."""
+    while (node := producers.get(value)) is not None and (node.op == "convert" or node.op in LAYOUT - LEAVING):
+        value, index = node.operands[0], index if node.op == "convert" else backward(node, index)
     return index
 
 

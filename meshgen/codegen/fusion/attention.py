@@ -11,6 +11,7 @@ Values over `n` exist in registers only; values per row (the maximum, the sum) m
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Sequence
 
 import numpy as np
@@ -31,6 +32,7 @@ _LEAST_MAXIMUM = -3e38  # a constant below it does not bound a row's maximum: fi
 _MOST_NODES = 64  # of the function of the scores
 _MOST_STEPS = 32  # values that are looked at between the exponentials and the product
 TYPES = ("bf16", "f16", "f32")
+ROWS_OF_A_TILE = 64  # of queries: so many or fewer that read the same keys are one program
 
 
 @dataclass(frozen=True)
@@ -60,6 +62,12 @@ class Attention:
     keeps_empty: bool
 
     @property
+    def rows(self) -> int:
+        """Rows of queries of a head."""
+        probabilities = self.product.operands[self.side].type
+        return math.prod(probabilities.sizes[d] for d in DotDims.of(self.product).free[self.side])
+
+    @property
     def multiplied(self) -> str:
         """As `multiplied_as` of the products; where they differ, what needs the smaller tiles."""
         kinds = {multiplied_as(self.scores), multiplied_as(self.product)}
@@ -76,8 +84,7 @@ def attention_of(product: Node, producer: Producer, readers: Readers) -> Attenti
 
 def _has_tiles(attention: Attention) -> bool:
     scores, product = attention.scores, attention.product
-    kinds = {v.type.dtype for v in (*scores.operands, *product.operands)}
-    if len(kinds) > 1 or not kinds.issubset(TYPES):
+    if any({v.type.dtype for v in dot.operands} not in ({kind} for kind in TYPES) for dot in (scores, product)):
         return False
     _, m, n, _ = DotDims.of(product).extents(*(v.type for v in product.operands))
     depth, width = DotDims.of(scores).depth(scores.operands[0].type), n if attention.side == 0 else m

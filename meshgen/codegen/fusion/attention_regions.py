@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Protocol
 
-from meshgen.codegen.fusion.attention import Attention, attention_of
+from meshgen.codegen.fusion.attention import ROWS_OF_A_TILE, Attention, attention_of
 from meshgen.codegen.fusion.attention_gradient import Gradient, gradient_space, gradients_of
 from meshgen.codegen.fusion.attention_indices import per_row_nodes, query_number, space_of
 from meshgen.codegen.fusion.free import FreeNodes
@@ -39,14 +39,15 @@ class Region:
         products: the dots whose results leave it.
         nodes: in program order, without those that every reader computes again.
         per_row: values that it has beside the products' results.
-        queries: values in memory that the rows of queries are made of.
+        once: values in memory that one program at most reads an element of: those that the rows of queries are made of, and where
+            these are few, those that keys and values are made of.
         space: makes a new space with the products in it, and the values per row.
     """
 
     products: tuple[Node, ...]
     nodes: tuple[Node, ...]
     per_row: tuple[Value, ...]
-    queries: frozenset[Value]
+    once: frozenset[Value]
     space: Callable[[], Space | None]
 
 
@@ -98,9 +99,11 @@ def _region(attention: Attention, of: Reading) -> Region | None:
         return None
     ordered = tuple(sorted({*nodes, *rows}, key=of.position.__getitem__))
     per_row = tuple(n.result for n in ordered if n in (attention.maximum, attention.total) or n in rows)
-    return Region(
-        (attention.product,), ordered, per_row, frozenset(of.free.sources(attention.scores.operands[number])), space
-    )
+    made_once = [attention.scores.operands[number]]
+    if attention.rows <= ROWS_OF_A_TILE:
+        made_once += [*attention.scores.operands, attention.product.operands[1 - attention.side]]
+    once = frozenset(source for value in made_once for source in of.free.sources(value))
+    return Region((attention.product,), ordered, per_row, once, space)
 
 
 def _is_read_outside(node: Node, inside: Mapping[Node, None], of: Reading) -> bool:

@@ -11,6 +11,7 @@ from meshgen.ir.predicates import is_constant, is_control
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import (
     COMMUNICATING,
+    EXPENSIVE,
     GENERATED,
     LAYOUT,
     LOOKUPS,
@@ -49,7 +50,8 @@ class FreeNodes:
             return node.attrs.value.ndim == 0
         if node.results and node.results[0] in self._written:
             return False
-        return node.op in MADE or node.op in LAYOUT or (node.op in POINTWISE and not self._from_memory(node))
+        is_cheap = node.op in POINTWISE and (node.op not in EXPENSIVE or node.result.type.size == 1)
+        return node.op in MADE or node.op in LAYOUT or (is_cheap and not self._from_memory(node))
 
     def _from_memory(self, node: Node) -> bool:
         return any(self.sources(v) for v in node.operands)

@@ -145,7 +145,7 @@ class Grouping:
         epilogue = [n for product in region.products for n in self._with_epilogue(product, probe, region.per_row)[1:]]
         taken = [space.add(node) for node in epilogue]
         assert all(taken), "they were tried before"
-        group = Group(len(self.groups), "attention", space, once=region.queries)
+        group = Group(len(self.groups), "attention", space, once=region.once)
         self.groups.append(group)
         for node in sorted({*region.nodes, *epilogue}, key=self.position.__getitem__):
             self._take(group, node)

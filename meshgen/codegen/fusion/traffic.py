@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.groups import Grouping
@@ -87,6 +87,11 @@ class Traffic:
         times = sum(self.users.get(value, {}).get(reader, 0) for value in made)
         return {v: self.users[v].get(reader, 0) + times * self.users[v][group] for v in group.reads}
 
+    def _is_crowded(self, places: Mapping[Value, int]) -> bool:
+        """Whether a kernel would compute a value at too many indices, or load too many in all."""
+        limits = DEFAULT.fusion
+        return any(count > limits.places for count in places.values()) or sum(places.values()) > limits.loads
+
     def _dissolves(self, group: Group, made: Sequence[Value], readers: Sequence[Group]) -> bool:
         if group.kind != "map" or not readers or any(v in self.of.must for v in made):
             return False
@@ -102,7 +107,7 @@ class Traffic:
             return False
         if grows and (costly or (len(ops) > DEFAULT.fusion.growing_nodes and not light)):
             return False
-        if any(most > DEFAULT.fusion.places for r in readers for most in self._places_after(group, made, r).values()):
+        if any(self._is_crowded(self._places_after(group, made, r)) for r in readers):
             return False
         if len(readers) == 1 or (out <= DEFAULT.fusion.tiny_bytes and len(ops) <= DEFAULT.fusion.light_nodes):
             return True

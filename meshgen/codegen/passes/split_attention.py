@@ -15,15 +15,13 @@ from dataclasses import replace
 
 import numpy as np
 
-from meshgen.codegen.fusion.attention import Attention, attention_of
+from meshgen.codegen.fusion.attention import ROWS_OF_A_TILE, Attention, attention_of
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES, Graph, Node, TensorType, Value
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import DOTS, LAYOUT
 from meshgen.ops.dot_dims import DotDims
 from meshgen.records import dataclass
-
-_TILE = 64  # rows: more are several programs
 
 
 @dataclass(frozen=True)
@@ -94,13 +92,12 @@ def _parts(attention: Attention, keys: int, graph: Graph) -> int:
     limits, producer = DEFAULT.fusion, graph.producers()
     sides = DotDims.of(attention.product)
     values = attention.product.operands[1 - attention.side]
-    rows = math.prod(attention.product.operands[attention.side].type.sizes[d] for d in sides.free[attention.side])
     width = values.type.size // max(1, keys * math.prod(values.type.sizes[d] for d in sides.batch[1 - attention.side]))
     source = values
     while (node := producer.get(source)) is not None and node.op in LAYOUT:
         source = node.operands[0]
     heads = min(values.type.size, source.type.size) // max(1, keys * width)
-    programs = max(1, heads * -(-rows // _TILE))
+    programs = max(1, heads * -(-attention.rows // ROWS_OF_A_TILE))
     nbytes = 2 * min(values.type.nbytes, source.type.nbytes)
     most = limits.programs if nbytes >= limits.split_big_bytes else limits.programs // 4
     if nbytes < limits.split_bytes or programs >= most:

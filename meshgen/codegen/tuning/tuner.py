@@ -25,7 +25,7 @@ from meshgen.runtime.cuda.device import Device, Launch
 from meshgen.runtime.cuda.one_kernel import OneKernel
 from meshgen.runtime.cuda.timing import Timer, Timing
 from meshgen.runtime.module import LoadedModule
-from meshgen.runtime.random_arrays import random_array
+from meshgen.runtime.random_arrays import random_operands
 
 ROUNDS = 15  # in each of which every form runs once: clocks and other users of a device act on all alike
 LEAST_GAIN = (
@@ -158,7 +158,7 @@ class _Measurement:
     def _on_device(self, forms: Sequence[Form]) -> dict[int, Timing]:
         """The medians by number of the form, of those that compute what the shipped one does."""
         job, rank = self.job, self.mesh.size - 1
-        operands = [random_array(value.type, [SEED, number]) for number, value in enumerate(self.body.inputs)]
+        operands = random_operands(self.body, [SEED])
         launched = next(each for each in job.module.schedule.launches() if each.item.kernel == job.name)
         with OneKernel(self.bench.api, self.mesh, launched.plan, launched.item, operands) as kernel:
             launches = {
