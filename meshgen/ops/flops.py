@@ -35,6 +35,11 @@ def ranking_operations(node: Node) -> float:
     return 0.0
 
 
+def ranked_operand(node: Node) -> int | None:
+    """The number of the operand that a device ranks as a whole if it has a part of the work, unless that splits it; None where there is none."""
+    return len(node.operands) // 2 if node.op == "scatter" else None
+
+
 def graph_flops(graph: Graph) -> float:
     """Operations of one run of a graph: loops as often as they run, of branches the dearest."""
     total = 0.0

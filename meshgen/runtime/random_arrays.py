@@ -29,7 +29,7 @@ def random_array(kind: TensorType, seed: Sequence[int]) -> np.ndarray[Any, Any]:
 
 
 def random_operands(body: Graph, seed: Sequence[int]) -> list[np.ndarray[Any, Any]]:
-    """Operands of a kernel's body, each as `random_array` makes it; indices that a scatter relies on to be sorted are."""
+    """Operands of a kernel's body, each as `random_array` makes it; indices that are said to be sorted are."""
     ordered = _ordered_inputs(body)
     arrays = (random_array(value.type, [*seed, number]) for number, value in enumerate(body.inputs))
     return [
@@ -39,10 +39,10 @@ def random_operands(body: Graph, seed: Sequence[int]) -> list[np.ndarray[Any, An
 
 
 def _ordered_inputs(body: Graph) -> set[Value]:
-    """What the indices of scatters come from that say that these are sorted."""
+    """What the indices of scatters and gathers come from that say that these are sorted."""
     made, found = body.producers(), set[Value]()
     for node in body.nodes:
-        if node.op == "scatter" and node.attrs.indices_are_sorted:
+        if node.attrs.get("indices_are_sorted"):
             value = node.operands[len(node.operands) // 2]
             while (maker := made.get(value)) is not None and maker.op in LAYOUT:
                 value = maker.operands[0]

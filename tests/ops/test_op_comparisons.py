@@ -27,6 +27,7 @@ ABOUT = {
     "codegen/emit/lookup.py": "bitcast_convert",
     "codegen/emit/pieces.py": "concatenate",
     "codegen/emit/plan.py": "broadcast_in_dim",
+    "codegen/emit/attention_shape.py": "convert",
     "codegen/emit/dot_problem.py": "ragged_dot",
     "codegen/emit/ragged.py": "ragged_dot",
     "codegen/emit/regions.py": "constant",

@@ -77,11 +77,20 @@ def hanging(paths: dict[str, Path]) -> list[subprocess.Popen[str]]:
     processes = started(
         RANKS, *MESHGEN, *words, own={RANKS - 1: victim_words("stop", 1, paths["reference"], "reference")}
     )
-    end = time.monotonic() + 30
-    while Path(f"/proc/{processes[-1].pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+    end, before = time.monotonic() + 30, [""] * RANKS
+    while (
+        (now := [of_process(each) for each in processes]) != before or now[-1][0] != "T" or "R" in {t[0] for t in now}
+    ):
         assert time.monotonic() < end
-        time.sleep(0.05)
+        before = now
+        time.sleep(0.5)
     return processes
+
+
+def of_process(process: subprocess.Popen[str]) -> str:
+    """Its state, and the ticks that it has used: a rank that waits uses none."""
+    fields = Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return " ".join([fields[0], *fields[11:13]])
 
 
 @pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])

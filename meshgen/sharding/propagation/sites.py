@@ -25,7 +25,7 @@ from meshgen.ir.partial_kinds import kind_faults
 from meshgen.ir.predicates import is_annotation, is_propagation_barrier, is_sharding_group, is_transfer_send
 from meshgen.mesh import Mesh, split_ref
 from meshgen.ops.classes import CONTRACTIONS, JOINING, UNSTORED
-from meshgen.ops.flops import node_flops, ranking_operations
+from meshgen.ops.flops import node_flops, ranked_operand, ranking_operations
 from meshgen.ops.precision import multiplied_as
 from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Rule
@@ -73,14 +73,15 @@ class Site:
 
     def left(self, factor: int, share: float) -> float:
         """The share of its work that a device has left which does `share` of a loop: it ranks all updates of a scatter whose rows it has."""
-        ranking = self._ranking
-        is_ranked = ranking and self.rule.places(factor)[0][len(self.node.operands) // 2] is None
+        ranking, operand = self._ranking, ranked_operand(self.node)
+        is_ranked = ranking and operand is not None and self.rule.places(factor)[0][operand] is None
         return ranking + (1 - ranking) * share if is_ranked else share
 
     @cached_property
     def _ranking(self) -> float:
-        """The share of a scatter's work that is ranking its updates."""
-        return _ranking_seconds(self.node) * self.times / self.seconds if self.node.op == "scatter" else 0.0
+        """The share of its work that is ranking elements."""
+        seconds = _ranking_seconds(self.node)
+        return seconds * self.times / self.seconds if seconds else 0.0
 
     @property
     def is_firm(self) -> bool:
