@@ -24,7 +24,7 @@ from meshgen.compiled.open_sizes import AT_LOAD
 from meshgen.errors import ArgumentError, Diagnostic, NumbersDiffer, RuntimeFailure, UsageError
 from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.reports.tables import table_of
-from meshgen.runtime.emulate import Emulation
+from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.engines import LAUNCHES
 from meshgen.runtime.measured import measured
 from meshgen.runtime.module import DEVICES, LoadedModule

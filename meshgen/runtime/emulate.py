@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -18,22 +18,6 @@ from meshgen.runtime.module_file.manifest import SCRATCH, Binary, Kernel
 
 Array = np.ndarray[Any, Any]
 WARP = 32
-
-
-@dataclass(frozen=True)
-class Emulation:
-    """Options of emulated GPUs.
-
-    Attributes:
-        arch: whose PTX, `sm_90`; empty: the first that the module was compiled for.
-        races: whether to refuse unordered accesses: to shared memory without a barrier between them, to global
-            memory without a stream, event or graph edge, or by several blocks of a launch; takes about twice the time.
-        order: seed of the random order in which work runs that streams and events do not order.
-    """
-
-    arch: str = ""
-    races: bool = False
-    order: int = 0
 
 
 @dataclass(frozen=True)
@@ -136,8 +120,3 @@ def _block(entry: Entry, values: Sequence[int]) -> bytes:
         end = parameter.offset + parameter.size
         block[parameter.offset : end] = (value % (1 << 8 * parameter.size)).to_bytes(parameter.size, "little")
     return bytes(block)
-
-
-def first_arch(kernels: Mapping[str, Kernel]) -> str:
-    """The first architecture that kernels were compiled for; empty if there is none."""
-    return next((arch for kernel in kernels.values() for arch in kernel.binaries), "")

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.evaluator import Evaluator
-from meshgen.runtime.emulate import EmulatedKernel
 from meshgen.runtime.module_file.manifest import Kernel, Manifest
 from meshgen.runtime.simulate import rank_handlers
+
+if TYPE_CHECKING:
+    from meshgen.runtime.emulate import EmulatedKernel
 
 POISON = 0xFF  # as every byte: NaN in any float type
 Array = np.ndarray[Any, Any]

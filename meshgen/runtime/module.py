@@ -15,9 +15,10 @@ from meshgen.errors import ArgumentError, Diagnostic, MissingError, ShardingErro
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
 from meshgen.runtime.arguments import Arguments, Shapes, arrays_of, shapes_given
-from meshgen.runtime.emulate import EmulatedKernel, Emulation, first_arch
-from meshgen.runtime.engines import ENGINES, Loaded, Run
+from meshgen.runtime.emulation import Emulation, first_arch
+from meshgen.runtime.engines import ENGINES
 from meshgen.runtime.footprint import out_of_memory, require_memory
+from meshgen.runtime.loaded import Loaded, Run
 from meshgen.runtime.module_file.manifest import Binary, Binding, Kernel, Manifest
 from meshgen.runtime.module_file.members import Members
 from meshgen.runtime.module_file.resources import complete_text
@@ -30,6 +31,7 @@ from meshgen.runtime.sizes import Given, bound, refuse_other_count
 from meshgen.runtime.validation.checker import check
 
 if TYPE_CHECKING:
+    from meshgen.runtime.emulate import EmulatedKernel
     from meshgen.runtime.sessions.session import Session
     from meshgen.runtime.sessions.weights import Weights
 
@@ -334,6 +336,8 @@ class LoadedModule:
 
     def emulated_kernels(self, arch: str = "") -> dict[str, EmulatedKernel]:
         """The kernels that have code, for the emulated GPU; `arch` as of `Emulation`. Raises as `ptx`, and MG0608."""
+        from meshgen.runtime.emulate import EmulatedKernel
+
         kernels = self.manifest.kernels
         arch = arch or first_arch(kernels) or "sm_90"  # without any, the error names one to compile for
         coded = [name for name, kernel in kernels.items() if kernel.source]

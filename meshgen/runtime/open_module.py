@@ -13,7 +13,7 @@ from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.mesh import Mesh
 from meshgen.runtime.arguments import Arguments, Shapes, array_of, by_name
-from meshgen.runtime.emulate import Emulation
+from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file import limits
 from meshgen.runtime.module_file.container import WEIGHTS

@@ -13,7 +13,7 @@ from meshgen.api import plan
 from meshgen.compiled.executable import Executable
 from meshgen.errors import ModuleError, ScheduleError
 from meshgen.reports.memory import memory_of
-from meshgen.runtime.emulate import Emulation
+from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.validation.checker import check
 from meshgen.simulator.simulation import Scheduled, simulate
 from meshgen.simulator.trace import memory_over_time, peak_of

@@ -17,8 +17,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from meshgen.runtime import engines
-from meshgen.runtime.cuda import code, devices, one_kernel
+from meshgen.runtime.cuda import code, devices, engines, one_kernel
 from meshgen.runtime.cuda.api import Api, emulated
 from meshgen.runtime.module_file.manifest import Kernel
 from tests.emulator import libcuda, libnccl

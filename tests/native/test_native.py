@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen.runtime.emulate import Emulation
+from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.loading import load
 from meshgen.runtime.native.export import write_native
 from meshgen.runtime.random_arrays import random_array

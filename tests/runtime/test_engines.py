@@ -13,7 +13,8 @@ from meshgen.emulator.cuda.types import CUresult
 from meshgen.errors import RuntimeFailure, UsageError
 from meshgen.runtime import engines
 from meshgen.runtime.cuda import api
-from meshgen.runtime.emulate import Emulation
+from meshgen.runtime.cuda import engines as gpu_engines
+from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.module import DEVICES, LoadedModule
 from tests.programs import mlp
 from tests.runtime.cuda.steps import arguments
@@ -124,7 +125,7 @@ def test_a_peer_that_is_lost_is_told(module: LoadedModule, monkeypatch: pytest.M
 
     def lose(*args: Any) -> Any:
         outcome = launch(*args)
-        comms = next(iter(engines._EXECUTORS.values()))[0]._comms
+        comms = next(iter(gpu_engines._EXECUTORS.values()))[0]._comms
         made.comm("ncclCommAbort", comms.world[1])
         return outcome
 

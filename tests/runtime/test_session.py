@@ -13,7 +13,7 @@ import pytest
 import meshgen as mg
 from meshgen.api import plan
 from meshgen.errors import ArgumentError, UsageError
-from meshgen.runtime.emulate import Emulation
+from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.module_file import tensors
 from meshgen.runtime.sessions.session import Session
 from meshgen.runtime.sessions.weights import WeightFiles

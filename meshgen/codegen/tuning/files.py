@@ -14,7 +14,7 @@ from meshgen.ir.graph import Graph
 from meshgen.runtime.cuda.api import emulated, real
 from meshgen.runtime.cuda.device import Device, Launch
 from meshgen.runtime.cuda.timing import EventTimer, Timing
-from meshgen.runtime.emulate import first_arch
+from meshgen.runtime.emulation import first_arch
 from meshgen.runtime.module_file import container
 from meshgen.runtime.module_file.members import SIGNATURE, Held, Members
 from meshgen.runtime.signatures import signed

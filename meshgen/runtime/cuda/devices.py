@@ -15,7 +15,7 @@ from meshgen.runtime.cuda.code import code_of
 from meshgen.runtime.cuda.device import Device
 from meshgen.runtime.cuda.execute import Executor, Program
 from meshgen.runtime.dlpack import CUDA, Memory, memory_of
-from meshgen.runtime.engines import Loaded
+from meshgen.runtime.loaded import Loaded
 from meshgen.runtime.plan import ALIGNMENT
 from meshgen.runtime.processes.bootstrap import time_out_of
 

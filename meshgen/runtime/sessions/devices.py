@@ -9,9 +9,9 @@ import numpy as np
 
 from meshgen.ccl.between import Post
 from meshgen.ir.graph import TensorType
-from meshgen.runtime.engines import Loaded
 from meshgen.runtime.execute import Frame
 from meshgen.runtime.launch import Launch
+from meshgen.runtime.loaded import Loaded
 from meshgen.runtime.reference import rank_steps
 from meshgen.runtime.simulate import together
 

@@ -12,8 +12,8 @@ from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.graph import TensorType
 from meshgen.runtime.arguments import array_of, by_name
 from meshgen.runtime.dlpack import on_host
-from meshgen.runtime.engines import LoadedEntry, LoadedPart
 from meshgen.runtime.layout import Layout
+from meshgen.runtime.loaded import LoadedEntry, LoadedPart
 from meshgen.runtime.module_file.manifest import Binding
 from meshgen.runtime.sessions.devices import Devices, Shards, Steps
 from meshgen.runtime.sessions.sharded import ShardedArray

@@ -21,7 +21,7 @@ from meshgen.errors import ArgumentError, Diagnostic, RuntimeFailure, UsageError
 from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.runtime.arguments import array_of
 from meshgen.runtime.dlpack import on_host
-from meshgen.runtime.engines import LoadedEntry
+from meshgen.runtime.loaded import LoadedEntry
 from meshgen.runtime.sessions.devices import Devices
 from meshgen.runtime.sessions.entry_steps import EntrySteps
 from meshgen.runtime.sessions.sharded import ShardedArray

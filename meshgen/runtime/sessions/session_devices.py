@@ -8,8 +8,9 @@ from typing import Any
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.runtime.cuda import api
 from meshgen.runtime.cuda.devices import GpuDevices
-from meshgen.runtime.emulate import Emulation, first_arch
-from meshgen.runtime.engines import DEFAULT_ARCH, LAUNCHES, LoadedEntry
+from meshgen.runtime.emulation import DEFAULT_ARCH, Emulation, first_arch
+from meshgen.runtime.engines import LAUNCHES
+from meshgen.runtime.loaded import LoadedEntry
 from meshgen.runtime.processes import bootstrap
 from meshgen.runtime.sessions.devices import Devices, HostDevices
 

@@ -1,0 +1,54 @@
+"""The engines on GPUs, emulated and real: the CUDA executor for one step."""
+
+from __future__ import annotations
+
+import os
+import weakref
+from typing import Any
+
+from meshgen.runtime.cuda import api
+from meshgen.runtime.cuda.code import code_of
+from meshgen.runtime.cuda.execute import Executor, Program
+from meshgen.runtime.emulation import DEFAULT_ARCH, first_arch
+from meshgen.runtime.loaded import Results, Run
+from meshgen.runtime.processes.bootstrap import time_out_of
+
+
+def on_emulated_gpus(run: Run) -> Results:
+    """The CUDA executor on emulated GPUs, new for each step. Raises RuntimeFailure MG0608 for their faults."""
+    how = run.emulation
+    arch = how.arch or next(filter(None, (first_arch(part.manifest.kernels) for part in run.parts)), DEFAULT_ARCH)
+    gpus = api.emulated(1 if run.world else _ranks(run), arch, seed=how.order, races=how.races, world=run.world)
+    executor = _executor(run, gpus)
+    results = executor.run(run.args)
+    executor.close()
+    return results
+
+
+_EXECUTORS: weakref.WeakKeyDictionary[object, tuple[Executor, weakref.finalize[..., Any]]] = weakref.WeakKeyDictionary()
+
+
+def on_gpus(run: Run) -> Results:
+    """GPUs of this machine, prepared by the first step and freed with the owner."""
+    if run.owner not in _EXECUTORS:
+        executor = _executor(run, api.real_of(run.world) if run.world else api.real(_ranks(run)))
+        _EXECUTORS[run.owner] = executor, weakref.finalize(run.owner, executor.close)
+    executor, release = _EXECUTORS[run.owner]
+    try:
+        return executor.run(run.args)
+    except BaseException:  # after a failure or an interrupt a device is unusable: the next step prepares it again
+        release.detach()
+        del _EXECUTORS[run.owner]
+        executor.abort()
+        raise
+
+
+def _executor(run: Run, gpus: api.Api) -> Executor:
+    programs = [Program(p.manifest, p.constants, code_of(p.manifest.kernels, p.member, gpus)) for p in run.parts]
+    ordinal = (run.world.local_rank or 0) if run.world and gpus.machine is None else 0
+    limit = time_out_of(os.environ)
+    return Executor(programs, gpus, warm_up=gpus.machine is None, world=run.world, ordinal=ordinal, time_out=limit)
+
+
+def _ranks(run: Run) -> int:
+    return sum(part.manifest.mesh.size for part in run.parts)
