@@ -10,10 +10,12 @@ import pytest
 import meshgen as mg
 from meshgen.errors import ProgramError, UsageError
 from tests.frontend.pytorch import archives
-from tests.frontend.pytorch.cases import arguments, cases, flat, module_of
+from tests.frontend.pytorch.cases import arguments
 from tests.frontend.pytorch.test_torch_ops import check
 
 torch = pytest.importorskip("torch")
+from tests.frontend.pytorch.torch_cases import cases, flat, module_of  # noqa: E402
+
 pytestmark = pytest.mark.filterwarnings("ignore")
 SOME = (
     "promotion",

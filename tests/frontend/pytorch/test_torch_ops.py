@@ -1,4 +1,4 @@
-"""PyTorch's operations against what torch computed: programs and numbers that `tests.frontend.pytorch.cases` wrote. Torch need not be installed."""
+"""PyTorch's operations against what torch computed: programs and numbers that `tests.frontend.pytorch.torch_cases` wrote. Torch need not be installed."""
 
 from __future__ import annotations
 
