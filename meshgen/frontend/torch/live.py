@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -92,7 +93,7 @@ def _serialised(program: Any) -> Exported:
     serialize: Any = import_module("torch._export.serde.serialize")
     _refuse_lost_gradients(program)
     program = _written_out(program)
-    writer = serialize.GraphModuleSerializer(program.graph_signature, program.module_call_graph)
+    writer = serialize.GraphModuleSerializer(program.graph_signature, _plain_calls(program))
     module = serialize._dataclass_to_dict(writer.serialize(program.graph_module))
     ranges = serialize._dataclass_to_dict(serialize.serialize_range_constraints(program.range_constraints))
     text = json.dumps({"graph_module": module, "range_constraints": ranges}, cls=serialize.EnumEncoder)
@@ -113,12 +114,43 @@ def _refuse_lost_gradients(program: Any) -> None:
 
 def _written_out(program: Any) -> Any:
     """The program without marks of `torch.vmap`, which torch cannot serialise, and with operations that are not read written out by torch's own rules."""
-    modules = (module for module in program.graph_module.modules() if hasattr(module, "graph"))
-    targets = {node.target for module in modules for node in module.graph.nodes if node.op == "call_function"}
-    is_marked = any(getattr(each, "__module__", "") == "torch._functorch.predispatch" for each in targets)
     known = import_module("torch.export").default_decompositions()
-    rules = {each: known[each] for each in targets if each in known and find_op(str(each)) is None}
-    return program.run_decompositions(rules) if is_marked or rules else program
+    is_marked, done = True, set[Any]()
+    while is_marked or done:
+        modules = (module for module in program.graph_module.modules() if hasattr(module, "graph"))
+        targets = {node.target for module in modules for node in module.graph.nodes if node.op == "call_function"}
+        is_marked = any(getattr(each, "__module__", "") == "torch._functorch.predispatch" for each in targets - done)
+        rules = {each: known[each] for each in targets - done if each in known and find_op(str(each)) is None}
+        if not is_marked and not rules:
+            break
+        program = program.run_decompositions(rules)
+        done |= targets  # what is left of these has no rule
+    return program
+
+
+def _plain_calls(program: Any) -> list[Any]:
+    """How the program is called, with tuples for the named results of operations (torch.topk), which torch cannot serialise."""
+    return [_plain(call) for call in program.module_call_graph]
+
+
+def _plain(call: Any) -> Any:
+    if call.signature is None or not _has_named(call.signature.out_spec):
+        return call
+    pytree: Any = import_module("torch.utils._pytree")
+    whole = pytree.tree_unflatten([None] * call.signature.out_spec.num_leaves, call.signature.out_spec)
+    found = pytree.tree_map(
+        lambda part: tuple(part) if _is_named(type(part)) else part, whole, is_leaf=lambda part: _is_named(type(part))
+    )
+    return replace(call, signature=replace(call.signature, out_spec=pytree.tree_structure(found)))
+
+
+def _has_named(spec: Any) -> bool:
+    children = spec.children() if hasattr(spec, "children") else spec.children_specs  # 2.9 has no method
+    return _is_named(spec.type) or any(map(_has_named, children))
+
+
+def _is_named(kind: Any) -> bool:
+    return getattr(kind, "__module__", "") == "torch.return_types"
 
 
 def _has_no_elements(given: Any) -> bool:

@@ -97,8 +97,12 @@ def qr(x: Operand, *, mode: str = "reduced") -> QRResult:
         reflectors = pad(packed, [(0, 0)] * (x.ndim - 1) + [(0, width - columns)])
     else:
         reflectors = packed[..., :width]
-    (vectors,) = _factorised("orgqr", [reflectors, scales])
-    return QRResult(vectors, triu(packed[..., :width, :]))
+    return QRResult(householder_product(reflectors, scales), triu(packed[..., :width, :]))
+
+
+def householder_product(reflectors: Tensor, scales: Tensor) -> Tensor:
+    """The orthonormal columns of elementary reflectors below the diagonal, as LAPACK's geqrf leaves them."""
+    return _factorised("orgqr", [reflectors, scales])[0]
 
 
 def solve_triangular(a: Tensor, b: Tensor, lower: bool = False) -> Tensor:
@@ -145,9 +149,15 @@ def det(x: Operand) -> Tensor:
     return prod(parts, -1) * where(remainder(swaps, 2) == 1, -1.0, 1.0)
 
 
+def lu_factor(x: Operand) -> tuple[Tensor, Tensor]:
+    """Both triangular factors in one matrix, and the row, from 1, that each row was exchanged with."""
+    factors, pivots, _ = _factorised("getrf", [_matrices(x)])
+    return factors, pivots
+
+
 def _triangle(x: Operand) -> tuple[Tensor, Tensor]:
     """The diagonal of the upper factor of LU, and how many rows were exchanged."""
-    factors, pivots, _ = _factorised("getrf", [_matrices(x, square=True)])
+    factors, pivots = lu_factor(_matrices(x, square=True))
     moved = pivots != iota(pivots.shape, pivots.ndim - 1) + 1
     return diagonal_of(factors, 0, -2, -1), sum_(moved, -1, dtype="i32")
 

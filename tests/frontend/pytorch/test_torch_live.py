@@ -29,6 +29,9 @@ SOME = (
     "lstm",
     "vmap",
     "trained",
+    "distances",
+    "named_result",
+    "stft",
 )
 
 

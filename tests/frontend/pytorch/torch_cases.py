@@ -144,6 +144,42 @@ def layers(add: Add) -> None:
     add("resized", lambda x: (F.interpolate(x, scale_factor=2.0), F.interpolate(x, (5, 7)), F.interpolate(x, scale_factor=2.0, mode="bilinear"), F.interpolate(x, (6, 3), mode="bilinear", align_corners=True)), "f32[2,3,4,5]")
 
 
+def fourier(add: Add) -> None:
+    """Fourier transforms; complex results as pairs of numbers."""
+    pairs, rows = torch.view_as_real, torch.complex
+    add("fft", lambda x, y: (pairs(f.fft.fft(rows(x, y), norm="ortho")), pairs(f.fft.ifft(rows(x, y), 7, 0)), pairs(f.fft.fft2(rows(x, y), norm="forward")), pairs(f.fft.ifftn(rows(x, y)))), *TWO)
+    add("real_fft", lambda x, y: (pairs(f.fft.rfft(x)), pairs(f.fft.rfft2(x, norm="forward")), f.fft.irfft(rows(x, y), 6), f.fft.irfft2(rows(x, y)), f.fft.hfft(rows(x, y)), pairs(f.fft.fft(x)), pairs(f.fft.ihfft(x).resolve_conj())), *TWO)
+    add("shifted_fft", lambda x: (f.fft.fftshift(x), f.fft.ifftshift(x, 1), x * f.fft.fftfreq(5), x[:, :3] * f.fft.rfftfreq(5, 0.5)), *ONE)
+    add("stft", lambda x: (pairs(f.stft(x, 8, 3, return_complex=True, window=f.hann_window(8))), pairs(f.stft(x[0], 8, win_length=6, center=False, normalized=True, return_complex=True, window=f.hamming_window(6)))), "f32[2,20]")
+    add("istft", lambda x, y: (f.istft(rows(x, y), 8, 2, window=f.hann_window(8)), f.istft(rows(x, y)[0], 8, 2, length=9, center=False, window=f.blackman_window(8) + 0.5)), "f32[2,5,6]", "f32[2,5,6]")
+    add("angle", lambda x, y: (f.angle(x), f.angle(rows(x, y)), pairs(rows(x, y).conj().resolve_conj())), *TWO)
+
+
+def linear_algebra(add: Add) -> None:
+    """Factorisations by what their factors make, since the signs of vectors are not given."""
+    at = f.linalg
+    add("cholesky", lambda x, b: (at.cholesky(x @ x.mT + f.eye(4)), at.cholesky(x @ x.mT + f.eye(4), upper=True), f.cholesky_solve(b, at.cholesky(x @ x.mT + f.eye(4))), f.cholesky_inverse(at.cholesky(x @ x.mT + f.eye(4)))), "f32[4,4]", "f32[4,3]")
+    add("solve", lambda x, b: (at.solve(x + 4 * f.eye(4), b), at.solve(x + 4 * f.eye(4), b[..., 0]), at.solve(x + 4 * f.eye(4), b.mT, left=False), at.inv(x + 4 * f.eye(4))), "f32[2,4,4]", "f32[2,4,3]")
+    add("solve_triangular", lambda x, b: (at.solve_triangular(x.tril() + 4 * f.eye(4), b, upper=False), at.solve_triangular(x.triu(), b, upper=True, unitriangular=True), at.solve_triangular(x.triu() + 4 * f.eye(4), b.mT, upper=True, left=False)), "f32[4,4]", "f32[4,3]")
+    add("determinants", lambda x: (at.det(x), *at.slogdet(x), f.logdet(x @ x.mT + f.eye(4)), at.matrix_rank(x), at.matrix_power(x, 3)), "f32[2,4,4]")
+    add("factors", lambda x: (at.qr(x)[0] @ at.qr(x)[1], at.svdvals(x), at.eigvalsh(x.mT @ x), at.pinv(x, rtol=1e-4), *(u @ f.diag(s) @ v for u, s, v in [at.svd(x, full_matrices=False)])), "f32[5,4]")
+    add("distances", lambda x, y: (f.cdist(x, y), f.cdist(x, y, p=1.0), F.pdist(x), f.dist(x, y, 3), F.pairwise_distance(x, y), F.triplet_margin_loss(x, y, x + 1)), *TWO)
+
+
+def samples(add: Add) -> None:
+    """Images at places that are data, bags of rows, uneven pools."""
+    grids = [("bilinear", "zeros", False), ("nearest", "border", True), ("bicubic", "reflection", False)]
+    add("grid_sample", lambda x, g: tuple(F.grid_sample(x, g * 1.2, mode, padding, corners) for mode, padding, corners in grids), "f32[2,3,5,6]", "f32[2,4,3,2]")
+    add("affine_grid", lambda x, t: F.grid_sample(x, F.affine_grid(t, (2, 3, 4, 4), align_corners=False), align_corners=False), "f32[2,3,5,6]", "f32[2,2,3]")
+    add("embedding_bag", lambda i, w, r: (F.embedding_bag(i, w), F.embedding_bag(i, w, mode="sum", per_sample_weights=r), F.embedding_bag(i.flatten(), w, f.tensor([0, 0, 4]), mode="max"), F.embedding_bag(i, w, mode="mean", padding_idx=3)), "i64[4,3]<6", "f32[6,5]", "f32[4,3]")
+    add("uneven_pool", lambda x: (F.adaptive_avg_pool2d(x, (4, 5)), F.adaptive_avg_pool1d(x[0], 4), F.interpolate(x, (4, 9), mode="area")), "f32[2,3,6,7]")
+    add("ranked", lambda x: (*f.median(x, 1), f.median(x), *f.kthvalue(x, 2, 0), *f.aminmax(x, dim=1), *f.cummax(x, 1), *f.cummin(x, 0), *f.std_mean(x, 1)), *ONE)
+    add("named_result", lambda x: f.topk(x, 2), *ONE)
+    add("placed", lambda x, v: (f.diagonal_scatter(x, v, -1), x.put(f.tensor([3, 9]), v[:2]), *f.hsplit(x, 5), *f.vsplit(x, [1, 4]), F.unfold(x[None, None], 2), F.fold(F.unfold(x[None, None], 2), (6, 5), 2)), "f32[6,5]", "f32[5]")
+    add("quantized", lambda x: f.fake_quantize_per_tensor_affine(x, 0.1, 3, -8, 7), *ONE)
+    add("special", lambda x: (f.special.i1e(x), f.special.i1(x), f.polygamma(1, x), f.special.zeta(x + 1, x), f.special.entr(x), f.arccosh(x + 1), f.signbit(x), f.nextafter(x, x + 1)), "f32[6]>0")
+
+
 def losses(add: Add) -> None:
     """Losses."""
     add("regression_losses", lambda x, y: (F.mse_loss(x, y), F.l1_loss(x, y, reduction="sum"), F.huber_loss(x, y, delta=0.5), F.smooth_l1_loss(x, y, reduction="none")), *TWO)
@@ -213,7 +249,7 @@ def control_flow(add: Add) -> None:
     add("cond", lambda x: torch.cond(x.sum() > 0, lambda x: x * 2, lambda x: x - 1, (x,)), *ONE)
 
 
-SECTIONS = (elementwise, reductions, shapes, indexing, products, layers, losses, updates, recurrent, control_flow)
+SECTIONS = (fourier, linear_algebra, samples, elementwise, reductions, shapes, indexing, products, layers, losses, updates, recurrent, control_flow)
 
 # Cases that take gradients: `make_fx` writes them out before they are exported.
 TRACED = ("trained",)

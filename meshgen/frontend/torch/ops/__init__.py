@@ -4,7 +4,9 @@ from meshgen.frontend.torch.ops import (
     conv,
     creation,
     elementwise,
+    fourier,
     indexing,
+    linalg,
     losses,
     nn,
     products,
@@ -15,6 +17,6 @@ from meshgen.frontend.torch.ops import (
 from meshgen.frontend.torch.ops.table import TORCH_OPS, TorchOp, find_op
 
 __all__ = [
-    "TORCH_OPS", "TorchOp", "conv", "creation", "elementwise", "find_op", "indexing", "losses", "nn", "products", "recurrent", "reductions",
+    "TORCH_OPS", "TorchOp", "conv", "creation", "elementwise", "find_op", "fourier", "indexing", "linalg", "losses", "nn", "products", "recurrent", "reductions",
     "shapes",
 ]  # fmt: skip

@@ -172,27 +172,45 @@ def avg_pool(x: Tensor, size: Sequence[int], stride: Sizes = (), padding: Sizes 
     return convert(total / convert(seen, widened.type.dtype), dtype)
 
 
-def _adaptive(x: Tensor, size: Sizes, count: int, what: str) -> list[int] | None:
-    """The window of each spatial dim; None where the result is one element of all."""
-    wanted = [s or n for s, n in zip(_each(size, count), x.shape[-count:], strict=True)]
-    if all(each == 1 for each in wanted):
-        return None
-    if any(n % s for s, n in zip(wanted, x.shape[-count:], strict=True)):
-        refuse(f"{what} of {list(x.shape[-count:])} to {wanted} has windows of several sizes", "give sizes that divide", "MG0103")  # fmt: skip
-    return [n // s for s, n in zip(wanted, x.shape[-count:], strict=True)]
+def _bins(old: int, new: int) -> np.ndarray[Any, Any]:
+    """Which rows are in each window of an adaptive pool: truth values [new, old]."""
+    begins, ends = np.arange(new) * old // new, -(-(np.arange(new) + 1) * old // new)
+    rows = np.arange(old)
+    return (begins[:, None] <= rows) & (rows < ends[:, None])
+
+
+def _adaptive(x: Tensor, size: Sizes, count: int) -> tuple[list[int], list[int] | None]:
+    """The size of each spatial dim of the result, and the windows if all are equal."""
+    old = x.shape[-count:]
+    new = [s or n for s, n in zip(_each(size, count), old, strict=True)]
+    return new, [n // s for s, n in zip(new, old, strict=True)] if not any(
+        n % s for s, n in zip(new, old, strict=True)
+    ) else None
 
 
 def _adaptive_avg(count: int) -> Any:
     def pooled(x: Tensor, size: Sizes) -> Tensor:
-        windowed = _adaptive(x, size, count, "adaptive_avg_pool")
-        return mean(x, list(range(-count, 0)), True) if windowed is None else avg_pool(x, windowed)
+        new, windows = _adaptive(x, size, count)
+        if all(each == 1 for each in new):
+            return mean(x, list(range(-count, 0)), True)
+        if windows is not None:
+            return avg_pool(x, windows)
+        found, dtype = wide(x)
+        for d, size_ in enumerate(new, start=x.ndim - count):
+            bins = _bins(x.shape[d], size_)
+            found = _resized(found, d, bins / bins.sum(1, keepdims=True))
+        return convert(found, dtype)
 
     return pooled
 
 
 def _adaptive_max(count: int) -> Any:
     def pooled(x: Tensor, size: Sizes) -> tuple[Tensor, Tensor]:
-        return max_pool_with_indices(x, _adaptive(x, size, count, "adaptive_max_pool") or list(x.shape[-count:]))
+        new, windows = _adaptive(x, size, count)
+        if windows is None:
+            old = list(x.shape[-count:])
+            refuse(f"adaptive_max_pool of {old} to {new} has windows of several sizes", "give sizes that divide", "MG0103")  # fmt: skip
+        return max_pool_with_indices(x, windows)
 
     return pooled
 

@@ -11,6 +11,7 @@ from meshgen.frontend.torch.ops.table import aten
 from meshgen.frontend.tracer import creation
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import convert, tensor
+from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.shapes import expand_dims
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import DTYPES, is_float
@@ -112,3 +113,10 @@ def one_hot(x: Tensor, num_classes: int = -1) -> Tensor:
 @aten("masked_fill")
 def masked_fill(x: Tensor, mask: Tensor, value: Operand) -> Tensor:
     return where(mask, tensor(value, x.type.dtype), x)
+
+
+@aten("rand", "rand_like", "randn", "randn_like", "randint", "randint_like", "randperm", "bernoulli", "multinomial", "normal", "normal_functional", "poisson",
+      "exponential", "uniform", "log_normal", "geometric", "cauchy", "rrelu_with_noise", "rrelu_with_noise_functional")  # fmt: skip
+def random(*_: Any, **__: Any) -> Tensor:
+    hint = "pass the random numbers as an argument of the model"
+    refuse("the model draws random numbers, and PyTorch's are those of its generator", hint, "MG0103")

@@ -9,17 +9,17 @@ from typing import Any
 from meshgen.frontend.torch.ops.table import aten, enter
 from meshgen.frontend.torch.promotion import floats, promoted, result_type, wide
 from meshgen.frontend.tracer import elementwise, logic, rounding
-from meshgen.frontend.tracer.operands import convert, tensor
+from meshgen.frontend.tracer.operands import broadcast, convert, emit, tensor
 from meshgen.frontend.tracer.recording import OPS
 from meshgen.frontend.tracer.tensor import Operand, Tensor
-from meshgen.ir.graph import is_inexact
+from meshgen.ir.graph import TensorType, is_complex, is_inexact
 
-_SAME = "neg negative abs absolute sign sgn logical_not bitwise_not isnan isinf isposinf isneginf real imag square conj conj_physical resolve_conj"
+_SAME = "neg negative abs absolute sign sgn logical_not bitwise_not isnan isinf isposinf isneginf real imag square conj conj_physical _conj positive signbit"
 _FLOATS = (
     "exp expm1 log log1p sqrt rsqrt sin cos tan sinh cosh tanh asin arcsin acos arccos atan arctan asinh acosh atanh erf erfc erfinv lgamma "
-    "digamma sigmoid reciprocal exp2 log2 log10 deg2rad rad2deg special_expit"
+    "digamma sigmoid reciprocal exp2 log2 log10 deg2rad rad2deg special_expit special_exp2 special_gammaln special_psi arcsinh arccosh arctanh"
 )
-_NAMES = {"neg": "negative", "sgn": "sign", "erfinv": "erf_inv", "conj_physical": "conj", "resolve_conj": "conj", "special_expit": "sigmoid"}  # fmt: skip
+_NAMES = {"neg": "negative", "sgn": "sign", "erfinv": "erf_inv", "conj_physical": "conj", "_conj": "conj", "special_expit": "sigmoid", "special_exp2": "exp2", "special_gammaln": "lgamma", "special_psi": "digamma", "arcsinh": "asinh", "arccosh": "acosh", "arctanh": "atanh"}  # fmt: skip
 
 
 def _of_one(name: str, is_float: bool) -> Callable[..., Tensor]:
@@ -43,7 +43,7 @@ for _name in ["bitwise_and", "bitwise_or", "bitwise_xor", "maximum", "minimum", 
     enter((_name,), _of_two(OPS[_name]))
 for _name in ["logical_and", "logical_or", "logical_xor"]:
     enter((_name,), _of_two(OPS[_name]))
-for _name in ["atan2", "logaddexp", "copysign"]:
+for _name in ["atan2", "logaddexp", "copysign", "nextafter"]:
     enter((_name,), _of_two(OPS[_name], floats=True))
 enter(("__and__", "__or__", "__xor__"), _of_two(logic.bitwise_and))
 enter(("__or__",), _of_two(logic.bitwise_or))
@@ -199,11 +199,40 @@ def view_as_complex(x: Tensor) -> Tensor:
 @aten("complex")
 def complex_(re: Tensor, im: Tensor) -> Tensor:
     """A complex tensor of its parts."""
-    from meshgen.frontend.tracer.operands import emit
-    from meshgen.ir.graph import TensorType
-
     re, im = promoted(re, im)
     return emit("complex", [re, im], TensorType(re.shape, "c128" if re.type.dtype == "f64" else "c64"))
+
+
+@aten("angle")
+def angle(x: Tensor) -> Tensor:
+    """The angle of complex numbers; 0 or pi of others."""
+    if is_complex(x.type.dtype):
+        return OPS["atan2"](elementwise.imag(x), elementwise.real(x))
+    x = floats(x)
+    return logic.where(x < 0, math.pi, logic.where(x == x, 0.0, x))
+
+
+@aten("special_i1e")
+def bessel_i1e(x: Tensor) -> Tensor:
+    x = floats(x)
+    return emit("bessel_i1e", [x], x.type)
+
+
+@aten("special_i1")
+def bessel_i1(x: Tensor) -> Tensor:
+    return bessel_i1e(x) * elementwise.exp(elementwise.abs_(floats(x)))
+
+
+@aten("polygamma")
+def polygamma(n: int, x: Tensor) -> Tensor:
+    x = floats(x)
+    return emit("polygamma", [broadcast(tensor(float(n), x.type.dtype), x.shape), x], x.type)
+
+
+@aten("special_zeta")
+def zeta(x: Operand, q: Operand) -> Tensor:
+    left, right = promoted(x, q, floats=True)
+    return emit("zeta", [left, right], left.type)
 
 
 @aten("polar")
@@ -227,11 +256,24 @@ def sinc(x: Operand) -> Tensor:
 @aten("copy", "fill", "fill.Scalar", "fill.Tensor")
 def copy(x: Tensor, value: Operand, non_blocking: bool = False) -> Tensor:
     """The value at the shape and type of x."""
-    from meshgen.frontend.tracer.operands import broadcast
-
     return broadcast(tensor(value, x.type.dtype), x.shape)
 
 
 @aten("zero")
 def zero(x: Tensor) -> Any:
     return copy(x, 0)
+
+
+@aten("fake_quantize_per_tensor_affine")
+def fake_quantize(x: Tensor, scale: Operand, zero_point: Operand, quant_min: int, quant_max: int) -> Tensor:
+    """x as it is after it is quantized and dequantized."""
+    scale, zero = convert(tensor(scale), x.type.dtype), convert(tensor(zero_point), x.type.dtype)
+    return (elementwise.clip(rounding.round_(x / scale) + zero, quant_min, quant_max) - zero) * scale
+
+
+@aten("fake_quantize_per_tensor_affine_cachemask")
+def fake_quantize_with_mask(x: Tensor, scale: Operand, zero_point: Operand, quant_min: int, quant_max: int) -> tuple[Tensor, Tensor]:  # fmt: skip
+    """Beside it whether an element is within the range, as its gradient reads it."""
+    number = rounding.round_(x / convert(tensor(scale), x.type.dtype)) + convert(tensor(zero_point), x.type.dtype)
+    is_within = logic.logical_and(number >= quant_min, number <= quant_max)
+    return fake_quantize(x, scale, zero_point, quant_min, quant_max), is_within

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -9,14 +10,16 @@ import numpy as np
 
 from meshgen.frontend.torch.ops.shapes import slice_
 from meshgen.frontend.torch.ops.table import aten, enter
+from meshgen.frontend.torch.promotion import wide
 from meshgen.frontend.tracer import elementwise, indexing, searching
-from meshgen.frontend.tracer.creation import iota
+from meshgen.frontend.tracer.creation import full, iota, zeros
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import axis_of, broadcast, convert, tensor
 from meshgen.frontend.tracer.recording import refuse
 from meshgen.frontend.tracer.regions import body, emit_regions
+from meshgen.frontend.tracer.sampling import grid_samples
 from meshgen.frontend.tracer.scans import cumsum
-from meshgen.frontend.tracer.shapes import broadcast_arrays, expand_dims, reshape
+from meshgen.frontend.tracer.shapes import broadcast_arrays, expand_dims, moveaxis, reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import TensorType
 
@@ -211,3 +214,54 @@ def embedding_dense_backward(grad: Tensor, indices: Tensor, num_weights: int, pa
         refuse("the gradient of an embedding with scale_grad_by_freq is not supported", "", "MG0103")
     zeros = tensor(np.zeros((), np.float32), grad.type.dtype)
     return broadcast(zeros, (num_weights, width)).at[rows].add(values)
+
+
+@aten("diagonal_scatter")
+def diagonal_scatter(x: Tensor, src: Tensor, offset: int = 0, dim1: int = 0, dim2: int = 1) -> Tensor:
+    matrices = moveaxis(x, (dim1, dim2), (-2, -1))
+    along = np.arange(src.shape[-1], dtype=np.int32)
+    found = matrices.at[(..., along + max(0, -offset), along + max(0, offset))].set(src)
+    return moveaxis(found, (-2, -1), (dim1, dim2))
+
+
+@aten("_embedding_bag", "_embedding_bag_forward_only", "embedding_bag", "embedding_bag.padding_idx")
+def embedding_bag(weight: Tensor, indices: Tensor, offsets: Tensor, scale_grad_by_freq: bool = False, mode: int = 0, sparse: bool = False, per_sample_weights: Tensor | None = None,
+                  include_last_offset: bool = False, padding_idx: int | None = -1) -> tuple[Tensor, None, Tensor, None]:  # fmt: skip
+    """Sums (mode 0), means (1) or maxima (2) of the rows of each bag: `offsets` are where bags begin among the indices.
+
+    Beside these how many rows each bag has; what gradients read, the bag of each index and the places of maxima, is left out.
+    """
+    del scale_grad_by_freq, sparse
+    count = offsets.shape[0] - include_last_offset
+    offsets = offsets[:count]
+    places = iota(indices.shape, 0, offsets.type.dtype)
+    bags = convert(searching.searchsorted(offsets, places, "right"), "i32") - 1
+    rows, dtype = wide(embedding(weight, indices))
+    if per_sample_weights is not None:
+        rows = rows * expand_dims(convert(per_sample_weights, rows.type.dtype), 1)
+    counted = convert(indices != (-1 if padding_idx is None else padding_idx), "i32")
+    sizes = zeros((count,), "i32").at[bags].add(counted)
+    is_counted, has_rows = expand_dims(counted != 0, 1), expand_dims(sizes != 0, 1)
+    if mode == 2:
+        lowest = -math.inf
+        found = full((count, weight.shape[1]), lowest, rows.type.dtype).at[bags].max(where(is_counted, rows, lowest))
+        found = where(has_rows, found, 0)
+    else:
+        found = zeros((count, weight.shape[1]), rows.type.dtype).at[bags].add(where(is_counted, rows, 0))
+        found = where(has_rows, found / expand_dims(sizes, 1), 0) if mode == 1 else found
+    return convert(found, dtype), None, convert(sizes, "i64"), None
+
+
+@aten("grid_sampler", "grid_sampler_2d", "grid_sampler_3d")
+def grid_sampler(x: Tensor, grid: Tensor, interpolation_mode: int, padding_mode: int, align_corners: bool) -> Tensor:
+    """Samples of images at places: modes are bilinear, nearest, bicubic; padding zeros, border, reflection."""
+    mode, padding = ("linear", "nearest", "cubic")[interpolation_mode], ("zeros", "border", "reflection")[padding_mode]
+    return grid_samples(x, grid, mode, padding, align_corners)
+
+
+@aten("put")
+def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> Tensor:
+    """x with elements of its flat form replaced, or added to."""
+    entries = reshape(x, (-1,)).at[reshape(index, (-1,))]
+    values = reshape(source, (-1,))
+    return reshape(entries.add(values) if accumulate else entries.set(values), x.shape)

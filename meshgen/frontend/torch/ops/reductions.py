@@ -7,9 +7,11 @@ from collections.abc import Callable, Sequence
 
 from meshgen.frontend.torch.ops.table import aten
 from meshgen.frontend.torch.promotion import floats, promoted, wide
-from meshgen.frontend.tracer import elementwise, reduce, scans, searching
-from meshgen.frontend.tracer.operands import convert, tensor
+from meshgen.frontend.tracer import elementwise, logic, reduce, scans, searching
+from meshgen.frontend.tracer.creation import iota
+from meshgen.frontend.tracer.operands import axis_of, convert, tensor
 from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.ir.graph import is_inexact
 
 Dims = int | Sequence[int] | None
 
@@ -132,6 +134,56 @@ def var_mean(x: Tensor, dim: Dims = None, *, correction: float | None = None, ke
 @aten("var_mean", "var_mean.dim")
 def var_mean_unbiased(x: Tensor, dim: Dims | bool = None, unbiased: bool = True, keepdim: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     return var_unbiased(x, dim, unbiased, keepdim), mean(x, None if isinstance(dim, bool) else dim, keepdim)
+
+
+@aten("std_mean.correction")
+def std_mean(x: Tensor, dim: Dims = None, *, correction: float | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
+    return std(x, dim, correction=correction, keepdim=keepdim), mean(x, dim, keepdim)
+
+
+@aten("aminmax")
+def aminmax(x: Tensor, *, dim: int | None = None, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    return amin(x, dim, keepdim), amax(x, dim, keepdim)
+
+
+@aten("kthvalue")
+def kthvalue(x: Tensor, k: int, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The k-th smallest element, and its place."""
+    at = (slice(None),) * (dim % x.ndim) + (slice(k - 1, k) if keepdim else k - 1,)
+    values, places = sort(x, dim)
+    return values[at], places[at]
+
+
+@aten("median.dim")
+def median_dim(x: Tensor, dim: int = -1, keepdim: bool = False) -> tuple[Tensor, Tensor]:
+    """The lower one of the two in the middle, and its place; NaN where there is one."""
+    value, place = kthvalue(x, (x.shape[dim] + 1) // 2, dim, keepdim)
+    if not is_inexact(x.type.dtype):
+        return value, place
+    bad = logic.isnan(x)
+    has_bad = reduce.any_(bad, dim, keepdim)
+    return logic.where(has_bad, math.nan, value), logic.where(has_bad, argmax(convert(bad, "i32"), dim, keepdim), place)
+
+
+def _running_extreme(function: Callable[..., Tensor]) -> Callable[..., tuple[Tensor, Tensor]]:
+    def running(x: Tensor, dim: int) -> tuple[Tensor, Tensor]:
+        """The extreme so far, and the last place of it."""
+        found = function(x, dim)
+        places = iota(x.shape, axis_of(dim, x.ndim), "i32")
+        return found, convert(scans.cummax(logic.where(x == found, places, 0), dim), "i64")
+
+    return running
+
+
+cummax = aten("cummax")(_running_extreme(scans.cummax))
+cummin = aten("cummin")(_running_extreme(scans.cummin))
+
+
+@aten("median")
+def median(x: Tensor) -> Tensor:
+    from meshgen.frontend.tracer.shapes import reshape
+
+    return median_dim(reshape(x, (-1,)))[0]
 
 
 @aten("logsumexp")

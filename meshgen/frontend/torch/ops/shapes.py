@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import accumulate
 from typing import Any
 
@@ -95,7 +95,7 @@ def broadcast_tensors(tensors: Sequence[Tensor]) -> list[Tensor]:
     return shapes.broadcast_arrays(*tensors)
 
 
-@aten("contiguous", "detach", "alias", "clone", "lift_fresh", "lift_fresh_copy", "lift", "requires_grad", "pin_memory", "alias_copy", "detach_copy")  # fmt: skip
+@aten("contiguous", "detach", "alias", "clone", "resolve_conj", "resolve_neg", "lift_fresh", "lift_fresh_copy", "lift", "requires_grad", "pin_memory", "alias_copy", "detach_copy")  # fmt: skip
 def same(x: Tensor, *_: Any, **__: Any) -> Tensor:
     return x
 
@@ -175,6 +175,21 @@ def chunk(x: Tensor, chunks: int, dim: int = 0) -> list[Tensor]:
 def tensor_split(x: Tensor, sections: int, dim: int = 0) -> list[Tensor]:
     whole = x.shape[axis_of(dim, x.ndim)]
     return _sections(x, [whole // sections + (i < whole % sections) for i in range(sections)], dim)
+
+
+def _split_along(dim: int) -> Callable[..., list[Tensor]]:
+    def split_(x: Tensor, given: int | Sequence[int]) -> list[Tensor]:
+        at = dim if x.ndim > 1 or dim != 1 else 0
+        if isinstance(given, int):
+            return tensor_split(x, given, at)
+        ends = [*given, x.shape[at]]
+        return _sections(x, [end - begin for begin, end in zip([0, *given], ends, strict=True)], at)
+
+    return split_
+
+
+for _name, _dim in (("hsplit", 1), ("vsplit", 0), ("dsplit", 2)):
+    enter((_name,), _split_along(_dim))
 
 
 @aten("unbind", "unbind_copy")

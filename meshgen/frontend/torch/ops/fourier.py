@@ -1,0 +1,158 @@
+"""PyTorch's Fourier transforms, windows, and transforms of short times."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from meshgen.frontend.torch.ops.shapes import pad
+from meshgen.frontend.torch.ops.table import aten, enter
+from meshgen.frontend.tracer import fft
+from meshgen.frontend.tracer.creation import zeros
+from meshgen.frontend.tracer.elementwise import real
+from meshgen.frontend.tracer.indexing import getitem
+from meshgen.frontend.tracer.operands import convert, tensor
+from meshgen.frontend.tracer.shapes import matrix_transpose, moveaxis, reshape
+from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.frontend.tracer.updates import at
+from meshgen.ir.graph import DTYPES, is_complex
+
+_NORMS = ("backward", "ortho", "forward")  # of a forward transform: not scaled, by 1 / sqrt(n), by 1 / n
+_INVERSE_NORMS = ("forward", "ortho", "backward")
+_ALONG_ONE = {name: f"fft_{name}" for name in ("fft", "ifft", "rfft", "irfft", "hfft", "ihfft")}
+_ALONG_SEVERAL = ("fftn", "ifftn", "rfftn", "irfftn")
+
+
+@aten("_fft_c2c")
+def complex_transform(x: Tensor, dim: Sequence[int], normalization: int, forward: bool) -> Tensor:
+    """The transform of complex numbers along dims; `normalization` numbers what it is divided by: 1, sqrt(n), n."""
+    if forward:
+        return fft.fftn(x, axes=dim, norm=_NORMS[normalization])
+    return fft.ifftn(x, axes=dim, norm=_INVERSE_NORMS[normalization])
+
+
+@aten("_fft_r2c")
+def real_transform(x: Tensor, dim: Sequence[int], normalization: int, onesided: bool) -> Tensor:
+    transform = fft.rfftn if onesided else fft.fftn
+    return transform(x, axes=dim, norm=_NORMS[normalization])
+
+
+@aten("_fft_c2r")
+def transform_to_real(x: Tensor, dim: Sequence[int], normalization: int, last_dim_size: int) -> Tensor:
+    sizes = [*(x.shape[d] for d in dim[:-1]), last_dim_size]
+    return fft.irfftn(x, sizes, dim, _INVERSE_NORMS[normalization])
+
+
+def _along_one(name: str) -> Callable[..., Tensor]:
+    def transformed(x: Tensor, n: int | None = None, dim: int = -1, norm: str | None = None) -> Tensor:
+        return getattr(fft, name)(x, n, dim, norm)
+
+    return transformed
+
+
+def _along_several(name: str, last: Sequence[int] | None) -> Callable[..., Tensor]:
+    def transformed(x: Tensor, s: Sequence[int] | None = None, dim: Sequence[int] | None = last, norm: str | None = None) -> Tensor:  # fmt: skip
+        return getattr(fft, name)(x, s, dim, norm)
+
+    return transformed
+
+
+for _name, _op in _ALONG_ONE.items():
+    enter((_op,), _along_one(_name))
+for _name in _ALONG_SEVERAL:
+    enter((f"fft_{_name}",), _along_several(_name, None))
+    enter((f"fft_{_name[:-1]}2",), _along_several(_name, (-2, -1)))
+
+
+@aten("fft_fftfreq")
+def frequencies(n: int, d: float = 1.0, dtype: str | None = None) -> Tensor:
+    return tensor(np.fft.fftfreq(n, d).astype(DTYPES[dtype or "f32"]))
+
+
+@aten("fft_rfftfreq")
+def real_frequencies(n: int, d: float = 1.0, dtype: str | None = None) -> Tensor:
+    return tensor(np.fft.rfftfreq(n, d).astype(DTYPES[dtype or "f32"]))
+
+
+def _raised_cosine(first: float, second: float, third: float = 0.0) -> Callable[..., Tensor]:
+    """A window of cosines: first - second * cos(t) + third * cos(2 t), over a period of n rows, or n - 1 if it is not periodic."""
+
+    def window(n: int, periodic: bool = True, dtype: str | None = None) -> Tensor:
+        turn = 2 * math.pi * np.arange(n) / max(1, n if periodic else n - 1)
+        found = first - second * np.cos(turn) + third * np.cos(2 * turn) if n > 1 else np.ones(n)
+        return tensor(found.astype(DTYPES[dtype or "f32"]))
+
+    return window
+
+
+enter(("hann_window", "hann_window.periodic"), _raised_cosine(0.5, 0.5))
+enter(("hamming_window", "hamming_window.periodic"), _raised_cosine(0.54, 0.46))
+enter(("blackman_window", "blackman_window.periodic"), _raised_cosine(0.42, 0.5, 0.08))
+
+
+def _window(given: Tensor | None, size: int, length: int, dtype: str) -> Tensor:
+    """A window of `size` rows in the middle of `length`: rows of ones unless it is given."""
+    before = (length - size) // 2
+    found = tensor(np.ones(size, DTYPES[dtype])) if given is None else given
+    return pad(found, [before, length - size - before])
+
+
+@aten("stft.center")
+def centred_stft(x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None, center: bool = True, pad_mode: str = "reflect",
+                 *how: Any, **named: Any) -> Tensor:  # fmt: skip
+    """As `stft`, of the signal with half a window before and after it."""
+    if center:
+        rows = x if x.ndim > 1 else reshape(x, (1, -1))
+        padded = pad(rows, [n_fft // 2] * 2, pad_mode)
+        x = padded if x.ndim > 1 else padded[0]
+    return stft(x, n_fft, hop_length, win_length, window, *how, **named)
+
+
+@aten("stft")
+def stft(x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None, normalized: bool = False, onesided: bool | None = None,
+         return_complex: bool | None = None, align_to_window: bool | None = None) -> Tensor:  # fmt: skip
+    """Spectra of windows of a signal: [..., frequencies, frames]."""
+    del return_complex, align_to_window
+    rows, hop = x if x.ndim > 1 else reshape(x, (1, -1)), hop_length or n_fft // 4
+    begins = np.arange((rows.shape[-1] - n_fft) // hop + 1)[:, None] * hop
+    frames = getitem(rows, (slice(None), (begins + np.arange(n_fft)).astype(np.int32)))
+    is_real = not is_complex(x.type.dtype)
+    kind = x.type.dtype if is_real else "f64" if x.type.dtype == "c128" else "f32"
+    frames = frames * convert(_window(window, win_length or n_fft, n_fft, kind), x.type.dtype)
+    transform = fft.rfft if is_real and onesided is not False else fft.fft
+    found = matrix_transpose(transform(frames, norm="ortho" if normalized else None))
+    return found if x.ndim > 1 else found[0]
+
+
+@aten("istft")
+def istft(x: Tensor, n_fft: int, hop_length: int | None = None, win_length: int | None = None, window: Tensor | None = None, center: bool = True,
+          normalized: bool = False, onesided: bool | None = None, length: int | None = None, return_complex: bool = False) -> Tensor:  # fmt: skip
+    """The signal of spectra [..., frequencies, frames]: windows added up, divided by the sum of the windows' squares."""
+    hop, norm = hop_length or n_fft // 4, "ortho" if normalized else None
+    spectra = matrix_transpose(x if x.ndim > 2 else reshape(x, (1, *x.shape)))
+    is_half = onesided if onesided is not None else not return_complex
+    frames = fft.irfft(spectra, n_fft, norm=norm) if is_half else fft.ifft(spectra, norm=norm)
+    if not is_half and not return_complex:
+        frames = real(frames)
+    kind = "f64" if x.type.dtype == "c128" else "f32"
+    own = _window(window, win_length or n_fft, n_fft, kind)
+    count = frames.shape[-2]
+    whole = n_fft + hop * (count - 1)
+    begin = n_fft // 2 if center else 0
+    end = begin + length if length is not None else whole - (n_fft // 2 if center else 0)
+    squares = _added(reshape(own * own, (1, 1, n_fft)) + zeros((1, count, n_fft), kind), hop, whole)
+    summed = _added(frames * convert(own, frames.type.dtype), hop, whole)
+    found = summed[..., begin : min(end, whole)] / convert(squares[..., begin : min(end, whole)], frames.type.dtype)
+    found = pad(found, [0, end - whole]) if end > whole else found
+    return found if x.ndim > 2 else found[0]
+
+
+def _added(frames: Tensor, hop: int, size: int) -> Tensor:
+    """Frames [rows, frames, n] added up in signals [rows, size], each `hop` after the one before."""
+    rows, count, n = frames.shape
+    places = (np.arange(count)[:, None] * hop + np.arange(n)).reshape(-1).astype(np.int32)
+    flat = moveaxis(reshape(frames, (rows, count * n)), 0, -1)
+    return moveaxis(at(zeros((size, rows), frames.type.dtype))[places].add(flat), -1, 0)

@@ -1,0 +1,194 @@
+"""PyTorch's linear algebra, and distances."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from meshgen.frontend.torch.ops.reductions import vector_norm
+from meshgen.frontend.torch.ops.table import aten
+from meshgen.frontend.torch.promotion import promoted
+from meshgen.frontend.tracer import linalg
+from meshgen.frontend.tracer.creation import eye, zeros
+from meshgen.frontend.tracer.elementwise import conj, maximum
+from meshgen.frontend.tracer.indexing import getitem
+from meshgen.frontend.tracer.operands import broadcast, tensor
+from meshgen.frontend.tracer.reduce import max_
+from meshgen.frontend.tracer.shapes import expand_dims, matrix_transpose
+from meshgen.frontend.tracer.tensor import Operand, Tensor
+
+
+@aten("linalg_cholesky", "cholesky")
+def cholesky(x: Tensor, upper: bool = False) -> Tensor:
+    return linalg.cholesky(x, upper=upper)
+
+
+@aten("linalg_cholesky_ex")
+def cholesky_ex(x: Tensor, *, upper: bool = False, check_errors: bool = False) -> tuple[Tensor, Tensor]:
+    """The factor, and that all went well: other factors have elements that are not numbers."""
+    del check_errors
+    return linalg.cholesky(x, upper=upper), zeros(x.shape[:-2], "i32")
+
+
+@aten("linalg_inv", "inverse")
+def inv(x: Tensor) -> Tensor:
+    return linalg.inv(x)
+
+
+@aten("linalg_inv_ex")
+def inv_ex(x: Tensor, *, check_errors: bool = False) -> tuple[Tensor, Tensor]:
+    del check_errors
+    return linalg.inv(x), zeros(x.shape[:-2], "i32")
+
+
+@aten("linalg_det", "det")
+def det(x: Tensor) -> Tensor:
+    return linalg.det(x)
+
+
+@aten("_linalg_det")
+def det_with_factors(x: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    return linalg.det(x), *linalg.lu_factor(x)
+
+
+@aten("linalg_slogdet", "slogdet")
+def slogdet(x: Tensor) -> tuple[Tensor, Tensor]:
+    sign, size = linalg.slogdet(x)
+    return sign, size
+
+
+@aten("_linalg_slogdet")
+def slogdet_with_factors(x: Tensor) -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    return *slogdet(x), *linalg.lu_factor(x)
+
+
+@aten("linalg_qr")
+def qr(x: Tensor, mode: str = "reduced") -> tuple[Tensor, Tensor]:
+    q, r = linalg.qr(x, mode="complete" if mode == "complete" else "reduced")
+    return (zeros((0,), x.type.dtype), r) if mode == "r" else (q, r)
+
+
+@aten("linalg_eigh", "_linalg_eigh")
+def eigh(x: Tensor, uplo: str = "L", compute_v: bool = True) -> tuple[Tensor, Tensor]:
+    del compute_v
+    values, vectors = linalg.eigh(conj(matrix_transpose(x)) if uplo.upper() == "U" else x)
+    return values, vectors
+
+
+@aten("linalg_eigvalsh")
+def eigvalsh(x: Tensor, uplo: str = "L") -> Tensor:
+    return eigh(x, uplo)[0]
+
+
+@aten("linalg_svd", "_linalg_svd")
+def svd(x: Tensor, full_matrices: bool = True, compute_uv: bool = True, *, driver: str | None = None) -> tuple[Tensor, Tensor, Tensor]:  # fmt: skip
+    del driver
+    if not compute_uv:
+        none = zeros((0,), x.type.dtype)
+        return none, linalg.svdvals(x), none
+    u, s, vh = linalg.svd(x, full_matrices)
+    return u, s, vh
+
+
+@aten("linalg_svdvals")
+def svdvals(x: Tensor, *, driver: str | None = None) -> Tensor:
+    del driver
+    return linalg.svdvals(x)
+
+
+@aten("linalg_pinv")
+def pinv(x: Tensor, rcond: Operand | None = None, hermitian: bool = False, *, atol: Operand | None = None, rtol: Operand | None = None) -> Tensor:  # fmt: skip
+    """The inverse where singular values are above `atol` and `rtol` times the largest."""
+    del hermitian
+    relative = rcond if rtol is None else rtol
+    if atol is None:
+        return linalg.pinv(x, rtol=relative)
+    least = tensor(atol) / max_(linalg.svdvals(x), -1)
+    return linalg.pinv(x, rtol=least if relative is None else maximum(least, relative))
+
+
+@aten("linalg_solve")
+def solve(a: Tensor, b: Tensor, *, left: bool = True) -> Tensor:
+    """a @ x = b, or x @ a = b; a b of one dim less than a is a stack of vectors."""
+    is_vector = b.ndim == 1 or (b.ndim == a.ndim - 1 and b.shape == a.shape[:-1])
+    right = expand_dims(b, -1) if is_vector else b
+    if not left:
+        found = matrix_transpose(linalg.solve(matrix_transpose(a), matrix_transpose(right)))
+    else:
+        found = linalg.solve(a, right)
+    return found[..., 0] if is_vector else found
+
+
+@aten("linalg_solve_ex")
+def solve_ex(a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = False) -> tuple[Tensor, Tensor]:
+    del check_errors
+    return solve(a, b, left=left), zeros(a.shape[:-2], "i32")
+
+
+@aten("_linalg_solve_ex")
+def solve_with_factors(a: Tensor, b: Tensor, *, left: bool = True, check_errors: bool = False) -> tuple[Tensor, ...]:
+    return solve(a, b, left=left), *linalg.lu_factor(a), zeros(a.shape[:-2], "i32")
+
+
+@aten("linalg_solve_triangular")
+def solve_triangular(a: Tensor, b: Tensor, *, upper: bool, left: bool = True, unitriangular: bool = False) -> Tensor:
+    if not left:
+        found = solve_triangular(matrix_transpose(a), matrix_transpose(b), upper=not upper, unitriangular=unitriangular)
+        return matrix_transpose(found)
+    if unitriangular:
+        one = eye(a.shape[-1], dtype=a.type.dtype)
+        a = a * (1 - one) + one
+    lead = np.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return linalg.solve_triangular(
+        broadcast(a, (*lead, *a.shape[-2:])), broadcast(b, (*lead, *b.shape[-2:])), not upper
+    )
+
+
+@aten("triangular_solve")
+def triangular_solve(b: Tensor, a: Tensor, upper: bool = True, transpose: bool = False, unitriangular: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
+    matrix = matrix_transpose(a) if transpose else a
+    return solve_triangular(matrix, b, upper=upper != transpose, unitriangular=unitriangular), a
+
+
+@aten("cholesky_solve")
+def cholesky_solve(b: Tensor, factor: Tensor, upper: bool = False) -> Tensor:
+    """x with A @ x = b for the A of a triangular factor."""
+    lower = conj(matrix_transpose(factor)) if upper else factor
+    half = solve_triangular(lower, b, upper=False)
+    return solve_triangular(conj(matrix_transpose(lower)), half, upper=True)
+
+
+@aten("cholesky_inverse")
+def cholesky_inverse(factor: Tensor, upper: bool = False) -> Tensor:
+    return cholesky_solve(broadcast(eye(factor.shape[-1], dtype=factor.type.dtype), factor.shape), factor, upper)
+
+
+@aten("linalg_householder_product", "orgqr")
+def householder_product(x: Tensor, scales: Tensor) -> Tensor:
+    return linalg.householder_product(x, scales)
+
+
+@aten("_cdist_forward", "cdist")
+def cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: int | None = None) -> Tensor:
+    """Distances of each row of x from each row of y."""
+    del compute_mode
+    left, right = promoted(expand_dims(x, -2), expand_dims(y, -3))
+    return vector_norm(left - right, p, -1)
+
+
+@aten("_pdist_forward", "pdist")
+def pdist(x: Tensor, p: float = 2.0) -> Tensor:
+    """Distances of each row from each later one."""
+    first, second = (each.astype(np.int32) for each in np.triu_indices(x.shape[0], 1))
+    return vector_norm(getitem(x, (first,)) - getitem(x, (second,)), p, -1)
+
+
+@aten("dist")
+def dist(x: Tensor, y: Tensor, p: float = 2) -> Tensor:
+    left, right = promoted(x, y)
+    return vector_norm(left - right, p)
+
+
+@aten("pairwise_distance")
+def pairwise_distance(x: Tensor, y: Tensor, p: float = 2, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
+    left, right = promoted(x, y)
+    return vector_norm(left - right + eps, p, -1, keepdim)
