@@ -9,13 +9,13 @@ Example, on x=4 with `%a : f32[64,32]{x}` annotated and loops a, b, c of `dot_ge
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import is_open
 from meshgen.ir.predicates import is_control, is_loop, is_manual, is_sharding_group
 from meshgen.mesh import Mesh
+from meshgen.records import replace
 from meshgen.sharding.propagation.axes import Decision
 from meshgen.sharding.propagation.groups import of_members
 from meshgen.sharding.propagation.labels import Label
