@@ -50,7 +50,7 @@ def _gains() -> str:
 
 Measured by `python -m bench.passes` (predictions for `cuda:sm_90`): what a device sends, and how long the step is, when the pass is left out, over what it
 is with all passes; the best of the programs that the pass changes. *Changed* counts {given["programs"]} given programs (JAX programs at small and realistic
-sizes, programs in upstream's dialects) and {given["random"]} random ones. *Shown by* is a program of `tests/passes/gains` on which the pass gains: where
+sizes, programs in upstream's dialects) and {given["random"]} random ones; nothing stands there where a pass was not measured. *Shown by* is a program of `tests/passes/gains` on which the pass gains: where
 the gain is not one of prediction, the least that its test asks for in kernels to compile or bytes that one program of a kernel moves.
 
 | pass | changed, given | changed, random | best, given | shown by |
@@ -62,7 +62,8 @@ the gain is not one of prediction, the least that its test asks for in kernels t
 def _row(name: str, given: dict[str, Any], own: dict[str, Any]) -> str:
     listed = given.get("gains", [])
     shown = _best(own.get("gains", [])) or _asked(name)
-    cells = [f"`{name}`", str(len(listed)), str(given.get("random", 0)), _best(listed), shown]
+    changed = str(len(listed)) if "gains" in given else ""
+    cells = [f"`{name}`", changed, str(given.get("random", "")), _best(listed), shown]
     return f"| {' | '.join(cells)} |\n"
 
 

@@ -19,12 +19,12 @@ from meshgen.compiled.executable import Executable
 from meshgen.compiled.open_sizes import AT_LOAD, OpenExecutable, closed, open_program
 from meshgen.errors import Diagnostic, EntryError, UsageError
 from meshgen.frontend.arguments import Args, combinations, on_machine, placed_on, shapes_of
+from meshgen.frontend.callers import at_callers_line
 from meshgen.frontend.donate import Donate, donating, with_next_shardings
 from meshgen.frontend.entries import options_of, programs_of
 from meshgen.frontend.option_values import names_option, strict_option, text_option
 from meshgen.frontend.programs import import_program
 from meshgen.frontend.specs import Specs, annotated
-from meshgen.frontend.tracer.callers import at_callers_line
 from meshgen.ir.graph import Module
 from meshgen.machine.profiles import Machine
 from meshgen.machine.reading import machine_of

@@ -10,9 +10,9 @@ from meshgen.api import planning, read
 from meshgen.codegen.targets import built_for
 from meshgen.compiled.executable import Executable
 from meshgen.frontend.arguments import Args
+from meshgen.frontend.callers import at_callers_line
 from meshgen.frontend.donate import Donate
 from meshgen.frontend.specs import Specs
-from meshgen.frontend.tracer.callers import at_callers_line
 from meshgen.ir.graph import Module
 from meshgen.machine.profiles import Machine
 from meshgen.mesh import Meshes

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import importlib
 from dataclasses import FrozenInstanceError, field
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
 
-from meshgen.records import dataclass
+from meshgen.records import dataclass, replace, sharing_methods
 
 
 def _classes(decorate: Any) -> dict[str, type]:
@@ -149,3 +151,59 @@ def test_a_class_that_holds_itself_is_shown() -> None:
     bag = OURS["Bag"](1)
     bag.items.append(bag)
     assert "..." in repr(bag)
+
+
+@pytest.mark.parametrize("case", MADE, ids=str)
+def test_replace_does_what_the_standard_library_does(case: Any) -> None:
+    ours = _made(OURS, case)
+    changes = {each.name: 9 for each in dataclasses.fields(ours)[:1]}
+    assert repr(replace(ours, **changes)) == repr(dataclasses.replace(ours, **changes))
+    with pytest.raises(TypeError):
+        replace(ours, unknown=1)
+
+
+PACKAGE = """
+from dataclasses import dataclass, field
+
+@dataclass(frozen=True)
+class Base:
+    x: int
+
+@dataclass(frozen=True)
+class Deep(Base):
+    y: list[int] = field(default_factory=list, compare=False)
+
+class Undecorated(Base):
+    def __init__(self):
+        super().__init__(1)
+        self.note = "kept"
+
+@dataclass(order=True)
+class Ordered:
+    x: int
+"""
+
+
+def test_a_package_is_imported_with_shared_methods(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "shared_in_test"
+    place.mkdir()
+    (place / "__init__.py").touch()
+    (place / "inner.py").write_text(PACKAGE)
+    monkeypatch.syspath_prepend(tmp_path)
+    standard = dataclasses.dataclass
+    with sharing_methods("shared_in_test"):
+        inner = importlib.import_module("shared_in_test.inner")
+    assert dataclasses.dataclass is standard
+    assert inner.Deep(1, [2]) == inner.Deep(1) and hash(inner.Deep(1, [2])) == hash(inner.Deep(1))
+    assert inner.Undecorated().note == "kept" and inner.Ordered(1) < inner.Ordered(2)
+    for made in (inner.Deep(1), inner.Undecorated()):
+        with pytest.raises(FrozenInstanceError):
+            made.x = 2
+    later = standard(frozen=True)(type("Later", (inner.Deep,), {}))  # as a user's own dialect has it
+    assert later(1, [2]) == later(1, [3])
+
+
+def test_a_package_that_was_imported_stays_as_it_is() -> None:
+    standard = dataclasses.dataclass
+    with sharing_methods("numpy"):
+        assert dataclasses.dataclass is standard

@@ -6,7 +6,6 @@ holds the source without names of the program, launch options, architecture and 
 
 from __future__ import annotations
 
-import ast
 import functools
 import importlib.util
 import os
@@ -18,7 +17,7 @@ from typing import Any, Protocol
 
 from meshgen.codegen.built import BuiltKernel, built_kernel, describe
 from meshgen.codegen.cache import Cache, key_of
-from meshgen.codegen.canonical_source import canonical_source
+from meshgen.codegen.canonical_source import canonical_source, function_of
 from meshgen.codegen.roofline import device_of
 from meshgen.codegen.scratch import remove_abandoned
 from meshgen.codegen.targets import architecture_faults
@@ -123,10 +122,9 @@ def request_of(name: str, source: Source, body: Graph) -> Request:
 
 def parameters(text: str, entry: str) -> list[str]:
     """Names of the parameters of function `entry`."""
-    for node in ast.parse(text).body:
-        if isinstance(node, ast.FunctionDef) and node.name == entry:
-            return [argument.arg for argument in node.args.args]
-    raise AssertionError(f"unknown function '{entry}' of the source")
+    function = function_of(text, entry)
+    assert function is not None, f"unknown function '{entry}' of the source"
+    return [argument.arg for argument in function.args.args]
 
 
 def build_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir: Path | None = None, workers: int | None = None,

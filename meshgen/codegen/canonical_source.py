@@ -8,6 +8,17 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Collection
+from functools import lru_cache
+
+_PARSED = (
+    64  # texts whose syntax is kept: proofs, keys and signatures of a kernel are made of one text soon after each other
+)
+
+
+@lru_cache(_PARSED)
+def function_of(text: str, entry: str) -> ast.FunctionDef | None:
+    """The syntax of function `entry`, not to be changed; None for a text without one."""
+    return next((n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == entry), None)
 
 
 def canonical_source(text: str, entry: str, kept: Collection[str]) -> tuple[str, dict[str, str]]:
@@ -15,19 +26,22 @@ def canonical_source(text: str, entry: str, kept: Collection[str]) -> tuple[str,
 
     Raises ValueError for a text without that function.
     """
-    function = next((n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == entry), None)
+    function = function_of(text, entry)
     if function is None:
         raise ValueError(f"the source has no function '{entry}'")
-    assigned = {node.arg for node in ast.walk(function) if isinstance(node, ast.arg)}
-    assigned |= {
-        node.id for node in ast.walk(function) if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store)
-    }
-    names: dict[str, str] = {}
-    found: list[tuple[int, int, str]] = []
+    assigned: set[str] = set()
+    used: list[tuple[int, int, str]] = []
     for node in ast.walk(function):
-        name = node.arg if isinstance(node, ast.arg) else node.id if isinstance(node, ast.Name) else ""
-        if name in assigned and name not in kept and isinstance(node, ast.arg | ast.Name):
-            found.append((node.lineno, node.col_offset, name))
+        if isinstance(node, ast.Name):
+            used.append((node.lineno, node.col_offset, node.id))
+            if isinstance(node.ctx, ast.Store):
+                assigned.add(node.id)
+        elif isinstance(node, ast.arg):
+            used.append((node.lineno, node.col_offset, node.arg))
+            assigned.add(node.arg)
+    assigned.difference_update(kept)
+    names: dict[str, str] = {}
+    found = [each for each in used if each[2] in assigned]
     lines = text.encode().split(b"\n")
     for _, _, name in sorted(found):
         names.setdefault(name, f"v_{len(names)}")

@@ -6,7 +6,6 @@ A splat is kept as a 0-d constant that is broadcast, so that computing with it n
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from meshgen.ir.predicates import is_constant
 from meshgen.ir.regions import rewired_graph
 from meshgen.ir.spread import spread_element, stored_bytes
 from meshgen.ops.classes import IMPURE
+from meshgen.records import replace
 
 Array = np.ndarray[Any, Any]
 _FOLDED_ELEMENTS = 4096  # constants of more elements are not computed with
@@ -46,7 +46,7 @@ class Writer:
             return self._known[key]
         results = [Value(v.type, v.name, v.sharding, v.loc, id=v.id) for v in node.results]
         regions = tuple(rewired_graph(region, now) for region in node.regions)
-        copy = replace(node, operands=operands, results=results, attrs=dict(node.attrs), regions=regions)
+        copy = replace(node, operands=operands, results=results, regions=regions)
         self.graph.nodes.append(copy)
         self._made.update(dict.fromkeys(results, copy))
         if key is not None:

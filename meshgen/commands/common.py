@@ -9,7 +9,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from meshgen import api
 from meshgen.codegen.targets import DEFAULT_TARGET, built_for
@@ -23,11 +23,12 @@ from meshgen.names import whole_number
 from meshgen.ops.precision import PRECISIONS
 from meshgen.pipeline import Options, Timing, verify_program
 from meshgen.reports.places import differences, program_of
-from meshgen.runtime.loading import load
-from meshgen.runtime.module import LoadedModule
 from meshgen.sharding.unknown import nominal_mesh, unknown_axes
 from meshgen.sizes.program import at_mesh, has_open_results, with_shapes
 from meshgen.spec import Sharding, parse_sharding
+
+if TYPE_CHECKING:
+    from meshgen.runtime.module import LoadedModule
 
 UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 
@@ -189,8 +190,11 @@ def planned(options: argparse.Namespace, output: Output) -> Executable:
 
 def module_named(options: argparse.Namespace) -> LoadedModule | None:
     """The module, if IN is one."""
-    entry = options.entry[0] if options.entry else ""
-    return load(options.program, entry=entry, runs=False) if Path(options.program).suffix == ".mgx" else None
+    if Path(options.program).suffix != ".mgx":
+        return None
+    from meshgen.runtime.loading import load
+
+    return load(options.program, entry=options.entry[0] if options.entry else "", runs=False)
 
 
 def program(options: argparse.Namespace, loaded: LoadedModule | None = None) -> tuple[Module, Options, Timing]:

@@ -23,7 +23,6 @@ from meshgen.gc_pace import rarely_collecting
 from meshgen.pipeline import Timing
 from meshgen.reports.comms import comms_table
 from meshgen.reports.cost import cost_table
-from meshgen.reports.decisions import decisions
 from meshgen.reports.gathers import gathers
 from meshgen.reports.link_classes import link_tables
 from meshgen.reports.memory import memory_table
@@ -169,6 +168,8 @@ def dump(executable: Executable, place: Path) -> None:
         for sizes, each in executable.specialisations.items():
             dump(each, place / _file_name(str(sizes)))
         return
+    from meshgen.reports.decisions import decisions
+
     try:
         (place / "kernels").mkdir(parents=True, exist_ok=True)
         for number, stage in enumerate((*executable.stages, "schedule")):

@@ -13,7 +13,7 @@ from meshgen.calls.arguments import bound_arrays, fitting, weight_arrays
 from meshgen.calls.nodes import Slot
 from meshgen.calls.signature import Signature, signature_of
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.frontend.tracer.callers import at_callers_line
+from meshgen.frontend.callers import at_callers_line
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.pass_manager import PassRecord
@@ -187,9 +187,9 @@ class Executable:
         from meshgen.codegen.schedule import unlimited
         from meshgen.codegen.targets import predicted_on
         from meshgen.ops.flops import graph_flops
+        from meshgen.sharding.analyze import redundant_flops
 
-        analysis = self.analysis
-        redundant = analysis.redundant_flops_per_device if analysis else None
+        redundant = redundant_flops(self.stages)
         flops = {name: graph_flops(body) for name, body in self.plan.kernels.items()}
         target, _ = predicted_on(self.target, None, self.mesh)
         return cost_of(self.plan, self.comms, flops, redundant, unlimited(self.fused, target))

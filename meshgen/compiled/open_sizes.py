@@ -16,7 +16,7 @@ from meshgen.codegen.package import signature_names
 from meshgen.compiled.executable import Executable
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.frontend.arguments import shapes_of
-from meshgen.frontend.tracer.callers import at_callers_line
+from meshgen.frontend.callers import at_callers_line
 from meshgen.ir.graph import Module, TensorType
 from meshgen.mesh import Mesh
 from meshgen.pipeline import Options, Progress, Timing, verify_program

@@ -8,7 +8,6 @@ from typing import Any, TypeAlias, cast
 
 from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.frontend.tracer import spec
 from meshgen.ir.graph import Module
 from meshgen.machine.profiles import Machine
 from meshgen.mesh import DEFAULT_NAME, Mesh
@@ -66,6 +65,8 @@ def shapes_of(args: Args, signature: Signature) -> dict[str, Shape]:
     """
     if args is None:
         return {}
+    from meshgen.frontend.tracer import spec
+
     if not isinstance(cast("Any", args), (Mapping, list, tuple)):
         hint = "give a list in the order of the inputs, or a dict by name"
         raise UsageError(Diagnostic("MG0001", f"args must be a list or a dict of types, got {args!r:.60}", hint=hint))

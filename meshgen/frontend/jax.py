@@ -15,7 +15,6 @@ from meshgen.calls.signature import Signature, signature_of
 from meshgen.errors import Diagnostic, MeshgenError, UsageError
 from meshgen.frontend.arguments import Args
 from meshgen.frontend.mlir import read_generated
-from meshgen.frontend.tracer import spec
 from meshgen.ir.graph import Module, TensorType
 from meshgen.sizes.program import input_names
 
@@ -92,6 +91,8 @@ def _type(given: Any) -> Any:
 
 def _spec_of(given: str | TensorType) -> TensorType | None:
     """The type that a text names; None for other texts, which may be static arguments."""
+    from meshgen.frontend.tracer import spec
+
     try:
         return spec(given)
     except MeshgenError:

@@ -13,7 +13,6 @@ from typing import Any
 from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, UsageError, is_interrupt, program_place
 from meshgen.frontend.arguments import Args
-from meshgen.frontend.tracer import trace
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 
@@ -57,6 +56,8 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str =
         raise UsageError(
             Diagnostic("MG0001", f"expected a program, got {graph!r:.60}", hint="pass a function, MLIR text or a path")
         )
+    from meshgen.frontend.tracer import trace
+
     if args is None:
         raise UsageError(
             Diagnostic(

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import replace
 
 from meshgen.mesh import Mesh, split_ref
-from meshgen.records import dataclass
+from meshgen.records import dataclass, replace
 from meshgen.spec import Sharding
 
 MAX_REF = 1024  # characters of a reference to an axis
@@ -125,6 +124,8 @@ def merged(sharding: Sharding, mesh: Mesh) -> Sharding:
     Unlike `AxisParts.normal` this needs no common parts of two shardings.
     """
     plain = sharding.canonical(mesh)
+    if not any(":" in axis for axis in plain.used_axes):  # they are all whole
+        return plain
     runs = itertools.groupby(plain.partial, lambda pair: pair[1])
     partial = tuple((axis, kind) for kind, run in runs for axis in merge([axis for axis, _ in run], mesh))
     return replace(plain, dims=tuple(merge(axes, mesh) for axes in plain.dims), partial=partial)

@@ -21,9 +21,8 @@ def form_of(node: Node) -> Form | None:
     """The node's form, hashable; None where it has regions or attributes, such as arrays, that do not compare at once."""
     if node.regions:
         return None
-    form = Form(node.op, node.attrs, tuple(v.type for v in node.operands), tuple(v.type for v in node.results))
     try:
-        hash(form)
+        hash(node.attrs)
     except TypeError:
         return None
-    return form
+    return Form(node.op, node.attrs, tuple([v.type for v in node.operands]), tuple([v.type for v in node.results]))

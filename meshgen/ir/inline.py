@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from meshgen.errors import Diagnostic, Location, ProgramError, about, listed
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.limits import MAX_NESTING, too_deep
 from meshgen.ir.predicates import is_call
 from meshgen.ir.regions import all_nodes, nodes_with_depth
+from meshgen.records import replace
 
 MAX_NODES = 200_000  # operations; a program of this size takes gigabytes and minutes
 
@@ -159,7 +159,7 @@ def _copy_node(node: Node, values: dict[Value, Value]) -> Node:
     results = [_copy_value(value) for value in node.results]
     regions = tuple(_copy_region(region, values) for region in node.regions)
     values.update(zip(node.results, results, strict=True))
-    return replace(node, operands=operands, results=results, attrs=dict(node.attrs), regions=regions)
+    return replace(node, operands=operands, results=results, regions=regions)
 
 
 def _copy_value(value: Value) -> Value:

@@ -6,6 +6,7 @@ The candidates were checked with ptxas for sm_80 and sm_90: none spills, all fit
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 
 from meshgen.records import dataclass
 
@@ -67,6 +68,7 @@ _F64 = (Tile(32, 32, 16, 4, 2, 1.0), Tile(16, 16, 16, 4, 2, 0.5))
 _OF_ANY = {"f32": _F32, "tf32x3": _TF32X3, "f64": _F64}  # on any architecture
 
 
+@cache
 def candidates(dtype: str, arch: str) -> tuple[Tile, ...]:
     """Tiles for operands that are multiplied as `dtype` (`meshgen/ops/precision.py`), largest first."""
     if dtype in _OF_ANY:

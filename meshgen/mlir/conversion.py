@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Generator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cache
 from typing import Any
 
 from xdsl.dialects import builtin
@@ -299,6 +300,7 @@ class Exporter:
         return block
 
 
+@cache
 def element_type(dtype: str) -> Attribute:
     """The xDSL element type of a dtype name."""
     if is_complex(dtype):

@@ -9,7 +9,6 @@ written is said in one place.
 from __future__ import annotations
 
 from collections.abc import Hashable, Sequence
-from dataclasses import replace
 from io import StringIO
 from typing import Any
 
@@ -21,7 +20,7 @@ from xdsl.printer import Printer
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mlir.conversion import Exporter
 from meshgen.mlir.dense import DenseElements
-from meshgen.records import dataclass
+from meshgen.records import dataclass, replace
 from meshgen.runtime.module_file.resources import LEAST_BYTES, Resources
 
 _REASONS = "@reasons@"  # what stands in a pattern for the reasons of a plan
@@ -55,6 +54,7 @@ class Patterns:
         self._found: dict[Hashable, Pattern | None] = {}
         self._kinds: dict[Hashable, int] = {}
         self._values: dict[Value, int] = {}  # the kinds of values
+        self._texts: dict[int, tuple[dict[str, Any], str | None]] = {}  # of attributes by their identity, which so stay
         self.types: Types = {}
 
     def of(self, node: Node, exporter: Exporter) -> Pattern | None:
@@ -69,7 +69,9 @@ class Patterns:
             return found
 
     def _key(self, node: Node, exporter: Exporter) -> Hashable:
-        attrs = _text_of(node.attrs)
+        if (found := self._texts.get(id(node.attrs))) is None:
+            found = self._texts[id(node.attrs)] = node.attrs, _text_of(node.attrs)
+        attrs = found[1]
         if attrs is None:
             return None
         plan = node.sharding

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 from xdsl.dialects import func
 from xdsl.ir import Block, SSAValue
@@ -12,6 +13,12 @@ from meshgen.mlir.conversion import Exporter
 from meshgen.mlir.lines import Pattern, Patterns, QuickPrinter, quoted
 
 _NAME = re.compile(r"[0-9]+|[a-zA-Z$._-][a-zA-Z0-9$._-]*")
+
+
+@lru_cache(1 << 12)
+def _reason(why: str) -> str:
+    """As it is written; layers have the same ones."""
+    return quoted(why.encode())
 
 
 class TextPrinter(QuickPrinter):
@@ -87,7 +94,7 @@ class TextPrinter(QuickPrinter):
             self.print_op(operation)
 
     def _reasons(self, node: Node) -> str:
-        return ", ".join(quoted(why.encode()) for why in (node.sharding.why if node.sharding else ()))
+        return ", ".join([_reason(why) for why in node.sharding.why]) if node.sharding else ""
 
     def print_ssa_value(self, value: SSAValue) -> str:
         name = self._name(self._exporter.stands_for.get(value, value))

@@ -10,15 +10,16 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import PurePath
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from meshgen.errors import Diagnostic, Location, UsageError
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ir.regions import all_nodes
 from meshgen.pipeline import Options
 from meshgen.reports.interface import Compiled
-from meshgen.runtime.module import LoadedModule
-from meshgen.runtime.open_module import OpenModule
+
+if TYPE_CHECKING:  # compiling a program loads no module
+    from meshgen.runtime.module import LoadedModule
 
 _Placed = TypeVar("_Placed")
 FIGURES = ("step_seconds", "ring_bytes", "peak_memory_bytes")  # by which a module and its plan are compared
@@ -61,7 +62,7 @@ def program_of(loaded: LoadedModule, path: str) -> tuple[Module, Options]:
         hint = "compile it again: this module was written without its stages"
         raise UsageError(Diagnostic("MG0002", f"'{path}' does not have the text of its program", hint=hint))
     module = parse_text(next(iter(stages.values())), path)
-    chosen: Mapping[str, Any] = {} if isinstance(loaded, OpenModule) else loaded.planned
+    chosen: Mapping[str, Any] = {} if _has_open_sizes(loaded) else loaded.planned
     module = _placed(module, chosen)
     target = chosen.get("target") or _target(loaded)
     options = Options(
@@ -74,8 +75,14 @@ def program_of(loaded: LoadedModule, path: str) -> tuple[Module, Options]:
 
 
 def _target(loaded: LoadedModule) -> str:
-    archs = () if isinstance(loaded, OpenModule) else tuple(loaded.manifest.toolchain)
+    archs = () if _has_open_sizes(loaded) else tuple(loaded.manifest.toolchain)
     return f"cuda:{','.join(archs)}" if archs else "cpu"
+
+
+def _has_open_sizes(loaded: LoadedModule) -> bool:
+    from meshgen.runtime.open_module import OpenModule
+
+    return isinstance(loaded, OpenModule)
 
 
 def _placed(module: Module, chosen: Mapping[str, Any]) -> Module:
@@ -103,7 +110,7 @@ def _paired(
 
 def differences(loaded: LoadedModule, executable: Compiled) -> list[str]:
     """The figures in which a module differs from its program as planned now, by this version of meshgen."""
-    if isinstance(loaded, OpenModule):
+    if _has_open_sizes(loaded):
         return []
     record = executable.record()
     return [name for name in FIGURES if name in loaded.report and loaded.report[name] != record[name]]

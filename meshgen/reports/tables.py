@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from html import escape
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any
 from unicodedata import combining, east_asian_width
@@ -71,7 +70,11 @@ def _width(text: str) -> int:
 def render(*tables: Table | str, html: bool = False, width: int = WIDTH) -> str:
     """Tables and lines as plain text, or as an HTML fragment."""
     text = "\n".join(each if isinstance(each, str) else each.text(width) for each in tables)
-    return f"<pre>{escape(text)}</pre>" if html else text
+    if not html:
+        return text
+    from html import escape
+
+    return f"<pre>{escape(text)}</pre>"
 
 
 def table_of(

@@ -141,6 +141,14 @@ def analyze(module: Module) -> Analysis:
     return Analysis(mesh, found.collectives, found.sizes, peak, work)
 
 
+def redundant_flops(stages: Mapping[str, Module]) -> float | None:
+    """`Analysis.redundant_flops_per_device` alone; None for a program without a stage before partition."""
+    module = stages.get("optimize") or stages.get("materialize")
+    if module is None:
+        return None
+    return sum(work.redundant for work in work_of(module.graph, nominal_mesh(module), module.kernels))
+
+
 def volume_of(module: Module) -> Volume:
     """What a module with shardings or local types moves; mesh axes of unknown size are taken at a nominal one."""
     mesh, sizes = nominal_mesh(module), open_sizes(module)

@@ -10,7 +10,6 @@ its reason: the edge, the shardings at its ends, and what propagation noted abou
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir.canonical import canonical_order
@@ -20,6 +19,7 @@ from meshgen.ir.op_names import ANNOTATIONS
 from meshgen.ir.predicates import is_annotation, is_control, is_loop, is_manual
 from meshgen.ir.regions import flow_regions, rewired
 from meshgen.mesh import Mesh
+from meshgen.records import replace
 from meshgen.sharding.copies import Copies, Names, Party
 from meshgen.sharding.manual_bodies import wrapped, written_out
 from meshgen.sharding.propagation.tiles import free_part
@@ -144,11 +144,7 @@ class _Writer:
         results = [
             Value(v.type, v.name, s, v.loc, id=v.id) for v, s in zip(node.results, shardings.results, strict=True)
         ]
-        nodes.append(
-            replace(
-                node, operands=operands, results=results, attrs=dict(node.attrs), sharding=shardings, regions=regions
-            )
-        )
+        nodes.append(replace(node, operands=operands, results=results, sharding=shardings, regions=regions))
         for old, new in zip(node.results, results, strict=True):
             self.define(old, new, party, nodes)
 

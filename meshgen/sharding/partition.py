@@ -10,16 +10,17 @@ node whose shardings its rule does not allow is refused with a located message (
 
 from __future__ import annotations
 
-from dataclasses import replace
+from functools import lru_cache
 
 from meshgen.errors import Diagnostic, ProgramError, ShardingError
 from meshgen.ir.forms import Form, form_of
-from meshgen.ir.graph import Graph, Module, Node, Value
+from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.partial_kinds import kind_faults
 from meshgen.ir.predicates import is_control, is_manual
 from meshgen.mesh import Mesh
 from meshgen.ops.live import live_nodes
 from meshgen.ops.registry import has_rule, rule_of
+from meshgen.records import replace
 from meshgen.sharding.partitioners import PARTITIONERS, LocalBuilder, Site, local_type, sharding_of
 from meshgen.sharding.partitioners.legality import find_control_fault, find_fault
 from meshgen.sharding.partitioners.local_moves import cut
@@ -141,11 +142,20 @@ def _placed(node: Node) -> _Placed | None:
 
 
 def _value_faults(value: Value, mesh: Mesh) -> list[Diagnostic]:
+    is_open = None in value.type.shape
+    faults = () if is_open else _placed_faults(value.type, sharding_of(value), mesh)
+    if not is_open and not faults:
+        return []
     name = f"%{value.name} ({value.type})" if value.name else str(value.type)
-    if None in value.type.shape:
+    if is_open:
         return [Diagnostic("MG0206", f"{name} has sizes that are unknown until load", value.loc)]
-    faults = [*sharding_of(value).faults(value.type.shape, mesh), *kind_faults(sharding_of(value), value.type.dtype)]
     return [Diagnostic(d.code, f"{name}: {d.message}", value.loc, d.notes, d.hint) for d in faults]
+
+
+@lru_cache(1 << 12)
+def _placed_faults(kind: TensorType, sharding: Sharding, mesh: Mesh) -> tuple[Diagnostic, ...]:
+    """What is wrong with a sharding of values of a type; those of a model are of few."""
+    return (*sharding.faults(kind.shape, mesh), *kind_faults(sharding, kind.dtype))
 
 
 def _node_faults(node: Node, mesh: Mesh) -> list[Diagnostic]:

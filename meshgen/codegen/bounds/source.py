@@ -18,6 +18,7 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.bounds.arithmetic import Arithmetic
 from meshgen.codegen.bounds.prove import Question, prove
 from meshgen.codegen.bounds.values import LANE, Condition, Fact, Known, Number, Pointer, fits
+from meshgen.codegen.canonical_source import function_of
 from meshgen.codegen.expr import Expr
 from meshgen.records import dataclass
 
@@ -63,7 +64,8 @@ def accesses(text: str, entry: str, given: Given) -> list[Access]:
 
 def read(text: str, entry: str, given: Given) -> tuple[list[Access], Arithmetic]:
     """The loads and stores of a kernel, and what its names stand for."""
-    function = next(n for n in ast.parse(text).body if isinstance(n, ast.FunctionDef) and n.name == entry)
+    function = function_of(text, entry)
+    assert function is not None, f"unknown function '{entry}' of the source"
     reader = _Reader(given)
     reader.block(function.body)
     return reader.found, reader.numbers

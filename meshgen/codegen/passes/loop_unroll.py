@@ -11,7 +11,6 @@ with the surrounding operations, and their carried values stay in registers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 
 import numpy as np
 
@@ -22,6 +21,7 @@ from meshgen.ir.loops import always_ends, trip_count
 from meshgen.ir.predicates import is_branching, is_loop, is_transfer
 from meshgen.ir.regions import all_nodes
 from meshgen.ops.classes import LAYOUT, MADE, POINTWISE
+from meshgen.records import replace
 
 Wanted = Callable[[Node], bool]
 _ELEMENTWISE = POINTWISE | LAYOUT | MADE
@@ -138,7 +138,7 @@ def _copy(node: Node, env: dict[Value, Value]) -> Node:
     regions = tuple(_copy_region(region, env) for region in node.regions)
     env.update(zip(node.results, results, strict=True))
     operands = [env[value] for value in node.operands]
-    return replace(node, operands=operands, results=results, attrs=dict(node.attrs), regions=regions)
+    return replace(node, operands=operands, results=results, regions=regions)
 
 
 def _copy_region(region: Graph, outer: Mapping[Value, Value]) -> Graph:

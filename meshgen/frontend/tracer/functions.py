@@ -18,8 +18,8 @@ from meshgen.calls.nodes import Node, Slot, node_of
 from meshgen.calls.signature import Signature
 from meshgen.calls.trees import Path, bracketed, dotted, flatten, unflatten
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError, UsageError, is_interrupt
+from meshgen.frontend.callers import at_callers_line, tell
 from meshgen.frontend.shardings import SpecLike, axes_by_dim
-from meshgen.frontend.tracer.callers import at_callers_line, tell
 from meshgen.frontend.tracer.linear import axis_name
 from meshgen.frontend.tracer.operands import dtype_of, tensor
 from meshgen.frontend.tracer.recording import CURRENT, Trace, current, failing_line, user_location

@@ -43,6 +43,7 @@ class Attributes:
         required_fields: the fields without default.
     """
 
+    __slots__ = ("_hash",)  # kept beside the fields
     field_types: ClassVar[Mapping[str, str]] = MappingProxyType({})
     required_fields: ClassVar[frozenset[str]] = frozenset()
 
@@ -118,7 +119,16 @@ class Attributes:
         return self is other or (type(self) is type(other) and self.given == other.given)
 
     def __hash__(self) -> int:
-        return hash((type(self).__name__, frozenset(self.given.items())))
+        try:
+            return self._hash
+        except AttributeError:
+            found = hash((type(self).__name__, frozenset(self.given.items())))
+            object.__setattr__(self, "_hash", found)
+            return found
+
+    def __getstate__(self) -> dict[str, Any]:
+        """What is kept stays here: texts have other hashes in another process."""
+        return self.__dict__
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({', '.join(f'{name}={value!r}' for name, value in self.given.items())})"

@@ -10,7 +10,6 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import TypeVar
 
 from xdsl.dialects.shard import ReductionKind
@@ -23,7 +22,7 @@ from xdsl.printer import Printer
 from meshgen.ir.graph import NodeSharding
 from meshgen.mesh import Mesh
 from meshgen.mlir.literals import parse_text
-from meshgen.records import dataclass
+from meshgen.records import dataclass, replace
 from meshgen.spec import PARTIAL_KINDS, Sharding
 
 T = TypeVar("T")

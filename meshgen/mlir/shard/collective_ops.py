@@ -36,7 +36,6 @@ from xdsl.dialects.shard import (
 )
 from xdsl.dialects.utils import DynamicIndexList
 from xdsl.irdl import (
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -47,6 +46,7 @@ from xdsl.irdl import (
 )
 from xdsl.traits import Pure
 
+from meshgen.mlir.formats import op_definition
 from meshgen.mlir.shard.attributes import ReductionKindAttr
 
 GROUP = "$input `on` $grid (`grid_axes` `=` $grid_axes^)? "
@@ -64,7 +64,7 @@ class GroupOp(CollectiveCommunicationOp, ABC):
     traits = traits_def(Pure())
 
 
-@irdl_op_definition
+@op_definition
 class AllGatherOp(GroupOp):
     """Concatenate the group's tensors along `gather_axis`, on every device of the group."""
 
@@ -73,7 +73,7 @@ class AllGatherOp(GroupOp):
     assembly_format = GROUP + "`gather_axis` `=` $gather_axis " + TYPES
 
 
-@irdl_op_definition
+@op_definition
 class AllReduceOp(CollectiveCommunicationOp):
     """Reduce element-wise over the group, in the result's element type, on every device of the group."""
 
@@ -85,7 +85,7 @@ class AllReduceOp(CollectiveCommunicationOp):
     assembly_format = GROUP + KIND + TYPES
 
 
-@irdl_op_definition
+@op_definition
 class ReduceOp(GroupOp):
     """Reduce element-wise over the group, on its `root`; undefined on the other devices."""
 
@@ -101,7 +101,7 @@ class ReduceOp(GroupOp):
     custom_directives = (DynamicIndexList,)
 
 
-@irdl_op_definition
+@op_definition
 class AllSliceOp(GroupOp):
     """Keep the part of the own tensor along `slice_axis` that belongs to the device's place in its group."""
 
@@ -110,7 +110,7 @@ class AllSliceOp(GroupOp):
     assembly_format = GROUP + "`slice_axis` `=` $slice_axis " + TYPES
 
 
-@irdl_op_definition
+@op_definition
 class AllToAllOp(GroupOp):
     """Split along `split_axis`, send part i to device i of the group, concatenate along `concat_axis`."""
 
@@ -120,7 +120,7 @@ class AllToAllOp(GroupOp):
     assembly_format = GROUP + "`split_axis` `=` $split_axis `concat_axis` `=` $concat_axis " + TYPES
 
 
-@irdl_op_definition
+@op_definition
 class ReduceScatterOp(GroupOp):
     """Reduce over the group; the device at place i keeps part i along `scatter_axis`."""
 
@@ -130,7 +130,7 @@ class ReduceScatterOp(GroupOp):
     assembly_format = GROUP + KIND + "`scatter_axis` `=` $scatter_axis " + TYPES
 
 
-@irdl_op_definition
+@op_definition
 class ShiftOp(GroupOp):
     """The device at coordinate c + offset of `shift_axis` receives the tensor of the one at c.
 
@@ -145,7 +145,7 @@ class ShiftOp(GroupOp):
     assembly_format = GROUP + "`shift_axis` `=` $shift_axis `offset` `=` $offset (`rotate` $rotate^)? " + TYPES
 
 
-@irdl_op_definition
+@op_definition
 class PermutePairsOp(GroupOp):
     """For each [source, target] of `pairs`, devices by number, the target receives the source's tensor.
 
@@ -157,7 +157,7 @@ class PermutePairsOp(GroupOp):
     assembly_format = GROUP + "`pairs` `=` $pairs " + TYPES
 
 
-@irdl_op_definition
+@op_definition
 class ToPartialOp(GroupOp):
     """A replicated value as a reduction: the first device of each group keeps it, the others hold the neutral element."""
 
@@ -166,7 +166,7 @@ class ToPartialOp(GroupOp):
     assembly_format = GROUP + KIND + TYPES
 
 
-@irdl_op_definition
+@op_definition
 class GroupedOp(CollectiveCommunicationOp):
     """One launch of a collective on several operands, each of which gives its own result.
 

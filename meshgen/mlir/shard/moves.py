@@ -31,7 +31,6 @@ from xdsl.dialects.utils.dynamic_index_list import parse_dynamic_index_list_with
 from xdsl.ir import SSAValue
 from xdsl.irdl import (
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_operand_def,
     opt_prop_def,
@@ -44,6 +43,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
+from meshgen.mlir.formats import op_definition
 from meshgen.mlir.shard.collective_ops import GROUP, NO_SIZES, TYPES, GroupOp
 
 
@@ -57,21 +57,21 @@ class _TilesOp(IRDLOperation, ABC):
     assembly_format = "$input `on` $grid " + TYPES
 
 
-@irdl_op_definition
+@op_definition
 class PermuteOp(_TilesOp):
     """The same tiles on other devices. Without encodings: attributes `source`, `target` and `shape` (global)."""
 
     name = "shard.permute"
 
 
-@irdl_op_definition
+@op_definition
 class RetileOp(_TilesOp):
     """Directly to another sharding: each device fetches missing elements from the nearest holder."""
 
     name = "shard.retile"
 
 
-@irdl_op_definition
+@op_definition
 class TransferSendOp(IRDLOperation):
     """Send the tensor to the devices of another grid: `source` is its sharding here, `target` its sharding there.
 
@@ -90,7 +90,7 @@ class TransferSendOp(IRDLOperation):
     )
 
 
-@irdl_op_definition
+@op_definition
 class TransferRecvOp(IRDLOperation):
     """Take the tensor that the `shard.transfer_send` with the same channel hands over; and the turn of the next transfer."""
 
@@ -103,7 +103,7 @@ class TransferRecvOp(IRDLOperation):
     assembly_format = "(`after` $turn^ `:` type($turn))? `from` $grid `channel` `=` $channel attr-dict `->` type($result) `,` type($left)"
 
 
-@irdl_op_definition
+@op_definition
 class ProcessIndexOp(IRDLOperation):
     """The device's number in its group over `grid_axes`, mixed radix, as a 0-d tensor."""
 
@@ -115,7 +115,7 @@ class ProcessIndexOp(IRDLOperation):
     assembly_format = "`on` $grid (`grid_axes` `=` $grid_axes^)? attr-dict `:` type($result)"
 
 
-@irdl_op_definition
+@op_definition
 class AxisSizeOp(IRDLOperation):
     """How many devices a group over `grid_axes` has, where the grid leaves that open, as a 0-d tensor."""
 
@@ -127,7 +127,7 @@ class AxisSizeOp(IRDLOperation):
     assembly_format = "`on` $grid (`grid_axes` `=` $grid_axes^)? attr-dict `:` type($result)"
 
 
-@irdl_op_definition
+@op_definition
 class MaskPaddingOp(GroupOp):
     """Rows of `dim` whose global index is `size` or more become `fill`: row i is number index * local size + i."""
 
@@ -138,7 +138,7 @@ class MaskPaddingOp(GroupOp):
     assembly_format = GROUP + "`dim` `=` $dim `size` `=` $size `fill` `=` $fill " + TYPES
 
 
-@irdl_op_definition
+@op_definition
 class FetchRowsOp(GroupOp):
     """Rows [(index * step + base) / divisor, ...) of the group's tiles joined along `dim`, as many as the result has.
 
@@ -178,7 +178,7 @@ def print_sizes(printer: Printer, name: str, sizes: DenseArrayBase[I64], values:
         print_dynamic_index_list(printer, DYNAMIC_INDEX, values, sizes.get_values())
 
 
-@irdl_op_definition
+@op_definition
 class UpdateHaloOp(IRDLOperation):
     """Fetch the halo rows from the neighbours along `split_axes`.
 

@@ -24,7 +24,6 @@ from xdsl.ir import Attribute
 from xdsl.irdl import (
     AttrSizedOperandSegments,
     IRDLOperation,
-    irdl_op_definition,
     operand_def,
     opt_prop_def,
     prop_def,
@@ -37,6 +36,7 @@ from xdsl.parser import Parser
 from xdsl.printer import Printer
 from xdsl.traits import Pure
 
+from meshgen.mlir.formats import op_definition
 from meshgen.mlir.shard.attributes import (
     PartialAttr,
     parse_list,
@@ -47,7 +47,7 @@ _NO_SIZES = DenseArrayBase.from_list(i64, [])
 _NO_AXES = DenseArrayBase.from_list(i16, [])
 
 
-@irdl_op_definition
+@op_definition
 class ShardingOp(IRDLOperation):
     """A sharding as a value. Halo sizes and offsets are flat lists over the split dims. The type may be left out."""
 
@@ -100,7 +100,7 @@ class ShardingOp(IRDLOperation):
         printer.print_attribute(self.result.type)
 
 
-@irdl_op_definition
+@op_definition
 class GetShardingOp(IRDLOperation):
     """The sharding of a tensor."""
 
@@ -111,7 +111,7 @@ class GetShardingOp(IRDLOperation):
     assembly_format = "$source attr-dict `:` type($source) `->` type($result)"
 
 
-@irdl_op_definition
+@op_definition
 class ShardShapeOp(IRDLOperation):
     """Shape of the shard that a device (multi-index) has of a tensor of shape `dims`."""
 
@@ -131,7 +131,7 @@ class ShardShapeOp(IRDLOperation):
     custom_directives = (DynamicIndexList,)
 
 
-@irdl_op_definition
+@op_definition
 class GridShapeOp(IRDLOperation):
     """Sizes of the grid's axes, or of those listed."""
 
@@ -143,7 +143,7 @@ class GridShapeOp(IRDLOperation):
     assembly_format = "$grid (`axes` `=` $axes^)? attr-dict `:` type($result)"
 
 
-@irdl_op_definition
+@op_definition
 class ProcessMultiIndexOp(IRDLOperation):
     """The device's coordinates along all axes, or along those listed."""
 
@@ -155,7 +155,7 @@ class ProcessMultiIndexOp(IRDLOperation):
     assembly_format = "`on` $grid (`axes` `=` $axes^)? attr-dict `:` type($result)"
 
 
-@irdl_op_definition
+@op_definition
 class ProcessLinearIndexOp(IRDLOperation):
     """The device's number, row-major over the grid."""
 
@@ -166,7 +166,7 @@ class ProcessLinearIndexOp(IRDLOperation):
     assembly_format = "`on` $grid attr-dict `:` type($result)"
 
 
-@irdl_op_definition
+@op_definition
 class NeighborsLinearIndicesOp(IRDLOperation):
     """Numbers of the devices before and after `device` in its group over `split_axes`; negative where there is none.
 

@@ -8,7 +8,6 @@ shard.global    its global type, from `partition` on
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
 
 from xdsl.ir import Attribute
 
@@ -19,6 +18,7 @@ from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading, Slot
 from meshgen.mlir.shard.attributes import AnnotationAttr, OnGrid, SplitAttr, encode_split, named
 from meshgen.mlir.shard.sharding import fitted, typed
+from meshgen.records import replace
 from meshgen.spec import Sharding
 
 TYPED_STAGES = ("materialize", "optimize")

@@ -12,7 +12,8 @@ the checks of the generic form, and the way to a node and back. What stands othe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from functools import partial
+from dataclasses import replace
+from functools import cache, partial
 from typing import Any, ClassVar, Self
 
 from xdsl.ir import Attribute, Operation, Region, SSAValue
@@ -98,10 +99,19 @@ def print_values(printer: Printer, values: Sequence[SSAValue]) -> None:
 def define(base: type[IRDLOperation], name: str) -> type[IRDLOperation]:
     """The operation `name` ("dialect.mnemonic") with the syntax and checks of `base`."""
     title = "".join(part.capitalize() for part in name.partition(".")[2].split("_")) + "Op"
-    members: dict[str, Any] = {"name": name, "__module__": base.__module__}
+    shared = _with_properties(base)
+    definition = replace(shared.get_irdl_definition(), name=name)
+    members = {"name": name, "__module__": base.__module__, "get_irdl_definition": staticmethod(lambda: definition)}
+    return type(title, (shared,), members)
+
+
+@cache
+def _with_properties(base: type[IRDLOperation]) -> type[IRDLOperation]:
+    """What all operations of this base are, but for their names."""
+    members: dict[str, Any] = {"name": base.__name__, "__module__": base.__module__}
     for field in fields_of(base):
         members[field.prop] = prop_def(field.kind) if field.is_required else opt_prop_def(field.kind)
-    return irdl_op_definition(type(title, (base,), members))
+    return irdl_op_definition(type(base.__name__, (base,), members))
 
 
 def as_nodes(*operations: type[IRDLOperation], importers: Mapping[str, ImportOp] | None = None) -> Dialect:

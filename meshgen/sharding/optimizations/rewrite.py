@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
 from functools import cached_property, wraps
 from typing import Any
 
@@ -21,7 +20,7 @@ from meshgen.mesh import Mesh
 from meshgen.ops.classes import AWAITED, COMMUNICATING, SHARDING_OPS
 from meshgen.ops.live import without_dead
 from meshgen.ops.uniform import Varying
-from meshgen.records import dataclass
+from meshgen.records import dataclass, replace
 from meshgen.spec import Sharding
 
 Run = Callable[[Module], Module]
@@ -37,7 +36,7 @@ class Price:
 
 def is_bound(node: Node) -> bool:
     """Whether a node reads a value whose sharding is required for its users."""
-    return node.op not in SHARDING_OPS and any(value.is_bound for value in node.operands)
+    return node.op not in SHARDING_OPS and True in [value.is_bound for value in node.operands]
 
 
 def local_type(value: Value, mesh: Mesh) -> TensorType:

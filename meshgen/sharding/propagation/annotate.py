@@ -9,13 +9,14 @@ Example, on x=4 with `%a : f32[64,32]{x}` annotated and loops a, b, c of `dot_ge
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from typing import Any
 
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, Value
 from meshgen.ir.manual import is_open
 from meshgen.ir.predicates import is_control, is_loop, is_manual, is_sharding_group
 from meshgen.mesh import Mesh
+from meshgen.records import replace
 from meshgen.sharding.propagation.axes import Decision
 from meshgen.sharding.propagation.groups import of_members
 from meshgen.sharding.propagation.labels import Label
@@ -31,19 +32,14 @@ def annotated(solved: Solved) -> Module:
     module, sites, decisions, parts = solved.module, solved.sites, solved.decisions, solved.axes.parts
     chosen = {site: {axis: d.solution.labels[i] for axis, d in decisions.items()} for i, site in enumerate(sites)}
     found: dict[Node, NodeSharding] = {}
+    known: dict[Any, NodeSharding] = {}  # without reasons, shared by sites that are alike
     for number, site in enumerate(sites):
-        labels = chosen[site]
-        operands = tuple(
-            _sharding(site, labels, solved.orders[site], i, "operands", parts) for i in range(len(site.node.operands))
-        )
-        results = tuple(
-            _sharding(site, labels, solved.orders[site], i, "results", parts) for i in range(len(site.node.results))
-        )
-        option = tuple(parts.merge(solved.orders[site].get(f, ())) for f in range(len(site.rule.factors)))
+        labels, order = chosen[site], solved.orders[site]
+        key = site.like, *map(id, labels.values()), *order.items()
+        if (decided := known.get(key)) is None:
+            decided = known[key] = _decided(site, labels, order, parts)
+        operands, results, option = decided.operands, decided.results, decided.option
         why = tuple(_reason(site, axis, decisions[axis], number) for axis in labels if _uses(labels[axis]))
-        operands, results = (tuple(_as_asked(site, s, parts) for s in side) for side in (operands, results))
-        if site.node.op in MANUAL_ENDS:  # axes of size 1 that the user wrote are manual, too
-            results = tuple(free_part(result, site.manual) for result in results)
         if is_manual_result(site.node):
             results = (joined(site.node.attrs.manual, *results),)
         found[site.node] = NodeSharding(operands, results, option, why)
@@ -62,6 +58,17 @@ def annotated(solved: Solved) -> Module:
         in_shardings=inputs,
         out_shardings=outputs,
     )
+
+
+def _decided(site: Site, labels: dict[str, Label], order: dict[int, tuple[str, ...]], parts: AxisParts) -> NodeSharding:
+    """The shardings of a site's operands and results, and the axes of its loops."""
+    operands, results = (
+        tuple(_as_asked(site, _sharding(site, labels, order, i, side, parts), parts) for i in range(len(values)))
+        for side, values in (("operands", site.node.operands), ("results", site.node.results))
+    )
+    if site.node.op in MANUAL_ENDS:  # axes of size 1 that the user wrote are manual, too
+        results = tuple(free_part(result, site.manual) for result in results)
+    return NodeSharding(operands, results, tuple(parts.merge(order.get(f, ())) for f in range(len(site.rule.factors))))
 
 
 def _with_shardings(graph: Graph, found: dict[Node, NodeSharding], made: dict[Value, Sharding], mesh: Mesh) -> Graph:

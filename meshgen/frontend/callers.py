@@ -12,9 +12,8 @@ from types import FrameType
 from typing import ParamSpec, TypeVar
 
 from meshgen.errors import ArgumentError, Diagnostic, Location, ShardingError, UsageError
-from meshgen.frontend.tracer.recording import INSIDE, location_of
 
-_COMMAND_LINE = str(Path(__file__).parents[2] / "cli.py")
+_COMMAND_LINE = str(Path(__file__).parents[1] / "cli.py")
 _Given = ParamSpec("_Given")
 _Result = TypeVar("_Result")
 
@@ -53,4 +52,6 @@ def _is_command_line(frame: FrameType | None) -> bool:
 
 def _line(frame: FrameType) -> Location | None:
     """The location of the frame; None where meshgen itself is calling, as its command line does."""
+    from meshgen.frontend.tracer.recording import INSIDE, location_of
+
     return None if frame.f_code.co_filename.startswith(INSIDE) else location_of(frame)
