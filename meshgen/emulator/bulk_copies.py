@@ -78,8 +78,7 @@ def _to_shared(instruction: Instruction) -> Action:
                 lanes = np.zeros(wave.shape, np.bool_)
                 lanes.ravel()[threads[mine]] = True
                 state = mbarrier_at(wave, int(each), lanes)
-                words, by = wave.shared.words(places[mine], described.item_bytes, warps[mine][:, None])
-                wave.shared.begin_copy(words, by)
+                wave.shared.begin_copy(places[mine], described.item_bytes, warps[mine][:, None])
                 nbytes = places.shape[1] * described.item_bytes
                 state.copies.append(BulkCopy(threads[mine] // wave.threads, warps[mine], places[mine], addresses[mine],
                                              inside[mine], described.item_bytes, _fill(described), nbytes))  # fmt: skip

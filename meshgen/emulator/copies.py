@@ -21,8 +21,7 @@ _HINTS = {"ca", "cg", "L2::64B", "L2::128B", "L2::256B", "L2::cache_hint"}
 
 def _begin(wave: Wave, copy: Copy) -> None:
     wave.memory.places(copy.sources[copy.real > 0], copy.size, copy.size, write=False)
-    words, warps = wave.shared.words(copy.places, copy.size, copy.threads % wave.threads // WARP)
-    wave.shared.begin_copy(words, warps)
+    wave.shared.begin_copy(copy.places, copy.size, copy.threads % wave.threads // WARP)
     wave.under_way.copies.append(copy)
 
 
@@ -32,12 +31,14 @@ def _wait(wave: Wave, threads: Array, left: int) -> None:
     rest: list[Copy] = []
     for copy in state.copies:
         over = threads[copy.threads] & (copy.group < state.copy_groups[copy.threads] - left)
-        if over.any():
-            _arrive(wave, copy.of(over))
+        if over.all():
+            _arrive(wave, copy)
             wave.shared.copying -= 1
-        if not over.all():
+        elif not over.any():
+            rest.append(copy)
+        else:
+            _arrive(wave, copy.of(over))
             rest.append(copy.of(~over))
-            wave.shared.copying += bool(over.any())
     state.copies = rest
 
 

@@ -139,12 +139,6 @@ def layout_b(depth: int, packed: int) -> Layout:
     return rows.reshape(WARP, -1), np.broadcast_to(GROUP[:, None], (WARP, rows[0].size))
 
 
-def layout_c(height: int) -> Layout:
-    """Sums, 8 columns: two neighbours in a row, then the row 8 below."""
-    element = np.arange(height * 8 // WARP)
-    return GROUP[:, None] + 8 * (element // 2), INSIDE[:, None] * 2 + element % 2
-
-
 def gathering(layout: Layout, shape: tuple[int, int]) -> Array:
     """For each element of a matrix, which of the threads' elements it is."""
     rows, columns = layout
@@ -160,7 +154,6 @@ class Product(NamedTuple):
     kinds: tuple[str, str, str, str]  # of d, a, b, c
     a: Array
     b: Array
-    c: Layout
 
 
 @functools.cache
@@ -169,7 +162,7 @@ def _product(shape: tuple[int, int, int], kinds: tuple[str, str, str, str]) -> P
     packed = max(1, 4 // TYPES[kinds[1]].itemsize)
     a = gathering(layout_a(rows, depth, packed), (rows, depth))
     b = gathering(layout_b(depth, packed), (depth, columns))
-    return Product(shape, kinds, a, b, layout_c(rows))
+    return Product(shape, kinds, a, b)
 
 
 _INPUTS = {"f16", "bf16", "tf32", "f64", "s8", "u8", "e4m3", "e5m2"}
@@ -189,7 +182,7 @@ def _mma(instruction: Instruction) -> Action:
     if (len(a) * packed * WARP, len(b) * packed * WARP) != (product.a.size, product.b.size):
         raise unknown(instruction)
     sums = Accumulators(instruction, d, c, TYPES[kinds[0]])
-    sums.require(product.c[0].size // WARP, instruction)
+    sums.require(product.shape[0] * 8 // WARP, instruction)
     saturates = "satfinite" in instruction.modifiers
 
     def run(wave: Wave, mask: Mask) -> None:
@@ -197,8 +190,7 @@ def _mma(instruction: Instruction) -> Action:
         rows, columns, depth = product.shape
         x = elements(wave, left, chosen, kinds[1])[:, product.a].reshape(-1, rows, depth)
         y = elements(wave, right, chosen, kinds[2])[:, product.b].reshape(-1, depth, columns)
-        total = (x @ y)[:, product.c[0], product.c[1]]
-        sums.put(wave, total + sums.get(wave, chosen), chosen, mask, saturates=saturates)
+        sums.add(wave, x @ y, chosen, mask, saturates=saturates)
 
     return run
 
@@ -233,7 +225,11 @@ def as_numbers(bits: Array, kind: str) -> Array:
 
 
 class Accumulators:
-    """The sums of a product: registers of f32, f64 or s32, or two f16 in each."""
+    """The sums of a product: registers of f32, f64 or s32, or two f16 in each.
+
+    Thread 4 g + i of a warp has of every eight rows row g, and of every eight columns 2 i and 2 i + 1: first of all rows, then
+    of the next columns. The sums of all registers are one array, which the next product takes as it is.
+    """
 
     def __init__(
         self, instruction: Instruction, targets: Sequence[object], sources: Sequence[object], kind: DType
@@ -242,6 +238,7 @@ class Accumulators:
         self._held = BITS[max(4, kind.itemsize)]
         self._reads = [reader(each, self._held, instruction) for each in sources]  # type: ignore[arg-type]
         self._puts = [writer(each, self._held, instruction) for each in targets]  # type: ignore[arg-type]
+        self._sources, self._targets = ([getattr(each, "name", "") for each in part] for part in (sources, targets))
 
     def require(self, count: int, instruction: Instruction) -> None:
         """Raises DeviceFault where the registers of a thread do not hold `count` sums."""
@@ -249,18 +246,52 @@ class Accumulators:
         if held != count or len(self._reads) != len(self._puts):
             raise unknown(instruction)
 
-    def get(self, wave: Wave, chosen: Warps) -> Array:
-        """As f64 [warps, 32, elements]."""
-        bits = np.stack([of_warps(wave, read(wave), chosen) for read in self._reads], -1)
-        return bits.view(self._kind).astype(np.float64)
+    def add(self, wave: Wave, products: Array, chosen: Warps, mask: Mask, *, keeps: Array | None = None,
+            saturates: bool = False) -> None:  # fmt: skip
+        """Add products in f64 [warps, rows, columns], rounded once; integers wrap, or saturate.
 
-    def put(self, wave: Wave, sums: Array, chosen: Warps, mask: Mask, *, saturates: bool = False) -> None:
-        """From f64; integers wrap, or saturate."""
+        Args:
+            keeps: of each thread [warps, 32], whether what its registers held counts; None: it does.
+        """
+        parts = self._parts(products)
+        kept: Array | float = 0.0
+        if keeps is None or keeps.any():
+            kept = self._kept(wave, chosen, parts.shape)
+        if keeps is not None and not keeps.all() and keeps.any():
+            by_thread = keeps.reshape(-1, 8, 4)
+            kept = np.where(by_thread if self._packed == 1 else by_thread[..., None], kept, 0)
+        sums = np.empty(parts.shape, self._kind)
         if self._kind.kind == "i":
-            whole = np.clip(sums, -(2.0**31), 2.0**31 - 1) if saturates else sums
-            values = whole.astype(np.int64).astype(np.int32)
+            whole = parts + kept
+            sums[...] = (np.clip(whole, -(2.0**31), 2.0**31 - 1) if saturates else whole).astype(np.int64)
         else:
-            values = sums.astype(self._kind)
-        bits = np.ascontiguousarray(values).view(self._held)
-        for number, put in enumerate(self._puts):
-            put(wave, to_threads(wave, np.ascontiguousarray(bits[..., number]), chosen), mask)
+            np.add(parts, kept, out=sums, dtype=np.float64, casting="same_kind")
+        self._put(wave, sums, chosen, mask)
+
+    @property
+    def _packed(self) -> int:
+        """Sums of a register."""
+        return self._held.itemsize // self._kind.itemsize
+
+    def _parts(self, products: Array) -> Array:
+        """Matrices in the order of registers, then of threads, then within a register."""
+        warps, rows, columns = products.shape
+        parts = products.reshape(warps, rows // 8, 8, columns // 8, 4, 2)
+        return parts.transpose(3, 1, 5, 0, 2, 4) if self._packed == 1 else parts.transpose(3, 1, 0, 2, 4, 5)
+
+    def _kept(self, wave: Wave, chosen: Warps, shape: tuple[int, ...]) -> Array:
+        """What the registers hold."""
+        names, (held, sums) = self._sources, wave.sums.get(self._sources[0], ([], None))
+        is_there = len(held) == len(names) and all(
+            wave.registers[n] is each for n, each in zip(names, held, strict=True)
+        )
+        if sums is None or not is_there or not chosen.all or sums.dtype != self._kind:
+            sums = np.stack([of_warps(wave, read(wave), chosen).ravel() for read in self._reads]).view(self._kind)
+        return sums.reshape(shape)
+
+    def _put(self, wave: Wave, sums: Array, chosen: Warps, mask: Mask) -> None:
+        rows = sums.reshape(-1).view(self._held).reshape(len(self._puts), -1, WARP)
+        for put, row in zip(self._puts, rows, strict=True):
+            put(wave, to_threads(wave, row, chosen), mask)
+        if chosen.all and all(self._targets):
+            wave.sums[self._targets[0]] = [wave.registers[name] for name in self._targets], sums

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 
 from meshgen.emulator.addresses import SHARED_BASE
@@ -83,42 +85,58 @@ class SharedMemory:
     def _follow_read(self, places: Array, size: int, warps: Array) -> None:
         if not self.copying and self.races is None:
             return
-        words, by = self.words(np.broadcast_to(places, np.broadcast_shapes(places.shape, warps.shape)), size, warps)
-        if self.copying and self.incoming[words].any():
+        if self._is_incoming(places, size):
             raise DeviceFault("async copy", "shared memory is read while a copy to it has not been waited for")
         if self.races:
-            self.races.read(words, by)
+            whole = np.broadcast_to(places, np.broadcast_shapes(places.shape, warps.shape))
+            self.races.read(*self.words(whole, size, warps))
 
     def _follow_write(self, places: Array, size: int, warps: Array) -> None:
         if not self.copying and not self.reading and self.races is None:
             return
-        words, by = self.words(np.broadcast_to(places, np.broadcast_shapes(places.shape, warps.shape)), size, warps)
-        self.refuse_overwriting(words)
+        self._refuse_overwriting(places, size)
         if self.races:
-            self.races.write(words, by)
+            whole = np.broadcast_to(places, np.broadcast_shapes(places.shape, warps.shape))
+            self.races.write(*self.words(whole, size, warps))
 
-    def refuse_overwriting(self, words: Array) -> None:
-        """Raises DeviceFault "async copy" where words are being copied to, or read by a matrix unit."""
-        if self.copying and self.incoming[words].any():
+    def _incoming_by(self, size: int) -> tuple[Array, Any]:
+        """`incoming` with the words of an access of `size` bytes as one number, and that number where all are set."""
+        kind = WORDS[max(1, size // self.grain)]
+        return self.incoming.view(kind), np.ones(kind.itemsize, np.bool_).view(kind)[0]
+
+    def _is_incoming(self, places: Array, size: int) -> bool:
+        return bool(self.copying and self._incoming_by(size)[0][places // max(size, self.grain)].any())
+
+    def _readers_by(self, size: int) -> Array:
+        """The last operations that read the words of each access of `size` bytes [accesses, words]."""
+        return self._read_by.reshape(-1, max(1, size // self.grain))
+
+    def _refuse_overwriting(self, places: Array, size: int) -> None:
+        """Raises DeviceFault "async copy" where bytes are being copied to, or read by a matrix unit."""
+        if self._is_incoming(places, size):
             raise DeviceFault("async copy", "shared memory is written while a copy to it has not been waited for")
-        if self.reading and self._busy[self._read_by[words], words * self.grain // self.stride].any():
+        if not self.reading:
+            return
+        readers = self._readers_by(size)[places // max(size, self.grain)]
+        is_late = readers >= np.argmax(self._busy.any(1))  # than the first that is under way
+        if is_late.any() and self._busy[readers, (places // self.stride)[..., None]].any():
             raise DeviceFault("async copy", "shared memory is written while a matrix unit may still read it")
 
-    def begin_copy(self, words: Array, warps: Array) -> None:
-        """Words are the destination of an asynchronous copy from now on: no thread may touch them before it has been waited for."""
-        self.refuse_overwriting(words)
+    def begin_copy(self, places: Array, size: int, warps: Array) -> None:
+        """`size` bytes at each place are the destination of an asynchronous copy: no thread may touch them before it is waited for."""
+        self._refuse_overwriting(places, size)
         if self.races:
-            self.races.may_write(words, warps)
-        self.incoming[words] = True
+            self.races.may_write(*self.words(places, size, warps))
+        incoming, every = self._incoming_by(size)
+        incoming[places // max(size, self.grain)] = every
         self.copying += 1
 
     def end_copy(self, places: Array, values: Array, warps: Array, *, generic: bool = True) -> None:
         """A copy completes; `generic` as of `Races.write`."""
         size = values.dtype.itemsize
-        words, by = self.words(places, size, warps)
-        self.incoming[words] = False
+        self._incoming_by(size)[0][places // max(size, self.grain)] = 0
         if self.races:
-            self.races.write(words, by, generic=generic)
+            self.races.write(*self.words(places, size, warps), generic=generic)
         self._bytes.view(values.dtype)[places // size] = values
 
     def begin_operation(self, operation: int) -> None:
@@ -135,11 +153,11 @@ class SharedMemory:
 
     def unit_reads(self, places: Array, size: int, warps: Array, operation: int) -> Array:
         """Record the reads of a matrix unit; until operation number `operation` is over no thread may write there."""
-        words, by = self.words(places, size, warps)
-        if self.copying and self.incoming[words].any():
+        if self._is_incoming(places, size):
             raise DeviceFault("async copy", "a matrix unit reads shared memory to which a copy has not been waited for")
         if self.races:
+            words, by = self.words(places, size, warps)
             self.races.read_by_unit(words)
             self.races.read(words, by)
-        self._read_by[words] = operation
+        self._readers_by(size)[places // max(size, self.grain)] = operation
         return self._bytes.view(WORDS[size])[places // size]

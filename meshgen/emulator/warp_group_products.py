@@ -6,7 +6,6 @@ Source: PTX ISA 8.7, "Asynchronous Warpgroup Level Matrix Instructions", with th
 
 from __future__ import annotations
 
-import functools
 import re
 from collections.abc import Callable
 
@@ -15,10 +14,7 @@ import numpy as np
 from meshgen.emulator.asynchronous import Product
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.matrices import (
-    GROUP,
-    INSIDE,
     Accumulators,
-    Layout,
     Warps,
     as_numbers,
     gathering,
@@ -116,7 +112,6 @@ def _mma_async(instruction: Instruction) -> Action:
     sums = Accumulators(instruction, vector_of(d), vector_of(d), TYPES[to])
     sums.require(columns // 2, instruction)
     adds = reader(keep, np.dtype(np.bool_), instruction)
-    layout = _layout(columns)
     scale = float(np.prod(signs)) if signs else 1.0
     targets = [r.name for r in registers_of(d)]
     inputs = [r.name for r in registers_of(a)] if in_registers else []
@@ -125,10 +120,10 @@ def _mma_async(instruction: Instruction) -> Action:
         chosen = warp_groups(wave, mask)
         _refuse_busy(wave, [*inputs, *(r.name for o in (b, keep) for r in registers_of(o))], _numbers(wave, chosen))
         number = _begin(wave, chosen)
-        products = x(wave, chosen, number) @ y(wave, chosen, number).swapaxes(1, 2) * scale
-        total = products[:, layout[0], layout[1]].reshape(-1, WARP, layout[0].shape[1])
-        kept = np.where(of_warps(wave, adds(wave), chosen)[..., None], sums.get(wave, chosen), 0)
-        sums.put(wave, total + kept, chosen, mask)
+        products = x(wave, chosen, number) @ y(wave, chosen, number).swapaxes(1, 2)
+        if scale != 1:
+            products *= scale
+        sums.add(wave, products.reshape(-1, 16, columns), chosen, mask, keeps=of_warps(wave, adds(wave), chosen))
         wave.pending.begin(targets, number, _numbers(wave, chosen), len(wave.under_way.product_groups))
 
     return run
@@ -153,14 +148,6 @@ def _begin(wave: Wave, chosen: Warps) -> int:
     state.products.append(Product(state.operations, numbers, state.product_groups[numbers]))
     wave.shared.begin_operation(state.operations)
     return state.operations
-
-
-@functools.cache
-def _layout(columns: int) -> Layout:
-    """Row and column of each sum, [128, sums]: 16 rows for each warp, as `mma` has them."""
-    thread, element = np.arange(WARPS * WARP)[:, None], np.arange(columns // 2)
-    group, inside = np.tile(GROUP, WARPS)[:, None], np.tile(INSIDE, WARPS)[:, None]
-    return thread // WARP * 16 + group + 8 * (element // 2 % 2), 8 * (element // 4) + 2 * inside + element % 2
 
 
 def _held(instruction: Instruction, operand: Vector, depth: int, kind: str) -> Operand:

@@ -34,6 +34,7 @@ class Wave:
         numbers: of the blocks, in the order of the grid.
         alive: the threads that have not ended; None while all live.
         local: bytes of local memory [blocks * threads, bytes].
+        sums: by the first of their registers, what these held when a product wrote them, and all their sums as one array.
         pending: registers that an asynchronous operation still writes.
         issued: instructions so far.
     """
@@ -52,6 +53,7 @@ class Wave:
     alive: Mask = None
     pending: WrittenLater = field(default_factory=WrittenLater)
     issued: int = 0
+    sums: dict[str, tuple[list[Array], Array]] = field(default_factory=dict[str, tuple[list[Array], Array]])
 
     @property
     def blocks(self) -> int:

@@ -2,7 +2,8 @@
 
 The program loads NVIDIA's bindings, `libcuda.so.1` and `libnccl.so.2` by their names, as on a machine with GPUs, and takes what it finds
 for real. Both libraries are some lines of C in front of the emulated driver and NCCL; kernels run as the PTX beside the cubins.
-`python -m tests.emulator.as_gpus 4 sm_90 pytest -m gpu` is what `make gpu` does. One process only.
+`python -m tests.emulator.as_gpus 4 sm_90 pytest -m gpu` is what `make gpu` does. Started as several ranks, by mpiexec for instance, each
+process has GPUs of its own, and NCCL goes across them.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from typing import Any
 from meshgen.runtime.cuda import code, devices, engines, one_kernel
 from meshgen.runtime.cuda.api import Api, emulated
 from meshgen.runtime.module_file.manifest import Kernel
+from meshgen.runtime.processes import bootstrap
 from tests.emulator import libcuda, libnccl
 
 _CHILD = "MESHGEN_AS_GPUS"  # the folder of the libraries, in the environment of the process that has loaded them
@@ -34,11 +36,12 @@ def main(count: int, arch: str, words: list[str]) -> int:
             library.build(Path(name))
         paths = os.pathsep.join(filter(None, [name, os.environ.get("LD_LIBRARY_PATH", "")]))
         command = [sys.executable, "-m", "tests.emulator.as_gpus", str(count), arch, *words]
-        return subprocess.run(command, env=os.environ | {"LD_LIBRARY_PATH": paths, _CHILD: name}).returncode
+        environment = os.environ | {"LD_LIBRARY_PATH": paths, _CHILD: name}
+        return subprocess.run(command, env=environment, close_fds=False).returncode  # MPI has a pipe to its launcher
 
 
 def _run(folder: Path, count: int, arch: str, words: list[str]) -> int:
-    behind = emulated(count, arch, races=True)
+    behind = emulated(count, arch, races=True, world=bootstrap.world())
     thunks = libcuda.LibCuda(behind.driver), libnccl.LibNccl(behind.nccl)
     thunks[0].install(ctypes.CDLL(str(folder / "libcuda.so.1")))
     thunks[1].install(ctypes.CDLL(str(folder / "libnccl.so.2")))

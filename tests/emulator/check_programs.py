@@ -1,6 +1,7 @@
 """All kernels of programs as PTX against their bodies, with all checks: `python -m tests.emulator.check_programs FOLDER`.
 
-Prints each kernel that is wrong or at fault, programs that have kernels which cannot be generated, and the sums.
+Prints each kernel that is wrong or at fault, a line of a table for each program and architecture, and the sums. Of programs with
+kernels that cannot be generated, and of those that the compiler refuses, it says why.
 """
 
 from __future__ import annotations
@@ -8,10 +9,30 @@ from __future__ import annotations
 import argparse
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from meshgen.emulator.faults import DeviceFault
-from tests.emulator.programs import CodegenError, cases_of, programs_in, say
+from meshgen.errors import MeshgenError
+from tests.emulator.programs import Case, cases_of, programs_in, say
+
+
+def outcome(case: Case) -> tuple[str, float]:
+    """What is wrong with a kernel, empty if nothing is, and its largest error in units of what is allowed."""
+    try:
+        excess = case.excess(case.run())
+    except DeviceFault as fault:
+        return str(fault), 0.0
+    return "" if excess <= 1 else f"wrong: {excess:.3g} times what is allowed", excess
+
+
+def outcomes(file: Path, arch: str, seed: int) -> Iterator[tuple[str, float]]:
+    """Of all kernels of a program; those that are wrong are printed. Raises MeshgenError where it has no code."""
+    for case in cases_of(file, [arch], seed):
+        said, excess = outcome(case)
+        if said:
+            say(f"{file.name} {case.name} {arch}: {said}")
+        yield said, excess
 
 
 def main() -> int:
@@ -22,27 +43,26 @@ def main() -> int:
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()
     files = [f for each in options.programs for f in (programs_in(each, options.count) if each.is_dir() else [each])]
-    kernels, wrong, refused, worst, seconds = 0, 0, 0, 0.0, 0.0
-    for file in files:
+    kernels = wrong = refused = 0
+    worst = 0.0
+    say(
+        "| program | architecture | kernels | equal | largest error, of what is allowed | CPU seconds |\n| --- | --- | --- | --- | --- | --- |"
+    )
+    for file, arch in ((file, arch) for file in files for arch in options.archs.split(",")):
+        begin = time.process_time()
+        row = f"| {file.name.split('.')[0]} | {arch} |"
         try:
-            for case in cases_of(file, options.archs.split(","), options.seed):
-                kernels += 1
-                begin = time.perf_counter()
-                try:
-                    excess = case.excess(case.run())
-                    said = "" if excess <= 1 else f"wrong: {excess:.3g} times what is allowed"
-                except DeviceFault as fault:
-                    said, excess = str(fault), 0.0
-                seconds += time.perf_counter() - begin
-                worst = max(worst, excess)
-                wrong += bool(said)
-                if said:
-                    say(f"{file.name} {case.name} {case.arch}: {said}")
-        except CodegenError as error:
+            found = list(outcomes(file, arch, options.seed))
+        except MeshgenError as error:
             refused += 1
-            say(f"{file.name}: no code: {error.diagnostics[0].message[:120]}")
-    say(f"{len(files)} programs, {refused} without code; {kernels} kernels, {wrong} wrong, largest error {worst:.2g} of what "
-          f"is allowed, {seconds:.1f} s emulated")  # fmt: skip
+            say(f"{row} no code: {error.diagnostics[0].message[:120]} | | | |")
+            continue
+        largest, equal = max((excess for _, excess in found), default=0.0), sum(not said for said, _ in found)
+        kernels, wrong, worst = kernels + len(found), wrong + len(found) - equal, max(worst, largest)
+        say(f"{row} {len(found)} | {equal} | {largest:.2g} | {time.process_time() - begin:.1f} |")
+    say(
+        f"{len(files)} programs, {refused} without code; {kernels} kernels, {wrong} wrong, largest error {worst:.2g} of what is allowed"
+    )
     return int(wrong > 0)
 
 

@@ -35,7 +35,7 @@ PROTOTYPES: dict[str, list[Any]] = {
     "cuStreamEndCapture": [H, POINTER(H)], "cuStreamIsCapturing": [H, POINTER(N)], "cuEventCreate": [POINTER(H), U],
     "cuEventDestroy": [H], "cuEventRecord": [H, H], "cuEventQuery": [H], "cuEventSynchronize": [H],
     "cuEventElapsedTime": [POINTER(c_float), H, H], "cuGraphInstantiateWithFlags": [POINTER(H), H, A],
-    "cuGraphLaunch": [H, H], "cuGraphDestroy": [H], "cuGraphExecDestroy": [H],
+    "cuStreamWriteValue32": [H, A, U, U], "cuGraphLaunch": [H, H], "cuGraphDestroy": [H], "cuGraphExecDestroy": [H],
 }  # fmt: skip
 
 

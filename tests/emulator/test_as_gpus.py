@@ -7,10 +7,16 @@ import platform
 import shutil
 import subprocess
 import sys
+from pathlib import Path
 
+import numpy as np
 import pytest
 
+import meshgen as mg
+from meshgen.runtime.emulation import Emulation
 from tests.emulator.test_cuda_bindings import ROOT, has_bindings
+from tests.runtime.cuda.steps import arguments, assert_same_bits
+from tests.runtime.launchers import by_mpiexec, by_variables, needs_mpi
 
 pytestmark = pytest.mark.skipif(
     not has_bindings() or not shutil.which("gcc") or platform.machine() != "x86_64",
@@ -40,3 +46,32 @@ def test_collectives_are_measured() -> None:
                    "-m", "1", "--format", "csv")  # fmt: skip
     rows = [line.split(",") for line in said.splitlines() if line.startswith("collectives,")]
     assert len(rows) == 2, said
+
+
+SUMS = """sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}, %w: tensor<32x48xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<64x48xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}, tensor<64x48xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) {
+  %0 = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<64x32xf32>, tensor<32x48xf32>) -> tensor<64x48xf32>
+  %1 = stablehlo.tanh %0 : tensor<64x48xf32>
+  return %0, %1 : tensor<64x48xf32>, tensor<64x48xf32>
+}
+"""
+
+
+@pytest.mark.parametrize("by", ["variables", pytest.param("mpiexec", marks=needs_mpi)])
+def test_two_processes_with_a_gpu_each(by: str, tmp_path: Path) -> None:
+    """NCCL goes from one to the other; the bits are those of both ranks in one process."""
+    (tmp_path / "sums.mlir").write_text(SUMS)
+    mg.compile(tmp_path / "sums.mlir", target="cuda:sm_90").save(tmp_path / "sums.mgx")
+    module = mg.load(tmp_path / "sums.mgx")
+    given = arguments(module)
+    np.savez(tmp_path / "given.npz", **given)
+    files = ["--input", f"@{tmp_path / 'given.npz'}", "--output", str(tmp_path / "found.npz")]
+    words = [sys.executable, "-m", "tests.emulator.as_gpus", "2", "sm_90", "meshgen.cli", "run", str(tmp_path / "sums.mgx"),
+             "--device", "cuda", *files]  # fmt: skip
+    if by == "variables":
+        assert [(each.code, each.err) for each in by_variables(2, *words)] == [(0, "")] * 2
+    else:
+        ended = by_mpiexec(2, *words)
+        assert ended.returncode == 0, ended.stderr
+    with np.load(tmp_path / "found.npz") as found:
+        assert_same_bits([*found.values()], module.run(given, Emulation("sm_90")))

@@ -21,6 +21,7 @@ from triton.backends.compiler import GPUTarget  # noqa: E402
 from triton.compiler import ASTSource  # noqa: E402
 
 from tests.emulator import dot_kernels  # noqa: E402
+from tests.emulator.snippets import run  # noqa: E402
 
 TYPES = {
     "fp16": np.float16, "bf16": ml_dtypes.bfloat16, "fp32": np.float32, "i8": np.int8, "fp8e4nv": ml_dtypes.float8_e4m3fn,
@@ -191,3 +192,28 @@ def test_descriptors_are_parameters() -> None:
     device.launch(built, built.asm["ptx"], (2, 3, 1), [*values, k, 0, 0])
     exact = a.astype(np.float64) @ b.astype(np.float64)
     assert (np.abs(device.get(places[2], c).astype(np.float64) - exact) <= 2.0**-7 * np.abs(exact) + 1e-3).all()
+
+
+def test_sums_that_are_changed_between_products() -> None:
+    """A product takes over the sums of the last one as a whole, unless one of their registers has changed: of all threads or of some."""
+    product = (
+        "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%r0, %r1, %r2, %r3}, {%r9, %r9, %r9, %r9}, {%r9, %r9}, "
+        "{%r0, %r1, %r2, %r3};"
+    )
+    zeros = "\n".join(f"mov.b32 %r{n}, 0;" for n in range(4))
+    stores = "\n".join(f"st.global.b32 [%rd1+{4 * n}], %r{n};" for n in range(4))
+    body = f"""{zeros}
+        mov.b32 %r9, 0x3C003C00;
+        {product}
+        {product}
+        add.f32 %r2, %r2, 0f3F800000;
+        setp.lt.s32 %p1, %r61, 16;
+        @%p1 add.f32 %r1, %r1, 0f40000000;
+        {product}
+        mul.wide.s32 %rd1, %r62, 16;
+        add.s64 %rd1, %rd1, %rd50;
+        {stores}"""
+    (found,) = run(body, np.zeros((64, 4), np.float32), blocks=2)
+    want = np.full((64, 4), 48, np.float32) + [0, 0, 1, 0]
+    want[np.arange(64) % 32 < 16, 1] += 2
+    np.testing.assert_array_equal(found, want)

@@ -10,21 +10,18 @@ ranks that it waits for, and that within the time-out and a few seconds for what
 from __future__ import annotations
 
 import argparse
-import contextlib
-import os
 import re
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Generator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Sequence
 from pathlib import Path
 
 import meshgen as mg
 from tests.runtime.launchers import MESHGEN, Ended, ended, started
+from tests.runtime.two_hosts import RANKS, Hosts, two_hosts
 
-RANKS = 4
 TIME_OUT, MORE_SECONDS = 2.0, 8.0  # of a rank, and what its process may take to end and to be seen by who waits longest
 PROGRAM = """sdy.mesh @mesh = <["x"=2, "y"=2]>
 func.func @main(%a: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}, %w: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"y"}, {"x"}]>}) -> (tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {"y"}]>}) {
@@ -43,52 +40,6 @@ func.func @main(%a: tensor<16x16xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"
 SAID = re.compile(
     r"error MG0609: rank \d+ (?:waits for ranks? [\d, ]+|is) in (the gathering of results|the end of the program|\w+ over [xy, ]+ \(program\.mlir:\d+\))"
 )
-
-
-@dataclass(frozen=True)
-class Hosts:
-    """Where ranks run.
-
-    Attributes:
-        prefix: of the command of each rank.
-        address: of the first one.
-        link: the namespace and interface at one end of the link.
-    """
-
-    prefix: Mapping[int, Sequence[str]] = field(default_factory=dict)
-    address: str = "127.0.0.1"
-    link: tuple[str, str] = ("", "")
-
-    def set_link(self, state: str) -> None:
-        """`up` or `down`"""
-        ip("-n", self.link[0], "link", "set", self.link[1], state)
-
-
-def ip(*words: str) -> None:
-    subprocess.run(["ip", *words], check=True, capture_output=True)
-
-
-@contextlib.contextmanager
-def two_hosts() -> Generator[Hosts]:
-    """Namespaces with two ranks each, linked by a pair of virtual interfaces. For root."""
-    names = [f"meshgen-{os.getpid()}-{number}" for number in range(2)]
-    links = [f"mg{os.getpid() % 100_000}v{number}" for number in range(2)]
-    try:
-        for name in names:
-            ip("netns", "add", name)
-        ip("link", "add", links[0], "netns", names[0], "type", "veth", "peer", "name", links[1], "netns", names[1])
-        for number, (name, link) in enumerate(zip(names, links, strict=True)):
-            ip("-n", name, "addr", "add", f"10.77.0.{number + 1}/24", "dev", link)
-            ip("-n", name, "link", "set", link, "up")
-            ip("-n", name, "link", "set", "lo", "up")
-        yield Hosts(
-            {rank: ("ip", "netns", "exec", names[rank // 2]) for rank in range(RANKS)},
-            "10.77.0.1",
-            (names[0], links[0]),
-        )
-    finally:
-        for name in names:
-            subprocess.run(["ip", "netns", "del", name], check=False, capture_output=True)
 
 
 def modules(folder: Path) -> dict[str, Path]:

@@ -16,17 +16,15 @@ import meshgen as mg
 from tests.runtime.faults_campaign import (
     MORE_SECONDS,
     PROGRAM,
-    RANKS,
     TIME_OUT,
-    Hosts,
     faults_of,
     modules,
     trial,
-    two_hosts,
     victim_words,
     words_of,
 )
 from tests.runtime.launchers import MESHGEN, MPIEXEC, by_mpiexec, ended, needs_mpi, started
+from tests.runtime.two_hosts import RANKS, Hosts, two_hosts
 
 needs_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root makes network namespaces")
 

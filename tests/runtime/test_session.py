@@ -13,6 +13,7 @@ import pytest
 import meshgen as mg
 from meshgen.api import plan
 from meshgen.errors import ArgumentError, UsageError
+from meshgen.runtime.cuda.api import emulated
 from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.module_file import tensors
 from meshgen.runtime.sessions.session import Session
@@ -275,13 +276,38 @@ class Counted:
         return (lambda *args: (self.calls.append(name), found(*args))[1]) if name.startswith("cu") else found
 
 
-def test_a_step_on_state_is_one_call_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """For all ranks; nothing is allocated, nothing waited for, and the results stay on the devices."""
+def test_a_session_leaves_the_current_context_and_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where PyTorch has one, say; also after a step that is interrupted, and where the session cannot be made."""
+    monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
+    gpus = emulated(2, "sm_90")
+    monkeypatch.setattr("meshgen.runtime.sessions.session_devices._GPUS", {"emulate": lambda *_: gpus})
+    theirs = gpus.cuda("cuDevicePrimaryCtxRetain", 1)
+    gpus.cuda("cuCtxSetCurrent", theirs)
+    module = mg.load(saved(tmp_path, TWO))
+    session = module.session("emulate", weights={"w": w})
+    for _ in range(3):
+        session["s"] = session.prefill(x)
+        assert close(session["s"], WX) and gpus.cuda("cuCtxGetCurrent") == theirs
+    monkeypatch.setattr("meshgen.runtime.cuda.devices.GpuSteps.run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        session.prefill(x)
+    assert gpus.machine and gpus.machine.memory.live == () and gpus.cuda("cuCtxGetCurrent") == theirs
+    with pytest.raises(ArgumentError):
+        module.session("emulate", weights={"w": w[:4]})
+    assert gpus.machine.memory.live == () and gpus.cuda("cuCtxGetCurrent") == theirs
+
+
+def interrupted(steps: object) -> None:
+    raise KeyboardInterrupt
+
+
+def test_a_step_on_state_is_launched_by_one_call_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """For all ranks, in a context that is current meanwhile; nothing is allocated, nothing waited for, and the results stay."""
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
     given = {"w": w, "x": x, "s": np.zeros((8, 6), np.float32)}
     with mg.load(saved(tmp_path, TWO)).session(DEVICES[1], weights=given) as session:
         devices: Any = session._devices
-        counted = devices._api.driver = Counted(devices._api.driver)
+        counted = devices.api.driver = Counted(devices.api.driver)
         session.decode()
         session.prefill()  # each makes its own graph
         counted.calls.clear()
@@ -289,4 +315,4 @@ def test_a_step_on_state_is_one_call_of_the_driver(tmp_path: Path, monkeypatch: 
         result = session.run("decode")
         calls = list(counted.calls)
         assert close(result, -WX) and close(session["s"], 3 * WX)
-    assert calls == ["cuGraphLaunch", "cuGraphLaunch"]
+    assert calls == ["cuCtxGetCurrent", "cuCtxSetCurrent", "cuGraphLaunch", "cuCtxSetCurrent"] * 2

@@ -83,12 +83,12 @@ class DeviceFunctions(Functions):
         if self.machine.current == self._device(dev):
             self.machine.current = None
 
-    @call()
+    @call(sticky=False)
     def cuCtxSetCurrent(self, ctx: int) -> None:
         self._initialized()
         self.machine.current = None if not int(ctx) else self._device(int(ctx) - CONTEXT)
 
-    @call(outputs=1)
+    @call(outputs=1, sticky=False)
     def cuCtxGetCurrent(self) -> int:
         self._initialized()
         return 0 if self.machine.current is None else CONTEXT + self.machine.current

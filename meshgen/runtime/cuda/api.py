@@ -9,9 +9,10 @@ A function is called by name; its outputs besides the result code are returned, 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
-from functools import cached_property
-from typing import Any
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager
+from functools import cached_property, wraps
+from typing import Any, Concatenate, ParamSpec, Protocol, TypeVar
 
 from meshgen.ccl.world import World
 from meshgen.emulator.cuda.driver import EmulatedDriver
@@ -71,6 +72,15 @@ class Api:
             raise self._failure("cuStreamQuery", int(result), self._text_of(result))
         return not result
 
+    @contextmanager
+    def kept_context(self) -> Generator[None]:
+        """The context that is current in this thread before is so afterwards: other users of CUDA, as PyTorch, rely on it."""
+        before = self.cuda("cuCtxGetCurrent")
+        try:
+            yield
+        finally:
+            self.driver.cuCtxSetCurrent(before)
+
     @property
     def is_stuck(self) -> bool:
         """Whether emulated devices are deadlocked."""
@@ -96,6 +106,28 @@ class Api:
         _, name = self.driver.cuGetErrorName(result)
         _, text = self.driver.cuGetErrorString(result)
         return f"{(name or b'unknown').decode()}, {(text or b'unknown').decode()}"
+
+
+class HasApi(Protocol):
+    api: Api
+
+
+Self = TypeVar("Self", bound=HasApi)
+Given = ParamSpec("Given")
+Result = TypeVar("Result")
+
+
+def keeps_context(
+    method: Callable[Concatenate[Self, Given], Result],
+) -> Callable[Concatenate[Self, Given], Result]:
+    """A method that leaves this thread's current context as it is (see `Api.kept_context`)."""
+
+    @wraps(method)
+    def wrapper(self: Self, *args: Given.args, **kwargs: Given.kwargs) -> Result:
+        with self.api.kept_context():
+            return method(self, *args, **kwargs)
+
+    return wrapper
 
 
 def emulated(devices: int, arch: str, *, seed: int = 0, races: bool = False, world: World | None = None) -> Api:

@@ -3,18 +3,20 @@
 from __future__ import annotations
 
 import ctypes
-from collections.abc import Sequence
+import time
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from meshgen.errors import Diagnostic, MissingError, RuntimeFailure
 from meshgen.records import dataclass
-from meshgen.runtime.cuda.api import Api
+from meshgen.runtime.cuda.api import NOT_READY, Api
 from meshgen.runtime.plan import STREAMS
 
 Array = np.ndarray[Any, Any]
 CELLS = {4: ctypes.c_uint32, 8: ctypes.c_uint64}  # by bytes of a launch parameter
+GRACE_SECONDS = 5.0  # in which work under way may end before a device is given up, and its memory with it
 STATIC_SHARED_BYTES = 49_152  # dynamic shared memory that needs no opt-in, on every architecture
 
 
@@ -45,7 +47,8 @@ class Device:
 
     def __init__(self, api: Api, ordinal: int) -> None:
         self.api, self.ordinal = api, ordinal
-        self._context = api.cuda("cuDevicePrimaryCtxRetain", api.cuda("cuDeviceGet", ordinal))
+        self._device = api.cuda("cuDeviceGet", ordinal)
+        self.context = api.cuda("cuDevicePrimaryCtxRetain", self._device)
         self._modules: dict[bytes, int] = {}
         self._allocations: list[int] = []
         self._events: dict[object, int] = {}
@@ -55,12 +58,12 @@ class Device:
         self.streams = [int(api.cuda("cuStreamCreateWithPriority", int(flags), -n)) for n in range(STREAMS)]
 
     def use(self) -> None:
-        self.api.cuda("cuCtxSetCurrent", self._context)
+        self.api.cuda("cuCtxSetCurrent", self.context)
 
     @property
     def capability(self) -> tuple[int, int]:
         """Major and minor number of the compute capability."""
-        names, device = self.api.driver.CUdevice_attribute, self.api.cuda("cuDeviceGet", self.ordinal)
+        names, device = self.api.driver.CUdevice_attribute, self._device
         major = names.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR
         minor = names.CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR
         return tuple(int(self.api.cuda("cuDeviceGetAttribute", each, device)) for each in (major, minor))  # type: ignore[return-value]
@@ -107,7 +110,7 @@ class Device:
     def _require_shared(self, entry: str, nbytes: int) -> None:
         """GPUs of one major version differ in it, and cubins of the smallest minor one run on all of them."""
         name = self.api.driver.CUdevice_attribute.CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN
-        most = int(self.api.cuda("cuDeviceGetAttribute", name, self.api.cuda("cuDeviceGet", self.ordinal)))
+        most = int(self.api.cuda("cuDeviceGetAttribute", name, self._device))
         if nbytes > most:
             text = (
                 f"kernel '{entry}' takes {nbytes} bytes of shared memory per block, but GPU {self.ordinal} has {most}"
@@ -150,12 +153,32 @@ class Device:
         self.use()
         for stream in self.streams:
             self.api.cuda("cuStreamSynchronize", stream)
-            self.api.cuda("cuStreamDestroy", stream)
-        for event in self._events.values():
-            self.api.cuda("cuEventDestroy", event)
-        for module in self._modules.values():
-            self.api.cuda("cuModuleUnload", module)
-        for address in self._allocations:
-            self.api.cuda("cuMemFree", address)
-        self.api.cuda("cuCtxSetCurrent", 0)  # or the thread's next user, PyTorch say, finds a context that is destroyed
-        self.api.cuda("cuDevicePrimaryCtxRelease", self.api.cuda("cuDeviceGet", self.ordinal))
+        for name, handle in self._ends():
+            self.api.cuda(name, handle)
+
+    def abandon(self) -> None:
+        """The same after a failure, as far as it goes: calls of a device that has failed fail too.
+
+        Work that does not end keeps all: to free its memory would wait for it.
+        """
+        self.use()
+        deadline = time.monotonic() + GRACE_SECONDS
+        while any(map(self._is_busy, self.streams)):
+            if time.monotonic() > deadline:
+                return
+            time.sleep(1e-3)
+        for name, handle in self._ends():
+            getattr(self.api.driver, name)(handle)
+
+    def _is_busy(self, stream: int) -> bool:
+        (result,) = self.api.driver.cuStreamQuery(stream)
+        return int(result) == NOT_READY and not self.api.is_stuck
+
+    def _ends(self) -> Iterator[tuple[str, Any]]:
+        """The calls that free each resource."""
+        yield from (("cuStreamDestroy", stream) for stream in self.streams)
+        yield from (("cuEventDestroy", event) for event in self._events.values())
+        yield from (("cuModuleUnload", module) for module in self._modules.values())
+        yield from (("cuMemFree", address) for address in self._allocations)
+        yield "cuCtxSetCurrent", 0  # or the thread's next user, PyTorch say, finds a context that is destroyed
+        yield "cuDevicePrimaryCtxRelease", self._device

@@ -10,7 +10,7 @@ import numpy as np
 
 from meshgen.ir.graph import TensorType
 from meshgen.records import dataclass
-from meshgen.runtime.cuda.api import Api
+from meshgen.runtime.cuda.api import Api, keeps_context
 from meshgen.runtime.cuda.code import code_of
 from meshgen.runtime.cuda.device import Device
 from meshgen.runtime.cuda.execute import Executor, Program
@@ -36,28 +36,33 @@ class GpuDevices:
     """The GPUs of all ranks. Pending work is waited for before the host touches memory."""
 
     def __init__(self, api: Api, ranks: int) -> None:
-        self._api = api
-        self.devices = [Device(api, rank) for rank in range(ranks)]
+        self.api = api
+        with api.kept_context():
+            self.devices = [Device(api, rank) for rank in range(ranks)]
         self._steps: list[GpuSteps] = []
 
+    @keeps_context
     def allocate(self, kind: TensorType, ranks: Sequence[int], name: str) -> list[GpuShard]:
         return [GpuShard(rank, kind, self.devices[rank].allocate(kind.nbytes, name)) for rank in ranks]
 
+    @keeps_context
     def write(self, shards: Sequence[GpuShard], value_of: Callable[[int], Array]) -> None:
         self.wait()
         for shard in shards:
             self.devices[shard.rank].upload(shard.address, value_of(shard.rank))
 
+    @keeps_context
     def read(self, shard: GpuShard) -> Array:
         self.wait()
         return self.devices[shard.rank].download(shard.address, np.empty(shard.type.sizes, shard.type.numpy_dtype))
 
+    @keeps_context
     def copy(self, target: GpuShard, source: GpuShard) -> None:
         self.wait()
         device = self.devices[target.rank]
         if source.type.nbytes:
             device.copy(target.address, source.address, source.type.nbytes, device.streams[0])
-            self._api.cuda("cuStreamSynchronize", device.streams[0])
+            self.api.cuda("cuStreamSynchronize", device.streams[0])
 
     def bind(self, kind: TensorType, rank: int, given: Any) -> GpuShard | None:
         found = memory_of(given, stream=self.devices[rank].streams[0])
@@ -70,8 +75,9 @@ class GpuDevices:
         is_same = (memory.shape, memory.dtype) == (kind.sizes, kind.numpy_dtype) and memory.is_contiguous
         return is_same and memory.device == (CUDA, rank) and memory.address % ALIGNMENT == 0 and not memory.is_read_only
 
+    @keeps_context
     def steps(self, parts: Sequence[Loaded], inputs: Sequence[Mapping[int, Sequence[GpuShard]]]) -> GpuSteps:
-        self._steps.append(GpuSteps(parts, inputs, self._api))
+        self._steps.append(GpuSteps(parts, inputs, self.api))
         return self._steps[-1]
 
     def wait(self) -> None:
@@ -79,6 +85,7 @@ class GpuDevices:
         for steps in self._steps:
             steps.wait()
 
+    @keeps_context
     def close(self) -> None:
         self.wait()
         for steps in self._steps:
@@ -86,10 +93,13 @@ class GpuDevices:
         for device in self.devices:
             device.close()
 
+    @keeps_context
     def abort(self) -> None:
-        """Abort pending work after a failure; the devices are unusable afterwards."""
+        """Abort pending work after a failure and free all memory; the devices are unusable afterwards."""
         for steps in self._steps:
             steps.executor.abort()
+        for device in self.devices:
+            device.abandon()
 
 
 class GpuSteps:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext, suppress
+from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from dataclasses import field
 from itertools import accumulate
 from typing import Any
@@ -15,7 +15,7 @@ from meshgen.ccl.world import TIME_OUT_SECONDS, World
 from meshgen.errors import Diagnostic, RuntimeFailure
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
-from meshgen.runtime.cuda.api import Api
+from meshgen.runtime.cuda.api import Api, keeps_context
 from meshgen.runtime.cuda.code import CodeOf, Launcher
 from meshgen.runtime.cuda.communicators import Communicators
 from meshgen.runtime.cuda.device import Device
@@ -68,15 +68,27 @@ class Executor:
             MissingError: MG0602, a kernel or a reduction has no code for the device, or NCCL is missing.
             RuntimeFailure: MG0604, a call fails, also for lack of memory; MG0609, a rank is lost.
         """
-        self._api, self._programs, self._world, self._time_out = api, programs, world, time_out
+        self.api, self._programs, self._world, self._time_out = api, programs, world, time_out
         self._guard: Guard | None = None
         sizes = [program.manifest.mesh.size for program in programs]
         self._firsts = list(accumulate(sizes, initial=0))
         places = {world.rank: ordinal} if world else {rank: rank for rank in range(sum(sizes))}
-        self._by_rank = {rank: Device(api, place) for rank, place in places.items()}
+        self._by_rank: dict[int, Device] = {}
+        self._weights: dict[tuple[Part, int], Array] = {}  # stored arguments that are on the devices
+        with api.kept_context(), ExitStack() as made:
+            self._prepare(places, made, use_graphs=use_graphs, warm_up=warm_up)
+            made.pop_all()
+
+    def _prepare(self, places: Mapping[int, int], made: ExitStack, **options: bool) -> None:
+        """All before the first step. `places`: ordinals of devices by rank; `made` frees what is there if the rest fails."""
+        api, programs, world = self.api, self._programs, self._world
+        for rank, place in places.items():
+            self._by_rank[rank] = Device(api, place)
+            made.callback(self._by_rank[rank].abandon)
         frames = [self._frame(program, first) for program, first in zip(programs, self._firsts, strict=False)]
         with self._guarded("the initialisation of NCCL's communicators"):
             self._comms = Communicators(api, self._by_rank, self._calls(), world)
+        made.callback(self._comms.abort)
         own = next(n for n, frame in enumerate(frames) if frame.ranks)
         self._others = (
             Others(world, programs[own].manifest.mesh, self._firsts[own], self._by_rank[world.rank]) if world else None
@@ -87,17 +99,16 @@ class Executor:
                 frame,
                 {rank: self._by_rank[rank] for rank in frame.ranks},
                 self._comms,
-                use_graphs=use_graphs,
-                warm_up=warm_up,
                 others=self._others,
+                **options,
             )
             for frame in frames
         ]
-        self._weights: dict[tuple[Part, int], Array] = {}  # stored arguments that are on the devices
         for program, part in zip(programs, self.parts, strict=True):
             for number, value in program.constants.items():
                 self._upload(part.frame, number, dict.fromkeys(part.frame.ranks, value))
 
+    @keeps_context
     def run(self, args: Sequence[Sequence[Array]]) -> list[list[Array]]:
         """One step: for each mesh its global results for its global arguments. Raises RuntimeFailure MG0604."""
         for program, part, arrays in zip(self._programs, self.parts, args, strict=True):
@@ -137,39 +148,47 @@ class Executor:
                 Diagnostic("MG0609", text, hint=f"set {TIME_OUT} to more seconds if steps are that long")
             )
 
+    @keeps_context
     def step(self) -> None:
         """One step on the input buffers, synchronously. Raises RuntimeFailure MG0604, MG0609."""
         steps = [part.step() for part in self.parts if part.frame.ranks]
         if not (self._others and self._world):
-            together(self._api, steps, self._look)
+            together(self.api, steps, self._look)
             return
         self._others.begin()
         with self._world.doing(lambda: self._others.label if self._others else ""), self._guarded("a step") as guard:
             self._guard = guard
-            together(self._api, steps, self._look)
+            together(self.api, steps, self._look)
 
     def _guarded(self, doing: str) -> AbstractContextManager[Guard | None]:
         """A guard where NCCL may wait for ranks of other processes; the emulated one has a time-out."""
-        return Guard(self._world, doing) if self._world and self._api.machine is None else nullcontext()
+        return Guard(self._world, doing) if self._world and self.api.machine is None else nullcontext()
 
     def issue_of_step(self) -> Callable[[], None] | None:
         """A function that launches a whole step by one call, asynchronously (see `wait`); None if a step needs more."""
         graph = self.parts[0].only_graph if len(self.parts) == 1 and not self._world else None
         if graph is None:
             return None
-        driver_launch, arguments = self._api.driver.cuGraphLaunch, graph.launched
+        driver, arguments, context = self.api.driver, graph.launched, self.parts[0].context
+        current_context, make_current, launch = driver.cuCtxGetCurrent, driver.cuCtxSetCurrent, driver.cuGraphLaunch
 
         def issue() -> None:
-            if driver_launch(*arguments)[0]:
-                self._api.cuda("cuGraphLaunch", *arguments)  # raises the failure
+            _, before = current_context()
+            make_current(context)
+            (result,) = launch(*arguments)
+            make_current(before)
+            if result:
+                self.api.cuda("cuGraphLaunch", *arguments)  # raises the failure
 
         return issue
 
+    @keeps_context
     def wait(self) -> None:
         """Wait until the issued work is done. Raises as `step`."""
         streams = [iter([part.origin]) for part in self.parts if part.frame.ranks]
-        together(self._api, streams, lambda _: self._look(0.0))  # any number of steps may be under way
+        together(self.api, streams, lambda _: self._look(0.0))  # any number of steps may be under way
 
+    @keeps_context
     def rebind(self, number: int, inputs_at: Mapping[int, Addresses]) -> None:
         """Change the addresses of inputs of a mesh from the next step on; no work may be pending."""
         program, part = self._programs[number], self.parts[number]
@@ -180,6 +199,7 @@ class Executor:
         """Nodes of all graphs that were captured."""
         return sum(graph.nodes for part in self.parts for graph in part.graphs.values())
 
+    @keeps_context
     def close(self) -> None:
         """Free graphs, communicators, memory and streams."""
         for part in self.parts:
@@ -190,8 +210,9 @@ class Executor:
         for device in self.devices:
             device.close()
 
+    @keeps_context
     def abort(self) -> None:
-        """End what is under way after a failure: nothing of it can be used any more.
+        """End what is under way after a failure, and free the devices: nothing of it can be used any more.
 
         Graphs go first: NCCL's abort waits until none is left with calls of the communicator.
         """
@@ -200,6 +221,8 @@ class Executor:
                 with suppress(RuntimeFailure):  # on a device that has failed every call fails
                     part.close()
             self._comms.abort()
+        for device in self.devices:
+            device.abandon()
 
     def _frame(self, program: Program, first: int) -> Frame:
         manifest, plan = program.manifest, program.manifest.plan
@@ -227,13 +250,13 @@ class Executor:
 
     def _maker(self, program: Program) -> FrameMaker:
         manifest = program.manifest
-        launcher = Launcher(self._api, manifest.mesh, manifest.kernels, manifest.plan.kernels, program.code_of)
+        launcher = Launcher(self.api, manifest.mesh, manifest.kernels, manifest.plan.kernels, program.code_of)
         return FrameMaker(manifest.mesh, self._first_ranks, self._by_rank, launcher)
 
     def _name_buffers(self, frame: Frame) -> None:
         for number, buffer in enumerate(frame.plan.buffers):
             for rank in frame.ranks if buffer.type.nbytes and buffer.kind != "given" else ():
-                self._api.name_memory(frame.address(number, rank), buffer.type.nbytes, buffer.name)
+                self.api.name_memory(frame.address(number, rank), buffer.type.nbytes, buffer.name)
 
     def _upload(self, frame: Frame, number: int, values: Mapping[int, Array]) -> None:
         """A value for each rank."""

@@ -60,6 +60,11 @@ class Part:
         return self._devices[self.frame.ranks[0]].streams[0]
 
     @property
+    def context(self) -> Any:
+        """The context of that stream."""
+        return self._devices[self.frame.ranks[0]].context
+
+    @property
     def only_graph(self) -> StepGraph | None:
         """The graph of a whole step, once captured; None where a step needs several, or before."""
         (graph,) = self.graphs.values() if len(self.graphs) == 1 else (None,)

@@ -42,11 +42,15 @@ class Session:
         """`chosen`: the entry function that calling the session runs; None: it must be named."""
         self._devices, self._chosen = devices, chosen
         self._slots: dict[tuple[str, TensorType], Slot] = {}
-        self._entries = {name: EntrySteps(module, self._slot, devices) for name, module in modules.items()}
         self._is_closed = False
-        self._hold_weights(modules, weights)
-        for entry in self._entries.values():
-            entry.settle()
+        try:
+            self._entries = {name: EntrySteps(module, self._slot, devices) for name, module in modules.items()}
+            self._hold_weights(modules, weights)
+            for entry in self._entries.values():
+                entry.settle()
+        except BaseException:  # nobody will close it
+            devices.abort()
+            raise
 
     def _slot(self, name: str, kind: TensorType) -> Slot:
         return self._slots.setdefault((name, kind), Slot(name, kind, self._devices))

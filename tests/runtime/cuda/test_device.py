@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from meshgen.errors import MissingError
-from meshgen.runtime.cuda.api import emulated
+from meshgen.errors import MissingError, RuntimeFailure
+from meshgen.runtime.cuda import device as devices
+from meshgen.runtime.cuda.api import NOT_READY, emulated
 from meshgen.runtime.cuda.device import Device
 from tests.emulator.rig import ADD_ONE
 
@@ -17,6 +18,38 @@ def test_no_context_is_current_after_a_device_is_closed() -> None:
     assert int(api.cuda("cuCtxGetCurrent"))
     device.close()
     assert not int(api.cuda("cuCtxGetCurrent"))
+
+
+def test_an_abandoned_device_has_no_memory() -> None:
+    api = emulated(1, "sm_90")
+    device = Device(api, 0)
+    device.allocate(64, "some")
+    device.event("one")
+    device.abandon()
+    assert api.machine and api.machine.memory.live == () and not int(api.cuda("cuCtxGetCurrent"))
+
+
+def test_a_device_that_does_not_come_to_an_end_keeps_its_memory(monkeypatch: pytest.MonkeyPatch) -> None:
+    """To free it would wait for ever."""
+    api = emulated(1, "sm_90")
+    device = Device(api, 0)
+    device.allocate(64, "some")
+    monkeypatch.setattr(devices, "GRACE_SECONDS", 0.01)
+    monkeypatch.setattr(type(api.driver), "cuStreamQuery", lambda *_: (NOT_READY,))
+    monkeypatch.setattr(type(api), "is_stuck", False)  # as real devices, of which that is not known
+    device.abandon()
+    assert api.machine and len(api.machine.memory.live) == 1
+
+
+def test_a_device_that_has_failed_is_abandoned() -> None:
+    """Every call fails then, and none of them is told."""
+    api = emulated(1, "sm_90")
+    device = Device(api, 0)
+    device.allocate(64, "some")
+    with pytest.raises(RuntimeFailure, match="MG0608"):
+        device.copy(1 << 50, 1 << 51, 8, device.streams[0])
+        api.cuda("cuStreamSynchronize", device.streams[0])
+    device.abandon()
 
 
 def test_a_kernel_with_more_shared_memory_than_the_gpu_has() -> None:

@@ -9,8 +9,9 @@ import pytest
 
 import meshgen as mg
 from meshgen.api import plan
-from meshgen.errors import MissingError, RuntimeFailure
+from meshgen.errors import Diagnostic, MissingError, RuntimeFailure
 from meshgen.runtime.cuda.api import Api
+from meshgen.runtime.cuda.device import Device
 from meshgen.runtime.cuda.execute import Executor, Program
 from meshgen.runtime.module_file.manifest import Kernel
 from tests.programs import mlp
@@ -103,7 +104,41 @@ def test_an_abort_ends_graphs_before_communicators(tmp_path: Path) -> None:
     executor.run(filled(module, arguments(module)))
     assert executor.graph_nodes
     executor.abort()
-    assert api.machine.fault is None
+    assert api.machine.fault is None and api.machine.memory.live == ()
+
+
+def test_a_program_that_cannot_be_prepared_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = planned(mlp(), tmp_path)
+    api, allocate = gpus(module), Device.allocate
+
+    def full(self: Device, nbytes: int, name: str) -> int:
+        if name == "staging of rank 3":
+            raise RuntimeFailure(Diagnostic("MG0604", "out of memory"))
+        return allocate(self, nbytes, name)
+
+    monkeypatch.setattr(Device, "allocate", full)
+    with pytest.raises(RuntimeFailure, match="out of memory"):
+        Executor(programs(module), api)
+    assert api.machine and api.machine.memory.live == () and api.machine.fault is None
+
+
+def test_the_current_context_is_that_of_the_caller(tmp_path: Path) -> None:
+    """PyTorch, say, has GPU 2 current in this thread."""
+    module = planned(mlp(), tmp_path)
+    api, given = gpus(module), filled(module, arguments(module))
+    theirs = api.cuda("cuDevicePrimaryCtxRetain", 2)
+    api.cuda("cuCtxSetCurrent", theirs)
+    executor = Executor(programs(module), api)
+    seen = [api.cuda("cuCtxGetCurrent")]
+    executor.run(given)
+    seen.append(api.cuda("cuCtxGetCurrent"))
+    issue = executor.issue_of_step()
+    assert issue
+    issue()
+    seen.append(api.cuda("cuCtxGetCurrent"))
+    executor.wait()
+    executor.close()
+    assert [*seen, api.cuda("cuCtxGetCurrent")] == [theirs] * 4
 
 
 def test_a_step_is_one_call_and_allocates_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,8 +150,8 @@ def test_a_step_is_one_call_and_allocates_nothing(tmp_path: Path, monkeypatch: p
     cuda = Api.cuda
     monkeypatch.setattr(Api, "cuda", lambda self, name, *args: (calls.append(name), cuda(self, name, *args))[1])
     executor.run(given)
-    moved = {"cuMemcpyHtoD", "cuMemcpyDtoH", "cuCtxSetCurrent"}  # arguments and results
-    assert [name for name in calls if name not in moved] == ["cuGraphLaunch"]
+    moved = {"cuMemcpyHtoD", "cuMemcpyDtoH"}  # arguments and results
+    assert [name for name in calls if name not in moved and "Ctx" not in name] == ["cuGraphLaunch"]
 
 
 # --- control flow --------------------------------------------------------------------------------------------------------
@@ -242,3 +277,5 @@ def test_devices_of_one_process_that_hang_are_given_up(tmp_path: Path, monkeypat
     monkeypatch.setattr(type(api), "is_stuck", False)
     with pytest.raises(RuntimeFailure, match=r"(?s)MG0609: no device finished .* within 0.05 s.*MESHGEN_TIME_OUT"):
         executor.run([args])
+    executor.abort()
+    assert api.machine and api.machine.memory.live == ()

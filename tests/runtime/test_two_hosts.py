@@ -1,0 +1,64 @@
+"""Network namespaces go with the process that made them, however it ends."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Generator
+
+import pytest
+
+from tests.runtime.launchers import ROOT
+from tests.runtime.two_hosts import ip, remove_abandoned
+
+MAKER = """
+import subprocess, sys, time
+from tests.runtime.two_hosts import two_hosts
+with two_hosts() as hosts:
+    subprocess.Popen(["ip", "netns", "exec", hosts.link[0], "sleep", "60"])
+    print(hosts.link[0], flush=True)
+    time.sleep(60)
+"""
+
+
+def names() -> str:
+    return subprocess.run(["ip", "netns", "list"], check=True, capture_output=True, text=True).stdout
+
+
+@pytest.fixture
+def maker() -> Generator[tuple[subprocess.Popen[str], str]]:
+    """A process that has made namespaces, one of them with a process in it, and the name of that one."""
+    try:
+        ip("netns", "add", f"meshgen-test-{os.getpid()}")
+        ip("netns", "del", f"meshgen-test-{os.getpid()}")
+    except (subprocess.CalledProcessError, FileNotFoundError):
+        pytest.skip("no network namespaces can be made here")
+    with subprocess.Popen([sys.executable, "-c", MAKER], cwd=ROOT, stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout
+        yield process, process.stdout.readline().strip()
+        process.kill()
+    remove_abandoned()
+
+
+def test_a_process_that_is_asked_to_end_removes_its_namespaces(maker: tuple[subprocess.Popen[str], str]) -> None:
+    process, name = maker
+    assert name in names()
+    process.terminate()
+    assert process.wait(60) == 128 + signal.SIGTERM
+    assert name not in names()
+
+
+def test_the_namespaces_of_a_process_that_was_killed_are_removed_by_the_next(
+    maker: tuple[subprocess.Popen[str], str],
+) -> None:
+    """With what runs in them; those of a process that lives stay."""
+    process, name = maker
+    remove_abandoned()
+    assert name in names()
+    process.kill()
+    process.wait()
+    assert name in names()
+    remove_abandoned()
+    assert name not in names()
