@@ -12,7 +12,8 @@ from meshgen.compiled.executable import Executable
 from meshgen.compiled.open_sizes import OpenExecutable, closed, open_program
 from meshgen.errors import ArgumentError, MeshgenError, ProgramError
 from meshgen.ir.graph import Module
-from meshgen.mesh import Mesh, make_mesh, parse_mesh_choices
+from meshgen.mesh import Mesh, make_mesh
+from meshgen.notation import parse_mesh_choices
 from meshgen.pipeline import Options
 from meshgen.records import dataclass
 from meshgen.runtime.open_program import OpenProgram

@@ -20,6 +20,7 @@ from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.ir.graph import Module
 from meshgen.machine.profiles import MACHINES
 from meshgen.names import whole_number
+from meshgen.notation import parse_sharding
 from meshgen.ops.precision import PRECISIONS
 from meshgen.pipeline import Options, Timing, verify_program
 from meshgen.reports.places import differences, program_of
@@ -27,7 +28,7 @@ from meshgen.runtime.loading import load
 from meshgen.runtime.module import LoadedModule
 from meshgen.sharding.unknown import nominal_mesh, unknown_axes
 from meshgen.sizes.program import at_mesh, has_open_results, with_shapes
-from meshgen.spec import Sharding, parse_sharding
+from meshgen.spec import Sharding
 
 UNITS = {"": 1, "B": 1, "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12}
 

@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from meshgen.errors import Diagnostic, ShardingError, UsageError
-from meshgen.mesh import DEFAULT_NAME, Mesh, parse_mesh, parse_mesh_choices
+from meshgen.mesh import DEFAULT_NAME, Mesh
 from meshgen.names import whole_number
+from meshgen.notation import parse_mesh, parse_mesh_choices
 from meshgen.reports.tables import bytes_text, counted, seconds_text, table_of
 from meshgen.runtime.open_program import OpenProgram
 from meshgen.runtime.sizes import Sizes
