@@ -25,7 +25,7 @@ test: .venv/dev.stamp
 
 # For the loop of edit and run: the test files of each folder that say most for the time they take, 90 s on two cores together.
 QUICK := $(addprefix tests/,test_api.py test_axis_refs.py test_cost_model.py test_docs.py test_errors.py test_house.py test_layering.py test_mesh.py \
-    test_pipeline.py test_spec.py) \
+    test_notation.py test_pipeline.py test_spec.py) \
   $(addprefix tests/benchmarks/,test_bench_compare.py test_bench_records.py) \
   $(addprefix tests/calls/,test_module_calls_in_jax_trees.py) \
   $(addprefix tests/frontend/,test_jax.py test_mlir.py test_tracer.py test_tracer_refusals.py pytorch/test_torch_archives.py pytorch/test_torch_ops.py) \

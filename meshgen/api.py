@@ -16,7 +16,7 @@ from meshgen.codegen.targets import DEFAULT_TARGET, built_for
 from meshgen.codegen.tuning.table import Tuning, TuningTable, given_table
 from meshgen.compiled.entries import EntriesExecutable
 from meshgen.compiled.executable import Executable
-from meshgen.compiled.open_sizes import AT_LOAD, OpenExecutable, closed, open_program
+from meshgen.compiled.open_sizes import OpenExecutable, closed, open_program
 from meshgen.errors import Diagnostic, EntryError, UsageError
 from meshgen.frontend.arguments import Args, combinations, on_machine, placed_on, shapes_of
 from meshgen.frontend.callers import at_callers_line
@@ -31,6 +31,7 @@ from meshgen.machine.reading import machine_of
 from meshgen.mesh import Meshes, meshes_of
 from meshgen.ops.precision import with_precision
 from meshgen.pipeline import Options, Progress, Timing, make_schedule, run_stages, verify_program
+from meshgen.runtime.open_program import AT_LOAD
 from meshgen.runtime.sizes import Given, Sizes, bound
 from meshgen.sizes.program import given_types, has_open_results, input_names, with_shapes
 

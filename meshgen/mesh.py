@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import math
 import operator
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -28,7 +27,6 @@ from meshgen.records import Shown, dataclass
 
 MOST_DEVICES = 1 << 20  # exact volumes of uneven tiles are computed over the devices along the axes that matter
 DEFAULT_NAME = "mesh"  # of a mesh that is given without a name
-_SIZE = r"(?:\?|-?[0-9]{1,18})"  # on the command line
 
 
 @dataclass(frozen=True)
@@ -315,36 +313,3 @@ def _mesh_of_others(given: Any) -> Any:
 def is_mesh_of_jax(given: Any) -> bool:
     """Whether this is a `jax.sharding.Mesh` or `AbstractMesh`, by what it has: JAX need not be there."""
     return hasattr(given, "axis_names") and isinstance(getattr(given, "shape", None), Mapping)
-
-
-def parse_mesh(text: str) -> Mesh:
-    """A mesh from the command line's `dp=2,tp=4`, or by name `first:dp=2,tp=4`; `?` is a size that is unknown until load."""
-    return parse_mesh_choices(text)[0]
-
-
-def parse_mesh_choices(text: str) -> tuple[Mesh, dict[str, tuple[int, ...]]]:
-    """A mesh from the command line's `dp=2|4,tp=4`, and the sizes of the axes that have several: these are open in it."""
-    axes: dict[str, int | None] = {}
-    choices: dict[str, tuple[int, ...]] = {}
-    name, colon, listed = text.rpartition(":")
-    name = name.strip().removeprefix("@")
-    if colon and not re.fullmatch(r"[\w$.-]+", name):
-        fault = Diagnostic(
-            "MG0201", f"mesh '{text}': '{name}' is not a valid name", hint="write for example first:dp=2,tp=4"
-        )
-        raise ShardingError(fault)
-    for part in listed.split(","):
-        match = re.fullmatch(rf"\s*([A-Za-z_]\w*|\d+)\s*=\s*({_SIZE}(?:\s*\|\s*{_SIZE})*)\s*", part)
-        if not match or match[1] in axes:
-            wrong = f"axis '{match[1]}' is given twice" if match else f"'{part.strip()}' is not NAME=SIZE"
-            hint = "write for example dp=2,tp=4; dp=? or dp=2|4 leaves a size open"
-            raise ShardingError(Diagnostic("MG0201", f"mesh '{text}': {wrong}", hint=hint))
-        sizes = [None if size.strip() == "?" else int(size) for size in match[2].split("|")]
-        axes[match[1]] = sizes[0] if len(sizes) == 1 else None
-        if known := tuple(dict.fromkeys(size for size in sizes if size is not None)) if len(sizes) > 1 else ():
-            choices[match[1]] = known
-    mesh = make_mesh(axes, name or DEFAULT_NAME)
-    for axis, sizes in choices.items():
-        for size in sizes:
-            mesh.with_sizes({axis: size})  # the mesh refuses a bad one
-    return mesh, choices

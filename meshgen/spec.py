@@ -8,7 +8,6 @@ so a last tile may be short or empty. Local buffers always have the tile's size 
 from __future__ import annotations
 
 import itertools
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
@@ -300,51 +299,3 @@ def _reject(index: int) -> bool:
 def fit(sharding: Sharding, rank: int) -> Sharding:
     """The sharding at a tensor's rank: omitted trailing dims are not split."""
     return replace(sharding, dims=sharding.dims + ((),) * (rank - sharding.rank))
-
-
-def format_sharding(sharding: Sharding) -> str:
-    """The command line's form, which `parse_sharding` reads: `dp,_,a+b/sum:tp/halo:0:1:2/offsets:1:0:2:5@stage1`."""
-    text = ",".join("+".join(axes) or "_" for axes in sharding.dims)
-    tails = [f"{kind}:{axis}" for axis, kind in sharding.partial]
-    tails += [f"halo:{d}:{before}:{after}" for d, (before, after) in enumerate(sharding.halo) if before or after]
-    tails += [f"offsets:{d}:{':'.join(map(str, row))}" for d, row in enumerate(sharding.offsets) if row]
-    return "/".join([text, *tails]) + (f"@{sharding.mesh}" if sharding.mesh else "")
-
-
-def parse_sharding(text: str) -> Sharding:
-    """A sharding from the command line's form: per dim its axes joined by `+`, or `_`; then after slashes
-    KIND:AXIS for partial axes, halo:DIM:BEFORE:AFTER and offsets:DIM:0:...:SIZE; last @MESH, where there are several.
-
-    `str` of a sharding is the diagnostics' form; this one needs no quoting in a shell. Raises ShardingError.
-    """
-    body, _, mesh = text.partition("@")
-    body, *tails = body.split("/")
-    if not re.fullmatch(r"[\w:()+,\s]*", body):
-        raise ShardingError(
-            Diagnostic("MG0204", f"'{text}' is not a sharding", hint="write for example dp,_,a+b or dp,_/sum:tp")
-        )
-    entries = [part.strip() for part in body.split(",")] if body.strip() else []
-    dims = tuple(() if entry in ("_", "") else tuple(a.strip() for a in entry.split("+")) for entry in entries)
-    partial: list[tuple[str, str]] = []
-    halo: dict[int, Halo] = {}
-    offsets: dict[int, tuple[int, ...]] = {}
-    for tail in tails:
-        kind, _, rest = tail.strip().partition(":")
-        numbers = [int(n) for n in rest.split(":")] if re.fullmatch(r"[0-9]{1,18}(:[0-9]{1,18})+", rest) else []
-        if kind == "halo" and len(numbers) == 3 and numbers[0] < len(dims):
-            halo[numbers[0]] = (numbers[1], numbers[2])
-        elif kind == "offsets" and numbers and numbers[0] < len(dims):
-            offsets[numbers[0]] = tuple(numbers[1:])
-        elif kind in PARTIAL_KINDS and rest:
-            partial.append((rest.strip(), kind))
-        else:
-            hint = f"after a slash write KIND:AXIS with KIND one of {', '.join(PARTIAL_KINDS)}, halo:DIM:BEFORE:AFTER or offsets:DIM:0:...:SIZE"
-            raise ShardingError(Diagnostic("MG0204", f"cannot parse '{tail}' in sharding '{text}'", hint=hint))
-    rows = range(len(dims))
-    return Sharding(
-        dims,
-        tuple(partial),
-        tuple(halo.get(d, (0, 0)) for d in rows) if halo else (),
-        tuple(offsets.get(d, ()) for d in rows) if offsets else (),
-        mesh.strip(),
-    )

@@ -31,3 +31,22 @@ def test_a_slower_pace_stays(pace: int) -> None:
         assert gc.get_threshold() == (pace, 5, 5)
     finally:
         gc.set_threshold(*before)
+
+
+def test_what_was_made_within_counts_as_old() -> None:
+    """Where the caller has frozen nothing: the tests' own configuration has."""
+    gc.unfreeze()
+    try:
+        with rarely_collecting():
+            made = [[] for _ in range(100)]
+        assert not {id(each) for each in gc.get_objects(generation=0)} & set(map(id, made))
+    finally:
+        gc.freeze()
+
+
+def test_what_the_caller_has_frozen_stays_frozen() -> None:
+    gc.freeze()
+    before = gc.get_freeze_count()
+    with rarely_collecting():
+        pass
+    assert gc.get_freeze_count() >= before - 100  # but for what nobody holds any more

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.sources import FILES, PACKAGE, ROOT, nodes_of, place, refuse
 
 # Layers from top to bottom; a part may import its own layer and those below. `docs/architecture.md` explains it.
@@ -32,6 +34,7 @@ LAYERS = (
     ("sizes",),
     ("ops",),
     ("ir",),
+    ("notation",),
     ("spec",),
     ("mesh",),
     ("axis_refs", "machine"),
@@ -155,8 +158,15 @@ def test_deployment_needs_no_compiler() -> None:
     assert (outcome.returncode, outcome.stdout) == (0, ""), outcome.stderr
 
 
-def test_importing_the_package_is_quick() -> None:
-    """No compiler and no arrays: only what the public names need when they are used."""
-    program = "import sys, meshgen; print([n for n in ('xdsl', 'triton', 'numpy', 'jax') if n in sys.modules])"
+@pytest.mark.parametrize(
+    ("module", "unneeded"),
+    [
+        ("meshgen", ["xdsl", "triton", "numpy", "jax"]),
+        ("meshgen.commands.run", ["meshgen.api", "meshgen.pipeline", "meshgen.sharding"]),
+    ],
+)
+def test_importing_is_quick(module: str, unneeded: list[str]) -> None:
+    """The package: no compiler and no arrays, only what the public names need when they are used. `meshgen run`: no compiler."""
+    program = f"import sys, {module}; print([n for n in {unneeded} if n in sys.modules])"
     outcome = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT)
     assert outcome.stdout.strip() == "[]", outcome.stderr

@@ -8,7 +8,7 @@ import pytest
 
 import meshgen as mg
 from meshgen.errors import ShardingError
-from meshgen.mesh import contains, make_mesh, overlaps, parse_mesh, parse_mesh_choices
+from meshgen.mesh import contains, make_mesh, overlaps
 
 
 def test_devices_are_numbered_row_major() -> None:
@@ -86,44 +86,11 @@ def test_sub_mesh_drops_fixed_axes() -> None:
 
 
 def test_unknown_sizes_wait_for_load() -> None:
-    mesh = parse_mesh("dp=?,tp=2")
+    mesh = make_mesh({"dp": None, "tp": 2})
     assert not mesh.is_static
     assert mesh.axis_size("tp") == 2
     with pytest.raises(ShardingError, match="unknown until load"):
         mesh.axis_size("dp")
-
-
-def test_sizes_to_choose_from_leave_an_axis_open() -> None:
-    mesh, choices = parse_mesh_choices("dp=2|4|?|2,tp=2,pp=?")
-    assert mesh == make_mesh({"dp": None, "tp": 2, "pp": None}) and choices == {"dp": (2, 4)}
-    assert parse_mesh_choices("dp=1|8")[1] == {"dp": (1, 8)}
-
-
-def test_meshes_by_name() -> None:
-    assert (
-        parse_mesh("stage.0:dp=2,tp=?")
-        == parse_mesh("@stage.0: dp=2, tp=?")
-        == make_mesh({"dp": 2, "tp": None}, "stage.0")
-    )
-
-
-@pytest.mark.parametrize(
-    "text, message",
-    [
-        ("dp=0", "size 0"),
-        ("dp=2,dp=2", "axis 'dp' is given twice"),
-        ("dp", "is not NAME=SIZE"),
-        ("dp=-1", "size -1"),
-        ("dp=1024,tp=1025", "1,049,600 devices; the limit is 1,048,576"),
-        ("", "is not NAME=SIZE"),
-        ("first:", "is not NAME=SIZE"),
-        (":dp=2", "'' is not a valid name"),
-        ("a b:dp=2", "'a b' is not a valid name"),
-    ],
-)
-def test_bad_meshes_are_refused(text: str, message: str) -> None:
-    with pytest.raises(ShardingError, match=message):
-        parse_mesh(text)
 
 
 def test_faults_of_references() -> None:

@@ -2,8 +2,8 @@
 
 - A block whose first line is a comment with a file's name (`# model.py`, `// block.mlir`) is that file.
 - `python` runs, in one namespace per page; `>>>` is not used.
-- `console` has commands after `$ `, which bash runs with the installed `meshgen`, and what they print: shown lines must occur in it in this
-  order, and `...` stands for any number of lines. Output that differs from run to run, such as measured seconds, is not shown there.
+- `console` has commands after `$ `, which bash runs with the installed `meshgen` (this process where bash has nothing to do), and what they print:
+  shown lines must occur in it in this order, and `...` stands for any number of lines. Output that differs from run to run, such as measured seconds, is not shown there.
 - `sh` has commands only, one a line; what they install is there already.
 - Other languages are for people: output, and what needs hardware or programs that tests do not have.
 """
@@ -12,10 +12,13 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import subprocess
 import sys
 import tomllib
 from collections.abc import Iterator
+from contextlib import redirect_stderr, redirect_stdout
+from io import StringIO
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 
@@ -23,6 +26,7 @@ import numpy as np
 import pytest
 from packaging.requirements import Requirement
 
+from meshgen.cli import main
 from meshgen.errors import MissingError
 from meshgen.runtime.module_file import tensors
 from tests.sources import ROOT
@@ -56,6 +60,7 @@ def has_programs(page: Path) -> bool:
 def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     monkeypatch.syspath_prepend(tmp_path)
+    monkeypatch.setenv("COLUMNS", "160")
     space = ModuleType(f"page_{page.stem}")
     monkeypatch.setitem(sys.modules, space.__name__, space)
     monkeypatch.setitem(sys.modules, "safetensors.numpy", SimpleNamespace(save_file=save_file))  # type: ignore[arg-type]
@@ -101,10 +106,32 @@ def lines(text: str) -> Iterator[tuple[str, list[str]]]:
     yield from ((line, []) for line in joined if line and not line.startswith(("#", "pip install ")))
 
 
-def run_command(command: str, shown: list[str], place: str) -> None:
+def words_of(command: str) -> list[str] | None:
+    """The words of a command that is `meshgen` and nothing for a shell to do; None for any other."""
+    split = shlex.shlex(command, posix=True, punctuation_chars=True)
+    split.whitespace_split = True
+    words = list(split)
+    is_plain = words[0] == "meshgen" and not any(set(word) <= set("();<>|&") for word in words)
+    return words[1:] if is_plain else None
+
+
+def done_here(words: list[str]) -> subprocess.CompletedProcess[str]:
+    """What a command does, without a process of its own, which would import everything again."""
+    out, err = StringIO(), StringIO()
+    with redirect_stdout(out), redirect_stderr(err):
+        code = main(words)
+    return subprocess.CompletedProcess(words, code, out.getvalue(), err.getvalue())
+
+
+def done_by_shell(command: str) -> subprocess.CompletedProcess[str]:
     path = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
-    environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT), "COLUMNS": "160"}
-    done = subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, timeout=300)
+    environment = os.environ | {"PATH": path, "PYTHONPATH": str(ROOT)}
+    return subprocess.run(["bash", "-c", command], env=environment, capture_output=True, text=True, timeout=300)
+
+
+def run_command(command: str, shown: list[str], place: str) -> None:
+    words = words_of(command)
+    done = done_by_shell(command) if words is None else done_here(words)
     if done.returncode == MissingError.exit_code:
         pytest.skip(f"{place}: {done.stderr}")
     is_refused = any(line.startswith("error") for line in shown)  # as the page says
@@ -139,6 +166,20 @@ def test_shown_lines_are_compared() -> None:
 def test_commands_are_found() -> None:
     assert list(commands("$ a \\\n  -b\nsaid\n$ c\n")) == [("a   -b", ["said"]), ("c", [])]
     assert list(lines("pip install x\na \\\n  -b\n# c\n\nd\n")) == [("a   -b", []), ("d", [])]
+
+
+def test_words_of_commands_without_a_shell() -> None:
+    assert words_of("meshgen run m.mgx --mesh 'dp=2|4'   --arg f32[8] # why") == [
+        "run",
+        "m.mgx",
+        "--mesh",
+        "dp=2|4",
+        "--arg",
+        "f32[8]",
+    ]
+    assert [words_of(each) for each in ("meshgen run m.mgx | tail", "meshgen doctor > f", "python -c 'x'")] == [
+        None
+    ] * 3
 
 
 def test_blocks_have_languages_that_are_known() -> None:

@@ -9,7 +9,7 @@ import pytest
 from meshgen.errors import ShardingError
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import make_mesh
-from meshgen.spec import P, Sharding, fit, format_sharding, from_indices, parse_sharding
+from meshgen.spec import P, Sharding, fit, from_indices
 
 MESH = make_mesh({"x": 4, "y": 2})
 
@@ -115,30 +115,6 @@ def test_integers_of_the_seeds() -> None:
     for wrong in ([[5]], [[-1]], [[], [], []]):
         with pytest.raises(ShardingError):
             from_indices(wrong, MESH, 1)
-
-
-@pytest.mark.parametrize(
-    "sharding",
-    [
-        P(),
-        P("x", None, ("y", "z")),
-        P(None, partial={"x": "max", "y": "sum"}),
-        P("x:(2)4"),
-        P("x", None, partial="y", mesh="stage.1"),
-        P(mesh="b"),
-        Sharding((("x",), ()), halo=((1, 2), (0, 0))),
-        Sharding(((), ("x",)), offsets=((), (0, 2, 5))),
-    ],
-    ids=str,
-)
-def test_the_command_lines_form_is_read_back(sharding: Sharding) -> None:
-    assert parse_sharding(format_sharding(sharding)) == sharding
-
-
-@pytest.mark.parametrize("text", ["x y!", "x/avg:y", "x/halo:1:2", "x/halo:7:1:1", "x/sum"])
-def test_what_is_no_sharding_is_refused(text: str) -> None:
-    with pytest.raises(ShardingError, match="MG0204"):
-        parse_sharding(text)
 
 
 @pytest.mark.parametrize("thing", [P("x", None), make_mesh({"x": 2}), TensorType((2,), "f32")])

@@ -12,7 +12,7 @@ from meshgen.benchmarks.comparing import Difference, compared, limit_of, limits_
 from meshgen.benchmarks.environment import environment
 from meshgen.benchmarks.records import FORMATS, Record, Run, cell, identity, read, tables, text_of, write
 from meshgen.benchmarks.suites import SUITES
-from meshgen.commands.common import positive
+from meshgen.commands.numbers import positive
 from meshgen.commands.output import Output
 from meshgen.errors import Diagnostic, NumbersDiffer, UsageError
 from meshgen.reports.tables import table_of

@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import Any
 
 from meshgen import api
-from meshgen.commands.common import add_program, add_target, natural, positive, program
+from meshgen.commands.combinations import at_combinations
+from meshgen.commands.common import add_program, add_target, program
 from meshgen.commands.memory import memory_limit, refuse_too_big
+from meshgen.commands.numbers import natural, positive
 from meshgen.commands.output import Output
-from meshgen.commands.sizes import at_combinations
 from meshgen.compiled.executable import Executable
 from meshgen.errors import Diagnostic, MeshgenError, NumbersDiffer, UsageError
 from meshgen.ir.graph import Module

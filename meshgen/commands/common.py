@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import math
 import os
 import re
 from collections.abc import Sequence
@@ -13,19 +12,21 @@ from typing import TYPE_CHECKING, Any
 
 from meshgen import api
 from meshgen.codegen.targets import DEFAULT_TARGET, built_for
+from meshgen.commands.combinations import at_combinations
 from meshgen.commands.output import Output
-from meshgen.commands.sizes import at_combinations, fixed_shapes, meshes_option
+from meshgen.commands.sizes import fixed_shapes, meshes_option
 from meshgen.compiled.executable import Executable
 from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.ir.graph import Module
 from meshgen.machine.profiles import MACHINES
 from meshgen.names import whole_number
+from meshgen.notation import parse_sharding
 from meshgen.ops.precision import PRECISIONS
 from meshgen.pipeline import Options, Timing, verify_program
 from meshgen.reports.places import differences, program_of
 from meshgen.sharding.unknown import nominal_mesh, unknown_axes
 from meshgen.sizes.program import at_mesh, has_open_results, with_shapes
-from meshgen.spec import Sharding, parse_sharding
+from meshgen.spec import Sharding
 
 if TYPE_CHECKING:
     from meshgen.runtime.module import LoadedModule
@@ -263,33 +264,6 @@ def line_or_name(text: str) -> int | str:
     """A line by its number, or a value by its name."""
     number = whole_number(text)
     return text if number is None else number
-
-
-def natural(text: str) -> int:
-    """A non-negative integer option."""
-    number = whole_number(text)
-    if number is None:
-        raise argparse.ArgumentTypeError(f"expected a non-negative integer, got '{text:.40}'")
-    return number
-
-
-def not_negative(text: str) -> float:
-    """A non-negative number option."""
-    try:
-        value = float(text)
-    except ValueError:
-        value = math.nan
-    if not 0 <= value < math.inf:
-        raise argparse.ArgumentTypeError(f"expected a non-negative number, such as 0.05, got '{text:.40}'")
-    return value
-
-
-def positive(text: str) -> int:
-    """A positive integer option."""
-    number = whole_number(text)
-    if not number:
-        raise argparse.ArgumentTypeError(f"expected a positive integer, got '{text:.40}'")
-    return number
 
 
 def bytes_of(text: str, option: str) -> int:

@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from meshgen import api
+from meshgen.commands.combinations import specialise
 from meshgen.commands.common import add_program, add_target, program_options, target_options
 from meshgen.commands.output import Output, plain
-from meshgen.commands.sizes import open_record, specialisations_table, specialise
+from meshgen.commands.sizes import open_record, specialisations_table
 from meshgen.compiled.entries import EntriesExecutable
 from meshgen.compiled.executable import Executable
 from meshgen.compiled.kernels import kernel_records

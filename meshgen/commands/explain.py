@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from meshgen import api
-from meshgen.commands.common import add_program, add_target, line_or_name, natural, planned, positive, specs_option
+from meshgen.commands.common import add_program, add_target, line_or_name, planned, specs_option
+from meshgen.commands.numbers import natural, positive
 from meshgen.commands.output import Output
 from meshgen.compiled.executable import Executable
 from meshgen.errors import Diagnostic, UsageError

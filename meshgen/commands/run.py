@@ -12,29 +12,30 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-from meshgen.api import load
 from meshgen.ccl.world import TIME_OUT_SECONDS
 from meshgen.commands.arrays import Array, is_raw, load_arrays
-from meshgen.commands.common import natural, not_negative, positive
 from meshgen.commands.comparison import Expected, compare
+from meshgen.commands.numbers import natural, not_negative, positive
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option
 from meshgen.commands.time_limit import add_time_limit, seconds, time_limit
-from meshgen.compiled.open_sizes import AT_LOAD
 from meshgen.errors import ArgumentError, Diagnostic, NumbersDiffer, RuntimeFailure, UsageError
 from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.reports.tables import table_of
 from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.engines import LAUNCHES
+from meshgen.runtime.loading import load
 from meshgen.runtime.measured import measured
 from meshgen.runtime.module import DEVICES, LoadedModule
 from meshgen.runtime.module_file.files import write_file, write_text
+from meshgen.runtime.open_module import OpenModule
+from meshgen.runtime.open_program import AT_LOAD
 from meshgen.runtime.processes import bootstrap
 from meshgen.runtime.processes.bootstrap import TIME_OUT
 from meshgen.runtime.processes.ranks import told
 from meshgen.runtime.random_arrays import random_array
 from meshgen.runtime.sessions.weights import fitting_weights
-from meshgen.runtime.sizes import sizes_text
+from meshgen.runtime.sizes import Sizes, sizes_text
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -140,7 +141,9 @@ def run(options: argparse.Namespace, output: Output) -> int:
 def _run(options: argparse.Namespace, output: Output) -> int:
     given = read_inputs(options.input, mapped=bootstrap.world() is not None)
     sizes, key = meshes_option(options.mesh), options.verify_key
-    module = load(options.module, sizes, entry=options.entry, devices=options.devices, verify_key=key)
+    module = load(
+        options.module, sizes, entry=options.entry, devices=options.devices, specialise=_specialised, verify_key=key
+    )
     module.require_entry()
     module = module.at(args=closing(options) | {name: array.shape for name, array in given.items() if name})
     made = module.report.get("specialised", {})
@@ -158,6 +161,13 @@ def _run(options: argparse.Namespace, output: Output) -> int:
         if options.kernels:
             return run_kernels(module, options, output)
         return run_step(module, given, options, output)
+
+
+def _specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:
+    """The compiler is imported where a module has to be compiled at load alone: half of the time that a short run begins with."""
+    from meshgen.api import specialised
+
+    return specialised(module, sizes)
 
 
 def run_kernels(module: LoadedModule, options: argparse.Namespace, output: Output) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from meshgen.api import load, simulate
-from meshgen.commands.common import natural, not_negative
+from meshgen.commands.numbers import natural, not_negative
 from meshgen.commands.output import Output
 from meshgen.commands.sizes import add_sizes, closing, meshes_option
 from meshgen.machine.profiles import DEFAULT_MACHINE, MACHINES

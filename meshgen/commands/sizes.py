@@ -1,46 +1,20 @@
-"""Open sizes on the command line: `--mesh dp=2|4` and `--shape x=16x?|32x?` list those to compile for ahead of time."""
+"""Open sizes on the command line: `--mesh dp=2` and `--shape x=16x?` say them; of several, as in `--shape x=16x?|32x?`, each is meant."""
 
 from __future__ import annotations
 
 import argparse
-import itertools
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from meshgen.commands.output import Output
-from meshgen.compiled.executable import Executable
-from meshgen.compiled.open_sizes import OpenExecutable, closed, open_program
-from meshgen.errors import ArgumentError, Diagnostic, MeshgenError, ProgramError, ShardingError, UsageError
-from meshgen.ir.graph import Module
-from meshgen.mesh import DEFAULT_NAME, Mesh, make_mesh, parse_mesh, parse_mesh_choices
+from meshgen.errors import Diagnostic, ShardingError, UsageError
+from meshgen.mesh import DEFAULT_NAME, Mesh
 from meshgen.names import whole_number
-from meshgen.pipeline import Options
-from meshgen.records import dataclass
+from meshgen.notation import parse_mesh, parse_mesh_choices
 from meshgen.reports.tables import bytes_text, counted, seconds_text, table_of
 from meshgen.runtime.open_program import OpenProgram
-from meshgen.runtime.sizes import Sizes, bound
+from meshgen.runtime.sizes import Sizes
 
 Shape = tuple[int | None, ...]
-
-
-@dataclass(frozen=True)
-class Combination:
-    """A size for each axis that has several, and a shape for each input that has several."""
-
-    axes: Mapping[tuple[str, str], int]  # by names of mesh and axis
-    shapes: Mapping[str, Shape]
-
-    @property
-    def choices(self) -> set[tuple[object, object]]:
-        return {*self.axes.items(), *self.shapes.items()}
-
-    @property
-    def meshes(self) -> list[Mesh]:
-        """The sizes of axes, mesh by mesh."""
-        found: dict[str, dict[str, int]] = {}
-        for (mesh, axis), size in self.axes.items():
-            found.setdefault(mesh, {})[axis] = size
-        return [make_mesh(sizes, mesh) for mesh, sizes in found.items()]
 
 
 def add_sizes(parser: argparse.ArgumentParser) -> None:
@@ -115,62 +89,6 @@ def closing(options: argparse.Namespace) -> dict[str, Shape]:
 def fixed_shapes(options: argparse.Namespace) -> dict[str, Shape]:
     """The shapes of inputs that have one."""
     return {name: shapes[0] for name, shapes in shapes_option(options.shape).items() if len(shapes) == 1}
-
-
-def combinations(options: argparse.Namespace) -> list[Combination]:
-    """Every combination of the sizes with several choices; empty without any."""
-    meshes = [parse_mesh_choices(text) for text in options.mesh]
-    axes = {(mesh.name, axis): sizes for mesh, choices in meshes for axis, sizes in choices.items()}
-    shapes = {name: each for name, each in shapes_option(options.shape).items() if len(each) > 1}
-    if not axes and not shapes:
-        return []
-    rows = itertools.product(itertools.product(*axes.values()), itertools.product(*shapes.values()))
-    return [Combination(dict(zip(axes, a, strict=True)), dict(zip(shapes, s, strict=True))) for a, s in rows]
-
-
-def at_combinations(
-    module: Module, choice: Options, options: argparse.Namespace, output: Output
-) -> dict[Sizes, Module]:
-    """The program for each combination of sizes that it allows; empty where no sizes are given."""
-    if not (wanted := combinations(options)):
-        return {}
-    program = open_program(module, fixed_shapes(options), choice)
-    return _fitting(module, program, wanted, output) if program.is_open else {}
-
-
-def specialise(executable: Executable, options: argparse.Namespace, output: Output) -> None:
-    """Compile a program with open sizes, without binaries, for each combination that it allows."""
-    wanted = combinations(options)
-    if isinstance(executable, OpenExecutable):
-        (module,) = executable.stages.values()
-        for sizes in _fitting(module, executable.program, wanted, output):
-            executable.specialise_for(sizes)
-    elif wanted:
-        output.note(
-            "note: the program does not depend on the sizes that are given several times: one module covers all"
-        )
-
-
-def _fitting(
-    module: Module, program: OpenProgram, wanted: Sequence[Combination], output: Output
-) -> dict[Sizes, Module]:
-    """The program for the combinations that fit it. Raises the fault of a size that fits in none."""
-    found: dict[Sizes, Module] = {}
-    refused: list[tuple[Combination, MeshgenError]] = []
-    used: set[tuple[object, object]] = set()
-    for each in wanted:
-        try:
-            sizes = program.sizes(bound(program.meshes, each.meshes), each.shapes)
-            found[sizes] = closed(module, program, sizes)
-            used |= each.choices
-        except (ArgumentError, ProgramError) as error:
-            refused.append((each, error))
-    for each, error in refused:
-        if not each.choices <= used:
-            raise error
-    if refused:
-        output.note(f"note: {len(refused)} of {len(wanted)} combinations of sizes contradict the program: skipped")
-    return found
 
 
 def open_record(program: OpenProgram) -> dict[str, Any]:

@@ -22,7 +22,7 @@ from meshgen.mesh import Mesh
 from meshgen.pipeline import Options, Progress, Timing, verify_program
 from meshgen.reports.tables import render
 from meshgen.runtime.module_file.container import path_of
-from meshgen.runtime.open_program import Argument, OpenProgram, Shapes
+from meshgen.runtime.open_program import AHEAD, Argument, OpenProgram, Shapes
 from meshgen.runtime.plan import Schedule
 from meshgen.runtime.sessions.weights import Weights, weights_by_name
 from meshgen.runtime.sizes import Given, Sizes, bound, with_sizes
@@ -38,7 +38,6 @@ from meshgen.sizes.program import (
 
 Array = np.ndarray[Any, Any]
 Plan = Callable[[Module, Options, Timing, Signature | None], Executable]
-AHEAD, AT_LOAD = "ahead of time", "at load"
 
 
 def open_program(module: Module, shapes: Mapping[str, Sequence[int | None]], options: Options) -> OpenProgram:

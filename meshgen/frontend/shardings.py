@@ -9,7 +9,8 @@ from typing import Any, cast
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.frontend.torch.placements import from_placements, is_placements
 from meshgen.mesh import Mesh, is_mesh_of_jax
-from meshgen.spec import Sharding, axes_of_dim, fit, from_indices, no_sharding, parse_sharding
+from meshgen.notation import parse_sharding
+from meshgen.spec import Sharding, axes_of_dim, fit, from_indices, no_sharding
 
 SpecLike = Sharding | str | Sequence[str | Sequence[str | int] | None]
 

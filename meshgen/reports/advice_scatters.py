@@ -14,12 +14,13 @@ from functools import partial
 
 from meshgen.ir.graph import Value
 from meshgen.mesh import Mesh
+from meshgen.notation import format_sharding
 from meshgen.reports.causes import Group, groups_of
 from meshgen.reports.changes import Change
 from meshgen.reports.collectives import Edge, edges_of
 from meshgen.reports.interface import Compiled
 from meshgen.reports.what_if import annotated_values, values_by_id
-from meshgen.spec import Sharding, format_sharding
+from meshgen.spec import Sharding
 
 GROUPS = 4  # causes that are tried, those that the step waits for longest
 DIMS = 2  # of a value that are tried, those of most rows first

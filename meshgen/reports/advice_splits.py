@@ -10,6 +10,7 @@ from meshgen.codegen.roofline import device_of, memory_seconds
 from meshgen.codegen.targets import predicted_on
 from meshgen.ir.graph import Value
 from meshgen.mesh import Mesh
+from meshgen.notation import format_sharding
 from meshgen.ops.classes import CONTRACTIONS
 from meshgen.ops.precision import multiplied_as
 from meshgen.reports.changes import Change
@@ -17,7 +18,7 @@ from meshgen.reports.gathers import gathers
 from meshgen.reports.interface import Compiled
 from meshgen.reports.repeated import Repeated, repeated_work
 from meshgen.reports.what_if import annotated_values, values_by_id
-from meshgen.spec import Sharding, format_sharding
+from meshgen.spec import Sharding
 
 GROUPS, SPLITS = (
     6,

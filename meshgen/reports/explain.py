@@ -8,6 +8,7 @@ from typing import Any
 
 from meshgen.errors import Diagnostic, Location, UsageError, place_text
 from meshgen.frontend.tracer import spec
+from meshgen.notation import parse_sharding
 from meshgen.reports.annotations import hints_that_lost, not_as_required
 from meshgen.reports.chart import timeline_text
 from meshgen.reports.collectives import collective_records_of, collective_text, numbers_about
@@ -19,7 +20,7 @@ from meshgen.reports.picture import Picture, show
 from meshgen.reports.summary import ignored_of, summary_of
 from meshgen.reports.tables import WIDTH, render, table_of
 from meshgen.reports.values import Question, known_of
-from meshgen.spec import Sharding, parse_sharding
+from meshgen.spec import Sharding
 
 
 def explain(executable: Compiled, what: Question = None, *, verbose: bool = False) -> str:

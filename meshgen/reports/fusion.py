@@ -17,7 +17,7 @@ from meshgen.codegen.roofline import device_of, kernel_bytes, kernel_seconds
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.predicates import is_kernel
+from meshgen.ir.predicates import is_constant, is_kernel
 from meshgen.ir.regions import captured, flow_regions
 from meshgen.ops.classes import COMMUNICATING, LAYOUT, LOOKUPS, PRODUCTS, REDUCTIONS, UNLAUNCHED, VIEWS
 from meshgen.records import dataclass
@@ -122,7 +122,7 @@ class _Between:
     def _makers(self, value: Value) -> list[Node]:
         """The launches that make a value, seen through views and joins."""
         node = self._made.get(value)
-        if node is None or node.op == "constant":
+        if node is None or is_constant(node):
             return []
         if node.op in VIEWS:
             return self._makers(node.operands[0])

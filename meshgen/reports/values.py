@@ -14,6 +14,7 @@ from meshgen.ir.manual import is_open
 from meshgen.ir.op_names import WITH_PROGRAMS
 from meshgen.ir.predicates import is_annotation, is_branching, is_loop, is_manual, is_transfer_recv, is_transfer_send
 from meshgen.ir.regions import program_nodes
+from meshgen.notation import format_sharding
 from meshgen.records import dataclass
 from meshgen.reports.annotations import unmade_values
 from meshgen.reports.interface import Compiled
@@ -24,7 +25,7 @@ from meshgen.sharding.propagation.rejected import rejected
 from meshgen.sharding.propagation.solve import Solved
 from meshgen.sharding.propagation.tiles import free_part
 from meshgen.sharding.rewrites.cse import common_values
-from meshgen.spec import Sharding, format_sharding
+from meshgen.spec import Sharding
 
 _ALIKE = 0.5  # of the letters of two names: what `difflib` calls their ratio
 _SHOWN = 40  # names in a hint

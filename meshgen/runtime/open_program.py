@@ -16,6 +16,7 @@ from meshgen.runtime.module_file.stage_texts import stage_member
 from meshgen.runtime.sizes import Sizes, axis_sizes, with_sizes
 
 Digests = Mapping[str, str]  # of a module's members, by name
+AHEAD, AT_LOAD = "ahead of time", "at load"  # when a specialisation was made, in a module's report
 
 
 @dataclass(frozen=True)

@@ -21,6 +21,7 @@ from dataclasses import field, replace
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError, Diagnostic, MeshgenError, UsageError
 from meshgen.ir.graph import Annotation, Module
+from meshgen.notation import format_sharding
 from meshgen.pass_manager import PassManager
 from meshgen.pipeline import Options, Progress, Timing
 from meshgen.records import dataclass
@@ -33,7 +34,7 @@ from meshgen.search.words import sentences
 from meshgen.sharding.propagation.network import Table
 from meshgen.sharding.rewrites.passes import SIMPLIFICATIONS
 from meshgen.sizes.program import input_names
-from meshgen.spec import Sharding, format_sharding
+from meshgen.spec import Sharding
 
 Plan = Callable[[Module, Options, Timing], Compiled]
 SECONDS = 10.0  # of a search, by default

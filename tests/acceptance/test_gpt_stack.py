@@ -15,7 +15,7 @@ from meshgen.runtime.loading import load
 from tests.counting import calls
 
 pytest.importorskip("jax")
-FEW, MANY = 4, 12  # layers
+FEW, MANY = 3, 9  # layers
 MAX_KERNELS = 15
 MAX_GROWTH = 1.05
 
@@ -38,7 +38,7 @@ def unnumbered_sources(executable: Executable) -> list[str]:
 
 def test_repeated_layers_share_kernels(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     program, module = tmp_path / "stack.mlir", tmp_path / "stack.mgx"
-    program.write_text(stack())
+    program.write_text(stack(FEW, 2, 4))
     assert main(["compile", str(program), "--target", "cpu", "-o", str(module)]) == 0
     kernels = load(module).manifest.kernels
     assert 0 < len(kernels) <= MAX_KERNELS, list(kernels)
@@ -50,7 +50,7 @@ def test_work_per_op_and_kernels_do_not_grow_with_layers(of_few: tuple[int, Exec
     few, small = of_few
     many, big = calls(lambda: planned(MANY))
     nodes = [len(e.stages["import"].graph.nodes) for e in (small, big)]
-    assert nodes[1] > 2.7 * nodes[0]  # all but the embedding and the head is three times as much
+    assert nodes[1] > 2.5 * nodes[0]  # all but the embedding and the head is three times as much
     assert 0 < len(big.fused.kernels) == len(small.fused.kernels) <= MAX_KERNELS
     assert unnumbered_sources(big) == unnumbered_sources(small)
     assert big.comms.counts["all_reduce"] - small.comms.counts["all_reduce"] == 2 * (MANY - FEW)

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from meshgen.cli import main
-from meshgen.compiled.open_sizes import AHEAD, AT_LOAD
+from meshgen.runtime.open_program import AHEAD, AT_LOAD
 from tests.compiled.open_programs import PROGRAM, STAGES, rows
 
 

@@ -12,11 +12,12 @@ import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen.compiled.open_sizes import AHEAD, AT_LOAD, OpenExecutable
+from meshgen.compiled.open_sizes import OpenExecutable
 from meshgen.errors import ArgumentError, MeshgenError, MissingError, ProgramError, ShardingError, UsageError
 from meshgen.runtime import loading
 from meshgen.runtime.module_file import container
 from meshgen.runtime.open_module import OpenModule
+from meshgen.runtime.open_program import AHEAD, AT_LOAD
 from meshgen.runtime.sizes import LAUNCHERS, bound
 from tests.compiled.open_programs import PROGRAM, SIZES, W, is_right, rows, written
 

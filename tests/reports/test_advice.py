@@ -12,10 +12,10 @@ import meshgen as mg
 from meshgen import api
 from meshgen.cli import main
 from meshgen.errors import ShardingError
+from meshgen.notation import parse_sharding
 from meshgen.pipeline import Options, Timing
 from meshgen.reports.advice_splits import splits
 from meshgen.reports.what_if import annotated_with
-from meshgen.spec import parse_sharding
 from meshgen.testing.random_graphs import random_program
 from tests.acceptance.cases import small
 from tests.plans import plan_of

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import meshgen as mg
 from meshgen import api
+from meshgen.notation import parse_sharding
 from meshgen.reports.advice_scatters import scatters
 from meshgen.reports.what_if import annotated_with
-from meshgen.spec import parse_sharding
 
 SUMMED = """sdy.mesh @mesh = <["tp"=4]>
 func.func @main(%x: tensor<16384x2048xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"tp"}]>}, %w: tensor<2048x2048xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"tp"}, {}]>}, %b: tensor<16384x2048xf32>) -> tensor<2048xf32> {

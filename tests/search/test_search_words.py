@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from meshgen.ir.graph import TensorType, Value
+from meshgen.notation import parse_sharding
 from meshgen.search.words import pattern_of, sentences
-from meshgen.spec import parse_sharding
 
 
 @pytest.mark.parametrize(

@@ -31,6 +31,7 @@ from meshgen.testing.random_programs import options_of
 from tests.trials import trials
 
 GROUPS = trials(10)
+READ_BACK = trials(4)  # those whose text is read back at every stage
 SIZE = 8  # programs of a group, so that a failure names a few
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -201,15 +202,13 @@ def digest(count: int) -> str:
 
 
 def test_propagation_does_not_depend_on_hashes() -> None:
+    """Here, where other programs were compiled before, and in a process with other hashes, which begins with them."""
     program = "from tests.testing.test_properties import digest; print(digest(15))"
-    found = [
-        subprocess.run(
-            [sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": seed}, cwd=ROOT,
-            capture_output=True, text=True, check=True,
-        ).stdout
-        for seed in "01"
-    ]  # fmt: skip
-    assert found[0] == found[1] and len(found[0]) > 60
+    seed = "1" if os.environ.get("PYTHONHASHSEED") == "0" else "0"
+    other = subprocess.run(
+        [sys.executable, "-c", program], env={**os.environ, "PYTHONHASHSEED": seed}, cwd=ROOT, capture_output=True, text=True, check=True
+    )  # fmt: skip
+    assert other.stdout.strip() == digest(15)
 
 
 def _keeps(wish: Annotation, found: Sharding, module: Module, shape: tuple[int, ...]) -> bool:
@@ -278,7 +277,7 @@ def test_every_pass_alone_keeps_the_results_and_moves_no_more() -> None:
 # Text ----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("group", GROUPS)
+@pytest.mark.parametrize("group", READ_BACK)
 def test_every_stage_prints_and_reads_back(group: int) -> None:
     """Reading hands a loop what it uses from around it, so programs are read once before they are compared."""
     for seed in seeds(group):

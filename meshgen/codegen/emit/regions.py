@@ -13,6 +13,7 @@ from collections.abc import Sequence
 
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.ir.graph import Graph, Node
+from meshgen.ir.predicates import is_constant
 from meshgen.ops.classes import POINTWISE
 from meshgen.ops.triton.registers import Code, register_type
 
@@ -39,7 +40,7 @@ def region_function(evaluator: Evaluator, region: Graph, preferred: str) -> str:
 
 def lacking_in(region: Graph) -> list[Node]:
     """The nodes of a region that are not element-wise."""
-    return [node for node in region.nodes if node.op not in POINTWISE and node.op != "constant"]
+    return [node for node in region.nodes if node.op not in POINTWISE and not is_constant(node)]
 
 
 def held(code: Code) -> str:

@@ -1,6 +1,7 @@
 // A residual with a factor that is 1 and a layout there and back, as generated programs have them. Without the pass the predicted step takes
 // 11.4 us, with it 8.7 us.
 // GAIN: step 1.25
+// NUMBERS: 1024=128 512=64
 
 module @residual {
   sdy.mesh @mesh = <["x"=4]>
