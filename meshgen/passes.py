@@ -8,7 +8,7 @@ from meshgen.sharding import optimize, overlap
 from meshgen.sharding.rewrites import passes as rewrites
 
 BY_STAGE: dict[str, tuple[Pass, ...]] = {  # that runs them
-    "propagate": (*rewrites.SIMPLIFICATIONS, *rewrites.ALTERNATIVES, rewrites.SLICE_TO_HALO),
+    "propagate": (*rewrites.SIMPLIFICATIONS, *rewrites.ALTERNATIVES, rewrites.SLICE_TO_HALO, rewrites.FFT_TO_PENCILS),
     "optimize": optimize.PASSES,
     "partition": (*optimize.LOCAL_PASSES, *overlap.PASSES),
     "fuse": (fuse.LOOP_UNROLL, *fuse.PASSES, planner.PRODUCT_FUSION, planner.HORIZONTAL_FUSION),

@@ -18,6 +18,7 @@ The slice on the left takes columns of the activations from other devices, that 
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from weakref import WeakKeyDictionary
@@ -31,9 +32,10 @@ from meshgen.records import dataclass
 from meshgen.sharding.propagation.annotate import annotated
 from meshgen.sharding.propagation.axes import Start
 from meshgen.sharding.propagation.axis_cuts import axis_cuts
+from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.solve import Solved, solve_as_written
-from meshgen.sharding.rewrites.compare import Seconds, planned_seconds
-from meshgen.sharding.rewrites.passes import ALTERNATIVES, SIMPLIFICATIONS, SLICE_TO_HALO
+from meshgen.sharding.rewrites.compare import Seconds, planned_seconds, step_seconds
+from meshgen.sharding.rewrites.passes import ALTERNATIVES, FFT_TO_PENCILS, SIMPLIFICATIONS, SLICE_TO_HALO
 from meshgen.sharding.rewrites.slice_to_halo import slice_to_halo
 from meshgen.sharding.unknown import at_nominal_sizes
 
@@ -108,6 +110,36 @@ class _Search:
 
     def best(self, first: Solved) -> Solved:
         """The cheapest of this program and all candidates that are tried from it."""
+        return self._in_pencils(self._best(first))
+
+    def _in_pencils(self, whole: Solved) -> Solved:
+        """The same program with transforms along one dim at a time, if its predicted step is clearly shorter.
+
+        Launches and latencies decide as much as bytes do, so both are planned to the end.
+        """
+        if not self.manager.runs(FFT_TO_PENCILS) or not any(self._long_transforms(whole)):
+            return whole
+        with self.manager.timed(FFT_TO_PENCILS) as record:
+            module = FFT_TO_PENCILS.run(whole.module)
+            found = whole if module is whole.module else self._best(solve_as_written(module))
+            if found is whole or found.faults:
+                return whole
+            before, after = (step_seconds(self.written(each), self.manager.trial()) for each in (whole, found))
+            is_taken = after < DEFAULT.rewriting.worth * before
+            record.note(kept=is_taken, before=before, after=after, unit="s")
+        if is_taken:
+            self.manager.changed(FFT_TO_PENCILS.name, found.module)
+        return found if is_taken else whole
+
+    def _long_transforms(self, solved: Solved) -> Iterator[Site]:
+        """The transforms that all devices of an axis repeat and of which a run takes longer than the exchanges that a split one needs."""
+        for number in itertools.chain.from_iterable(solved.axes.repeated(solved.decisions).values()):
+            site = solved.sites[number]
+            if site.node.op == "fft" and site.seconds > DEFAULT.search.repeated_seconds * site.times:
+                yield site
+
+    def _best(self, first: Solved) -> Solved:
+        """The same, with transforms as they are."""
         found = self._cheapest(first, self._alternatives(first))
         for _ in range(
             DEFAULT.search.frames
@@ -192,9 +224,13 @@ class _Search:
         if not repeated:
             return solved
         axes = solved.axes.with_offers(repeated)
-        other = Solved(axes, solved.start, axes.decide(solved.start))
-        before, after = map(self._estimate, (solved, other))
-        return other if after < DEFAULT.rewriting.worth * before and not other.faults else solved
+        starts = dict.fromkeys((solved.start, replace(solved.start, pins=False)))
+        others = [Solved(axes, start, axes.decide(start)) for start in starts]
+        limit = DEFAULT.rewriting.worth * self._estimate(solved)
+        found = [other for other in others if self._estimate(other) < limit and not other.faults]
+        if len(found) < 2 or found[0].labels == found[1].labels:
+            return found[0] if found else solved
+        return self._worth(found[0], found[1:])
 
     def _with_fewer_collectives(self, solved: Solved) -> Solved:
         """The same program solved for few collectives, which may move more, where latencies are a large part of the step."""

@@ -30,6 +30,7 @@ LARGE = (
     "collective-combine",
     "collective-licm",
     "copy-operands",
+    "fft-to-pencils",
     "row-sums-to-runs",
     "scan-prefetch",
     "slice-into-dot",

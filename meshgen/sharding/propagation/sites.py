@@ -85,10 +85,12 @@ class Site:
 
     @property
     def is_firm(self) -> bool:
-        """Whether fusion cannot save its work: a product, or other arithmetic that takes longer than its traffic with memory."""
-        return self.node.op in CONTRACTIONS or _arithmetic_seconds(self.node) + _ranking_seconds(
-            self.node
-        ) > _traffic_seconds(self.node)
+        """Whether fusion cannot save its work: products, transforms, or other arithmetic that takes longer than its traffic with memory."""
+        return (
+            self.node.op in CONTRACTIONS
+            or self.node.op == "fft"
+            or _arithmetic_seconds(self.node) + _ranking_seconds(self.node) > _traffic_seconds(self.node)
+        )
 
     @property
     def asks_operand(self) -> bool:

@@ -10,8 +10,13 @@ a plan that moves or repeats more only if it saves a good part of the step, and 
 
 from __future__ import annotations
 
+import math
+
 from meshgen.ccl.links import Rate, rate_along, rate_between
+from meshgen.codegen.planner import Planner
+from meshgen.codegen.targets import DEFAULT_TARGET, predicted_on
 from meshgen.cost_model.model import DEFAULT
+from meshgen.errors import CodegenError
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import DOTS
@@ -67,10 +72,25 @@ def planned_seconds(solved: Solved, written: Module, manager: PassManager) -> Se
     view = view_of(solved.sites, solved.decisions, solved.module)
     work = {site: view.work(site) for site in solved.sites if site.node.op not in CHOOSING}
     dots = sum(seconds for site, seconds in work.items() if site.node.op in DOTS)
-    sharded = optimized(materialized(alone(written), manager), manager)
-    local = partitioned(sharded, "local", manager)
-    links, latencies = link_seconds(local)
+    links, latencies = link_seconds(_local(written, manager))
     return Seconds(links, dots, sum(work.values()) - dots, latencies)
+
+
+def step_seconds(written: Module, manager: PassManager) -> float:
+    """The predicted step of a program with decisions, for the default target or the machine's device, without chunks.
+
+    Infinite for a program that cannot be scheduled.
+    """
+    local = _local(written, manager)
+    try:
+        return Planner(*predicted_on(DEFAULT_TARGET, None, local.mesh)).candidate(local).plan().step_seconds
+    except CodegenError:
+        return math.inf
+
+
+def _local(written: Module, manager: PassManager) -> Module:
+    sharded = optimized(materialized(alone(written), manager), manager)
+    return partitioned(sharded, "local", manager)
 
 
 def link_seconds(local: Module) -> tuple[float, float]:

@@ -15,6 +15,7 @@ from meshgen.sharding.propagation.solve import solve_as_written
 from meshgen.sharding.rewrites.bodies import Rewrite, everywhere
 from meshgen.sharding.rewrites.concatenate_sink import concatenate_sink
 from meshgen.sharding.rewrites.cse import cse
+from meshgen.sharding.rewrites.fft_to_pencils import fft_to_pencils
 from meshgen.sharding.rewrites.fold_identities import fold_identities
 from meshgen.sharding.rewrites.inner_product_unflatten import inner_product_unflatten
 from meshgen.sharding.rewrites.iota_gather_to_batch import iota_gather_to_batch
@@ -63,4 +64,5 @@ ALTERNATIVES = (
     Pass("slice-into-concatenate", _of_graphs(slice_into_concatenate), _STAGES, "if cheaper"),
     Pass("slice-into-dot", _of_graphs(slice_into_dot), _STAGES, "if cheaper"),
 )
+FFT_TO_PENCILS = Pass("fft-to-pencils", _of_graphs(fft_to_pencils), _STAGES, "if cheaper")
 SLICE_TO_HALO = Pass("slice-to-halo", wraps(slice_to_halo)(_slice_to_halo), _STAGES, "if cheaper")
