@@ -139,7 +139,7 @@ def layers(add: Add) -> None:
     add("conv3d", lambda x, w: F.conv3d(x, w, padding=1), "f32[1,2,3,4,4]", "f32[3,2,3,3,3]")
     add("conv_transpose", lambda x, w, b: (F.conv_transpose2d(x, w, b, stride=2), F.conv_transpose2d(x, w, b, 2, 1, 1), F.conv_transpose2d(x, w[:, :1], groups=2, dilation=2)), "f32[2,4,3,4]", "f32[4,2,3,3]", "f32[2]")
     add("max_pool", lambda x: (F.max_pool2d(x, 2), F.max_pool2d(x, 3, 2, 1), F.max_pool2d(x, 3, 2, ceil_mode=True), F.max_pool1d(x[0], 2), F.max_pool2d(x, 2, dilation=2)), "f32[2,3,6,7]")
-    add("avg_pool", lambda x: (F.avg_pool2d(x, 2), F.avg_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), F.avg_pool1d(x[0], 2)), "f32[2,3,6,7]")
+    add("avg_pool", lambda x: (F.avg_pool2d(x, 2), F.avg_pool2d(x, 3, 2, 1), F.avg_pool2d(x, 3, 2, 1, count_include_pad=False), F.avg_pool2d(x, 3, 2, 1, ceil_mode=True), F.avg_pool1d(x[0], 2), F.avg_pool2d(x, 2048, ceil_mode=True), F.max_pool2d(x, 9, 8, 1, ceil_mode=True)), "f32[2,3,6,7]")
     add("adaptive_pool", lambda x: (F.adaptive_avg_pool2d(x, 1), F.adaptive_avg_pool2d(x, (3, 2)), F.adaptive_max_pool2d(x, (2, 3))), "f32[2,3,6,6]")
     add("resized", lambda x: (F.interpolate(x, scale_factor=2.0), F.interpolate(x, (5, 7)), F.interpolate(x, scale_factor=2.0, mode="bilinear"), F.interpolate(x, (6, 3), mode="bilinear", align_corners=True)), "f32[2,3,4,5]")
 

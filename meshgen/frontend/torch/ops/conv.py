@@ -100,6 +100,8 @@ def _pooled(kind: str, x: Tensor, size: Sizes, stride: Sizes | None, padding: Si
     sizes, apart, pads = _each(size, count), _each(dilation, count), _each(padding, count)
     steps = _each(stride, count) if stride else sizes
     lead = x.ndim - count
+    if ceil_mode:  # of a window that is larger than the image only its beginning has rows
+        sizes = [min(size, (n + 2 * p - 1) // d + 1) for size, n, p, d in zip(sizes, x.shape[lead:], pads, apart, strict=True)]  # fmt: skip
     spans = [(n - 1) * d + 1 for n, d in zip(sizes, apart, strict=True)]
     more = [_ceil_rows(n, span, p, step) if ceil_mode else 0 for n, span, p, step in zip(x.shape[lead:], spans, pads, steps, strict=True)]  # fmt: skip
     combine = elementwise.maximum if kind == "maximum" else lambda a, b: a + b
