@@ -162,7 +162,7 @@ FAULTS: dict[str, Fault] = {
         "Reduce first, with all_reduce or reduce_scatter, and give sizes.",
     ),
     "MG0208": Fault(
-        "A tensor dim has size `?`. Programs are read with open sizes and modules keep them open, but shards, kernels and buffers need them; all open dims are listed.",
+        "A tensor dim has size `?`. Programs are read with open sizes and modules keep them open, but shards, kernels and buffers need them; all open dims are listed. Or a program of PyTorch or ONNX depends on its open sizes otherwise than as sums of products.",
         "Give the inputs' shapes, `--shape a=8x4` or `args={'a': (8, 4)}`: all others follow. Without, `check` tries some.",
         ("meshgen explain p.mlir",),
         program(("8x4", "?x4")),

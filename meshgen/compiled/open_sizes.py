@@ -189,13 +189,14 @@ class OpenExecutable(Executable):
         """Write the module: the program's text, and every specialisation.
 
         Args:
-            weights: global arrays of inputs that are stored and not passed when it runs; open dims have their sizes.
+            weights: global arrays of inputs that are stored and not passed when it runs; open dims have their sizes. Default: the program's own.
         Raises:
             ArgumentError: MG0601, weights that do not fit the inputs, or not those of a specialisation.
         """
         from meshgen.runtime.module_file import container
 
-        container.write(path_of(path), self.members(weight_arrays(self.signature, weights_by_name(weights))))
+        chosen = weights_by_name(self.signature.weights if weights is None else weights)
+        container.write(path_of(path), self.members(weight_arrays(self.signature, chosen)))
 
     def members(self, weights: Mapping[str, Array] | None = None) -> dict[str, bytes]:
         """The members of the module's file; of an ordinary module, where the weights determine all sizes. Raises as `save`."""

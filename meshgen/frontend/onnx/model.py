@@ -5,7 +5,7 @@ x: f32[8,64]  fc.weight: f32[64,64]     inputs, then the initializers that opera
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from meshgen.calls.nodes import Slot
@@ -16,13 +16,14 @@ from meshgen.frontend.onnx import ops
 from meshgen.frontend.onnx.files import Initializers, read_model
 from meshgen.frontend.onnx.ops.table import Elements
 from meshgen.frontend.onnx.prepare import domain_of, nodes_of, prepared
-from meshgen.frontend.onnx.sizes import input_types
-from meshgen.frontend.onnx.walk import Walk, Weight, as_operand, refuse_unknown
+from meshgen.frontend.onnx.sizes import read_inputs
+from meshgen.frontend.onnx.walk import MOST_FOLDED, Walk, Weight, as_operand, refuse_unknown
+from meshgen.frontend.opening.program import opened
 from meshgen.frontend.tracer.operands import tensor
 from meshgen.frontend.tracer.recording import Trace
 from meshgen.frontend.tracer.regions import recording
 from meshgen.frontend.tracer.tensor import Tensor
-from meshgen.ir.graph import Graph, Module, Value
+from meshgen.ir.graph import Graph, Module, TensorType, Value
 from meshgen.mesh import Mesh, make_mesh
 
 
@@ -32,11 +33,12 @@ def from_onnx(program: Any, given: Sequence[Mesh], args: Args) -> tuple[Module, 
     Args:
         program: a path, or an `onnx.ModelProto`.
         given: the meshes that the user names.
-        args: shapes or types of inputs with symbolic sizes, in order or by name; a symbol itself may have a size: `{"batch": 8}`.
+        args: shapes or types of inputs with symbolic sizes, in order or by name; a symbol itself may have a size: `{"batch": 8}`. Sizes
+            of other symbols stay open.
     Raises:
         MissingError: MG0602, the `onnx` package is not installed.
         UsageError: MG0001, args that do not fit; MG0002, the file cannot be read.
-        ProgramError: the model is malformed (MG0101, MG0102, MG0104), has sizes that are not given (MG0208), or operators that are
+        ProgramError: the model is malformed (MG0101, MG0102, MG0104), has sizes that cannot stay open, or inputs without a shape (MG0208), or operators that are
             not supported (MG0103): all of them.
     """
     model, file, folder = read_model(program)
@@ -44,18 +46,33 @@ def from_onnx(program: Any, given: Sequence[Mesh], args: Args) -> tuple[Module, 
     initializers = Initializers(protos, folder, file)
     refuse_unknown(nodes_of(light.graph), file, ops.reason)
     wanted = [each for each in light.graph.input if each.name not in initializers]
-    types = input_types(wanted, args, file)
-    name = light.graph.name if light.graph.name.isidentifier() else "main"
+    inputs = read_inputs(wanted, args, file)
+
+    def read(sizes: Mapping[str, int], most_folded: int = MOST_FOLDED) -> tuple[Module, Signature]:
+        walk = Walk(file, {domain_of(each.domain): each.version for each in light.opset_import}, most_folded)
+        return _at_sizes(light.graph, inputs.types(sizes), initializers, given, walk)
+
+    if not (symbols := inputs.open):
+        return read({})
+    ranges: dict[str, tuple[int, int | None]] = dict.fromkeys(symbols, (0, None))
+    try:
+        return opened(ranges, read)
+    except ProgramError:  # what is computed of shapes is left to the program, but for lists of sizes
+        return opened(ranges, lambda sizes: read(sizes, LONGEST_SHAPE))
+
+
+def _at_sizes(light: Any, types: Mapping[str, TensorType], initializers: Initializers, given: Sequence[Mesh], walk: Walk) -> tuple[Module, Signature]:  # fmt: skip
+    """The program for inputs of these types."""
+    name = light.name if light.name.isidentifier() else "main"
     graph = Graph(name, [Value(kind, called) for called, kind in types.items()])
     root = Trace(graph, given[0] if given else None, meshes=tuple(given) if len(given) > 1 else ())
     with recording(root):
         values: dict[str, Any] = {value.name: Tensor(value) for value in graph.inputs}
         values |= {each: _initial(each, initializers, root) for each in initializers}
-        walk = Walk(file, {domain_of(each.domain): each.version for each in light.opset_import})
-        walk.nodes(light.graph.node, values)
+        walk.nodes(light.node, values)
         if walk.faults:
             raise ProgramError(*walk.faults)
-        graph.outputs = [_output(each.name, values[each.name], file) for each in light.graph.output]
+        graph.outputs = [_output(each.name, values[each.name], walk.file) for each in light.output]
     order = {each: number for number, each in enumerate([*types, *initializers])}
     graph.inputs.sort(key=lambda value: order[value.name])
     module = Module(root.mesh or make_mesh({}), graph, name=name, meshes=root.meshes)
@@ -79,6 +96,7 @@ def _initial(name: str, initializers: Initializers, root: Trace) -> Any:
     return initializers[name] if is_known else Weight(name, initializers, root)
 
 
+LONGEST_SHAPE = 64  # elements of a list of sizes; programs have 32 dims at most
 _WHOLE = (6, 7, 9, 12, 13)  # int32, int64, bool, uint32, uint64
 
 

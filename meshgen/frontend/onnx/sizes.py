@@ -1,4 +1,4 @@
-"""The types of a model's inputs: symbolic sizes get those that the user gives."""
+"""The types of a model's inputs: symbolic sizes get those that the user gives, or stay open."""
 
 from __future__ import annotations
 
@@ -8,21 +8,44 @@ from typing import Any, cast
 from meshgen.errors import Diagnostic, Location, ProgramError, UsageError
 from meshgen.frontend.arguments import Args
 from meshgen.frontend.onnx.files import onnx_package
+from meshgen.frontend.opening.formulas import UnknownFormulaError, computed, solved, symbols_in
 from meshgen.frontend.tracer.functions import spec
 from meshgen.ir.graph import TensorType, dtype_name
+from meshgen.records import dataclass
 
 Size = int | str  # a number, or the symbol of one that is not known
 
 
-def input_types(inputs: Sequence[Any], args: Args, file: str) -> dict[str, TensorType]:
-    """The types by name. `inputs` are `ValueInfoProto`s; `args` as `from_onnx` takes them.
+@dataclass(frozen=True)
+class Inputs:
+    """The inputs of a model: element types and shapes by name, the sizes of symbols that are known, and those that are open."""
 
-    Raises ProgramError MG0103 for inputs that are not tensors of a supported type, MG0208 for sizes that are not given, and UsageError
+    dtypes: Mapping[str, str]
+    shapes: Mapping[str, tuple[Size, ...]]
+    known: Mapping[str, int]
+
+    @property
+    def open(self) -> list[str]:
+        """The symbols without a size, in order."""
+        shapes = [_solved(size, self.known) for shape in self.shapes.values() for size in shape]
+        names = (name for size in shapes if isinstance(size, str) for name in _symbols(size))
+        return list(dict.fromkeys(name for name in names if name not in self.known))
+
+    def types(self, sizes: Mapping[str, int]) -> dict[str, TensorType]:
+        """The types by name, where these are the sizes of the open symbols."""
+        known = {**self.known, **sizes}
+        return {name: TensorType(tuple(cast("int", _solved(size, known)) for size in shape), self.dtypes[name]) for name, shape in self.shapes.items()}  # fmt: skip
+
+
+def read_inputs(inputs: Sequence[Any], args: Args, file: str) -> Inputs:
+    """What is known of the inputs. `inputs` are `ValueInfoProto`s; `args` as `from_onnx` takes them.
+
+    Raises ProgramError MG0103 for inputs that are not tensors of a supported type, MG0208 for those without a shape, and UsageError
     MG0001 for args that do not fit.
     """
     dtypes = {each.name: _dtype(each, file) for each in inputs}
     shapes = {each.name: _shape(each) for each in inputs}
-    symbols = {size for shape in shapes.values() for size in shape or () if isinstance(size, str)}
+    symbols = {name for shape in shapes.values() for size in shape or () if isinstance(size, str) for name in (size, *_symbols(size))}  # fmt: skip
     given, sizes = _given(args, shapes, symbols)
     faults: list[str] = []
     for name, shape in given.items():
@@ -31,18 +54,29 @@ def input_types(inputs: Sequence[Any], args: Args, file: str) -> dict[str, Tenso
             shapes[name] = tuple(f"{name}.{n}" if size is None else size for n, size in enumerate(shape))
     if faults:
         raise UsageError(*(Diagnostic("MG0001", text) for text in faults))
-    solved = {name: tuple(_solved(size, sizes) for size in shape or ()) for name, shape in shapes.items()}
-    _refuse_open(shapes, solved, file)
-    return {name: TensorType(cast("tuple[int, ...]", solved[name]), dtypes[name]) for name in solved}
+    ranked = {name: shape for name, shape in shapes.items() if shape is not None}
+    if unranked := [name for name in shapes if name not in ranked]:
+        hint = "give its shape: --shape {0}=8x64, in Python args={{'{0}': (8, 64)}}"
+        raise ProgramError(*(Diagnostic("MG0208", f"input '{name}' has no shape", Location(file, 0), hint=hint.format(name)) for name in unranked))  # fmt: skip
+    return Inputs(dtypes, ranked, sizes)
+
+
+def _symbols(size: str) -> list[str]:
+    """The symbols of a size: `past + 1` is a sum; itself where that is another text."""
+    try:
+        return symbols_in(size)
+    except UnknownFormulaError:
+        return [size]
 
 
 def _solved(size: Size, sizes: Mapping[str, int]) -> Size:
-    """The size of a symbol, or of a sum of symbols and numbers (`past + 1`); itself where that is not known."""
+    """The size of a symbol, or of a formula of symbols (`past + 1`); itself where that is not known."""
     if isinstance(size, int) or size in sizes:
         return size if isinstance(size, int) else sizes[size]
-    terms = [part.strip() for part in size.split("+")]
-    known = [int(term) if term.isdecimal() else sizes.get(term) for term in terms]
-    return size if None in known else sum(each for each in known if each is not None)
+    try:
+        return computed(size, sizes.__getitem__)
+    except UnknownFormulaError:
+        return size
 
 
 def _dtype(info: Any, file: str) -> str:
@@ -105,20 +139,10 @@ def _bound(name: str, shape: tuple[Size, ...] | None, given: Sequence[int | None
         if size is not None and known != size:
             faults.append(f"a size of '{name}' is {known}, but {size} was given for it")
         elif size is not None and isinstance(own, str):
-            sizes[own] = size
+            names = _symbols(own)
+            value = solved(own, names[0], size) if len(names) == 1 and names != [own] else size
+            if value is None:
+                faults.append(f"a size of '{name}' is {own}, which is not {size} for any {names[0]}")
+            else:
+                sizes[names[0] if len(names) == 1 else own] = value
     return faults
-
-
-def _refuse_open(shapes: Mapping[str, tuple[Size, ...] | None], solved: Mapping[str, tuple[Size, ...]], file: str) -> None:  # fmt: skip
-    faults: list[Diagnostic] = []
-    for name, sizes in solved.items():
-        if shapes[name] is None:
-            hint = f"give its shape: --shape {name}=8x64, in Python args={{'{name}': (8, 64)}}"
-            faults.append(Diagnostic("MG0208", f"input '{name}' has no shape", Location(file, 0), hint=hint))
-        elif symbols := [size for size in sizes if isinstance(size, str)]:
-            shown = "x".join(str(size) if isinstance(size, int) else "8" for size in sizes)
-            text = f"input '{name}' has open sizes: {', '.join(symbols)}"
-            hint = f"give its shape: --shape {name}={shown}, in Python args={{'{name}': ({shown.replace('x', ', ')})}}"
-            faults.append(Diagnostic("MG0208", text, Location(file, 0), hint=hint))
-    if faults:
-        raise ProgramError(*faults)

@@ -59,8 +59,8 @@ class _Faulty:
 class Walk:
     """The nodes of a model, and the faults found so far."""
 
-    def __init__(self, file: str, versions: Mapping[str, int]) -> None:
-        self.file, self.versions = file, dict(versions)
+    def __init__(self, file: str, versions: Mapping[str, int], most_folded: int = MOST_FOLDED) -> None:
+        self.file, self.versions, self.most_folded = file, dict(versions), most_folded
         self.faults: list[Diagnostic] = []
         self._schemas: dict[tuple[str, str], dict[str, Any]] = {}
 
@@ -113,7 +113,7 @@ class Walk:
         operator = TABLE[domain_of(node.domain), node.op_type]
         call = self._call(node, values)
         given = [self._operand(operator, n, each) for n, each in enumerate(operands)]
-        if _is_known(call, given) and (folded := _folded(operator, call, given)) is not None:
+        if _is_known(call, given) and (folded := _folded(operator, call, given, self.most_folded)) is not None:
             return folded
         return _listed(operator.function(call, *given))
 
@@ -182,7 +182,7 @@ def _is_known(call: Call, operands: Sequence[Any]) -> bool:
     return bool(arrays) and not has_graph and all(isinstance(each, np.ndarray) for each in arrays)
 
 
-def _folded(operator: Operator, call: Call, operands: Sequence[Any]) -> list[Any] | None:
+def _folded(operator: Operator, call: Call, operands: Sequence[Any], most: int) -> list[Any] | None:
     """The results as arrays; None where they are large, or sequences."""
     trace = replace(current(), graph=Graph("folded"), constants={}, around=None)
     with recording(trace):
@@ -190,7 +190,7 @@ def _folded(operator: Operator, call: Call, operands: Sequence[Any]) -> list[Any
         if not all(isinstance(each, (Tensor, np.ndarray)) for each in found):
             return None
         trace.graph.outputs = [tensor(each).value for each in found if isinstance(each, Tensor)]
-    if any(value.type.size > MOST_FOLDED for value in trace.graph.outputs):
+    if any(value.type.size > most for value in trace.graph.outputs):
         return None
     computed = iter(evaluate(trace.graph, []))
     return [next(computed) if isinstance(each, Tensor) else each for each in found]

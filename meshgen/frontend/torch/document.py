@@ -6,13 +6,13 @@ The document is JSON by the schema of torch/_export/serde/schema.py; a union is 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from meshgen.calls.classes import Form, is_field
 from meshgen.calls.nodes import Branch, Node, Slot
 from meshgen.errors import Diagnostic, ProgramError
+from meshgen.frontend.opening.formulas import UnknownFormulaError, computed
 from meshgen.ir.graph import TensorType
 from meshgen.records import dataclass
 from meshgen.runtime.sessions.torch_archive import SCALAR_TYPES
@@ -72,16 +72,13 @@ def _one(union: Json, held: Callable[[str], Any]) -> Any:
     return None if kind == "as_none" else float(value) if kind == "as_float" else value
 
 
-def symbol_of(expression: str) -> str:
-    """The name of a symbol, `s77`, of which the document has sympy's text, `Symbol('s77', integer=True)`; other expressions as they are."""
-    found = re.fullmatch(r"Symbol\('(\w+)'[^()]*\)", expression)
-    return found[1] if found else expression
-
-
 def size_of(size: Json, symbols: Mapping[str, int]) -> int | None:
-    """A size of a tensor; of a symbol what it stands for, None where that is not known."""
+    """A size of a tensor; None where it is of symbols that are not known."""
     kind, value = only(size)
-    return value if kind == "as_int" else symbols.get(symbol_of(value["expr_str"]))
+    try:
+        return value if kind == "as_int" else computed(value["expr_str"], symbols.__getitem__)
+    except UnknownFormulaError:
+        return None
 
 
 def type_of(meta: Json, symbols: Mapping[str, int]) -> TensorType:

@@ -17,9 +17,10 @@ from meshgen.calls.nodes import Branch, Node, Slot
 from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.frontend.arguments import Args
+from meshgen.frontend.opening.program import opened
 from meshgen.frontend.torch.document import Json, Tree, names_in, only, tree_of, type_of
 from meshgen.frontend.torch.nodes import Faults, Reader
-from meshgen.frontend.torch.symbols import symbols_of
+from meshgen.frontend.torch.symbols import guards_of, open_ranges, symbols_of
 from meshgen.frontend.tracer.operands import tensor
 from meshgen.frontend.tracer.recording import Trace
 from meshgen.frontend.tracer.regions import recording
@@ -87,13 +88,23 @@ def read_exported(exported: Exported, args: Args) -> tuple[Module, Signature]:
     `args` have the sizes that the program leaves open, in order or by name. Raises ProgramError with everything that is not supported, each with its
     count and first place; UsageError MG0001 for open sizes without args, MG0002 for tensors that cannot be read.
     """
+    signature = exported.document["graph_module"]["signature"]
+    inputs = [each.name for each in map(_entry, signature["input_specs"]) if each.kind == "user_input"]
+    symbols = symbols_of(exported.document, inputs, args)
+    if ranges := open_ranges(exported.document, inputs, symbols):
+        guards = [*guards_of(exported.document)]
+        return opened(ranges, lambda point: _at_sizes(exported, symbols | dict(point)), guards)
+    return _at_sizes(exported, symbols)
+
+
+def _at_sizes(exported: Exported, symbols: Mapping[str, int]) -> tuple[Module, Signature]:
+    """As `read_exported`, for numbers of all symbols."""
     part: Json = exported.document["graph_module"]
     graph, signature = part["graph"], part["signature"]
     entries = [_entry(each) for each in signature["input_specs"]]
     call = next(each["signature"] for each in part["module_call_graph"] if not each["fqn"])
     fields = part.get("treespec_namedtuple_fields") or {}
     given, returned = (tree_of(call[name], fields) for name in ("in_spec", "out_spec"))
-    symbols = symbols_of(exported.document, [e.name for e in entries if e.kind == "user_input"], args)
     faults, made = Faults(), Graph("main")
     with recording(Trace(made)):
         inputs = [_input(each, graph, made, symbols, exported) for each in entries]

@@ -1,6 +1,7 @@
 """Small models and their `.pt2` files: `python -m tests.frontend.pytorch.archives` writes the files, with what torch computes beside them.
 
-The files serve where torch is not installed; `counter_new.pt2` was written in the same way by a newer torch, with `--new`.
+The files serve where torch is not installed; `counter_new.pt2` was written in the same way by a newer torch, with `--new`,
+and programs with open sizes with `--open`.
 """
 
 from __future__ import annotations
@@ -83,6 +84,54 @@ def decoder() -> tuple[Any, tuple[Any, ...]]:
     return Decoder().eval(), (torch.randint(0, 32, (4, 6)),)
 
 
+def block() -> tuple[Any, list[tuple[int, ...]], Any]:
+    """A block as GPT-2's on embedded tokens, shapes of its argument, and what is open: batch and length."""
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+
+    class Block(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.wte, self.wpe, self.norm1, self.norm2 = nn.Embedding(32, 16), nn.Embedding(24, 16), nn.LayerNorm(16), nn.LayerNorm(16)  # fmt: skip
+            self.c_attn, self.c_proj, self.c_fc, self.c_out = nn.Linear(16, 48), nn.Linear(16, 16), nn.Linear(16, 64), nn.Linear(64, 16)  # fmt: skip
+            self.register_buffer("mask", torch.tril(torch.ones(24, 24, dtype=torch.bool)), persistent=False)
+
+        def forward(self, ids: Any) -> Any:
+            b, t = ids.shape
+            x = self.wte(ids) + self.wpe(torch.arange(t))
+            q, k, v = (each.view(b, t, 4, 4).transpose(1, 2) for each in self.c_attn(self.norm1(x)).split(16, 2))
+            scores = (q @ k.transpose(-1, -2) / 2).masked_fill(~self.mask[:t, :t], float("-inf"))
+            x = x + self.c_proj((scores.softmax(-1) @ v).transpose(1, 2).reshape(b, t, 16))
+            x = x + self.c_out(F.gelu(self.c_fc(self.norm2(x)), approximate="tanh"))
+            return x, x.reshape(b * t, 16).mean(0)
+
+    torch.manual_seed(0)
+    dims = {0: torch.export.Dim("batch", max=64), 1: torch.export.Dim("length", max=23)}
+    return Block().eval(), [(4, 10), (2, 6), (8, 17)], dims
+
+
+def conv() -> tuple[Any, list[tuple[int, ...]], Any]:
+    """A convolutional net, shapes of its argument, and what is open: the batch, and a height that is a multiple of 4."""
+    import torch
+    import torch.nn.functional as F
+    from torch import nn
+
+    class Conv(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.conv1, self.conv2, self.norm = nn.Conv2d(3, 8, 3, padding=1, stride=2), nn.Conv2d(8, 8, 3, padding=1), nn.BatchNorm2d(8)  # fmt: skip
+            self.head = nn.Linear(8, 5)
+
+        def forward(self, x: Any) -> Any:
+            y = F.max_pool2d(F.relu(self.conv2(F.relu(self.norm(self.conv1(x))))), 2)
+            return self.head(F.adaptive_avg_pool2d(y, 1).flatten(1)), F.pad(y, (0, 0, 1, 0)).cumsum(2)
+
+    torch.manual_seed(0)
+    dims = {0: torch.export.Dim("batch", min=2), 2: 4 * torch.export.Dim("quarter", max=64)}
+    return Conv().eval(), [(4, 3, 16, 8), (2, 3, 8, 8), (6, 3, 20, 8)], dims
+
+
 def exported(name: str) -> tuple[Any, tuple[Any, ...], Any]:
     """The exported program of a model, its arguments, and the model."""
     import torch
@@ -100,16 +149,23 @@ def without_folders(content: bytes) -> bytes:
     return content.replace(f"{PLACE.parents[2]}/".encode(), b"")
 
 
-def write(name: str, file: str) -> None:
-    """The archive, compressed, and arguments and results of a call."""
+def save(program: Any, file: str) -> None:
+    """Write the archive of a program, compressed."""
     import torch
 
-    program, args, model = exported(name)
     torch.export.save(program, "_" + file)
     with zipfile.ZipFile("_" + file) as old, zipfile.ZipFile(PLACE / file, "w", zipfile.ZIP_DEFLATED, compresslevel=9) as new:  # fmt: skip
         for each in old.namelist():
             new.writestr(zipfile.ZipInfo(each), without_folders(old.read(each)), zipfile.ZIP_DEFLATED)
     Path("_" + file).unlink()
+
+
+def write(name: str, file: str) -> None:
+    """The archive, compressed, and arguments and results of a call."""
+    import torch
+
+    program, args, model = exported(name)
+    save(program, file)
     result = model(*args[:2], shift=args[2]) if name == "counter" else model(*args)
     arrays = {f"arg{i}": np.asarray(each) for i, each in enumerate(args)}
     arrays |= {f"result{i}": each.detach().numpy() for i, each in enumerate(torch.utils._pytree.tree_leaves(result))}
@@ -122,8 +178,22 @@ def write(name: str, file: str) -> None:
         np.savez_compressed(PLACE / f"{name}.npz", **arrays)
 
 
+def write_open(name: str) -> None:
+    """The archive of a program with open sizes, and its results for arguments of several shapes."""
+    import torch
+
+    model, shapes, dims = {"block": block, "conv": conv}[name]()
+    args = [torch.randint(0, 32, shape) if name == "block" else torch.randn(shape) for shape in shapes]
+    save(torch.export.export(model, (args[0],), dynamic_shapes=(dims,)), f"{name}_open.pt2")
+    results = {f"result{i}_{n}": each.detach().numpy() for i, arg in enumerate(args) for n, each in enumerate(model(arg))}  # fmt: skip
+    np.savez_compressed(PLACE / f"{name}_open.npz", **{f"arg{i}": arg.numpy() for i, arg in enumerate(args)}, **results)
+
+
 if __name__ == "__main__":
-    if "--new" in sys.argv:
+    if "--open" in sys.argv:
+        write_open("block")
+        write_open("conv")
+    elif "--new" in sys.argv:
         write("counter", "counter_new.pt2")
     else:
         write("counter", "counter.pt2")

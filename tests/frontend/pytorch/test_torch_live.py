@@ -69,14 +69,16 @@ def test_modules_need_args_that_fit() -> None:
         mg.compile(torch.nn.Linear(4, 4), {"dp": 2}, args=("f32[2,5]",), target="cpu")
 
 
-def test_sizes_that_a_program_leaves_open_come_from_args() -> None:
+def test_sizes_that_a_program_leaves_open_stay_open_or_come_from_args() -> None:
     model = torch.nn.Sequential(torch.nn.Linear(4, 3), torch.nn.Flatten(0))
     exported = torch.export.export(
         model, (torch.zeros(6, 4),), dynamic_shapes=({0: torch.export.Dim("rows", min=2, max=64)},)
     )
-    with pytest.raises(UsageError, match="leaves sizes of 'input' open"):
-        mg.compile(exported, {"dp": 2}, target="cpu")
     x = np.random.default_rng(0).standard_normal((8, 4)).astype(np.float32)
+    still = mg.compile(exported, {"dp": 2}, in_specs={"input": mg.P("dp")}, target="cpu")
+    for rows in (2, 7, 8):
+        wanted = model(torch.from_numpy(x[:rows])).detach().numpy()
+        np.testing.assert_allclose(still(x[:rows]), wanted, rtol=1e-5, atol=1e-5)
     found = mg.compile(exported, {"dp": 2}, args=[x], in_specs={"input": mg.P("dp")}, target="cpu")(x)
     np.testing.assert_allclose(found, model(torch.from_numpy(x)).detach().numpy(), rtol=1e-5, atol=1e-5)
     with pytest.raises(UsageError, match="the program is for 2 to 64"):
