@@ -54,6 +54,7 @@ _OTHERS: dict[str, tuple[Sequence[str], str, dict[str, Any]]] = {
     "gather": (["4,6", "i3,1"], "3,6", _ROWS),
     "dynamic_slice": (["6", "i"], "3", {"slice_sizes": (3,)}),
     "dynamic_update_slice": (["6", "3", "i"], "6", {}),
+    "update_in_place": (["6", "3", "i"], "6", {}),
     "reduce": (["4,6", ""], "4", {"dims": (1,), "kind": "add"}),
     "dot_general": (["4,6", "6,4"], "4,4", _PRODUCT),
     "ragged_dot": (["6,4", "2,4,6", "i2", "i2"], "6,6", {"contracts": False}),

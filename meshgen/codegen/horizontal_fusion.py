@@ -26,7 +26,7 @@ from meshgen.codegen.orders import list_order, longest_paths
 from meshgen.codegen.program import Program
 from meshgen.codegen.region_modules import region_module
 from meshgen.codegen.roofline import device_of, kernel_bytes
-from meshgen.codegen.schedule import Steps
+from meshgen.codegen.schedule import launches_of
 from meshgen.codegen.targets import DEFAULT_TARGET
 from meshgen.codegen.timeline import Task, start_times
 from meshgen.cost_model.model import DEFAULT
@@ -53,7 +53,7 @@ def _rewritten(module: Module, kernels: Kernels, inputs_are: str = "input") -> G
         module = _with_graph(module, Graph(graph.name, graph.inputs, nodes, graph.outputs), kernels)
     if sum(map(is_kernel, nodes)) < 2:
         return module.graph
-    places = _Places(Steps(module, default_costs(DEFAULT_TARGET), inputs_are).program, module)
+    places = _Places(launches_of(module, default_costs(DEFAULT_TARGET), inputs_are), module)
     return places.written(kernels) if places.join() else module.graph
 
 

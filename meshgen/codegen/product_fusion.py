@@ -24,7 +24,7 @@ from meshgen.errors import CodegenError
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_kernel
 from meshgen.ir.regions import captured, flow_regions
-from meshgen.ops.classes import COMMUNICATING, DOTS, LOOPS, UNLAUNCHED
+from meshgen.ops.classes import COMMUNICATING, LOOPS, MATRIX_PRODUCTS, UNLAUNCHED
 
 
 def product_fusion(module: Module) -> Module:
@@ -131,15 +131,18 @@ class _Joins:
     def _are_products(self, maker: Graph, reader: Graph) -> bool:
         """Whether several dots would be in the kernel, and no other loops."""
         loops = [node for body in (maker, reader) for node in body.nodes if node.op in LOOPS]
-        own = [node.op in DOTS for node in maker.nodes]
-        return any(own) and len(loops) > 1 and all(node.op in DOTS for node in loops)
+        own = [node.op in MATRIX_PRODUCTS for node in maker.nodes]
+        return any(own) and len(loops) > 1 and all(node.op in MATRIX_PRODUCTS for node in loops)
 
     def _fits(self, body: Graph) -> bool:
         limits = DEFAULT.fusion
         if len(body.outputs) > limits.epilogue_outputs or len(body.inputs) > limits.inputs:
             return False
         try:
-            return len(body.nodes) <= limits.epilogue_nodes and plan_body(body, self._device).template == "dot"
+            return len(body.nodes) <= limits.epilogue_nodes and plan_body(body, self._device).template in (
+                "dot",
+                "ragged",
+            )
         except CodegenError:
             return False
 

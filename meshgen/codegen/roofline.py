@@ -16,11 +16,12 @@ from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, is_float
 from meshgen.kernels.matmul_time import Product, product_seconds
-from meshgen.ops.classes import DOTS, NESTS, PRODUCTS, TAKING
+from meshgen.ops.classes import DOTS, MATRIX_PRODUCTS, NESTS, PRODUCTS, TAKING
 from meshgen.ops.dot_dims import is_depthwise, product_extents
 from meshgen.ops.flops import node_flops
 from meshgen.ops.precision import multiplied_as
 from meshgen.ops.segments import segments
+from meshgen.runtime.in_place import UPDATE, written
 
 DEVICES = {device.name: device for device in DEFAULT.kernels.devices}
 
@@ -39,14 +40,14 @@ def device_of(target: str) -> Device:
 def kernel_bytes(body: Graph) -> int:
     """Bytes that one launch moves: every operand read once, or more often where rows are long, and every result written once.
 
-    Of an operand that is only looked up or sliced no more counts than what comes out.
+    Of an operand that is only looked up or sliced no more counts than what comes out; of what is updated in place, the window.
     """
     uses = body.uses()
-    total = sum(value.type.nbytes for value in body.outputs) + repeated_bytes(body)
+    total = sum(value.type.nbytes for value in written(body)) + repeated_bytes(body)
     for value in body.inputs:
-        users = [node for node, number in uses[value] if number == 0 and node.op in TAKING]
+        users = [node for node, number in uses[value] if number == 0 and (node.op in TAKING or node.op == UPDATE)]
         partial = len(users) == len(uses[value]) > 0
-        read = sum(node.result.type.nbytes for node in users) if partial else value.type.nbytes
+        read = sum(node.result.type.nbytes for node in users if node.op != UPDATE) if partial else value.type.nbytes
         total += min(value.type.nbytes, read)
     return total
 
@@ -78,7 +79,7 @@ def _longer(node: Node, body: Graph) -> float:
 
 def _seconds_together(body: Graph, device: Device) -> float:
     """Time of several products in one launch with a tile that suits all; 0 of other bodies."""
-    dots = [node for node in body.nodes if node.op in DOTS]
+    dots = [node for node in body.nodes if node.op in MATRIX_PRODUCTS]
     if len(dots) < 2 or multiplied_as(dots[0]) not in device.peaks:
         return 0.0
     if joint := joint_products(body):

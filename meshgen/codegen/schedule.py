@@ -20,6 +20,7 @@ from meshgen.codegen.costs import default_costs
 from meshgen.codegen.orders import Budget, Order, Priority, Storage, list_order, longest_paths
 from meshgen.codegen.program import Program
 from meshgen.codegen.timeline import Costs, Task
+from meshgen.codegen.update_in_place import update_in_place
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Module, Value
@@ -53,6 +54,11 @@ def unlimited(module: Module, target: str) -> Schedule:
     return schedule(module, target, memory_limit=memory.MOST_BYTES)
 
 
+def launches_of(module: Module, costs: Costs, inputs_are: str = "input") -> Program:
+    """What is scheduled of a fused module, or of a region to which its inputs are given, with the kernels that the module has."""
+    return collect(module, costs, inputs_are, lambda region: Steps(region, costs, "given").plan(None))
+
+
 class Steps:
     """The steps of a fused module, or of a region of one to which its inputs are given; what is found out is kept.
 
@@ -63,7 +69,7 @@ class Steps:
     def __init__(self, module: Module, costs: Costs, inputs_are: str = "input") -> None:
         self._cap = module.attrs.get(MEMORY_CAP) if inputs_are == "input" else None
         self._perturbed = DEFAULT.scheduling.perturbed if MEMORY_CAP in module.attrs else 0
-        self.program = collect(module, costs, inputs_are, lambda region: Steps(region, costs, "given").plan(None))
+        self.program = update_in_place(launches_of(module, costs, inputs_are), costs)
 
     @property
     def least_seconds(self) -> float:

@@ -10,10 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.codegen.structure import attribute_key, structure
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.predicates import is_constant
-from meshgen.ir.regions import rewired_graph
-from meshgen.ir.spread import spread_element, stored_bytes
+from meshgen.ir.regions import all_nodes, captured, rewired_graph
+from meshgen.ir.spread import spread_element
 from meshgen.ops.classes import IMPURE
 from meshgen.records import replace
 
@@ -36,12 +37,10 @@ class Writer:
 
     def emit(self, node: Node, operands: list[Value], now: Mapping[Value, Value]) -> Node:
         """A copy of the node, or an earlier equal one; `now` says what values that its regions use have become."""
-        pure = node.op not in IMPURE and not node.regions
-        key = (
-            (node.op, tuple(operands), attribute_key(node.attrs.given), tuple(v.type for v in node.results))
-            if pure
-            else None
-        )
+        key = None
+        if _is_pure(node):
+            types, inside = tuple(v.type for v in node.results), tuple(map(structure, node.regions))
+            key = node.op, tuple(operands), attribute_key(node.attrs.given), types, inside
         if key is not None and key in self._known:
             return self._known[key]
         results = [Value(v.type, v.name, v.sharding, v.loc, id=v.id) for v in node.results]
@@ -79,6 +78,12 @@ class Writer:
         return node if node is not None and node.op == op else None
 
 
+def _is_pure(node: Node) -> bool:
+    """Whether an equal node on the same operands has the same results: its regions read nothing else."""
+    inside = (inner.op for region in node.regions for inner in all_nodes(region))
+    return node.op not in IMPURE and IMPURE.isdisjoint(inside) and not (node.regions and captured(node))
+
+
 def splat_of(array: Array) -> Array | None:
     """The one number that an array consists of, as a 0-d array; None if it has several or is too big to look."""
     if array.ndim == 0:
@@ -103,14 +108,3 @@ def _has_both_zeros(array: Any) -> bool:
         return False
     signs = np.signbit(array.astype(np.float64))
     return bool((signs != signs[0]).any())
-
-
-def attribute_key(value: Any) -> Any:
-    """Attributes in a form that compares by value."""
-    if isinstance(value, dict):
-        return tuple((k, attribute_key(v)) for k, v in sorted(value.items()))
-    if isinstance(value, (list, tuple)):
-        return tuple(attribute_key(v) for v in value)
-    if isinstance(value, np.ndarray):
-        return value.shape, str(value.dtype), stored_bytes(value)
-    return type(value).__name__, value

@@ -13,6 +13,7 @@ MADE = with_kernel("source")  # from nothing
 LOOKUPS = with_kernel("lookup")
 LOOPS = with_kernel("dot", "ragged", "reduction")
 DOTS = with_kernel("dot")
+MATRIX_PRODUCTS = with_kernel("dot", "ragged")
 PRODUCTS = with_kernel("dot", "ragged", "convolution")  # kernels of their own, with an epilogue
 TYPED = with_trait(Trait.TYPED)
 REDUCTIONS = with_kernel("reduction")

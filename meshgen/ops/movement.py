@@ -80,8 +80,12 @@ VIEWS = (  # of what is in memory: fusion writes them, and nothing copies
     _move("join", AtLeast(1), types.concatenate, means.concatenate, -1, NO_RULE, NO_KERNEL, OneDim),
 )
 
+IN_PLACE = (  # a dynamic_update_slice whose result has the bytes of its operand: of these a kernel writes the window alone
+    _move("update_in_place", AtLeast(2), types.dynamic_update_slice, means.dynamic_update_slice, 2, NO_RULE, LOOKUP),
+)  # fmt: skip
+
 INDEXED = (  # index maps that kernels are generated from; programs do not have them
     _move("windows", 1, types.windows, means.windows, 1, NO_RULE, LAYOUT, Windows),
 )  # fmt: skip
 
-OPS = (*SOURCES, *MOVES, *VIEWS, *INDEXED)
+OPS = (*SOURCES, *MOVES, *VIEWS, *IN_PLACE, *INDEXED)

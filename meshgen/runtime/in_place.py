@@ -6,6 +6,10 @@
 A program of a kernel stores its elements of a result after it has loaded their operands; no other program reads
 an operand there. Where several results need an operand at the same index it is loaded once for all of them: the first and
 the last of them may overwrite it then.
+
+    after    %y = update_in_place %x, %u, %i
+
+Where a dynamic_update_slice is known to have the bytes of its operand, it becomes an update in place: its kernel writes the window alone.
 """
 
 from __future__ import annotations
@@ -19,10 +23,10 @@ from meshgen.ops.classes import ELEMENTWISE, POINTWISE, REGROUPING
 from meshgen.ops.segments import segments
 from meshgen.records import dataclass
 
+UPDATE = "update_in_place"
+_UPDATES = {"dynamic_update_slice", UPDATE}
 _SAME_INDEX = ELEMENTWISE | POINTWISE
-_SAME_ELEMENT = (
-    _SAME_INDEX | REGROUPING | {"mask_padding", "dynamic_update_slice"}
-)  # of an operand of the result's size
+_SAME_ELEMENT = _SAME_INDEX | REGROUPING | _UPDATES | {"mask_padding"}  # of an operand of the result's size
 
 
 @dataclass(frozen=True)
@@ -74,6 +78,33 @@ def overwrites(body: Graph) -> dict[int, tuple[int, ...]]:
     return {number: results for number, results in fitting.items() if results}
 
 
+def updates(body: Graph) -> dict[int, Node]:
+    """The results by number that are updated in place: each must have the bytes of its node's first operand, an operand of the body."""
+    found = {node.result: node for node in body.nodes if node.op == UPDATE}
+    return {number: found[value] for number, value in enumerate(body.outputs) if value in found}
+
+
+def written(body: Graph) -> list[Value]:
+    """What a launch writes of each result: all of it, or the window that it updates in place."""
+    found = updates(body)
+    return [found[number].operands[1] if number in found else value for number, value in enumerate(body.outputs)]
+
+
+def update_fault(body: Graph) -> str:
+    """The fault of a body with updates in place that other elements or results depend on; empty if there is none."""
+    found = [node for node in body.nodes if node.op == UPDATE]
+    if not found:
+        return ""
+    used = Counter(value for node in body.nodes for value in (*node.operands, *captured(node)))
+    used.update(body.outputs)
+    for node in found:
+        value, *others = node.operands
+        is_alone = value in body.inputs and used[value] == 1 and value not in others
+        if not is_alone or used[node.result] != 1 or node.result not in body.outputs:
+            return f"'{UPDATE}' must make a result of the kernel from an operand that nothing else reads"
+    return ""
+
+
 def _in_several_segments(body: Graph) -> list[Value]:
     """Operands that programs of several segments read: one of them could overwrite what another has not read."""
     reads = Counter(value for segment in segments(body) for value in segment.inputs)
@@ -85,14 +116,14 @@ def _keeps_place(node: Node, operand: Value) -> bool:
     if node.op not in _SAME_ELEMENT or len(node.results) != 1 or node.regions:
         return False
     types = operand.type, node.result.type
-    if node.op == "dynamic_update_slice":  # elements that are not updated stay in place
+    if node.op in _UPDATES:  # elements that are not updated stay in place
         return operand is node.operands[0] and node.operands.count(operand) == 1
     return types[0].size == types[1].size if node.op in REGROUPING else types[0].shape == types[1].shape
 
 
 def _is_at_its_index(node: Node) -> bool:
     """Whether the operands are loaded at the index of the result, unconditionally."""
-    if node.op == "dynamic_update_slice":  # a fully updated operand is not loaded at all
+    if node.op in _UPDATES:  # a fully updated operand is not loaded at all
         return node.operands[1].type.shape != node.result.type.shape
     return node.op in _SAME_INDEX
 

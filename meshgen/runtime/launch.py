@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from meshgen.ir.graph import TensorType
+from meshgen.ir.graph import Graph, TensorType
 from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.evaluator import Evaluator
+from meshgen.runtime.in_place import updates
 from meshgen.runtime.module_file.manifest import Kernel, Manifest
 from meshgen.runtime.simulate import rank_handlers
 
@@ -46,7 +47,7 @@ def interpreted(manifest: Manifest, sources: Mapping[str, str]) -> Launch:
     def launch(name: str, rank: int, operands: Sequence[Array], types: Sequence[TensorType]) -> Sequence[Array]:
         if name not in kernels:
             return by_body(name, rank, operands, types)
-        results = [poisoned(t) for t in types]
+        results = before_launch(manifest.plan.kernels[name], operands)
         how = manifest.kernels[name]
         kernels[name].launch(how.grid, arguments(how, manifest.mesh, rank, operands, results), how.constants)
         return results
@@ -61,7 +62,7 @@ def emulated(manifest: Manifest, codes: Mapping[str, EmulatedKernel], *, races: 
     def launch(name: str, rank: int, operands: Sequence[Array], types: Sequence[TensorType]) -> Sequence[Array]:
         if name not in codes:
             return by_body(name, rank, operands, types)
-        results = [poisoned(t) for t in types]
+        results = before_launch(manifest.plan.kernels[name], operands)
         how = manifest.kernels[name]
         args = arguments(how, manifest.mesh, rank, operands, results)
         codes[name].launch(args, [param.kind == "result" for param in how.params], races=races)
@@ -74,6 +75,14 @@ def arguments(kernel: Kernel, mesh: Mesh, rank: int, operands: Sequence[Any], re
     """Launch parameters in order: operands, results, and the device's place on the mesh."""
     values = {"operand": operands, "result": results}
     return [mesh.index(rank, p.axes) if p.kind == "coordinate" else values[p.kind][p.index] for p in kernel.params]
+
+
+def before_launch(body: Graph, operands: Sequence[Any]) -> list[Array]:
+    """Results as they are before a launch: poison, or the operand that is updated in place."""
+    found = [poisoned(value.type) for value in body.outputs]
+    for number, node in updates(body).items():
+        found[number][...] = operands[body.inputs.index(node.operands[0])]
+    return found
 
 
 def poisoned(kind: TensorType) -> Array:

@@ -12,10 +12,13 @@ from bodies import ONE, Body, check, emulated, launch, random_args
 
 from meshgen.codegen import triton_source
 from meshgen.codegen.candidates import build_best
+from meshgen.codegen.donated import readers_first
+from meshgen.codegen.fuse import fuse
+from meshgen.codegen.product_fusion import product_fusion
 from meshgen.codegen.roofline import device_of, kernel_seconds
 from meshgen.codegen.triton_source import KernelSource, kernel_source, kernel_sources
 from meshgen.cost_model.kernels import Device
-from meshgen.ir.graph import Graph
+from meshgen.ir.graph import Graph, Module
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.flops import graph_flops
 
@@ -43,9 +46,21 @@ def ragged(contracts: bool, rows: int, width: int, columns: int, groups: int, dt
     return body.done(body.op("tanh", out) if epilogue else out)
 
 
+def gated(rows: int, width: int, columns: int, groups: int, dtype: str = "bf16", *, same: bool = True) -> Graph:
+    """tanh(x gate) (x up), each row by the matrices of its group; the groups of `up` are others unless they are the `same`."""
+    matrices, bounds = f"{dtype}[{groups},{width},{columns}]", f"i32[{groups}]"
+    body = Body(f"{dtype}[{rows},{width}]", matrices, matrices, *[bounds] * (2 if same else 4), name="gated")
+    x, gate, up, *ends = body.inputs
+    sides = [
+        body.op("ragged_dot", x, w, *own, to=f"{dtype}[{rows},{columns}]", contracts=False)
+        for w, own in ((gate, ends[:2]), (up, ends[-2:]))
+    ]
+    return body.done(body.op("multiply", body.op("tanh", sides[0]), sides[1]))
+
+
 def with_groups(body: Graph, sizes: Sequence[int]) -> list[np.ndarray[Any, Any]]:
     ends = np.cumsum(sizes).astype(np.int32)
-    return [*random_args(body)[:2], ends - np.array(sizes, np.int32), ends]
+    return [*random_args(body)[:-2], ends - np.array(sizes, np.int32), ends]
 
 
 def agree(body: Graph, source: KernelSource, args: Sequence[np.ndarray[Any, Any]]) -> None:
@@ -117,6 +132,39 @@ def test_large_products_use_matrix_units_and_spill_nothing(arch: str, units: set
     _, binaries = build_best({"ragged": body}, lambda name: kernel_sources(name, body, ONE, f"cuda:{arch}"), [arch])
     (built,) = binaries.values()
     assert units <= {*built.instructions} and built.spill_bytes == built.stack_bytes == 0
+
+
+@pytest.mark.parametrize("sizes", GROUPS.values(), ids=GROUPS)
+@pytest.mark.parametrize("dtype, width", [("bf16", 520), ("f16", 40)])
+def test_gated_experts_share_a_main_loop(dtype: str, width: int, sizes: tuple[int, ...]) -> None:
+    body = gated(200, width, 136, 5, dtype)
+    source = kernel_source("gated", body, ONE)
+    assert source.text.count("for start in") == source.text.count("for group in") == 1
+    assert source.text.count("tl.dot") == 2 and source.text.count("make_tensor_descriptor") == (
+        3 if width >= 512 else 0
+    )
+    agree(body, source, with_groups(body, sizes))
+
+
+def test_gated_experts_are_one_launch() -> None:
+    """If they have the same groups; it takes no longer, and the tile of the rows is read once."""
+    for same in (True, False):
+        module = readers_first(fuse(Module(ONE, gated(4096, 1024, 2048, 8, same=same), "partition")))
+        after = product_fusion(module)
+        assert [len(module.kernels), len(after.kernels)] == [2, 1 if same else 2]
+        seconds = [
+            sum(kernel_seconds(body, "cuda:sm_90") for body in each.kernels.values()) for each in (module, after)
+        ]
+        assert seconds[1] < seconds[0] or not same
+
+
+def test_large_gated_experts_use_matrix_units_and_spill_nothing() -> None:
+    body = gated(8192, 4096, 14336, 8)
+    sources = list(kernel_sources("gated", body, ONE, "cuda:sm_90"))
+    assert len({(source.tile["m"], source.tile["n"]) for source in sources}) > 2, "candidates to build and to measure"
+    _, binaries = build_best({"gated": body}, lambda name: iter(sources), ["sm_90"])
+    (built,) = binaries.values()
+    assert {"HGMMA", "UTMALDG"} <= {*built.instructions} and built.spill_bytes == built.stack_bytes == 0
 
 
 def test_cost_is_that_of_the_rows() -> None:

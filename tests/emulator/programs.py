@@ -23,7 +23,7 @@ from meshgen.mesh import Mesh
 from meshgen.ops.evaluate.evaluator import Evaluator
 from meshgen.ops.tolerance.bounds import error_bound
 from meshgen.runtime.emulate import EmulatedKernel
-from meshgen.runtime.launch import poisoned
+from meshgen.runtime.launch import before_launch
 from meshgen.runtime.module_file.manifest import Binary, Kernel, Param
 from meshgen.runtime.random_arrays import random_operands
 from meshgen.runtime.simulate import rank_handlers
@@ -73,7 +73,7 @@ class Case:
 def emulate(source: KernelSource, built: BuiltKernel, arch: str, body: Graph, operands: Sequence[Array],
             coordinates: Mapping[tuple[str, ...], int], ptx: str = "", *, races: bool = True) -> list[Array]:  # fmt: skip
     """The results of a kernel on the emulated GPU; its own PTX unless another is given. Raises DeviceFault."""
-    results = [poisoned(value.type) for value in body.outputs]
+    results = before_launch(body, operands)
     values = {"operand": operands, "result": results, "coordinate": coordinates}
     args = [values[kind][what] for kind, what in source.params]
     kernel = EmulatedKernel(_launch(source, built, arch), arch, ptx or built.ptx.decode(), source.text)

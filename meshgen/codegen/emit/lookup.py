@@ -101,6 +101,16 @@ def _dynamic_update_slice(evaluator: Evaluator, node: Node, index: Index, guards
     return Code(evaluator.assign("updated", f"tl.where({text}, {new.text}, {old.text})"), new.dtype)
 
 
+def updated_index(evaluator: Evaluator, node: Node, index: Index) -> Index:
+    """Where an element of the window of an update in place is in its result."""
+    operand, update = node.operands[:2]
+    places = list[Expr]()
+    for start, e, b, w in zip(node.operands[2:], index, operand.type.sizes, update.type.sizes, strict=True):
+        code = evaluator.in_register(evaluator.value(start, ()))
+        places.append(e + _data_index(evaluator, code, b - w + 1, ()))
+    return tuple(places)
+
+
 def is_cut(node: Node) -> bool:
     """Whether bits of one element become several, or the other way round."""
     return node.op == "bitcast_convert" and node.operands[0].type.rank != node.result.type.rank

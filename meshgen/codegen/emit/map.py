@@ -14,21 +14,23 @@ from meshgen.codegen.fusion.space import backward
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Value
 from meshgen.ops.classes import LAYOUT, LEAVING, POINTWISE
+from meshgen.runtime.in_place import UPDATE, updates, written
 
 BLOCK = 1024  # elements of a flat tile: 8 per thread, one 16-byte vector of bf16
 SQUARE = 32  # side of the tile of a transposing kernel
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
-    """Bodies without loops whose outputs have one size."""
+    """Bodies without loops that write equally many elements of each output."""
     del device
-    is_map = not loops_of(body) and len({v.type.size for v in body.outputs}) == 1
+    is_map = not loops_of(body) and len({v.type.size for v in written(body)}) == 1
     return KernelPlan("map") if is_map else None
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
     """One flat tile over the outputs or each of their pieces, or a square one where a big operand is read across its rows."""
     del plan, device
+    body = _windows_alone(body)
     shape = body.outputs[0].type.sizes
     if (across := _transposed_dim(body)) is not None:
         return _emit_square(evaluator, body, across)
@@ -46,6 +48,15 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
     for number, value in enumerate(body.outputs):
         evaluator.store(number, ex.delinearize(position, value.type.sizes))
     return Launch((-(-size // block), 1, 1), evaluator.constants, max(1, min(4, block // 256)), 1)
+
+
+def _windows_alone(body: Graph) -> Graph:
+    """The body with what updates in place write as its outputs; itself without any."""
+    if not (found := updates(body)):
+        return body
+    rest = {node.operands[0] for node in found.values()}
+    nodes = [node for node in body.nodes if node.op != UPDATE]
+    return Graph(body.name, [v for v in body.inputs if v not in rest], nodes, written(body))
 
 
 def _block(size: int) -> int:

@@ -13,11 +13,12 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.dot import Dot
 from meshgen.codegen.emit.dot_loop import MainLoop
 from meshgen.codegen.emit.dot_operands import Part
-from meshgen.codegen.emit.dot_problem import tiles_of
+from meshgen.codegen.emit.dot_problem import joint_tiles_of, tiles_of
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, Template, common_space, loops_of
 from meshgen.codegen.expr import Expr, Var
+from meshgen.codegen.fusion.accumulators import joint_products
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node
 from meshgen.kernels.matmul import Tile
@@ -38,11 +39,13 @@ _NAMES = (
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
-    """One product of groups of rows, with element-wise ops after it."""
+    """One product of groups of rows, or two that share their main loop, with element-wise ops after it."""
     dots = [node for node in loops_of(body) if node.op == "ragged_dot"]
-    if len(dots) != 1 or (space := common_space(body, dots)) is None:
+    joint = joint_products(body)
+    if len(dots) != (len(joint) or 1) or (space := common_space(body, dots)) is None:
         return None
-    return KernelPlan("ragged", space, {"dot": dots[0]}, tiles_of(dots[0], 1, device))
+    tiles = joint_tiles_of(joint, device) if joint else tiles_of(dots[0], 1, device)
+    return KernelPlan("ragged", space, {"dot": dots[0]}, tiles)
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:

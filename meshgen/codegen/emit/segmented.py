@@ -25,8 +25,8 @@ from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.map import MAP
 from meshgen.codegen.emit.plan import KernelPlan, Template
 from meshgen.codegen.emit.reduce import REDUCE
-from meshgen.codegen.fusion.bodies import structure
 from meshgen.codegen.joint_time import apart_products, tiles_apart
+from meshgen.codegen.structure import structure
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.matmul import with_parts

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from meshgen.codegen.splats import attribute_key
+from meshgen.codegen.structure import structure
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured, rewired_graph
 from meshgen.ir.walks import operands_first
@@ -94,18 +94,6 @@ class Kernels:
             self.bodies[name] = body
             self._names[key] = name
         return self._names[key]
-
-
-def structure(body: Graph, outer: Mapping[Value, Any] | None = None) -> Any:
-    """A key that is equal for bodies that differ in names and locations only; `outer` numbers captured values."""
-    depth = 0 if outer is None else 1 + max((level for level, _ in outer.values()), default=0)
-    number: dict[Value, Any] = {**(outer or {}), **{value: (depth, n) for n, value in enumerate(body.values())}}
-    nodes = tuple(
-        (n.op, tuple(number[v] for v in n.operands), tuple(v.type for v in n.results), attribute_key(n.attrs.given),
-         tuple(structure(region, number) for region in n.regions))
-        for n in body.nodes
-    )  # fmt: skip
-    return tuple(v.type for v in body.inputs), nodes, tuple(number[v] for v in body.outputs)
 
 
 def _readable_name(nodes: Sequence[Node]) -> str:

@@ -13,11 +13,11 @@ import math
 from collections.abc import Callable, Sequence
 
 from meshgen.codegen.expr import ZERO, Expr, Var, constant, delinearize, linearize, variable, variables
-from meshgen.codegen.fusion.accumulators import have_equal_tiles
+from meshgen.codegen.fusion.accumulators import by_rows, have_equal_tiles
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
 from meshgen.ir.predicates import is_constant
-from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, POINTWISE, PRODUCTS, REDUCTIONS, REGROUPING
+from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, MATRIX_PRODUCTS, POINTWISE, PRODUCTS, REDUCTIONS, REGROUPING
 from meshgen.ops.rows import runs_of_rows
 
 Index = tuple[Expr, ...]
@@ -197,7 +197,9 @@ class Space:
     def _add_product(self, node: Node) -> bool:
         """Take in a dot whose result has the tiles of the first one's."""
         first = self.dot
-        if first is None or first.op not in DOTS or node.op not in DOTS or not have_equal_tiles(first, node):
+        if first is None or not {first.op, node.op} <= MATRIX_PRODUCTS or not have_equal_tiles(first, node):
+            return False
+        if first.op != node.op or (first.op not in DOTS and not by_rows(first)):
             return False
         if any(self.depends(v) for v in node.operands):
             return False

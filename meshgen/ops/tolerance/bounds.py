@@ -143,6 +143,7 @@ _LINEAR = frozenset(
         "gather",
         "dynamic_slice",
         "dynamic_update_slice",
+        "update_in_place",
         "select",
         "dot_general",
         "convolution",

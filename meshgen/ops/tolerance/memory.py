@@ -14,7 +14,7 @@ _VIEWS = frozenset(
     ["reshape", "view", "subview", "join", "broadcast_in_dim", "slice", "transpose", "reverse", "annotate", "tuple"]
 )
 # Elements are taken over, not rounded: samples differ only where those of an operand do.
-_EXACT = frozenset(["concatenate", "pad", "gather", "dynamic_slice", "dynamic_update_slice", "select", "constant", "iota"])  # fmt: skip
+_EXACT = frozenset(["concatenate", "pad", "gather", "dynamic_slice", "dynamic_update_slice", "update_in_place", "select", "constant", "iota"])  # fmt: skip
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from meshgen.mesh import Mesh
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.code import Launcher, code_of
 from meshgen.runtime.cuda.device import Device, Launch
-from meshgen.runtime.launch import poisoned
+from meshgen.runtime.launch import before_launch
 from meshgen.runtime.module_file.manifest import Kernel
 from meshgen.runtime.plan import Item, Schedule
 
@@ -30,12 +30,11 @@ class OneKernel:
         """
         self._api, self._mesh, self._plan, self._item = api, mesh, plan, item
         self.device = Device(api, 0)
-        body = plan.kernels[item.kernel]
-        kinds = [value.type for value in body.inputs]
-        self._results = [value.type for value in body.outputs]
+        self._body, self._operands = plan.kernels[item.kernel], operands
+        kinds = [value.type for value in (*self._body.inputs, *self._body.outputs)]
         self._addresses = [
             self.device.allocate(kind.nbytes, f"buffer {number} of '{item.kernel}'")
-            for number, kind in enumerate([*kinds, *self._results])
+            for number, kind in enumerate(kinds)
         ]
         for address, array in zip(self._addresses, operands, strict=False):
             self.device.upload(address, array)
@@ -47,9 +46,12 @@ class OneKernel:
         return launcher.launch(self.device, self._mesh.size - 1, self._item, self._plan, self._addresses)
 
     def results(self, launch: Launch) -> list[Array]:
-        """What a launch computes; elements that it does not write are poison. Raises RuntimeFailure MG0604, MG0608."""
-        places = self._addresses[len(self._addresses) - len(self._results) :]
-        found = [poisoned(kind) for kind in self._results]
+        """What a launch computes; elements that it does not write are poison, or those of an operand that it updates in place.
+
+        Raises RuntimeFailure MG0604, MG0608.
+        """
+        places = self._addresses[len(self._body.inputs) :]
+        found = before_launch(self._body, self._operands)
         for address, array in zip(places, found, strict=True):
             self.device.upload(address, array)
         stream = self.device.streams[0]

@@ -10,6 +10,7 @@ from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh
 from meshgen.ops.registry import with_meaning
 from meshgen.ops.types.inference import verify_node
+from meshgen.runtime.in_place import update_fault
 from meshgen.runtime.module_file.manifest import SCRATCH, Kernel
 from meshgen.runtime.simulate import rank_handlers
 
@@ -29,7 +30,7 @@ def body_fault(body: Graph, mesh: Mesh) -> str:
         graphs += node.regions
     if any(None in value.type.shape for graph in graphs for value in graph.values()):
         return "its sizes must be static"
-    return next((fault.message for node in body.nodes for fault in verify_node(node, mesh)), "")
+    return next((fault.message for node in body.nodes for fault in verify_node(node, mesh)), "") or update_fault(body)
 
 
 def launch_fault(kernel: Kernel, body: Graph, mesh: Mesh) -> str:

@@ -24,6 +24,7 @@ from meshgen.errors import Diagnostic, ScheduleError
 from meshgen.ir.predicates import is_scan
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
+from meshgen.runtime.in_place import updates
 from meshgen.runtime.plan import STREAMS, Buffer, Item, Schedule
 from meshgen.runtime.validation.overlaps import Clock, Use, clashes
 from meshgen.runtime.validation.structure import MAX_FAULTS, structure_faults
@@ -124,6 +125,7 @@ def _race_faults(plan: Schedule, order: Order, carried: frozenset[int]) -> list[
     writes = writes_of(plan)
     faults = list(itertools.islice(write_faults(plan, writes, carried), MAX_FAULTS))
     faults += _update_faults(plan, order, writes, carried)
+    faults += _in_place_faults(plan)
     touched: dict[int, list[int]] = {}
     for number, item in enumerate(plan.items):
         for b in (*item.inputs, *item.writes):
@@ -151,6 +153,18 @@ def _update_faults(plan: Schedule, order: Order, writes: Writes, carried: frozen
                     text = f"item {number} '{item.label}' reads buffer {b} '{plan.buffers[b].name}'"
                     writer = f"item {write.item} '{plan.items[write.item].label}'"
                     yield Diagnostic("MG0402", f"{text}, but nothing orders that and {writer}, which overwrites it")
+
+
+def _in_place_faults(plan: Schedule) -> Iterator[Diagnostic]:
+    """Results of which a kernel writes the updated window alone have the bytes of the operand."""
+    updated = {name: updates(body) for name, body in plan.kernels.items()}
+    for number, item in enumerate(plan.items):
+        for place, node in updated.get(item.kernel, {}).items():
+            own = item.inputs[plan.kernels[item.kernel].inputs.index(node.operands[0])]
+            result = item.outputs[place]
+            if plan.replaced.get(result) != plan.buffers[own].storage:
+                names = f"buffer {result} '{plan.buffers[result].name}' where it is not that of buffer {own} '{plan.buffers[own].name}'"
+                yield Diagnostic("MG0402", f"item {number} '{item.label}' updates {names}")
 
 
 def _is_written(buffer: Buffer, writes: Writes) -> bool:

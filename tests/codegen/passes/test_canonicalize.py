@@ -215,6 +215,29 @@ def test_an_update_of_everything_is_the_result() -> None:
     assert ops(same(b.done(b.graph.add("dynamic_update_slice", b.inputs, [b.inputs[0].type]).result))) == []
 
 
+@pytest.mark.parametrize("kind, count", [("add", 1), ("maximum", 2)])
+def test_equal_regions_on_equal_operands_are_computed_once(kind: str, count: int) -> None:
+    """Windows that are reduced, as cumulative sums are; not those that are reduced otherwise."""
+    b = Body("i32[6]")
+    zero = b.constant(0, "i32")
+    made = list[Value]()
+    for name in ("add", kind):
+        region = Graph("", [Value(TensorType((), "i32")) for _ in range(2)])
+        region.outputs = [region.add(name, region.inputs, [TensorType((), "i32")]).result]
+        window = {
+            "window_dimensions": (6,),
+            "window_strides": (1,),
+            "base_dilations": (1,),
+            "window_dilations": (1,),
+            "low": (5,),
+            "high": (0,),
+        }
+        node = Node("reduce_window", [b.inputs[0], zero], [Value(TensorType((6,), "i32"))], window, regions=(region,))
+        b.graph.nodes.append(node)
+        made += node.results
+    assert ops(same(b.done(b.op("subtract", *made)))).count("reduce_window") == count
+
+
 def test_an_element_of_an_iota_is_a_number() -> None:
     b = Body("i32[]")
     numbers = b.graph.add("iota", [], [TensorType((7, 2), "i32")], {"dim": 0}).result
