@@ -17,6 +17,7 @@ from meshgen.codegen.fusion.absorbed import absorbed_nodes
 from meshgen.codegen.fusion.attention_regions import Region, attention_regions
 from meshgen.codegen.fusion.free import FreeNodes, must_exist
 from meshgen.codegen.fusion.group import Group
+from meshgen.codegen.fusion.loads import Loads, Needed
 from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
@@ -48,6 +49,8 @@ class Grouping:
         self.groups: list[Group] = []
         self.messages: list[Group] = []  # sends and receives, which keep their order
         self._placed: dict[Value, list[Group]] = {}
+        self.loads = Loads()
+        self._loaded: dict[Group, dict[Value, Needed]] = {}  # for values of a group
         self._multiplied: dict[Value, list[Group]] = {}
         absorbed = absorbed_nodes(graph)
         existing = [value for value in must_exist(graph) if self.producer.get(value) not in absorbed]
@@ -190,7 +193,16 @@ class Grouping:
         outside = {*group.reads, *(v for v in sources if self.owner.get(v) is not group)}
         if len(outside) > DEFAULT.fusion.inputs or (node.op in REDUCTIONS and not self.is_parallel_enough(node, group)):
             return False
+        known = self._loaded.setdefault(group, {})
+        if len(self.loads.by(node, lambda value: self.made_in(group, value), known)) > DEFAULT.fusion.loads:
+            return False
         return group.space.add(node)
+
+    def made_in(self, group: Group, value: Value) -> Node | None:
+        """The node with which a group computes a value; None if it loads it."""
+        node = self.producer.get(value)
+        is_own = self.owner.get(value) is group or node in group.extra
+        return node if is_own or not self.in_memory(value) else None
 
     def is_parallel_enough(self, node: Node, group: Group) -> bool:
         """Whether reducing leaves enough rows to keep the device busy with the rest of the group."""

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.groups import Grouping
+from meshgen.codegen.fusion.loads import Needed
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.classes import EXPENSIVE, LOOKUPS, POINTWISE
@@ -21,26 +22,18 @@ class Recipe:
 
 
 class Traffic:
-    """What groups read and write, and what changes it: `users` says which groups read a value, and at how many indices."""
+    """What groups read and write, and what changes it: `users` says which groups read a value."""
 
     def __init__(self, grouping: Grouping) -> None:
         self.of = grouping
-        self.users: dict[Value, dict[Group, int]] = {}
+        self.users: dict[Value, dict[Group, None]] = {}
         for group in grouping.groups:
             self.read(group, group.reads)
-            for value, places in self._places(group).items():
-                self.users[value][group] = places
-
-    def _places(self, group: Group) -> dict[Value, int]:
-        """At how many indices a group reads each value: once for itself, and once more over each way through other values."""
-        operands = dict.fromkeys(v for node in group.members for v in node.operands)
-        ways = [source for v in operands for source in self.of.free.sources(v) if source in group.reads]
-        return {value: ways.count(value) for value in dict.fromkeys(ways)}
 
     def read(self, group: Group, values: Sequence[Value] | dict[Value, None]) -> None:
         for value in values:
             group.reads[value] = None
-            self.users.setdefault(value, {}).setdefault(group, 1)
+            self.users.setdefault(value, {})[group] = None
             maker = self.of.owner.get(value)
             if maker is not None and maker is not group:
                 self.of.order(maker, group)
@@ -74,23 +67,21 @@ class Traffic:
             for value in made:
                 del self.of.owner[value]
             for reader in readers:
-                places = self._places_after(group, made, reader)
                 for value in made:
                     self.read_no_more(reader, value)
                 self.read(reader, group.reads)
-                for value, count in places.items():
-                    self.users[value][reader] = count
             self.remove(group)
 
-    def _places_after(self, group: Group, made: Sequence[Value], reader: Group) -> dict[Value, int]:
-        """At how many indices a reader would read the group's values if it computed the group itself."""
-        times = sum(self.users.get(value, {}).get(reader, 0) for value in made)
-        return {v: self.users[v].get(reader, 0) + times * self.users[v][group] for v in group.reads}
+    def is_crowded(self, group: Group, again: Iterable[Node]) -> bool:
+        """Whether a kernel would load too much for one of its values if it computed these nodes again."""
+        nodes, known = {*group.members, *group.extra, *again}, dict[Value, Needed]()
 
-    def _is_crowded(self, places: Mapping[Value, int]) -> bool:
-        """Whether a kernel would compute a value at too many indices, or load too many in all."""
-        limits = DEFAULT.fusion
-        return any(count > limits.places for count in places.values()) or sum(places.values()) > limits.loads
+        def maker(value: Value) -> Node | None:
+            node = self.of.producer.get(value)
+            return node if node in nodes else self.of.made_in(group, value)
+
+        in_order = sorted(nodes, key=self.of.position.__getitem__)
+        return any(len(self.of.loads.by(node, maker, known)) > DEFAULT.fusion.loads for node in in_order)
 
     def _dissolves(self, group: Group, made: Sequence[Value], readers: Sequence[Group]) -> bool:
         if group.kind != "map" or not readers or any(v in self.of.must for v in made):
@@ -107,7 +98,7 @@ class Traffic:
             return False
         if grows and (costly or (len(ops) > DEFAULT.fusion.growing_nodes and not light)):
             return False
-        if any(self._is_crowded(self._places_after(group, made, r)) for r in readers):
+        if any(self.is_crowded(r, group.members) for r in readers):
             return False
         if len(readers) == 1 or (out <= DEFAULT.fusion.tiny_bytes and len(ops) <= DEFAULT.fusion.light_nodes):
             return True
@@ -145,6 +136,8 @@ class Traffic:
             return None
         recipe = self._trace(value, group)
         if recipe is None or any(len(r.reads) + len(recipe.sources) > DEFAULT.fusion.inputs for r in readers):
+            return None
+        if any(self.is_crowded(r, recipe.nodes) for r in readers):
             return None
         moved = sum(v.type.nbytes for v in recipe.sources if self.of.owner.get(v) is group and not self.is_written(v))
         moved += sum(v.type.nbytes for r in readers for v in recipe.sources if v not in r.reads)

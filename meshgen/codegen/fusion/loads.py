@@ -1,0 +1,58 @@
+"""What a kernel loads for one element of a value: the values in memory, and at how many indices it reads each.
+
+    y = x[::2] * x[1::2]          2 loads of x
+    z = pad(y) + pad(y, 1)        4: y is computed at two indices, and from two loads each time
+
+A tile of each is in registers, which bounds kernels whose values meet at many indices, as in associative scans. Results of reductions
+and products are computed once, where they are placed: their readers load nothing for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable
+
+from meshgen.ir.graph import Node, Value
+from meshgen.ops.classes import LOOPS, POINTWISE, PRODUCTS
+
+Needed = frozenset[tuple[Value, int]]  # values in memory, each with the number of an index
+Maker = Callable[[Value], Node | None]
+"""The node with which a kernel computes a value; None for what it loads."""
+
+
+class Loads:
+    """What values of kernels need; the indices that equal maps make of equal ones have one number, 0 is that of the element."""
+
+    def __init__(self) -> None:
+        self._numbers: dict[Hashable, int] = {}
+
+    def by(self, node: Node, maker: Maker, known: dict[Value, Needed]) -> Needed:
+        """What a kernel loads for an element of a node's results, or to reduce; `known` is what was found for the same kernel before."""
+        for value in node.operands:
+            self._find(value, maker, known)
+        return self._joined(node, known)
+
+    def _find(self, value: Value, maker: Maker, known: dict[Value, Needed]) -> None:
+        stack = [value]
+        while stack:
+            current = stack[-1]
+            node = None if current in known else maker(current)
+            if current in known:
+                stack.pop()
+            elif node is None:
+                known[current] = frozenset({(current, 0)})
+            elif node.op in LOOPS or node.op in PRODUCTS:
+                known[current] = frozenset()
+            elif missing := [v for v in node.operands if v not in known]:
+                stack += missing
+            else:
+                known[current] = self._joined(node, known)
+
+    def _joined(self, node: Node, known: dict[Value, Needed]) -> Needed:
+        found = frozenset[tuple[Value, int]]().union(*(known[v] for v in node.operands))
+        if node.op in POINTWISE or node.op in LOOPS or node.op in PRODUCTS:
+            return found
+        step = (node.op, node.attrs, node.result.type.shape, *node.operands[1:])
+        return frozenset((source, self._number(step, index)) for source, index in found)
+
+    def _number(self, *key: Hashable) -> int:
+        return self._numbers.setdefault(key, len(self._numbers) + 1)
