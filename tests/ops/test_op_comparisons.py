@@ -65,6 +65,7 @@ ABOUT = {
     "codegen/storages.py": "join view",
     "codegen/update_in_place.py": "dynamic_update_slice",
     "ir/group_calls.py": "all_gather all_reduce reduce_scatter",
+    "frontend/opening/program.py": "bitcast_convert convert dynamic_slice",
     "ir/loops.py": "add compare constant convert",
     "ir/predicates.py": "annotate call constant if kernel manual propagation_barrier scan sharding_group transfer_recv transfer_send while",
     "reports/advice_order.py": "slice",
