@@ -21,6 +21,7 @@ from meshgen.emulator.cuda.nccl import EmulatedNccl
 from meshgen.emulator.global_memory import Range
 from meshgen.errors import Diagnostic, MissingError, RuntimeFailure, UsageError
 from meshgen.runtime.cuda.nccl import load_nccl
+from meshgen.runtime.cuda.retired import begin_call, end_call
 from meshgen.runtime.emulate import KernelSource
 
 NOT_READY = 600  # CUDA_ERROR_NOT_READY
@@ -74,12 +75,19 @@ class Api:
 
     @contextmanager
     def kept_context(self) -> Generator[None]:
-        """The context that is current in this thread before is so afterwards: other users of CUDA, as PyTorch, rely on it."""
-        before = self.cuda("cuCtxGetCurrent")
+        """The context that is current in this thread before is so afterwards: other users of CUDA, as PyTorch, rely on it.
+
+        What nobody uses any more is not freed before the end.
+        """
+        begin_call()
         try:
-            yield
+            before = self.cuda("cuCtxGetCurrent")
+            try:
+                yield
+            finally:
+                self.driver.cuCtxSetCurrent(before)
         finally:
-            self.driver.cuCtxSetCurrent(before)
+            end_call()
 
     @property
     def is_stuck(self) -> bool:

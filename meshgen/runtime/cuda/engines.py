@@ -9,6 +9,7 @@ from typing import Any
 from meshgen.runtime.cuda import api
 from meshgen.runtime.cuda.code import code_of
 from meshgen.runtime.cuda.execute import Executor, Program
+from meshgen.runtime.cuda.retired import retire
 from meshgen.runtime.emulation import DEFAULT_ARCH, first_arch
 from meshgen.runtime.loaded import Results, Run
 from meshgen.runtime.processes.bootstrap import time_out_of
@@ -32,7 +33,7 @@ def on_gpus(run: Run) -> Results:
     """GPUs of this machine, prepared by the first step and freed with the owner."""
     if run.owner not in _EXECUTORS:
         executor = _executor(run, api.real_of(run.world) if run.world else api.real(_ranks(run)))
-        _EXECUTORS[run.owner] = executor, weakref.finalize(run.owner, executor.close)
+        _EXECUTORS[run.owner] = executor, weakref.finalize(run.owner, retire, executor)
     executor, release = _EXECUTORS[run.owner]
     try:
         return executor.run(run.args)

@@ -176,6 +176,10 @@ def samples(add: Add) -> None:
     add("ranked", lambda x: (*f.median(x, 1), f.median(x), *f.kthvalue(x, 2, 0), *f.aminmax(x, dim=1), *f.cummax(x, 1), *f.cummin(x, 0), *f.std_mean(x, 1)), *ONE)
     add("named_result", lambda x: f.topk(x, 2), *ONE)
     add("placed", lambda x, v: (f.diagonal_scatter(x, v, -1), x.put(f.tensor([3, 9]), v[:2]), *f.hsplit(x, 5), *f.vsplit(x, [1, 4]), F.unfold(x[None, None], 2), F.fold(F.unfold(x[None, None], 2), (6, 5), 2)), "f32[6,5]", "f32[5]")
+    add("matrix_parts", lambda x: (f.trace(x), f.diag_embed(x), f.diag_embed(x, 1, 0, 2), f.rot90(x), f.rot90(x, -1, (1, 0)), f.take(x, f.tensor([[0, 7], [-1, 29]])), f.linalg.cross(x[:, :3], x[:, 2:])), *ONE)
+    add("outer_sums", lambda x, y: (f.addr(f.outer(x, y), x, y, beta=0.5, alpha=2), f.block_diag(f.outer(x, y), x)), "f32[4]", "f32[3]")
+    add("shrunk", lambda x: (F.hardshrink(x, 0.4), F.softshrink(x, 0.3), f.heaviside(x, x * 0 + 0.5), f.special.ndtr(x), f.special.entr(x.abs()), f.nansum(f.where(x > 0, x, f.nan), 1), *f.std_mean(x, (0,), correction=0, keepdim=True)), *ONE)
+    add("isin", lambda x, y: (f.isin(x, y), f.isin(x, y, invert=True)), "i64[6]<9", "i64[3]<9")
     add("quantized", lambda x: f.fake_quantize_per_tensor_affine(x, 0.1, 3, -8, 7), *ONE)
     add("special", lambda x: (f.special.i1e(x), f.special.i1(x), f.polygamma(1, x), f.special.zeta(x + 1, x), f.special.entr(x), f.arccosh(x + 1), f.signbit(x), f.nextafter(x, x + 1)), "f32[6]>0")
 

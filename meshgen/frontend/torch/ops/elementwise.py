@@ -45,6 +45,7 @@ for _name in ["logical_and", "logical_or", "logical_xor"]:
     enter((_name,), _of_two(OPS[_name]))
 for _name in ["atan2", "logaddexp", "copysign", "nextafter"]:
     enter((_name,), _of_two(OPS[_name], floats=True))
+enter(("arctan2",), _of_two(OPS["atan2"], floats=True))
 enter(("__and__", "__or__", "__xor__"), _of_two(logic.bitwise_and))
 enter(("__or__",), _of_two(logic.bitwise_or))
 enter(("__xor__",), _of_two(logic.bitwise_xor))
@@ -277,3 +278,33 @@ def fake_quantize_with_mask(x: Tensor, scale: Operand, zero_point: Operand, quan
     number = rounding.round_(x / convert(tensor(scale), x.type.dtype)) + convert(tensor(zero_point), x.type.dtype)
     is_within = logic.logical_and(number >= quant_min, number <= quant_max)
     return fake_quantize(x, scale, zero_point, quant_min, quant_max), is_within
+
+
+@aten("hardshrink")
+def hardshrink(x: Tensor, lambd: float = 0.5) -> Tensor:
+    return logic.where(elementwise.abs_(x) > lambd, x, logic.where(logic.isnan(x), x, 0))
+
+
+@aten("softshrink")
+def softshrink(x: Tensor, lambd: float = 0.5) -> Tensor:
+    return elementwise.sign(x) * elementwise.maximum(elementwise.abs_(x) - lambd, 0)
+
+
+@aten("heaviside")
+def heaviside(x: Tensor, values: Tensor) -> Tensor:
+    left, right = promoted(x, values)
+    return logic.where(left == 0, right, convert(left > 0, left.type.dtype))
+
+
+@aten("special_ndtr")
+def normal_distribution(x: Operand) -> Tensor:
+    x = floats(x)
+    return OPS["erfc"](x * -math.sqrt(0.5)) * 0.5
+
+
+@aten("special_entr")
+def entropy(x: Operand) -> Tensor:
+    """-x log(x); 0 at 0, and minus infinity below."""
+    x = floats(x)
+    found = -x * elementwise.log(logic.where(x > 0, x, 1))
+    return logic.where(x >= 0, found, logic.where(logic.isnan(x), x, -math.inf))

@@ -13,6 +13,7 @@ from meshgen.frontend.torch.ops.table import aten, enter
 from meshgen.frontend.torch.promotion import wide
 from meshgen.frontend.tracer import elementwise, indexing, searching
 from meshgen.frontend.tracer.creation import full, iota, zeros
+from meshgen.frontend.tracer.indexing import getitem
 from meshgen.frontend.tracer.logic import where
 from meshgen.frontend.tracer.operands import axis_of, broadcast, convert, tensor
 from meshgen.frontend.tracer.recording import refuse
@@ -265,3 +266,9 @@ def put(x: Tensor, index: Tensor, source: Tensor, accumulate: bool = False) -> T
     entries = reshape(x, (-1,)).at[reshape(index, (-1,))]
     values = reshape(source, (-1,))
     return reshape(entries.add(values) if accumulate else entries.set(values), x.shape)
+
+
+@aten("take")
+def take(x: Tensor, index: Tensor) -> Tensor:
+    """Elements of the flat form; negative numbers count from its end."""
+    return getitem(reshape(x, (-1,)), (where(index < 0, index + x.size, index),))

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
+from meshgen.frontend.torch.ops.elementwise import add, mul
 from meshgen.frontend.torch.ops.reductions import vector_norm
 from meshgen.frontend.torch.ops.table import aten
-from meshgen.frontend.torch.promotion import promoted
-from meshgen.frontend.tracer import linalg
+from meshgen.frontend.torch.promotion import promoted, result_type
+from meshgen.frontend.tracer import joining, linalg
 from meshgen.frontend.tracer.creation import eye, zeros
 from meshgen.frontend.tracer.elementwise import conj, maximum
 from meshgen.frontend.tracer.indexing import getitem
-from meshgen.frontend.tracer.operands import broadcast, tensor
+from meshgen.frontend.tracer.joining import concatenate, pad
+from meshgen.frontend.tracer.operands import broadcast, convert, tensor
 from meshgen.frontend.tracer.reduce import max_
-from meshgen.frontend.tracer.shapes import expand_dims, matrix_transpose
+from meshgen.frontend.tracer.shapes import expand_dims, matrix_transpose, moveaxis, reshape
 from meshgen.frontend.tracer.tensor import Operand, Tensor
 
 
@@ -192,3 +196,49 @@ def dist(x: Tensor, y: Tensor, p: float = 2) -> Tensor:
 def pairwise_distance(x: Tensor, y: Tensor, p: float = 2, eps: float = 1e-6, keepdim: bool = False) -> Tensor:
     left, right = promoted(x, y)
     return vector_norm(left - right + eps, p, -1, keepdim)
+
+
+@aten("trace")
+def trace(x: Tensor) -> Tensor:
+    return linalg.trace(x)
+
+
+@aten("diag_embed")
+def diag_embed(x: Tensor, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Tensor:
+    """Matrices in two new dims with the rows of x as diagonals."""
+    rows, size = x.shape[-1], x.shape[-1] + abs(offset)
+    along = np.arange(rows, dtype=np.int32)
+    empty = zeros((*x.shape[:-1], size, size), x.type.dtype)
+    found = empty.at[(..., along + max(0, -offset), along + max(0, offset))].set(x)
+    return moveaxis(found, (-2, -1), (dim1, dim2))
+
+
+@aten("rot90")
+def rot90(x: Tensor, k: int = 1, dims: Sequence[int] = (0, 1)) -> Tensor:
+    return joining.rot90(x, k, tuple(dims))
+
+
+@aten("addr")
+def addr(x: Tensor, left: Tensor, right: Tensor, *, beta: complex = 1, alpha: complex = 1) -> Tensor:
+    return add(mul(x, beta), mul(mul(expand_dims(left, 1), expand_dims(right, 0)), alpha))
+
+
+@aten("block_diag")
+def block_diag(tensors: Sequence[Tensor]) -> Tensor:
+    """Matrices along a diagonal, of which numbers and vectors are one row."""
+    parts = [reshape(each, (1,) * (2 - each.ndim) + each.shape) for each in of_one_type(tensors)]
+    width, before, rows = sum(each.shape[1] for each in parts), 0, list[Tensor]()
+    for each in parts:
+        rows.append(pad(each, [(0, 0), (before, width - before - each.shape[1])]))
+        before += each.shape[1]
+    return concatenate(rows, 0)
+
+
+def of_one_type(tensors: Sequence[Tensor]) -> list[Tensor]:
+    dtype = result_type(*tensors)
+    return [convert(each, dtype) for each in tensors]
+
+
+@aten("linalg_cross")
+def cross(x: Tensor, y: Tensor, *, dim: int = -1) -> Tensor:
+    return linalg.cross(*promoted(x, y), axis=dim)

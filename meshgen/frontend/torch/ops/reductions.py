@@ -10,7 +10,7 @@ from meshgen.frontend.torch.promotion import floats, promoted, wide
 from meshgen.frontend.tracer import elementwise, logic, reduce, scans, searching
 from meshgen.frontend.tracer.creation import iota
 from meshgen.frontend.tracer.operands import axis_of, convert, tensor
-from meshgen.frontend.tracer.tensor import Tensor
+from meshgen.frontend.tracer.tensor import Operand, Tensor
 from meshgen.ir.graph import is_inexact
 
 Dims = int | Sequence[int] | None
@@ -260,3 +260,18 @@ def argsort(x: Tensor, dim: int = -1, descending: bool = False, stable: bool = F
 @aten("searchsorted.Tensor")
 def searchsorted(table: Tensor, values: Tensor, *, out_int32: bool = False, right: bool = False) -> Tensor:
     return convert(searching.searchsorted(table, tensor(values), "right" if right else "left"), "i32" if out_int32 else "i64")  # fmt: skip
+
+
+@aten("nansum")
+def nansum(x: Tensor, dim: Dims = None, keepdim: bool = False, dtype: str | None = None) -> Tensor:
+    return sum_(logic.where(logic.isnan(x), 0, x) if is_inexact(x.type.dtype) else x, dim, keepdim, dtype)
+
+
+@aten("std_mean", "std_mean.dim")
+def std_mean_unbiased(x: Tensor, dim: Dims | bool = None, unbiased: bool = True, keepdim: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
+    return std_unbiased(x, dim, unbiased, keepdim), mean(x, None if isinstance(dim, bool) else dim, keepdim)
+
+
+@aten("isin")
+def isin(x: Tensor, values: Operand, *, assume_unique: bool = False, invert: bool = False) -> Tensor:
+    return searching.isin(x, tensor(values), assume_unique=assume_unique, invert=invert)
