@@ -13,7 +13,7 @@ from dataclasses import replace
 
 from meshgen.codegen.fusion.bodies import Cutter, Kernels
 from meshgen.codegen.fusion.group import Group
-from meshgen.codegen.fusion.grouped import grouped
+from meshgen.codegen.fusion.grouped import forget, grouped
 from meshgen.codegen.fusion.groups import Grouping
 from meshgen.codegen.passes.all_reduce_promote import all_reduce_promote
 from meshgen.codegen.passes.attention_gradient_sums import attention_gradient_sums
@@ -95,7 +95,7 @@ def fuse(module: Module, manager: PassManager | None = None) -> Module:
     module = (manager or PassManager()).apply(module, PASSES)
     kernels = Kernels()
     graph = _fused_graph(module.graph, kernels)
-    grouped.cache_clear()
+    forget()
     return replace(module, graph=graph, stage="fuse", kernels=kernels.bodies)
 
 

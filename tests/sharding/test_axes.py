@@ -74,6 +74,14 @@ def test_starts_move_less_than_the_usual_one(
     assert analyze(partitioned(text)).ring_bytes > most
 
 
+def test_another_order_is_not_tried_where_no_axis_depends_on_the_others() -> None:
+    """Rows over one axis and columns over the other, as of data and tensor parallelism: the other order finds the same."""
+    taken = solve(parse_text(mlp('[{"a"}, {}]', '[{}, {"b"}]', '[{"b"}, {}]', '[{"a"}, {}]')))
+    assert not any(start.is_last_first for start in taken.axes.starts(USUAL, taken.decisions))
+    last = taken.axes.decide(Start(is_last_first=True))
+    assert {axis: each.solution.labels for axis, each in last.items()} == taken.labels
+
+
 def test_no_start_moves_less_with_a_shorter_step_than_what_is_taken() -> None:
     for seed in range(8):
         taken = solve(random_program(seed))

@@ -14,7 +14,7 @@ import math
 from dataclasses import replace
 
 from meshgen.codegen.fusion.group import Group
-from meshgen.codegen.fusion.grouped import grouped
+from meshgen.codegen.fusion.grouped import grouped, with_joins
 from meshgen.codegen.fusion.groups import Grouping
 from meshgen.codegen.passes.graphs import with_graph
 from meshgen.ir.graph import Module, Node, Value
@@ -25,9 +25,9 @@ def concatenate_in_place(module: Module) -> Module:
     """A local program with such concatenations as joins; values keep their identity."""
     if not any(map(_is_contiguous, module.graph.nodes)):
         return module
-    found = _joins(grouped(module.graph))
-    nodes = [replace(node, op="join") if node in found else node for node in module.graph.nodes]
-    return with_graph(module, replace(module.graph, nodes=nodes))
+    grouping = grouped(module.graph)
+    found = {node: replace(node, op="join") for node in _joins(grouping)}
+    return with_graph(module, with_joins(grouping, found)) if found else module
 
 
 def _joins(grouping: Grouping) -> set[Node]:

@@ -8,6 +8,7 @@
 from __future__ import annotations
 
 from collections.abc import Container, Hashable, Iterator, Mapping, Sequence, Set
+from functools import cached_property
 
 from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Node
@@ -40,7 +41,12 @@ class Chain:
     @property
     def key(self) -> Hashable:
         """A key: equal chains may grow from different collectives in them."""
-        return self.count, frozenset((node, loop.result) for node, loop in self.loops.items())
+        return self.count, self.cut
+
+    @cached_property
+    def cut(self) -> Hashable:
+        """The nodes and their dims that are cut, in whatever number of chunks."""
+        return frozenset((node, loop.result) for node, loop in self.loops.items())
 
     def dim(self, node: Node) -> int:
         """The dim of a node's result that is cut into chunks."""

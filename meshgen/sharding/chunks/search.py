@@ -8,7 +8,7 @@ share one decision.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import astuple, replace
 from functools import cached_property
 
@@ -89,6 +89,7 @@ class _Search:
         self._among = set(module.graph.nodes)
         self._too_big: list[Chain] = []
         self._notes: dict[Alike, str] = {}
+        self._longer: dict[Hashable, float] = {}  # of cuts that make the step longer: seconds above the estimate
 
     @cached_property
     def _cap(self) -> int:
@@ -126,8 +127,11 @@ class _Search:
         for way in self._promising(state):
             if way.seconds > best.plan.step_seconds * DEFAULT.scheduling.same_step:
                 break
-            found = self._tried(state, way, best.plan.step_seconds * (1 - DEFAULT.chunks.further_gain))
-            if found and found.plan.step_seconds < best.plan.step_seconds * (1 - DEFAULT.chunks.further_gain):
+            to_beat = best.plan.step_seconds * (1 - DEFAULT.chunks.further_gain)
+            if way.seconds + self._longer.get(way.chain.cut, 0.0) > to_beat:
+                continue  # another number of chunks made the step longer, and this one is as far from its estimate
+            found = self._tried(state, way, to_beat)
+            if found and found.plan.step_seconds < to_beat:
                 best = found
         return None if best is state else best
 
@@ -168,6 +172,8 @@ class _Search:
         if least <= to_beat:
             least = candidate.steps.shortest_seconds
         if least > to_beat:
+            if least > state.plan.step_seconds:
+                self._longer[way.chain.cut] = least - way.seconds
             self._notes[way.what] = (
                 f"{way} would make the step {_change(least, state, 'at least ', 'at most ')}; {_PAYS}"
             )

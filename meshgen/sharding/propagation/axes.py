@@ -88,10 +88,15 @@ class Axes:
         return edges(self.sites)
 
     def starts(self, start: Start, decisions: dict[str, Decision]) -> Iterator[Start]:
-        """The other starts that may lead to other decisions; none if there is one axis and no argument that could move."""
+        """The other starts that may lead to other decisions; none if no axis depends on the others and no argument could move."""
         pinned = (True, False) if any(map(self._moves_arguments, decisions.values())) else (True,)
-        orders = (False, True) if len(self.names) > 1 else (False,)
+        orders = (False, True) if self._depends_on_order(start) else (False,)
         return (other for pins in pinned for last in orders if (other := Start(last, pins)) != start)
+
+    def _depends_on_order(self, start: Start) -> bool:
+        """Whether an axis was decided differently once the others were: else another order finds the same."""
+        of_axes = (self._known.get((axis, start), []) for axis in self.names)
+        return any(each.solution.labels != known[0][1].solution.labels for known in of_axes for _, each in known)
 
     def _moves_arguments(self, decision: Decision) -> bool:
         labels = decision.solution.labels
@@ -161,9 +166,21 @@ class Axes:
         """The decision along each axis, in the order of the mesh."""
         decisions: dict[str, Decision] = {}
         for axis in start.in_order(self.names) * DEFAULT.search.axis_rounds:
-            others = {a: decisions[a] for a in self.names if a in decisions and a != axis}
-            decisions[axis] = self._decision(axis, others, start)
-        decisions = {axis: decisions[axis] for axis in self.names}
+            decisions[axis] = self._decision(axis, self._others(axis, decisions), start)
+        return self._covered({axis: decisions[axis] for axis in self.names})
+
+    def decide_again(self, start: Start, decisions: dict[str, Decision]) -> dict[str, Decision]:
+        """The decisions after each axis was decided once more, those with offers first, given what is decided along the others."""
+        found = dict(decisions)
+        for axis in sorted(start.in_order(self.names), key=lambda axis: axis not in self.offers):
+            found[axis] = self._decision(axis, self._others(axis, found), start)
+        return self._covered(found)
+
+    def _others(self, axis: str, decisions: dict[str, Decision]) -> dict[str, Decision]:
+        return {other: decisions[other] for other in self.names if other in decisions and other != axis}
+
+    def _covered(self, decisions: dict[str, Decision]) -> dict[str, Decision]:
+        """The decisions; sites whose split needs another one that was not taken in the end are whole."""
         labels = {axis: d.solution.labels for axis, d in decisions.items()}
         kept = without_uncovered(self.sites, labels, self.module.mesh)
         return {a: replace(d, solution=replace(d.solution, labels=kept[a])) for a, d in decisions.items()}

@@ -9,11 +9,13 @@ import numpy as np
 import pytest
 
 from meshgen.codegen.fuse import fuse
+from meshgen.codegen.fusion.grouped import forget, grouped
 from meshgen.codegen.package import write_module
+from meshgen.codegen.passes.concatenate_in_place import concatenate_in_place
 from meshgen.codegen.schedule import schedule
 from meshgen.codegen.schedule_stage import scheduled
 from meshgen.errors import ScheduleError
-from meshgen.ir.graph import Graph, Module, TensorType, Value
+from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.mesh import make_mesh
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.reports.memory import memory_of
@@ -29,7 +31,7 @@ MESH = make_mesh({"x": 2})
 SIZES = (64, 128, 1)  # the last part may have any size
 
 
-def message(sizes: tuple[int, ...] = SIZES, *, of_input: bool = False, kept: bool = False, twice: bool = False) -> Module:  # fmt: skip
+def _unfused(sizes: tuple[int, ...] = SIZES, *, of_input: bool = False, kept: bool = False, twice: bool = False) -> Module:  # fmt: skip
     """Row sums of the arguments, summed over the devices in one message, and taken apart."""
     graph = Graph("main", [Value(f32(size, 8), f"x{n}") for n, size in enumerate(sizes)])
     zero = graph.add("constant", [], [f32()], {"value": np.zeros((), np.float32)}).result
@@ -45,13 +47,16 @@ def message(sizes: tuple[int, ...] = SIZES, *, of_input: bool = False, kept: boo
     first = {"start": (0,), "limit": (sizes[0],), "stride": (1,)}
     part = graph.add("slice", [summed], [f32(sizes[0])], first).result
     graph.outputs = [graph.add("tanh", [part], [part.type]).result, *([sums[0]] if kept else [])]
-    return fuse(
-        Module(
-            MESH, graph, "partition", in_types=[_wide(v.type) for v in graph.inputs],
-            out_types=[_wide(v.type) for v in graph.outputs], in_shardings=[_rows(v.type) for v in graph.inputs],
-            out_shardings=[_rows(v.type) for v in graph.outputs],
-        )
+    return Module(
+        MESH, graph, "partition", in_types=[_wide(v.type) for v in graph.inputs],
+        out_types=[_wide(v.type) for v in graph.outputs], in_shardings=[_rows(v.type) for v in graph.inputs],
+        out_shardings=[_rows(v.type) for v in graph.outputs],
     )  # fmt: skip
+
+
+def message(*given: tuple[int, ...], **options: bool) -> Module:
+    """The same program with kernels."""
+    return fuse(_unfused(*given, **options))
 
 
 def _wide(kind: TensorType) -> TensorType:
@@ -103,6 +108,19 @@ def test_what_cannot_be_made_there_is_no_join(what: dict) -> None:
     module = message(**what)
     assert not has_join(module)
     plan_of(module)
+
+
+def test_the_kernels_of_a_program_with_joins_are_those_that_were_found_with_concatenations() -> None:
+    module = concatenate_in_place(_unfused())
+    assert "join" in {node.op for node in module.graph.nodes}
+    kept = _kernels(module.graph)
+    forget()
+    assert kept == _kernels(module.graph)
+
+
+def _kernels(graph: Graph) -> list[tuple[str, set[Node], set[Value]]]:
+    """The kind, members and operands of each group."""
+    return [(group.kind, {*group.members}, {*group.reads}) for group in grouped(graph).groups]
 
 
 def test_very_many_parts_are_no_join() -> None:

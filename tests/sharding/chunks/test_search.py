@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import math
+from collections.abc import Hashable
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -32,6 +34,14 @@ from tests.trials import trials
 
 LARGE = block(8192, 4096, 4096, layers=2, sums=True)  # an all-reduce of 128 MiB takes longer than a layer
 SMALL = block(64, 64, 64)
+SUM = """sdy.mesh @mesh = <["x"=8]>
+func.func @main(%x: tensor<4096x8192xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>},
+    %w: tensor<8192x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>})
+    -> (tensor<4096x4096xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, {}]>}) {
+  %0 = stablehlo.dot_general %x, %w, contracting_dims = [1] x [0] : (tensor<4096x8192xf32>, tensor<8192x4096xf32>) -> tensor<4096x4096xf32>
+  return %0 : tensor<4096x4096xf32>
+}
+"""
 
 
 def _reductions(executable: api.Executable) -> int:
@@ -152,6 +162,19 @@ def test_what_cannot_pay_is_neither_estimated_nor_fused_again(monkeypatch: pytes
     found = api.plan(LARGE)
     assert made == ["fuse", "Steps"]
     assert all(each.text.startswith("chunks could hide at most") for each in found.overlap)
+
+
+def test_a_cut_that_makes_the_step_longer_is_not_tried_in_other_numbers_of_chunks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    own, cuts = searching.in_chunks, list[Hashable]()
+    monkeypatch.setattr(searching, "in_chunks", lambda graph, chain: cuts.append(chain.cut) or own(graph, chain))
+    assert _reductions(api.plan(SUM)) > 1
+    assert len(cuts) > len(set(cuts)) > 0  # several numbers of chunks are tried where the first pays
+    cuts.clear()
+    monkeypatch.setattr(planner.Steps, "least_seconds", math.inf)
+    assert _reductions(api.plan(SUM)) == 1
+    assert len(cuts) == len(set(cuts)) > 0
 
 
 def test_what_was_compared_is_not_scheduled_again(monkeypatch: pytest.MonkeyPatch) -> None:
