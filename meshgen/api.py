@@ -71,7 +71,7 @@ def compile(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spe
             open mesh axes, and `args`, shapes of open inputs (or their types), as in `{"mesh": {"dp": 2}, "args": {"x": (8, 64)}}`.
         strict: refuse (MG0210) values that are gathered though no annotation replicates them: True, or only for values by name and for lines.
         memory_limit: bytes per device that a step may use to hide more communication; default: the memory of the machine's
-            device, without a machine an eighth more than the step needs where nothing overlaps.
+            device, without a machine what the step needs where nothing overlaps.
         skip: names of passes to leave out, such as `chunks` (docs/passes.md has all).
         entry: of MLIR text with several public functions: the one to compile, or a list of several; default: @main, or else
             all of them. Several functions, also those of a dict as `graph` (`{"prefill": f, "decode": g}`), become one

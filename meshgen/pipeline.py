@@ -37,8 +37,8 @@ class Options:
         target: `cpu`, or `cuda:` and one or more architectures.
         arguments: `local`: every rank is given its shards; `global`: all are given the whole arrays and slice them.
         strict: refuse gathers that no annotation asks for: all, or those of values (by name) and lines.
-        memory_limit: bytes of a device that a step may take; None: those of the machine's device, else an eighth more than
-            it takes where nothing overlaps.
+        memory_limit: bytes of a device that a step may take; None: those of the machine's device, else what it takes where nothing
+            overlaps.
         skip: names of passes to leave out (`meshgen/passes.py`).
         tuning: tiles that were measured, which kernels take in place of the predicted ones.
     """

@@ -53,7 +53,7 @@ def planned(module: Module, target: str, memory_limit: int | None) -> Schedule:
 
 @dataclass(frozen=True)
 class Planner:
-    """Schedules for a target, of steps that may take so many bytes (None: a little more than the program's own order takes).
+    """Schedules for a target, of steps that may take so many bytes (None: what the program's own order takes).
 
     Attributes:
         skip: names of passes that are left out.

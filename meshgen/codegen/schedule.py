@@ -1,9 +1,8 @@
 """From a fused module to one step: a total order on two streams, events, and a buffer plan.
 
-Orders that are tried: the program's, and list schedules (`orders.py`). The shortest predicted step that needs little more memory than the
-program's order (`scheduling.more_memory` of the cost model), or no more than the limit that is given, wins; of steps that differ by less
-than the prediction is worth (2 %), the one with the fewest bytes, then the shortest. Where the shortest would need more, list schedules
-that keep within that are tried too.
+Orders that are tried: the program's, and list schedules (`orders.py`). The shortest predicted step that needs no more memory than the
+program's order (or than the limit that is given) wins; of steps that differ by less than the prediction is worth (2 %), the one with the
+fewest bytes, then the shortest. Where the shortest would need more, list schedules that keep within that are tried too.
 """
 
 from __future__ import annotations
@@ -26,7 +25,9 @@ from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Module, Value
 from meshgen.runtime.plan import STREAMS, Schedule, aligned
 
-MEMORY_CAP = "memory_cap"  # attribute of a module: bytes that stand for those of its own order, as what is in chunks is compared with the whole
+MEMORY_CAP = (
+    "memory_cap"  # attribute of a module: bytes that its step may take, where that is not what its own order takes
+)
 
 
 def schedule(module: Module, target: str = "cuda:sm_90", *, costs: Costs | None = None,
@@ -88,18 +89,15 @@ class Steps:
         return self.in_order.arena_bytes
 
     def plan(self, memory_limit: int | None) -> Schedule:
-        """The shortest step within a limit (None: a little more than the module says, or its own order takes). Raises CodegenError MG0303."""
+        """The shortest step within a limit (None: what the module says, or its own order takes). Raises CodegenError MG0303."""
         limit = self._cap if memory_limit is None else memory_limit
-        own = self.sequential_bytes if limit is None else limit
-        cap = int(own * (1 + DEFAULT.scheduling.more_memory)) if memory_limit is None else memory_limit
+        cap = self.sequential_bytes if limit is None else limit
         tried = [self.in_order, *self._listed.values()]
         best = best_within(tried, memory.MOST_BYTES)
-        if best is None or best.arena_bytes > own:
-            ways = [*self._listed][: DEFAULT.scheduling.capped]
-            for most in dict.fromkeys((own, cap)):
-                orders = capped_orders(self.program, most - fixed_bytes(self.program), ways)
-                tried += (Tried(self.program, order) for order in orders)
-            best = best_within(tried, cap)
+        if best is None or best.arena_bytes > cap:
+            room = cap - fixed_bytes(self.program)
+            capped = capped_orders(self.program, room, [*self._listed][: DEFAULT.scheduling.capped])
+            best = best_within(tried := [*tried, *(Tried(self.program, order) for order in capped)], cap)
         if best is None:
             raise CodegenError(_too_big(min(each.arena_bytes for each in tried), cap))
         return assemble(best)

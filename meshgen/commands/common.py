@@ -119,7 +119,7 @@ def add_target(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--strict-at", metavar="VALUE|LINE", action="append", default=[], help="the same, of one value or line only"
     )
-    limit = "device memory, such as 80GB, that a step may use to hide communication (default: the machine's, else an eighth more than it needs without)"
+    limit = "device memory, such as 80GB, that a step may use to hide communication (default: the machine's, else what it needs without)"
     parser.add_argument("--memory-limit", metavar="SIZE", help=limit)
     text = "a pass to skip, such as chunks (meshgen opt --list-passes)"
     parser.add_argument("--skip", metavar="NAME", action="append", default=[], help=text)

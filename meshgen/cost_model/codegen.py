@@ -124,10 +124,6 @@ class Scheduling:
     """Orders of launches on two streams."""
 
     same_step: float = chosen(1.02, "ratio", "of predicted steps up to which they are equal", matters=True)
-    more_memory: float = known(
-        1 / 8, "share", "of the memory of the program's own order that a shorter one may add, without a limit",
-        "measured: of `python -m bench models llama clip --by-hand` the shortest steps take 1 % to 11 % more",
-    )  # fmt: skip
     perturbed: int = chosen(12, "orders", "with perturbed priorities, of a program in chunks", matters=True)
     spread: float = chosen(
         0.3, "share", "of a path by which its priority is perturbed, one standard deviation", matters=True

@@ -276,20 +276,6 @@ def test_a_step_takes_no_more_memory_than_one_without_overlap_unless_it_may():
         mg.compile(GRADIENTS, target="cpu", memory_limit=1000)
 
 
-def test_without_a_limit_a_step_takes_a_little_more_memory_than_its_own_order_where_it_is_shorter():
-    """A weight that stays is most of the memory, so that what is summed later is little more."""
-    weight = "tensor<65536x2048xf32>"
-    graph = GRADIENTS.replace("%g: ", f"%w: {weight}, %g: ").replace(
-        "-> tensor<f32> {", f"-> (tensor<f32>, {weight}) {{"
-    )
-    graph = graph.replace("return %a2 : tensor<f32>", f"return %a2, %w : tensor<f32>, {weight}")
-    found = mg.compile(graph, target="cpu")
-    own = found.fused.attrs.get(scheduling.MEMORY_CAP, scheduling.sequential_bytes(found.fused, "cuda:sm_90"))
-    assert own < found.memory.peak_bytes <= own * (1 + DEFAULT.scheduling.more_memory)
-    within = scheduling.schedule(found.fused, memory_limit=own)
-    assert within.step_seconds > found.cost.step_seconds * DEFAULT.scheduling.same_step
-
-
 def test_the_limit_on_the_command_line(tmp_path, capsys):
     (tmp_path / "p.mlir").write_text(GRADIENTS)
     words = ["explain", str(tmp_path / "p.mlir"), "--json"]

@@ -73,7 +73,7 @@ def search(module: Module, planner: Planner) -> Found:
 
     Args:
         module: at stage partition, without control flow that communicates.
-        planner: gives the memory limit of the step; None: a little more than the module's own order.
+        planner: gives the memory limit of the step; None: the memory of the module's own order.
     """
     return _Search(module, planner).run()
 
