@@ -22,6 +22,7 @@ from meshgen.codegen.passes.canonicalize import canonicalize
 from meshgen.codegen.passes.collective_outermost_dim import collective_outermost_dim
 from meshgen.codegen.passes.concatenate_in_place import concatenate_in_place
 from meshgen.codegen.passes.concatenate_to_group_call import concatenate_to_group_call
+from meshgen.codegen.passes.convolution_to_phases import convolution_to_phases
 from meshgen.codegen.passes.copy_operands import copy_operands
 from meshgen.codegen.passes.expand_complex import expand_complex
 from meshgen.codegen.passes.expand_linalg import expand_linalg
@@ -75,6 +76,7 @@ PASSES = (
     Pass("loop-recompute", loop_recompute, _LOCAL, "always"),
     Pass("attention-gradient-sums", attention_gradient_sums, _LOCAL, "always"),
     Pass("attention-recompute", attention_recompute, _LOCAL, "always"),
+    Pass("convolution-to-phases", convolution_to_phases, _LOCAL, "always"),
     Pass("split-dot", split_dot, _LOCAL, "always"),
     Pass("split-convolution", split_convolution, _LOCAL, "always"),
     Pass("row-sums-to-runs", row_sums_to_runs, _LOCAL, "always"),

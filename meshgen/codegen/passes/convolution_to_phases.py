@@ -1,0 +1,190 @@
+"""A convolution of an image with zeros between its elements, as the gradient of one with strides is, computes the results between them as features.
+
+    before   %2 = convolution %x, %w {lhs_dilate = 2}            f32[N, 8, C], f32[3, C, O] -> f32[N, 16, O], 3 taps of which half meet zeros
+    after    %v = the taps of %w that even results need, and those of odd ones                f32[2, C, 2 * O]
+             %1 = convolution %x, %v                             f32[N, 8, C], f32[2, C, 2 * O] -> f32[N, 8, 2 * O]
+             %2 = reshape %1                                     -> f32[N, 16, O]
+
+A kernel of one element meets an element or zeros: the zeros are put between its results (`pad`). Nothing is multiplied by the zeros of the image.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.ir.attributes.contraction import Convolution
+from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value
+from meshgen.ops.types.inference import infer_types
+from meshgen.records import dataclass
+
+
+def convolution_to_phases(module: Module) -> Module:
+    """A local program whose convolutions of dilated images multiply no zeros between elements."""
+    return on_graphs(module, _with_phases)
+
+
+def _with_phases(graph: Graph) -> Graph:
+    found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
+    for node in graph.nodes:
+        phases = _phases(node) if isinstance(node.attrs, Convolution) else []
+        if phases:
+            _Writer(found, node, phases).write()
+        else:
+            found.nodes.append(node)
+    return found
+
+
+@dataclass(frozen=True)
+class _Phases:
+    """One spatial dim, by number: results `count` * q + r are element q of phase r.
+
+    Attributes:
+        taps: elements of the kernel that a phase needs, at most.
+        before, behind: what is put around the kernel, so that element t of phase r is at t * count + count - 1 - r.
+        low, high: padding of the image for the results of all phases, of which there are `size`.
+    """
+
+    dim: int
+    count: int
+    taps: int
+    before: int
+    behind: int
+    low: int
+    high: int
+    size: int
+
+
+def _phases(node: Node) -> list[_Phases]:
+    """The dilated dims in which results of different phases need different elements of the kernel."""
+    attrs = node.attrs
+    if attrs.feature_group_count > 1 or attrs.batch_group_count > 1 or not node.result.type.size:
+        return []
+    found: list[_Phases] = []
+    for dim, count in enumerate(attrs.lhs_dilation):
+        if count == 1 or attrs.window_strides[dim] > 1 or attrs.rhs_dilation[dim] > 1:
+            continue
+        taps = node.operands[1].type.sizes[attrs.kernel_spatial[dim]]
+        image = node.operands[0].type.sizes[attrs.input_spatial[dim]]
+        results = node.result.type.sizes[attrs.output_spatial[dim]]
+        low = attrs.low[dim] // count
+        most = (count + taps - 2 - attrs.low[dim]) // count + low + 1
+        size, before = -(-results // count), count - 1 - attrs.low[dim] % count
+        if taps == 1 or most < taps:
+            behind = count * most - before - taps
+            found.append(_Phases(dim, count, most, before, behind, low, size - image - low + most - 1, size))
+    return found
+
+
+class _Writer:
+    """Writes the nodes of one convolution; its result keeps its identity."""
+
+    def __init__(self, graph: Graph, node: Node, phases: Sequence[_Phases]) -> None:
+        self.graph, self.node, self.attrs = graph, node, node.attrs
+        sizes = [node.operands[1].type.sizes[d] for d in node.attrs.kernel_spatial]
+        self.spread = [each for each in phases if sizes[each.dim] == 1]
+        self.phases = [each for each in phases if sizes[each.dim] > 1]
+
+    def write(self) -> None:
+        """All nodes."""
+        attrs = {name: list(self.attrs[name]) for name in ("lhs_dilation", "low", "high", "window_reversal")}
+        for each in (*self.spread, *self.phases):
+            attrs["lhs_dilation"][each.dim] = 1
+            attrs["low"][each.dim], attrs["high"][each.dim] = each.low, each.high
+        for each in self.spread:
+            attrs["low"][each.dim] = attrs["high"][each.dim] = 0
+        for each in self.phases:
+            attrs["window_reversal"][each.dim] = False
+        given = {**self.attrs, **{name: tuple(values) for name, values in attrs.items()}}
+        value = self._op("convolution", self.node.operands[0], self._kernel(), **given)
+        value = self._interleaved(value)
+        if self.spread:
+            value = self._spread(value)
+        self.graph.nodes[-1] = replace(self.graph.nodes[-1], results=self.node.results)
+
+    def _kernel(self) -> Value:
+        """The kernel with a feature for each phase and feature of the result."""
+        kernel, output = self.node.operands[1], self.attrs.kernel_output_feature
+        dims = {each: self.attrs.kernel_spatial[each.dim] for each in self.phases}
+        reversed_dims = tuple(d for each, d in dims.items() if self.attrs.window_reversal[each.dim])
+        if reversed_dims:
+            kernel = self._op("reverse", kernel, dims=reversed_dims)
+        kernel = self._padded(kernel, {d: (each.before, each.behind, 0) for each, d in dims.items()})
+        phase = {d: each for each, d in dims.items()}
+        cut, order, moved = list[int](), list[int](), list[int]()
+        for d, size in enumerate(kernel.type.sizes):
+            order.append(len(cut))
+            cut += [phase[d].taps, phase[d].count] if d in phase else [size]
+        moved = [order[d] + 1 for d in dims.values()]
+        kernel = self._op("reverse", self._reshaped(kernel, cut), dims=tuple(moved)) if moved else kernel
+        perm = [*order[:output], *moved, *order[output:]]
+        kernel = self._op("transpose", kernel, perm=tuple(perm)) if moved else kernel
+        sizes = [cut[order[d]] for d in range(len(order))]
+        for each in self.phases:
+            sizes[output] *= each.count
+        return self._reshaped(kernel, sizes)
+
+    def _interleaved(self, value: Value) -> Value:
+        """The results with those of all phases one after the other."""
+        if not self.phases:
+            return value
+        feature, counts = self.attrs.output_feature, [each.count for each in self.phases]
+        place = {self.attrs.output_spatial[each.dim]: feature + i for i, each in enumerate(self.phases)}
+        sizes = value.type.sizes
+        wanted = self.node.result.type.sizes
+        cut = self._reshaped(value, [*sizes[:feature], *counts, wanted[feature], *sizes[feature + 1 :]])
+        perm, joined = list[int](), list[int]()
+        for d, size in enumerate(sizes):
+            perm.append(d + len(counts) * (d >= feature))
+            joined.append(wanted[feature] if d == feature else size)
+            if d in place:
+                perm.append(place[d])
+                joined[-1] *= cut.type.sizes[place[d]]
+        value = self._reshaped(self._op("transpose", cut, perm=tuple(perm)), joined)
+        limit = tuple(wanted[d] if d in place else size for d, size in enumerate(joined))
+        if limit == tuple(joined):
+            return value
+        return self._op("slice", value, start=(0,) * len(limit), limit=limit, stride=(1,) * len(limit))
+
+    def _spread(self, value: Value) -> Value:
+        """The results with zeros between, before and behind them."""
+        attrs = self.attrs
+        around = {
+            attrs.output_spatial[each.dim]: (attrs.low[each.dim], attrs.high[each.dim], each.count - 1)
+            for each in self.spread
+        }
+        return self._padded(value, around)
+
+    def _padded(self, value: Value, around: Mapping[int, tuple[int, int, int]]) -> Value:
+        """With zeros before, behind and between the elements of dims."""
+        if not any(any(each) for each in around.values()):
+            return value
+        zero = np.zeros((), DTYPES[value.type.dtype])
+        start = self.graph.add("constant", [], [TensorType((), value.type.dtype)], {"value": zero}, loc=self.node.loc)
+        low, high, interior = zip(*(around.get(d, (0, 0, 0)) for d in range(value.type.rank)), strict=True)
+        return self._op("pad", value, start.result, low=low, high=high, interior=interior)
+
+    def _reshaped(self, value: Value, sizes: Sequence[int]) -> Value:
+        to = TensorType(tuple(sizes), value.type.dtype)
+        return self.graph.add("reshape", [value], [to], {}, loc=self.node.loc).result
+
+    def _op(self, op: str, *operands: Value, **attrs: Any) -> Value:
+        if op == "convolution":
+            types = [self._convolved(operands)]
+        else:
+            types = infer_types(op, attrs, [v.type for v in operands])
+        assert types is not None, op
+        return self.graph.add(op, operands, types, attrs, loc=self.node.loc).result
+
+    def _convolved(self, operands: Sequence[Value]) -> TensorType:
+        attrs, sizes = self.attrs, list(self.node.result.type.sizes)
+        for each in self.phases:
+            sizes[attrs.output_spatial[each.dim]] = each.size
+        for each in self.spread:
+            sizes[attrs.output_spatial[each.dim]] = operands[0].type.sizes[attrs.input_spatial[each.dim]]
+        sizes[attrs.output_feature] = operands[1].type.sizes[attrs.kernel_output_feature]
+        return TensorType(tuple(sizes), self.node.result.type.dtype)

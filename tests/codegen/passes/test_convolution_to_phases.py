@@ -1,0 +1,85 @@
+"""Convolutions of dilated images as convolutions with more features: the same numbers, fewer products, and what stays."""
+
+from __future__ import annotations
+
+from itertools import product
+from typing import Any
+
+import numpy as np
+import pytest
+
+from meshgen.codegen.passes.convolution_to_phases import convolution_to_phases
+from meshgen.ir.graph import Graph
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.ops.flops import graph_flops
+from tests.codegen.bodies import Body, random_args
+from tests.codegen.passes.after import after
+
+
+def convolution(image: tuple[int, int], taps: tuple[int, int], low: tuple[int, int], high: tuple[int, int],
+                dims: tuple[str, str, str] = ("NHWC", "HWIO", "NHWC"), **others: Any) -> Graph:  # fmt: skip
+    """Of an image that is dilated, unless `others` say how, by 2 and 3; `dims` of the image, the kernel and the result."""
+    attrs: dict[str, Any] = {"window_strides": (1, 1), "lhs_dilation": (2, 3), "rhs_dilation": (1, 1), "window_reversal": (False, False),
+             "feature_group_count": 1, "batch_group_count": 1, "precision": (), "low": low, "high": high} | others  # fmt: skip
+    groups = int(others.get("feature_group_count", 1))
+    spans = [(n - 1) * d + 1 + a + b for n, d, a, b in zip(image, attrs["lhs_dilation"], low, high, strict=True)]
+    windows = [(k - 1) * d + 1 for k, d in zip(taps, attrs["rhs_dilation"], strict=True)]
+    ends = [(s - w) // t + 1 for s, w, t in zip(spans, windows, attrs["window_strides"], strict=True)]
+    sizes = (
+        {"N": 2, "H": image[0], "W": image[1], "C": 4},
+        {"H": taps[0], "W": taps[1], "I": 4 // groups, "O": 6},
+        {"N": 2, "H": ends[0], "W": ends[1], "C": 6},
+    )
+    x, w, y = (f"f64[{','.join(str(each[d]) for d in names)}]" for each, names in zip(sizes, dims, strict=True))
+    b = Body(x, w)
+    found = b.op(
+        "convolution", *b.inputs, to=y, **attrs,
+        input_batch=dims[0].index("N"), input_feature=dims[0].index("C"), input_spatial=(dims[0].index("H"), dims[0].index("W")),
+        kernel_input_feature=dims[1].index("I"), kernel_output_feature=dims[1].index("O"),
+        kernel_spatial=(dims[1].index("H"), dims[1].index("W")),
+        output_batch=dims[2].index("N"), output_feature=dims[2].index("C"), output_spatial=(dims[2].index("H"), dims[2].index("W")),
+    )  # fmt: skip
+    return b.done(found)
+
+
+def same(graph: Graph) -> Graph:
+    """The graph after the pass, which is another one and computes the same."""
+    found = after(convolution_to_phases, graph)
+    assert found is not graph and found.outputs[0] is graph.outputs[0]
+    assert all(set(node.attrs.lhs_dilation) == {1} for node in found.nodes if node.op == "convolution")
+    args = random_args(graph, 1)
+    (got,), (want,) = evaluate(found, args), evaluate(graph, args)
+    np.testing.assert_allclose(got, want, rtol=1e-12, atol=1e-12)
+    return found
+
+
+@pytest.mark.parametrize("taps", [(3, 4), (5, 7), (1, 5), (4, 1), (1, 1)], ids=str)
+def test_every_padding(taps: tuple[int, int]) -> None:
+    for low, high in product((-2, -1, 0, 1, 2, 4), (-1, 0, 3)):
+        same(convolution((6, 4), taps, (low, 1), (high, 2)))
+        same(convolution((4, 6), taps, (3, low), (1, high), window_reversal=(low > 0, high > 0)))
+
+
+@pytest.mark.parametrize(
+    "dims", [("NCHW", "OIHW", "NCHW"), ("CHWN", "IHWO", "HWNC"), ("NWHC", "WOHI", "CWNH")], ids=str
+)
+def test_dims_in_any_order(dims: tuple[str, str, str]) -> None:
+    same(convolution((5, 3), (3, 4), (1, 2), (2, 2), dims))
+
+
+def test_a_patch_has_one_product_for_each_of_its_elements() -> None:
+    graph = convolution((3, 3), (8, 8), (7, 7), (7, 7), lhs_dilation=(8, 8))
+    found = same(graph)
+    (node,) = [node for node in found.nodes if node.op == "convolution"]
+    assert [node.operands[1].type.sizes[d] for d in node.attrs.kernel_spatial] == [1, 1]
+    assert graph_flops(found) < graph_flops(graph) / 60
+
+
+@pytest.mark.parametrize(
+    "others",
+    [{"lhs_dilation": (1, 1)}, {"feature_group_count": 2}, {"window_strides": (2, 2)}, {"rhs_dilation": (2, 2)}],
+    ids=str,
+)
+def test_what_stays(others: dict[str, Any]) -> None:
+    graph = convolution((5, 5), (3, 4), (2, 2), (2, 2), **others)
+    assert after(convolution_to_phases, graph) is graph
