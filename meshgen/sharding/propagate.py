@@ -8,7 +8,7 @@ depend on the order of traversal or of the program's ops: they are taken in cano
 on one dim from the annotations.
 
 This is done for the program as written, for equivalent programs (`ALTERNATIVES`), for other parts of axes and from other starts:
-each candidate whose estimate is less is planned up to partitioning (from other starts only where it is clearly less), and the cheapest is taken if it is clearly cheaper. An example on x=4:
+each candidate is planned up to partitioning (from other starts only where the estimate is clearly less), and the cheapest is taken if it is clearly cheaper. An example on x=4:
 
     %h = dot_general %x, %w : f32[64,32]{x}, f32[32,96]{,x}      candidate `slice-into-dot`:  %v = slice %w [:, 0:32]
     %q = slice %h [:, 0:32] : a third of the columns                                        %q = dot_general %x, %v
@@ -19,7 +19,6 @@ The slice on the left takes columns of the activations from other devices, that 
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from weakref import WeakKeyDictionary
@@ -153,18 +152,18 @@ class _Search:
         return self._with_fewer_collectives(self._with_work_shared(found))
 
     def _alternatives(self, solved: Solved) -> Iterator[_Candidate]:
-        """A candidate for each rewrite that changes something, and where the estimate of one is less one for all of them together."""
-        fired: list[_Candidate] = []
+        """A candidate for each rewrite that changes something, and one for all of them together."""
+        fired: list[Pass] = []
         whole = solved.module
         for each in filter(self.manager.runs, ALTERNATIVES):
             with self.manager.timed(each):
                 found = each.run(solved.module)
                 whole = each.run(whole)
                 if found is not solved.module:
-                    fired.append(_Candidate(solve_as_written(found), (each,)))
-                    yield fired[-1]
-        if len(fired) > 1 and any(self._promises(each, solved) for each in fired):
-            yield _Candidate(solve_as_written(whole), tuple(by for each in fired for by in each.passes))
+                    fired.append(each)
+                    yield _Candidate(solve_as_written(found), (each,))
+        if len(fired) > 1:
+            yield _Candidate(solve_as_written(whole), tuple(fired))
 
     def _in_frames(self, solved: Solved) -> Iterator[_Candidate]:
         if not self.manager.runs(SLICE_TO_HALO):
@@ -175,13 +174,10 @@ class _Search:
                 yield _Candidate(solve_as_written(replace(solved.module, graph=framed)), (SLICE_TO_HALO,))
 
     def _cheapest(self, first: Solved, others: Iterable[_Candidate]) -> Solved:
-        """The first, or the cheapest of the others that keep the required annotations, if it is clearly cheaper.
-
-        Programs in frames are planned, others if their estimate is less.
-        """
+        """The first, or the cheapest of the others that keep the required annotations, if it is clearly cheaper."""
         tried = list(others)
         candidates = [each for each in tried if not each.solved.faults]
-        best = self._worth(first, [each.solved for each in candidates if self._promises(each, first)])
+        best = self._worth(first, [each.solved for each in candidates])
         taken = next((each.passes for each in candidates if each.solved is best), ())
         for each in tried:
             by, *more = each.passes
@@ -191,20 +187,11 @@ class _Search:
                 self.manager.record(by.name).note(kept=False)
                 continue
             with self.manager.timed(by) as record:
-                is_planned = self._promises(each, first)
-                before, after = (
-                    self._seconds(solved).total if is_planned else self._estimate(solved)
-                    for solved in (first, each.solved)
-                )
+                before, after = (self._seconds(solved).total for solved in (first, each.solved))
                 record.note(kept=by in taken, before=before, after=after, unit="s")
         for each in taken:
             self.manager.changed(each.name, best.module)
         return best
-
-    def _promises(self, other: _Candidate, first: Solved) -> bool:
-        """Whether a program is planned: its estimate is less by more than sums are rounded, or has frames, whose halos later passes join."""
-        before, after = self._estimate(first), self._estimate(other.solved)
-        return SLICE_TO_HALO in other.passes or (after < before and not math.isclose(before, after))
 
     def _worth(self, first: Solved, others: Sequence[Solved]) -> Solved:
         if not others:

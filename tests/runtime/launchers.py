@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import random
 import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Generator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -44,9 +46,17 @@ class Ended:
     err: str
 
 
+# Below what the system gives to connections by itself (/proc/sys/net/ipv4/ip_local_port_range: 32768 and more), which could take
+# a port between its choice and its use
+PORTS = range(20000, 32000)
+
+
 def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as server:
-        return server.getsockname()[1]
+    """A port at which nothing listens and nothing will, unless a test of another process draws the same one."""
+    while True:
+        port = random.SystemRandom().choice(PORTS)
+        with suppress(OSError), socket.create_server(("127.0.0.1", port)):
+            return port
 
 
 def started(
@@ -87,16 +97,20 @@ def _interruptible() -> Generator[None]:
 
 
 def ended(processes: Sequence[subprocess.Popen[str]], limit: float = 300) -> list[Ended]:
-    """How each process ends; none is left behind."""
-    try:
-        found: list[Ended] = []
-        for process in processes:
-            out, err = process.communicate(timeout=limit)
-            found.append(Ended(process.returncode, out, err))
-        return found
-    finally:
-        for process in processes:
+    """How each process ends; none is left behind. Raises TimeoutError with what was printed, if one does not end."""
+    found, late = list[Ended](), 0
+    end = time.monotonic() + limit
+    for process in processes:
+        try:
+            out, err = process.communicate(timeout=max(end - time.monotonic(), 0))
+        except subprocess.TimeoutExpired:
+            late += 1
             process.kill()
+            out, err = process.communicate()
+        found.append(Ended(process.returncode, out, err))
+    if late:
+        raise TimeoutError(f"{late} of {len(processes)} processes did not end within {limit:g} s: {found}")
+    return found
 
 
 def by_variables(ranks: int, *words: str, limit: float = 300) -> list[Ended]:
