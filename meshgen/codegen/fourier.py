@@ -63,11 +63,13 @@ def _whole(builder: Builder, pair: Pair, dim: int, size: int) -> Pair:
         return builder.emit("reverse", [part], part.type, dims=(dim,))
 
     real, imaginary = pair
-    assert imaginary is not None, "the operand of an IRFFT is complex"
     if size < 3:
         return pair
+    whole = builder.concatenate([real, mirrored(real)], dim)
+    if imaginary is None:
+        return whole, None
     back = builder.elementwise("negate", mirrored(imaginary))
-    return builder.concatenate([real, mirrored(real)], dim), builder.concatenate([imaginary, back], dim)
+    return whole, builder.concatenate([imaginary, back], dim)
 
 
 def _along(builder: Builder, pair: Pair, dim: int, inverse: bool) -> Pair:

@@ -19,6 +19,7 @@ from meshgen.records import dataclass
 Options = Mapping[str, str]
 Sizes = Mapping[str, int]
 _COMPLEX = {part: name for name, part in COMPLEX_PARTS.items()}
+COMPLEX_NAMES = {"orgqr": "ungqr", "ormqr": "unmqr", "sytrd": "hetrd", "syevd": "heevd"}
 LETTERS = {"f32": "s", "f64": "d", "c64": "c", "c128": "z"}
 
 
@@ -29,7 +30,8 @@ class Routine:
     `compute(call, arrays, options)` factorises one matrix; `call` finds a function of LAPACK for its element type.
     `holds(sizes, options)`: what LAPACK asks of them besides, in words `needs`.
     `is_iterative`: on NaN or infinities it does not end, or ends with any result. `jumps`: results that may be another one
-    as good after the least change of the operands (signs and order of vectors).
+    as good after the least change of the operands (signs and order of vectors). `is_product`: the last operand is multiplied by
+    what the others make.
     """
 
     operands: str
@@ -39,6 +41,7 @@ class Routine:
     jumps: tuple[int, ...] = ()
     needs: str = ""
     holds: Callable[[Sizes, Options], bool] = lambda *_: True
+    is_product: bool = False
 
     @property
     def takes(self) -> str:
@@ -121,7 +124,8 @@ def factorise(routine: Routine, args: Sequence[Array], types: Sequence[TensorTyp
         matrices = [np.ascontiguousarray(x[place]) for x in args]
         if matrices[0].size == 0:  # LAPACK does not take it; vectors that are orthogonal are those of the axes then
             for each in found:
-                each[place] = np.eye(*each[place].shape) if each[place].ndim == 2 else 0
+                vectors = matrices[-1] if routine.is_product else np.eye(*each[place].shape)
+                each[place] = vectors if each[place].ndim == 2 else 0
             continue
         if routine.is_iterative and not np.isfinite(matrices[0]).all():
             for each in found:
@@ -134,11 +138,11 @@ def factorise(routine: Routine, args: Sequence[Array], types: Sequence[TensorTyp
 
 
 def _unitary(call: Callable[[str], Any], name: str) -> Any:
-    """`orgqr` is called `ungqr` for complex numbers, `sytrd` `hetrd`, `syevd` `heevd`."""
+    """Of a routine that has another name for complex numbers."""
     try:
         return call(name)
     except AttributeError:
-        return call({"orgqr": "ungqr", "sytrd": "hetrd", "syevd": "heevd"}[name])
+        return call(COMPLEX_NAMES[name])
 
 
 def _lu(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
@@ -158,6 +162,18 @@ def _pivoted_qr(call: Any, args: Sequence[Array], options: Options) -> Sequence[
 
 def _reflectors(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
     return [_unitary(call, "orgqr")(args[0], args[1])[0]] if args[1].size else [np.eye(*args[0].shape)]
+
+
+def _multiplied(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
+    """Q C, or C Q, with the transpose of Q (conjugated, if it is complex) if asked for."""
+    reflectors, scales, matrix = args
+    if not scales.size or not matrix.size:
+        return [matrix]
+    turned = {"N": "N", "T": "C" if np.iscomplexobj(matrix) else "T"}[options.get("trans", "N")]
+    found, _, _ = _unitary(call, "ormqr")(
+        options.get("side", "L"), turned, reflectors, scales, matrix, max(64, *matrix.shape) ** 2
+    )
+    return [found]
 
 
 def _eigh(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
@@ -225,11 +241,26 @@ def _has_reflectors(sizes: Sizes, options: Options) -> bool:
     return sizes["m"] >= sizes["n"] >= sizes["r"]
 
 
+def _can_multiply(sizes: Sizes, options: Options) -> bool:
+    is_left, trans = options.get("side", "L") == "L", options.get("trans", "N")
+    return (
+        sizes["m"] == sizes["p" if is_left else "q"] and sizes["m"] >= sizes["n"] >= sizes["r"] and trans in ("N", "T")
+    )
+
+
 ROUTINES: dict[str, Routine] = {
     "getrf": Routine("m n", "m n, int k, int", _lu),
     "geqrf": Routine("m n", "m n, k", _qr),
     "geqp3": Routine("m n, int n", "m n, int n, k", _pivoted_qr),
     "orgqr": Routine("m n, r", "m n", _reflectors, needs="m >= n >= r", holds=_has_reflectors),
+    "ormqr": Routine(
+        "m n, r, p q",
+        "p q",
+        _multiplied,
+        needs="m >= n >= r; m = p, on the right m = q",
+        holds=_can_multiply,
+        is_product=True,
+    ),
     "syevd": Routine("n n", "n n, real n, int", _eigh, is_iterative=True, jumps=(0,)),
     "gesdd": Routine("m n", "m n, real k, m u, v n, int", _svd, is_iterative=True, jumps=(0, 2, 3)),
     "gesvd": Routine(

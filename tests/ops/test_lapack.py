@@ -11,12 +11,14 @@ import pytest
 from meshgen.cli import main
 from meshgen.errors import ProgramError
 from meshgen.ir.graph import TensorType, dtype_name
-from meshgen.mlir.text import parse_text
+from meshgen.mlir.text import parse_text, print_text
+from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.lapack import ROUTINES, Options, factorise
 
 OPTIONS: dict[str, list[Options]] = {
     "gesdd": [{"mode": mode} for mode in "ASN"],
     "gesvd": [{"mode": "A"}],
+    "ormqr": [{"side": side, "trans": trans} for side in "LR" for trans in "NT"],
     "gehrd": [{}, {"low": "1", "high": "2"}, {"low": "3", "high": "2"}, {"low": "0", "high": "9"}, {"low": "x"}],
 }
 
@@ -26,7 +28,7 @@ OPTIONS: dict[str, list[Options]] = {
 def test_no_shape_makes_lapack_complain(name: str, dtype: type, capfd: pytest.CaptureFixture[str]) -> None:
     routine, rng, runs = ROUTINES[name], np.random.default_rng(0), 0
     for sizes in itertools.product((0, 1, 2, 5), repeat=3):
-        known = dict(zip("mnr", sizes, strict=True))
+        known = dict(zip("mnr", sizes, strict=True)) | {"p": sizes[0], "q": sizes[0]}
         args = [
             np.zeros([known[d] for d in words if d in known], np.int32) if "int" in words
             else rng.standard_normal([known[d] for d in words if d in known]).astype(dtype)
@@ -65,3 +67,46 @@ def test_a_system_of_one_equation() -> None:
     *_, found, info = factorise(ROUTINES["gtsv"], [one, one, one, np.array([[2.0, 6.0]], np.float32)],
                                 [TensorType((1,), "f32")] * 3 + [TensorType((1, 2), "f32"), TensorType((), "i32")], {})  # fmt: skip
     assert found.tolist() == [[0.5, 1.5]] and info == 0
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.complex128])
+@pytest.mark.parametrize("left", [True, False])
+@pytest.mark.parametrize("is_turned", [True, False])
+@pytest.mark.parametrize(("m", "r"), [(5, 3), (4, 4), (3, 0)])
+def test_products_with_reflectors(dtype: type, left: bool, is_turned: bool, m: int, r: int) -> None:
+    rng, kind = np.random.default_rng(0), dtype_name(np.dtype(dtype))
+    packed, scales = factorise(ROUTINES["geqrf"], [rng.standard_normal((m, r)).astype(dtype)], [TensorType((m, r), kind), TensorType((r,), kind)], {})  # fmt: skip
+    square = np.concatenate([packed, np.zeros((m, m - r), dtype)], axis=1)
+    q = factorise(ROUTINES["orgqr"], [square, scales], [TensorType((m, m), kind)], {})[0]
+    x = rng.standard_normal((m, 7) if left else (7, m)).astype(dtype)
+    options = {"side": "RL"[left], "trans": "NT"[is_turned]}
+    found = factorise(ROUTINES["ormqr"], [packed, scales, x], [TensorType(x.shape, kind)], options)[0]
+    turned = q.conj().T if is_turned else q
+    np.testing.assert_allclose(found, turned @ x if left else x @ turned, atol=1e-5)
+
+
+CALL = """func.func @main(%a: tensor<4x3xf32>, %t: tensor<3xf32>, %c: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  %0 = stablehlo.custom_call @TARGET(%a, %t, %c) {mhlo.backend_config = {left = true, transpose = true}} : (tensor<4x3xf32>, tensor<3xf32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  return %0 : tensor<4x6xf32>
+}"""
+
+
+@pytest.mark.parametrize("target", ["lapack_sormqr_ffi", "cusolver_ormqr_ffi"])
+def test_products_with_reflectors_as_jax_calls_them(target: str) -> None:
+    module = parse_text(CALL.replace("TARGET", target), "m.mlir")
+    (node,) = module.graph.nodes
+    assert (node.attrs.routine, node.attrs.options) == ("ormqr", "side=L trans=T")
+    again = parse_text(print_text(module), "again.mlir").graph.nodes
+    assert [each.attrs.options for each in again] == ["side=L trans=T"]
+
+
+@pytest.mark.parametrize("vectors", [("4x4", "4x6"), ("4x4", "6x6")])
+def test_singular_values_without_vectors_have_either_shape_of_them(vectors: tuple[str, str]) -> None:
+    """`full_matrices` decides the shape of what is not computed."""
+    results = ", ".join(f"tensor<{size}xf32>" for size in ("4x6", "4", *vectors)) + ", tensor<i32>"
+    text = f"""func.func @main(%a: tensor<4x6xf32>) -> tensor<4xf32> {{
+  %0:5 = stablehlo.custom_call @lapack_sgesdd_ffi(%a) {{mhlo.backend_config = {{mode = 78 : ui8}}}} : (tensor<4x6xf32>) -> ({results})
+  return %0#1 : tensor<4xf32>
+}}"""
+    module, x = parse_text(text, "m.mlir"), np.random.default_rng(0).standard_normal((4, 6)).astype(np.float32)
+    np.testing.assert_allclose(evaluate(module.graph, [x])[0], np.linalg.svd(x, compute_uv=False), rtol=1e-5)

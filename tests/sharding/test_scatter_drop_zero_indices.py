@@ -111,3 +111,20 @@ def test_an_option_of_the_user_counts_the_loops_of_the_scatter_as_it_stands() ->
     scatter.option = ((),) * len(rule_of(scatter).factors)
     assert scatter_drop_zero_indices(module.graph) is None
     assert check(module, pipeline=partitioned).ok
+
+
+def test_a_scatter_of_no_indices_stays() -> None:
+    """As `jnp.polyadd` of equal shapes: the whole array is one window, and its place has no components."""
+    module = parse_text("""
+func.func @main(%a: tensor<4x6xf32>, %b: tensor<4x6xf32>) -> tensor<4x6xf32> {
+  %c = stablehlo.constant dense<> : tensor<0xi32>
+  %y = "stablehlo.scatter"(%a, %c, %b) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [0, 1]>}> ({
+  ^bb0(%p: tensor<f32>, %q: tensor<f32>):
+    %s = stablehlo.add %p, %q : tensor<f32>
+    stablehlo.return %s : tensor<f32>
+  }) : (tensor<4x6xf32>, tensor<0xi32>, tensor<4x6xf32>) -> tensor<4x6xf32>
+  return %y : tensor<4x6xf32>
+}""")
+    assert scatter_drop_zero_indices(module.graph) is None
+    one, other = (np.random.default_rng(seed).standard_normal((4, 6)).astype(np.float32) for seed in (0, 1))
+    np.testing.assert_array_equal(evaluate(module.graph, [one, other])[0], one + other)

@@ -105,6 +105,12 @@ def householder_product(reflectors: Tensor, scales: Tensor) -> Tensor:
     return _factorised("orgqr", [reflectors, scales])[0]
 
 
+def householder_multiply(reflectors: Tensor, scales: Tensor, x: Tensor, *, left: bool, transposed: bool) -> Tensor:
+    """Q @ x, or x @ Q, for the square Q of elementary reflectors; `transposed` (and conjugated) Q."""
+    reflectors, options = reflectors[..., : scales.shape[-1]], {"side": "RL"[left], "trans": "NT"[transposed]}
+    return _factorised("ormqr", [reflectors, scales, x], **options)[0]
+
+
 def solve_triangular(a: Tensor, b: Tensor, lower: bool = False) -> Tensor:
     """The solution of a @ x = b for a triangular matrix."""
     attrs = {"left_side": True, "lower": lower, "unit_diagonal": False, "transpose_a": "NO_TRANSPOSE"}

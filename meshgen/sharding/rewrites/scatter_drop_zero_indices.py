@@ -34,9 +34,9 @@ def _without_zeros(node: Node, producers: _Producers) -> list[Node]:
         return [node]
     attrs, place = node.attrs, len(node.operands) // 2
     indices, dim = node.operands[place], attrs["index_vector_dim"]
-    if dim == indices.type.rank:
-        return [node]
     indexed = attrs["scatter_dims_to_operand_dims"]
+    if dim == indices.type.rank or not indexed:
+        return [node]
     kept = [n for n in range(len(indexed)) if range_of(indices, producers, (dim, n)) != (0, 0)] or [0]
     if len(kept) == len(indexed):
         return [node]

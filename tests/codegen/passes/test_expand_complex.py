@@ -52,6 +52,16 @@ def test_transforms_of_several_dims(kind: str) -> None:
     agree(transformed(kind, "f32", 4, 3, 70), "f32", ulps=16)
 
 
+@pytest.mark.parametrize("kind", ["FFT", "IFFT", "IRFFT"])
+@pytest.mark.parametrize("length", [(1,), (2,), (8,), (768,), (4, 6)])
+def test_transforms_of_numbers_without_an_imaginary_part(length: tuple[int, ...], kind: str) -> None:
+    """As `jnp.fft.irfft` of real numbers, which are made complex by a conversion."""
+    sizes = (3, *length[:-1], length[-1] // 2 + 1 if kind == "IRFFT" else length[-1])
+    b = Body(f"f64[{','.join(map(str, sizes))}]")
+    found = b.op("fft", b.op("convert", b.inputs[0], to=f"c128[{','.join(map(str, sizes))}]"), kind=kind, length=length)
+    agree(b.done(*([found] if kind == "IRFFT" else [b.op("real", found), b.op("imag", found)])), "f64", ulps=32)
+
+
 def test_a_large_prime_is_no_product() -> None:
     assert can_transform((LARGEST_PRIME, 7)) and not can_transform((4099,)) and not can_transform((8, 2 * 4099))
     graph = transformed("RFFT", "f32", 4099)

@@ -171,6 +171,11 @@ def householder_product(x: Tensor, scales: Tensor) -> Tensor:
     return linalg.householder_product(x, scales)
 
 
+@aten("ormqr")
+def ormqr(x: Tensor, scales: Tensor, other: Tensor, left: bool = True, transpose: bool = False) -> Tensor:
+    return linalg.householder_multiply(x, scales, other, left=left, transposed=transpose)
+
+
 @aten("_cdist_forward", "cdist")
 def cdist(x: Tensor, y: Tensor, p: float = 2.0, compute_mode: int | None = None) -> Tensor:
     """Distances of each row of x from each row of y."""

@@ -20,11 +20,11 @@ from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.stablehlo.attributes import boolean_of, integers
 from meshgen.mlir.stablehlo.base import build
 from meshgen.mlir.stablehlo.calls import CUSTOM_CALL, options_of, target_of
-from meshgen.ops.lapack import LETTERS, ROUTINES
+from meshgen.ops.lapack import COMPLEX_NAMES, LETTERS, ROUTINES
 from meshgen.ops.lapack import options_of as options_in
 
 _NAME = re.compile(r"lapack_[sdcz](?P<routine>\w+)_ffi")
-_OTHER_NAMES = {"ungqr": "orgqr", "heevd": "syevd", "hetrd": "sytrd"}
+_OTHER_NAMES = {other: name for name, other in COMPLEX_NAMES.items()}
 _TRANSPOSES = {"N": "NO_TRANSPOSE", "T": "TRANSPOSE", "C": "ADJOINT"}
 
 
@@ -45,11 +45,21 @@ def _triangle(operation: Operation) -> str:
     return "LU"[not boolean_of(options["lower"])] if "lower" in options else _options(operation).get("uplo", "L")
 
 
+def _side(operation: Operation) -> dict[str, str]:
+    """`side` and `trans` of LAPACK, or JAX's flags for them."""
+    options = options_of(operation, "mhlo.backend_config")
+    if "left" in options and "transpose" in options:
+        return {"side": "RL"[boolean_of(options["left"])], "trans": "NT"[boolean_of(options["transpose"])]}
+    return {name: letter for name, letter in _options(operation).items() if name in ("side", "trans")}
+
+
 def _routine(name: str) -> Callable[[Importer, Operation], None]:
     def write(importer: Importer, operation: Operation) -> None:
         options = _options(operation)
         if name in ("syevd", "sytrd"):
             options = {"uplo": _triangle(operation)}
+        if name == "ormqr":
+            options = _side(operation)
         _factorise(importer, operation, name, options)
 
     return write
@@ -66,18 +76,16 @@ def _factorise(importer: Importer, operation: Operation, name: str, options: dic
     operands = importer.values(matrices_of(operation))
     if name == "geqp3" and ((fixed := known_array(importer, operation.operands[1])) is None or fixed.any()):
         importer.fault("MG0103", f"@{target_of(operation)} with fixed columns is not supported", operation)
-    kinds = [value.type for value in operands]
-    if options.get("mode") == "N" and importer.type(operation.results[2]).shape != (
-        *kinds[0].shape[:-1],
-        kinds[0].shape[-2],
-    ):
-        options = {**options, "vectors": "S"}  # they are not computed, but have a shape
-    types = ROUTINES[name].result_types(kinds, options)
     results = operation.results if count is None else operation.results[:count]
-    if types is None or any(importer.type(r) != kind for r, kind in zip(results, types, strict=False)):
-        given = ", ".join(str(value.type) for value in operands)
+    given = [importer.type(result) for result in results]
+    types = ROUTINES[name].result_types([value.type for value in operands], options)
+    if options.get("mode") == "N" and types and types[: len(given)] != given:
+        options = {**options, "vectors": "S"}  # they are not computed, but have a shape
+        types = ROUTINES[name].result_types([value.type for value in operands], options)
+    if types is None or types[: len(given)] != given:
+        found, made = (", ".join(map(str, kinds)) for kinds in ((value.type for value in operands), given))
         wanted = f"({ROUTINES[name].takes}) to ({ROUTINES[name].results})"
-        importer.fault("MG0104", f"@{target_of(operation)}: expected operands {wanted}, got ({given})", operation)
+        importer.fault("MG0104", f"@{target_of(operation)}: expected {wanted}, got ({found}) to ({made})", operation)
         return _nothing(importer, operation)
     attrs = {"routine": name, "options": " ".join(f"{key}={value}" for key, value in sorted(options.items()))}
     found = importer.emit("lapack", operands, types, attrs, operation)
@@ -197,7 +205,7 @@ def _export(exporter: Exporter, node: Node) -> Operation:
     """The call that JAX makes on CPUs."""
     routine, dtype = node.attrs.routine, node.operands[0].type.dtype
     if dtype.startswith("c"):
-        routine = {old: new for new, old in _OTHER_NAMES.items()}.get(routine, routine)
+        routine = COMPLEX_NAMES.get(routine, routine)
     options: dict[str, Attribute] = {
         name: builtin.IntegerAttr(int(value), builtin.i32)
         if value.isdecimal()
@@ -218,7 +226,7 @@ def _lapack_targets() -> dict[str, Callable[[Importer, Operation], None]]:
 
 TARGETS: dict[str, Callable[[Importer, Operation], None]] = {
     **_lapack_targets(),
-    **{f"cusolver_{name}_ffi": _routine(name) for name in ("getrf", "geqrf", "orgqr", "syevd", "sytrd")},
+    **{f"cusolver_{name}_ffi": _routine(name) for name in ("getrf", "geqrf", "orgqr", "ormqr", "syevd", "sytrd")},
     "cusolver_potrf_ffi": _cholesky,
     "cu_lu_pivots_to_permutation": _pivots_to_permutation,
     "Qr": _routine("geqrf"),
