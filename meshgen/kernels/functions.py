@@ -109,7 +109,7 @@ def power(x, y):
 @triton.jit
 def integer_power(x, y):
     """x ** y for integers by squaring, over all bits of y; a negative exponent gives 0, or a power of -1 or 1."""
-    r = x * 0 + 1
+    r = x * 0 + y * 0 + 1
     base = x
     left = tl.where(y < 0, 0 - y, y)
     for _ in range(y.dtype.primitive_bitwidth):

@@ -275,7 +275,7 @@ class Evaluator:
         if node.op == "to_partial":
             return self._to_partial(node, args[0])
         text, helpers = expression(node, args)
-        if node.op in TYPED or any(_is_literal(a) and _calls_method(text, a.text) for a in args):
+        if node.op in TYPED or any(_is_literal(a) and (helpers or _calls_method(text, a.text)) for a in args):
             text, helpers = expression(node, args := [self.in_register(a) for a in args])
         for name in helpers:
             self.helper(name)

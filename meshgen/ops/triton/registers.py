@@ -5,6 +5,7 @@ Narrow floats (bf16, f16, f8) are held in f32 registers; all other types are hel
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import TypeAlias
 
@@ -51,6 +52,9 @@ def literal(value: float | int | bool, dtype: str) -> str:
     """A scalar constant as source. Floats keep all digits; only f32 and i32 are Triton's own literal types."""
     if is_float(dtype):
         number = float(value)
+        if number == 0 and math.copysign(1, number) < 0:  # Triton makes 0.0 of a literal that is equal to it
+            bits = 64 if dtype == "f64" else 32
+            return f"tl.full([], {-(1 << bits - 1)}, tl.int{bits}).to(tl.float{bits}, bitcast=True)"
         text = repr(number) if number - number == 0 else f'float("{number}")'
         return text if dtype != "f64" else f"tl.full([], {text}, tl.float64)"
     if dtype == "i1":
