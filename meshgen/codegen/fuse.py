@@ -59,6 +59,7 @@ SIMPLIFICATIONS = (  # of programs whose sizes have names as well
 BEFORE_KERNELS = (  # what changes collectives, or the loops around them
     *SIMPLIFICATIONS,
     Pass("expand-linalg", expand_linalg, _LOCAL, "always"),
+    Pass("expand-complex", expand_complex, _LOCAL, "always"),
     Pass("loop-to-scan", loop_to_scan, _LOCAL, "always"),
     Pass("reduce-window-to-slices", reduce_window_to_slices, _LOCAL, "always"),
     Pass("fetch-drop-local-rows", fetch_drop_local_rows, _LOCAL, "always"),
@@ -66,7 +67,6 @@ BEFORE_KERNELS = (  # what changes collectives, or the loops around them
 )
 PASSES = (
     *BEFORE_KERNELS,
-    Pass("expand-complex", expand_complex, _LOCAL, "always"),
     Pass("masked-dot-to-ragged", masked_dot_to_ragged, _LOCAL, "always"),
     Pass("scatter-to-rows", scatter_to_rows, _LOCAL, "always"),
     Pass("scan-to-parts", scan_to_parts, _LOCAL, "always"),

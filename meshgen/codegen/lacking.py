@@ -71,6 +71,6 @@ def _fault(found: Sequence[_Lacking], kernels: int, runs: int) -> Diagnostic:
     places = list(dict.fromkeys(each.loc for each in found if each.loc))
     hint = "compile it with --target cpu: it runs on the reference device"
     if found[0].what in _OF_COMPLEX:
-        hint = f"take and return real and imaginary parts, or {hint}"
+        hint = f"an operation has no form for real and imaginary parts (factorisations, products over devices); {hint}"
     text, first = f"{found[0].what}{of}{others}{often}", places[0] if places else None
     return Diagnostic("MG0301", text, first, tuple(other_places(places[1:])), hint)

@@ -75,7 +75,7 @@ MOVES = (
 )  # fmt: skip
 
 VIEWS = (  # of what is in memory: fusion writes them, and nothing copies
-    _move("view", 1, types.reshape, means.reshape, 1, NO_RULE, NO_KERNEL, NoAttributes, Trait.VIEW),
+    _move("view", 1, types.view, means.view, 1, NO_RULE, NO_KERNEL, NoAttributes, Trait.VIEW),
     _move("subview", 1, types.sliced, means.sliced, 1, NO_RULE, NO_KERNEL, Slice, Trait.VIEW),
     _move("join", AtLeast(1), types.concatenate, means.concatenate, -1, NO_RULE, NO_KERNEL, OneDim),
 )

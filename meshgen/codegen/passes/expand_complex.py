@@ -1,4 +1,4 @@
-"""Complex numbers inside a program become pairs of real ones, and Fourier transforms products of matrices: kernels have no complex numbers.
+"""Complex numbers of a program become pairs of real ones, and Fourier transforms products of matrices: kernels have no complex numbers.
 
     before   %1 = complex %a, %b                              f32[8], f32[8] -> c64[8]
              %2 = multiply %1, %1
@@ -6,40 +6,41 @@
     after    %2 = multiply %a, %a
              %3 = subtract %2, (multiply %b, %b)
 
-Programs that take or return complex numbers, or send them, stay as they are.
+Arguments and results of the program stay complex: in memory they are real numbers with a further dim of 2, and a `view` says so.
+Loops and branches carry both parts. What moves elements, between devices too, moves each part. A program with an op that has no rule
+(a factorisation, a transform of a large prime length) stays as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field, replace
 
-from meshgen.codegen.fourier import Pair, bilinear, can_transform, product, transform
-from meshgen.codegen.passes.graphs import on_graphs
+from meshgen.codegen.complex_rules import RULES, imaginary_part, part_type
+from meshgen.codegen.fourier import Pair, can_transform
+from meshgen.ir.attributes.control import Scan
 from meshgen.ir.attributes.linalg import FFT
 from meshgen.ir.builder import Builder
-from meshgen.ir.graph import Graph, Module, Node, TensorType, Value, is_complex, real_dtype
-from meshgen.ir.regions import captured
-from meshgen.ops.classes import ARRANGING, REDUCTIONS, TAKING
-from meshgen.ops.live import live_nodes
+from meshgen.ir.graph import Graph, Module, Node, TensorType, Value, is_complex
+from meshgen.ir.predicates import is_control
+from meshgen.ir.regions import all_nodes
+from meshgen.ops.classes import ARRANGING, COLLECTIVES, NESTS, REDUCING, REDUCTIONS, TAKING
+from meshgen.ops.live import without_dead
+
+# Linear in all of their complex operands, or moving their elements.
+_BY_PARTS = (
+    ARRANGING | TAKING | COLLECTIVES | {"add", "subtract", "negate", "select", "dynamic_update_slice", "mask_padding"}
+)
+# These compare numbers, of which complex ones have no order, or pair them up with others.
+_OF_ORDERED = {"select_and_scatter", "top_k"}
 
 
 def expand_complex(module: Module) -> Module:
-    """A local program without complex numbers."""
-    return on_graphs(module, _expanded)
-
-
-def _expanded(graph: Graph) -> Graph:
-    if not any(_touches(node) for node in graph.nodes) or not _can_expand(graph):
-        return graph
-    found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
-    pairs: dict[Value, Pair] = {}
-    for node in graph.nodes:
-        if _touches(node):
-            _expand(found, node, pairs)
-        else:
-            found.nodes.append(node)
-    found.nodes = live_nodes(found)
-    return found
+    """A local program in whose kernels there are no complex numbers."""
+    nodes = list(filter(_touches, all_nodes(module.graph)))
+    if not nodes or not all(map(_is_known, nodes)):
+        return module
+    return replace(module, graph=without_dead(_Expansion().program(module.graph)))
 
 
 def _of_complex(values: Sequence[Value]) -> bool:
@@ -47,131 +48,164 @@ def _of_complex(values: Sequence[Value]) -> bool:
 
 
 def _touches(node: Node) -> bool:
-    return _of_complex((*node.operands, *node.results))
-
-
-def _can_expand(graph: Graph) -> bool:
-    made = {value for node in graph.nodes for value in node.results}
-    if _of_complex(graph.inputs) or _of_complex(graph.outputs):
-        return False
-    for node in graph.nodes:
-        if any(is_complex(value.type.dtype) for region in node.regions for value in (*region.inputs, *captured(node))):
-            return False
-        if _touches(node) and not (_is_known(node) and all(v in made for v in node.operands if _of_complex([v]))):
-            return False
-    return True
+    inner = (value for region in node.regions for value in (*region.inputs, *region.outputs))
+    return _of_complex((*node.operands, *node.results, *inner))
 
 
 def _is_known(node: Node) -> bool:
     if isinstance(node.attrs, FFT):
         return can_transform(node.attrs.length)
-    return node.op in RULES or node.op in _BY_PARTS or (node.op in REDUCTIONS and node.attrs.kind == "add")
+    if node.op in REDUCING or node.op in REDUCTIONS:
+        return node.attrs.kind in ("add", "sum") or (node.op == "reduce" and node.attrs.kind == "multiply")
+    return node.op in RULES or node.op in _BY_PARTS or is_control(node) or node.op in NESTS - _OF_ORDERED
 
 
-def _expand(graph: Graph, node: Node, pairs: dict[Value, Pair]) -> None:
-    """Append what makes the parts of the results; a real result keeps its identity."""
-    builder = Builder(graph, node.loc)
-    operands = [pairs.get(value, (value, None)) for value in node.operands]
-    rule = RULES.get(node.op, _by_parts)
-    real, imaginary = rule(builder, node, operands)
-    if _of_complex(node.results):
-        pairs[node.result] = real, imaginary
-    else:
-        graph.nodes.append(Node("reshape", [real], node.results, {}, node.loc))
+def _is_by_parts(node: Node) -> bool:
+    """Whether each part of the result is the same op of these parts: with a region, if all that it does is so."""
+    inside = (inner for region in node.regions for inner in region.nodes)
+    is_one = len(node.results) == 1 and not is_control(node) and node.op != "sort"
+    return is_one and all(inner.op in _BY_PARTS for inner in inside)
 
 
-Rule = Callable[[Builder, Node, list[Pair]], Pair]
+@dataclass
+class _Expansion:
+    """Writes graphs; `pairs` has the parts of the complex values so far, those of the graphs around a region too."""
+
+    pairs: dict[Value, Pair] = field(default_factory=dict[Value, Pair])
+
+    def program(self, graph: Graph) -> Graph:
+        """Arguments and results stay complex."""
+        found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
+        for value in filter(_is_complex_value, graph.inputs):
+            self.pairs[value] = _parts_of(Builder(found, value.loc), value)
+        self._write(graph, found)
+        for value in filter(_is_complex_value, dict.fromkeys(graph.outputs)):
+            if value not in graph.inputs:
+                _join(Builder(found, value.loc), value, self.pairs[value])
+        return found
+
+    def _region(self, graph: Graph, *, is_sort: bool = False) -> Graph:
+        """Inputs and outputs are the parts; the comparison of a sort has first of a pair of elements one part, then the other."""
+        found = Graph(graph.name)
+        inputs = list(self._apart(graph.inputs))
+        for first, second in zip(inputs[::2], inputs[1::2], strict=True) if is_sort else ():
+            found.inputs += [value for pair in zip(first, second, strict=True) for value in pair]
+        if not is_sort:
+            found.inputs = [value for parts in inputs for value in parts]
+        self._write(graph, found)
+        found.outputs = [part for value in graph.outputs for part in self._parts(Builder(found, value.loc), value)]
+        return found
+
+    def _apart(self, values: Sequence[Value]) -> Iterator[list[Value]]:
+        """Each value, or two new ones for its parts."""
+        for value in values:
+            if not is_complex(value.type.dtype):
+                yield [value]
+                continue
+            real, imaginary = (Value(part_type(value.type), value.name, loc=value.loc) for _ in range(2))
+            self.pairs[value] = real, imaginary
+            yield [real, imaginary]
+
+    def _parts(self, builder: Builder, value: Value) -> list[Value]:
+        if not is_complex(value.type.dtype):
+            return [value]
+        pair = self.pairs[value]
+        return [pair[0], imaginary_part(builder, pair)]
+
+    def _write(self, graph: Graph, found: Graph) -> None:
+        for node in graph.nodes:
+            if not _touches(node) and not any(
+                _touches(inner) for region in node.regions for inner in all_nodes(region)
+            ):
+                found.nodes.append(node)
+            elif node.op in RULES:
+                self._by_rule(found, node)
+            elif node.op == "reduce" and node.attrs.kind == "multiply":
+                self._with_both(found, _with_region(node))
+            elif _is_by_parts(node):
+                self._by_parts(found, node)
+            else:
+                self._with_both(found, node)
+
+    def _by_rule(self, graph: Graph, node: Node) -> None:
+        """A real result keeps its identity."""
+        builder = Builder(graph, node.loc)
+        operands = [self.pairs.get(value, (value, None)) for value in node.operands]
+        real, imaginary = RULES[node.op](builder, node, operands)
+        if _of_complex(node.results):
+            self.pairs[node.result] = real, imaginary
+        else:
+            same = "reshape" if real.type.rank else "convert"  # what regions work on has no dims
+            graph.nodes.append(Node(same, [real], node.results, {}, node.loc))
+
+    def _by_parts(self, graph: Graph, node: Node) -> None:
+        builder, found = Builder(graph, node.loc), list[Value]()
+        operands = [self._parts(builder, value) for value in node.operands]
+        for place in range(2):
+            regions = tuple(map(_of_part, node.regions))
+            chosen = [parts[place if len(parts) > 1 else 0] for parts in operands]
+            result = Value(part_type(node.result.type), node.result.name, loc=node.loc)
+            graph.nodes.append(replace(node, operands=chosen, results=[result], regions=regions))
+            found.append(result)
+        self.pairs[node.result] = found[0], found[1]
+
+    def _with_both(self, graph: Graph, node: Node) -> None:
+        """A loop, branches, or a reduction by a region of its own: operands, results and what regions take and give are both parts."""
+        builder = Builder(graph, node.loc)
+        operands = [self._parts(builder, value) for value in node.operands]
+        regions = tuple(self._region(region, is_sort=node.op == "sort") for region in node.regions)
+        results = [part for parts in self._apart(node.results) for part in parts]
+        attrs = _renumbered(node.attrs, operands) if isinstance(node.attrs, Scan) else node.attrs
+        flat = [part for parts in operands for part in parts]
+        graph.nodes.append(replace(node, operands=flat, results=results, regions=regions, attrs=attrs))
 
 
-def _part_type(node: Node) -> TensorType:
-    return TensorType(node.result.type.shape, real_dtype(node.result.type.dtype))
+def _is_complex_value(value: Value) -> bool:
+    return is_complex(value.type.dtype)
 
 
-def _imaginary(builder: Builder, pair: Pair) -> Value:
-    return builder.splat(0, pair[0].type) if pair[1] is None else pair[1]
-
-
-def _by_parts(builder: Builder, node: Node, operands: list[Pair]) -> Pair:
-    """An op that is linear in all of its complex operands, or moves their elements."""
-    like = _part_type(node)
-    real = builder.emit(node.op, [pair[0] for pair in operands], like, **node.attrs)
-    parts = [
-        _imaginary(builder, pair) if is_complex(value.type.dtype) else pair[0]
-        for value, pair in zip(node.operands, operands, strict=True)
+def _of_part(region: Graph) -> Graph:
+    """A region that does with each part what it does with the number."""
+    now = {value: Value(part_type(value.type), value.name, loc=value.loc) for value in region.values()}
+    nodes = [
+        replace(node, operands=[now[value] for value in node.operands], results=[now[value] for value in node.results])
+        for node in region.nodes
     ]
-    return real, builder.emit(node.op, parts, like, **node.attrs)
+    return Graph(region.name, [now[v] for v in region.inputs], nodes, [now[v] for v in region.outputs])
 
 
-def _constant(builder: Builder, node: Node, operands: list[Pair]) -> Pair:
-    like, value = _part_type(node), node.attrs.value
-    parts = [
-        builder.emit("constant", [], like, value=part.astype(like.numpy_dtype)) for part in (value.real, value.imag)
-    ]
+def _with_region(node: Node) -> Node:
+    """A product over dims, by a region that multiplies two numbers."""
+    region, kind = Graph("product"), TensorType((), node.result.type.dtype)
+    region.inputs = [Value(kind, name) for name in ("x", "y")]
+    region.outputs = [Builder(region, node.loc).emit("multiply", region.inputs, kind)]
+    return replace(node, op="reduce_region", attrs={"dims": node.attrs.dims}, regions=(region,))
+
+
+def _renumbered(attrs: Scan, operands: Sequence[Sequence[Value]]) -> Scan:
+    """The rows of both parts are those of the number."""
+    first = [0]
+    for parts in operands:
+        first.append(first[-1] + len(parts))
+    rows = [(first[n] + part, *step) for n, step in attrs.steps.items() for part in range(len(operands[n]))]
+    sliced, offsets, strides = zip(*rows, strict=True) if rows else ((), (), ())
+    return Scan(trips=attrs.trips, sliced=sliced, offsets=offsets, strides=strides)
+
+
+def _with_parts(kind: TensorType) -> TensorType:
+    """A complex type as it is in memory: the parts of a number beside each other."""
+    return part_type(kind).with_shape((*kind.shape, 2))
+
+
+def _parts_of(builder: Builder, value: Value) -> Pair:
+    seen = builder.emit("view", [value], _with_parts(value.type))
+    parts = [builder.reshape(builder.rows(seen, value.type.rank, n, n + 1), value.type.shape) for n in range(2)]
     return parts[0], parts[1]
 
 
-def _convert(builder: Builder, node: Node, operands: list[Pair]) -> Pair:
-    dtype = real_dtype(node.result.type.dtype)
-    (real, imaginary), *_ = operands
-    if not is_complex(node.result.type.dtype):
-        return builder.convert(real, dtype), None
-    return builder.convert(real, dtype), None if imaginary is None else builder.convert(imaginary, dtype)
-
-
-def _bilinear(builder: Builder, node: Node, operands: list[Pair]) -> Pair:
-    like, (left, right) = _part_type(node), operands
-    return bilinear(builder, left, right, lambda x, y: builder.emit(node.op, [x, y], like, **node.attrs))
-
-
-def _divide(builder: Builder, node: Node, operands: list[Pair]) -> Pair:
-    """By a number without an imaginary part each part; else the product with the conjugate, over the square of its size."""
-    left, (real, imaginary) = operands
-
-    def over(by: Value, pair: Pair) -> Pair:
-        parts = [None if part is None else builder.elementwise("divide", part, by) for part in pair]
-        assert parts[0] is not None
-        return parts[0], parts[1]
-
-    if imaginary is None:
-        return over(real, left)
-    squares = [builder.elementwise("multiply", part, part) for part in (real, imaginary)]
-    conjugate = real, builder.elementwise("negate", imaginary)
-    return over(builder.elementwise("add", *squares), product(builder, left, conjugate))
-
-
-def _abs(builder: Builder, node: Node, operands: list[Pair]) -> Pair:
-    """The larger part times sqrt(1 + ratio^2), which does not overflow before the result."""
-    (pair,) = operands
-    sizes = [builder.elementwise("abs", part) for part in (pair[0], _imaginary(builder, pair))]
-    high, low = builder.elementwise("maximum", *sizes), builder.elementwise("minimum", *sizes)
-    one = builder.splat(1, high.type)
-    is_zero = builder.compare("EQ", low, builder.splat(0, low.type))
-    ratio = builder.elementwise("divide", low, builder.emit("select", [is_zero, one, high], high.type))
-    root = builder.elementwise("sqrt", builder.elementwise("add", one, builder.elementwise("multiply", ratio, ratio)))
-    return builder.elementwise("multiply", high, root), None
-
-
-def _exponential(builder: Builder, node: Node, operands: list[Pair]) -> Pair:
-    (pair,) = operands
-    size, angle = builder.elementwise("exponential", pair[0]), _imaginary(builder, pair)
-    parts = [builder.elementwise("multiply", size, builder.elementwise(op, angle)) for op in ("cosine", "sine")]
-    return parts[0], parts[1]
-
-
-def _fft(builder: Builder, node: Node, operands: list[Pair]) -> Pair:
-    return transform(builder, operands[0], node.attrs.kind, node.attrs.length)
-
-
-_BY_PARTS = ARRANGING | TAKING | {"add", "subtract", "negate", "select"}
-RULES: dict[str, Rule] = {
-    "constant": _constant,
-    "convert": _convert,
-    "complex": lambda builder, node, operands: (operands[0][0], operands[1][0]),
-    "real": lambda builder, node, operands: operands[0],
-    "imag": lambda builder, node, operands: (_imaginary(builder, operands[0]), None),
-    **dict.fromkeys(("multiply", "dot_general", "convolution"), _bilinear),
-    "divide": _divide,
-    "abs": _abs,
-    "exponential": _exponential,
-    "fft": _fft,
-}
+def _join(builder: Builder, value: Value, pair: Pair) -> None:
+    """The value itself, of its parts."""
+    shape = (*value.type.shape, 1)
+    parts = [builder.reshape(part, shape) for part in (pair[0], imaginary_part(builder, pair))]
+    whole = builder.concatenate(parts, value.type.rank)
+    builder.add(Node("view", [whole], [value], {}, value.loc))

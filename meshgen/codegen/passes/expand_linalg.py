@@ -6,7 +6,7 @@
                %rest - %column * transpose %column, %l with %column, %i + 1
              }
 
-All matrices of a batch go together, a step for each row; those of complex numbers stay.
+All matrices of a batch go together, a step for each row. Of complex ones the factors are conjugated where they are transposed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from collections.abc import Callable, Sequence
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.ir.attributes.linalg import Cholesky, TriangularSolve
 from meshgen.ir.builder import Builder
-from meshgen.ir.graph import Graph, Module, Node, TensorType, Value, is_float
+from meshgen.ir.graph import Graph, Module, Node, TensorType, Value, is_complex, real_dtype
 
 _INDEX = TensorType((), "i32")
 Step = Callable[[Builder, Value, list[Value]], list[Value]]
@@ -25,7 +25,7 @@ Step = Callable[[Builder, Value, list[Value]], list[Value]]
 
 
 def expand_linalg(module: Module) -> Module:
-    """A local program without factorisations of real matrices."""
+    """A local program without these factorisations."""
     return on_graphs(module, _expanded)
 
 
@@ -46,14 +46,27 @@ def _expanded(graph: Graph) -> Graph:
 
 def _is_expanded(node: Node) -> bool:
     known = isinstance(node.attrs, Cholesky | TriangularSolve)
-    return known and is_float(node.result.type.dtype) and node.result.type.size > 0
+    return known and node.result.type.size > 0
 
 
 def _batched(builder: Builder, value: Value) -> Value:
     """The matrices in one batch dim, in f32 at least."""
-    sizes = value.type.sizes
+    sizes, dtype = value.type.sizes, value.type.dtype
     value = builder.reshape(value, (math.prod(sizes[:-2]), *sizes[-2:]))
-    return builder.convert(value, "f64" if value.type.dtype == "f64" else "f32")
+    return value if is_complex(dtype) or dtype == "f64" else builder.convert(value, "f32")
+
+
+def _part_of(builder: Builder, part: str, value: Value) -> Value:
+    """The `real` or `imag` parts of complex numbers."""
+    return builder.emit(part, [value], TensorType(value.type.shape, real_dtype(value.type.dtype)))
+
+
+def _conjugate(builder: Builder, value: Value) -> Value:
+    """Of real numbers they themselves."""
+    if not is_complex(value.type.dtype):
+        return value
+    below = builder.elementwise("negate", _part_of(builder, "imag", value))
+    return builder.emit("complex", [_part_of(builder, "real", value), below], value.type)
 
 
 def _transposed(builder: Builder, value: Value) -> Value:
@@ -62,26 +75,29 @@ def _transposed(builder: Builder, value: Value) -> Value:
 
 def _cholesky(builder: Builder, node: Node) -> Value:
     x = _batched(builder, node.operands[0])
-    x = x if node.attrs.lower else _transposed(builder, x)
+    x = x if node.attrs.lower else _conjugate(builder, _transposed(builder, x))
     batch, size, _ = x.type.sizes
+    is_real = not is_complex(x.type.dtype)
 
     def step(b: Builder, number: Value, carried: list[Value]) -> list[Value]:
         rest, found = carried
         column = _part(b, rest, (None, None, number))
         pivot = _part(b, rest, (None, number, number))
+        pivot = pivot if is_real else _part_of(b, "real", pivot)
         positive = b.compare("GT", pivot, b.splat(0, pivot.type))
         safe = b.emit("select", [positive, pivot, b.splat(math.nan, pivot.type)], pivot.type)
-        root = b.elementwise("sqrt", safe)
+        root = b.convert(b.elementwise("sqrt", safe), x.type.dtype)
         divided = b.elementwise("divide", column, b.spread(b.reshape(root, (batch,)), column.type.shape, (0,)))
         rows = b.emit("iota", [], TensorType(column.type.shape, "i32"), dim=1)
         here = b.spread(number, column.type.shape)
         column = b.emit("select", [b.compare("GE", rows, here), divided, b.splat(0, column.type)], column.type)
         flat = b.reshape(column, (batch, size))
-        outer = b.elementwise("multiply", *(b.spread(flat, rest.type.shape, (0, dim)) for dim in (1, 2)))
+        both = (flat, 1), (_conjugate(b, flat), 2)
+        outer = b.elementwise("multiply", *(b.spread(each, rest.type.shape, (0, dim)) for each, dim in both))
         return [b.elementwise("subtract", rest, outer), _with_part(b, found, column, (None, None, number))]
 
     _, lower = _loop(builder, size, [x, builder.splat(0, x.type)], step)
-    return lower if node.attrs.lower else _transposed(builder, lower)
+    return lower if node.attrs.lower else _conjugate(builder, _transposed(builder, lower))
 
 
 def _solution(builder: Builder, node: Node) -> Value:
@@ -91,6 +107,8 @@ def _solution(builder: Builder, node: Node) -> Value:
     lower = bool(attrs.lower)
     if (attrs.transpose_a != "NO_TRANSPOSE") == bool(attrs.left_side):
         a, lower = _transposed(builder, a), not lower
+    if attrs.transpose_a == "ADJOINT":
+        a = _conjugate(builder, a)
     right = right if attrs.left_side else _transposed(builder, right)
     size = a.type.sizes[-1]
 

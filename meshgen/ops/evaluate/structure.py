@@ -141,6 +141,11 @@ def reshape(node: Node, args: list[Array]) -> Array:
     return args[0].reshape(node.result.type.sizes)
 
 
+def view(node: Node, args: list[Array]) -> Array:
+    kind = node.result.type
+    return np.ascontiguousarray(args[0]).reshape(-1).view(kind.numpy_dtype).reshape(kind.sizes)
+
+
 def reverse(node: Node, args: list[Array]) -> Array:
     return np.flip(args[0], node.attrs.dims)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from meshgen.ir.graph import TensorType, dtype_name
+from meshgen.ir.graph import TensorType, dtype_name, is_complex, real_dtype
 from meshgen.ops.types.site import Shape, Site, agree, known, product, shapes_agree
 
 
@@ -61,6 +61,18 @@ def reshape(site: Site) -> list[TensorType] | None:
         site.require(x.dtype == result.dtype, f"cannot turn {x} into {result}: the element types differ")
         before, after = product(x.shape), product(result.shape)
         site.require(agree(before, after), f"cannot turn {x} with {before} elements into {result} with {after}")
+    return None
+
+
+def view(site: Site) -> list[TensorType] | None:
+    """A reshape, or complex numbers as their parts, in a last dim of 2, and the other way round."""
+    if site.results:
+        x, result = site.operands[0], site.results[0]
+        if x.dtype == result.dtype:
+            return reshape(site)
+        whole, parts = (x, result) if is_complex(x.dtype) else (result, x)
+        fits = parts == TensorType((*whole.shape, 2), real_dtype(whole.dtype))
+        site.require(fits, f"cannot see {x} as {result}: of complex numbers the parts are in a last dim of 2")
     return None
 
 

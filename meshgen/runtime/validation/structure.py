@@ -13,7 +13,7 @@ from meshgen.ccl.packing import packing
 from meshgen.errors import Diagnostic, ShardingError
 from meshgen.ir.attributes.control import Scan
 from meshgen.ir.attributes.sharding import places_of
-from meshgen.ir.graph import Graph, Node, TensorType, Value
+from meshgen.ir.graph import Graph, Node, TensorType, Value, real_dtype
 from meshgen.ir.predicates import is_control, is_kernel, is_loop, is_scan, is_transfer, is_transfer_send
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import COMMUNICATING, RESHARDS
@@ -67,6 +67,11 @@ def _donation_faults(plan: Schedule) -> Iterator[str]:
             yield f"buffer {own} of type {have} is donated to buffer {other} of type {want}"
 
 
+def _are_alike(dtype: str, other: str) -> bool:
+    """Complex numbers are seen as their parts, and parts as numbers."""
+    return real_dtype(dtype) == real_dtype(other)
+
+
 def _buffer_faults(plan: Schedule) -> list[str]:
     found: list[str] = []
     for number, buffer in enumerate(plan.buffers):
@@ -85,7 +90,9 @@ def _buffer_faults(plan: Schedule) -> list[str]:
         if (storage.storage, storage.kind) != (buffer.storage, buffer.kind) or not inside:
             found.append(f"{name} views buffer {buffer.storage} '{storage.name}', but is at another offset")
         is_part = buffer.kind != "given" and buffer.type.nbytes < storage.type.nbytes
-        if not (is_part or storage.type.nbytes == buffer.type.nbytes) or storage.type.dtype != buffer.type.dtype:
+        if not (is_part or storage.type.nbytes == buffer.type.nbytes) or not _are_alike(
+            storage.type.dtype, buffer.type.dtype
+        ):
             found.append(f"{name} of type {buffer.type} cannot view '{storage.name}' of type {storage.type}")
     most = sum(aligned(b.type.nbytes) for b in plan.buffers if b.kind != "given")
     if plan.arena_bytes > most:

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 
+import meshgen as mg
 from meshgen.codegen.fourier import LARGEST_PRIME, can_transform
 from meshgen.codegen.fuse import fuse
 from meshgen.codegen.passes.expand_complex import expand_complex
-from meshgen.ir.graph import Graph, Module, Value, is_complex
+from meshgen.ir.builder import Builder
+from meshgen.ir.graph import Graph, Module, Node, TensorType, Value, is_complex
+from meshgen.ir.regions import all_nodes
+from meshgen.mlir.text import parse_text
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.spec import P
-from tests.codegen.bodies import ONE, Body, check, random_args
+from tests.codegen.bodies import ONE, Body, check, random_args, tensor
 from tests.codegen.passes.after import after
 
 SIZES = (1, 2, 3, 8, 45, 97, 131, 360, 512, 768, 1024)
@@ -115,13 +121,161 @@ def test_absolute_values_do_not_overflow() -> None:
     np.testing.assert_allclose(got, np.abs(args[0] + 1j * args[1].astype(np.complex128)), rtol=1e-6)
 
 
-def test_what_takes_or_returns_complex_numbers_stays() -> None:
-    b, x, _ = pairs()
-    graph = b.done(x)
+def complex_args(graph: Graph, seed: int = 0) -> list[np.ndarray]:
+    """For the complex ones of the inputs."""
+    rng, found = np.random.default_rng(seed), []
+    for value in (each for each in graph.inputs if is_complex(each.type.dtype)):
+        parts = rng.standard_normal((2, *value.type.sizes))
+        found.append((parts[0] + 1j * parts[1]).astype(value.type.numpy_dtype))
+    return found
+
+
+def agree_given(graph: Graph, args: list[np.ndarray] | None = None, ulps: float = 64) -> Graph:
+    """Complex arguments and results stay, as views; nothing else has complex numbers. The same results."""
+    found, args = after(expand_complex, graph), complex_args(graph) if args is None else args
+    assert [value.type for value in found.outputs] == [value.type for value in graph.outputs]
+    touched = [n for n in all_nodes(found) if any(is_complex(v.type.dtype) for v in (*n.operands, *n.results))]
+    assert {node.op for node in touched} <= {"view"}
+    with np.errstate(all="ignore"):
+        results, expected = evaluate(found, args), evaluate(graph, args)
+    for got, want in zip(results, expected, strict=True):
+        assert got.shape == want.shape and got.dtype == want.dtype
+        unit = UNIT["f64" if want.dtype in (np.complex128, np.float64) else "f32"]
+        scale = max(1.0, float(np.abs(want[np.isfinite(want)]).max(initial=0)))
+        np.testing.assert_allclose(got, want, rtol=0, atol=ulps * unit * scale)
+    return found
+
+
+FUNCTIONS = (
+    "negate", "sign", "exponential", "exponential_minus_one", "log", "log_plus_one", "sqrt", "rsqrt", "sine", "cosine", "tan",
+    "sinh", "cosh", "tanh", "asin", "acos", "asinh", "acosh", "atanh", "logistic",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("op", FUNCTIONS)
+def test_functions_of_complex_numbers(op: str) -> None:
+    b = Body("c128[40]")
+    graph = b.done(b.op(op, b.inputs[0]))
+    (z,) = complex_args(graph)
+    axis = np.array([0, 1e-9, 1e-3j, -0.5 + 1e-9j, 2, -2 - 0.5j, 3j, -30j, 30 + 1j, -30 + 1j], np.complex128)
+    poles = {"log": 1, "rsqrt": 1}.get(op, 0)  # 0 is one of these
+    agree_given(graph, [np.concatenate([2 * z[:30], axis[poles:], [1.5 + 1j] * poles])], ulps=1024)
+
+
+@pytest.mark.parametrize("op", ["add", "multiply", "divide", "power", "atan2"])
+def test_functions_of_two_complex_numbers(op: str) -> None:
+    b = Body("c128[40]", "c128[40]")
+    agree_given(b.done(b.op(op, *b.inputs)), ulps=1024)
+
+
+def test_equality() -> None:
+    b = Body("c64[4]", "c64[4]")
+    graph = b.done(*(b.op("compare", *b.inputs, direction=d, compare_type="FLOAT") for d in ("EQ", "NE")))
+    args = [np.array([1, 1j, 2 + 1j, 0], np.complex64), np.array([1, -1j, 2 + 2j, 0], np.complex64)]
+    assert [x.tolist() for x in evaluate(after(expand_complex, graph), args)] == [[True, False, False, True], [False, True, True, False]]  # fmt: skip
+
+
+def test_results_that_are_arguments_are_no_copies() -> None:
+    b = Body("c64[4]")
+    graph = b.done(b.inputs[0], b.op("real", b.inputs[0]))
+    assert after(expand_complex, graph).outputs[0] is graph.inputs[0]
+    agree_given(graph)
+
+
+REGIONS = """
+func.func @main(%z: tensor<4x6xcomplex<f64>>, %i: tensor<4x1xi32>) -> (tensor<4x6xcomplex<f64>>, tensor<6xcomplex<f64>>, tensor<4x6xcomplex<f64>>,
+    tensor<4x6xcomplex<f64>>, tensor<4x6xcomplex<f64>>) {
+  %n = stablehlo.constant dense<0> : tensor<i32>
+  %w:2 = stablehlo.while(%k = %n, %x = %z) : tensor<i32>, tensor<4x6xcomplex<f64>>
+  cond {
+    %five = stablehlo.constant dense<5> : tensor<i32>
+    %c = stablehlo.compare LT, %k, %five : (tensor<i32>, tensor<i32>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  } do {
+    %one = stablehlo.constant dense<1> : tensor<i32>
+    %next = stablehlo.add %k, %one : tensor<i32>
+    %half = stablehlo.constant dense<(0.25, 0.5)> : tensor<4x6xcomplex<f64>>
+    %y = stablehlo.multiply %x, %half : tensor<4x6xcomplex<f64>>
+    %more = stablehlo.add %y, %z : tensor<4x6xcomplex<f64>>
+    stablehlo.return %next, %more : tensor<i32>, tensor<4x6xcomplex<f64>>
+  }
+  %unit = stablehlo.constant dense<(1.0, 0.0)> : tensor<complex<f64>>
+  %p = stablehlo.reduce(%z init: %unit) applies stablehlo.multiply across dimensions = [0] : (tensor<4x6xcomplex<f64>>, tensor<complex<f64>>) -> tensor<6xcomplex<f64>>
+  %s = "stablehlo.scatter"(%z, %i, %z) <{scatter_dimension_numbers = #stablehlo.scatter<update_window_dims = [1],
+      inserted_window_dims = [0], scatter_dims_to_operand_dims = [0], index_vector_dim = 1>}> ({
+  ^bb0(%a: tensor<complex<f64>>, %b: tensor<complex<f64>>):
+    %t = stablehlo.add %a, %b : tensor<complex<f64>>
+    stablehlo.return %t : tensor<complex<f64>>
+  }) : (tensor<4x6xcomplex<f64>>, tensor<4x1xi32>, tensor<4x6xcomplex<f64>>) -> tensor<4x6xcomplex<f64>>
+  %o = "stablehlo.sort"(%z) <{dimension = 0 : i64, is_stable = true}> ({
+  ^bb0(%a: tensor<complex<f64>>, %b: tensor<complex<f64>>):
+    %l = stablehlo.real %a : (tensor<complex<f64>>) -> tensor<f64>
+    %r = stablehlo.real %b : (tensor<complex<f64>>) -> tensor<f64>
+    %c = stablehlo.compare LT, %l, %r : (tensor<f64>, tensor<f64>) -> tensor<i1>
+    stablehlo.return %c : tensor<i1>
+  }) : (tensor<4x6xcomplex<f64>>) -> tensor<4x6xcomplex<f64>>
+  %yes = stablehlo.compare EQ, %n, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+  %e = "stablehlo.if"(%yes) ({
+    %m = stablehlo.multiply %z, %o : tensor<4x6xcomplex<f64>>
+    stablehlo.return %m : tensor<4x6xcomplex<f64>>
+  }, {
+    stablehlo.return %z : tensor<4x6xcomplex<f64>>
+  }) : (tensor<i1>) -> tensor<4x6xcomplex<f64>>
+  return %w#1, %p, %s, %o, %e : tensor<4x6xcomplex<f64>>, tensor<6xcomplex<f64>>, tensor<4x6xcomplex<f64>>, tensor<4x6xcomplex<f64>>, tensor<4x6xcomplex<f64>>
+}
+"""
+
+
+def test_loops_branches_and_regions_of_scalars() -> None:
+    graph = parse_text(REGIONS).graph
+    (z,) = complex_args(graph)
+    agree_given(graph, [z, np.array([[1], [3], [1], [0]], np.int32)])
+
+
+def test_rows_of_scans() -> None:
+    """The body of a scan has rows of each part."""
+    b = Body("c64[6]", "c64[4,6]")
+    body = Graph("body", [Value(TensorType((6,), "c64")), Value(TensorType((1, 6), "c64"))])
+    inside = Builder(body)
+    row = inside.reshape(body.inputs[1], (6,))
+    total = inside.elementwise("multiply", body.inputs[0], row)
+    body.outputs = [total, inside.reshape(total, (1, 6))]
+    attrs = {"trips": 4, "sliced": (1,), "offsets": (0,), "strides": (1,)}
+    results = [Value(value.type) for value in b.inputs]
+    b.graph.nodes.append(Node("scan", list(b.inputs), results, attrs, regions=(body,)))
+    found = agree_given(b.done(*results))
+    (scan,) = (node for node in found.nodes if node.op == "scan")
+    assert scan.attrs.sliced == (2, 3) and len(scan.operands) == 4
+
+
+def test_what_has_an_operation_without_a_rule_stays() -> None:
+    b = Body("f64[3,3]")
+    values, _, left, right, info = b.graph.add("lapack", b.inputs, [tensor(t) for t in ("f64[3]", "f64[3]", "c128[3,3]", "c128[3,3]", "i32[]")], {"routine": "geev", "options": ""}).results  # fmt: skip
+    graph = b.done(values, b.op("multiply", left, right), info)
     assert after(expand_complex, graph) is graph
-    given = Body("c64[4]")
-    graph = given.done(given.op("real", given.inputs[0]))
-    assert after(expand_complex, graph) is graph
+
+
+SENT = """sdy.mesh @mesh = <["x"=2]>
+func.func @main(%a: tensor<4x6xcomplex<f32>> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>},
+    %b: tensor<6x4xcomplex<f32>> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> (tensor<4x4xcomplex<f32>>, tensor<4x6xcomplex<f32>> {sdy.sharding = #sdy.sharding<@mesh, [{}, {"x"}]>}) {
+  %c = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<4x6xcomplex<f32>>, tensor<6x4xcomplex<f32>>) -> tensor<4x4xcomplex<f32>>
+  %f = stablehlo.fft %a, type = FFT, length = [6] : (tensor<4x6xcomplex<f32>>) -> tensor<4x6xcomplex<f32>>
+  return %c, %f : tensor<4x4xcomplex<f32>>, tensor<4x6xcomplex<f32>>
+}
+"""
+
+
+def test_complex_numbers_on_gpus(tmp_path: Path) -> None:
+    """Arguments, results and what goes between devices, by the module's own machine code on emulated GPUs."""
+    (tmp_path / "p.mlir").write_text(SENT)
+    executable = mg.compile(tmp_path / "p.mlir", target="cuda:sm_90", precision="highest")
+    assert executable.comms
+    executable.save(tmp_path / "m.mgx")
+    rng = np.random.default_rng(0)
+    a, b = ((rng.standard_normal(s) + 1j * rng.standard_normal(s)).astype(np.complex64) for s in ((4, 6), (6, 4)))
+    product, spectrum = mg.load(tmp_path / "m.mgx").run([a, b], device="emulate")
+    np.testing.assert_allclose(product, a @ b, atol=1e-5)
+    np.testing.assert_allclose(spectrum, np.fft.fft(a), atol=1e-5)
 
 
 def test_kernels_of_transforms() -> None:

@@ -21,7 +21,8 @@ def agree(graph: Graph, args: list[np.ndarray], rtol: float) -> None:
     with np.errstate(all="ignore"):
         (got,), (want,) = evaluate(found, args), evaluate(graph, args)
     assert got.dtype == want.dtype
-    np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=rtol, atol=rtol)
+    wide = np.complex128 if want.dtype.kind == "c" else np.float64
+    np.testing.assert_allclose(np.asarray(got, wide), np.asarray(want, wide), rtol=rtol, atol=rtol)
 
 
 def matrices(*shape: int, dtype: str = "float64") -> np.ndarray:
@@ -65,10 +66,18 @@ def test_triangular_systems(transpose: str, left: bool, lower: bool, unit: bool)
     agree(b.done(found), [a, right], 1e-10)
 
 
-def test_complex_matrices_stay() -> None:
-    b = Body("c64[3,3]")
-    graph = b.done(b.op("cholesky", b.inputs[0], lower=True))
-    assert after(expand_linalg, graph) is graph
+@pytest.mark.parametrize("lower", [True, False])
+def test_complex_matrices(lower: bool) -> None:
+    rng = np.random.default_rng(0)
+    x = rng.standard_normal((2, 4, 4)) + 1j * rng.standard_normal((2, 4, 4))
+    whole, right = x @ x.conj().swapaxes(1, 2) + 4 * np.eye(4), x[:, :, :3]
+    b = Body("c128[2,4,4]")
+    agree(b.done(b.op("cholesky", b.inputs[0], lower=lower)), [whole], 1e-12)
+    half = (np.tril if lower else np.triu)(x) + 4 * np.eye(4)
+    for transpose in ("NO_TRANSPOSE", "TRANSPOSE", "ADJOINT"):
+        b = Body("c128[2,4,4]", "c128[2,4,3]")
+        options = {"left_side": True, "lower": lower, "unit_diagonal": False, "transpose_a": transpose}
+        agree(b.done(b.op("triangular_solve", *b.inputs, **options)), [half, right], 1e-12)
 
 
 def test_kernels_are_generated_for_all_of_it() -> None:
