@@ -4,7 +4,7 @@ Example, a transformer block on dp=2, tp=4 with room for a quarter of the weight
 
     solve       wq, wk, wv, w1 by columns over tp, wo, w2 by rows; estimated 118 us, proven the best within 20 GB
     plan        20.8 GB at the peak: activations take 0.8 GB
-    solve       within 19.2 GB
+    solve       within what it takes less 0.8 GB
     plan        19.9 GB, fits: the result, unless the program as given takes less time
 
 The estimate chooses among all shardings at once; what compiling gives is judged by the plan. Annotations of the program are
@@ -29,7 +29,7 @@ from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import bytes_text
 from meshgen.reports.what_if import annotated_values, values_by_id
 from meshgen.search.problem import Problem, problem_of
-from meshgen.search.solve import Solution, solve
+from meshgen.search.solve import Solution, bytes_of, solve
 from meshgen.search.words import sentences
 from meshgen.sharding.propagation.network import Table
 from meshgen.sharding.rewrites.passes import SIMPLIFICATIONS
@@ -146,7 +146,7 @@ class _Search:
         fitting = [each for each in found if limit is None or each.planned.plan.arena_bytes <= limit]
         if not fitting:
             least = min((each.planned.plan.arena_bytes for each in found), default=0)
-            raise _does_not_fit(limit or 0, least)
+            raise _does_not_fit(limit or 0, least, is_cut_short=self._left() <= 0)
         best = min(fitting, key=lambda each: each.rank)
         solution = next((each.solution for each in fitting if each.solution), None)
         figures = (solution.seconds, solution.gap) if solution else (0.0, 0.0)
@@ -159,23 +159,25 @@ class _Search:
         """The program as given, solutions within the memory, and what is found near the last of them."""
         if any(self.module.in_annotations) and (given := self._planned(self.module)):
             yield given
-        limit = cap = self.options.memory_limit
-        last: _Candidate | None = None
+        limit = self.options.memory_limit
+        caps: list[float | None] = [limit]
+        cap, last = caps[0], None
         for _ in range(ROUNDS):
-            solution = self._solved(problem, problem.tables, cap)
+            solutions = ((each, self._solved(problem, problem.tables, each)) for each in caps)
+            cap, solution = next((pair for pair in solutions if pair[1]), (cap, None))
             candidate = solution and self._new(problem, solution)
-            if candidate is None:
+            if solution is None or candidate is None:
                 break
             yield (last := candidate)
             if limit is None or cap is None or (over := candidate.planned.plan.arena_bytes - limit) <= 0:
                 break
-            cap -= over
+            caps = [min(cap, bytes_of(problem.memory, solution.labels)) - over, cap - over]
         if last is not None:
             yield from self._near(problem, last, cap)
         elif limit is None and not any(self.module.in_annotations) and (given := self._planned(self.module)):
             yield given  # no solution can be planned: neither can the program, or it is all that there is
 
-    def _near(self, problem: Problem, first: _Candidate, cap: int | None) -> Iterator[_Candidate]:
+    def _near(self, problem: Problem, first: _Candidate, cap: float | None) -> Iterator[_Candidate]:
         """Variants of the first solution, solutions with dearer arguments and their variants, and mutations."""
         yield from self._variants(problem, first)
         for times in READS:
@@ -198,7 +200,7 @@ class _Search:
             for kept in ({}, products):
                 yield from self._placed(given.solution, arguments, kept)
 
-    def _changed(self, problem: Problem, tables: Sequence[Table], cap: int | None) -> list[_Candidate]:
+    def _changed(self, problem: Problem, tables: Sequence[Table], cap: float | None) -> list[_Candidate]:
         """The solution of a problem that was changed a little, if there is time for it and it is new."""
         solution = self._solved(problem, tables, cap, relaxed_only=True) if self._left() > 0 else None
         candidate = solution and self._new(problem, solution)
@@ -229,7 +231,7 @@ class _Search:
             yield [*problem.tables, problem.without(cluster, first.labels[cluster])]
 
     def _solved(
-        self, problem: Problem, tables: Sequence[Table], cap: int | None, *, relaxed_only: bool = False
+        self, problem: Problem, tables: Sequence[Table], cap: float | None, *, relaxed_only: bool = False
     ) -> Solution | None:
         self._tell("solve")
         seconds = max(self._left(), 1.0)
@@ -282,10 +284,12 @@ def _exchanged(sharding: Sharding, pair: tuple[str, str], axes: Sequence[str]) -
     return Sharding(tuple(tuple(sorted((other.get(a, a) for a in dim), key=axes.index)) for dim in sharding.dims))
 
 
-def _does_not_fit(limit: int, least: int) -> CodegenError:
+def _does_not_fit(limit: int, least: int, *, is_cut_short: bool) -> CodegenError:
     text = f"no sharding that was found fits into {bytes_text(limit)} per device"
     text += f": the least is {bytes_text(least)}" if least else ""
-    return CodegenError(Diagnostic("MG0303", text, hint="give more memory, or a mesh of more devices"))
+    hint = "give more memory, or a mesh of more devices"
+    hint = f"the search was cut short: give it more time (--seconds), or {hint}" if is_cut_short else hint
+    return CodegenError(Diagnostic("MG0303", text, hint=hint))
 
 
 def _annotated(module: Module, shardings: Sequence[Sharding]) -> Module:

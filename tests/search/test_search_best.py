@@ -84,6 +84,17 @@ def test_a_training_step_is_no_slower_than_annotated_by_hand(monkeypatch: pytest
     assert found.step_seconds <= api.plan(given, target="cuda:sm_90").plan.step_seconds
 
 
+def test_what_activations_take_is_taken_off_what_arguments_have(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The limit is above all that the arguments of the best solution take, and below its plan."""
+    monkeypatch.setattr(best, "READS", ())
+    monkeypatch.setattr(best, "WEIGHTS", ())
+    monkeypatch.setattr(best, "MUTATIONS", 0)
+    forward, args = stack(1, 2, 64)
+    first = mg.search(forward, {"dp": 2, "tp": 4}, args=args, target="cpu", seconds=0).planned.plan.arena_bytes
+    found = mg.search(forward, {"dp": 2, "tp": 4}, args=args, target="cpu", memory_limit=first - 4096, seconds=60)
+    assert found.planned.plan.arena_bytes <= first - 4096
+
+
 def test_compile_searches() -> None:
     def double(x: mg.Tensor) -> mg.Tensor:
         return x + x
@@ -96,6 +107,12 @@ def test_what_does_not_fit_is_refused() -> None:
     forward, args = stack(1, 2, 64)
     with pytest.raises(CodegenError, match=r"MG0303.*no sharding that was found fits into 1 MB per device"):
         mg.search(forward, {"dp": 2}, args=args, target="cpu", memory_limit=10**6, seconds=5)
+
+
+def test_a_refusal_says_where_time_was_short() -> None:
+    forward, args = stack(1, 2, 64)
+    with pytest.raises(CodegenError, match=r"the search was cut short: give it more time \(--seconds\)"):
+        mg.search(forward, {"dp": 2}, args=args, target="cpu", memory_limit=9 * 10**7, seconds=0)
 
 
 def test_a_mesh_of_unknown_size_is_refused() -> None:

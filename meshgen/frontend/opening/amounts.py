@@ -12,7 +12,7 @@ from meshgen.frontend.tracer.joining import stack
 from meshgen.frontend.tracer.operands import emit, tensor
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import TensorType, Value
-from meshgen.ir.symbols import Expr, names_in
+from meshgen.ir.symbols import Atom, Expr, names_in
 from meshgen.records import dataclass
 
 
@@ -68,7 +68,7 @@ class Amounts:
         if amount not in self._made:
             found: Tensor | None = None
             for factors, count in amount.terms:
-                parts = [self._symbol(str(each)) for each in factors] + ([tensor(count, "i32")] if count != 1 or not factors else [])  # fmt: skip
+                parts = [self._factor(each) for each in factors] + ([tensor(count, "i32")] if count != 1 or not factors else [])  # fmt: skip
                 product = reduce(operator.mul, parts)
                 found = product if found is None else found + product
             self._made[amount] = tensor(0, "i32") if found is None else found
@@ -91,6 +91,13 @@ class Amounts:
         if key not in self._made:
             self._made[key] = emit("get_dimension_size", [Tensor(value)], TensorType((), "i32"), {"dim": dim})
         return self._made[key]
+
+    def _factor(self, factor: Atom) -> Tensor:
+        """A symbol, or a quotient of positive numbers."""
+        if isinstance(factor, str):
+            return self._symbol(factor)
+        operands = [self.scalar(factor.top), self.scalar(factor.bottom)]
+        return emit("divide", operands, TensorType((), "i32"))
 
     def _symbol(self, name: str) -> Tensor:
         if name not in self._made:

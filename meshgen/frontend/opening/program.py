@@ -7,7 +7,8 @@ attribute and constant that differs must be a formula of the symbols. What takes
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field, replace
+from contextlib import suppress
+from dataclasses import replace
 from itertools import zip_longest
 from typing import Any, NoReturn, TypeAlias
 
@@ -17,8 +18,9 @@ from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.frontend.opening.amounts import Amounts, sources_of
 from meshgen.frontend.opening.constants import written
-from meshgen.frontend.opening.formulas import Point, fitted, points_of
+from meshgen.frontend.opening.fitting import Formulas
 from meshgen.frontend.opening.limits import Limit, assert_sizes
+from meshgen.frontend.opening.points import Point, Ranges, far_point_of, more_points_of, points_of
 from meshgen.frontend.tracer.joining import stack
 from meshgen.frontend.tracer.operands import emit
 from meshgen.frontend.tracer.recording import Trace
@@ -45,9 +47,7 @@ _FROM_OPERAND = (
 HINT = "give args=, the types of the inputs, on the command line --shape: one module is then for these sizes"
 
 
-def opened(
-    ranges: Mapping[str, tuple[int, int | None]], read: Read, limits: Sequence[Limit] = ()
-) -> tuple[Module, Signature]:
+def opened(ranges: Ranges, read: Read, limits: Sequence[Limit] = ()) -> tuple[Module, Signature]:
     """The program with sizes that are open, and its signature.
 
     Args:
@@ -62,9 +62,26 @@ def opened(
         text = f"sizes of the program cannot stay open: {', '.join(ranges)} may have too few numbers to tell how the program depends on them"
         raise ProgramError(Diagnostic("MG0208", text, hint=HINT))
     found = [read(point) for point in points]
-    module, signature = found[0]
-    graph = _Writer(points).graph([each.graph for each, _ in found], lambda inputs, shapes, amounts: assert_sizes(inputs, shapes, amounts, ranges, limits))  # fmt: skip
-    return replace(module, graph=graph), signature
+    with suppress(ProgramError):  # the model may not be for sizes as large as that
+        found.append(read(far := far_point_of(ranges)))
+        points.append(far)
+
+    def begin(inputs: Sequence[Value], shapes: Sequence[Sequence[Expr]], amounts: Amounts) -> None:
+        assert_sizes(inputs, shapes, amounts, ranges, limits)
+
+    def written(formulas: Formulas) -> tuple[Module, Signature]:
+        module, signature = found[0]
+        return replace(module, graph=_Writer(formulas).graph([each.graph for each, _ in found], begin)), signature
+
+    try:
+        return written(Formulas(points))
+    except ProgramError as error:
+        more = more_points_of(ranges)
+        try:
+            found += [read(point) for point in more]
+        except ProgramError:
+            raise error from None
+    return written(Formulas([*points, *more], rounds=True))
 
 
 def _refuse(text: str, loc: Location | None) -> NoReturn:
@@ -75,8 +92,7 @@ def _refuse(text: str, loc: Location | None) -> NoReturn:
 class _Writer:
     """Writes one graph for several that are alike, of the same program at these points."""
 
-    points: Sequence[Point]
-    known: dict[tuple[int, ...], Expr | None] = field(default_factory=dict[tuple[int, ...], "Expr | None"])
+    formulas: Formulas
 
     def graph(self, rows: Sequence[Graph], begin: Begin | None = None) -> Graph:
         """The graph of which these are what it is at the points; `begin` records what comes first."""
@@ -89,7 +105,7 @@ class _Writer:
         with recording(trace):
             amounts = Amounts(sources_of(zip(new.inputs, shapes, strict=True)))
             if begin:
-                if missing := [name for name in self.points[0] if name not in amounts.sources]:
+                if missing := [name for name in self.formulas.points[0] if name not in amounts.sources]:
                     _refuse(f"no size of an input tells {missing[0]}", first.inputs[0].loc if first.inputs else None)
                 begin(new.inputs, shapes, amounts)
             for nodes in zip(*(each.nodes for each in rows), strict=True):
@@ -105,11 +121,8 @@ class _Writer:
         return tuple(self._formula(column, f"a tensor of type {values[0].type}", loc) for column in columns)
 
     def _formula(self, numbers: Sequence[int], what: str, loc: Location | None) -> Expr:
-        key = tuple(numbers)
-        if key not in self.known:
-            self.known[key] = fitted(numbers, self.points)
-        found = self.known[key]
-        return _refuse(f"{what} has a size that is not a sum of products of them: {_said(numbers, self.points)}", loc) if found is None else found  # fmt: skip
+        found = self.formulas.of(numbers)
+        return _refuse(f"{what} has a size that is not a known formula of them: {_said(numbers, self.formulas.points)}", loc) if found is None else found  # fmt: skip
 
     def _node(self, new: Graph, nodes: Sequence[Node], operands: list[Value], amounts: Amounts) -> Sequence[Value]:
         """Record what nodes of all graphs are; its results."""
@@ -137,7 +150,7 @@ class _Writer:
 
     def _constant(self, nodes: Sequence[Node], kind: TensorType, shape: Sequence[Expr], amounts: Amounts) -> Value:
         arrays = [np.asarray(each.attrs.value) for each in nodes]
-        found = written(arrays, kind, shape, self.points, amounts)
+        found = written(arrays, kind, shape, self.formulas, amounts)
         if found is None:
             _refuse(f"a constant of type {nodes[0].result.type} depends on them in another way than as a number of elements, a list of sizes or a counter", nodes[0].loc)  # fmt: skip
         return found.value
@@ -149,7 +162,7 @@ class _Writer:
             return []
         lists = [getattr(each.attrs, name) for each in nodes]
         if not all(isinstance(each, tuple) and len(each) == len(lists[0]) for each in lists):
-            _refuse(f"'{first.op}' has another {name} for each: {_said(lists, self.points)}", first.loc)
+            _refuse(f"'{first.op}' has another {name} for each: {_said(lists, self.formulas.points)}", first.loc)
         return [self._formula(column, f"'{first.op}'", first.loc) for column in zip(*lists, strict=True)]
 
     def _attributes_of(self, op: str, names: Sequence[str], first: Node, needed: Mapping[str, Any]) -> dict[str, Any]:

@@ -26,6 +26,7 @@ from meshgen.records import dataclass
 WHERE = ("device", "layout", "pin_memory", "memory_format", "non_blocking", "copy", "generator", "requires_grad")
 # Checks of what the user's code asserts, and marks for tools.
 CHECKS = ("aten._assert", "aten.sym_constrain", "aten._print", "aten._debug", "higher_order._export_tracepoint", "aten.record_stream")  # fmt: skip
+UNKNOWN = "write it with other operations; torch can for many: exported.run_decompositions() before torch.export.save"
 NUMBERS: Mapping[str, Callable[..., Any]] = {
     name: getattr(operator, name)
     for name in [
@@ -156,7 +157,7 @@ class Reader:
             return self._higher(name), ()
         op = find_op(node["target"])
         if op is None:
-            refuse(f"{target} is not supported", "write it with other operations, or report it", "MG0103")
+            refuse(f"{target} is not supported", UNKNOWN, "MG0103")
         return op.function, op.mutates
 
     def _number(self, target: str) -> Callable[..., Any]:
@@ -180,7 +181,7 @@ class Reader:
             return lambda _enabled, part, *operands: part(*operands)
         if name == "wrap_with_autocast":
             return _in_autocast
-        return refuse(f"higher_order.{name} is not supported", "write it with other operations, or report it", "MG0103")
+        return refuse(f"higher_order.{name} is not supported", UNKNOWN, "MG0103")
 
     def _part(self, given: Json) -> Part:
         return Part(given["graph"], self.run)
