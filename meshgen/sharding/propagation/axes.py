@@ -201,9 +201,15 @@ class Axes:
         found = next((decision for seen, decision in known if seen == split), None)
         if found is None:
             link = Link.of(self.module.mesh, axis, is_cut=self.is_cut, pins=start.pins, is_hurried=start.is_hurried)
-            found = _decide(self, link, others)
+            alike = self._with_split(axis, split)
+            found = _decide(self, link, others) if alike is None else _chosen(self, link, alike)
             known.append((split, found))
         return found
+
+    def _with_split(self, axis: str, split: _Split) -> Decision | None:
+        """The decision from another start that had the same labels to choose from, as the other axes split the same."""
+        of_axis = (decisions for (other, _), decisions in self._known.items() if other == axis)
+        return next((decision for each in of_axis for seen, decision in each if seen == split), None)
 
 
 def _decide(axes: Axes, link: Link, others: dict[str, Decision]) -> Decision:
@@ -229,6 +235,13 @@ def _decide(axes: Axes, link: Link, others: dict[str, Decision]) -> Decision:
     labels = [of(site) for site in sites]
     problem = AxisProblem(sites, link, labels, view_of(sites, others, module, axes.whole), axes.edges, alike)
     return Decision(problem.solve(), origins, problem, steps)
+
+
+def _chosen(axes: Axes, link: Link, alike: Decision) -> Decision:
+    """The decision along another link from the labels of an earlier one."""
+    labels, view = alike.problem.labels, alike.problem.view
+    problem = AxisProblem(axes.sites, link, labels, view, axes.edges, axes.alike(link))
+    return Decision(problem.solve(), alike.origins, problem, alike.steps)
 
 
 def view_of(sites: list[Site], others: dict[str, Decision], module: Module, whole: Whole) -> View:
