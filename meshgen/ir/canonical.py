@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Set as AbstractSet
 from typing import Any, cast
 
 import numpy as np
@@ -28,7 +29,9 @@ def _ordered(graph: Graph, known: dict[Node, list[Value]]) -> list[Node]:
     _visit(graph.outputs, makers, done, known)
     left = [node for node in graph.nodes if node not in done]
     if left:
-        digests = _Digests(graph)
+        needed: dict[Node, None] = {}
+        _visit([value for node in left for value in _reads(node, known)], makers, needed, known)
+        digests = _Digests(graph, needed.keys() | left)
         for node in sorted(left, key=digests.of_node):
             _visit(_reads(node, known), makers, done, known)
             done[node] = None
@@ -66,12 +69,12 @@ def _visit(values: Iterable[Value], makers: Mapping[Value, Node], done: dict[Nod
 
 
 class _Digests:
-    """Digests that are equal for nodes that compute the same from the same inputs."""
+    """Digests that are equal for nodes that compute the same from the same inputs: of all nodes, or of these and what they need."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, nodes: AbstractSet[Node] | None = None) -> None:
         self._known: dict[Value, str] = {value: f"input {number}" for number, value in enumerate(graph.inputs)}
         self._nodes: dict[Node, str] = {}
-        for node in graph.nodes:
+        for node in graph.nodes if nodes is None else filter(nodes.__contains__, graph.nodes):
             text = self._text(node, self.of_value)
             self._nodes[node] = hashlib.sha256(text.encode()).hexdigest()
             self._known.update((value, f"{self._nodes[node]} {i}") for i, value in enumerate(node.results))

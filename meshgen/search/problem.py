@@ -26,7 +26,7 @@ from meshgen.records import dataclass
 from meshgen.search.clusters import clusters_of
 from meshgen.search.strategies import Placing, Strategies, StrategyLists
 from meshgen.sharding.propagation.axes import view_of
-from meshgen.sharding.propagation.choices import AxisProblem, edges
+from meshgen.sharding.propagation.choices import Alike, AxisProblem, Whole
 from meshgen.sharding.propagation.network import Array, Table
 from meshgen.sharding.propagation.pseudo_ops import is_changed_carry, is_input, is_output
 from meshgen.sharding.propagation.sites import Site, sites_of
@@ -106,11 +106,12 @@ def problem_of(module: Module) -> Problem:
     """The problem of a program at stage import. Raises ShardingError with all faults of its annotations."""
     parts = AxisParts.of(module.mesh, named_axes(module, only_options=False))
     sites = sites_of(module, parts)
-    joints = edges(sites)
+    whole = Whole.of(sites)
+    joints = whole.edges
     names = [axis for axis in parts.all() if (module.mesh.axis_size(axis) or 1) > 1]
     links = [Link.of(module.mesh, axis, pins=False, is_hurried=True) for axis in names]
-    view = view_of(sites, {}, module, joints)
-    problems = [AxisProblem(sites, link, [], view, joints) for link in links]
+    view = view_of(sites, {}, module, whole)
+    problems = [AxisProblem(sites, link, [], view, joints, Alike()) for link in links]
     clusters = clusters_of(sites, joints)
     lists = StrategyLists(sites, links, problems)
     first = {cluster: site for site, cluster in zip(reversed(sites), reversed(clusters), strict=True)}

@@ -133,6 +133,8 @@ class _Search:
 
     def _long_transforms(self, solved: Solved) -> Iterator[Site]:
         """The transforms that all devices of an axis repeat and of which a run takes longer than the exchanges that a split one needs."""
+        if not any(site.node.op == "fft" for site in solved.sites):
+            return
         for number in itertools.chain.from_iterable(solved.axes.repeated(solved.decisions).values()):
             site = solved.sites[number]
             if site.node.op == "fft" and site.seconds > DEFAULT.search.repeated_seconds * site.times:

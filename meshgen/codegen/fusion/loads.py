@@ -23,7 +23,9 @@ class Loads:
     """What values of kernels need; the indices that equal maps make of equal ones have one number, 0 is that of the element."""
 
     def __init__(self) -> None:
-        self._numbers: dict[Hashable, int] = {}
+        self._maps: dict[Hashable, int] = {}  # numbers of what nodes do to an index: equal nodes do the same
+        self._map_of: dict[Node, int] = {}
+        self._numbers: dict[tuple[int, int], int] = {}  # of what a map makes of an index
 
     def by(self, node: Node, maker: Maker, known: dict[Value, Needed]) -> Needed:
         """What a kernel loads for an element of a node's results, or to reduce; `known` is what was found for the same kernel before."""
@@ -48,11 +50,12 @@ class Loads:
                 known[current] = self._joined(node, known)
 
     def _joined(self, node: Node, known: dict[Value, Needed]) -> Needed:
-        found = frozenset[tuple[Value, int]]().union(*(known[v] for v in node.operands))
-        if node.op in POINTWISE or node.op in LOOPS or node.op in PRODUCTS:
+        first, *others = [known[v] for v in node.operands] or [Needed()]
+        found = first.union(*others) if others else first
+        if not found or node.op in POINTWISE or node.op in LOOPS or node.op in PRODUCTS:
             return found
-        step = (node.op, node.attrs, node.result.type.shape, *node.operands[1:])
-        return frozenset((source, self._number(step, index)) for source, index in found)
-
-    def _number(self, *key: Hashable) -> int:
-        return self._numbers.setdefault(key, len(self._numbers) + 1)
+        if (step := self._map_of.get(node)) is None:
+            key = node.op, node.attrs, node.result.type.shape, *node.operands[1:]
+            step = self._map_of[node] = self._maps.setdefault(key, len(self._maps))
+        numbers = self._numbers
+        return frozenset([(each, numbers.setdefault((step, index), len(numbers) + 1)) for each, index in found])

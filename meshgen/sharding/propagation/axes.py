@@ -22,7 +22,7 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Module, Value
 from meshgen.records import dataclass
-from meshgen.sharding.propagation.choices import AxisProblem, AxisSolution, Edge, View, edges
+from meshgen.sharding.propagation.choices import Alike, AxisProblem, AxisSolution, Edge, View, Whole
 from meshgen.sharding.propagation.covered import covers, splits, without_uncovered
 from meshgen.sharding.propagation.labels import Label, labels_of
 from meshgen.sharding.propagation.reach import Origins, Steps, reach
@@ -76,16 +76,26 @@ class Axes:
     is_cut: bool
     offers: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     _known: dict[tuple[str, Start], list[tuple[_Split, Decision]]] = field(default_factory=dict)
+    _alike: dict[Link, Alike] = field(default_factory=dict[Link, Alike])
 
     @cached_property
     def names(self) -> list[str]:
         """The axes, or parts of axes, in the order of the mesh."""
         return self.parts.all()
 
-    @cached_property
+    @property
     def edges(self) -> list[Edge]:
         """The values that are used, each with its producer and its uses."""
-        return edges(self.sites)
+        return self.whole.edges
+
+    @cached_property
+    def whole(self) -> Whole:
+        """The amounts that no axis has split yet."""
+        return Whole.of(self.sites)
+
+    def alike(self, link: Link) -> Alike:
+        """What the problems along an axis share; their keys say whether a price is that of a pinned argument."""
+        return self._alike.setdefault(replace(link, pins=True), Alike())
 
     def starts(self, start: Start, decisions: dict[str, Decision]) -> Iterator[Start]:
         """The other starts that may lead to other decisions; none if no axis depends on the others and no argument could move."""
@@ -112,7 +122,7 @@ class Axes:
         found: dict[str, tuple[int, ...]] = {}
         for axis, decision in decisions.items():
             others = {other: each for other, each in decisions.items() if other != axis}
-            work, labels = view_of(self.sites, others, self.module, self.edges).work, decision.solution.labels
+            work, labels = view_of(self.sites, others, self.module, self.whole).work, decision.solution.labels
             share = 1 - 1 / self.module.mesh.axis_size(axis)
             wasted = {
                 number: work(site) * share
@@ -191,9 +201,15 @@ class Axes:
         found = next((decision for seen, decision in known if seen == split), None)
         if found is None:
             link = Link.of(self.module.mesh, axis, is_cut=self.is_cut, pins=start.pins, is_hurried=start.is_hurried)
-            found = _decide(self, link, others)
+            alike = self._with_split(axis, split)
+            found = _decide(self, link, others) if alike is None else _chosen(self, link, alike)
             known.append((split, found))
         return found
+
+    def _with_split(self, axis: str, split: _Split) -> Decision | None:
+        """The decision from another start that had the same labels to choose from, as the other axes split the same."""
+        of_axis = (decisions for (other, _), decisions in self._known.items() if other == axis)
+        return next((decision for each in of_axis for seen, decision in each if seen == split), None)
 
 
 def _decide(axes: Axes, link: Link, others: dict[str, Decision]) -> Decision:
@@ -206,28 +222,31 @@ def _decide(axes: Axes, link: Link, others: dict[str, Decision]) -> Decision:
     covered = covers(split)
     steps: Steps = {}
     origins = reach(sites, link.axis, link.size, covered, steps, axes.offers.get(link.axis, ()))
-    known: dict[object, list[Label]] = {}
+    alike = axes.alike(link)
 
     def of(site: Site) -> list[Label]:
         """The labels of a site; sites that are alike and whose values can be in the same states share one list."""
         states = tuple(tuple(origins.get(value, ())) for value in site.values)
         key = site.like, states, tuple(split.get(site, {}).items())
-        if key not in known:
-            known[key] = labels_of(site, link, origins, covered, count)
-        return known[key]
+        if key not in alike.labels:
+            alike.labels[key] = labels_of(site, link, origins, covered, count)
+        return alike.labels[key]
 
     labels = [of(site) for site in sites]
-    problem = AxisProblem(sites, link, labels, view_of(sites, others, module, axes.edges), axes.edges)
+    problem = AxisProblem(sites, link, labels, view_of(sites, others, module, axes.whole), axes.edges, alike)
     return Decision(problem.solve(), origins, problem, steps)
 
 
-def view_of(sites: list[Site], others: dict[str, Decision], module: Module, joints: Sequence[Edge] = ()) -> View:
-    """Bytes, work and moved edges as the decisions on the other axes leave them; `joints` are the edges of the sites, if they are known."""
-    joints = joints or edges(sites)
-    local: dict[Value, float] = {
-        v: float(v.type.nbytes) for site in sites for v in (*site.node.operands, *site.node.results)
-    }
-    used = {(n, i): float(v.type.nbytes) for n, site in enumerate(sites) for i, v in enumerate(site.node.operands)}
+def _chosen(axes: Axes, link: Link, alike: Decision) -> Decision:
+    """The decision along another link from the labels of an earlier one."""
+    labels, view = alike.problem.labels, alike.problem.view
+    problem = AxisProblem(axes.sites, link, labels, view, axes.edges, axes.alike(link))
+    return Decision(problem.solve(), alike.origins, problem, alike.steps)
+
+
+def view_of(sites: list[Site], others: dict[str, Decision], module: Module, whole: Whole) -> View:
+    """Bytes, work and moved edges as the decisions on the other axes leave them of the `whole`, which is that of the sites."""
+    local, used, work = dict(whole.nbytes), dict(whole.used), dict(whole.work)
     parts: dict[tuple[Site, int], int] = {}
     moved: set[tuple[int, int]] = set()
     reduced: dict[tuple[int, int], int] = {}
@@ -243,7 +262,7 @@ def view_of(sites: list[Site], others: dict[str, Decision], module: Module, join
             for i, state in enumerate(label.operands):
                 if isinstance(state, int):
                     used[number, i] /= size
-        for _, (maker, result), uses in joints:
+        for _, (maker, result), uses in whole.edges:
             if (made := labels[maker].results[result]) is None:
                 continue
             for site, i in uses:
@@ -251,7 +270,6 @@ def view_of(sites: list[Site], others: dict[str, Decision], module: Module, join
                     moved.add((site, i))
                 if isinstance(made, str) and state is None:
                     reduced[site, i] = reduced.get((site, i), 1) * size
-    work: dict[Site, float] = {site: site.seconds for site in sites}
     for (site, factor), count in parts.items():
         rows = site.rule.factors[factor].size
         work[site] *= site.left(factor, math.ceil(rows / count) / max(rows, 1))

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import field
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,22 @@ def edges(sites: list[Site]) -> list[Edge]:
 
 
 @dataclass(frozen=True)
+class Whole:
+    """The amounts that no axis has split yet: bytes of each value where it is made and used, seconds of work; and the edges."""
+
+    edges: list[Edge]
+    nbytes: dict[Value, float]
+    used: dict[tuple[int, int], float]  # (site, operand)
+    work: dict[Site, float]
+
+    @staticmethod
+    def of(sites: list[Site]) -> Whole:
+        nbytes = {v: float(v.type.nbytes) for site in sites for v in site.values}
+        used = {(n, i): nbytes[v] for n, site in enumerate(sites) for i, v in enumerate(site.node.operands)}
+        return Whole(edges(sites), nbytes, used, {site: site.seconds for site in sites})
+
+
+@dataclass(frozen=True)
 class View:
     """What the other axes leave to this one: bytes of each value where it is made and used, work, parts of loops, and edges that they reshard."""
 
@@ -87,22 +104,38 @@ class _Edge:
     tables: list[tuple[tuple[int, ...], np.ndarray]]
 
 
+@dataclass(frozen=True)
+class Alike:
+    """What the problems of one axis share, whatever the other axes split: keys say all that each entry depends on."""
+
+    labels: dict[object, list[Label]] = field(default_factory=dict)
+    prices: dict[Any, dict[tuple[State, State], float]] = field(default_factory=dict)  # of edges with equal costs
+    edges: dict[Any, _Edge] = field(default_factory=dict)  # between equal choices
+    turns: dict[Any, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
+    """Transposed tables by their source, which they keep alive."""
+
+
 class AxisProblem:
-    """Variables: one per site with more than one label, one per shared copy. Tables: work, annotations, edges."""
+    """Variables: one per site with more than one label, one per shared copy. Tables: work, annotations, edges.
+
+    `labels` of sites that are alike are one list, which `alike` keeps as long as what it knows of them.
+    """
 
     def __init__(
-        self, sites: list[Site], link: Link, labels: list[list[Label]], view: View, joints: Sequence[Edge]
+        self,
+        sites: list[Site],
+        link: Link,
+        labels: list[list[Label]],
+        view: View,
+        joints: Sequence[Edge],
+        alike: Alike,
     ) -> None:
         self.sites, self.link, self.labels, self.view, self.joints = sites, link, labels, view, joints
+        self.alike = alike
         self.sizes = [len(options) for options in labels]
         self.tables: list[Table] = []
         self.placed = _placed(sites)
-        self.known_prices: dict[Any, dict[tuple[State, State], float]] = {}  # shared by edges with equal costs
         self.known_costs: dict[Any, np.ndarray] = {}  # shared by sites that are alike
-        self.known_edges: dict[Any, _Edge] = {}  # shared by edges between equal choices
-        self.known_turns: dict[
-            Any, tuple[np.ndarray, np.ndarray]
-        ] = {}  # transposed tables by their source, which they keep alive
 
     def solve(self) -> AxisSolution:
         for number, site in enumerate(self.sites):
@@ -184,10 +217,10 @@ class AxisProblem:
             for site, i in uses
         ]
         key = id(labels[producer[0]]), producer[1], *ends
-        if (edge := self.known_edges.get(key)) is None:
+        if (edge := self.alike.edges.get(key)) is None:
             made = [label.results[producer[1]] for label in labels[producer[0]]]
             wanted = [[label.operands[i] for label in labels[site]] for site, i in uses]
-            edge = self.known_edges[key] = self._edge(made, wanted, [end[2] for end in ends], [end[3] for end in ends])
+            edge = self.alike.edges[key] = self._edge(made, wanted, [end[2] for end in ends], [end[3] for end in ends])
         numbers = [producer[0], *(site for site, _ in uses), len(self.sizes)]
         if edge.copies:
             self.sizes.append(edge.copies)
@@ -246,8 +279,8 @@ class AxisProblem:
         return times * (DEFAULT.propagation.same_edge if use in self.view.moved else 1.0)
 
     def _price_key(self, value: Value, use: tuple[int, int], times: float) -> tuple[float, float, bool, int]:
-        """What the cost of an edge depends on besides its states: bytes, how often, whether an argument is moved, and devices of other axes."""
-        is_argument = value in self.placed and self._is_at_rest(use)
+        """What the cost of an edge depends on besides its states: bytes, how often, whether a pinned argument is moved, and devices of other axes."""
+        is_argument = self.link.pins and value in self.placed and self._is_at_rest(use)
         return self.view.used_bytes(use), times, is_argument, self.view.reduced.get(use, 1)
 
     def _prices(
@@ -260,9 +293,9 @@ class AxisProblem:
         2 (n - 1) / n / m more than without this axis.
         """
         key = nbytes, times, is_argument, together, states
-        if key not in self.known_prices:
-            self.known_prices[key] = self._prices_between(*key)
-        return self.known_prices[key]
+        if key not in self.alike.prices:
+            self.alike.prices[key] = self._prices_between(*key)
+        return self.alike.prices[key]
 
     def _is_at_rest(self, use: tuple[int, int]) -> bool:
         """Whether an operand can keep its sharding: not if windows of several rows cross its tiles in every step."""
@@ -298,6 +331,6 @@ class AxisProblem:
             variables = (variables[0], *variables[2:])
         order = tuple(sorted(range(len(variables)), key=lambda i: variables[i]))
         key = id(costs), order
-        if key not in self.known_turns:
-            self.known_turns[key] = costs, np.transpose(costs, order)
-        self.tables.append(Table(tuple(variables[i] for i in order), self.known_turns[key][1]))
+        if key not in self.alike.turns:
+            self.alike.turns[key] = costs, np.transpose(costs, order)
+        self.tables.append(Table(tuple([variables[i] for i in order]), self.alike.turns[key][1]))

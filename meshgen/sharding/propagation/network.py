@@ -84,7 +84,7 @@ class _Memo:
         """By how much each label of an axis is dearer than each other one at least, whatever the others are."""
         key = id(array), axis
         if key not in self.apart:
-            rows = np.moveaxis(array, axis, 0).reshape(array.shape[axis], -1)
+            rows = array.swapaxes(0, axis).reshape(array.shape[axis], -1)
             # NaN where both are forbidden: either is as good.
             self.apart[key] = np.fmin.reduce(rows[:, None] - rows, axis=2, initial=np.inf)
         return self.apart[key]
@@ -232,7 +232,8 @@ class Network:
         costs = costs if known is None else self._memo.sum(known, costs)
         for variable in scope:
             self._tables[variable][scope] = costs
-            if known is None:
+        if known is None and len(scope) > 1:
+            for variable in scope:
                 self._link(variable, scope)
 
     def _remove(self, variable: int) -> dict[Scope, Array]:
@@ -255,8 +256,9 @@ class Network:
         near = self._near[variable]
         for other in scope:
             if other != variable:
-                near[other] = near.get(other, 0) + 1
-                if near[other] == 1:
+                shared = near.get(other, 0)
+                near[other] = shared + 1
+                if not shared:
                     self._widths[variable] *= len(self.labels[other])
 
     def _unlink(self, variable: int, scope: Sequence[int]) -> None:
@@ -272,7 +274,8 @@ class Network:
     def _key(self, variable: int, variables: Sequence[int], tables: dict[Scope, Array]) -> Any:
         """What a join depends on: arrays, and their places among the variables, which are in rising order."""
         places = {v: place for place, v in enumerate(variables)}
-        parts = sorted([(id(costs), *map(places.__getitem__, scope)) for scope, costs in tables.items()])
+        parts = [(id(costs), *[places[v] for v in scope]) for scope, costs in tables.items()]
+        parts.sort()
         return len(self.labels[variable]), places[variable], *parts
 
     def _joined(self, variable: int, variables: Scope, tables: dict[Scope, Array]) -> tuple[Any, Array]:
@@ -334,8 +337,8 @@ class Network:
         more = np.zeros((count, count))  # by how much a label is dearer than another one at least
         for scope, costs in self._tables[variable].items():
             more = more + self._memo.dearer(costs, scope.index(variable))
-        kept = list(range(count))
+        kept, rows = list(range(count)), more.tolist()
         for label in reversed(range(count)):
-            if any(more[label, other] >= 0 for other in kept if other != label):
+            if any(rows[label][other] >= 0 for other in kept if other != label):
                 kept.remove(label)
         return tuple(kept)

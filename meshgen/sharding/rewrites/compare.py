@@ -69,7 +69,7 @@ class Seconds:
 
 def planned_seconds(solved: Solved, written: Module, manager: PassManager) -> Seconds:
     """Seconds on links of the program after partitioning, and of the work of one device; `written` is the one with the decisions."""
-    view = view_of(solved.sites, solved.decisions, solved.module)
+    view = view_of(solved.sites, solved.decisions, solved.module, solved.axes.whole)
     work = {site: view.work(site) for site in solved.sites if site.node.op not in CHOOSING}
     dots = sum(seconds for site, seconds in work.items() if site.node.op in DOTS)
     links, latencies = link_seconds(_local(written, manager))
