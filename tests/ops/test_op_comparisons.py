@@ -60,6 +60,7 @@ ABOUT = {
     "codegen/passes/split_reduction.py": "reduce_region",
     "codegen/passes/top_k_to_parts.py": "top_k",
     "codegen/passes/transpose_before_reduce.py": "transpose",
+    "codegen/passes/transpose_in_attention.py": "convert dot_general transpose",
     "codegen/passes/transpose_into_dot.py": "dot_general transpose",
     "codegen/splats.py": "broadcast_in_dim",
     "codegen/storages.py": "join view",
