@@ -64,7 +64,6 @@ ABOUT = {
     "codegen/passes/transpose_into_dot.py": "dot_general transpose",
     "codegen/splats.py": "broadcast_in_dim",
     "codegen/storages.py": "join view",
-    "codegen/update_in_place.py": "dynamic_update_slice",
     "ir/group_calls.py": "all_gather all_reduce reduce_scatter",
     "frontend/opening/program.py": "bitcast_convert convert dynamic_slice",
     "ir/loops.py": "add compare constant convert",

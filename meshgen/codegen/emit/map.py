@@ -45,12 +45,13 @@ def _store(evaluator: Evaluator, body: Graph, tile: Tile, program: str) -> None:
 
 
 def _windows_alone(body: Graph) -> Graph:
-    """The body with what updates in place write as its outputs; itself without any."""
+    """The body with a window of what is updated in place, all of one shape, as its output; itself without any."""
     if not (found := updates(body)):
         return body
-    rest = {node.operands[0] for node in found.values()}
+    rest = {first.operands[0] for first, *_ in found.values()}
     nodes = [node for node in body.nodes if node.op != UPDATE]
-    return Graph(body.name, [v for v in body.inputs if v not in rest], nodes, written(body))
+    outputs = [found[n][-1].operands[1] if n in found else value for n, value in enumerate(body.outputs)]
+    return Graph(body.name, [v for v in body.inputs if v not in rest], nodes, outputs)
 
 
 MAP = Template("map", _match, _emit)
