@@ -1,6 +1,6 @@
 """How much of the sectors that they move the kernels of whole programs use, in bf16 and at their own sizes: at least 95 % of all bytes.
 
-Below that are by themselves: sums over pairs of neighbours and all rows (0.25: ResNet's gradient of a norm), and rows that data choose (0.56).
+Below that are by themselves: sums over pairs of neighbours and all rows (0.25: one in ResNet's training step), and rows that data choose (0.56).
 """
 
 from __future__ import annotations
