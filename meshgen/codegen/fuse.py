@@ -41,6 +41,7 @@ from meshgen.codegen.passes.split_dot import split_dot
 from meshgen.codegen.passes.split_reduction import split_reduction
 from meshgen.codegen.passes.top_k_to_parts import top_k_to_parts
 from meshgen.codegen.passes.transpose_before_reduce import transpose_before_reduce
+from meshgen.codegen.passes.transpose_in_attention import transpose_in_attention
 from meshgen.codegen.passes.transpose_into_dot import transpose_into_dot
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import trip_count
@@ -81,6 +82,7 @@ PASSES = (
     Pass("split-convolution", split_convolution, _LOCAL, "always"),
     Pass("row-sums-to-runs", row_sums_to_runs, _LOCAL, "always"),
     Pass("split-reduction", split_reduction, _LOCAL, "always"),
+    Pass("transpose-in-attention", transpose_in_attention, _LOCAL, "always"),
     Pass("slice-to-subview", slice_to_subview, _LOCAL, "always"),
     Pass("copy-operands", copy_operands, _LOCAL, "always"),
     Pass("concatenate-in-place", concatenate_in_place, _LOCAL, "always"),

@@ -12,16 +12,17 @@ from meshgen.codegen.fusion.row_passes import repeated_bytes
 from meshgen.codegen.joint_time import apart_products, tiles_apart, timed_tiles
 from meshgen.codegen.nest_work import nest_operations
 from meshgen.codegen.operand_layout import longer_share
+from meshgen.codegen.read_bytes import read_bytes
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, is_float
 from meshgen.kernels.matmul_time import Product, product_seconds
-from meshgen.ops.classes import DOTS, MATRIX_PRODUCTS, NESTS, PRODUCTS, TAKING
+from meshgen.ops.classes import DOTS, MATRIX_PRODUCTS, NESTS, PRODUCTS
 from meshgen.ops.dot_dims import is_depthwise, product_extents
 from meshgen.ops.flops import node_flops
 from meshgen.ops.precision import multiplied_as
 from meshgen.ops.segments import segments
-from meshgen.runtime.in_place import UPDATE, written
+from meshgen.runtime.in_place import written
 
 DEVICES = {device.name: device for device in DEFAULT.kernels.devices}
 
@@ -40,16 +41,9 @@ def device_of(target: str) -> Device:
 def kernel_bytes(body: Graph) -> int:
     """Bytes that one launch moves: every operand read once, or more often where rows are long, and every result written once.
 
-    Of an operand that is only looked up or sliced no more counts than what comes out; of what is updated in place, the window.
+    Of an operand that is only looked up or sliced no more counts than what comes out (`read_bytes`); of what is updated in place, the window.
     """
-    uses = body.uses()
-    total = sum(value.type.nbytes for value in written(body)) + repeated_bytes(body)
-    for value in body.inputs:
-        users = [node for node, number in uses[value] if number == 0 and (node.op in TAKING or node.op == UPDATE)]
-        partial = len(users) == len(uses[value]) > 0
-        read = sum(node.result.type.nbytes for node in users if node.op != UPDATE) if partial else value.type.nbytes
-        total += min(value.type.nbytes, read)
-    return total
+    return sum(value.type.nbytes for value in written(body)) + repeated_bytes(body) + read_bytes(body)
 
 
 def kernel_seconds(body: Graph, target: str) -> float:

@@ -3,6 +3,8 @@
     before   %y = dynamic_update_slice %x, %u, %i      in the kernel: reads all of %x and writes all of %y
     after    %y = update_in_place %x, %u, %i           writes the elements of %u; the step has %y in the bytes of %x
 
+So does a row of updates, each of the result of the one before: an element that is in several windows is written for the last of them only.
+
 Where the bytes are is known once it is decided what results overwrite (`donated.py`, `overwritten.py`). A kernel of several
 launches, not all of which may update in place, has a body for each case.
 """
@@ -20,7 +22,9 @@ from meshgen.codegen.targets import DEFAULT_TARGET
 from meshgen.codegen.timeline import Costs
 from meshgen.ir.graph import Graph, Value
 from meshgen.ops.segments import segments
-from meshgen.runtime.in_place import UPDATE, update_fault
+from meshgen.runtime.in_place import UPDATE, chain, update_fault
+
+_OUT_OF_PLACE = "dynamic_update_slice"
 
 
 def update_in_place(program: Program, costs: Costs) -> Program:
@@ -51,11 +55,12 @@ def _updated(program: Program, number: int) -> Iterator[int]:
     body, reads = program.kernels[program.names[number]], program.reads(number)
     makers = body.producers()
     for place, (value, result) in enumerate(zip(body.outputs, program.nodes[number].results, strict=True)):
-        node = makers.get(value)
-        if node is None or node.op != "dynamic_update_slice" or node.operands[0] not in body.inputs:
+        nodes = chain(value, makers, _OUT_OF_PLACE)
+        if not nodes or nodes[0].operands[0] not in body.inputs:
             continue
-        own = reads[body.inputs.index(node.operands[0])]
-        others = [each for each, formal in zip(reads, body.inputs, strict=True) if formal is not node.operands[0]]
+        first = nodes[0].operands[0]
+        own = reads[body.inputs.index(first)]
+        others = [each for each, formal in zip(reads, body.inputs, strict=True) if formal is not first]
         if _bytes(program, own) == _bytes(program, result) and program.place(own) not in map(program.place, others):
             yield place
 
@@ -71,8 +76,9 @@ def _with_updates(body: Graph, results: Sequence[int]) -> Graph | None:
 
 
 def _updating(body: Graph, results: Sequence[int]) -> Graph:
-    values = {body.outputs[number] for number in results}
-    nodes = [replace(node, op=UPDATE) if node.results[0] in values else node for node in body.nodes]
+    makers = body.producers()
+    found = {node for number in results for node in chain(body.outputs[number], makers, _OUT_OF_PLACE)}
+    nodes = [replace(node, op=UPDATE) if node in found else node for node in body.nodes]
     return Graph(body.name, body.inputs, nodes, body.outputs)
 
 

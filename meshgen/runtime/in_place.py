@@ -78,30 +78,51 @@ def overwrites(body: Graph) -> dict[int, tuple[int, ...]]:
     return {number: results for number, results in fitting.items() if results}
 
 
-def updates(body: Graph) -> dict[int, Node]:
-    """The results by number that are updated in place: each must have the bytes of its node's first operand, an operand of the body."""
-    found = {node.result: node for node in body.nodes if node.op == UPDATE}
-    return {number: found[value] for number, value in enumerate(body.outputs) if value in found}
+def chain(value: Value, makers: Mapping[Value, Node], op: str = UPDATE) -> tuple[Node, ...]:
+    """The nodes that make a value by writing windows, each into the result of the one before; none if another op makes it."""
+    found: list[Node] = []
+    while (node := makers.get(value)) is not None and node.op == op:
+        found.append(node)
+        value = node.operands[0]
+    return tuple(reversed(found))
+
+
+def updates(body: Graph) -> dict[int, tuple[Node, ...]]:
+    """The results by number that are updated in place, and how, one window after the other.
+
+    Each result must have the bytes of the first node's first operand, an operand of the body.
+    """
+    makers = {node.result: node for node in body.nodes if node.op == UPDATE}
+    found = {number: chain(value, makers) for number, value in enumerate(body.outputs)}
+    return {number: nodes for number, nodes in found.items() if nodes}
 
 
 def written(body: Graph) -> list[Value]:
-    """What a launch writes of each result: all of it, or the window that it updates in place."""
+    """What a launch writes of its results: all of one, or the windows that it updates in place."""
     found = updates(body)
-    return [found[number].operands[1] if number in found else value for number, value in enumerate(body.outputs)]
+    return [
+        part
+        for number, value in enumerate(body.outputs)
+        for part in ([node.operands[1] for node in found[number]] if number in found else [value])
+    ]
 
 
 def update_fault(body: Graph) -> str:
-    """The fault of a body with updates in place that other elements or results depend on; empty if there is none."""
-    found = [node for node in body.nodes if node.op == UPDATE]
+    """The fault of a body with updates in place that other elements or results depend on, or of several shapes; empty if there is none."""
+    found = {node for node in body.nodes if node.op == UPDATE}
     if not found:
         return ""
     used = Counter(value for node in body.nodes for value in (*node.operands, *captured(node)))
     used.update(body.outputs)
-    for node in found:
-        value, *others = node.operands
-        is_alone = value in body.inputs and used[value] == 1 and value not in others
-        if not is_alone or used[node.result] != 1 or node.result not in body.outputs:
+    chains = updates(body).values()
+    if found - {node for nodes in chains for node in nodes}:
+        return f"'{UPDATE}' must make a result of the kernel"
+    for nodes in chains:
+        first = nodes[0].operands[0]
+        if first not in body.inputs or any(used[value] != 1 for value in (first, *(node.result for node in nodes))):
             return f"'{UPDATE}' must make a result of the kernel from an operand that nothing else reads"
+        if len({node.operands[1].type.shape for node in nodes}) > 1:
+            return f"'{UPDATE}' must write windows of one shape into a result"
     return ""
 
 

@@ -80,8 +80,8 @@ def arguments(kernel: Kernel, mesh: Mesh, rank: int, operands: Sequence[Any], re
 def before_launch(body: Graph, operands: Sequence[Any]) -> list[Array]:
     """Results as they are before a launch: poison, or the operand that is updated in place."""
     found = [poisoned(value.type) for value in body.outputs]
-    for number, node in updates(body).items():
-        found[number][...] = operands[body.inputs.index(node.operands[0])]
+    for number, (first, *_) in updates(body).items():
+        found[number][...] = operands[body.inputs.index(first.operands[0])]
     return found
 
 

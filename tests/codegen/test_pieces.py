@@ -7,6 +7,7 @@ import re
 import pytest
 from bodies import ONE, Body, check
 
+from meshgen.codegen.bounds.sectors import efficiency, kernel_traffic
 from meshgen.codegen.build import build_kernels, request_of
 from meshgen.codegen.emit.pieces import pieces_of
 from meshgen.codegen.triton_source import KernelSource, kernel_source
@@ -76,3 +77,30 @@ def test_concatenations_along_several_dims_stay_one_tile() -> None:
     graph = b.done(b.op("add", wide, tall))
     assert pieces_of(graph) is None
     check(graph)
+
+
+def stacked(dtype: str, *sizes: tuple[int, ...]) -> Graph:
+    """Weights side by side, the last of which is stored by columns."""
+    b = Body(*(f"{dtype}[{','.join(map(str, size))}]" for size in sizes))
+    *parts, last = b.inputs
+    turned = b.op("transpose", last, perm=(*range(last.type.rank - 2), last.type.rank - 1, last.type.rank - 2))
+    return b.done(b.op("concatenate", *parts, turned, dim=0))
+
+
+@pytest.mark.parametrize(
+    "graph",
+    [
+        pytest.param(stacked("bf16", (64, 96), (96, 64)), id="equal"),
+        pytest.param(stacked("f32", (8, 128), (128, 40)), id="unequal, with an edge"),
+        pytest.param(stacked("bf16", (2, 64, 96), (1, 64, 96), (2, 96, 64)), id="of batches"),
+    ],
+)
+def test_a_piece_that_is_read_across_its_rows_is_squares(graph: Graph) -> None:
+    source = check(graph)
+    assert {"SIDE", "BLOCK"} <= source.constants.keys()
+    assert efficiency(kernel_traffic(source, graph)) == 1.0
+
+
+def test_squares_of_a_piece_are_vectors() -> None:
+    graph = stacked("bf16", (256, 1024), (1024, 256))
+    assert vector_accesses(kernel_source("stacked", graph, ONE), graph)[1] == 0

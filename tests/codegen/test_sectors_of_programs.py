@@ -1,7 +1,6 @@
-"""How much of the sectors that they move the kernels of whole programs use, in bf16 and at their own sizes: at least 90 % of all bytes.
+"""How much of the sectors that they move the kernels of whole programs use, in bf16 and at their own sizes: at least 95 % of all bytes.
 
-Below that are by themselves: the gradient of a concatenation whose parts are short (0.35), sums over a dim along which the operand
-is contiguous, seen through a transpose (0.14: heads that share keys), and rows that data choose (0.56).
+Below that are by themselves: sums over pairs of neighbours and all rows (0.25: one in ResNet's training step), and rows that data choose (0.56).
 """
 
 from __future__ import annotations
@@ -12,9 +11,9 @@ from meshgen.api import plan
 from meshgen.codegen.bounds.sectors import efficiency, kernel_traffic
 from tests.codegen.blocks.programs import BLOCKS
 
-LEAST = 0.9  # of the bytes that all launches of a program move
+LEAST = 0.95  # of the bytes that all launches of a program move
 SHARES = {  # as measured, rounded down: a program that falls below has lost something
-    "llama": (0.99, 0.97), "gpt2": (0.99, 0.96), "mixtral": (0.98, 0.99), "vit": (0.97, 0.91), "resnet": (0.99, 0.95),
+    "llama": (0.999, 0.999), "gpt2": (0.999, 0.999), "mixtral": (0.987, 0.999), "vit": (0.999, 0.999), "resnet": (0.999, 0.955),
 }  # fmt: skip
 
 

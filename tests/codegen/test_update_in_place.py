@@ -94,6 +94,25 @@ def test_a_window_of_a_donated_cache_is_all_that_is_written(tmp_path: Path) -> N
     ran(executable, tmp_path)
 
 
+@pytest.mark.parametrize("donated", ["k", ""])
+def test_windows_one_after_the_other_are_all_that_is_written(donated: str, tmp_path: Path) -> None:
+    """A row at a place and another one three after it: at the end of the cache both are the last row."""
+    lines = (
+        updated("k1", "k", "row"),
+        "%three = stablehlo.constant dense<3> : tensor<i32>",
+        "%next = stablehlo.add %at, %three : tensor<i32>",
+        updated("k2", "k1", "new").replace("%at", "%next"),
+        read("y", "k2"),
+    )
+    lines = ("%new = stablehlo.tanh %row : " + ROW, *lines)
+    text = step(*lines, results="%k2, %y", types=f"{CACHE}, {WIDE}", donated=donated)
+    executable = mg.compile(text, target="cuda:sm_90", precision="highest")
+    found = in_place(executable.plan)
+    assert len(found) == len(donated)
+    assert all(kernel_bytes(body) <= 4 * WINDOW + 8 for body in found.values())
+    ran(executable, tmp_path)
+
+
 def test_a_cache_that_stays_is_copied_with_its_window(tmp_path: Path) -> None:
     executable = mg.compile(decoding(""), target="cuda:sm_90", precision="highest")
     assert not in_place(executable.plan)
@@ -198,6 +217,24 @@ def test_the_window_may_be_anywhere_and_of_any_type() -> None:
     assert overwrites(body) == {0: (0,)}
 
 
+@pytest.mark.parametrize("places", [(0, 0, 1, 2, 5, 5), (4, 4, 4, 4, 4, 4), (2, 2, 9, 9, 3, 3), (5, 0, 0, 5, 5, 1)])
+def test_an_element_of_several_windows_is_that_of_the_last(places: tuple[int, ...]) -> None:
+    b = Body("f32[8,9]", *["f32[3,4]"] * 3, *["i32[]"] * 6)
+    value, windows, starts = b.inputs[0], b.inputs[1:4], b.inputs[4:]
+    for number, window in enumerate(windows):
+        value = b.op(UPDATE, value, window, *starts[2 * number : 2 * number + 2])
+    body = b.done(value)
+    windows_of = [np.full((3, 4), number + 1.0) for number in range(3)]
+    check(body, args=[np.zeros((8, 9)), *windows_of, *(np.asarray(place, np.int32) for place in places)])
+
+
+def test_a_window_that_a_later_one_covers_is_not_written() -> None:
+    b = Body("f32[3,4]", "f32[3,4]", "f32[3,4]", "i32[]")
+    x, u, v, i = b.inputs
+    source = check(b.done(b.op(UPDATE, b.op(UPDATE, x, u, i, i), v, i, i)))
+    assert source.text.count("tl.store") == 1
+
+
 def test_a_transposed_update_is_read_by_squares() -> None:
     b = Body("f32[4,128,96]", "f32[96,64]", "i32[]")
     x, u, i = b.inputs
@@ -208,14 +245,18 @@ def test_a_transposed_update_is_read_by_squares() -> None:
 
 
 def faulty(reads: str) -> Graph:
-    b = Body("f32[8]", "f32[2]", "i32[]")
-    x, u, i = b.inputs
-    of = b.op("tanh", x) if reads == "made" else x
+    b = Body("f32[8]", "f32[2]", "i32[]", "f32[3]")
+    x, u, i, w = b.inputs
+    of = b.op("tanh", x) if reads == "made" else b.op(UPDATE, x, w, i) if reads == "shapes" else x
     new = b.op(UPDATE, of, b.op("slice", x, start=(0,), limit=(2,), stride=(1,)) if reads == "again" else u, i)
-    return {"result": lambda: b.done(b.op("tanh", new)), "twice": lambda: b.done(new, new), "operand": lambda: b.done(new, x)}.get(reads, lambda: b.done(new))()  # fmt: skip
+    last = b.op(UPDATE, new, u, i) if reads == "between" else new
+    return {"result": lambda: b.done(b.op("tanh", new)), "twice": lambda: b.done(new, new), "operand": lambda: b.done(new, x), "between": lambda: b.done(last, new)}.get(reads, lambda: b.done(new))()  # fmt: skip
 
 
-@pytest.mark.parametrize("reads", ["made", "again", "result", "twice", "operand"])
-def test_updates_that_others_depend_on_are_refused(reads: str) -> None:
+@pytest.mark.parametrize(
+    "reads, fault",
+    [("result", "make a result"), ("shapes", "of one shape"), *((n, "nothing else") for n in ("made", "again", "twice", "operand", "between"))],
+)  # fmt: skip
+def test_updates_that_others_depend_on_are_refused(reads: str, fault: str) -> None:
     assert not update_fault(faulty("")) and not body_fault(faulty(""), ONE)
-    assert "nothing else reads" in update_fault(faulty(reads)) and body_fault(faulty(reads), ONE)
+    assert fault in update_fault(faulty(reads)) and body_fault(faulty(reads), ONE)

@@ -1,5 +1,5 @@
 """A program for each pass that costs more without it: bytes that a device sends, the predicted step, kernels to
-compile, work in a row, or ops and types that no kernel can be generated for.
+compile, work in a row, bytes of the sectors that kernels touch, or ops and types that no kernel can be generated for.
 
 The programs are what people write, mostly in JAX. Each says `// GAIN: ring_bytes 2`: without the pass at least twice as much.
 Where NumPy would take long, `// NUMBERS: 4096=96 8=2` says at which sizes results are compared.
@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from meshgen import api
+from meshgen.codegen.bounds.sectors import kernel_traffic
 from meshgen.codegen.lacking import lacking_faults
 from meshgen.compiled.executable import Executable
 from meshgen.passes import PASSES
@@ -73,6 +74,7 @@ def cost(executable: Executable, figure: str) -> float:
         "step": lambda: executable.cost.step_seconds,
         "kernels": lambda: len(executable.plan.kernels),
         "lacking": lambda: len(lacking_faults((body, 1) for body in executable.plan.kernels.values())),
+        "sector_bytes": lambda: sector_bytes(executable),
         "bytes_per_program": lambda: bytes_per_program(executable),
     }[figure]()
 
@@ -80,6 +82,13 @@ def cost(executable: Executable, figure: str) -> float:
 def bytes_per_program(executable: Executable) -> float:
     """The most bytes that one program of a kernel moves: a grid that is too small leaves most of a GPU idle."""
     return max(source.bytes / math.prod(source.grid) for source in executable.sources.values())
+
+
+def sector_bytes(executable: Executable) -> float:
+    """What the kernels of a step move: memory moves in sectors, whatever is used of them."""
+    counts = executable.plan.launch_counts()
+    traffics = {name: kernel_traffic(executable.sources[name], executable.plan.kernels[name]) for name in counts}
+    return sum(each.moved * counts[name] for name, found in traffics.items() for each in found)
 
 
 @pytest.mark.parametrize("name", FILES)

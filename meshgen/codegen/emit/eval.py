@@ -15,7 +15,7 @@ from dataclasses import field
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.guards import NEVER, Guard, Guards, Steps
 from meshgen.codegen.emit.index_maps import emit_layout
-from meshgen.codegen.emit.lookup import emit_cut, emit_lookup, is_cut, updated_index
+from meshgen.codegen.emit.lookup import emit_cut, emit_lookup, is_cut, updated_windows
 from meshgen.codegen.emit.names import Names
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.space import Index
@@ -28,7 +28,7 @@ from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.registry import expression
 from meshgen.ops.triton.registers import NARROW, Code, both, literal, register_type, rounded, unsupported, zero
 from meshgen.records import dataclass
-from meshgen.runtime.in_place import UPDATE
+from meshgen.runtime.in_place import chain
 
 
 @dataclass
@@ -309,11 +309,13 @@ class Evaluator:
     # ---- results
 
     def store(self, number: int, index: Index, span: tuple[Var, ...] = ()) -> None:
-        """Write output `number` of the body at an index, of an update in place in its window; the registers vary with `span` in any case."""
-        value, place = self.body.outputs[number], index
-        if (node := self.producer.get(value)) is not None and node.op == UPDATE:
-            value, place = node.operands[1], updated_index(self, node, index)
-        self.put(number, place, self.value(value, index), span)
+        """Write output `number` of the body at an index, of updates in place in their windows; the registers vary with `span` in any case."""
+        value = self.body.outputs[number]
+        if nodes := chain(value, self.producer):
+            for window, place, guards in updated_windows(self, nodes, index):
+                self.put(number, place, self.value(window, index), span, guards)
+        else:
+            self.put(number, index, self.value(value, index), span)
 
     def put(self, number: int, index: Index, code: Code, span: tuple[Var, ...] = (), guards: Guards = ()) -> None:
         """Write registers as elements of output `number` of the body."""

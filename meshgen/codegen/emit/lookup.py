@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 from meshgen.codegen import expr as ex
-from meshgen.codegen.emit.guards import NEVER, Asked, Guards, Steps
+from meshgen.codegen.emit.guards import NEVER, Asked, Guard, Guards, Steps
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.space import Index
 from meshgen.errors import CodegenError
@@ -101,14 +101,30 @@ def _dynamic_update_slice(evaluator: Evaluator, node: Node, index: Index, guards
     return Code(evaluator.assign("updated", f"tl.where({text}, {new.text}, {old.text})"), new.dtype)
 
 
-def updated_index(evaluator: Evaluator, node: Node, index: Index) -> Index:
-    """Where an element of the window of an update in place is in its result."""
-    operand, update = node.operands[:2]
-    places = list[Expr]()
-    for start, e, b, w in zip(node.operands[2:], index, operand.type.sizes, update.type.sizes, strict=True):
-        code = evaluator.in_register(evaluator.value(start, ()))
-        places.append(e + _data_index(evaluator, code, b - w + 1, ()))
-    return tuple(places)
+def updated_windows(evaluator: Evaluator, nodes: Sequence[Node], index: Index) -> Iterator[tuple[Value, Index, Guards]]:
+    """Of each of the windows that updates in place write one after the other: its value, where an element of it is in
+    the result, and the condition that no later window has it."""
+    starts = [_window_starts(evaluator, node) for node in nodes]
+    for number, node in enumerate(nodes):
+        place = tuple(e + start for e, start in zip(index, starts[number], strict=True))
+        sizes = node.operands[1].type.sizes
+        later = [tuple(e - s for e, s in zip(place, each, strict=True)) for each in starts[number + 1 :]]
+        inside = [[g for e, size in zip(at, sizes, strict=True) for g in evaluator.within(e, 0, size)] for at in later]
+        if all(inside):
+            yield node.operands[1], place, tuple(_none_of(guards) for guards in inside if NEVER not in guards)
+
+
+def _window_starts(evaluator: Evaluator, node: Node) -> list[Expr]:
+    found = list[Expr]()
+    for start, b, w in zip(node.operands[2:], node.result.type.sizes, node.operands[1].type.sizes, strict=True):
+        found.append(_data_index(evaluator, evaluator.in_register(evaluator.value(start, ())), b - w + 1, ()))
+    return found
+
+
+def _none_of(guards: Guards | list[Guard]) -> Guard:
+    """The condition that not all of some hold."""
+    over = tuple(dict.fromkeys(v for guard in guards for v in guard.over))
+    return Guard(f"(({both([guard.text for guard in guards])}) == 0)", over)
 
 
 def is_cut(node: Node) -> bool:

@@ -12,11 +12,10 @@ from __future__ import annotations
 import itertools
 import math
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
-from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
-from meshgen.codegen.expr import Expr, Var
+from meshgen.codegen.emit.map_tiles import Box, Tile
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import POINTWISE
 from meshgen.records import dataclass
@@ -37,16 +36,16 @@ class Pieces:
     def are_equal(self) -> bool:
         return len({stop - start for start, stop in self.ranges}) == 1
 
-    def elements(self, number: int) -> int:
-        """Elements of one piece of an output."""
-        start, stop = self.ranges[number]
-        return math.prod(self.sizes) // self.sizes[self.dim] * (stop - start)
-
-    def index(self, number: int, position: Expr) -> tuple[Expr, ...]:
-        """The index in an output of an element of a piece."""
-        start, stop = self.ranges[number]
-        sizes = [stop - start if d == self.dim else size for d, size in enumerate(self.sizes)]
-        return tuple(e + start if d == self.dim else e for d, e in enumerate(ex.delinearize(position, sizes)))
+    @property
+    def boxes(self) -> list[Box]:
+        """The elements of an output that each piece has."""
+        return [
+            Box(
+                tuple(start if d == self.dim else 0 for d in range(len(self.sizes))),
+                tuple(stop - start if d == self.dim else size for d, size in enumerate(self.sizes)),
+            )
+            for start, stop in self.ranges
+        ]
 
 
 def pieces_of(body: Graph) -> Pieces | None:
@@ -91,25 +90,20 @@ def _share(body: Graph, made: Mapping[Value, Node], node: Node) -> bool:
     return any(count > 1 for count in reads.values())
 
 
-def emit_pieces(evaluator: Evaluator, body: Graph, pieces: Pieces, block_of: Callable[[int], int]) -> int:
-    """Write a branch for each piece; the number of programs. `block_of`: elements of a program, of a piece of so many elements."""
-    programs, count = 0, len(pieces.ranges)
-    if pieces.are_equal:
+def emit_pieces(evaluator: Evaluator, tiles: Sequence[Tile], emit: Callable[[Tile], None]) -> int:
+    """Write a branch for each piece; the number of programs. `emit` writes a tile, in programs `piece`."""
+    programs, count = 0, len(tiles)
+    takes_turns = len({tile.programs for tile in tiles}) == 1
+    if takes_turns:
         evaluator.write(f"turn = {evaluator.program} % {count}")
         evaluator.write(f"piece = {evaluator.program} // {count}")
-    for number in range(count):
-        size = pieces.elements(number)
-        block = block_of(size)
-        name, own = evaluator.constant("BLOCK", block), -(-size // block)
-        if pieces.are_equal:
+    for number, tile in enumerate(tiles):
+        if takes_turns:
             evaluator.open(f"if turn == {number}:")
         else:
             evaluator.write(f"piece = {evaluator.program}" + (f" - {programs}" if programs else ""))
-            evaluator.open(f"if (piece >= 0) & (piece < {own}):")
-        evaluator.write(f"i = piece{evaluator.wide} * {name} + tl.arange(0, {name})  # [{name}] over {size} elements")
-        evaluator.tile.edges = {Var("i", 0, size - 1): f"i < {size}" if size % block else ""}
-        for place in range(len(body.outputs)):
-            evaluator.store(place, pieces.index(number, ex.variable("i", size)))
+            evaluator.open(f"if (piece >= 0) & (piece < {tile.programs}):")
+        emit(tile)
         evaluator.close()
-        programs += own
+        programs += tile.programs
     return programs

@@ -159,8 +159,8 @@ def _in_place_faults(plan: Schedule) -> Iterator[Diagnostic]:
     """Results of which a kernel writes the updated window alone have the bytes of the operand."""
     updated = {name: updates(body) for name, body in plan.kernels.items()}
     for number, item in enumerate(plan.items):
-        for place, node in updated.get(item.kernel, {}).items():
-            own = item.inputs[plan.kernels[item.kernel].inputs.index(node.operands[0])]
+        for place, (first, *_) in updated.get(item.kernel, {}).items():
+            own = item.inputs[plan.kernels[item.kernel].inputs.index(first.operands[0])]
             result = item.outputs[place]
             if plan.replaced.get(result) != plan.buffers[own].storage:
                 names = f"buffer {result} '{plan.buffers[result].name}' where it is not that of buffer {own} '{plan.buffers[own].name}'"

@@ -1,0 +1,52 @@
+"""Results of attentions that are written with their heads beside each other: by the kernels that make them, which compute the same."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from bodies import ONE, Body, check, random_args
+from test_attention import Form, scaled
+from test_attention import attention as attention_of
+from test_attention_gradient import training
+from test_fuse import fused, launches, run
+
+from meshgen.codegen.bounds.sectors import efficiency, kernel_traffic
+from meshgen.codegen.triton_source import kernel_source
+from meshgen.ir.graph import Graph
+from meshgen.ops.evaluate.evaluator import evaluate
+
+ROWS = (0, 2, 1, 3)  # of [batch, heads, positions, width]
+COLUMNS = (0, 3, 1, 2)  # of [batch, heads, width, positions]
+
+
+def merged(graph: Graph, *perms: tuple[int, ...]) -> Graph:
+    """The graph with results in other orders of dims, added up over the heads."""
+    body = Body()
+    body.graph = graph
+    turned = [body.op("transpose", value, perm=perm) for value, perm in zip(graph.outputs, perms, strict=True)]
+    return body.done(*(body.reduce("add", value, 2) for value in turned))
+
+
+@pytest.mark.parametrize("dtype", ["bf16", "f32"])
+def test_a_sum_over_heads_reads_whole_rows(dtype: str) -> None:
+    body, result = attention_of(Form((2, 64, 4, 32, 64, 4), dtype, is_swapped=True), scaled)
+    module = fused(body.done(body.reduce("add", result, 2)))
+    assert launches(module) == ["attention", "reduce_add"]
+    for kernel in module.kernels.values():
+        check(kernel, ulps=16, length=64)
+        assert efficiency(kernel_traffic(kernel_source("kernel", kernel, ONE, "cuda:sm_90"), kernel)) > 0.99
+
+
+@pytest.mark.parametrize("heads", [2, 1], ids=["own", "shared"])
+def test_gradients_are_written_by_their_kernels(heads: int) -> None:
+    graph = merged(training(Form((1, 40, 2, 32, 40, heads))), COLUMNS, ROWS, ROWS, COLUMNS)
+    module = fused(graph)
+    made = [node for node in module.graph.nodes if node.op == "kernel" and node.attrs.kernel.startswith("attention")]
+    results = [value for node in made for value in node.results if value.type.rank == 4]
+    assert [value.type.sizes for value in results] == [(1, 40, 2, 32)] * 4
+    assert launches(module)[-4:] == ["reduce_add"] * 4
+    args = random_args(graph)
+    for got, want in zip(run(module, args), evaluate(graph, args), strict=True):
+        np.testing.assert_allclose(np.asarray(got, np.float64), np.asarray(want, np.float64), rtol=0.02, atol=0.02)
+    for kernel in module.kernels.values():
+        check(kernel, ulps=64, length=64)
