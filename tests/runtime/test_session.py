@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +12,7 @@ import pytest
 
 import meshgen as mg
 from meshgen.api import plan
-from meshgen.errors import ArgumentError, Diagnostic, RuntimeFailure, UsageError
+from meshgen.errors import ArgumentError, UsageError
 from meshgen.runtime.cuda.api import emulated
 from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.module_file import tensors
@@ -300,44 +299,6 @@ def test_a_session_leaves_the_current_context_and_no_memory(tmp_path: Path, monk
 
 def interrupted(steps: object) -> None:
     raise KeyboardInterrupt
-
-
-def test_a_session_that_is_dropped_is_freed_with_its_last_result(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
-    gpus = emulated(2, "sm_90")
-    monkeypatch.setattr("meshgen.runtime.sessions.session_devices._GPUS", {"emulate": lambda *_: gpus})
-    session = mg.load(saved(tmp_path, TWO)).session("emulate", weights={"w": w})
-    session["s"] = session.prefill(x)
-    result = session.prefill(x)
-    shard = result.shards[0]
-    del session
-    gc.collect()
-    assert close(result, WX)
-    del result
-    gc.collect()
-    assert gpus.machine and gpus.machine.memory.live  # one rank's memory is still in use
-    del shard
-    gc.collect()
-    assert gpus.machine.memory.live == ()
-
-
-def test_a_session_whose_step_fails_is_freed_when_it_is_closed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """The step is still under way when it is closed."""
-    monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
-    gpus = emulated(2, "sm_90")
-    monkeypatch.setattr("meshgen.runtime.sessions.session_devices._GPUS", {"emulate": lambda *_: gpus})
-    session = mg.load(saved(tmp_path, TWO)).session("emulate", weights={"w": w})
-    session.prefill(x)
-    monkeypatch.setattr("meshgen.runtime.cuda.devices.GpuSteps.wait", fails)
-    with pytest.raises(RuntimeFailure, match="a step fails"):
-        session.close()
-    assert gpus.machine and gpus.machine.memory.live == ()
-
-
-def fails(steps: object) -> None:
-    raise RuntimeFailure(Diagnostic("MG0604", "a step fails"))
 
 
 def test_a_step_on_state_is_launched_by_one_call_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
