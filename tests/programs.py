@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from meshgen.mesh import Axis, Mesh
+
 MLP = """module @mlp {
   sdy.mesh @mesh = <["x"=2, "y"=2]>
   func.func public @main(%x: tensor<8x12xf32> {X}, %w1: tensor<12x16xf32> {W1}, %w2: tensor<16x12xf32> {W2}) -> (tensor<8x12xf32> {Y}) {
@@ -24,6 +26,19 @@ func.func @main(%x: tensor<8x8xf32>) -> tensor<8x8xf32> {
   %c = stablehlo.add %a, %b : tensor<8x8xf32>
   return %c : tensor<8x8xf32>
 }
+"""
+# On hosts with a network between them, sums inside of hosts and across them, which do not need each other.
+HOSTS = Mesh((Axis("host", 2, bandwidth=10e9), Axis("gpu", 2)))
+SPLIT = "{sdy.sharding = #sdy.sharding<@mesh, [%s]>}"
+NETWORKED = f"""sdy.mesh @mesh = <["host"=2, "gpu"=2]>
+func.func @main(%a: tensor<8x8xf32> {SPLIT % '{"host"}, {"gpu"}'}, %w: tensor<8x8xf32> {SPLIT % '{"gpu"}, {}'}) -> (tensor<8x8xf32> {SPLIT % '{"host"}, {}'}, tensor<8xf32> {SPLIT % "{}"}) {{
+  %zero = stablehlo.constant dense<0.0> : tensor<f32>
+  %0 = stablehlo.dot_general %a, %w, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  %1 = stablehlo.tanh %0 : tensor<8x8xf32>
+  %2 = stablehlo.reduce(%1 init: %zero) applies stablehlo.add across dimensions = [0] : (tensor<8x8xf32>, tensor<f32>) -> tensor<8xf32>
+  %3 = stablehlo.dot_general %1, %w, contracting_dims = [1] x [0] : (tensor<8x8xf32>, tensor<8x8xf32>) -> tensor<8x8xf32>
+  return %3, %2 : tensor<8x8xf32>, tensor<8xf32>
+}}
 """
 
 

@@ -163,6 +163,16 @@ def rate_along(mesh: Mesh, axes: tuple[str, ...]) -> Rate:
     return Rate(latency, min(_ring_bandwidth(span, inner) for span in spans))
 
 
+@lru_cache(maxsize=4096)
+def slowest_link(mesh: Mesh, axes: tuple[str, ...]) -> float:
+    """Bytes per second of a device on the slowest links that groups along some axes need."""
+    machine = _deciding(mesh, axes)
+    if machine is None:
+        return rate_along(mesh, axes).bandwidth
+    crossed = (crossing.link for span in spans_of(mesh, axes, machine)[0] for crossing in span.crossings)
+    return min(link.bytes_per_second for link in (machine.links[0], *crossed))
+
+
 def best_rate(mesh: Mesh, ref: str) -> Rate:
     """What no collective whose group has an axis can exceed: along others too it has more links, unless each step is to another domain."""
     machine = _deciding(mesh, (ref,))

@@ -7,7 +7,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.ccl.collective import Collective
+from meshgen.ccl.cost import link_axes
+from meshgen.ccl.links import slowest_link
+from meshgen.ccl.lower import lower
 from meshgen.ccl.packing import packing
+from meshgen.ccl.steps import Messages
 from meshgen.codegen.communicating import is_message
 from meshgen.codegen.donated import donated
 from meshgen.codegen.messages import with_senders
@@ -22,8 +26,9 @@ from meshgen.ir.predicates import is_control, is_kernel, is_loop, is_scan, is_tr
 from meshgen.ir.regions import all_nodes, captured
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import COMMUNICATING, UNLAUNCHED
-from meshgen.runtime.plan import COMMUNICATION, COMPUTE, Schedule
+from meshgen.runtime.plan import COMMUNICATION, COMPUTE, NETWORK, Schedule
 
+GROUPED = ("all_reduce", "all_gather", "reduce_scatter", "broadcast", "reduce_to", "all_to_all")  # have calls of NCCL
 Planned = Callable[[Module], Schedule]
 
 
@@ -99,7 +104,7 @@ def _name(node: Node, kernels: dict[str, Graph]) -> str:
 def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
     """The launches as tasks. Control flow that communicates keeps its place among collectives: nothing else communicates while it runs."""
     module, makers = program.module, program.storages.makers
-    readers = _readers_of_overwritten(program)
+    readers, streams = _readers_of_overwritten(program), _streams(program)
     seconds = {name: costs.kernel(body) for name, body in program.kernels.items()}
     found: list[Task] = []
     fence: set[int] = set()  # what the next control flow comes after
@@ -118,11 +123,33 @@ def _tasks(program: Program, costs: Costs) -> tuple[Task, ...]:
             task = Task(COMPUTE, program.flows[number].seconds(costs.copy), tuple(sorted(needs)))
         elif node.op in COMMUNICATING:
             fence = fence | {number}
-            task = Task(COMMUNICATION, costs.collective(node, module.mesh), tuple(sorted(needs | flow)))
+            task = Task(streams[number], costs.collective(node, module.mesh), tuple(sorted(needs | flow)))
         else:
             task = Task(COMPUTE, seconds[program.names[number]], tuple(sorted(needs)))
         found.append(task)
     return tuple(found)
+
+
+def _streams(program: Program) -> dict[int, int]:
+    """The stream of each collective: calls of NCCL over slower links than others need run beside those, as across a network and inside of hosts.
+
+    Messages do not: they share one communicator.
+    """
+    mesh = program.module.mesh
+    nodes = {number: node for number, node in enumerate(program.nodes) if node.op in COMMUNICATING}
+    if mesh.machine is None and all(axis.bandwidth is None for axis in mesh.axes):
+        return dict.fromkeys(nodes, COMMUNICATION)
+    axes = {number: link_axes(node.op, node.attrs, mesh) for number, node in nodes.items()}
+    links = {number: slowest_link(mesh, own) for number, own in axes.items() if own}
+    slow = {number for number, link in links.items() if link < max(links.values())}
+    return {
+        n: NETWORK if n in slow and _is_call(Collective.of(node, mesh)) else COMMUNICATION for n, node in nodes.items()
+    }
+
+
+def _is_call(collective: Collective) -> bool:
+    """Whether it is lowered to calls of NCCL, without messages."""
+    return collective.op in GROUPED and not any(isinstance(step, Messages) for step in lower(collective, 0).steps)
 
 
 def _readers_of_overwritten(program: Program) -> dict[Value, list[int]]:

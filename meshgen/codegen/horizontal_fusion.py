@@ -35,7 +35,7 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.predicates import is_kernel
 from meshgen.ir.regions import captured, flow_regions
 from meshgen.records import dataclass
-from meshgen.runtime.plan import COMMUNICATION
+from meshgen.runtime.plan import COMPUTE
 
 
 def horizontal_fusion(module: Module) -> Module:
@@ -128,7 +128,7 @@ class _Places:
     def _collectives(self) -> tuple[list[int], list[int]]:
         """For each launch the communicating ones that it needs, and that need it, over others."""
         before, after = [0] * len(self.tasks), [0] * len(self.tasks)
-        own = [1 << n if task.stream == COMMUNICATION else 0 for n, task in enumerate(self.tasks)]
+        own = [1 << n if task.stream != COMPUTE else 0 for n, task in enumerate(self.tasks)]
         for number, task in enumerate(self.tasks):
             for need in task.needs:
                 before[number] |= before[need] | own[need]
@@ -185,7 +185,7 @@ class _Places:
 
     def _message_between(self, start: int, to: int) -> bool:
         """Whether a message is sent between two places: products hide it best in launches of their own."""
-        return any(task.stream == COMMUNICATION for task in self.tasks[min(start, to) : max(start, to)])
+        return any(task.stream != COMPUTE for task in self.tasks[min(start, to) : max(start, to)])
 
     def _has_room(self, into: _Set, own: _Set) -> bool:
         kinds = {into.kind, own.kind}

@@ -1,4 +1,4 @@
-"""Orders of issue for the tasks of a step: list schedules on two streams, within a budget of memory.
+"""Orders of issue for the tasks of a step: list schedules on streams, within a budget of memory.
 
 A list schedule starts, whenever a stream is idle, the most urgent task that is ready for it. By longest path to the end it starts
 a collective as soon as its input is ready and leaves what waits for it to the latest moment, because while a collective runs
@@ -142,9 +142,7 @@ class _ListScheduler:
         later = [free for s, free in enumerate(self._free) if s != stream and free > now]
         if later:
             self._free[stream] = min(later)
-        elif len(self._full | {stream}) < STREAMS and any(
-            self._ready[s] or self._coming[s] for s in range(STREAMS) if s != stream
-        ):
+        elif any(self._ready[s] or self._coming[s] for s in {*range(STREAMS)} - self._full - {stream}):
             self._full.add(stream)
         else:
             self._issue(heapq.heappop(self._ready[stream])[1], now, ())
@@ -169,8 +167,8 @@ class _ListScheduler:
 class _Memory:
     """Live storages, conservatively: one is dead for a task if all its users end before the task starts.
 
-    What was issued before it on its own stream has ended then; so which of the storages that no task will touch any more are dead for it follows from
-    one number, how many tasks of the other stream have surely ended (`_over`).
+    What was issued before it on its own stream has ended then; so which of the storages that no task will touch any more (`_over`) are dead for it
+    follows from how many tasks of each other stream have surely ended.
 
     A task that is issued before its program order creates its results early: they are alive while all tasks before it
     run. So there must be room for them in program order too (`_course`: bytes alive at each task of it).
@@ -180,7 +178,7 @@ class _Memory:
         self._tasks, self._most = tasks, budget.nbytes
         self._now: list[Clock] = [(0,) * STREAMS] * STREAMS
         self._ends: dict[int, Clock] = {}
-        self._nbytes = [storage.nbytes for storage in budget.storages]
+        self._nbytes = np.array([storage.nbytes for storage in budget.storages], np.int64)
         self._last = [[0] * STREAMS for _ in budget.storages]  # per stream, which of its tasks touched it last
         self._missing: list[int] = []  # how many tasks that touch it are not issued
         self._touched: list[list[int]] = [[] for _ in tasks]  # storages that a task makes or reads
@@ -192,8 +190,8 @@ class _Memory:
             for task in touching:
                 self._touched[task].append(number)
         self._made = 0  # bytes that were made so far
-        # Per stream, bytes of storages that no task will touch any more, by which of its tasks touched them last.
-        self._over = np.zeros((STREAMS, len(tasks) + 1), np.int64)
+        # Of each storage that no task will touch any more, which task of each stream touched it last; of others more than there are.
+        self._over = np.full((STREAMS, len(budget.storages)), len(tasks) + 1)
         self._course = _course(len(tasks), budget.storages)
         self._turn = 0  # the first task of the program that is not issued
 
@@ -204,9 +202,12 @@ class _Memory:
             return True
         if number > self._turn and self._course[self._turn : number].max() + own > self._most:
             return False
-        other = STREAMS - 1 - self._tasks[number].stream
-        dead = self._over[other, : self._start(number, waits)[other] + 1].sum()
-        return own + self._made - int(dead) <= self._most
+        own_stream, clock = self._tasks[number].stream, self._start(number, waits)
+        dead = self._over[own_stream] <= len(self._tasks)
+        for stream, ended in enumerate(clock):
+            if stream != own_stream:
+                dead &= self._over[stream] <= ended
+        return own + self._made - int(self._nbytes[dead].sum()) <= self._most
 
     def start(self, number: int, waits: Sequence[int]) -> None:
         stream = self._tasks[number].stream
@@ -217,8 +218,7 @@ class _Memory:
             self._last[storage][stream] = clock[stream] + 1
             self._missing[storage] -= 1
             if not self._missing[storage]:
-                for other, last in enumerate(self._last[storage]):
-                    self._over[other, last] += self._nbytes[storage]
+                self._over[:, storage] = self._last[storage]
         self._course[self._turn : number] += self._own[number]
         while self._turn in self._ends:
             self._turn += 1

@@ -1,4 +1,4 @@
-"""From a fused module to one step: a total order on two streams, events, and a buffer plan.
+"""From a fused module to one step: a total order on streams, events, and a buffer plan.
 
 Orders that are tried: the program's, and list schedules (`orders.py`). The shortest predicted step that needs no more memory than the
 program's order (or than the limit that is given) wins; of steps that differ by less than the prediction is worth (2 %), the one with the

@@ -5,12 +5,14 @@ A stream runs its tasks one after the other in issue order; a task also waits fo
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from operator import itemgetter
 
 from meshgen.ir.graph import Graph, Node
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
-from meshgen.runtime.plan import COMMUNICATION, COMPUTE, STREAMS, Exposure, Item
+from meshgen.runtime.plan import COMPUTE, STREAMS, Exposure, Item
 
 
 @dataclass(frozen=True)
@@ -43,20 +45,14 @@ def start_times(tasks: Sequence[Task], order: Sequence[int]) -> tuple[list[float
 
 
 def exposures(items: Sequence[Item]) -> tuple[Exposure, ...]:
-    """Per collective on the communication stream, the time of it during which a kernel runs, and the rest.
-
-    Collectives do not overlap each other there, so each second of computing hides at most one collective.
-    """
+    """Per collective on a communicating stream, the time of it during which a kernel runs, and the rest."""
     busy = [(i.start, i.end) for i in items if i.stream == COMPUTE]
     found: list[Exposure] = []
-    first = 0
     for number, item in enumerate(items):
-        if item.stream != COMMUNICATION:
+        if item.stream == COMPUTE:
             continue
-        while first < len(busy) and busy[first][1] <= item.start:
-            first += 1
         hidden = 0.0
-        for start, end in busy[first:]:
+        for start, end in busy[bisect_right(busy, item.start, key=itemgetter(1)) :]:
             if start >= item.end:
                 break
             hidden += min(end, item.end) - max(start, item.start)

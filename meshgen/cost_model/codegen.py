@@ -121,7 +121,7 @@ class Chunks:
 
 @dataclass(frozen=True)
 class Scheduling:
-    """Orders of launches on two streams."""
+    """Orders of launches on the streams of a step."""
 
     same_step: float = chosen(1.02, "ratio", "of predicted steps up to which they are equal", matters=True)
     perturbed: int = chosen(12, "orders", "with perturbed priorities, of a program in chunks", matters=True)

@@ -1,4 +1,7 @@
 /* The communicators of the local ranks: one of all ranks, and a split of it for each list of mesh axes that calls name. */
+#define _POSIX_C_SOURCE 200809L /* setenv */
+#include <stdbool.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "module.h"
@@ -42,8 +45,21 @@ static mgx_status open_split(mgx_module *module, size_t number) {
   return status ? status : mgx_nccl_status(result, "ncclGroupEnd");
 }
 
+/* Whether calls of NCCL are in several streams. */
+static bool has_several_streams(const mgx_table *table) {
+  for (size_t n = 0; n < table->part_count; n++)
+    for (size_t i = 0; i < table->parts[n].operations.count; i++) {
+      mgx_list op = table->parts[n].operations.items[i];
+      for (const uint64_t *call = op.words + GROUP_CALLS; op.words[0] == OP_GROUP && call < op.words + op.count; call += MGX_CALL_WORDS)
+        if (call[CALL_STREAM] > 1) return true;
+    }
+  return false;
+}
+
 mgx_status mgx_comms_open(mgx_module *module) {
   if (module->table.ranks < 2) return MGX_OK; /* a device alone needs none */
+  /* Collectives of a device then begin in the order of issue, as on all others; NCCL reads it when it is first used. */
+  if (has_several_streams(&module->table)) setenv("NCCL_LAUNCH_ORDER_IMPLICIT", "1", 1);
   ncclUniqueId id;
   MGX_TRY(mgx_load_nccl());
   if (module->options.unique_id)

@@ -10,7 +10,7 @@
 
 enum {
   MGX_VERSION = 1,
-  MGX_STREAMS = 2,          /* of a rank: 0 computes, 1 communicates */
+  MGX_STREAMS = 3,          /* of a rank: 0 computes, 1 and 2 communicate */
   MGX_MAX_DIMS = 64,
   MGX_MAX_PARAMETERS = 4096, /* of a kernel; CUDA allows 32,764 bytes */
   MGX_CALL_WORDS = 9

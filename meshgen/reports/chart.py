@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from meshgen.reports.interface import Compiled
-from meshgen.reports.page.timeline import STREAM_NAMES
+from meshgen.reports.page.timeline import stream_names
 from meshgen.reports.tables import WIDTH, seconds_text
 from meshgen.runtime.plan import Item
 
@@ -17,8 +17,11 @@ def timeline_text(executable: Compiled, width: int = WIDTH) -> str:
     """Streams of all meshes over the predicted step, and what takes longest on each."""
     step = executable.cost.step_seconds
     several = len(executable.parts) > 1
-    names = [f"{f'@{part.mesh.name} ' if several else ''}{name}" for part in executable.parts for name in STREAM_NAMES]
-    left = max(map(len, names)) + 2
+    names = [
+        [f"{f'@{part.mesh.name} ' if several else ''}{name}" for name in stream_names(part.plan)]
+        for part in executable.parts
+    ]
+    left = max(len(name) for own in names for name in own) + 2
     columns = max(width - left, 10)
     lines = [f"{'':{left}}{_axis(step, columns)}"]
     launches: list[tuple[float, float, Item]] = []
@@ -27,9 +30,8 @@ def timeline_text(executable: Compiled, width: int = WIDTH) -> str:
             (start, start + item.seconds, item)
             for start, item in zip(executable.started(number), part.plan.items, strict=True)
         ]
-        for stream in range(len(STREAM_NAMES)):
+        for stream, name in enumerate(names[number]):
             own = [(start, end) for start, end, item in spans if item.stream == stream]
-            name = names[len(STREAM_NAMES) * number + stream]
             lines.append(f"{name:{left}}{_bar(own, step, columns)}".rstrip())
         launches += spans
     longest = sorted(launches, key=lambda span: span[0] - span[1])[:_LONGEST]

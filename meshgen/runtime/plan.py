@@ -3,7 +3,8 @@
 Plain frozen values without the compiler: `codegen/schedule.py` makes them, `runtime/validation/checker.py` proves them,
 the module file stores them and the engines execute them. The same plan holds for all ranks.
 
-Streams: 0 computes, 1 communicates. A step begins when all streams are idle and the inputs are in place, and
+Streams: 0 computes, 1 communicates; 2 communicates at the same time, over slower links than others of the mesh: of hosts with a network
+between them, the network. A step begins when all streams are idle and the inputs are in place, and
 ends when all streams are idle again; between them only stream order and events order anything.
 
 Control flow is an item too, and its regions are steps of their own. Where they communicate, all ranks go the same way and
@@ -29,8 +30,8 @@ from meshgen.ops.classes import COMMUNICATING
 from meshgen.records import dataclass
 from meshgen.runtime.in_place import overwrites
 
-COMPUTE, COMMUNICATION = 0, 1
-STREAMS = 2
+COMPUTE, COMMUNICATION, NETWORK = 0, 1, 2
+STREAMS = 3
 ROW_ALIGNMENT = 16  # bytes: what kernels rely on; of rows of buffers, which are given to the bodies of scans
 MOST_PARTS = 64  # of a buffer that several items write: for each read the checker looks at all of them
 ALIGNMENT = 256  # bytes: what cudaMalloc guarantees, and a multiple of every vector load

@@ -13,12 +13,13 @@ from typing import Any
 from meshgen.ir.predicates import is_control
 from meshgen.mesh import Mesh
 from meshgen.runtime.measured import Span as Measured
-from meshgen.runtime.plan import COMMUNICATION, COMPUTE, Item
+from meshgen.runtime.plan import COMMUNICATION, COMPUTE, NETWORK, STREAMS, Item
 from meshgen.simulator.network import moved_bytes
 from meshgen.simulator.simulation import PartTimes, Simulation
 from meshgen.simulator.timeline import Span
 
-_TRACKS = {COMPUTE: "kernels", COMMUNICATION: "collectives", 2: "control flow"}
+_CONTROL = STREAMS
+_TRACKS = {COMPUTE: "kernels", COMMUNICATION: "collectives", NETWORK: "network", _CONTROL: "control flow"}
 _MICROSECONDS = 1e6  # the unit of a trace
 Event = dict[str, Any]
 
@@ -74,7 +75,7 @@ def _event(item: Item, pid: int, start: float, end: float, more: Event) -> Event
     return {
         "ph": "X",
         "pid": pid,
-        "tid": 2 if is_control(item) else item.stream,
+        "tid": _CONTROL if is_control(item) else item.stream,
         "name": item.label,
         "cat": "kernel" if item.kernel else item.op,
         "ts": start * _MICROSECONDS,

@@ -6,7 +6,17 @@ from dataclasses import replace
 
 import pytest
 
-from meshgen.ccl.links import Rate, Span, best_rate, rate_along, rate_between, seconds_along, span_seconds, spans_of
+from meshgen.ccl.links import (
+    Rate,
+    Span,
+    best_rate,
+    rate_along,
+    rate_between,
+    seconds_along,
+    slowest_link,
+    span_seconds,
+    spans_of,
+)
 from meshgen.cost_model.model import DEFAULT
 from meshgen.machine.profiles import MACHINES, Link, Machine
 from meshgen.mesh import Axis, Mesh, make_mesh
@@ -55,6 +65,23 @@ def test_groups_that_are_placed_unlike_have_spans_of_their_own() -> None:
     spans, number = spans_of(mesh, ("b",), H100)
     assert [len(span.crossings) for span in spans] == [0, 1] and number.tolist() == [0, 1, 1, 0]
     assert seconds_along("all_gather", LARGE, mesh, ("b",)) == span_seconds("all_gather", LARGE, spans[1], NVLINK)
+
+
+@pytest.mark.parametrize(
+    ("mesh", "axes", "expected"),
+    [
+        (on(dp=2, tp=8), ("tp",), NVLINK.bytes_per_second),
+        (on(dp=2, tp=8), ("dp", "tp"), PORT.bytes_per_second),
+        (on(fsdp=16), ("fsdp:(2)8",), NVLINK.bytes_per_second),
+        (on(RACKS, x=32), ("x",), 25e9),
+        (on(RACKS, x=8, y=4), ("y",), 400e9),
+        (Mesh((Axis("host", 2, bandwidth=10e9), Axis("gpu", 4))), ("host", "gpu"), 10e9),
+        (Mesh((Axis("host", 2, bandwidth=10e9), Axis("gpu", 4))), ("gpu",), DEFAULT.links.nvlink_bytes_per_second),
+    ],
+    ids=str,
+)
+def test_the_slowest_links_of_a_group(mesh: Mesh, axes: tuple[str, ...], expected: float) -> None:
+    assert slowest_link(mesh, axes) == expected
 
 
 def test_inside_a_host_a_machine_changes_nothing() -> None:

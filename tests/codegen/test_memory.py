@@ -14,7 +14,7 @@ from meshgen.runtime.plan import ALIGNMENT, STREAMS, aligned
 
 def chain(count: int, nbytes: int) -> list[Lifetime]:
     """Buffer i is written by task i and read by task i + 1, all on stream 0."""
-    return [Lifetime(nbytes, (i, 0), (i + 2, 0), False) for i in range(count)]
+    return [Lifetime(nbytes, (i, 0, 0), (i + 2, 0, 0), False) for i in range(count)]
 
 
 def test_a_chain_needs_two_buffers():
@@ -24,7 +24,7 @@ def test_a_chain_needs_two_buffers():
 
 
 def test_what_is_in_place_before_the_step_is_never_shared():
-    lives = [Lifetime(100, None, (1, 0), True), *chain(4, 100), Lifetime(100, (9, 0), (10, 0), True)]
+    lives = [Lifetime(100, None, (1, 0, 0), True), *chain(4, 100), Lifetime(100, (9, 0, 0), (10, 0, 0), True)]
     offsets, _ = place(lives)
     assert offsets[0] == 0
     assert 0 not in offsets[1:]
@@ -32,21 +32,21 @@ def test_what_is_in_place_before_the_step_is_never_shared():
 
 def test_streams_that_are_not_ordered_do_not_share():
     # Task 1 of stream 1 reads the first buffer; the writer of the second is task 2 of stream 0 and did not wait.
-    first = Lifetime(10, (0, 0), (1, 1), False)
-    racing = Lifetime(10, (1, 0), (2, 0), False)
-    ordered = Lifetime(10, (1, 1), (2, 0), False)
+    first = Lifetime(10, (0, 0, 0), (1, 1, 0), False)
+    racing = Lifetime(10, (1, 0, 0), (2, 0, 0), False)
+    ordered = Lifetime(10, (1, 1, 0), (2, 0, 0), False)
     assert place([first, racing])[1] == 2 * ALIGNMENT
     assert place([first, ordered])[1] == ALIGNMENT
 
 
 def test_empty_buffers_take_no_room():
-    assert place([Lifetime(0, None, (0, 0), True), Lifetime(0, (0, 0), (1, 0), False)]) == ([0, 0], 0)
+    assert place([Lifetime(0, None, (0, 0, 0), True), Lifetime(0, (0, 0, 0), (1, 0, 0), False)]) == ([0, 0], 0)
 
 
 def test_clocks_follow_streams_and_events():
     start, end = clocks([0, 1, 0, 1], [[], [0], [], [2]])
-    assert start == [(0, 0), (1, 0), (1, 0), (2, 1)]
-    assert end == [(1, 0), (1, 1), (2, 0), (2, 2)]
+    assert start == [(0, 0, 0), (1, 0, 0), (1, 0, 0), (2, 1, 0)]
+    assert end == [(1, 0, 0), (1, 1, 0), (2, 0, 0), (2, 2, 0)]
 
 
 def is_over_before(left: Lifetime, right: Lifetime) -> bool:
@@ -85,7 +85,7 @@ def test_storages_that_may_not_share_are_exactly_those_that_no_order_keeps_apart
 @pytest.mark.parametrize("seed", range(20))
 def test_random_plans_never_overlap_what_is_alive_together(seed: int):
     lives = random_lives(random.Random(seed), 60)
-    lives.insert(0, Lifetime(700, None, (9, 0), True))
+    lives.insert(0, Lifetime(700, None, (9, 0, 0), True))
     offsets, total = place(lives)
     for i, a in enumerate(lives):
         assert offsets[i] + a.nbytes <= total
@@ -105,7 +105,7 @@ def test_random_plans_never_overlap_what_is_alive_together(seed: int):
 )
 def test_the_better_of_two_orders_wins(lives: list[tuple[int, int, int]], best: int):
     unit = aligned(1)
-    _, total = place([Lifetime(size * unit, (born, 0), (last, 0), False) for size, born, last in lives])
+    _, total = place([Lifetime(size * unit, (born, 0, 0), (last, 0, 0), False) for size, born, last in lives])
     assert total == best * unit
 
 
@@ -127,14 +127,14 @@ def test_work_grows_with_what_is_alive_together_not_with_all_pairs(monkeypatch: 
 
     monkeypatch.setattr(memory, "_after", counted_after)
     monkeypatch.setattr(memory, "_lowest_gap", counted_gap)
-    place([*[Lifetime(64, None, (1, 0), True)] * 500, *chain(500, 1000)])
+    place([*[Lifetime(64, None, (1, 0, 0), True)] * 500, *chain(500, 1000)])
     assert 0 < looked_at <= 5 * 500  # one neighbour on each side, in two orders, and one candidate each
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_no_arena_is_smaller_than_its_lower_bound(seed: int):
     """It counts what is alive together; where nothing leaves a gap it is what the arena takes."""
-    lives = [Lifetime(700, None, (9, 0), True), *random_lives(random.Random(seed), 60)]
+    lives = [Lifetime(700, None, (9, 0, 0), True), *random_lives(random.Random(seed), 60)]
     assert 0 < memory.least_bytes(lives) <= place(lives)[1]
-    one_at_a_time = [Lifetime(512, (n, 0), (n + 1, 0), False) for n in range(5)]
+    one_at_a_time = [Lifetime(512, (n, 0, 0), (n + 1, 0, 0), False) for n in range(5)]
     assert memory.least_bytes(one_at_a_time) == place(one_at_a_time)[1] == 512

@@ -235,6 +235,26 @@ def test_two_communicators_in_another_order_on_two_devices_deadlock(seed: int) -
     assert "deadlock" in message and "in collective 0 of part" in message and "in collective 0 of world" in message
 
 
+@pytest.mark.parametrize("is_ordered", [False, True])
+def test_communicators_in_two_streams_need_the_launch_order(is_ordered: bool) -> None:
+    """All devices issue in one order, but without it each begins with any of them."""
+    faults: list[bool] = []
+    for seed in range(12):
+        ranks = Ranks(2, seed)
+        ranks.machine.orders_launches = is_ordered
+        other = split(ranks, lambda rank: 0, lambda rank: rank)
+        for rank in ranks.ranks:
+            ranks.use(rank)
+            ranks.streams.append(ranks.stream())
+            for comm, stream in ((ranks.comms[rank], ranks.streams[rank]), (other[rank], ranks.streams[-1])):
+                target = ranks.targets[rank] + (32 if comm is other[rank] else 0)
+                ok(ranks.nccl.ncclAllReduce(ranks.sources[rank], target, 8, F32, SUM, comm, stream))
+        for stream in ranks.streams:
+            ranks.driver.cuStreamSynchronize(stream)
+        faults.append("deadlock" in str(ranks.machine.fault))
+    assert any(faults) != is_ordered
+
+
 def test_an_abort_ends_what_waits_and_peers_are_told() -> None:
     ranks = Ranks(2)
     ok(ranks.all_reduce(0))

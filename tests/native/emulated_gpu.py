@@ -24,6 +24,7 @@ from meshgen.emulator.cuda.nccl import _Group
 from meshgen.runtime.cuda.api import emulated
 from meshgen.runtime.cuda.device import ParameterBlock
 from meshgen.runtime.module import LoadedModule
+from meshgen.runtime.plan import NETWORK
 
 NOT_READY = 600
 HEAD = struct.Struct("<3Q")
@@ -48,6 +49,8 @@ class Server:
 
     def __init__(self, path: Path, module: LoadedModule, arch: str, clients: int = 1) -> None:
         self.api = emulated(module.ranks, arch)
+        if any(item.stream == NETWORK for part in module.parts for item in part.schedule.items):
+            self.api.order_collectives()  # as the loader asks NCCL to
         for part in module.parts:
             for kernel in part.manifest.kernels.values():
                 for binary in kernel.binaries.values():

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 import meshgen as mg
-from tests.programs import mlp
+from tests.programs import HOSTS, NETWORKED, mlp
 from tests.runtime.module_kinds import exchanged, experts, moved, stages
 from tests.runtime.test_control_flow import SUMS
 
@@ -78,7 +78,7 @@ def of(program: Any, mesh: Any, weights: dict[str, Any] | None = None, **options
     return lambda path: mg.compile(program, mesh, **{"target": TARGET, **options}).save(path, weights)
 
 
-def of_text(text: str, mesh: dict[str, int] | None = None, **options: Any) -> Write:
+def of_text(text: str, mesh: Any = None, **options: Any) -> Write:
     """A program in text form."""
 
     def write(path: Path) -> None:
@@ -101,6 +101,7 @@ W = np.linspace(-1, 1, 12 * 16, dtype=np.float32).reshape(12, 16)
 PROGRAMS: dict[str, Write] = {
     "mlp": of_text(mlp()),
     "mlp along a line": of_text(mlp(x=("", "y"), w1=("y", ""), w2=("", "x"))),
+    "hosts with a network": of_text(NETWORKED, HOSTS),
     "weights": of(dense, {"a": 2, "b": 2}, {"w": W}, args=["f32[8,12]", "f32[12,16]"], in_specs={"x": mg.P("a"), "w": mg.P(None, "b")}),
     "rows": of(moved, {"a": 4}, args=["f32[10,6]", "i32[5]"], in_specs={"x": mg.P("a")}),
     "collectives": of(exchanged, {"a": 2}, args=["f32[4,4]"]),

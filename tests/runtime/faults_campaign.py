@@ -52,29 +52,37 @@ def modules(folder: Path) -> dict[str, Path]:
     return found
 
 
-def words_of(module: Path, device: str) -> tuple[str, ...]:
-    return ("run", str(module), "--device", device, "--time-out", f"{TIME_OUT:g}")
+def words_of(module: Path, device: str, time_out: float = TIME_OUT) -> tuple[str, ...]:
+    return ("run", str(module), "--device", device, "--time-out", f"{time_out:g}")
 
 
-def victim_words(what: str, when: int, module: Path, device: str) -> tuple[str, ...]:
-    return (sys.executable, "-m", "tests.runtime.victim", what, str(when), *words_of(module, device))
+def victim_words(what: str, when: int, module: Path, device: str, time_out: float = TIME_OUT) -> tuple[str, ...]:
+    return (sys.executable, "-m", "tests.runtime.victim", what, str(when), *words_of(module, device, time_out))
 
 
-def messages(fault: str, module: Path, device: str) -> list[int]:
+def messages(fault: str, module: Path, device: str, time_out: float) -> list[int]:
     """How many messages of collectives each rank sends in a step; to the other host, if it is the link that goes down."""
-    own = {rank: victim_words(fault, 0, module, device) for rank in range(RANKS)}
+    own = {rank: victim_words(fault, 0, module, device, time_out) for rank in range(RANKS)}
     found = ended(started(RANKS, own=own), 120)
     return [int(each.err.rpartition("messages: ")[2]) for each in found]
 
 
 def trial(
-    fault: str, victim: int, when: int, module: Path, device: str, hosts: Hosts, folder: Path
+    fault: str,
+    victim: int,
+    when: int,
+    module: Path,
+    device: str,
+    hosts: Hosts,
+    folder: Path,
+    time_out: float = TIME_OUT,
 ) -> tuple[list[Ended], float]:
     """How all ranks end, and how long after it has happened the last one did that must. The victim is last in line."""
     sign = folder / "sign"
     sign.unlink(missing_ok=True)
-    own = {victim: victim_words(str(sign) if fault == "link" else fault, when, module, device)}
-    processes = started(RANKS, *MESHGEN, *words_of(module, device), own=own, prefix=hosts.prefix, host=hosts.address)
+    own = {victim: victim_words(str(sign) if fault == "link" else fault, when, module, device, time_out)}
+    words = words_of(module, device, time_out)
+    processes = started(RANKS, *MESHGEN, *words, own=own, prefix=hosts.prefix, host=hosts.address)
     begin = happened(fault, processes[victim], sign)
     if fault == "link":
         hosts.set_link("down")
@@ -82,7 +90,7 @@ def trial(
     others = [process for rank, process in enumerate(processes) if rank != victim or fault == "link"]
     try:
         for process in others:
-            process.wait(max(begin + TIME_OUT + MORE_SECONDS - time.monotonic(), 0.1))
+            process.wait(max(begin + time_out + MORE_SECONDS - time.monotonic(), 0.1))
     except subprocess.TimeoutExpired:
         pass
     seconds = time.monotonic() - begin
@@ -124,18 +132,21 @@ def main() -> int:
     parser.add_argument("--count", type=int, default=50, help="trials of each fault")
     parser.add_argument("--fault", default="kill,stop,link")
     parser.add_argument("--device", default="reference,emulate", help="in turn")
+    parser.add_argument(
+        "--time-out", type=float, default=TIME_OUT, help="seconds; more than what all ranks take to start"
+    )
     options = parser.parse_args()
     good, total, devices = 0, 0, options.device.split(",")
     with two_hosts() as hosts, tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         paths = modules(folder)
         for fault in options.fault.split(","):
-            counts = {device: messages(fault, paths[device], device) for device in devices}
+            counts = {device: messages(fault, paths[device], device, options.time_out) for device in devices}
             longest, before = 0.0, good
             for number in range(options.count):
                 device, victim = devices[number % len(devices)], number // len(devices) % RANKS
                 when = 1 + number * counts[device][victim] // options.count
-                found, seconds = trial(fault, victim, when, paths[device], device, hosts, folder)
+                found, seconds = trial(fault, victim, when, paths[device], device, hosts, folder, options.time_out)
                 wrong = faults_of(found)
                 good, total, longest = good + (not wrong), total + 1, max(longest, seconds)
                 for text in wrong:

@@ -2,7 +2,8 @@
 
 A rank's calls of one group are one piece of work on its device. It starts when its turn comes in its stream, in its
 communicator and on its device, which holds one at a time: NCCL's kernels wait for their peers with the device's
-multiprocessors in hand. It ends when all its calls have met those of the other ranks.
+multiprocessors in hand. It ends when all its calls have met those of the other ranks. With NCCL_LAUNCH_ORDER_IMPLICIT
+(`Machine.orders_launches`) the work of a device begins in the order of issue, whatever stream and communicator it is of.
 
 Sums of 16-bit and 8-bit floats add up in f32 in the order of the ranks and round once, as the simulated ranks do, so
 results have the same bits. NCCL adds in an order of its own, with a rounding at each step.
@@ -219,14 +220,16 @@ class CollectiveWork(Work):
         self._unmet = list(self._meetings)
         self._has_begun, self._tell = False, tell
         communicator.line.append(self)
+        machine.launches[communicator.device].append(self)
 
     def advance(self) -> bool:
         if self._has_begun or self._is_aborted():
             return self._leave()
-        if self.communicator.line[0] is not self or self.communicator.device in self.machine.collectives:
+        if self._blocker():
             return False
         self._has_begun = True
         self.machine.collectives[self.communicator.device] = self
+        self._is_launched()
         self._note_accesses()
         for call, meeting in zip(self.calls, self._meetings, strict=True):
             party = Party(self.communicator.rank, call, _source(call, self), self)
@@ -234,6 +237,20 @@ class CollectiveWork(Work):
                 self._tell(meeting, party)
             meeting.join(party, self.machine.timeline)
         return False
+
+    def _blocker(self) -> str:
+        """Why it cannot begin; empty: it can."""
+        device, first = self.communicator.device, self.communicator.line[0]
+        if first is not self:
+            return f"{first.label} to end"
+        if device in self.machine.collectives:
+            return f"{self.machine.collectives[device].label} to end"
+        earlier = self.machine.launches[device][0]
+        return f"{earlier.label} to begin" if self.machine.orders_launches and earlier is not self else ""
+
+    def _is_launched(self) -> None:
+        """What was issued after it may begin as far as it is concerned."""
+        self.machine.launches[self.communicator.device].remove(self)
 
     def is_met(self, meeting: Meeting, timeline: Timeline) -> None:
         """One of its calls has been answered."""
@@ -243,10 +260,7 @@ class CollectiveWork(Work):
 
     def waits_for(self) -> str:
         if not self._has_begun:
-            first = self.communicator.line[0]
-            return (
-                f"{(first if first is not self else self.machine.collectives[self.communicator.device]).label} to end"
-            )
+            return self._blocker()
         found = [
             f"rank{'s' * (len(each.missing()) > 1)} {', '.join(map(str, each.missing()))} in {each.title}"
             for each in self._unmet
@@ -264,6 +278,8 @@ class CollectiveWork(Work):
         """It is done: the next one of the communicator and of the device can begin."""
         device, line = self.communicator.device, self.communicator.line
         line.remove(self)
+        if not self._has_begun:
+            self._is_launched()
         if self.machine.collectives.get(device) is self:
             del self.machine.collectives[device]
         self.machine.timeline.wake_waiting(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import bisect
+from collections import defaultdict, deque
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any, Concatenate, TypeVar
@@ -87,6 +88,10 @@ class Machine:
         self.owners: dict[int, int] = {}  # of allocations, by address
         self.objects: dict[int, Any] = {}  # what handles stand for
         self.collectives: dict[int, Work] = {}  # the one that a device is in, by device
+        self.launches: dict[int, deque[Work]] = defaultdict(
+            deque
+        )  # collectives that have not begun, by device, as issued
+        self.orders_launches = False  # collectives of a device begin in the order in which they are issued
         self._next_handle = 0x1000
         self._names: list[tuple[int, int, str]] = []
 

@@ -6,11 +6,18 @@ from typing import Any
 
 from meshgen.reports.interface import Compiled
 from meshgen.reports.memory import lifetimes, live_bytes
+from meshgen.runtime.plan import NETWORK, Schedule
 
 LARGEST = 24  # buffers that are drawn
 _DIGITS = 4  # of times in microseconds, enough for a step of a second
 _MICROSECONDS = 1e6
-STREAM_NAMES = ("computes", "communicates")
+STREAM_NAMES = ("computes", "communicates", "network")
+
+
+def stream_names(plan: Schedule) -> tuple[str, ...]:
+    """Names of the streams of a step, in order: of the network's only where something runs on it."""
+    has_network = any(item.stream == NETWORK for item in plan.items)
+    return STREAM_NAMES if has_network else STREAM_NAMES[:NETWORK]
 
 
 def lanes(executable: Compiled) -> list[dict[str, Any]]:
@@ -22,8 +29,9 @@ def lanes(executable: Compiled) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     for number, part in enumerate(executable.parts):
         head = f"@{part.mesh.name} " if several else ""
-        rows: list[dict[str, Any]] = [{"name": f"{head}{name}", "labels": [], "spans": []} for name in STREAM_NAMES]
-        known: list[dict[str, int]] = [{}, {}]
+        names = [f"{head}{name}" for name in stream_names(part.plan)]
+        rows: list[dict[str, Any]] = [{"name": name, "labels": [], "spans": []} for name in names]
+        known: list[dict[str, int]] = [{} for _ in rows]
         for start, item in zip(executable.started(number), part.plan.items, strict=True):
             text = f"{item.label}\n{item.source}" if item.source else item.label
             label = known[item.stream].setdefault(text, len(known[item.stream]))

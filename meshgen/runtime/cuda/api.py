@@ -9,6 +9,7 @@ A function is called by name; its outputs besides the result code are returned, 
 from __future__ import annotations
 
 import importlib
+import os
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from functools import cached_property, wraps
@@ -24,6 +25,7 @@ from meshgen.runtime.cuda.nccl import load_nccl
 from meshgen.runtime.cuda.retired import begin_call, end_call
 from meshgen.runtime.emulate import KernelSource
 
+LAUNCH_ORDER = "NCCL_LAUNCH_ORDER_IMPLICIT"  # since NCCL 2.26; from CUDA 12.3 on what has begun may overlap
 NOT_READY = 600  # CUDA_ERROR_NOT_READY
 OLDEST_DRIVER = 12_000  # of CUDA 12.0: cubins are made by ptxas 12.8, which all later drivers of CUDA 12 accept
 
@@ -93,6 +95,16 @@ class Api:
     def is_stuck(self) -> bool:
         """Whether emulated devices are deadlocked."""
         return self.machine is not None and self.machine.timeline.is_stuck
+
+    def order_collectives(self) -> None:
+        """Let collectives of a device begin in the order of issue though they are in several streams, as on all other devices.
+
+        Else two that wait for each other's multiprocessors could deadlock. NCCL reads the variable when it is first used.
+        """
+        if self.machine:
+            self.machine.orders_launches = True
+        else:
+            os.environ[LAUNCH_ORDER] = "1"
 
     def name_memory(self, address: int, nbytes: int, text: str) -> None:
         """Set the name of these bytes in messages of an emulated device."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -14,6 +15,7 @@ from meshgen.runtime.cuda.api import Api, keeps_context
 from meshgen.runtime.cuda.code import code_of
 from meshgen.runtime.cuda.device import Device
 from meshgen.runtime.cuda.execute import Executor, Program
+from meshgen.runtime.cuda.retired import retire
 from meshgen.runtime.dlpack import CUDA, Memory, memory_of
 from meshgen.runtime.loaded import Loaded
 from meshgen.runtime.plan import ALIGNMENT
@@ -32,14 +34,51 @@ class GpuShard:
     owner: object = None
 
 
-class GpuDevices:
-    """The GPUs of all ranks. Pending work is waited for before the host touches memory."""
+class _Held:
+    """What a session has on its GPUs."""
 
     def __init__(self, api: Api, ranks: int) -> None:
         self.api = api
+        self.steps: list[GpuSteps] = []
         with api.kept_context():
             self.devices = [Device(api, rank) for rank in range(ranks)]
-        self._steps: list[GpuSteps] = []
+
+    def wait(self) -> None:
+        for steps in self.steps:
+            steps.wait()
+
+    @keeps_context
+    def close(self) -> None:
+        """Free all after the pending work, also if that fails. Raises RuntimeFailure MG0604, MG0608 then."""
+        try:
+            self.wait()
+        except BaseException:
+            self.abort()
+            raise
+        for steps in self.steps:
+            steps.executor.close()
+        for device in self.devices:
+            device.close()
+
+    @keeps_context
+    def abort(self) -> None:
+        for steps in self.steps:
+            steps.executor.abort()
+        for device in self.devices:
+            device.abandon()
+
+
+class GpuDevices:
+    """The GPUs of all ranks. Pending work is waited for before the host touches memory.
+
+    A session that is not closed is freed with the last object that has its devices: itself, or a result on them.
+    """
+
+    def __init__(self, api: Api, ranks: int) -> None:
+        self.api, self._held = api, _Held(api, ranks)
+        self.devices = self._held.devices
+        self._release = weakref.finalize(self, retire, self._held)
+        self._release.atexit = False  # the driver frees what a process has
 
     @keeps_context
     def allocate(self, kind: TensorType, ranks: Sequence[int], name: str) -> list[GpuShard]:
@@ -77,29 +116,22 @@ class GpuDevices:
 
     @keeps_context
     def steps(self, parts: Sequence[Loaded], inputs: Sequence[Mapping[int, Sequence[GpuShard]]]) -> GpuSteps:
-        self._steps.append(GpuSteps(parts, inputs, self.api))
-        return self._steps[-1]
+        self._held.steps.append(made := GpuSteps(parts, inputs, self.api))
+        return made
 
     def wait(self) -> None:
         """Wait until all work is done. Raises RuntimeFailure MG0604, MG0608 for its failures."""
-        for steps in self._steps:
-            steps.wait()
+        self._held.wait()
 
-    @keeps_context
     def close(self) -> None:
-        self.wait()
-        for steps in self._steps:
-            steps.executor.close()
-        for device in self.devices:
-            device.close()
+        """Free all memory. Raises as `wait`."""
+        self._release.detach()
+        self._held.close()
 
-    @keeps_context
     def abort(self) -> None:
         """Abort pending work after a failure and free all memory; the devices are unusable afterwards."""
-        for steps in self._steps:
-            steps.executor.abort()
-        for device in self.devices:
-            device.abandon()
+        self._release.detach()
+        self._held.abort()
 
 
 class GpuSteps:

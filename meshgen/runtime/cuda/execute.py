@@ -23,7 +23,9 @@ from meshgen.runtime.cuda.frames import Addresses, Frame, FrameMaker, arena_begi
 from meshgen.runtime.cuda.guard import Guard
 from meshgen.runtime.cuda.others import Others
 from meshgen.runtime.cuda.part import Part, Waits
+from meshgen.runtime.cuda.regions import streams_of
 from meshgen.runtime.module_file.manifest import Binding, Manifest
+from meshgen.runtime.plan import NETWORK
 from meshgen.runtime.processes.bootstrap import TIME_OUT
 from meshgen.runtime.processes.ranks import assembled, gathered
 from meshgen.runtime.simulate import shard_array
@@ -85,6 +87,8 @@ class Executor:
         for rank, place in places.items():
             self._by_rank[rank] = Device(api, place)
             made.callback(self._by_rank[rank].abandon)
+        if any(NETWORK in streams_of(program.manifest.plan) for program in programs):
+            api.order_collectives()
         frames = [self._frame(program, first) for program, first in zip(programs, self._firsts, strict=False)]
         with self._guarded("the initialisation of NCCL's communicators"):
             self._comms = Communicators(api, self._by_rank, self._calls(), world)

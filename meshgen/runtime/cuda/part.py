@@ -22,7 +22,7 @@ from meshgen.runtime.cuda.frames import Frame
 from meshgen.runtime.cuda.graph import StepGraph, fork, join
 from meshgen.runtime.cuda.others import Others
 from meshgen.runtime.cuda.regions import Copy, copies_of, in_order, is_decided, next_values, staged_bytes, streams_of
-from meshgen.runtime.plan import COMPUTE, STREAMS, Item, aligned
+from meshgen.runtime.plan import COMMUNICATION, COMPUTE, Item, aligned
 
 Array = np.ndarray[Any, Any]
 Waits = Iterator[int]  # streams, each of which must be idle before the iterator is asked for the next one
@@ -38,11 +38,12 @@ class Part:
         self._code = code_of(frame, is_decided)
         self._others = others
         self._use_graphs, self._warm_up = use_graphs, warm_up
+        self._streams = sorted({COMPUTE, COMMUNICATION} | streams_of(frame.plan))
         self._warm: set[int] = set()  # instructions that have run
         self._next = next_values(frame)
         self._staged_bytes = max(staged_bytes(frame.plan), sum(aligned(copy.nbytes) for copy in self._next))
         self._staging = {
-            rank: device.allocate(self._staged_bytes * STREAMS, f"staging of rank {rank}")
+            rank: device.allocate(self._staged_bytes * (1 + self._streams[-1]), f"staging of rank {rank}")
             for rank, device in devices.items()
         }
         self.graphs: dict[int, StepGraph] = {}  # by the place of the instruction
@@ -108,7 +109,8 @@ class Part:
 
     def _launch(self, place: int, ranks: Sequence[int], issue: Callable[[], None]) -> int:
         """Issue the work of an instruction, by its graph if there is one; the stream that is idle when it is done."""
-        streams = [(self._devices[rank], stream) for rank in ranks for stream in self._devices[rank].streams]
+        devices = [self._devices[rank] for rank in ranks]
+        streams = [(device, device.streams[number]) for device in devices for number in self._streams]
         if not self._use_graphs or (self._warm_up and place not in self._warm):
             self._warm.add(place)
             fork(streams[0], streams[1:], "fork")

@@ -1,6 +1,6 @@
-"""Progress of a device: its stream records each collective before it begins, and the host can read that at any time.
+"""Progress of a device: each stream records its collectives before they begin, and the host can read that at any time.
 
-The record is a word of page-locked memory, so it can be read while the device hangs.
+The records are words of page-locked memory, so they can be read while the device hangs.
 """
 
 from __future__ import annotations
@@ -19,21 +19,23 @@ class Progress:
     def __init__(self, device: Device) -> None:
         device.use()
         self._device = device
-        self._address = int(device.api.cuda("cuMemHostAlloc", _WORD_BYTES, _FLAGS))
-        self._word = ctypes.c_uint32.from_address(self._address)
-        self._word.value = 0
+        self._address = int(device.api.cuda("cuMemHostAlloc", _WORD_BYTES * len(device.streams), _FLAGS))
+        self._words = (ctypes.c_uint32 * len(device.streams)).from_address(self._address)
+        ctypes.memset(self._address, 0, ctypes.sizeof(self._words))
         self._numbers = {"what comes before the first collective": 0}
 
     def note(self, label: str, stream: int) -> None:
         """Record in the stream that it reaches this collective."""
         number = self._numbers.setdefault(label, len(self._numbers))
         self._device.use()
-        self._device.api.cuda("cuStreamWriteValue32", stream, self._address, number, 0)
+        place = self._address + _WORD_BYTES * self._device.streams.index(stream)
+        self._device.api.cuda("cuStreamWriteValue32", stream, place, number, 0)
 
     @property
     def label(self) -> str:
-        """The label of the last collective that the device has reached."""
-        return list(self._numbers)[self._word.value]
+        """The label of the last collective that the device has reached; of two streams that communicate those of both."""
+        labels = list(self._numbers)
+        return " or ".join(dict.fromkeys(labels[word] for word in self._words if word)) or labels[0]
 
     def close(self) -> None:
         self._device.use()

@@ -1,4 +1,4 @@
-"""Executors that nobody uses any more are freed when no call of another one is under way.
+"""Executors and sessions that nobody uses any more are freed when no call of another one is under way.
 
 Python's collector of cycles may find one at any moment, also between the calls of a step. To free memory waits for its device, and kernels
 there may wait for those of other ranks, which the step has not issued yet.
@@ -21,7 +21,7 @@ _RETIRED: list[Closes] = []
 
 
 def retire(executor: Closes) -> None:
-    """Free an executor now, or at the end of the calls that are under way."""
+    """Free an executor, or what a session has, now, or at the end of the calls that are under way."""
     _RETIRED.append(executor)
     _free_all()
 

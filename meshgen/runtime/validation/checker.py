@@ -7,7 +7,8 @@ proportion to the schedule. Shown are
   (ii)  two accesses of overlapping bytes, one of them a write, are ordered, and nothing that is still to be
         read is overwritten: neither is an input, unless it is donated to the result that has its bytes. A launch may write
         over its own operand where its op allows it (`ir/overwrites.py`), if nothing else reads that later,
-  (iii) the collectives form one chain, which is the same on all ranks: over all communicators and for each,
+  (iii) the collectives of a communicating stream form one chain with the control flow that communicates, the same on all ranks. Those of
+        two streams begin in the order of items (`Api.order_collectives`), so the first that is not over has begun on all ranks,
   (iv)  every event that is waited for was recorded before.
 Control flow that communicates counts as a collective; regions are steps that are proven by themselves.
 
@@ -25,10 +26,12 @@ from meshgen.ir.predicates import is_scan
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
 from meshgen.runtime.in_place import updates
-from meshgen.runtime.plan import STREAMS, Buffer, Item, Schedule
+from meshgen.runtime.plan import COMMUNICATION, NETWORK, STREAMS, Buffer, Item, Schedule
 from meshgen.runtime.validation.overlaps import Clock, Use, clashes
 from meshgen.runtime.validation.structure import MAX_FAULTS, structure_faults
 from meshgen.runtime.writes import UNWRITTEN, Writes, makers, write_faults, writes_of
+
+AT_ONCE = (COMMUNICATION, NETWORK)  # streams that may each have a collective under way
 
 
 def check(plan: Schedule, mesh: Mesh) -> None:
@@ -109,14 +112,15 @@ def _unrecorded(items: Sequence[Item], number: int, event: int) -> Diagnostic:
 
 
 def chain_faults(items: Sequence[Item], order: Order) -> list[Diagnostic]:
-    """Unordered pairs of collectives (iii): ranks could run them in different orders."""
-    chain = [n for n, item in enumerate(items) if item.communicates]
+    """Unordered pairs of collectives (iii) that ranks could run in different orders."""
+    chains = [[n for n, item in enumerate(items) if item.communicates and item.stream != other] for other in AT_ONCE]
+    pairs = dict.fromkeys(pair for chain in chains for pair in itertools.pairwise(chain))
     return [
         Diagnostic(
             "MG0401",
             f"nothing orders collective {right} '{items[right].label}' after collective {left} '{items[left].label}': two ranks may start them in different orders and deadlock",
         )
-        for left, right in itertools.pairwise(chain)
+        for left, right in pairs
         if not order.is_before(left, right)
     ][:MAX_FAULTS]
 

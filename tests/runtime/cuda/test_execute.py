@@ -14,7 +14,8 @@ from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.device import Device
 from meshgen.runtime.cuda.execute import Executor, Program
 from meshgen.runtime.module_file.manifest import Kernel
-from tests.programs import mlp
+from meshgen.runtime.plan import COMMUNICATION, COMPUTE, NETWORK
+from tests.programs import HOSTS, NETWORKED, mlp
 from tests.runtime.cuda.steps import arguments, assert_same_bits, filled, gpus, on_gpus, planned, programs
 from tests.runtime.test_control_flow import BRANCH, SCALE, SUMS, A
 from tests.runtime.test_control_flow_by_rank import HALVES
@@ -51,6 +52,16 @@ def test_a_whole_step_of_all_ranks_is_one_graph(specs: dict[str, tuple[str, str]
     launches = sum(item.op == "kernel" for item in module.schedule.items)
     assert graph.nodes >= module.ranks * len(module.schedule.items) >= module.ranks * launches
     executor.close()
+
+
+@pytest.mark.parametrize("use_graphs", [True, False])
+def test_hosts_with_a_network_have_two_streams_that_communicate(use_graphs: bool, tmp_path: Path) -> None:
+    module = planned(NETWORKED, tmp_path, mesh=HOSTS)
+    assert {item.stream for item in module.schedule.items} == {COMPUTE, COMMUNICATION, NETWORK}
+    given = arguments(module)
+    want = module.run(given)
+    for seed in range(5):
+        assert_same_bits(on_gpus(module, given, seed, steps=2, use_graphs=use_graphs), want)
 
 
 def test_without_graphs_the_results_are_the_same(tmp_path: Path) -> None:

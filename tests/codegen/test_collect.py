@@ -1,0 +1,84 @@
+"""On which streams launches run: two communicate where the links of a mesh differ."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from meshgen.codegen.schedule import Steps, schedule
+from meshgen.errors import ScheduleError
+from meshgen.ir.graph import Graph, Module, Value
+from meshgen.machine.profiles import MACHINES
+from meshgen.mesh import Mesh, make_mesh
+from meshgen.runtime.plan import COMMUNICATION, COMPUTE, NETWORK
+from meshgen.runtime.validation.checker import check
+from meshgen.spec import P
+from tests.codegen.programs import body, costs, f32, module
+from tests.programs import HOSTS
+
+LOCAL = f32(4, 4)
+
+
+def gradients(mesh: Mesh, calls: Sequence[tuple[str, tuple[str, ...]]]) -> Module:
+    """A chain of tanh, and beside each a collective of its result: its op and axes."""
+    graph = Graph("main", [Value(LOCAL, "h")])
+    h, found = graph.inputs[0], list[Value]()
+    for op, axes in calls:
+        h = graph.add("kernel", [h], [LOCAL], {"kernel": "tanh"}).result
+        attrs = {"axes": axes, "kind": "sum"} if op == "all_reduce" else {"axes": axes, "split_dim": 0, "concat_dim": 1}
+        found.append(graph.add(op, [h], [LOCAL if op == "all_reduce" else f32(2, 8)], attrs).result)
+    graph.outputs = [h, *found]
+    kernels = {"tanh": body("tanh", "tanh", [LOCAL], LOCAL)}
+    outs = [(4, 4), *(value.type.sizes for value in found)]
+    return module(graph, kernels, mesh, [P(None, None)], [P(None, None)] * len(outs), [(4, 4)], outs)
+
+
+def streams(program: Module) -> list[int]:
+    """Of the collectives in program order."""
+    found = Steps(program, costs()).program
+    return [task.stream for task, name in zip(found.tasks, found.names, strict=True) if not name]
+
+
+@pytest.mark.parametrize("mesh, expected", [
+    (HOSTS, [NETWORK, COMMUNICATION, NETWORK]),
+    (replace(make_mesh({"host": 2, "gpu": 8}), machine=MACHINES["dgx-h100"]), [NETWORK, COMMUNICATION, NETWORK]),
+    (replace(make_mesh({"host": 2, "gpu": 2}), machine=MACHINES["dgx-h100"]), [COMMUNICATION] * 3),  # all in one host
+    (make_mesh({"host": 2, "gpu": 2}), [COMMUNICATION] * 3),
+])  # fmt: skip
+def test_what_crosses_slower_links_has_a_stream_of_its_own(mesh: Mesh, expected: list[int]) -> None:
+    calls = [("all_reduce", ("host",)), ("all_reduce", ("gpu",)), ("all_reduce", ("host", "gpu"))]
+    assert streams(gradients(mesh, calls)) == expected
+
+
+def test_one_stream_is_enough_where_all_cross_the_same_links() -> None:
+    assert streams(gradients(HOSTS, [("all_reduce", ("host",))] * 2)) == [COMMUNICATION] * 2
+
+
+def test_messages_stay_on_one_stream() -> None:
+    """Blocks along an inner dim are sent one by one, over the communicator of all ranks."""
+    calls = [("all_to_all", ("host",)), ("all_reduce", ("gpu",))]
+    assert streams(gradients(HOSTS, calls)) == [COMMUNICATION] * 2
+
+
+def test_both_communicate_at_the_same_time() -> None:
+    calls = [("all_reduce", ("host",)), ("all_reduce", ("gpu",))] * 2
+    program = gradients(HOSTS, calls)
+    plan = schedule(program, costs=costs())
+    check(plan, program.mesh)
+    assert plan.step_seconds == pytest.approx(8.0)  # two kernels, and two of 3 s after each other; on one stream 13 s
+    assert sorted(each.hidden for each in plan.exposures) == pytest.approx([0.0, 0.0, 2.0, 3.0])
+
+
+@pytest.mark.parametrize("stream", [COMMUNICATION, NETWORK])
+def test_collectives_of_each_stream_are_ordered_with_all_others(stream: int) -> None:
+    """Control flow that communicates is; so is a collective that a forged plan has on the stream of kernels."""
+    program = gradients(HOSTS, [("all_reduce", ("host",)), ("all_reduce", ("gpu",))])
+    plan = schedule(program, costs=costs())
+    last = max(n for n, item in enumerate(plan.items) if item.is_collective)
+    first = next(n for n, item in enumerate(plan.items) if item.is_collective)
+    items = list(plan.items)
+    items[first], items[last] = replace(items[first], stream=stream), replace(items[last], stream=COMPUTE)
+    with pytest.raises(ScheduleError, match="MG0401: nothing orders collective"):
+        check(replace(plan, items=tuple(items)), program.mesh)
