@@ -28,6 +28,7 @@ from meshgen.sizes.program import input_names
 if TYPE_CHECKING:
     from meshgen.reports.gathers import Gather
     from meshgen.sharding.analyze import Analysis, Volume
+    from meshgen.sharding.arithmetic import Work
 
 Array = np.ndarray[Any, Any]
 
@@ -89,16 +90,22 @@ class Executable(CompiledProgram):
         from meshgen.codegen.schedule import unlimited
         from meshgen.codegen.targets import predicted_on
         from meshgen.ops.flops import graph_flops
-        from meshgen.sharding.analyze import redundant_flops
 
-        redundant = redundant_flops(self.stages)
+        redundant = None if self.work is None else sum(work.redundant for work in self.work)
         flops = {name: graph_flops(body) for name, body in self.plan.kernels.items()}
         target, _ = predicted_on(self.target, None, self.mesh)
         return cost_of(self.plan, self.comms, flops, redundant, unlimited(self.fused, target))
 
     @cached_property
-    def analysis(self) -> Analysis | None:
+    def work(self) -> tuple[Work, ...] | None:
         """The work of each op before partition; None where the program was entered later."""
+        from meshgen.sharding.analyze import work_in
+
+        return work_in(self.stages)
+
+    @cached_property
+    def analysis(self) -> Analysis | None:
+        """Traffic, memory and work before partition; None where the program was entered later."""
         from meshgen.sharding.analyze import analyze
 
         module = self.stages.get("optimize") or self.stages.get("materialize")
