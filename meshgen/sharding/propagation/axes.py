@@ -112,10 +112,10 @@ class Axes:
         found: dict[str, tuple[int, ...]] = {}
         for axis, decision in decisions.items():
             others = {other: each for other, each in decisions.items() if other != axis}
-            work, labels = view_of(self.sites, others, self.module, self.edges).work, decision.solution.labels
+            work, labels = _work_left(self.sites, _parts(self.sites, others, self.module)), decision.solution.labels
             share = 1 - 1 / self.module.mesh.axis_size(axis)
             wasted = {
-                number: work(site) * share
+                number: work[site] * share
                 for number, site in enumerate(self.sites)
                 if labels[number].factor is None and site.option is None and not site.is_manual(axis) and site.is_firm
             }
@@ -228,14 +228,12 @@ def view_of(sites: list[Site], others: dict[str, Decision], module: Module, join
         v: float(v.type.nbytes) for site in sites for v in (*site.node.operands, *site.node.results)
     }
     used = {(n, i): float(v.type.nbytes) for n, site in enumerate(sites) for i, v in enumerate(site.node.operands)}
-    parts: dict[tuple[Site, int], int] = {}
+    parts = _parts(sites, others, module)
     moved: set[tuple[int, int]] = set()
     reduced: dict[tuple[int, int], int] = {}
     for axis, decision in others.items():
         size, labels = module.mesh.axis_size(axis), decision.solution.labels
         for site, label in zip(sites, labels, strict=True):
-            if label.factor is not None:
-                parts[site, label.factor] = parts.get((site, label.factor), 1) * size
             for value, state in zip(site.node.results, label.results, strict=True):
                 if isinstance(state, int):
                     local[value] /= size
@@ -251,15 +249,31 @@ def view_of(sites: list[Site], others: dict[str, Decision], module: Module, join
                     moved.add((site, i))
                 if isinstance(made, str) and state is None:
                     reduced[site, i] = reduced.get((site, i), 1) * size
-    work: dict[Site, float] = {site: site.seconds for site in sites}
-    for (site, factor), count in parts.items():
-        rows = site.rule.factors[factor].size
-        work[site] *= site.left(factor, math.ceil(rows / count) / max(rows, 1))
     return View(
         local.__getitem__,
         used.__getitem__,
-        work.__getitem__,
+        _work_left(sites, parts).__getitem__,
         lambda site, factor: parts.get((site, factor), 1),
         frozenset(moved),
         reduced,
     )
+
+
+def _parts(sites: list[Site], others: dict[str, Decision], module: Module) -> dict[tuple[Site, int], int]:
+    """Into how many parts the decisions on the other axes split loops; those that they leave whole are absent."""
+    found: dict[tuple[Site, int], int] = {}
+    for axis, decision in others.items():
+        size = module.mesh.axis_size(axis)
+        for site, label in zip(sites, decision.solution.labels, strict=True):
+            if label.factor is not None:
+                found[site, label.factor] = found.get((site, label.factor), 1) * size
+    return found
+
+
+def _work_left(sites: list[Site], parts: Mapping[tuple[Site, int], int]) -> dict[Site, float]:
+    """Seconds of a device's work at each site once loops are split so."""
+    work: dict[Site, float] = {site: site.seconds for site in sites}
+    for (site, factor), count in parts.items():
+        rows = site.rule.factors[factor].size
+        work[site] *= site.left(factor, math.ceil(rows / count) / max(rows, 1))
+    return work
