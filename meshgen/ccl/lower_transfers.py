@@ -12,6 +12,7 @@ from meshgen.ccl.point_to_point import PointToPoint
 from meshgen.ccl.routes import Message, place_of
 from meshgen.ccl.steps import Box, BufferRef, Fill, Step, whole
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import RETILING
 from meshgen.spec import Sharding
 
 ByRank = dict[int, list[Message]]
@@ -21,7 +22,7 @@ def transfer(collective: Collective, rank: int) -> list[Step]:
     """A permute, retile or halo exchange. Rows outside the tensor that the operand of a halo exchange has stay as they are."""
     source, target = transfer_ends(collective.op, collective.attrs)
     shape, mesh = tuple(collective.attrs.shape), collective.mesh
-    stays = collective.op == "update_halo" and collective.operands[0] == collective.results[0]
+    stays = collective.op not in RETILING and collective.operands[0] == collective.results[0]
     here = _Buffer(collective.operand, target if stays else source, shape, mesh, rank)
     there = _Buffer(collective.result, target, shape, mesh, rank)
     held = routes.kept(source, target, shape, mesh, rank)

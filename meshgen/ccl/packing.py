@@ -20,6 +20,7 @@ from meshgen.ccl.lower_moves import Blocks
 from meshgen.ir.op_names import BETWEEN_MESHES
 from meshgen.ir.predicates import is_transfer_send
 from meshgen.mesh import Mesh, split_ref
+from meshgen.ops.classes import RETILING
 from meshgen.spec import Sharding
 
 
@@ -179,7 +180,7 @@ def _transfer(collective: Collective) -> Packing:
     sender, receiver = _Side(source, mesh, operand.sizes), _Side(target, mesh, result.sizes)
     packed = 0 if moved.holders == 1 and sender.is_contiguous(receiver, shape) else sent
     unpacked = 0 if moved.holders == 1 and receiver.is_contiguous(sender, shape) else moved.received
-    stays = collective.op == "update_halo" and operand == result
+    stays = collective.op not in RETILING and operand == result
     own = math.prod(map(min, zip(operand.sizes, result.sizes, strict=True)))  # of the overlap of both tiles
     copied = packed + (result.size if unpacked else own) + (unpacked if stays else 0)
     return Packing((packed + unpacked) * result.numpy_dtype.itemsize, 2 * copied * result.numpy_dtype.itemsize)

@@ -19,10 +19,9 @@ from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.op_names import REPEATED
 from meshgen.ir.predicates import is_kernel
 from meshgen.ir.regions import captured, flow_regions
-from meshgen.ops.classes import UNLAUNCHED, VIEWS
+from meshgen.ops.classes import OVERWRITING, UNLAUNCHED, VIEWS
 from meshgen.records import dataclass
 from meshgen.runtime.in_place import Pairs, overwrites
-from meshgen.runtime.plan import IN_PLACE
 
 
 @dataclass(frozen=True)
@@ -139,7 +138,7 @@ def _may_overwrite(
     if is_kernel(node):
         pairs = pairs_of(node.attrs.kernel)
         return all(number in pairs.get(place, ()) for place in places)
-    return (node.op in REPEATED or node.op in IN_PLACE) and places == [number]
+    return (node.op in REPEATED or node.op in OVERWRITING) and places == [number]
 
 
 def _needs(late: Sequence[Node], maker: Node, before: Mapping[Node, Sequence[Node]]) -> bool:

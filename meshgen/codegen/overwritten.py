@@ -15,9 +15,9 @@ from meshgen.codegen.timeline import Task
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Value
 from meshgen.ir.op_names import REPEATED
+from meshgen.ops.classes import OVERWRITING
 from meshgen.records import dataclass
 from meshgen.runtime.in_place import Pairs, overwrites
-from meshgen.runtime.plan import IN_PLACE
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ def _pairs(program: Program, number: int, pairs_of: Callable[[str], Pairs]) -> P
         return pairs_of(name)
     if node.op in REPEATED:  # its results begin as its first operands
         return {n: (n,) for n in range(len(node.results))}
-    if node.op not in IN_PLACE or program.module.mesh.group_size(node.attrs.axes) == 1:
+    if node.op not in OVERWRITING or program.module.mesh.group_size(node.attrs.axes) == 1:
         return {}
     pairs = enumerate(zip(node.operands, node.results, strict=True))
     return {place: (place,) for place, (operand, result) in pairs if operand.type.dtype == result.type.dtype}

@@ -10,7 +10,7 @@ is not longer: accumulators that wait take registers, with which tiles may have 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.codegen.emit.templates import plan_body
@@ -71,6 +71,7 @@ class _Joins:
         self.nodes, self._graph, self._kernels = list(graph.nodes), graph, kernels
         self._device = device_of(DEFAULT_TARGET)
         self._refused: set[tuple[Node, Node]] = set()
+        self._unlike: set[Hashable] = set()  # of pairs that stay apart, as those of equal layers
         self._look()
 
     def _look(self) -> None:
@@ -120,13 +121,19 @@ class _Joins:
             return None
         outside = {v for v in maker.results if any(r is not reader for r in self._readers.get(v, ()))}
         outside.update(v for v in maker.results if v in self._graph.outputs)
-        reads, outputs, body = joined_body(maker, reader, outside, self._kernels.bodies)
-        if not self._fits(body) or not joint_products(body):
+        if (key := _form_of_both(maker, reader, outside)) in self._unlike:
             return None
-        apart = sum(kernel_seconds(each, DEFAULT_TARGET) for each in bodies)
-        if kernel_seconds(body, DEFAULT_TARGET) > apart:
+        reads, outputs, body = joined_body(maker, reader, outside, self._kernels.bodies)
+        if not self._gains(body, bodies):
+            self._unlike.add(key)
             return None
         return Node("kernel", reads, outputs, {"kernel": self._kernels.name_of(body)}, reader.loc)
+
+    def _gains(self, body: Graph, apart: Sequence[Graph]) -> bool:
+        """Whether a kernel of both can be made, and takes no longer."""
+        if not self._fits(body) or not joint_products(body):
+            return False
+        return kernel_seconds(body, DEFAULT_TARGET) <= sum(kernel_seconds(each, DEFAULT_TARGET) for each in apart)
 
     def _are_products(self, maker: Graph, reader: Graph) -> bool:
         """Whether several dots would be in the kernel, and no other loops."""
@@ -164,6 +171,14 @@ class _Joins:
         """Bytes of what the maker reads, and nothing at the place of the reader or later."""
         later = {v for node in self.nodes[self._place[reader] :] for v in _reads(node)} | {*self._graph.outputs}
         return _bytes(v for v in dict.fromkeys(maker.operands) if v in self._made and v not in later)
+
+
+def _form_of_both(maker: Node, reader: Node, outside: set[Value]) -> Hashable:
+    """What the body of both depends on, up to the names of values."""
+    values = (*maker.operands, *maker.results, *reader.operands)
+    numbers = {value: number for number, value in enumerate(dict.fromkeys(values))}
+    places = (*map(numbers.__getitem__, values), *(value in outside for value in maker.results))
+    return maker.attrs.kernel, reader.attrs.kernel, places
 
 
 def joined_body(

@@ -1,31 +1,26 @@
-"""A compiled program: its stages, schedule, binaries and cost; running, saving and explaining it."""
+"""A compiled program: what it costs and why; running, saving and explaining it."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from meshgen.calls.arguments import bound_arrays, fitting, weight_arrays
 from meshgen.calls.nodes import Slot
 from meshgen.calls.signature import Signature, signature_of
+from meshgen.compiled.program import CompiledProgram
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.frontend.callers import at_callers_line
-from meshgen.ir.graph import Module
-from meshgen.mesh import Mesh
-from meshgen.pass_manager import PassRecord
-from meshgen.pipeline import Options, Progress, Timing
 from meshgen.reports.comms import Comms, comms_of
 from meshgen.reports.cost import Cost, cost_of
 from meshgen.reports.memory import Memory, memory_of
 from meshgen.reports.overlap import overlap_of
 from meshgen.reports.program_record import program_record
-from meshgen.runtime.module_file.resources import Resources
 from meshgen.runtime.open_program import Shapes
-from meshgen.runtime.plan import Schedule
 from meshgen.runtime.sessions.weights import Weights, weights_by_name
 from meshgen.runtime.sizes import Given, bound
 from meshgen.sizes.program import input_names
@@ -33,39 +28,16 @@ from meshgen.sizes.program import input_names
 if TYPE_CHECKING:
     from meshgen.reports.gathers import Gather
     from meshgen.sharding.analyze import Analysis, Volume
+    from meshgen.sharding.arithmetic import Work
 
 Array = np.ndarray[Any, Any]
 
 
-class Executable:
+class Executable(CompiledProgram):
     """A program at stage schedule. Made by `compile`.
 
     Calling it runs one step on all ranks, simulated with NumPy: global arrays in, global arrays out.
     """
-
-    def __init__(self, stages: Mapping[str, Module], plan: Schedule, options: Options, timing: Timing,
-                 signature: Signature | None = None) -> None:  # fmt: skip
-        self.stages = dict(stages)
-        self._plan = plan
-        self.options = options
-        self._timing = timing
-        self._signature = signature
-        self.built: dict[tuple[str, str], Any] = {}
-        self._build_warnings: list[Diagnostic] = []
-        self.specialised: dict[str, Any] = {}  # which sizes, and when compiled, if the program leaves sizes open
-
-    @property
-    def plan(self) -> Schedule:
-        """The schedule of every rank."""
-        return self._plan
-
-    @property
-    def name(self) -> str:
-        return self.fused.name
-
-    @property
-    def mesh(self) -> Mesh:
-        return self.fused.mesh
 
     @property
     def parts(self) -> tuple[Executable, ...]:
@@ -77,15 +49,6 @@ class Executable:
         """The mesh, for display."""
         return str(self.mesh)
 
-    @property
-    def target(self) -> str:
-        return self.options.target
-
-    @property
-    def fused(self) -> Module:
-        """The module at its last stage before the schedule."""
-        return self.stages["fuse"]
-
     @cached_property
     def signature(self) -> Signature:
         """The arguments and results as callers see them."""
@@ -96,66 +59,6 @@ class Executable:
         return fitting(arrays, input_names(self.fused.graph), self.fused.in_types)
 
     overlap = cached_property(overlap_of)
-
-    @property
-    def seconds(self) -> dict[str, float]:
-        """Seconds that each stage of compiling took."""
-        return dict(self._timing.seconds)
-
-    @property
-    def passes(self) -> dict[str, PassRecord]:
-        """What each pass did, by name, in the order in which they first ran."""
-        return dict(self._timing.passes)
-
-    @cached_property
-    def sources(self) -> dict[str, Any]:
-        """Triton source per kernel (`triton_source.KernelSource`). Without a GPU among the targets some may have none.
-
-        Raises CodegenError with everything that has no kernel, where the target is a GPU, before any source is made.
-        """
-        from meshgen.codegen.lacking import refuse_lacking
-        from meshgen.compiled.sources import first_sources
-
-        if self.options.architectures:
-            refuse_lacking([self.plan])
-        with self._timing.of("source"):
-            return first_sources(self.plan, self.mesh, self.options, self._measured)
-
-    @cached_property
-    def _measured(self) -> dict[str, Any]:
-        from meshgen.compiled.sources import measured_rows
-
-        return measured_rows(self.plan, self.options)
-
-    @property
-    def without_code(self) -> list[str]:
-        """Kernels that no code can be generated for: they run as their bodies, with NumPy."""
-        return [name for name in self.plan.kernels if name not in self.sources]
-
-    @property
-    def measured(self) -> dict[str, dict[str, Any]]:
-        """The kernels whose tiles were measured, with what the table of the compilation says of them."""
-        from meshgen.compiled.sources import provenance
-
-        return provenance(self.sources, self._measured)
-
-    def build(self, progress: Progress | None = None) -> None:
-        """Compile the kernels for the target's architectures; `sources` has what was chosen. Raises CodegenError, MissingError."""
-        from meshgen.codegen.candidates import build_best
-        from meshgen.compiled.sources import all_sources
-
-        if not self.options.architectures:
-            return
-        bodies = {name: self.plan.kernels[name] for name in self.sources}
-
-        def candidates(name: str) -> Iterator[Any]:
-            return all_sources(name, self.sources[name], self.plan, self.mesh, self.options, self._measured)
-
-        tell = (lambda done, total, name: progress(f"build {name}", done, total)) if progress else None
-        with self._timing.of("build"):
-            self._build_warnings = []
-            warn = self._build_warnings.append
-            self.sources, self.built = build_best(bodies, candidates, self.options.architectures, tell, warn)
 
     def started(self, number: int = 0) -> list[float]:
         """When each launch of a part starts in a step, in seconds."""
@@ -187,16 +90,22 @@ class Executable:
         from meshgen.codegen.schedule import unlimited
         from meshgen.codegen.targets import predicted_on
         from meshgen.ops.flops import graph_flops
-        from meshgen.sharding.analyze import redundant_flops
 
-        redundant = redundant_flops(self.stages)
+        redundant = None if self.work is None else sum(work.redundant for work in self.work)
         flops = {name: graph_flops(body) for name, body in self.plan.kernels.items()}
         target, _ = predicted_on(self.target, None, self.mesh)
         return cost_of(self.plan, self.comms, flops, redundant, unlimited(self.fused, target))
 
     @cached_property
-    def analysis(self) -> Analysis | None:
+    def work(self) -> tuple[Work, ...] | None:
         """The work of each op before partition; None where the program was entered later."""
+        from meshgen.sharding.analyze import work_in
+
+        return work_in(self.stages)
+
+    @cached_property
+    def analysis(self) -> Analysis | None:
+        """Traffic, memory and work before partition; None where the program was entered later."""
         from meshgen.sharding.analyze import analyze
 
         module = self.stages.get("optimize") or self.stages.get("materialize")
@@ -212,22 +121,6 @@ class Executable:
     def record(self) -> dict[str, Any]:
         """The document of `explain --json`."""
         return program_record(self)
-
-    @at_callers_line
-    def as_text(self, stage: str = "fuse") -> str:
-        """The program at a stage, as text that `meshgen opt` reads. Raises UsageError for a stage it lacks."""
-        from meshgen.mlir.text import print_text
-
-        if not isinstance(cast("Any", stage), str) or stage not in (*self.stages, "schedule"):
-            hint = f"the stages are {', '.join(self.stages)}, schedule"
-            raise UsageError(Diagnostic("MG0001", f"unknown stage '{stage}'", hint=hint))
-        return print_text(self.scheduled() if stage == "schedule" else self.stages[stage])
-
-    def scheduled(self) -> Module:
-        """The program at stage schedule."""
-        from meshgen.codegen.schedule_stage import scheduled
-
-        return scheduled(self.fused, self.plan)
 
     @at_callers_line
     def at(self, mesh: Given = None, args: Shapes = None) -> Executable:
@@ -272,9 +165,13 @@ class Executable:
     @property
     def warnings(self) -> list[Diagnostic]:
         """Warnings about the program, as numbered diagnostics."""
+        return [*(self._signature.warnings if self._signature else ()), *self._found_warnings]
+
+    @cached_property
+    def _found_warnings(self) -> list[Diagnostic]:
         from meshgen.reports.warnings import warnings_of
 
-        return [*(self._signature.warnings if self._signature else ()), *warnings_of(self)]
+        return warnings_of(self)
 
     @property
     def build_warnings(self) -> list[Diagnostic]:
@@ -317,14 +214,6 @@ class Executable:
         report = packaged_record(self) | ({"kernels_without_code": code} if (code := self.without_code) else {})
         report |= {"tuning": measured} if (measured := self.measured) else {}
         return {"sources": self.sources, "built": self.built, "report": report} | self.texts()
-
-    def texts(self) -> dict[str, Any]:
-        """The text of every stage, and by name the large constants to which they refer."""
-        from meshgen.mlir.text import print_texts
-
-        resources = Resources()
-        texts = print_texts(self.stages | {"schedule": self.scheduled()}, resources)
-        return {"stages": texts, "resources": resources.by_name}
 
     @at_callers_line
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -113,6 +113,11 @@ class PartsExecutable(Executable):
         return [self._timeline.start[number, item] for item in range(len(self.parts[number].plan.items))]
 
     @cached_property
+    def work(self) -> None:
+        """None: `parts` have some each."""
+        return None
+
+    @cached_property
     def analysis(self) -> None:
         """None: `parts` have one each."""
         return None

@@ -1,38 +1,54 @@
-"""Operations whose text is said by a format: xDSL's `irdl_op_definition`, but a format is read when an operation is first parsed or printed.
+"""Operations whose text is said by a format, which is read when one is first parsed or printed.
 
 Reading a format takes as long as reading ten lines of a program, and a program has few of the operations that have one.
 """
 
 from __future__ import annotations
 
-from functools import cache
+from collections.abc import Generator
+from contextlib import contextmanager
+from functools import cached_property
 from typing import Any, TypeVar
 
-from xdsl.irdl import IRDLOperation, irdl_op_definition
+from xdsl.irdl import IRDLOperation, OpDef, irdl_op_definition
 from xdsl.irdl.declarative_assembly_format import FormatProgram
+from xdsl.irdl.declarative_assembly_format_parser import FormatParser
 from xdsl.parser import Parser
 from xdsl.printer import Printer
 
 _Operation = TypeVar("_Operation", bound=type[IRDLOperation])
 
 
+class _LateFormat:
+    """Stands for the `FormatProgram` of a text."""
+
+    def __init__(self, text: str, definition: OpDef) -> None:
+        self._text, self._definition = text, definition
+
+    @cached_property
+    def _program(self) -> FormatProgram:
+        return FormatParser(self._text, self._definition).parse_format()
+
+    def parse(self, parser: Parser, kind: type[IRDLOperation]) -> Any:
+        return self._program.parse(parser, kind)
+
+    def print(self, printer: Printer, operation: IRDLOperation) -> None:
+        self._program.print(printer, operation)
+
+
+@contextmanager
+def late_formats() -> Generator[None]:
+    """Within it, xDSL defines operations without reading their formats."""
+    at_once: Any = FormatProgram.from_str
+    replaced: Any = FormatProgram
+    replaced.from_str = _LateFormat
+    try:
+        yield
+    finally:
+        replaced.from_str = staticmethod(at_once)
+
+
 def op_definition(kind: _Operation) -> _Operation:
-    """Decorator: the operation that the class defines, with the syntax of its `assembly_format`, if it has one."""
-    text = kind.assembly_format
-    if text is None:
+    """Decorator: the operation that the class defines, as xDSL's `irdl_op_definition` makes it."""
+    with late_formats():
         return irdl_op_definition(kind)
-    kind.assembly_format = None
-
-    @cache
-    def syntax() -> FormatProgram:
-        return FormatProgram.from_str(text, kind.get_irdl_definition())
-
-    def parse(cls: type[IRDLOperation], parser: Parser) -> Any:
-        return syntax().parse(parser, cls)
-
-    def write(self: IRDLOperation, printer: Printer) -> None:
-        syntax().print(printer, self)
-
-    defined: Any = irdl_op_definition(kind)
-    defined.parse, defined.print = classmethod(parse), write
-    return defined

@@ -1,4 +1,4 @@
-"""The lines of a function's nodes: nodes that are alike apart from names and reasons are converted and printed once.
+"""The lines of a function's nodes: nodes that are alike apart from names, reasons and places in a schedule are converted and printed once.
 
     %s = stablehlo.add %s, %s {shard.plan = #shard.plan<typed, loops = [["dp"], []], why = [%s]>} : tensor<8x16xf32>
 
@@ -8,23 +8,28 @@ written is said in one place.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from io import StringIO
 from typing import Any
 
 import numpy as np
-from xdsl.dialects.builtin import TensorType
+from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.printer import Printer
 
 from meshgen.ir.graph import Module, Node, Value
+from meshgen.ir.notes import NO_NOTES, Notes, Place, Slot
 from meshgen.mlir.conversion import Exporter
 from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.sched.attributes import BufferAttr, ItemAttr
 from meshgen.records import dataclass, replace
 from meshgen.runtime.module_file.resources import LEAST_BYTES, Resources
 
 _REASONS = "@reasons@"  # what stands in a pattern for the reasons of a plan
 _QUOTED = f'"{_REASONS}"'
+_NOTED = Notes(
+    "@why@", (-(1 << 63),), slot=Slot(0, source="@slot@"), places=(Place(0, "@places@", "temporary", 0, 0),)
+)  # stands in it for notes
 _MARK = "\0"  # around the numbers of values in a pattern's text: printed text has no such character
 _ESCAPES = {byte: f"\\{byte:02X}" for byte in (*range(0x20), 0x22, *range(0x7F, 0x100))} | {0x5C: "\\\\"}
 _MOST_BYTES = 64  # of an array among a node's attributes: larger ones are hardly equal
@@ -35,14 +40,14 @@ Types = dict[int, tuple[Attribute, str]]
 
 @dataclass(frozen=True)
 class Pattern:
-    """The lines of a node, `%s` for each name and for the reasons.
+    """The lines of a node, `%s` for each name, for the reasons and for notes that differ between equal nodes.
 
-    `holes` says whose name is at each place: a number among the node's operands, results and then `inner`, what values that are only in the
-    lines want to be called; None for the reasons.
+    `holes` says what is at each place: for a name a number among the node's operands, results and then `inner`, what values that are only in
+    the lines want to be called; None for the reasons; for a note what writes it.
     """
 
     lines: str
-    holes: tuple[int | None, ...]
+    holes: tuple[int | Callable[[Notes], str] | None, ...]
     inner: tuple[str, ...]
 
 
@@ -81,12 +86,20 @@ class Patterns:
         module = exporter.module
         self._modules[id(module)] = module
         place = id(module) if module.meshes else id(module.mesh)
-        return place, node.op, attrs, node.option, node.notes, decided, len(node.operands), *kinds
+        return place, node.op, attrs, node.option, _kind_of(node.notes), decided, len(node.operands), *kinds
 
     def _kind(self, value: Value) -> int:
         """A number for a value's type and sharding."""
         kind = self._values[value] = self._kinds.setdefault((value.type, value.sharding), len(self._kinds))
         return kind
+
+
+def _kind_of(notes: Notes) -> Hashable:
+    """What the lines of a node depend on beside the notes that are written in holes."""
+    if notes is NO_NOTES:
+        return None
+    own = notes.hint, notes.reduces, notes.lazy, notes.in_memory, notes.trips
+    return *own, bool(notes.why), bool(notes.edges), notes.slot is not None, bool(notes.places)
 
 
 def _text_of(attrs: dict[str, Any]) -> str | None:
@@ -141,6 +154,35 @@ def quoted(content: bytes) -> str:
     return f'"{content.decode("latin-1").translate(_ESCAPES)}"'
 
 
+def _written(attribute: Attribute) -> str:
+    printer = QuickPrinter({})
+    printer.print_attribute(attribute)
+    return printer.text.getvalue()
+
+
+def _why_text(notes: Notes) -> str:
+    return quoted(notes.why.encode())
+
+
+def _edges_text(notes: Notes) -> str:
+    return f"edges = {_written(DenseArrayBase.from_list(i64, notes.edges))}"
+
+
+def _slot_text(notes: Notes) -> str:
+    assert notes.slot is not None, "the pattern is of nodes with a slot"
+    return _written(ItemAttr(notes.slot))
+
+
+def _places_text(notes: Notes) -> str:
+    return f"[{', '.join(_written(BufferAttr(place)) for place in notes.places)}]"
+
+
+_NOTES: Mapping[str, Callable[[Notes], str]] = {
+    write(_NOTED): write for write in (_why_text, _edges_text, _slot_text, _places_text)
+}
+"""What writes a note, by its text in a pattern."""
+
+
 class _MarkPrinter(QuickPrinter):
     """Prints marks instead of names: the number of a value among `values`, others behind them."""
 
@@ -162,6 +204,9 @@ def _pattern(node: Node, exporter: Exporter, types: Types) -> Pattern | None:
     node = replace(node, operands=[replace(value) for value in node.operands])
     if plan is not None and plan.why:
         node.sharding = replace(plan, why=(_REASONS,))
+    if (notes := node.notes) is not NO_NOTES:
+        own = {name: getattr(_NOTED, name) for name in ("why", "edges", "slot", "places") if getattr(notes, name)}
+        node.notes = replace(notes, **own)
     operations = exporter.operations(node)
     own = [exporter.ssa(value) for value in (*node.operands, *node.results)]
     printer = _MarkPrinter(own, types)
@@ -171,7 +216,14 @@ def _pattern(node: Node, exporter: Exporter, types: Types) -> Pattern | None:
     text = printer.text.getvalue()
     if text.count("\n") != len(operations) - 1 or text.count(_QUOTED) != (plan is not None and bool(plan.why)):
         return None
-    parts = text.replace(_QUOTED, _MARK * 2).split(_MARK)
+    text = text.replace(_QUOTED, _MARK * 2)
+    for note in _NOTES:
+        text = text.replace(note, f"{_MARK}{note}{_MARK}")
+    parts = text.split(_MARK)
     literals, holes = [part.replace("%", "%%") for part in parts[::2]], parts[1::2]
     inner = tuple(exporter.names.get(ssa, "") or ssa.name_hint or "" for ssa in printer.values[len(own) :])
-    return Pattern("%s".join(literals), tuple(int(hole) if hole else None for hole in holes), inner)
+    return Pattern("%s".join(literals), tuple(_hole(hole) for hole in holes), inner)
+
+
+def _hole(text: str) -> int | Callable[[Notes], str] | None:
+    return _NOTES[text] if text in _NOTES else int(text) if text else None

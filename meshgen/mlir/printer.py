@@ -76,6 +76,8 @@ class TextPrinter(QuickPrinter):
         for hole in pattern.holes:
             if hole is None:
                 found.append(self._reasons(node))
+            elif callable(hole):
+                found.append(hole(node.notes))
             elif hole < inner:
                 found.append(self._name(values[hole]))
             else:

@@ -42,6 +42,7 @@ REDUCED_ALIKE = REDUCING - with_attributes("root")  # every device has the resul
 MOVES = RESHARDS | {"all_gather", "all_to_all"}  # of tiles: nothing is computed
 SHARDING_OPS = REDUCED_ALIKE | MOVES | LOCAL_OPS
 AWAITED = with_trait(Trait.AWAITED)
+OVERWRITING = with_trait(Trait.OVERWRITES)
 ON_RANKS = with_trait(Trait.IN_BODIES) | {"process_index"}  # what a user may tell devices apart by
 
 # In memory.

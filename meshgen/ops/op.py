@@ -46,6 +46,9 @@ class Trait(Enum):
     CONTRACTS = "sums of products of two operands: its arithmetic is what takes time"
     RESHARD = "takes a tensor from one sharding to another by messages between any devices"
     REDUCES = "combines what devices have, and communicates"
+    OVERWRITES = (
+        "may write its result over its operand: NCCL's reductions, and messages whose steps read before they write"
+    )
     AWAITED = "another device waits for it: it stays whoever uses its results"
     VIEW = "its result is the bytes of its operand, or a part of them"
     COLLECTIVE = "of devices, over mesh axes or between two shardings"

@@ -83,7 +83,7 @@ ANNOTATIONS = (
 )
 
 COLLECTIVES = (
-    _collective("all_reduce", types.collective, AllReduce, Trait.IN_BODIES, Trait.REDUCES),
+    _collective("all_reduce", types.collective, AllReduce, Trait.IN_BODIES, Trait.REDUCES, Trait.OVERWRITES),
     _collective("all_gather", types.collective, AlongDim, Trait.IN_BODIES),
     _collective("reduce_scatter", types.collective, ReduceScatter, Trait.IN_BODIES, Trait.REDUCES),
     _collective("all_to_all", types.collective, AllToAll, Trait.IN_BODIES),

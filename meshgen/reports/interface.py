@@ -16,6 +16,7 @@ from meshgen.reports.cost import Cost
 from meshgen.reports.memory import Memory
 from meshgen.runtime.plan import Schedule
 from meshgen.sharding.analyze import Analysis, Volume
+from meshgen.sharding.arithmetic import Work
 from meshgen.sharding.chunks.search import Decision
 
 
@@ -66,6 +67,9 @@ class Compiled(Protocol):
 
     @cached_property
     def cost(self) -> Cost: ...
+
+    @cached_property
+    def work(self) -> Sequence[Work] | None: ...
 
     @cached_property
     def analysis(self) -> Analysis | None: ...

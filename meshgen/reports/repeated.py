@@ -45,16 +45,13 @@ class Repeated:
 
 def repeated_work(executable: Compiled) -> list[Repeated]:
     """The groups of ops of the program of one mesh that waste the most work, those first."""
-    analysis = executable.analysis
-    if analysis is None:
-        return []
     groups: dict[tuple[object, ...], list[Work]] = {}
-    for work in analysis.work:
+    for work in executable.work or ():
         if work.repeats and work.node.results:
             made = work.node.results[0]
             key = work.op, work.repeats, made.type, made.sharding, *(each.type for each in work.node.operands)
             groups.setdefault(key, []).append(work)
-    return sorted((_repeated(group, analysis.mesh) for group in groups.values()), key=lambda each: -each.wasted)
+    return sorted((_repeated(group, executable.mesh) for group in groups.values()), key=lambda each: -each.wasted)
 
 
 def _repeated(group: list[Work], mesh: Mesh) -> Repeated:
@@ -67,10 +64,9 @@ def _repeated(group: list[Work], mesh: Mesh) -> Repeated:
 def repetition_warnings(executable: Compiled) -> Iterator[Diagnostic]:
     """MG0404 for each mesh on which more than a third of a step's work is repeated, if there is work enough to matter."""
     for part in executable.parts:
-        analysis = part.analysis
-        if analysis is None or _work_seconds(part) < WARNED_SECONDS:
+        if part.work is None or _work_seconds(part) < WARNED_SECONDS:
             continue
-        found, total = repeated_work(part), analysis.flops_per_device
+        found, total = repeated_work(part), sum(work.flops for work in part.work)
         wasted = sum(each.wasted for each in found)
         if wasted > WARNED_SHARE * total:
             yield _warning(found, wasted / total)

@@ -21,12 +21,13 @@ from meshgen.ccl.steps import SCRATCH, BufferRef, Lowered
 from meshgen.ccl.transport import axes_of, launches, perform
 from meshgen.ir.predicates import is_control
 from meshgen.mesh import Mesh
+from meshgen.ops.classes import OVERWRITING
 from meshgen.ops.evaluate.common import poison
 from meshgen.records import dataclass
 from meshgen.runtime.control_flow import Choose, Issue, Move, code_of, follow, require_one_way
 from meshgen.runtime.launch import POISON, Launch
 from meshgen.runtime.measured import timed
-from meshgen.runtime.plan import IN_PLACE, Item, Schedule
+from meshgen.runtime.plan import Item, Schedule
 
 Array = np.ndarray[Any, Any]
 
@@ -176,7 +177,7 @@ class Rank:
     def _collective(self, frame: Frame, item: Item) -> Iterator[Request]:
         memory = {BufferRef("operand", place): frame.bytes_of(n) for place, n in enumerate(item.inputs)}
         for place, number in enumerate(item.outputs):
-            if item.op not in IN_PLACE:  # these write all of their result, which may be their operand
+            if item.op not in OVERWRITING:  # these write all of their result, which may be their operand
                 frame.view(number)[...] = poison(frame.plan.buffers[number].type.dtype)
             memory[BufferRef("result", place)] = frame.bytes_of(number)
         if item.scratch is not None:

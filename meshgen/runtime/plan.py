@@ -26,7 +26,7 @@ from meshgen.ir.graph import Graph, TensorType
 from meshgen.ir.op_names import REPEATED
 from meshgen.ir.predicates import is_control, is_scan, is_transfer_send
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import COMMUNICATING
+from meshgen.ops.classes import COMMUNICATING, OVERWRITING
 from meshgen.records import dataclass
 from meshgen.runtime.in_place import overwrites
 
@@ -36,9 +36,6 @@ ROW_ALIGNMENT = 16  # bytes: what kernels rely on; of rows of buffers, which are
 MOST_PARTS = 64  # of a buffer that several items write: for each read the checker looks at all of them
 ALIGNMENT = 256  # bytes: what cudaMalloc guarantees, and a multiple of every vector load
 
-IN_PLACE = (
-    "all_reduce",
-)  # ops that may write their result over their operand: NCCL's reductions, and steps that read before they write
 KINDS = ("input", "constant", "temporary", "output", "given")
 
 
@@ -238,7 +235,7 @@ class Schedule:
 
     def _may_replace(self, item: Item, operand: int, result: int) -> bool:
         """Whether an item reads an operand before it writes a result over it."""
-        if item.op in IN_PLACE:
+        if item.op in OVERWRITING:
             return operand == result
         if item.op in REPEATED:  # its results begin as its first operands
             return operand == result

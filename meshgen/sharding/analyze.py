@@ -141,12 +141,10 @@ def analyze(module: Module) -> Analysis:
     return Analysis(mesh, found.collectives, found.sizes, peak, work)
 
 
-def redundant_flops(stages: Mapping[str, Module]) -> float | None:
-    """`Analysis.redundant_flops_per_device` alone; None for a program without a stage before partition."""
+def work_in(stages: Mapping[str, Module]) -> tuple[Work, ...] | None:
+    """`Analysis.work` alone; None for a program without a stage before partition."""
     module = stages.get("optimize") or stages.get("materialize")
-    if module is None:
-        return None
-    return sum(work.redundant for work in work_of(module.graph, nominal_mesh(module), module.kernels))
+    return tuple(work_of(module.graph, nominal_mesh(module), module.kernels)) if module else None
 
 
 def volume_of(module: Module) -> Volume:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from typing import Any
 
 from meshgen.errors import place_text
+from meshgen.ir.forms import form_of
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ir.op_names import REPEATED, WITH_PROGRAMS
 from meshgen.ir.predicates import is_kernel
@@ -53,12 +54,22 @@ def work_of(graph: Graph, mesh: Mesh, kernels: Mapping[str, Graph]) -> list[Work
     return list(_Reader(mesh, kernels).graph(graph, 1.0))
 
 
+@dataclass(frozen=True)
+class _Count:
+    """Operations of a device in one run of an op, and of the `whole` op; None where no sharding is known."""
+
+    flops: float
+    whole: float | None = None
+    repeats: tuple[str, ...] = ()
+
+
 class _Reader:
     """Reads graphs with local types, or global ones with shardings; kernels' bodies are looked up by name."""
 
     def __init__(self, mesh: Mesh, kernels: Mapping[str, Graph]) -> None:
         self._mesh = mesh
         self._kernels = kernels
+        self._known: dict[Hashable, _Count] = {}  # of nodes that are alike, as those of equal layers
 
     def graph(self, graph: Graph, times: float) -> Iterator[Work]:
         for node in graph.nodes:
@@ -70,18 +81,28 @@ class _Reader:
             elif node.op in WITH_PROGRAMS:
                 ways = [list(self.graph(region, times)) for region in node.regions]
                 yield from max(ways, key=lambda way: sum(work.flops for work in way))
-            elif flops := node_flops(node, self._local):
-                yield self._work(node, flops * times, times)
+            elif (count := self._count_of(node)).flops:
+                flops = count.flops * times
+                redundant = 0.0 if count.whole is None else max(0.0, flops - count.whole * times / self._mesh.size)
+                yield Work(node, flops, redundant, count.repeats)
 
-    def _work(self, node: Node, flops: float, times: float) -> Work:
+    def _count_of(self, node: Node) -> _Count:
+        if (form := form_of(node)) is None:
+            return self._count(node)
+        key = form, *[value.sharding for value in (*node.operands, *node.results)]
+        if key not in self._known:
+            self._known[key] = self._count(node)
+        return self._known[key]
+
+    def _count(self, node: Node) -> _Count:
+        flops = node_flops(node, self._local)
         shardings = [value.sharding for value in (*node.operands, *node.results) if value.sharding is not None]
-        if not shardings:
-            return Work(node, flops, 0.0)
-        needed = node_flops(node) * times / self._mesh.size
+        if not flops or not shardings:
+            return _Count(flops)
         used = {axis for sharding in shardings for axis in sharding.used_axes}
         idle = (axis for axis in self._mesh.names if self._mesh.axis_size(axis) > 1)
         repeats = tuple(axis for axis in idle if not any(overlaps(axis, other) for other in used))
-        return Work(node, flops, max(0.0, flops - needed), repeats)
+        return _Count(flops, node_flops(node), repeats)
 
     def _local(self, value: Value) -> TensorType:
         return local_type(value, self._mesh)

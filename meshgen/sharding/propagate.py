@@ -117,7 +117,8 @@ class _Search:
 
         Launches and latencies decide as much as bytes do, so both are planned to the end.
         """
-        if not self.manager.runs(FFT_TO_PENCILS) or not any(self._long_transforms(whole)):
+        has_transforms = any(site.node.op == "fft" for site in whole.sites)
+        if not has_transforms or not self.manager.runs(FFT_TO_PENCILS) or not any(self._long_transforms(whole)):
             return whole
         with self.manager.timed(FFT_TO_PENCILS) as record:
             module = FFT_TO_PENCILS.run(whole.module)

@@ -15,8 +15,6 @@ PSEUDO_OPS = "input output carry decision branch_argument branch_result manual_o
 NAMES = {*OPS, "call", *PSEUDO_OPS.split()}
 ABOUT = {
     "benchmarks/xla.py": "all_gather all_reduce all_to_all reduce_scatter",
-    "ccl/lower_transfers.py": "update_halo",
-    "ccl/packing.py": "update_halo",
     "ccl/simulated.py": "recv send",
     "codegen/attention_work.py": "exponential",
     "codegen/emit/attention.py": "divide",
@@ -71,8 +69,7 @@ ABOUT = {
     "reports/advice_order.py": "slice",
     "reports/fusion.py": "join",
     "runtime/in_place.py": "dynamic_update_slice mask_padding update_in_place",
-    "runtime/plan.py": "all_reduce",
-    "runtime/validation/structure.py": "recv update_halo",
+    "runtime/validation/structure.py": "recv",
     "sharding/optimizations/all_gather_sink.py": "all_gather",
     "sharding/optimizations/all_reduce_decompose.py": "all_reduce convert",
     "sharding/optimizations/all_reduce_fold.py": "all_gather all_reduce all_slice reduce_scatter",

@@ -64,7 +64,7 @@ def copy_node(node: Node, body: Graph, now: dict[Value, Value]) -> None:
     regions = tuple(rewired_graph(region, now) for region in node.regions)
     results = [Value(v.type, v.name, loc=v.loc) for v in node.results]
     operands = [now[v] for v in node.operands]
-    body.nodes.append(Node(node.op, operands, results, dict(node.attrs), node.loc, regions=regions))
+    body.nodes.append(Node(node.op, operands, results, node.attrs, node.loc, regions=regions))
     now.update(zip(node.results, results, strict=True))
 
 

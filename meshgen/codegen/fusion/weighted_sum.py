@@ -79,8 +79,9 @@ def weighted_sum(product: Node, producer: Producer) -> WeightedSum | None:
 
 
 def _of_side(product: Node, side: int, producer: Producer) -> WeightedSum | None:
-    exponential = _exponential_of(product.operands[side], producer, {})
-    if exponential is None or not _has_tiles(product, side, producer):
+    if not _has_tiles(product, side, producer):
+        return None
+    if (exponential := _exponential_of(product.operands[side], producer, {})) is None:
         return None
     shifted = producer(exponential.operands[0])
     if shifted is None or shifted.op != "subtract":

@@ -16,7 +16,7 @@ from meshgen.ir.attributes.sharding import places_of
 from meshgen.ir.graph import Graph, Node, TensorType, Value, real_dtype
 from meshgen.ir.predicates import is_control, is_kernel, is_loop, is_scan, is_transfer, is_transfer_send
 from meshgen.mesh import Mesh
-from meshgen.ops.classes import COMMUNICATING, RESHARDS
+from meshgen.ops.classes import COMMUNICATING, RESHARDS, RETILING
 from meshgen.ops.types.inference import verify_node
 from meshgen.runtime.plan import ALIGNMENT, KINDS, ROW_ALIGNMENT, STREAMS, Buffer, Item, Schedule, aligned
 from meshgen.spec import Sharding
@@ -226,7 +226,7 @@ def _collective_faults(item: Item, plan: Schedule, mesh: Mesh) -> list[str]:
 def _transfer_faults(item: Item, types: Sequence[TensorType], mesh: Mesh) -> list[str]:
     """Both ends of a transfer are shardings of the same tensor, with these types as shards."""
     shape = tuple(item.attrs.shape)
-    if item.op == "update_halo":
+    if item.op not in RETILING:
         after = item.attrs.sharding
         before = after if types[0] == types[1] else replace(after, halo=())
         ends = {"sharding without halo": before, "sharding": after}

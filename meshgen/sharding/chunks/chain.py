@@ -7,7 +7,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container, Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 
 from meshgen.ir.forms import Form, form_of
@@ -65,6 +65,8 @@ class Flow:
         ] = {}  # shared by equal nodes, as layers repeat them
         self._numbers: dict[Form, int] = {}
         self._forms: dict[Node, int | None] = {}  # the numbers of nodes' forms
+        self._chains: dict[tuple[tuple[Seed, ...], int, bool], Chain] = {}
+        self._near: dict[tuple[Node, Loop, int], list[tuple[Node, Loop]]] = {}
 
     def grow(self, seeds: Sequence[Seed], count: int, *, through_dots: bool) -> Chain:
         """The chain of some collectives in `count` chunks; empty if none can be cut.
@@ -72,33 +74,42 @@ class Flow:
         Args:
             through_dots: continue after and before dots, and across other collectives; else the chain ends with dots.
         """
+        key = tuple(seeds), count, through_dots
+        if key not in self._chains:
+            self._chains[key] = self._grown(seeds, count, through_dots)
+        return self._chains[key]
+
+    def _grown(self, seeds: Sequence[Seed], count: int, through_dots: bool) -> Chain:
         loops: dict[Node, Loop] = {}
         parts: list[list[Node]] = []
         first = {seed.node for seed in seeds}
         for seed in seeds:
-            waiting, before = [(seed.node, self.loop(seed.node, seed.dim, count))], len(loops)
+            loop, before = self.loop(seed.node, seed.dim, count), len(loops)
+            waiting = [] if loop is None else [(seed.node, loop)]
             while waiting:
                 node, loop = waiting.pop()
-                is_foreign = node.op in CHUNKED and node not in first and not through_dots
-                if loop is None or node in loops or is_foreign:
+                if node in loops or (not through_dots and node.op in CHUNKED and node not in first):
                     continue
                 loops[node] = loop
                 if through_dots or node.op not in DOTS:
-                    waiting += self._neighbours(node, loop, count, loops)
+                    waiting += self._neighbours(node, loop, count)
             parts.append([*loops][before:])
         return Chain(count, loops, [part for part in parts if part])
 
-    def _neighbours(
-        self, node: Node, loop: Loop, count: int, known: Container[Node]
-    ) -> Iterator[tuple[Node, Loop | None]]:
-        """Producers and users of the rows of a node in chunks, with the loops over these rows; not the `known`."""
+    def _neighbours(self, node: Node, loop: Loop, count: int) -> list[tuple[Node, Loop]]:
+        """Producers and users of the rows of a node in chunks that can be cut, with the loops over these rows."""
+        key = node, loop, count
+        if (found := self._near.get(key)) is None:
+            found = self._near[key] = [(near, cut) for near, cut in self._around(node, loop, count) if cut is not None]
+        return found
+
+    def _around(self, node: Node, loop: Loop, count: int) -> Iterator[tuple[Node, Loop | None]]:
         for value, dim in zip(node.operands, loop.operands, strict=True):
             maker = self._producers.get(value)
-            if maker is not None and dim is not None and maker not in known:
+            if maker is not None and dim is not None:
                 yield maker, self.loop(maker, dim, count)
         for user, number in self._uses[node.result]:
-            if user not in known:
-                yield user, self.loop(user, loop.result, count, number)
+            yield user, self.loop(user, loop.result, count, number)
 
     def loop(self, node: Node, dim: int, count: int, operand: int | None = None) -> Loop | None:
         """The loop of a node along a dim of its result (of an operand), if it can be cut into chunks.

@@ -14,6 +14,8 @@ from meshgen.ops.classes import DOTS, ELEMENTWISE, LOOPS
 from meshgen.sharding.chunks.chain import CHUNKED, Chain
 from meshgen.sharding.optimizations.tiled import Loop, tile_of
 
+_BY_SIZE = DOTS | CHUNKED  # ops whose chunks take longer than the whole
+
 
 class Estimates:
     """What chains of one program gain; what equal operations take is found out once."""
@@ -21,6 +23,7 @@ class Estimates:
     def __init__(self, graph: Graph, mesh: Mesh, target: str, exposed: Mapping[Node, float]) -> None:
         """`exposed`: seconds of collectives during which no kernel runs."""
         self._graph, self._mesh, self._exposed = graph, mesh, exposed
+        self._uses, self._outputs = graph.uses(), {*graph.outputs}
         self._device, self._costs = device_of(target), default_costs(target)
         self._work: dict[Node, float] = {}
         self._longer: dict[object, float] = {}
@@ -33,8 +36,9 @@ class Estimates:
         """Seconds by which the step may become shorter: hidden seconds, less those that launches, small dots and messages, and copies add."""
         # A loop nest makes a kernel of its own; other operations are mostly fused into one.
         launches = sum(node.op in LOOPS for node in chain.loops) * self._device.launch_seconds * (chain.count - 1)
-        longer = sum(self._chunks_longer(node, loop, chain.count) for node, loop in chain.loops.items())
-        added = launches + longer + memory_seconds(_copied_bytes(self._graph, chain), self._device)
+        cut = ((node, loop) for node, loop in chain.loops.items() if node.op in _BY_SIZE)
+        longer = sum(self._chunks_longer(node, loop, chain.count) for node, loop in cut)
+        added = launches + longer + memory_seconds(self._copied_bytes(chain), self._device)
         hidden = self._hidden(chain.parts, chain.count)
         return (self._hidden(stretches(self._graph, chain), chain.count) if hidden > added else hidden) - added
 
@@ -57,14 +61,23 @@ class Estimates:
         """How much longer all chunks of a dot or a collective take than the whole: small dots use a device less well, and each
         message has its latency.
         """
-        if node.op not in DOTS and node.op not in CHUNKED:
-            return 0.0
         key = (form_of(node) or node, loop, count)
         if key not in self._longer:
             chunk = _chunk(node, loop, count)
             seconds = self._seconds if node.op in DOTS else self._message
             self._longer[key] = count * seconds(chunk) - seconds(node)
         return self._longer[key]
+
+    def _copied_bytes(self, chain: Chain) -> int:
+        """Bytes read and written to join chunks that are read whole and cannot be made in place; element-wise operations read them where
+        they are.
+        """
+        apart = (node.result for node, loop in chain.loops.items() if leading(node.result.type.sizes, loop.result) > 1)
+        return 2 * sum(value.type.nbytes for value in apart if value in self._outputs or self._is_read(value, chain))
+
+    def _is_read(self, value: Value, chain: Chain) -> bool:
+        """Whether an op outside of the chain reads a value in memory."""
+        return any(user not in chain.loops and user.op not in ELEMENTWISE for user, _ in self._uses[value])
 
     def _message(self, collective: Node) -> float:
         return self._costs.collective(collective, self._mesh)
@@ -95,16 +108,3 @@ def _chunk(node: Node, loop: Loop, count: int) -> Node:
         for value, dim in zip(node.operands, loop.operands, strict=True)
     ]
     return Node(node.op, operands, [Value(tile_of(node.result.type, loop.result, count))], node.attrs)
-
-
-def _copied_bytes(graph: Graph, chain: Chain) -> int:
-    """Bytes read and written to join chunks that are read whole and cannot be made in place; element-wise operations read them where
-    they are.
-    """
-    made = {node.result for node, loop in chain.loops.items() if leading(node.result.type.sizes, loop.result) > 1}
-    if not made:
-        return 0
-    outside = [node for node in graph.nodes if node not in chain.loops and node.op not in ELEMENTWISE]
-    read: dict[Value, None] = {v: None for node in outside for v in node.operands if v in made}
-    read |= {v: None for v in graph.outputs if v in made}
-    return 2 * sum(value.type.nbytes for value in read)

@@ -122,10 +122,11 @@ class Axes:
         found: dict[str, tuple[int, ...]] = {}
         for axis, decision in decisions.items():
             others = {other: each for other, each in decisions.items() if other != axis}
-            work, labels = view_of(self.sites, others, self.module, self.whole).work, decision.solution.labels
+            parts = _parts(self.sites, others, self.module)
+            work, labels = _work_left(self.whole.work, parts), decision.solution.labels
             share = 1 - 1 / self.module.mesh.axis_size(axis)
             wasted = {
-                number: work(site) * share
+                number: work[site] * share
                 for number, site in enumerate(self.sites)
                 if labels[number].factor is None and site.option is None and not site.is_manual(axis) and site.is_firm
             }
@@ -246,15 +247,13 @@ def _chosen(axes: Axes, link: Link, alike: Decision) -> Decision:
 
 def view_of(sites: list[Site], others: dict[str, Decision], module: Module, whole: Whole) -> View:
     """Bytes, work and moved edges as the decisions on the other axes leave them of the `whole`, which is that of the sites."""
-    local, used, work = dict(whole.nbytes), dict(whole.used), dict(whole.work)
-    parts: dict[tuple[Site, int], int] = {}
+    local, used = dict(whole.nbytes), dict(whole.used)
+    parts = _parts(sites, others, module)
     moved: set[tuple[int, int]] = set()
     reduced: dict[tuple[int, int], int] = {}
     for axis, decision in others.items():
         size, labels = module.mesh.axis_size(axis), decision.solution.labels
         for site, label in zip(sites, labels, strict=True):
-            if label.factor is not None:
-                parts[site, label.factor] = parts.get((site, label.factor), 1) * size
             for value, state in zip(site.node.results, label.results, strict=True):
                 if isinstance(state, int):
                     local[value] /= size
@@ -270,14 +269,31 @@ def view_of(sites: list[Site], others: dict[str, Decision], module: Module, whol
                     moved.add((site, i))
                 if isinstance(made, str) and state is None:
                     reduced[site, i] = reduced.get((site, i), 1) * size
-    for (site, factor), count in parts.items():
-        rows = site.rule.factors[factor].size
-        work[site] *= site.left(factor, math.ceil(rows / count) / max(rows, 1))
     return View(
         local.__getitem__,
         used.__getitem__,
-        work.__getitem__,
+        _work_left(whole.work, parts).__getitem__,
         lambda site, factor: parts.get((site, factor), 1),
         frozenset(moved),
         reduced,
     )
+
+
+def _parts(sites: list[Site], others: dict[str, Decision], module: Module) -> dict[tuple[Site, int], int]:
+    """Into how many parts the decisions on the other axes split loops; those that they leave whole are absent."""
+    found: dict[tuple[Site, int], int] = {}
+    for axis, decision in others.items():
+        size = module.mesh.axis_size(axis)
+        for site, label in zip(sites, decision.solution.labels, strict=True):
+            if label.factor is not None:
+                found[site, label.factor] = found.get((site, label.factor), 1) * size
+    return found
+
+
+def _work_left(whole: Mapping[Site, float], parts: Mapping[tuple[Site, int], int]) -> dict[Site, float]:
+    """Seconds of a device's work at each site once loops are split so, of those of the whole work."""
+    work = dict(whole)
+    for (site, factor), count in parts.items():
+        rows = site.rule.factors[factor].size
+        work[site] *= site.left(factor, math.ceil(rows / count) / max(rows, 1))
+    return work

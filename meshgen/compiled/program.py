@@ -1,0 +1,138 @@
+"""What compiling makes of a program: its stages, its schedule and its kernels, with the time that each took."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Any, cast
+
+from meshgen.calls.signature import Signature
+from meshgen.errors import Diagnostic, UsageError
+from meshgen.frontend.callers import at_callers_line
+from meshgen.ir.graph import Module
+from meshgen.mesh import Mesh
+from meshgen.pass_manager import PassRecord
+from meshgen.pipeline import Options, Progress, Timing
+from meshgen.runtime.module_file.resources import Resources
+from meshgen.runtime.plan import Schedule
+
+
+class CompiledProgram:
+    """A program on one mesh at all stages, with the kernels of the last one."""
+
+    def __init__(self, stages: Mapping[str, Module], plan: Schedule, options: Options, timing: Timing,
+                 signature: Signature | None = None) -> None:  # fmt: skip
+        self.stages = dict(stages)
+        self._plan = plan
+        self.options = options
+        self._timing = timing
+        self._signature = signature
+        self.built: dict[tuple[str, str], Any] = {}
+        self._build_warnings: list[Diagnostic] = []
+        self.specialised: dict[str, Any] = {}  # which sizes, and when compiled, if the program leaves sizes open
+
+    @property
+    def plan(self) -> Schedule:
+        """The schedule of every rank."""
+        return self._plan
+
+    @property
+    def name(self) -> str:
+        return self.fused.name
+
+    @property
+    def mesh(self) -> Mesh:
+        return self.fused.mesh
+
+    @property
+    def target(self) -> str:
+        return self.options.target
+
+    @property
+    def fused(self) -> Module:
+        """The module at its last stage before the schedule."""
+        return self.stages["fuse"]
+
+    @property
+    def seconds(self) -> dict[str, float]:
+        """Seconds that each stage of compiling took."""
+        return dict(self._timing.seconds)
+
+    @property
+    def passes(self) -> dict[str, PassRecord]:
+        """What each pass did, by name, in the order in which they first ran."""
+        return dict(self._timing.passes)
+
+    @cached_property
+    def sources(self) -> dict[str, Any]:
+        """Triton source per kernel (`triton_source.KernelSource`). Without a GPU among the targets some may have none.
+
+        Raises CodegenError with everything that has no kernel, where the target is a GPU, before any source is made.
+        """
+        from meshgen.codegen.lacking import refuse_lacking
+        from meshgen.compiled.sources import first_sources
+
+        if self.options.architectures:
+            refuse_lacking([self.plan])
+        with self._timing.of("source"):
+            return first_sources(self.plan, self.mesh, self.options, self._measured)
+
+    @cached_property
+    def _measured(self) -> dict[str, Any]:
+        from meshgen.compiled.sources import measured_rows
+
+        return measured_rows(self.plan, self.options)
+
+    @property
+    def without_code(self) -> list[str]:
+        """Kernels that no code can be generated for: they run as their bodies, with NumPy."""
+        return [name for name in self.plan.kernels if name not in self.sources]
+
+    @property
+    def measured(self) -> dict[str, dict[str, Any]]:
+        """The kernels whose tiles were measured, with what the table of the compilation says of them."""
+        from meshgen.compiled.sources import provenance
+
+        return provenance(self.sources, self._measured)
+
+    def build(self, progress: Progress | None = None) -> None:
+        """Compile the kernels for the target's architectures; `sources` has what was chosen. Raises CodegenError, MissingError."""
+        from meshgen.codegen.candidates import build_best
+        from meshgen.compiled.sources import all_sources
+
+        if not self.options.architectures:
+            return
+        bodies = {name: self.plan.kernels[name] for name in self.sources}
+
+        def candidates(name: str) -> Iterator[Any]:
+            return all_sources(name, self.sources[name], self.plan, self.mesh, self.options, self._measured)
+
+        tell = (lambda done, total, name: progress(f"build {name}", done, total)) if progress else None
+        with self._timing.of("build"):
+            self._build_warnings = []
+            warn = self._build_warnings.append
+            self.sources, self.built = build_best(bodies, candidates, self.options.architectures, tell, warn)
+
+    @at_callers_line
+    def as_text(self, stage: str = "fuse") -> str:
+        """The program at a stage, as text that `meshgen opt` reads. Raises UsageError for a stage it lacks."""
+        from meshgen.mlir.text import print_text
+
+        if not isinstance(cast("Any", stage), str) or stage not in (*self.stages, "schedule"):
+            hint = f"the stages are {', '.join(self.stages)}, schedule"
+            raise UsageError(Diagnostic("MG0001", f"unknown stage '{stage}'", hint=hint))
+        return print_text(self.scheduled() if stage == "schedule" else self.stages[stage])
+
+    def scheduled(self) -> Module:
+        """The program at stage schedule."""
+        from meshgen.codegen.schedule_stage import scheduled
+
+        return scheduled(self.fused, self.plan)
+
+    def texts(self) -> dict[str, Any]:
+        """The text of every stage, and by name the large constants to which they refer."""
+        from meshgen.mlir.text import print_texts
+
+        resources = Resources()
+        texts = print_texts(self.stages | {"schedule": self.scheduled()}, resources)
+        return {"stages": texts, "resources": resources.by_name}
