@@ -14,7 +14,7 @@ Loops and branches carry both parts. What moves elements, between devices too, m
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 
 from meshgen.codegen.complex_rules import RULES, imaginary_part, part_type
 from meshgen.codegen.fourier import Pair, can_transform
@@ -26,6 +26,7 @@ from meshgen.ir.predicates import is_control
 from meshgen.ir.regions import all_nodes
 from meshgen.ops.classes import ARRANGING, COLLECTIVES, NESTS, REDUCING, REDUCTIONS, TAKING
 from meshgen.ops.live import without_dead
+from meshgen.records import dataclass
 
 # Linear in all of their complex operands, or moving their elements.
 _BY_PARTS = (
@@ -36,7 +37,7 @@ _OF_ORDERED = {"select_and_scatter", "top_k"}
 
 
 def expand_complex(module: Module) -> Module:
-    """A local program in whose kernels there are no complex numbers."""
+    """A local program whose kernels work on real numbers only."""
     nodes = list(filter(_touches, all_nodes(module.graph)))
     if not nodes or not all(map(_is_known, nodes)):
         return module
