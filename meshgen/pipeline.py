@@ -14,7 +14,7 @@ from difflib import get_close_matches
 from functools import lru_cache, partial
 from typing import Any, cast
 
-from meshgen.codegen.targets import DEFAULT_TARGET, architectures_of, predicted_on, target_faults
+from meshgen.codegen.targets import DEFAULT_TARGET, architectures_of, predicted_on, target_faults, unneeded_passes
 from meshgen.codegen.tuning.table import TuningTable
 from meshgen.errors import Diagnostic, ProgramError, UsageError
 from meshgen.gc_pace import rarely_collecting
@@ -65,6 +65,11 @@ class Options:
     def architectures(self) -> tuple[str, ...]:
         """GPU architectures to build for; none for the CPU."""
         return architectures_of(self.target)
+
+    @property
+    def left_out(self) -> frozenset[str]:
+        """The passes that do not run."""
+        return frozenset(self.skip) | unneeded_passes(self.target)
 
 
 def unknown_passes(names: Iterable[str]) -> list[Diagnostic]:
@@ -209,7 +214,7 @@ def run_stages(
         text = f"a program at stage '{module.stage}' cannot be taken to stage '{last}'"
         raise UsageError(Diagnostic("MG0001", text, hint=f"the stages are {', '.join(order)}"))
     require_defined(module, module.stage)
-    manager = PassManager(frozenset(options.skip), records=timing.passes)
+    manager = PassManager(options.left_out, records=timing.passes)
     if module.stage == "partition":  # written with collectives by the user: passes that hold on local values apply
         with timing.of("optimize"):
             module = _on_meshes("optimize", module, options, manager)
@@ -244,7 +249,7 @@ def run_stage(stage: str, module: Module, options: Options, manager: PassManager
         message = f"'{stage}' takes a program at stage {' or '.join(_TAKES[stage])}, not at stage '{module.stage}'"
         before = ", ".join(order[order.index(module.stage) + 1 : order.index(stage)])
         raise UsageError(Diagnostic("MG0001", message, hint=f"the stages before it are {before}"))
-    result = _on_meshes(stage, module, options, manager or PassManager(frozenset(options.skip)))
+    result = _on_meshes(stage, module, options, manager or PassManager(options.left_out))
     require_sound(result, stage)
     return result
 

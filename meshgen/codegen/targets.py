@@ -43,6 +43,11 @@ def architectures_of(target: str) -> tuple[str, ...]:
     return tuple(names.split(",")) if colon else ()
 
 
+def unneeded_passes(target: str) -> frozenset[str]:
+    """Passes that prepare for kernels what NumPy has: complex numbers on CPUs."""
+    return frozenset() if architectures_of(target) else frozenset(("expand-complex",))
+
+
 def predicted_on(target: str, memory_limit: int | None, mesh: Mesh) -> tuple[str, int | None]:
     """The target whose times are predicted, and the bytes of a device that a step may take, as the mesh's machine says.
 

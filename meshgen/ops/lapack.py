@@ -124,8 +124,10 @@ def factorise(routine: Routine, args: Sequence[Array], types: Sequence[TensorTyp
         matrices = [np.ascontiguousarray(x[place]) for x in args]
         if matrices[0].size == 0:  # LAPACK does not take it; vectors that are orthogonal are those of the axes then
             for each in found:
-                vectors = matrices[-1] if routine.is_product else np.eye(*each[place].shape)
-                each[place] = vectors if each[place].ndim == 2 else 0
+                if each[place].ndim != 2:
+                    each[place] = 0
+                else:
+                    each[place] = matrices[-1] if routine.is_product else np.eye(*each[place].shape)
             continue
         if routine.is_iterative and not np.isfinite(matrices[0]).all():
             for each in found:
@@ -171,7 +173,7 @@ def _multiplied(call: Any, args: Sequence[Array], options: Options) -> Sequence[
         return [matrix]
     turned = {"N": "N", "T": "C" if np.iscomplexobj(matrix) else "T"}[options.get("trans", "N")]
     found, _, _ = _unitary(call, "ormqr")(
-        options.get("side", "L"), turned, reflectors, scales, matrix, max(64, *matrix.shape) ** 2
+        options.get("side", "L"), turned, reflectors[:, : scales.size], scales, matrix, max(64, *matrix.shape) ** 2
     )
     return [found]
 

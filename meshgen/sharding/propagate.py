@@ -236,11 +236,14 @@ class _Search:
         return self._worth(found[0], found[1:])
 
     def _with_fewer_collectives(self, solved: Solved) -> Solved:
-        """The same program solved for few collectives, which may move more, where latencies are a large part of the step."""
+        """Each axis decided once more for few collectives, which may move more, where latencies are a large part of the step."""
         if not solved.axes.waits(solved.decisions):
             return solved
-        found = self._from_starts(solved, [replace(solved.start, is_hurried=True)])
-        return next((other for other in found if self._seconds(other).is_shorter(self._seconds(solved))), solved)
+        start = replace(solved.start, is_hurried=True)
+        other = Solved(solved.axes, start, solved.axes.decide_again(start, solved.decisions))
+        if other.labels == solved.labels or other.faults:
+            return solved
+        return other if self._seconds(other).is_shorter(self._seconds(solved)) else solved
 
     def _from_starts(self, solved: Solved, starts: Iterable[Start]) -> list[Solved]:
         """The solutions from other starts that differ from this one and keep the required annotations."""

@@ -16,6 +16,7 @@ from meshgen.runtime.module_file import container
 from meshgen.runtime.module_file.members import Held
 from meshgen.runtime.native import words
 from meshgen.runtime.native.export import SOURCES, with_members
+from meshgen.runtime.plan import STREAMS
 from tests.native import loader
 from tests.native.mutate import Campaign
 from tests.native.programs import PROGRAMS
@@ -116,7 +117,7 @@ def operation(table: list[int], op: words.Op, at: int, value: int) -> bool:
 
 
 WORK: dict[str, tuple[words.Op, int, int]] = {
-    "an unknown stream": (words.Op.LAUNCH, 1, 2),
+    "an unknown stream": (words.Op.LAUNCH, 1, STREAMS),
     "an unknown kernel": (words.Op.LAUNCH, 2, 1000),
     "an empty grid": (words.Op.LAUNCH, 3, 0),
     "a grid beyond CUDA's": (words.Op.LAUNCH, 4, 1 << 16),

@@ -16,6 +16,7 @@ NAMES = {*OPS, "call", *PSEUDO_OPS.split()}
 ABOUT = {
     "benchmarks/xla.py": "all_gather all_reduce all_to_all reduce_scatter",
     "ccl/simulated.py": "recv send",
+    "codegen/collect.py": "all_gather all_reduce all_to_all broadcast reduce_scatter reduce_to",
     "codegen/attention_work.py": "exponential",
     "codegen/emit/attention.py": "divide",
     "codegen/emit/attention_gradient.py": "select",
@@ -45,7 +46,7 @@ ABOUT = {
     "codegen/passes/concatenate_in_place.py": "all_gather concatenate",
     "codegen/passes/concatenate_to_group_call.py": "broadcast_in_dim concatenate slice subview",
     "codegen/passes/copy_operands.py": "dot_general transpose",
-    "codegen/passes/expand_complex.py": "add negate select subtract",
+    "codegen/passes/expand_complex.py": "add dynamic_update_slice mask_padding negate select select_and_scatter sort subtract top_k",
     "codegen/passes/fetch_drop_local_rows.py": "fetch_rows",
     "codegen/passes/loop_to_scan.py": "dynamic_slice dynamic_update_slice",
     "codegen/passes/reduce_window_to_slices.py": "reduce_window",

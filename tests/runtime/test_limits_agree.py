@@ -94,7 +94,7 @@ def test_tiles_of_tensors_of_the_highest_rank_load_and_run(rank: int, tmp_path: 
 
 
 def test_arenas_up_to_the_largest_count_are_placed() -> None:
-    tensors = [Lifetime(MAX_BYTES, (0, n), (0, n + 1), True) for n in range((1 << 62) // MAX_BYTES)]
+    tensors = [Lifetime(MAX_BYTES, (0, n, 0), (0, n + 1, 0), True) for n in range((1 << 62) // MAX_BYTES)]
     with pytest.raises(CodegenError, match="MG0303"):
         place(tensors)
     assert place(tensors[1:])[1] < 1 << 62

@@ -7,8 +7,8 @@
              %3 = subtract %2, (multiply %b, %b)
 
 Arguments and results of the program stay complex: in memory they are real numbers with a further dim of 2, and a `view` says so.
-Loops and branches carry both parts. What moves elements, between devices too, moves each part. A program with an op that has no rule
-(a factorisation, a transform of a large prime length) stays as it is.
+So do messages between devices. Loops and branches carry both parts. A program with an op that has no rule (a factorisation, a
+transform of a large prime length) stays as it is, and so does one for CPUs.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value, is_complex
 from meshgen.ir.predicates import is_control
 from meshgen.ir.regions import all_nodes
-from meshgen.ops.classes import ARRANGING, COLLECTIVES, NESTS, REDUCING, REDUCTIONS, TAKING
+from meshgen.ops.classes import ARRANGING, COMMUNICATING, LOCAL_OPS, NESTS, REDUCTIONS, TAKING
 from meshgen.ops.live import without_dead
 from meshgen.records import dataclass
 
 # Linear in all of their complex operands, or moving their elements.
 _BY_PARTS = (
-    ARRANGING | TAKING | COLLECTIVES | {"add", "subtract", "negate", "select", "dynamic_update_slice", "mask_padding"}
+    ARRANGING | TAKING | LOCAL_OPS | {"add", "subtract", "negate", "select", "dynamic_update_slice", "mask_padding"}
 )
 # These compare numbers, of which complex ones have no order, or pair them up with others.
 _OF_ORDERED = {"select_and_scatter", "top_k"}
@@ -56,9 +56,10 @@ def _touches(node: Node) -> bool:
 def _is_known(node: Node) -> bool:
     if isinstance(node.attrs, FFT):
         return can_transform(node.attrs.length)
-    if node.op in REDUCING or node.op in REDUCTIONS:
-        return node.attrs.kind in ("add", "sum") or (node.op == "reduce" and node.attrs.kind == "multiply")
-    return node.op in RULES or node.op in _BY_PARTS or is_control(node) or node.op in NESTS - _OF_ORDERED
+    if node.op in REDUCTIONS:
+        return node.attrs.kind in ("add", "multiply")
+    known = _BY_PARTS | COMMUNICATING | NESTS - _OF_ORDERED
+    return node.op in RULES or node.op in known or is_control(node)
 
 
 def _is_by_parts(node: Node) -> bool:
@@ -70,20 +71,31 @@ def _is_by_parts(node: Node) -> bool:
 
 @dataclass
 class _Expansion:
-    """Writes graphs; `pairs` has the parts of the complex values so far, those of the graphs around a region too."""
+    """Writes graphs.
+
+    Attributes:
+        pairs: the parts of the complex values so far, those of the graphs around a region too.
+        whole: the complex values that are in memory: arguments, and what came from other devices.
+    """
 
     pairs: dict[Value, Pair] = field(default_factory=dict[Value, Pair])
+    whole: set[Value] = field(default_factory=set[Value])
 
     def program(self, graph: Graph) -> Graph:
         """Arguments and results stay complex."""
         found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
-        for value in filter(_is_complex_value, graph.inputs):
-            self.pairs[value] = _parts_of(Builder(found, value.loc), value)
+        self._take_apart(found, graph.inputs)
         self._write(graph, found)
         for value in filter(_is_complex_value, dict.fromkeys(graph.outputs)):
-            if value not in graph.inputs:
+            if value not in self.whole:
                 _join(Builder(found, value.loc), value, self.pairs[value])
         return found
+
+    def _take_apart(self, graph: Graph, values: Sequence[Value]) -> None:
+        """Have the parts of what is in memory."""
+        for value in filter(_is_complex_value, values):
+            self.pairs[value] = _parts_of(Builder(graph, value.loc), value)
+            self.whole.add(value)
 
     def _region(self, graph: Graph, *, is_sort: bool = False) -> Graph:
         """Inputs and outputs are the parts; the comparison of a sort has first of a pair of elements one part, then the other."""
@@ -119,9 +131,11 @@ class _Expansion:
                 _touches(inner) for region in node.regions for inner in all_nodes(region)
             ):
                 found.nodes.append(node)
+            elif node.op in COMMUNICATING:
+                self._communicate(found, node)
             elif node.op in RULES:
                 self._by_rule(found, node)
-            elif node.op == "reduce" and node.attrs.kind == "multiply":
+            elif node.op in REDUCTIONS and node.attrs.kind == "multiply":
                 self._with_both(found, _with_region(node))
             elif _is_by_parts(node):
                 self._by_parts(found, node)
@@ -138,6 +152,21 @@ class _Expansion:
         else:
             same = "reshape" if real.type.rank else "convert"  # what regions work on has no dims
             graph.nodes.append(Node(same, [real], node.results, {}, node.loc))
+
+    def _communicate(self, graph: Graph, node: Node) -> None:
+        """What is sent is whole."""
+        operands: list[Value] = []
+        for value in node.operands:
+            sent = (
+                value
+                if not _is_complex_value(value) or value in self.whole
+                else Value(value.type, value.name, loc=value.loc)
+            )
+            if sent is not value:
+                _join(Builder(graph, node.loc), sent, self.pairs[value])
+            operands.append(sent)
+        graph.nodes.append(replace(node, operands=operands))
+        self._take_apart(graph, node.results)
 
     def _by_parts(self, graph: Graph, node: Node) -> None:
         builder, found = Builder(graph, node.loc), list[Value]()

@@ -155,11 +155,14 @@ class Axes:
 
     def waits(self, decisions: dict[str, Decision]) -> bool:
         """Whether latencies of reshards take a large part of the estimated step, so that fewer collectives may be better."""
-        latencies = sum(
-            count * rate_along(self.module.mesh, (axis,)).latency for axis, count in self._reshards(decisions)
-        )
-        step = latencies + sum(decision.solution.seconds for decision in decisions.values())
+        latencies = self.latencies(decisions)
+        step = latencies + self.seconds(decisions)
         return latencies > max(DEFAULT.search.latencies * step, DEFAULT.rewriting.saved_seconds)
+
+    def latencies(self, decisions: dict[str, Decision]) -> float:
+        """Seconds of all latencies of reshards in a step."""
+        rates = {axis: rate_along(self.module.mesh, (axis,)).latency for axis in decisions}
+        return sum(count * rates[axis] for axis, count in self._reshards(decisions))
 
     def _reshards(self, decisions: dict[str, Decision]) -> Iterator[tuple[str, float]]:
         """Each axis, with how often values are resharded, or rows fetched, along it in a step."""
