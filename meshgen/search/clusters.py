@@ -49,7 +49,8 @@ def _seen(
     users: Mapping[Value, list[tuple[int, int]]],
 ) -> Hashable:
     """The colours of a site, of what makes its operands and of what uses its results; how many uses there are does not matter."""
-    made = tuple((colours[maker], result) for maker, result in map(makers.__getitem__, site.node.operands))
+    ends = (makers.get(value) for value in site.node.operands)  # none for splats
+    made = tuple(end and (colours[end[0]], end[1]) for end in ends)
     used = tuple(tuple(sorted({(colours[user], i) for user, i in users.get(value, ())})) for value in site.node.results)
     return colours[number], made, used
 

@@ -23,6 +23,7 @@ from meshgen.sharding.propagation.labels import Label
 from meshgen.sharding.propagation.pseudo_ops import MANUAL_ENDS, is_input, is_manual_result, is_output
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.solve import Solved
+from meshgen.sharding.propagation.splats import splat_shardings
 from meshgen.sharding.propagation.tiles import free_part, joined
 from meshgen.spec import Sharding
 
@@ -45,6 +46,7 @@ def annotated(solved: Solved) -> Module:
         found[site.node] = NodeSharding(operands, results, option, why)
         if is_sharding_group(site.node):
             found |= of_members(site.node, found[site.node])
+    found |= splat_shardings(module.graph, found)
     made = {
         value: s for node, sharding in found.items() for value, s in zip(node.results, sharding.results, strict=True)
     }

@@ -47,7 +47,7 @@ Edge = tuple[Value, tuple[int, int], list[tuple[int, int]]]
 
 
 def edges(sites: list[Site]) -> list[Edge]:
-    """Per value that is used: (site, result) that makes it, [(site, operand)] that use it."""
+    """Per value that a site makes and others use: (site, result) that makes it, [(site, operand)] that use it."""
     makers: dict[Value, tuple[int, int]] = {}
     uses: dict[Value, list[tuple[int, int]]] = {}
     for number, site in enumerate(sites):
@@ -55,7 +55,7 @@ def edges(sites: list[Site]) -> list[Edge]:
             makers[value] = (number, i)
         for i, value in enumerate(site.node.operands):
             uses.setdefault(value, []).append((number, i))
-    return [(value, makers[value], found) for value, found in uses.items()]
+    return [(value, makers[value], found) for value, found in uses.items() if value in makers]
 
 
 @dataclass(frozen=True)

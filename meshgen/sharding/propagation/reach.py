@@ -79,8 +79,9 @@ class _Search:
         self._ties = _Ties(size, covered)
         self._queue: deque[tuple[Value, State]] = deque()
         self._touching: dict[Value, list[Site]] = {}
+        made = {value for site in sites for value in site.node.results}  # others are splats: nothing spreads over them
         for site in sites:
-            for value in dict.fromkeys(site.values):
+            for value in made.intersection(site.values):
                 self._touching.setdefault(value, []).append(site)
 
     def _add(self, value: Value, state: State, origin: str) -> None:
@@ -104,7 +105,7 @@ class _Search:
         table, steps = self.table, self._steps
         while self._queue:
             value, state = self._queue.popleft()
-            for site in self._touching[value]:
+            for site in self._touching.get(value, ()):
                 if site.manual and site.is_manual(self._axis):
                     continue
                 for other, new in self._ties.of(site, value, state):

@@ -33,6 +33,7 @@ from meshgen.records import dataclass
 from meshgen.sharding.propagation.control import Flat, flatten, identity_rule
 from meshgen.sharding.propagation.groups import annotation_of_group, joined_groups
 from meshgen.sharding.propagation.pseudo_ops import MANUAL_ENDS, PSEUDO_OPS, is_input, is_manual_operand
+from meshgen.sharding.propagation.splats import without_splats
 from meshgen.sharding.propagation.tiles import body_rule, end_rule
 from meshgen.sharding.window_fetches import turn
 from meshgen.spec import Sharding, fit
@@ -124,7 +125,7 @@ def _rule(node: Node) -> Rule:
 
 
 def sites_of(module: Module, parts: AxisParts) -> list[Site]:
-    """Inputs, nodes (those of regions too), outputs. Raises ShardingError with all faults of all annotations."""
+    """Inputs, nodes (those of regions too, without those that make splats), outputs. Raises ShardingError with all faults of all annotations."""
     graph = module.graph
     inputs = [Node("input", [], [value], loc=value.loc) for value in graph.inputs]
     outputs = [Node("output", [value], []) for value in graph.outputs]
@@ -134,7 +135,7 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
     annotations = {id(node): annotation for node, annotation in given if node}
     found: list[Site] = []
     faults: list[Diagnostic] = []
-    inside = joined_groups(flatten(graph, 1.0), faults)
+    inside = joined_groups(without_splats(flatten(graph, 1.0)), faults)
     if faults:
         raise ShardingError(*faults)
     nodes = [Flat(n, 1.0) for n in inputs] + inside + [Flat(n, 1.0) for n in outputs]
