@@ -77,6 +77,7 @@ class Axes:
     offers: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     _known: dict[tuple[str, Start], list[tuple[_Split, Decision]]] = field(default_factory=dict)
     _alike: dict[Link, Alike] = field(default_factory=dict[Link, Alike])
+    _latest: dict[str, tuple[Label, ...]] = field(default_factory=dict[str, tuple[Label, ...]])  # decided along each axis
 
     @cached_property
     def names(self) -> list[str]:
@@ -206,8 +207,10 @@ class Axes:
         if found is None:
             link = Link.of(self.module.mesh, axis, is_cut=self.is_cut, pins=start.pins, is_hurried=start.is_hurried)
             alike = self._with_split(axis, split)
-            found = _decide(self, link, others) if alike is None else _chosen(self, link, alike)
+            guess = self._latest.get(axis, ())
+            found = _decide(self, link, others, guess) if alike is None else _chosen(self, link, alike, guess)
             known.append((split, found))
+            self._latest[axis] = found.solution.labels
         return found
 
     def _with_split(self, axis: str, split: _Split) -> Decision | None:
@@ -216,7 +219,7 @@ class Axes:
         return next((decision for each in of_axis for seen, decision in each if seen == split), None)
 
 
-def _decide(axes: Axes, link: Link, others: dict[str, Decision]) -> Decision:
+def _decide(axes: Axes, link: Link, others: dict[str, Decision], guess: Sequence[Label]) -> Decision:
     sites, module = axes.sites, axes.module
     split = splits(sites, {other: d.solution.labels for other, d in others.items()}, module.mesh)
 
@@ -238,14 +241,14 @@ def _decide(axes: Axes, link: Link, others: dict[str, Decision]) -> Decision:
 
     labels = [of(site) for site in sites]
     problem = AxisProblem(sites, link, labels, view_of(sites, others, module, axes.whole), axes.edges, alike)
-    return Decision(problem.solve(), origins, problem, steps)
+    return Decision(problem.solve(guess), origins, problem, steps)
 
 
-def _chosen(axes: Axes, link: Link, alike: Decision) -> Decision:
+def _chosen(axes: Axes, link: Link, alike: Decision, guess: Sequence[Label]) -> Decision:
     """The decision along another link from the labels of an earlier one."""
     labels, view = alike.problem.labels, alike.problem.view
     problem = AxisProblem(axes.sites, link, labels, view, axes.edges, axes.alike(link))
-    return Decision(problem.solve(), alike.origins, problem, alike.steps)
+    return Decision(problem.solve(guess), alike.origins, problem, alike.steps)
 
 
 def view_of(sites: list[Site], others: dict[str, Decision], module: Module, whole: Whole) -> View:

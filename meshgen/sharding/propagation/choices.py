@@ -137,15 +137,22 @@ class AxisProblem:
         self.placed = _placed(sites)
         self.known_costs: dict[Any, np.ndarray] = {}  # shared by sites that are alike
 
-    def solve(self) -> AxisSolution:
+    def solve(self, guess: Sequence[Label] = ()) -> AxisSolution:
+        """The cheapest labels, as far as they can be found; `guess` has those of a similar problem, a label for each site, if there was one."""
         for number, site in enumerate(self.sites):
             self._add((number,), self._costs(site, self.labels[number]))
         for value, producer, uses in self.joints:
             self._add_edge(value, producer, uses)
             self._add_uses(self.sites[producer[0]], uses)
-        solution = cheapest(self.sizes, self.tables)
+        solution = cheapest(self.sizes, self.tables, lambda: self._numbers(guess))
         chosen = tuple(options[solution.labels[i]] for i, options in enumerate(self.labels))
         return AxisSolution(chosen, solution.cost, solution.is_exact)
+
+    def _numbers(self, guess: Sequence[Label]) -> list[int]:
+        """The guess as numbers of labels; shared copies have none."""
+        pairs = zip(self.labels, guess, strict=True) if guess else ()
+        found = [options.index(label) if label in options else -1 for options, label in pairs]
+        return found + [-1] * (len(self.sizes) - len(found))
 
     @property
     def least_seconds(self) -> float:

@@ -6,13 +6,14 @@ them, an all-gather of 5 where the labels differ:
     (dot,): [10, 40]   (sum,): [2, 3]   (dot, sum): [[0, 5], [5, 0]]      cheapest: r, r, cost 12
 
 The steps that lose nothing (`network.py`) leave of most programs no variable, and of others a core of a few per cent. A core that is too wide has
-variables fixed to the label that is best if all others could follow, the most connected first; then others are fixed to
-their labels in the best labelling so far, and the guessed ones are free again: the cost can only fall.
+variables fixed, the most connected first, to the label of an earlier labelling of a similar network, or to the one that is best if
+all others could follow; then others are fixed to their labels in the best labelling so far, and the guessed ones are free again:
+the cost can only fall.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from meshgen.cost_model.model import DEFAULT
 from meshgen.records import dataclass
@@ -29,17 +30,18 @@ class Labelling:
     is_exact: bool
 
 
-def cheapest(sizes: list[int], tables: list[Table]) -> Labelling:
+def cheapest(sizes: list[int], tables: list[Table], guess: Callable[[], Sequence[int]] = tuple) -> Labelling:
     """The labelling of least total cost; of equals one with small labels, the same one in every order of the tables.
 
     Args:
         sizes: number of labels of each variable, at least 1.
         tables: costs in any unit; infinity forbids a combination.
+        guess: asked where the network is too wide to be solved exactly: a labelling to begin with, -1 for variables without a guess.
     """
     network = Network(sizes, tables)
     network.reduce(DEFAULT.search.narrow_cells)
     network.reduce(DEFAULT.search.table_cells)
-    return _Core(network).cheapest()
+    return _Core(network).cheapest(guess() if network.left else ())
 
 
 def least_cost(sizes: list[int], tables: list[Table]) -> float:
@@ -68,8 +70,8 @@ class _Core:
         self.network = network
         self.often = dict.fromkeys(network.left, 0)
 
-    def cheapest(self) -> Labelling:
-        best = self._attempt()
+    def cheapest(self, guess: Sequence[int]) -> Labelling:
+        best = self._attempt(guess)
         if not best.fixed:
             return Labelling(best.labels, best.cost, is_exact=True)
         found, limits = best, DEFAULT.search
