@@ -15,8 +15,8 @@ from meshgen.ops.live import without_dead
 from meshgen.records import dataclass
 from meshgen.reports.interface import Compiled
 from meshgen.sharding.materialize import annotations_of
+from meshgen.sharding.propagation.amounts import edges
 from meshgen.sharding.propagation.chains import state_text
-from meshgen.sharding.propagation.choices import edges
 from meshgen.sharding.propagation.labels import asks_use, is_as_asked
 from meshgen.sharding.propagation.rejected import LostHint, lost_hints
 from meshgen.sharding.propagation.solve import Solved

@@ -106,8 +106,9 @@ class Known:
         return self._record(_Made(value, node.op, whole, (), node.loc, note), None)
 
     def _record(self, made: _Made, what: Question) -> dict[str, Any]:
-        value, loc, note = made.value, made.loc, made.note or self.left_out.get(made.value, "")
-        chains: list[Chain] = self.reasons.chains(value) if self.reasons else []
+        value, loc, reasons = made.value, made.loc, self.reasons
+        note = made.note or self.left_out.get(value, "") or (reasons.note(value) if reasons else "")
+        chains: list[Chain] = reasons.chains(value) if reasons else []
         record = {
             "value": value.name,
             "op": made.op,
@@ -118,7 +119,7 @@ class Known:
             "note": note,
             "chains": [chain.record() for chain in chains],
             "chain_text": [line for chain in chains for line in chain.lines()],
-            "whole": self.reasons.whole(value) if self.reasons else {},
+            "whole": reasons.whole(value) if reasons else {},
             "location": asdict(loc) if loc else None,
         }
         if what is not None and self.solved:

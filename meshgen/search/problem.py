@@ -25,8 +25,9 @@ from meshgen.ops.classes import CONTRACTIONS
 from meshgen.records import dataclass
 from meshgen.search.clusters import clusters_of
 from meshgen.search.strategies import Placing, Strategies, StrategyLists
+from meshgen.sharding.propagation.amounts import Whole
 from meshgen.sharding.propagation.axes import view_of
-from meshgen.sharding.propagation.choices import Alike, AxisProblem, Whole
+from meshgen.sharding.propagation.choices import Alike, AxisProblem
 from meshgen.sharding.propagation.network import Array, Table
 from meshgen.sharding.propagation.pseudo_ops import is_changed_carry, is_input, is_output
 from meshgen.sharding.propagation.sites import Site, sites_of

@@ -95,6 +95,7 @@ ABOUT = {
     "sharding/propagate.py": "fft",
     "sharding/propagation/pseudo_ops.py": "carry input manual_operand manual_result output",
     "sharding/propagation/sites.py": "fft",
+    "sharding/propagation/splats.py": "broadcast_in_dim",
     "sharding/rewrites/compare.py": "concatenate select",
     "sharding/rewrites/concatenate_sink.py": "concatenate pad reverse slice",
     "sharding/rewrites/constant_places.py": "broadcast_in_dim convert dynamic_update_slice reshape scatter",

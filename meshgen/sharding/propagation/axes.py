@@ -22,7 +22,8 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Module, Value
 from meshgen.records import dataclass
-from meshgen.sharding.propagation.choices import Alike, AxisProblem, AxisSolution, Edge, View, Whole
+from meshgen.sharding.propagation.amounts import Edge, View, Whole
+from meshgen.sharding.propagation.choices import Alike, AxisProblem, AxisSolution
 from meshgen.sharding.propagation.covered import covers, splits, without_uncovered
 from meshgen.sharding.propagation.labels import Label, labels_of
 from meshgen.sharding.propagation.reach import Origins, Steps, reach
@@ -77,7 +78,9 @@ class Axes:
     offers: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     _known: dict[tuple[str, Start], list[tuple[_Split, Decision]]] = field(default_factory=dict)
     _alike: dict[Link, Alike] = field(default_factory=dict[Link, Alike])
-    _latest: dict[str, tuple[Label, ...]] = field(default_factory=dict[str, tuple[Label, ...]])  # decided along each axis
+    _latest: dict[str, tuple[Label, ...]] = field(
+        default_factory=dict[str, tuple[Label, ...]]
+    )  # decided along each axis
 
     @cached_property
     def names(self) -> list[str]:

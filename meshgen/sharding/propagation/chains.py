@@ -92,6 +92,10 @@ class Reasons:
         found = [self._chain(axis, value, state) for axis, state in states.items() if state is not None]
         return found + self._of_single_devices(value)
 
+    def note(self, value: Value) -> str:
+        """What there is to say of a value that needed no decision; empty for others."""
+        return "" if value in self._makers else "it is one number everywhere: each device makes what its uses read"
+
     def states(self, value: Value) -> dict[str, State]:
         """The state of the value along each axis where it is made."""
         if value not in self._makers:

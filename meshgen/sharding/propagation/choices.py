@@ -14,7 +14,7 @@ estimated time of that. A value with several users may have one resharded copy t
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import field
 from typing import Any
 
@@ -24,6 +24,7 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Value
 from meshgen.ir.predicates import is_annotation
 from meshgen.records import dataclass
+from meshgen.sharding.propagation.amounts import Edge, View
 from meshgen.sharding.propagation.eliminate import Table, cheapest, least_cost
 from meshgen.sharding.propagation.labels import Label, asked_face, asks_use, is_as_asked
 from meshgen.sharding.propagation.pseudo_ops import ENDS, is_changed_carry, is_input
@@ -41,49 +42,6 @@ class AxisSolution:
     labels: tuple[Label, ...]
     seconds: float
     is_exact: bool
-
-
-Edge = tuple[Value, tuple[int, int], list[tuple[int, int]]]
-
-
-def edges(sites: list[Site]) -> list[Edge]:
-    """Per value that a site makes and others use: (site, result) that makes it, [(site, operand)] that use it."""
-    makers: dict[Value, tuple[int, int]] = {}
-    uses: dict[Value, list[tuple[int, int]]] = {}
-    for number, site in enumerate(sites):
-        for i, value in enumerate(site.node.results):
-            makers[value] = (number, i)
-        for i, value in enumerate(site.node.operands):
-            uses.setdefault(value, []).append((number, i))
-    return [(value, makers[value], found) for value, found in uses.items() if value in makers]
-
-
-@dataclass(frozen=True)
-class Whole:
-    """The amounts that no axis has split yet: bytes of each value where it is made and used, seconds of work; and the edges."""
-
-    edges: list[Edge]
-    nbytes: dict[Value, float]
-    used: dict[tuple[int, int], float]  # (site, operand)
-    work: dict[Site, float]
-
-    @staticmethod
-    def of(sites: list[Site]) -> Whole:
-        nbytes = {v: float(v.type.nbytes) for site in sites for v in site.values}
-        used = {(n, i): nbytes[v] for n, site in enumerate(sites) for i, v in enumerate(site.node.operands)}
-        return Whole(edges(sites), nbytes, used, {site: site.seconds for site in sites})
-
-
-@dataclass(frozen=True)
-class View:
-    """What the other axes leave to this one: bytes of each value where it is made and used, work, parts of loops, and edges that they reshard."""
-
-    nbytes: Callable[[Value], float]
-    used_bytes: Callable[[tuple[int, int]], float]  # (site, operand)
-    work: Callable[[Site], float]
-    parts: Callable[[Site, int], int]  # (site, factor)
-    moved: frozenset[tuple[int, int]]  # (site, operand)
-    reduced: Mapping[tuple[int, int], int]  # (site, operand) -> devices among which it is reduced there
 
 
 def _placed(sites: list[Site]) -> set[Value]:
@@ -169,7 +127,7 @@ class AxisProblem:
     def alone(self, site: Site, label: Label) -> float:
         """The cost of redundant work if the loop is not split, and of labels that a hint or required annotation rules out."""
         cost, weights = self.view.work(site) * self.share(site, label), DEFAULT.propagation
-        cost += self._fetching(site, label)
+        cost += self._fetching(site, label) + self._masking(site, label)
         if site.option is not None:
             asked = next((f for f, axes in enumerate(site.option) if self.link.axis in axes), None)
             return cost if asked == label.factor else cost + weights.forbidden_seconds  # partial operands split no loop
@@ -194,6 +152,11 @@ class AxisProblem:
         return site.times * sum(
             nbytes / self.link.bandwidth + self.link.latency for nbytes in self.fetched(site, label)
         )
+
+    def _masking(self, site: Site, label: Label) -> float:
+        """Seconds to make the splats that are read as partial sums, which one device has and the others zeros."""
+        count = sum(isinstance(label.operands[number], str) for number in site.splats)
+        return count * site.times * DEFAULT.propagation.slice_seconds
 
     def fetched(self, site: Site, label: Label) -> list[float]:
         """Bytes of each message of the op itself: rows of a window, candidates, or totals of tiles."""

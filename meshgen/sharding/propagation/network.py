@@ -163,30 +163,31 @@ class Network:
     def reduce(self, cells: int, kept: AbstractSet[int] = frozenset()) -> None:
         """Eliminate the variables whose joined tables have so many cells at most, narrow ones first, and drop dominated labels, while there are any.
 
+        Labels are compared once no variable is narrow enough, of all variables that changed since, before any is compared again.
         Variables that are `kept` stay as they are: their labels differ in more than cost.
         """
-        todo = (v for v in self._left - kept if v in self._changed or self.width(v) <= cells)
-        waiting = {v: self.width(v) for v in todo}  # the least width with which each is in the queue
-        queue = [(width, v) for v, width in waiting.items()]
-        heapq.heapify(queue)
-        while queue:
-            width, variable = heapq.heappop(queue)
-            if variable not in self._left:
-                continue
-            if waiting.get(variable) == width:
-                del waiting[variable]
-            now = self.width(variable)
-            if now <= cells:
-                touched = self._eliminate(variable)
-            elif now > width:  # stale
-                touched = {variable}
-            else:
-                touched = self._drop_dominated(variable)
-            for other in touched:
-                width = self.width(other)
-                if other in self._left and other not in kept and width < waiting.get(other, math.inf):
-                    waiting[other] = width
-                    heapq.heappush(queue, (width, other))
+        narrow, wide = list[tuple[int, int]](), set[int]()
+
+        def sort(variables: Iterable[int]) -> None:
+            for variable in variables:
+                if variable in self._left and variable not in kept:
+                    if (width := self._widths[variable]) <= cells:
+                        heapq.heappush(narrow, (width, variable))
+                    else:
+                        wide.add(variable)
+
+        sort(self._left)
+        while narrow or wide:
+            while narrow:
+                width, variable = heapq.heappop(narrow)
+                if variable in self._left:
+                    is_stale = width != self._widths[variable]
+                    sort((variable,) if is_stale else self._eliminate(variable))
+            batch = sorted((self._widths[variable], variable) for variable in wide & self._left & self._changed)
+            wide.clear()
+            for _, variable in batch:
+                if variable in self._left:
+                    sort(self._drop_dominated(variable))
 
     def fix(self, variable: int, label: int) -> None:
         """Leave a variable one label."""
@@ -255,11 +256,11 @@ class Network:
         """Note that a table over these variables is there."""
         near = self._near[variable]
         for other in scope:
-            if other != variable:
-                shared = near.get(other, 0)
-                near[other] = shared + 1
-                if not shared:
-                    self._widths[variable] *= len(self.labels[other])
+            if other in near:
+                near[other] += 1
+            elif other != variable:
+                near[other] = 1
+                self._widths[variable] *= len(self.labels[other])
 
     def _unlink(self, variable: int, scope: Sequence[int]) -> None:
         """Note that a table over these variables is gone."""

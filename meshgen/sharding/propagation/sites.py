@@ -47,7 +47,8 @@ class Site:
     `option` the user's axes per loop; `times` how often it runs; `seconds` its work when it is not sharded; along the
     axes in `manual` nothing in it can be split: it works on tiles of them. `misfits` are parts of axes in the annotation
     that do not nest in those that the program is solved over (6 devices as 2 x 3 and as 3 x 2): `annotation` leaves them out. If it
-    is required it is kept all the same: the value is resharded to it, and from it. Sites with the same number `like` differ only
+    is required it is kept all the same: the value is resharded to it, and from it. `splats` are the operands, by number, that are one
+    number everywhere (`splats.py`). Sites with the same number `like` differ only
     in their values, so they share all that depends on the rule and on the states of values alone.
     """
 
@@ -60,6 +61,7 @@ class Site:
     seconds: float
     manual: tuple[str, ...]
     misfits: tuple[str, ...]
+    splats: tuple[int, ...]
     like: int
 
     @cached_property
@@ -161,8 +163,8 @@ def sites_of(module: Module, parts: AxisParts) -> list[Site]:
         misfits = tuple(axis for axis in asked if not parts.fits(axis))
         refined = annotation and _refined(annotation, misfits, parts)
         written = annotation and annotation.sharding
-        seconds = _seconds(node) * times
-        found.append(Site(node, site_rule, refined, written, option, times, seconds, manual, misfits, like))
+        seconds, splats = _seconds(node) * times, kinds.splats(node)
+        found.append(Site(node, site_rule, refined, written, option, times, seconds, manual, misfits, splats, like))
     if faults:
         raise ShardingError(*faults)
     return found
@@ -189,11 +191,15 @@ class Kinds:
         values = (*node.operands, *node.results)
         repeats = tuple(seen.setdefault(value, number) for number, value in enumerate(values))
         is_cut = any(result in self.joined for result in node.results)
-        key = form, repeats, is_cut, turn(node, self.makers.get) is not None
+        key = form, repeats, self.splats(node), is_cut, turn(node, self.makers.get) is not None
         if key not in self.rules:
             self.rules[key] = _rule_in_place(node, self.joined, self.makers)
             self.numbers[key] = next(self.count)
         return self.rules[key], self.numbers[key]
+
+    def splats(self, node: Node) -> tuple[int, ...]:
+        """The operands that no node makes which has a site."""
+        return tuple([number for number, value in enumerate(node.operands) if value not in self.makers])
 
 
 def _rule_in_place(node: Node, joined: AbstractSet[Value], makers: Mapping[Value, Node]) -> Rule:
