@@ -11,7 +11,7 @@ from meshgen.codegen.emit.conv import lower_convolutions
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.names import entry_name
-from meshgen.codegen.emit.plan import KernelPlan
+from meshgen.codegen.emit.plan import KernelPlan, UnsuitedError
 from meshgen.codegen.emit.templates import emit_plan, plan_body
 from meshgen.codegen.lacking import lacking_faults
 from meshgen.codegen.roofline import device_of, kernel_bytes
@@ -82,7 +82,10 @@ def kernel_sources(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90
     wanted = {field: value for field, value in (measured or {}).items() if field != WARPS}
     tiles = sorted(plan.candidates, key=lambda tile: tile_of(tile) != wanted)
     for number in range(max(1, len(tiles))):
-        source = _source(name, body, lowered, mesh, replace(plan, candidates=tuple(tiles[number:])), device)
+        try:
+            source = _source(name, body, lowered, mesh, replace(plan, candidates=tuple(tiles[number:])), device)
+        except UnsuitedError:
+            continue
         source = replace(source, tile=tile_of(tiles[number]) if tiles else {})
         if measured and source.tile == wanted:
             warps = measured.get(WARPS, source.num_warps)

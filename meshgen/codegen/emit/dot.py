@@ -16,7 +16,7 @@ from meshgen.codegen.emit.dot_operands import one
 from meshgen.codegen.emit.dot_problem import joint_tiles_of, problem_of, tiles_of
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
-from meshgen.codegen.emit.plan import KernelPlan, Template, common_space, loops_of, spread, where
+from meshgen.codegen.emit.plan import KernelPlan, Template, UnsuitedError, common_space, loops_of, spread, where
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.accumulators import Accumulator, joint_products, share_a_loop
 from meshgen.codegen.fusion.space import Space
@@ -71,6 +71,13 @@ class Dot:
         self.table = self._table()
         self.blocks = -(-problem.m // tile.m) * -(-problem.n // tile.n) * problem.batch * len(self.chosen)
         self.programs = min(self.blocks, device.multiprocessors) if self._fills(device) else self.blocks
+        if tile.is_specialized and not self._has_two_kinds(device):
+            raise UnsuitedError("warps that only copy need boxes alone to copy, for the tiles of one product")
+
+    @property
+    def _is_persistent(self) -> bool:
+        """Whether each program goes through tiles; the loop that says which warps do what goes through one at least."""
+        return self.programs < self.blocks or self.tile.is_specialized
 
     def _loop_of(self, dot: Node, device: Device) -> MainLoop:
         return self._loop(self.evaluator, dot, self.tile, self.batch, (self.m, self.n), self.edges, device)
@@ -83,6 +90,17 @@ class Dot:
         shared = staged_bytes(replace(self.tile, n=columns), DTYPES[self.problem.dtype].itemsize)
         is_described = any(loop.is_described for _, loops in self.sums for loop in loops)
         return is_described and self.problem.batch == len(self.chosen) == 1 and 2 * shared > device.shared_bytes
+
+    def _has_two_kinds(self, device: Device) -> bool:
+        """Whether some warps can copy, and others multiply: both operands of the only product are boxes that serve all tiles, and
+        what has as many elements as the result has 2 bytes for each at most: layouts change in shared memory beside the operands.
+        """
+        loops = [loop for _, loops in self.sums for loop in loops]
+        whole = all(load is not None and load.box is not None for loop in loops for load in loop.operands.loads)
+        size = self.node.result.type.size
+        tiles = [v for v in (*self.body.inputs, *self.body.outputs) if v.type.size >= size and v not in self.node.operands]
+        narrow = all(DTYPES[v.type.dtype].itemsize <= 2 for v in tiles)
+        return len(loops) == 1 and whole and narrow and self._fills(device) and not self.evaluator.wide
 
     def _table(self) -> dict[Var, Expr]:
         """The space's variables (dims of the result) in terms of batch, m and n."""
@@ -105,7 +123,7 @@ class Dot:
         self.head()
         self.loops()
         self.epilogue()
-        if self.programs < self.blocks:
+        if self._is_persistent:
             self.evaluator.close()
         return Launch((self.programs, 1, 1), self.evaluator.constants, self.tile.num_warps, self.tile.num_stages)
 
@@ -116,11 +134,13 @@ class Dot:
         for name, size in zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), (t.m, t.n, t.k), strict=True):
             if name != "BLOCK_K" or size > 1:
                 self.evaluator.constant(name, size)
-        if self.programs < self.blocks:
+        if self._is_persistent:
             self.evaluator.constant("PROGRAMS", self.programs)
             for loop in (loop for _, loops in self.sums for loop in loops):
                 loop.describe()
-            self.evaluator.open(f"for tile in range(tl.program_id(0), {self.blocks}, PROGRAMS):")
+            tiles = f"tl.program_id(0), {self.blocks}, PROGRAMS"
+            kinds = f"tl.range({tiles}, warp_specialize=True)" if t.is_specialized else f"range({tiles})"
+            self.evaluator.open(f"for tile in {kinds}:")
         else:
             write(f"tile = {self.evaluator.program}{wide}")
         if len(self.chosen) > 1:
