@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pytest
-import triton
 from bodies import ONE, Body
 
 from meshgen import api
@@ -24,6 +23,7 @@ from meshgen.mesh import Mesh
 from meshgen.ops.dot_dims import product_extents
 from meshgen.ops.flops import graph_flops
 
+triton = pytest.importorskip("triton")
 compiler = pytest.importorskip("triton.compiler")
 backends = pytest.importorskip("triton.backends.compiler")
 tl = triton.language
@@ -33,7 +33,13 @@ ARCH = "sm_90"
 
 @triton.jit
 def by_hand(
-    a_ptr, b_ptr, c_ptr, size: tl.constexpr, block_m: tl.constexpr, block_n: tl.constexpr, block_k: tl.constexpr
+    a_ptr,
+    b_ptr,
+    c_ptr,
+    size: tl.constexpr,
+    block_m: tl.constexpr,
+    block_n: tl.constexpr,
+    block_k: tl.constexpr,
 ):
     """A product of square matrices, a tile per program, loaded and stored by tensor descriptors as in Triton's tutorial."""
     a_box = tl.make_tensor_descriptor(a_ptr, [size, size], [size, 1], [block_m, block_k])

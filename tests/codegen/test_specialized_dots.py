@@ -101,14 +101,14 @@ def test_each_group_of_warps_has_its_own_rows_in_the_epilogue(body: Graph) -> No
 def test_what_needs_more_than_copies_of_boxes_has_warps_of_one_kind() -> None:
     """An operand that is computed, or not aligned; results of 4 bytes, whose change of layout takes too much shared memory; batches."""
     computed = Body("bf16[512,1024]", "bf16[1024,768]", name="product")
-    x, w = computed.inputs
     batch = Body("bf16[2,512,1024]", "bf16[2,1024,768]", name="product")
     wide = Body("bf16[512,1024]", "bf16[1024,768]", name="product")
+    (x, w), (many, weights), (left, right) = (b.inputs for b in (computed, batch, wide))
     for body in (
         computed.done(computed.dot(computed.op("tanh", x), w, ((1,), (0,)))),
         product(512, 767),
-        batch.done(batch.dot(*batch.inputs, ((2,), (1,)), ((0,), (0,)))),
-        wide.done(wide.dot(*wide.inputs, ((1,), (0,)), dtype="f32")),
+        batch.done(batch.dot(many, weights, ((2,), (1,)), ((0,), (0,)))),
+        wide.done(wide.dot(left, right, ((1,), (0,)), dtype="f32")),
     ):
         (source,) = islice(kernel_sources("product", body, ONE), 1)
         assert not source.tile["is_specialized"] and "warp_specialize" not in source.text

@@ -98,7 +98,9 @@ class Dot:
         loops = [loop for _, loops in self.sums for loop in loops]
         whole = all(load is not None and load.box is not None for loop in loops for load in loop.operands.loads)
         size = self.node.result.type.size
-        tiles = [v for v in (*self.body.inputs, *self.body.outputs) if v.type.size >= size and v not in self.node.operands]
+        tiles = [
+            v for v in (*self.body.inputs, *self.body.outputs) if v.type.size >= size and v not in self.node.operands
+        ]
         narrow = all(DTYPES[v.type.dtype].itemsize <= 2 for v in tiles)
         return len(loops) == 1 and whole and narrow and self._fills(device) and not self.evaluator.wide
 
