@@ -12,6 +12,7 @@ from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.names import entry_name
 from meshgen.codegen.emit.plan import KernelPlan, UnsuitedError
+from meshgen.codegen.emit.segmented import Segments
 from meshgen.codegen.emit.templates import emit_plan, plan_body
 from meshgen.codegen.lacking import lacking_faults
 from meshgen.codegen.roofline import device_of, kernel_bytes
@@ -102,7 +103,10 @@ def with_warps(source: KernelSource, warps: int) -> KernelSource:
 
 
 def tile_of(candidate: Any) -> dict[str, Any]:
-    """A candidate of a plan by the names of its fields, as JSON has them, without its predicted `speed`; empty if it is another kind of value."""
+    """A candidate of a plan, or the tile of its segments, by the names of its fields, as JSON has them, without its predicted `speed`;
+    empty if it is another kind of value.
+    """
+    candidate = candidate.tile if isinstance(candidate, Segments) else candidate
     if not is_dataclass(candidate) or isinstance(candidate, type):
         return {}
     fields = {name: value for name, value in asdict(candidate).items() if name != "speed"}
