@@ -47,7 +47,7 @@ def ranked_tiles(product: Product, device: Device) -> list[Tile]:
 
 def specialized_tiles(tile: Tile, product: Product, device: Device) -> list[Tile]:
     """Forms of a tile with warps of two kinds that are predicted to take no longer, the least first; of equal ones that with the shorter loop."""
-    if product.dtype not in SPECIALIZED_TYPES or device.architecture != SPECIALIZED_ARCH or product.batch > 1:
+    if product.dtype not in SPECIALIZED_TYPES or device.architecture != SPECIALIZED_ARCH:
         return []
     own = _rounded(tile_seconds(tile, product, device))
     found = [(_rounded(tile_seconds(each, product, device)), each) for each in specialized(tile)]

@@ -71,13 +71,8 @@ class Dot:
         self.table = self._table()
         self.blocks = -(-problem.m // tile.m) * -(-problem.n // tile.n) * problem.batch * len(self.chosen)
         self.programs = min(self.blocks, device.multiprocessors) if self._fills(device) else self.blocks
-        if tile.is_specialized and not self._has_two_kinds(device):
-            raise UnsuitedError("warps that only copy need boxes alone to copy, for the tiles of one product")
-
-    @property
-    def _is_persistent(self) -> bool:
-        """Whether each program goes through tiles; the loop that says which warps do what goes through one at least."""
-        return self.programs < self.blocks or self.tile.is_specialized
+        if tile.is_specialized and not self._has_two_kinds():
+            raise UnsuitedError("warps that only copy need boxes alone to copy")
 
     def _loop_of(self, dot: Node, device: Device) -> MainLoop:
         return self._loop(self.evaluator, dot, self.tile, self.batch, (self.m, self.n), self.edges, device)
@@ -91,18 +86,18 @@ class Dot:
         is_described = any(loop.is_described for _, loops in self.sums for loop in loops)
         return is_described and self.problem.batch == len(self.chosen) == 1 and 2 * shared > device.shared_bytes
 
-    def _has_two_kinds(self, device: Device) -> bool:
-        """Whether some warps can copy, and others multiply: both operands of the only product are boxes that serve all tiles, and
-        what has as many elements as the result has 2 bytes for each at most: layouts change in shared memory beside the operands.
+    def _has_two_kinds(self) -> bool:
+        """Whether some warps can copy, and others multiply: both operands of one product are boxes, and what has as many elements
+        as the result has 2 bytes for each at most, because layouts change in shared memory beside the operands.
         """
         loops = [loop for _, loops in self.sums for loop in loops]
         whole = all(load is not None and load.box is not None for loop in loops for load in loop.operands.loads)
         size = self.node.result.type.size
-        tiles = [
-            v for v in (*self.body.inputs, *self.body.outputs) if v.type.size >= size and v not in self.node.operands
-        ]
+        operands = {value for dot in self.chosen for value in dot.operands}
+        tiles = [v for v in (*self.body.inputs, *self.body.outputs) if v.type.size >= size and v not in operands]
         narrow = all(DTYPES[v.type.dtype].itemsize <= 2 for v in tiles)
-        return len(loops) == 1 and whole and narrow and self._fills(device) and not self.evaluator.wide
+        is_plain = self._loop.keeps_boxes and not self.evaluator.is_part and not self.evaluator.wide
+        return len(loops) == 1 and loops[0].is_described and whole and narrow and is_plain
 
     def _table(self) -> dict[Var, Expr]:
         """The space's variables (dims of the result) in terms of batch, m and n."""
@@ -125,7 +120,7 @@ class Dot:
         self.head()
         self.loops()
         self.epilogue()
-        if self._is_persistent:
+        if self.programs < self.blocks:
             self.evaluator.close()
         return Launch((self.programs, 1, 1), self.evaluator.constants, self.tile.num_warps, self.tile.num_stages)
 
@@ -136,13 +131,11 @@ class Dot:
         for name, size in zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), (t.m, t.n, t.k), strict=True):
             if name != "BLOCK_K" or size > 1:
                 self.evaluator.constant(name, size)
-        if self._is_persistent:
+        if self.programs < self.blocks:
             self.evaluator.constant("PROGRAMS", self.programs)
             for loop in (loop for _, loops in self.sums for loop in loops):
                 loop.describe()
-            tiles = f"tl.program_id(0), {self.blocks}, PROGRAMS"
-            kinds = f"tl.range({tiles}, warp_specialize=True)" if t.is_specialized else f"range({tiles})"
-            self.evaluator.open(f"for tile in {kinds}:")
+            self.evaluator.open(f"for tile in range(tl.program_id(0), {self.blocks}, PROGRAMS):")
         else:
             write(f"tile = {self.evaluator.program}{wide}")
         if len(self.chosen) > 1:
