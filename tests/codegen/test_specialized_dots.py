@@ -89,11 +89,19 @@ def by_place(b: Body, y: Value) -> Value:
     return b.op("add", kept, b.op("transpose", b.inputs[2], perm=(1, 0)))
 
 
+def by_heads(b: Body, y: Value) -> Value:
+    """Columns in groups, with these before the rows, beside a part of a larger operand."""
+    part = b.op("slice", b.inputs[2], start=(3, 5), limit=(251, 509), stride=(1, 1))
+    groups = b.op("reshape", b.op("add", y, part), to="bf16[2,124,63,8]")
+    return b.op("transpose", groups, perm=(0, 2, 1, 3))
+
+
 @pytest.mark.parametrize("body", [
     product(248, 504, "bf16[504]", "bf16[248]", "bf16[248,504]", epilogue=bias_and_residual),
     product(248, 504, "bf16[504,248]", epilogue=by_place),
     product(256, 512, epilogue=lambda b, y: b.op("transpose", b.op("tanh", y), perm=(1, 0))),
-], ids=["bias and residual", "by place", "transposed"])  # fmt: skip
+    product(248, 504, "bf16[300,520]", epilogue=by_heads),
+], ids=["bias and residual", "by place", "transposed", "by heads"])  # fmt: skip
 def test_each_group_of_warps_has_its_own_rows_in_the_epilogue(body: Graph) -> None:
     agree(body, specialized(body)[0])
 
