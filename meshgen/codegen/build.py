@@ -158,6 +158,16 @@ def compile_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir
         UsageError: MG0001, an unknown architecture.
         MissingError: MG0602, Triton is not installed or its ptxas cannot be run.
     """
+    built, faults = compile_each(requests, archs, cache_dir, workers, progress, warn)
+    if faults:
+        raise CodegenError(*dict.fromkeys(faults.values()))
+    return built
+
+
+def compile_each(requests: Sequence[Request], archs: Sequence[str], cache_dir: Path | None = None, workers: int | None = None,
+                 progress: Progress | None = None, warn: Callable[[Diagnostic], object] | None = None,
+                 ) -> tuple[dict[tuple[str, str], BuiltKernel], dict[tuple[str, str], Diagnostic]]:  # fmt: skip
+    """As `compile_kernels`: what was built, and why the rest was not (MG0302)."""
     _check_archs(archs, requests)
     remove_abandoned()
     cache = Cache(cache_dir)
@@ -168,14 +178,15 @@ def compile_kernels(requests: Sequence[Request], archs: Sequence[str], cache_dir
     found, faults = _built(wanted, cache, workers or os.cpu_count() or 1, progress)
     if cache.warning and warn:
         warn(cache.warning)
-    if faults:
-        raise CodegenError(*faults)
-    return {(r.name, arch): found[key] for (r, arch), key in zip(work, keys, strict=True)}
+    names = [((r.name, arch), key) for (r, arch), key in zip(work, keys, strict=True)]
+    return {name: found[key] for name, key in names if key in found}, {
+        name: faults[key] for name, key in names if key in faults
+    }
 
 
 def _built(
     wanted: Mapping[str, tuple[Request, str]], cache: Cache, workers: int, progress: Progress | None
-) -> tuple[dict[str, BuiltKernel], list[Diagnostic]]:
+) -> tuple[dict[str, BuiltKernel], dict[str, Diagnostic]]:
     """The kernels by key, from the cache or compiled, and why others could not be."""
     found: dict[str, BuiltKernel] = {}
     faults: dict[str, Diagnostic] = {}
@@ -204,7 +215,7 @@ def _built(
         tell(key)
 
     compile_all([request.content(arch) for request, arch in map(wanted.__getitem__, todo)], workers, done)
-    return found, [faults[key] for key in todo if key in faults]
+    return found, faults
 
 
 def _cached(cache: Cache, key: str, request: Request, arch: str) -> BuiltKernel | None:

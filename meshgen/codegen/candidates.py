@@ -2,14 +2,14 @@
 
 What a tile costs in registers is known only once it is built with its epilogue. Further candidates are built only for kernels that
 spill registers, need more than a device has, or miss the tensor cores or asynchronous copies that their products could use; of candidates that
-all have faults the one that spills least is kept, and of these the first that misses least.
+all have faults the one that spills least is kept, and of these the first that misses least. One that the compiler refuses is dropped.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
-from meshgen.codegen.build import Progress, Request, compile_kernels, limit_faults, request_of
+from meshgen.codegen.build import Progress, Request, compile_each, limit_faults, request_of
 from meshgen.codegen.built import BuiltKernel
 from meshgen.codegen.triton_source import KernelSource
 from meshgen.errors import CodegenError, Diagnostic
@@ -80,19 +80,24 @@ def build_best(bodies: Mapping[str, Graph], candidates: Callable[[str], Iterator
         candidates: the sources to choose from by name of the kernel, the best predicted first; taken as they are needed.
         progress, warn: as for `build.compile_kernels`, once per round of candidates.
     Raises:
-        CodegenError, UsageError, MissingError: as `build.build_kernels`; MG0303 where no candidate can be launched.
+        CodegenError, UsageError, MissingError: as `build.build_kernels`; MG0302 where no candidate compiles, MG0303 where none
+            that does can be launched.
     """
     best: dict[str, _Candidate] = {}
+    refused: dict[str, list[Diagnostic]] = {}  # by the compiler
     left = {name: candidates(name) for name in bodies}
     tried = dict.fromkeys(bodies, 0)
     while left:
         for name, found in _round(bodies, left, archs, progress, warn).items():
-            if name not in best or found.faults < best[name].faults:
-                best[name] = found
             tried[name] += 1
-        left = {name: sources for name, sources in left.items() if _goes_on(best[name], tried[name])}
-    if faults := [fault for candidate in best.values() for fault in candidate.limits]:
-        raise CodegenError(*faults)
+            if not isinstance(found, _Candidate):
+                refused.setdefault(name, found)
+            elif name not in best or found.faults < best[name].faults:
+                best[name] = found
+        left = {name: rest for name, rest in left.items() if name not in best or _goes_on(best[name], tried[name])}
+    lost = [fault for name in bodies if name not in best for fault in refused[name]]
+    if faults := lost + [fault for candidate in best.values() for fault in candidate.limits]:
+        raise CodegenError(*dict.fromkeys(faults))
     binaries = {(name, arch): kernel for name, found in best.items() for arch, kernel in found.built.items()}
     return {name: found.source for name, found in best.items()}, binaries
 
@@ -104,16 +109,19 @@ def _goes_on(best: _Candidate, tried: int) -> bool:
 
 
 def _round(bodies: Mapping[str, Graph], left: dict[str, Iterator[KernelSource]], archs: Sequence[str],
-           progress: Progress | None, warn: Callable[[Diagnostic], object] | None) -> dict[str, _Candidate]:  # fmt: skip
-    """The next candidate of every kernel that is left, built; a kernel without one leaves the list."""
+           progress: Progress | None, warn: Callable[[Diagnostic], object] | None,
+           ) -> dict[str, _Candidate | list[Diagnostic]]:  # fmt: skip
+    """The next candidate of every kernel that is left, built, or why it does not compile; a kernel without one leaves the list."""
     sources = {name: source for name, rest in left.items() if (source := next(rest, None))}
     for name in set(left) - set(sources):
         del left[name]
     requests = {name: request_of(name, source, bodies[name]) for name, source in sources.items()}
-    built = compile_kernels(list(requests.values()), archs, progress=progress, warn=warn)
-    return {
-        name: _Candidate(
-            source, requests[name], {arch: built[name, arch] for arch in archs}, multiplies_tiles(bodies[name])
-        )
-        for name, source in sources.items()
-    }
+    built, faults = compile_each(list(requests.values()), archs, progress=progress, warn=warn)
+    found: dict[str, _Candidate | list[Diagnostic]] = {}
+    for name, source in sources.items():
+        if refused := [faults[name, arch] for arch in archs if (name, arch) in faults]:
+            found[name] = refused
+            continue
+        binaries = {arch: built[name, arch] for arch in archs}
+        found[name] = _Candidate(source, requests[name], binaries, multiplies_tiles(bodies[name]))
+    return found

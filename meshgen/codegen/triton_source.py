@@ -11,7 +11,8 @@ from meshgen.codegen.emit.conv import lower_convolutions
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.names import entry_name
-from meshgen.codegen.emit.plan import KernelPlan
+from meshgen.codegen.emit.plan import KernelPlan, UnsuitedError
+from meshgen.codegen.emit.segmented import Segments
 from meshgen.codegen.emit.templates import emit_plan, plan_body
 from meshgen.codegen.lacking import lacking_faults
 from meshgen.codegen.roofline import device_of, kernel_bytes
@@ -82,7 +83,10 @@ def kernel_sources(name: str, body: Graph, mesh: Mesh, target: str = "cuda:sm_90
     wanted = {field: value for field, value in (measured or {}).items() if field != WARPS}
     tiles = sorted(plan.candidates, key=lambda tile: tile_of(tile) != wanted)
     for number in range(max(1, len(tiles))):
-        source = _source(name, body, lowered, mesh, replace(plan, candidates=tuple(tiles[number:])), device)
+        try:
+            source = _source(name, body, lowered, mesh, replace(plan, candidates=tuple(tiles[number:])), device)
+        except UnsuitedError:
+            continue
         source = replace(source, tile=tile_of(tiles[number]) if tiles else {})
         if measured and source.tile == wanted:
             warps = measured.get(WARPS, source.num_warps)
@@ -99,7 +103,10 @@ def with_warps(source: KernelSource, warps: int) -> KernelSource:
 
 
 def tile_of(candidate: Any) -> dict[str, Any]:
-    """A candidate of a plan by the names of its fields, as JSON has them, without its predicted `speed`; empty if it is another kind of value."""
+    """A candidate of a plan, or the tile of its segments, by the names of its fields, as JSON has them, without its predicted `speed`;
+    empty if it is another kind of value.
+    """
+    candidate = candidate.tile if isinstance(candidate, Segments) else candidate
     if not is_dataclass(candidate) or isinstance(candidate, type):
         return {}
     fields = {name: value for name, value in asdict(candidate).items() if name != "speed"}

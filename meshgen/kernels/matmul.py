@@ -17,6 +17,11 @@ BOX_K = 512  # elements of the contracted dims; chosen: below, making the descri
 BOX_ROWS = 64  # rows of a tile: those that one instruction multiplies (PTX ISA 8.7, wgmma.mma_async)
 BOX_BYTES = (1, 2)  # of an element: full-precision f32 is not multiplied on tensor cores
 BOX_ALIGNMENT = 16  # bytes, of the address and of the strides (CUDA driver API, cuTensorMapEncodeTiled)
+SPECIALIZED_ARCH = (
+    "sm_90"  # newer ones multiply by instructions of one thread, which Triton divides among warps otherwise
+)
+SPECIALIZED_TYPES = ("bf16", "f16")  # sums of 8-bit floats are kept twice
+SPECIALIZED_GROUPS = 3  # warp groups: one that copies, two that multiply
 GROUP_M = 8  # tiles of rows that share columns of the right operand while those are in the L2 cache
 
 
@@ -26,6 +31,10 @@ class Tile:
     multiprocessor multiplies tiles of this size whose operands are at hand.
 
     The epilogue takes the accumulator in `parts` of `n / parts` columns, one after the other.
+
+    Attributes:
+        is_specialized: whether one warp group copies the operands, and each of two others multiplies half of the rows
+            (`tl.range(warp_specialize=True)`); `num_warps` are then those of each, as Triton counts them.
     """
 
     m: int
@@ -35,6 +44,17 @@ class Tile:
     num_stages: int
     speed: float
     parts: int = 1
+    is_specialized: bool = False
+
+    @property
+    def threads(self) -> int:
+        """Of a block."""
+        return 32 * self.num_warps * (SPECIALIZED_GROUPS if self.is_specialized else 1)
+
+    @property
+    def multiplying_threads(self) -> int:
+        """Those that hold the accumulator."""
+        return self.threads - (32 * self.num_warps if self.is_specialized else 0)
 
 
 # Warp groups multiply 64 rows at once; operands of 32 columns take longer to read from shared memory than to multiply.
@@ -83,6 +103,18 @@ def candidates(dtype: str, arch: str) -> tuple[Tile, ...]:
 def staged_bytes(tile: Tile, item_bytes: int) -> int:
     """Bytes of shared memory that the operands of all stages take."""
     return (tile.m + tile.n) * tile.k * tile.num_stages * item_bytes
+
+
+def specialized(tile: Tile) -> list[Tile]:
+    """The same tile with warps that copy apart from those that multiply, those with the shortest main loop first.
+
+    Instructions of a warp for each four m64n256k16 (Triton 3.6): 34 and 53, and 84 where all warps copy and multiply.
+    """
+    if (tile.m, tile.n) != (128, 256):
+        return []
+    return [
+        replace(tile, k=k, num_warps=4, num_stages=stages, is_specialized=True) for k, stages in ((128, 2), (64, 4))
+    ]
 
 
 def with_parts(tile: Tile) -> list[Tile]:

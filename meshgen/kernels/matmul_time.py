@@ -1,7 +1,8 @@
 """How long a matrix product takes: a model of the main loop of a tile, and of the tiles that each multiprocessor computes.
 
 A step of the loop takes as long as the slowest of three: tensor cores (or FMA pipes) multiply, the L2 cache delivers the
-operands, and copies that were started `num_stages - 1` steps ago arrive. Blocks that share a multiprocessor hide each other's
+operands, and copies that were started `num_stages - 1` steps ago arrive, so two stages of a deep step need more time than three of
+a step half as deep. Blocks that share a multiprocessor hide each other's
 latencies, not each other's work. `python -m bench.products` compares with published measurements.
 """
 
@@ -12,7 +13,7 @@ from collections.abc import Sequence
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES
-from meshgen.kernels.matmul import Tile, candidates, staged_bytes
+from meshgen.kernels.matmul import SPECIALIZED_ARCH, SPECIALIZED_TYPES, Tile, candidates, specialized, staged_bytes
 from meshgen.records import dataclass
 
 _REGISTERS = 65536  # of a multiprocessor
@@ -44,6 +45,20 @@ def ranked_tiles(product: Product, device: Device) -> list[Tile]:
     return [tile for _, tile in joint_tiles([product], device)]
 
 
+def specialized_tiles(tile: Tile, product: Product, device: Device) -> list[Tile]:
+    """Forms of a tile with warps of two kinds that are predicted to take no longer, the least first; of equal ones that with the shorter loop."""
+    if product.dtype not in SPECIALIZED_TYPES or device.architecture != SPECIALIZED_ARCH:
+        return []
+    own = _rounded(tile_seconds(tile, product, device))
+    found = [(_rounded(tile_seconds(each, product, device)), each) for each in specialized(tile)]
+    return [each for seconds, each in sorted(found, key=lambda pair: pair[0]) if seconds <= own]
+
+
+def _rounded(seconds: float) -> float:
+    """To three digits: the model tells no finer differences."""
+    return float(f"{seconds:.3g}")
+
+
 def joint_tiles(products: Sequence[Product], device: Device, held: int = 0) -> list[tuple[float, Tile]]:
     """Predicted times of products whose main loops follow each other in each program, with the tiles, the least first.
 
@@ -53,7 +68,7 @@ def joint_tiles(products: Sequence[Product], device: Device, held: int = 0) -> l
     tiles = candidates(products[0].dtype, device.architecture)
     fitting = [tile for tile in tiles if _registers(tile, held) <= _MOST_REGISTERS] or tiles[-1:]
     found = [(sum(tile_seconds(tile, product, device) for product in products), tile) for tile in fitting]
-    return sorted(found, key=lambda each: float(f"{each[0]:.3g}"))
+    return sorted(found, key=lambda each: _rounded(each[0]))
 
 
 def tiles_side_by_side(products: Sequence[Product], device: Device) -> list[tuple[float, Tile]]:
@@ -64,12 +79,12 @@ def tiles_side_by_side(products: Sequence[Product], device: Device) -> list[tupl
         k = round(sum(count * p.k for count, p in zip(blocks, products, strict=True)) / sum(blocks))
         union = Product(sum(blocks), tile.m, tile.n, k, products[0].dtype)
         found.append((max(tile_seconds(tile, product, device) for product in (union, *products)), tile))
-    return sorted(found, key=lambda each: float(f"{each[0]:.3g}"))
+    return sorted(found, key=lambda each: _rounded(each[0]))
 
 
 def _registers(tile: Tile, held: int) -> float:
     """Of a thread: its part of the tiles, and the others."""
-    return tile.m * tile.n * (1 + held) / (32 * tile.num_warps) + _OTHER_REGISTERS
+    return tile.m * tile.n * (1 + held) / tile.multiplying_threads + _OTHER_REGISTERS
 
 
 def product_seconds(product: Product, device: Device) -> float:
@@ -85,12 +100,12 @@ def tile_seconds(tile: Tile, product: Product, device: Device) -> float:
     peak = device.peaks.get(p.dtype, device.vector_flops) / device.multiprocessors
     multiply = 2 * tile.m * tile.n * tile.k / (peak * model.main_loop_share * tile.speed)
     active = min(blocks, device.multiprocessors)
-    delivered = device.l2_bandwidth / max(
-        active, device.multiprocessors // 2
-    )  # a multiprocessor takes up to twice its share
+    most = device.l2_bandwidth / (device.multiprocessors // 2)  # a multiprocessor takes up to twice its share
+    delivered = min(device.l2_bandwidth / active, most)
     # Boxes past the last row or column are not read.
-    read = (min(tile.m, p.m) + min(tile.n, p.n)) * tile.k * item_bytes / delivered
-    arrive = model.copy_seconds / max(1, tile.num_stages - 1)
+    nbytes = (min(tile.m, p.m) + min(tile.n, p.n)) * tile.k * item_bytes
+    read = nbytes / delivered
+    arrive = (model.copy_seconds + nbytes / most) / max(1, tile.num_stages - 1)
     write = min(tile.m, p.m) * min(tile.n, p.n) * max(2, item_bytes) / delivered
     side_by_side = min(each, _resident(tile, item_bytes, device))
     if side_by_side == 1:
@@ -101,6 +116,5 @@ def tile_seconds(tile: Tile, product: Product, device: Device) -> float:
 
 def _resident(tile: Tile, item_bytes: int, device: Device) -> int:
     """Blocks that share a multiprocessor, as far as shared memory and registers suffice."""
-    threads = 32 * tile.num_warps
-    registers = tile.m * tile.n + _OTHER_REGISTERS * threads
+    registers = tile.m * tile.n + _OTHER_REGISTERS * tile.threads
     return max(1, min(device.shared_bytes // staged_bytes(tile, item_bytes), _REGISTERS // registers))

@@ -24,11 +24,12 @@ def gelu(b: Body, x: Value) -> Value:
     return b.op("multiply", x, b.op("add", b.op("tanh", b.op("multiply", b.splat(0.8, x), inner)), b.splat(1.0, x)))
 
 
-def layer(rows: int, columns: int, k: int) -> Graph:
-    """gelu(x @ w + bias) + residual, with the product as a second result."""
-    b = Body(f"bf16[{rows},{k}]", f"bf16[{k},{columns}]", f"bf16[{columns}]", f"bf16[{rows},{columns}]", name="layer")
+def layer(rows: int, columns: int, k: int, dtype: str = "bf16") -> Graph:
+    """gelu(x @ w + bias) + residual, all but x and w of a type."""
+    more = (f"{dtype}[{columns}]", f"{dtype}[{rows},{columns}]")
+    b = Body(f"bf16[{rows},{k}]", f"bf16[{k},{columns}]", *more, name="layer")
     x, w, bias, residual = b.inputs
-    h = b.dot(x, w, ((1,), (0,)))
+    h = b.dot(x, w, ((1,), (0,)), dtype=dtype)
     return b.done(b.op("add", gelu(b, b.op("add", h, b.wide(bias, h, (1,)))), residual))
 
 
@@ -39,8 +40,14 @@ def parts(source: KernelSource) -> int:
 def test_candidates_take_the_epilogue_in_ever_more_parts_before_they_take_a_smaller_tile() -> None:
     plan = plan_body(layer(8192, 4096, 4096), device_of("sm_90"))
     assert plan.template == "dot" and plan.roles["dot"].op == "dot_general"  # pyright: ignore
-    shapes = [(tile.m, tile.n, tile.parts) for tile in plan.candidates]
+    shapes = [(tile.m, tile.n, tile.parts) for tile in plan.candidates if not tile.is_specialized]
     assert shapes[:4] == [(128, 256, 1), (128, 256, 2), (128, 256, 4), (128, 128, 1)]
+    forms = [(tile.k, tile.is_specialized) for tile in plan.candidates if tile.n == 256 and tile.m == 128]
+    assert forms == [
+        (128, True),
+        *[(64, False)] * 3,
+        (64, True),
+    ]  # the first that is built, and one that tuning may find better
 
 
 @pytest.mark.parametrize("rows, columns", [(40, 130), (64, 64), (7, 33)])
@@ -56,8 +63,8 @@ def test_an_epilogue_in_parts_computes_the_same(rows: int, columns: int) -> None
 
 
 def test_a_candidate_that_spills_is_not_shipped() -> None:
-    """The first candidate of bias, GELU and residual spills on sm_90; its epilogue in halves does not."""
-    body = layer(8192, 4096, 4096)
+    """The first candidate of bias, GELU and residual in f32 spills on sm_90; its epilogue in halves does not."""
+    body = layer(8192, 4096, 4096, "f32")
     taken: list[KernelSource] = []
 
     def candidates(name: str) -> Iterator[KernelSource]:
@@ -134,3 +141,16 @@ def test_a_candidate_that_misses_warp_groups_is_not_shipped_where_another_has_th
     assert sources["product"] is newer and taken == [older, newer]
     assert missing(built["product", "sm_90"].instructions, "sm_90") == 0
     assert build_best({"product": body}, lambda name: iter([older]), ["sm_90"])[0]["product"] is older
+
+
+def test_a_candidate_that_the_compiler_refuses_is_dropped() -> None:
+    """Where it refuses all of them, it is told why it refuses the first."""
+    b = Body("f32[512]", "f32[512]")
+    body = b.done(b.op("add", *b.inputs))
+    (good,) = kernel_sources("sum", body, ONE)
+    bad = [replace(good, text=good.text.replace("tl.store(", f"tl.{name}(")) for name in ("unknown", "unheard")]
+    sources, built = build_best({"sum": body}, lambda name: iter([*bad, good]), ["sm_80", "sm_90"])
+    assert sources["sum"] is good and len(built) == 2
+    with pytest.raises(CodegenError, match="unknown") as caught:
+        build_best({"sum": body}, lambda name: iter(bad), ["sm_80", "sm_90"])
+    assert [fault.code for fault in caught.value.diagnostics] == ["MG0302"] * 2

@@ -37,8 +37,10 @@ def product(
 
 @pytest.fixture
 def few(monkeypatch: pytest.MonkeyPatch) -> Device:
-    """A device of two multiprocessors, for which tiles of small products are large."""
-    device = replace(device_of("sm_90"), multiprocessors=2)
+    """Two multiprocessors of a device, for which tiles of small products are large."""
+    whole, part = device_of("sm_90"), 2 / device_of("sm_90").multiprocessors
+    peaks = {numbers: peak * part for numbers, peak in whole.peaks.items()}
+    device = replace(whole, peaks=peaks, l2_bandwidth=whole.l2_bandwidth * part, multiprocessors=2)
     monkeypatch.setattr(triton_source, "device_of", lambda target: device)
     return device
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from bodies import Body
 
@@ -10,7 +12,7 @@ from meshgen.codegen.nest_work import nest_operations
 from meshgen.codegen.roofline import DEVICES, device_of, kernel_bytes, kernel_seconds
 from meshgen.ir.graph import Graph, Module
 from meshgen.kernels.matmul import candidates
-from meshgen.kernels.matmul_time import Product, product_seconds, ranked_tiles
+from meshgen.kernels.matmul_time import Product, product_seconds, ranked_tiles, specialized_tiles, tile_seconds
 from meshgen.mesh import make_mesh
 from meshgen.ops.flops import graph_flops
 from meshgen.ops.precision import with_precision
@@ -71,6 +73,19 @@ def test_products_that_leave_multiprocessors_idle_take_longer_than_their_arithme
     assert product_seconds(tall, device) > 20 * tall.flops / device.peaks["bf16"]
     parts = Product(16, 128, 128, 1024, "bf16")
     assert product_seconds(parts, device) < 0.2 * product_seconds(tall, device)
+
+
+def test_a_copy_takes_its_latency_and_its_bytes() -> None:
+    """With one step ahead it is late for the products of the next; forms with warps of two kinds wait no longer than the usual one."""
+    device, product = DEVICES["sm_90"], Product(1, 8192, 8192, 8192, "bf16")
+    usual = ranked_tiles(product, device)[0]
+    assert tile_seconds(replace(usual, num_stages=2), product, device) > 1.1 * tile_seconds(usual, product, device)
+    forms = specialized_tiles(usual, product, device)
+    assert [(tile.k, tile.num_stages) for tile in forms] == [(128, 2), (64, 4)]
+    assert [tile.k for tile in specialized_tiles(usual, replace(product, k=8256), device)] == [
+        64
+    ]  # the last step of 128 is half empty
+    assert not specialized_tiles(usual, replace(product, dtype="f8E4M3FN"), device)
 
 
 def test_comparisons_of_a_sort_take_time() -> None:

@@ -64,13 +64,13 @@ def test_a_measured_tile_may_spill(predicted: Executable, monkeypatch: pytest.Mo
     """What it costs is in its time. Another candidate is built only where it cannot be launched."""
     from meshgen.codegen import candidates
 
-    compile_kernels = candidates.compile_kernels
+    compile_each = candidates.compile_each
 
     def spilling(*args: Any, **options: Any) -> Any:
-        built = compile_kernels(*args, **options)
-        return {key: replace(kernel, spill_bytes=8) for key, kernel in built.items()}
+        built, faults = compile_each(*args, **options)
+        return {key: replace(kernel, spill_bytes=8) for key, kernel in built.items()}, faults
 
-    monkeypatch.setattr(candidates, "compile_kernels", spilling)
+    monkeypatch.setattr(candidates, "compile_each", spilling)
     row = row_of(predicted, 3)
     (source,) = compiled(tuning=TuningTable([row])).sources.values()
     assert source.tile == row.tile

@@ -98,7 +98,9 @@ class _Reader:
                     self.env[name] = self.numbers.named(name, self._binary(self.env.get(name), op, self.value(value)))
                 case ast.Expr(value):
                     self.value(value)
-                case ast.For(ast.Name(name), ast.Call(ast.Name("range"), ends), inner):
+                case ast.For(
+                    ast.Name(name), ast.Call(ast.Name("range") | ast.Attribute(ast.Name("tl"), "range"), ends), inner
+                ):
                     self._loop(name, ends, inner)
                 case ast.If(test, inner, other):
                     self._branches(test, inner, other)

@@ -16,7 +16,7 @@ from meshgen.codegen.emit.dot_operands import one
 from meshgen.codegen.emit.dot_problem import joint_tiles_of, problem_of, tiles_of
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
-from meshgen.codegen.emit.plan import KernelPlan, Template, common_space, loops_of, spread, where
+from meshgen.codegen.emit.plan import KernelPlan, Template, UnsuitedError, common_space, loops_of, spread, where
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.accumulators import Accumulator, joint_products, share_a_loop
 from meshgen.codegen.fusion.space import Space
@@ -71,6 +71,8 @@ class Dot:
         self.table = self._table()
         self.blocks = -(-problem.m // tile.m) * -(-problem.n // tile.n) * problem.batch * len(self.chosen)
         self.programs = min(self.blocks, device.multiprocessors) if self._fills(device) else self.blocks
+        if tile.is_specialized and not self._has_two_kinds():
+            raise UnsuitedError("warps that only copy need boxes alone to copy")
 
     def _loop_of(self, dot: Node, device: Device) -> MainLoop:
         return self._loop(self.evaluator, dot, self.tile, self.batch, (self.m, self.n), self.edges, device)
@@ -83,6 +85,19 @@ class Dot:
         shared = staged_bytes(replace(self.tile, n=columns), DTYPES[self.problem.dtype].itemsize)
         is_described = any(loop.is_described for _, loops in self.sums for loop in loops)
         return is_described and self.problem.batch == len(self.chosen) == 1 and 2 * shared > device.shared_bytes
+
+    def _has_two_kinds(self) -> bool:
+        """Whether some warps can copy, and others multiply: both operands of one product are boxes, and what has as many elements
+        as the result has 2 bytes for each at most, because layouts change in shared memory beside the operands.
+        """
+        loops = [loop for _, loops in self.sums for loop in loops]
+        whole = all(load is not None and load.box is not None for loop in loops for load in loop.operands.loads)
+        size = self.node.result.type.size
+        operands = {value for dot in self.chosen for value in dot.operands}
+        tiles = [v for v in (*self.body.inputs, *self.body.outputs) if v.type.size >= size and v not in operands]
+        narrow = all(DTYPES[v.type.dtype].itemsize <= 2 for v in tiles)
+        is_plain = self._loop.keeps_boxes and not self.evaluator.is_part and not self.evaluator.wide
+        return len(loops) == 1 and loops[0].is_described and whole and narrow and is_plain
 
     def _table(self) -> dict[Var, Expr]:
         """The space's variables (dims of the result) in terms of batch, m and n."""

@@ -99,7 +99,9 @@ class MainLoop:
         sides = [(self, 0), *((loop, 1) for loop, _ in products)]
         pointers = [loop.operands.pointers(number) for loop, number in sides]
         boxes = [loop.operands.boxes[number] for loop, number in sides]
-        evaluator.open(f"for start in range({self._steps()}, BLOCK_K):")
+        steps = f"{self._steps()}, BLOCK_K"
+        kinds = f"tl.range({steps}, warp_specialize=True)" if self.tile.is_specialized else f"range({steps})"
+        evaluator.open(f"for start in {kinds}:")
         whole = all(pointer or box for pointer, box in zip(pointers, boxes, strict=True))
         if not whole or (evaluator.tile.edges[self.operands.k[0]] and not all(boxes)):
             evaluator.write(f"k = start + tl.arange(0, BLOCK_K){evaluator.wide}")

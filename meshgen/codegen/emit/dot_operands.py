@@ -218,9 +218,11 @@ class Operands:
         box = load.box
         assert box is not None
         narrow = ".to(tl.int32)" if self.evaluator.wide else ""
+        # Triton 3.6 gives the second group of warps its rows by adding to the number of the first row, which no other code may use.
+        row = "tl.maximum(tile_m, 0)" if self.tile.is_specialized else "tile_m"
         starts = {
             self.k[number]: "start",
-            self.free[0]: f"(tile_m * BLOCK_M){narrow}",
+            self.free[0]: f"({row} * BLOCK_M){narrow}",
             self.free[1]: f"(tile_n * BLOCK_N){narrow}",
         }
         if not narrow:

@@ -9,7 +9,7 @@ from meshgen.codegen.joint_time import timed_tiles
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Node, is_float
 from meshgen.kernels.matmul import Tile, with_parts
-from meshgen.kernels.matmul_time import Product, ranked_tiles
+from meshgen.kernels.matmul_time import Product, ranked_tiles, specialized_tiles
 from meshgen.ops.dot_dims import DotDims, product_extents
 from meshgen.ops.precision import common_type, multiplied_as
 from meshgen.records import dataclass
@@ -46,12 +46,17 @@ def uses_tensor_cores(problem: Problem) -> bool:
 
 
 def tiles_of(node: Node, count: int, device: Device) -> tuple[Tile, ...]:
-    """Tiles for `count` dots like one in one launch, the best predicted first, each with its epilogue at once and in parts."""
+    """Tiles for `count` dots like one in one launch, the best predicted first: each with warps of two kinds, with its epilogue at once and in parts."""
     if not uses_tensor_cores(problem_of(node)):
         return (Tile(32, 32, 1, 4, 1, 1.0),)
     batch, m, n, k = product_extents(node)
-    ranked = ranked_tiles(Product(batch * count, m, n, k, multiplied_as(node)), device)
-    return tuple(each for tile in ranked[:MOST_TILES] for each in with_parts(tile))
+    product = Product(batch * count, m, n, k, multiplied_as(node))
+    ranked = ranked_tiles(product, device)[:MOST_TILES]
+    found = list[Tile]()
+    for tile in ranked:
+        first, others = (special := specialized_tiles(tile, product, device))[:1], special[1:]
+        found += [*first, *with_parts(tile), *others]
+    return tuple(found)
 
 
 def joint_tiles_of(found: Sequence[Accumulator], device: Device) -> tuple[Tile, ...]:

@@ -37,13 +37,18 @@ class KernelPlan:
     candidates: tuple[Any, ...] = ()
 
 
+class UnsuitedError(Exception):
+    """A candidate of a plan is of no use for the body, which is known once its source is written: the next one is taken."""
+
+
 @dataclass(frozen=True)
 class Template:
     """One form of kernels.
 
     Attributes:
         match: the plan of a body on a device; None for a body of another form.
-        emit: writes the source of the plan's first candidate, and says how it is launched.
+        emit: writes the source of the plan's first candidate, and says how it is launched; raises UnsuitedError for some of
+            several candidates, never for the last.
     """
 
     name: str

@@ -29,7 +29,7 @@ from meshgen.codegen.joint_time import apart_products, tiles_apart
 from meshgen.codegen.structure import structure
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.kernels.matmul import with_parts
+from meshgen.kernels.matmul import Tile, with_parts
 from meshgen.ops.segments import segments
 from meshgen.records import dataclass
 
@@ -43,6 +43,14 @@ class Alike:
 
     bodies: tuple[Graph, ...]
     plan: KernelPlan
+
+
+@dataclass(frozen=True)
+class Segments:
+    """A candidate: the classes of segments, and the tile of all products; None where nothing is multiplied."""
+
+    classes: tuple[Alike, ...]
+    tile: Tile | None = None
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
@@ -59,22 +67,25 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
         if plan is None:
             return None
         found.append(Alike(tuple(alike), plan))
-    return KernelPlan("segmented", candidates=_with_tiles(found, dots, device) if dots else (tuple(found),))
+    return KernelPlan("segmented", candidates=_with_tiles(found, dots, device) if dots else (Segments(tuple(found)),))
 
 
-def _with_tiles(found: Sequence[Alike], dots: Sequence[Node], device: Device) -> tuple[tuple[Alike, ...], ...]:
+def _with_tiles(found: Sequence[Alike], dots: Sequence[Node], device: Device) -> tuple[Segments, ...]:
     """The segments with each tile that suits the products of all."""
     tiles = [each for _, tile in tiles_apart(dots, device)[:MOST_TILES] for each in with_parts(tile)]
-    return tuple(
-        tuple(replace(alike, plan=replace(alike.plan, candidates=(tile,))) for alike in found) for tile in tiles
-    )
+    return tuple(Segments(tuple(_with_tile(alike, tile) for alike in found), tile) for tile in tiles)
+
+
+def _with_tile(alike: Alike, tile: Tile) -> Alike:
+    return replace(alike, plan=replace(alike.plan, candidates=(tile,)))
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
     """A branch for each class of segments."""
     pointers = dict(evaluator.pointer_of) | dict(zip(body.outputs, evaluator.results, strict=True))
     launches, programs = list[Launch](), 0
-    for alike in plan.candidates[0]:
+    segmented: Segments = plan.candidates[0]
+    for alike in segmented.classes:
         evaluator.open(_BRANCH)
         launch = _emit_alike(evaluator, alike, pointers, device)
         evaluator.close()

@@ -3,10 +3,12 @@
     before   %1 = multiply %x, (broadcast 1.0)
              %2 = reshape (reshape %1)
              %3 = add %2, %2'      where %2' is equal to %2
+             return %3, (broadcast_in_dim %x {dims = [0, 2]} : f32[8,4] -> f32[8,1,4])
     after    %2 = reshape %x
              %3 = add %2, %2
+             return %3, (reshape %x)
 
-A value without elements is never computed.
+A value without elements is never computed. What only adds dims of size 1 is a reshape where no kernel reads it: it takes no launch then.
 """
 
 from __future__ import annotations
@@ -19,7 +21,8 @@ from meshgen.codegen.splats import Array, Writer, splat_of
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.loops import without_unchanged
 from meshgen.ir.predicates import is_constant, is_loop
-from meshgen.ops.classes import ELEMENTWISE, IMPURE, POINTWISE
+from meshgen.ir.regions import used_by
+from meshgen.ops.classes import COMMUNICATING, ELEMENTWISE, IMPURE, POINTWISE
 from meshgen.ops.evaluate.evaluator import evaluate_node
 from meshgen.ops.live import live_nodes
 
@@ -44,6 +47,8 @@ class _Canonicalizer:
         self._writer = Writer(Graph(graph.name, list(graph.inputs)))
         self._now: dict[Value, Value] = {value: value for value in graph.inputs}
         self._changed = False
+        computing = (node for node in graph.nodes if node.op not in COMMUNICATING)
+        self._inner = {value for node in computing for value in used_by(node)}
 
     def visit(self, node: Node) -> None:
         if is_loop(node):
@@ -81,7 +86,10 @@ class _Canonicalizer:
         if (number := self._fold(node, operands)) is not None:
             return self._writer.splat(number, kind, node)
         identity = IDENTITIES.get(node.op)
-        return None if identity is None else identity(self._writer, node, operands)
+        found = None if identity is None else identity(self._writer, node, operands)
+        if found is None and node.result not in self._inner and _only_adds_dims(node):
+            return self._writer.new("reshape", operands, kind, {}, node)
+        return found
 
     def _fold(self, node: Node, operands: list[Value]) -> Array | None:
         """The number that the result has everywhere, if its operands are splats."""
@@ -94,3 +102,11 @@ class _Canonicalizer:
                       [Value(TensorType((), node.result.type.dtype))], node.attrs)  # fmt: skip
         with np.errstate(all="ignore"):
             return np.asarray(evaluate_node(scalar, [n for n in numbers if n is not None])[0])
+
+
+def _only_adds_dims(node: Node) -> bool:
+    """Whether the result has the operand's elements in their order."""
+    if node.op != "broadcast_in_dim":
+        return False
+    dims = node.attrs.dims
+    return node.operands[0].type.size == node.result.type.size and list(dims) == sorted(dims)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from meshgen.codegen.build import BuiltKernel, Request, compile_kernels, limit_faults, request_of
+from meshgen.codegen.build import BuiltKernel, compile_each, compile_kernels, limit_faults, request_of
 from meshgen.codegen.package import add_binaries, kernel_entry
 from meshgen.codegen.triton_source import WARPS_OF_A_BLOCK, KernelSource, kernel_sources, with_warps
 from meshgen.errors import CodegenError
@@ -68,18 +68,11 @@ def shipped(module: LoadedModule, name: str, sources: Sequence[KernelSource]) ->
 def built_forms(name: str, body: Graph, sources: Sequence[KernelSource], arch: str) -> Iterator[Form]:
     """The candidates that compile and can be launched, built for one architecture."""
     requests = [replace(request_of(name, source, body), name=f"{name}/{n}") for n, source in enumerate(sources)]
-    for source, request, kernel in zip(sources, requests, _compiled(requests, arch), strict=True):
+    built, _ = compile_each(requests, [arch])
+    for source, request in zip(sources, requests, strict=True):
+        kernel = built.get((request.name, arch))
         if kernel and not limit_faults(request, arch, kernel):
             yield form_of(name, source, {arch: kernel})
-
-
-def _compiled(requests: Sequence[Request], arch: str) -> list[BuiltKernel | None]:
-    """All at once; where one is refused each by itself, to know which."""
-    try:
-        built = compile_kernels(requests, [arch])
-    except CodegenError:
-        return [_compiled([request], arch)[0] for request in requests] if len(requests) > 1 else [None]
-    return [built[request.name, arch] for request in requests]
 
 
 def form_of(name: str, source: KernelSource, built: Mapping[str, BuiltKernel]) -> Form:

@@ -162,6 +162,25 @@ def test_kernels_of_one_tile_have_other_numbers_of_warps(tmp_path: Path) -> None
     assert found.row and found.row.tile["warps"] < most
 
 
+SIDE_BY_SIDE = """func.func @main(%a: tensor<192x512xbf16>, %b: tensor<512x320xbf16>, %c: tensor<512x64xbf16>) -> (tensor<192x320xbf16>, tensor<192x64xbf16>) {
+  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<192x512xbf16>, tensor<512x320xbf16>) -> tensor<192x320xbf16>
+  %1 = stablehlo.dot_general %a, %c, contracting_dims = [1] x [0] : (tensor<192x512xbf16>, tensor<512x64xbf16>) -> tensor<192x64xbf16>
+  return %0, %1 : tensor<192x320xbf16>, tensor<192x64xbf16>
+}
+"""
+
+
+def test_the_tile_of_products_in_one_launch_is_kept_in_the_table(tmp_path: Path) -> None:
+    (module,) = modules_of(compiled(tmp_path / "m.mgx", SIDE_BY_SIDE))
+    (own,) = module.manifest.kernels.values()
+    assert own.template == "segmented"
+    (found,) = measure([module], bench(candidates=30)[0])
+    assert found.row and found.change and found.change.form and blocks(found) < own.grid[0]
+    again = compiled(tmp_path / "c.mgx", SIDE_BY_SIDE, tuning=TuningTable([found.row]))
+    (kernel,) = next(modules_of(again)).manifest.kernels.values()
+    assert kernel == found.change.form.kernel
+
+
 def test_numbers_of_warps_that_no_block_has_are_ignored(tmp_path: Path) -> None:
     (module,) = modules_of(compiled(tmp_path / "m.mgx", ROWS))
     (found,) = measure([module], bench(lambda launch: 1 / launch.threads, candidates=5)[0])

@@ -1,0 +1,134 @@
+"""Products whose warps are of two kinds, one that copies and two that multiply, on the emulated GPU."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import islice
+
+import numpy as np
+import pytest
+from bodies import ONE, Body, launch, random_args
+
+from meshgen.codegen import triton_source
+from meshgen.codegen.build import build_kernels, request_of
+from meshgen.codegen.roofline import device_of
+from meshgen.codegen.triton_source import KernelSource, kernel_sources
+from meshgen.ir.graph import Graph, Value
+from meshgen.ops.evaluate.evaluator import evaluate
+from tests.emulator.programs import emulate
+
+Epilogue = Callable[[Body, Value], Value]
+K = 632  # more than the least k that is described, and no multiple of a tile's
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Two multiprocessors of a device, for which tiles of small products are large."""
+    whole, part = device_of("sm_90"), 2 / device_of("sm_90").multiprocessors
+    peaks = {numbers: peak * part for numbers, peak in whole.peaks.items()}
+    device = replace(whole, peaks=peaks, l2_bandwidth=whole.l2_bandwidth * part, multiprocessors=2)
+    monkeypatch.setattr(triton_source, "device_of", lambda target: device)
+
+
+def product(m: int, n: int, *more: str, left: bool = False, right: bool = False, dtype: str = "bf16", k: int = K,
+            epilogue: Epilogue = lambda _, value: value) -> Graph:  # fmt: skip
+    """A product with k first in the left operand, last in the right one, and what follows it, which reads `more` operands."""
+    b = Body(
+        f"{dtype}[{f'{k},{m}' if left else f'{m},{k}'}]",
+        f"{dtype}[{f'{n},{k}' if right else f'{k},{n}'}]",
+        *more,
+        name="product",
+    )
+    x, w, *_ = b.inputs
+    return b.done(epilogue(b, b.dot(x, w, ((0 if left else 1,), (1 if right else 0,)))))
+
+
+def specialized(body: Graph) -> list[KernelSource]:
+    return [source for source in kernel_sources("product", body, ONE) if source.tile["is_specialized"]]
+
+
+def agree(body: Graph, source: KernelSource) -> None:
+    args = random_args(body)
+    wanted = evaluate(body, args)
+    (built,) = build_kernels([request_of("product", source, body)], ["sm_90"]).values()
+    assert built.threads == 384
+    typed = [np.asarray(arg, value.type.numpy_dtype) for arg, value in zip(args, body.inputs, strict=True)]
+    for results in (launch(source, body, args), emulate(source, built, "sm_90", body, typed, {})):
+        for found, exact in zip(results, wanted, strict=True):
+            expected = exact.astype(np.float32)
+            np.testing.assert_allclose(found.astype(np.float32), expected, atol=2.0**-7 * np.abs(expected).max())
+
+
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("right", [False, True])
+def test_all_layouts_compute_the_product(left: bool, right: bool) -> None:
+    """With two tiles per program, also past the last row, column and k."""
+    body = product(248, 504, left=left, right=right)
+    sources = specialized(body)
+    assert len(sources) == 2 and all("warp_specialize=True" in source.text for source in sources)
+    for source in sources:
+        agree(body, source)
+
+
+def test_one_tile_for_each_program() -> None:
+    agree(body := product(256, 256, dtype="f16", k=1024), specialized(body)[0])
+
+
+def bias_and_residual(b: Body, y: Value) -> Value:
+    """What is read by column, by row, and as a whole."""
+    _, _, bias, scale, residual = b.inputs
+    scaled = b.op("multiply", b.op("add", y, b.wide(bias, y, (1,))), b.wide(scale, y, (0,)))
+    return b.op("add", b.op("tanh", scaled), residual)
+
+
+def by_place(b: Body, y: Value) -> Value:
+    """What depends on the row's own number, and a residual that is read the other way round."""
+    rows, columns = (b.op("iota", to=f"i32[{y.type.sizes[0]},{y.type.sizes[1]}]", dim=dim) for dim in (0, 1))
+    kept = b.op("select", b.op("compare", rows, columns, direction="GE"), y, b.splat(0, y))
+    return b.op("add", kept, b.op("transpose", b.inputs[2], perm=(1, 0)))
+
+
+def by_heads(b: Body, y: Value) -> Value:
+    """Columns in groups, with these before the rows, beside a part of a larger operand."""
+    part = b.op("slice", b.inputs[2], start=(3, 5), limit=(251, 509), stride=(1, 1))
+    groups = b.op("reshape", b.op("add", y, part), to="bf16[2,124,63,8]")
+    return b.op("transpose", groups, perm=(0, 2, 1, 3))
+
+
+@pytest.mark.parametrize("body", [
+    product(248, 504, "bf16[504]", "bf16[248]", "bf16[248,504]", epilogue=bias_and_residual),
+    product(248, 504, "bf16[504,248]", epilogue=by_place),
+    product(256, 512, epilogue=lambda b, y: b.op("transpose", b.op("tanh", y), perm=(1, 0))),
+    product(248, 504, "bf16[300,520]", epilogue=by_heads),
+], ids=["bias and residual", "by place", "transposed", "by heads"])  # fmt: skip
+def test_each_group_of_warps_has_its_own_rows_in_the_epilogue(body: Graph) -> None:
+    agree(body, specialized(body)[0])
+
+
+def test_products_of_a_batch_are_made_by_programs_each() -> None:
+    b = Body(f"bf16[2,192,{K}]", f"bf16[2,{K},320]", name="product")
+    x, w = b.inputs
+    body = b.done(b.dot(x, w, ((2,), (1,)), ((0,), (0,))))
+    agree(body, specialized(body)[0])
+
+
+def test_products_of_one_operand_are_made_by_programs_each() -> None:
+    b = Body(f"bf16[192,{K}]", f"bf16[{K},320]", f"bf16[{K},320]", name="product")
+    x, *weights = b.inputs
+    body = b.done(*(b.dot(x, w, ((1,), (0,))) for w in weights))
+    agree(body, specialized(body)[0])
+
+
+def test_what_needs_more_than_copies_of_boxes_has_warps_of_one_kind() -> None:
+    """An operand that is computed, or not aligned; results of 4 bytes, whose change of layout takes too much shared memory."""
+    computed = Body("bf16[512,1024]", "bf16[1024,768]", name="product")
+    wide = Body("bf16[512,1024]", "bf16[1024,768]", name="product")
+    (x, w), (left, right) = computed.inputs, wide.inputs
+    for body in (
+        computed.done(computed.dot(computed.op("tanh", x), w, ((1,), (0,)))),
+        product(512, 767),
+        wide.done(wide.dot(left, right, ((1,), (0,)), dtype="f32")),
+    ):
+        (source,) = islice(kernel_sources("product", body, ONE), 1)
+        assert not source.tile["is_specialized"] and "warp_specialize" not in source.text
