@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-from collections.abc import Iterator
 
 import pytest
 
@@ -42,14 +41,7 @@ def test_what_was_made_within_counts_as_old() -> None:
     assert not {id(each) for each in gc.get_objects(generation=0)} & set(map(id, made))
 
 
-@pytest.fixture
-def frozen() -> Iterator[None]:
-    gc.freeze()
-    yield
-    gc.unfreeze()
-
-
-@pytest.mark.usefixtures("frozen")
+@pytest.mark.usefixtures("few_objects")
 def test_what_the_caller_has_frozen_stays_frozen() -> None:
     before = gc.get_freeze_count()
     with rarely_collecting():
@@ -57,7 +49,7 @@ def test_what_the_caller_has_frozen_stays_frozen() -> None:
     assert made and gc.get_freeze_count() >= before - 100  # but for what nobody holds any more
 
 
-@pytest.mark.usefixtures("frozen")
+@pytest.mark.usefixtures("few_objects")
 def test_what_is_frozen_is_not_counted_after_each_small_piece_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
     """It takes a walk through all that is frozen."""
     monkeypatch.setattr("gc.get_freeze_count", lambda: pytest.fail("counted"))
