@@ -8,7 +8,7 @@ import pytest
 
 from meshgen.gc_pace import NEW_OBJECTS, rarely_collecting
 
-DUE = 10_000  # objects after which Python's own pace, 700, has the youngest collected
+DUE = 2 * gc.get_threshold()[0]  # objects, more than there are between two collections of the youngest
 
 
 def test_the_caller_s_pace_comes_back() -> None:
