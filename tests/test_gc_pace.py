@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import gc
+import subprocess
+import sys
 
 import pytest
 
@@ -41,18 +43,22 @@ def test_what_was_made_within_counts_as_old() -> None:
     assert not {id(each) for each in gc.get_objects(generation=0)} & set(map(id, made))
 
 
-@pytest.mark.usefixtures("few_objects")
-def test_what_the_caller_has_frozen_stays_frozen() -> None:
-    before = gc.get_freeze_count()
-    with rarely_collecting():
-        made = [[] for _ in range(DUE)]
-    assert made and gc.get_freeze_count() >= before - 100  # but for what nobody holds any more
+FROZEN = """
+import gc
+from meshgen.gc_pace import rarely_collecting
+gc.freeze()
+before, counts = gc.get_freeze_count(), []
+count, gc.get_freeze_count = gc.get_freeze_count, lambda: counts.append(1) or count()
+gc.collect(0)
+with rarely_collecting():
+    pass
+assert not counts, "counting takes a walk through all that is frozen, so it waits until a collection is due"
+with rarely_collecting():
+    made = [[] for _ in range(10_000)]
+assert counts and count() >= before - 100, "what nobody holds any more is gone, and all else stays frozen"
+"""
 
 
-@pytest.mark.usefixtures("few_objects")
-def test_what_is_frozen_is_not_counted_after_each_small_piece_of_work(monkeypatch: pytest.MonkeyPatch) -> None:
-    """It takes a walk through all that is frozen."""
-    monkeypatch.setattr("gc.get_freeze_count", lambda: pytest.fail("counted"))
-    gc.collect(0)
-    with rarely_collecting():
-        pass
+def test_what_the_caller_has_frozen_stays_frozen_and_is_seldom_counted() -> None:
+    """In a process of its own: to freeze and count all that other tests have left takes seconds."""
+    subprocess.run([sys.executable, "-c", FROZEN], check=True)
