@@ -32,7 +32,8 @@ def rarely_collecting() -> Generator[None]:
         with _lock:
             pace = _entered.pop()
             if not _entered:
-                if not gc.get_freeze_count():  # else what the caller has frozen would be thawed too
+                # The caller's collector is due. What the caller has frozen would be thawed too, but to count that takes a walk through it.
+                if gc.get_count()[0] > pace[0] and not gc.get_freeze_count():
                     gc.freeze()
                     gc.unfreeze()
                 gc.set_threshold(*pace)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import ast
-import gc
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
 from typing import TypeVar
+
+from meshgen.gc_pace import rarely_collecting
 
 N = TypeVar("N", bound=ast.AST)
 ROOT = Path(__file__).resolve().parents[1]
@@ -24,21 +25,17 @@ def lines_of(path: Path) -> tuple[str, ...]:
 @cache
 def tree_of(path: Path) -> ast.Module:
     """Read without looking for cycles: trees have none, and all of them stay, so that would take twice as long as the rest."""
-    was_on = gc.isenabled()
-    gc.disable()
-    try:
+    with rarely_collecting():
         return ast.parse(path.read_text())
-    finally:
-        if was_on:
-            gc.enable()
 
 
 @cache
 def nodes_by_kind(path: Path) -> dict[type[ast.AST], list[ast.AST]]:
     """The nodes of a file's tree, each kind of them in the order of `ast.walk`."""
     found: dict[type[ast.AST], list[ast.AST]] = {}
-    for node in ast.walk(tree_of(path)):
-        found.setdefault(type(node), []).append(node)
+    with rarely_collecting():
+        for node in ast.walk(tree_of(path)):
+            found.setdefault(type(node), []).append(node)
     return found
 
 

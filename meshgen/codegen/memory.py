@@ -78,12 +78,12 @@ def place(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
     offsets = np.zeros(len(lifetimes), np.int64)
     offsets[fixed] = np.cumsum(sizes[fixed]) - sizes[fixed]
     base = int(sizes[fixed].sum())
-    clashing = clashes(lifetimes, rest)
+    apart = interferences(lifetimes, rest)
     by_size = sorted(rest, key=lambda n: (-lifetimes[n].nbytes, n))
-    found = _place_in_order(offsets, sizes, base, by_size, clashing)
+    found = _place_in_order(offsets, sizes, base, by_size, apart)
     if found[1] <= least_bytes(lifetimes):
         return found
-    return min(found, _place_in_order(offsets, sizes, base, rest, clashing), key=lambda plan: plan[1])
+    return min(found, _place_in_order(offsets, sizes, base, rest, apart), key=lambda plan: plan[1])
 
 
 def least_bytes(lifetimes: Sequence[Lifetime]) -> int:
@@ -102,7 +102,7 @@ def least_bytes(lifetimes: Sequence[Lifetime]) -> int:
     return fixed + int((alive @ sizes).max(initial=0))
 
 
-def clashes(lifetimes: Sequence[Lifetime], numbers: Sequence[int]) -> dict[int, Numbers]:
+def interferences(lifetimes: Sequence[Lifetime], numbers: Sequence[int]) -> dict[int, Numbers]:
     """For each storage of `numbers`, all of which a task writes: those of them that it may not share bytes with.
 
     Storages come up in an order in which none follows one that is written after its end. So what an earlier one
@@ -129,14 +129,14 @@ def _after(ends: Sequence[tuple[float, int]], begin: int) -> list[int]:
 
 
 def _place_in_order(
-    fixed: Numbers, sizes: Numbers, base: int, order: Sequence[int], clashing: Mapping[int, Numbers]
+    fixed: Numbers, sizes: Numbers, base: int, order: Sequence[int], apart: Mapping[int, Numbers]
 ) -> tuple[list[int], int]:
     """Offsets and arena with the storages of `order` placed consecutively after the first `base` bytes."""
     offsets = fixed.copy()
     ends = np.full_like(offsets, base)  # of what is placed; before that it takes no room
     offsets[order] = base
     for number in order:
-        near = clashing[number]
+        near = apart[number]
         near = near[np.argsort(offsets[near], kind="stable")]
         offsets[number] = _lowest_gap(int(sizes[number]), base, offsets[near], ends[near])
         ends[number] = offsets[number] + sizes[number]

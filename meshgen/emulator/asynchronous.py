@@ -53,7 +53,7 @@ class BulkCopy:
         blocks, warps: of each thread; the warp is that of its block.
         places, addresses: of each element [threads, elements], in shared and in global memory.
         inside: which elements lie inside the tensor; the others become `fill`.
-        nbytes: what an mbarrier is told when a box is there.
+        nbytes: what is reported to an mbarrier when a box has arrived.
     """
 
     blocks: Array

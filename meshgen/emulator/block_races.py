@@ -60,9 +60,9 @@ class BlockRaces:
 
     def _refuse(self, words: Array, by: Array, verb: str, others: Array, earlier: str) -> None:
         other = others[words]
-        clash = (other != NOBODY) & (other != by)
-        if clash.any():
-            place = int(np.argmax(clash))
+        conflict = (other != NOBODY) & (other != by)
+        if conflict.any():
+            place = int(np.argmax(conflict))
             word, block = int(words[place]), int(by[place]) - 1
             who = f"block {int(other[place]) - 1}" if other[place] != MANY else "several blocks"
             what = f"{self._grain} bytes at {self._address(word):#x}"

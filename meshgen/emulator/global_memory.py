@@ -27,7 +27,7 @@ class GlobalMemory:
     def __init__(
         self, memory: Memory, operands: Sequence[Range] | None, touch: Touch | None = None, *, races_by: int = 0
     ) -> None:
-        """`touch` is told of every access; `races_by`: bytes of the words in which races between blocks are looked for."""
+        """`touch` is called with every access; `races_by`: bytes of the words in which races between blocks are looked for."""
         self._touch = touch
         ranges = operands if operands is not None else [(start, nbytes, True) for start, nbytes in memory.live]
         self._memory = memory

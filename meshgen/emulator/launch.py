@@ -40,7 +40,7 @@ class Checks:
     Attributes:
         races: accesses to shared memory that no barrier orders, and to global memory by several blocks.
         operands: (first address, bytes, whether writable) of all that the kernel may touch; None: all that is allocated.
-        touch: is told of every access to global memory.
+        touch: called with every access to global memory.
         issues: instructions that a wave of blocks may issue before the launch is given up.
     """
 

@@ -153,7 +153,7 @@ def _wait(instruction: Instruction) -> Action:
 
 
 def _make(wave: Wave, copy: BulkCopy, state: Mbarrier) -> None:
-    """A copy to shared memory is made, and its mbarriers are told."""
+    """A copy to shared memory is made, and its mbarriers are notified."""
     word = WORDS[copy.itemsize]
     values = np.full(copy.places.shape, copy.fill, word)
     blocks = np.broadcast_to(wave.numbers[copy.blocks][:, None], copy.inside.shape)[copy.inside]

@@ -6,7 +6,7 @@ import contextlib
 import importlib
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -56,8 +56,10 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str =
         raise UsageError(
             Diagnostic("MG0001", f"expected a program, got {graph!r:.60}", hint="pass a function, MLIR text or a path")
         )
-    from meshgen.frontend.tracer import trace
+    return _from_function(graph, given, args)
 
+
+def _from_function(graph: Callable[..., Any], given: tuple[Mesh, ...], args: Args) -> tuple[Module, Signature]:
     if args is None:
         raise UsageError(
             Diagnostic(
@@ -66,6 +68,8 @@ def import_program(graph: Any, given: tuple[Mesh, ...], args: Args, entry: str =
                 hint="give args=['f32[8,16]', ...], on the command line --arg 'f32[8,16]' for each, in their order",
             )
         )
+    from meshgen.frontend.tracer import trace
+
     traced = trace(graph, args, given[0] if given else None, given if len(given) > 1 else ())
     return traced.module, traced.signature
 

@@ -58,10 +58,11 @@ class TextPrinter(QuickPrinter):
             return
         graph, exporter = body
         with self.indented():
+            new_line = "\n" + " " * (self._indent * self.indent_num_spaces)
             for node in graph.nodes:
                 if (pattern := self._patterns.of(node, exporter)) is not None:
-                    self._print_new_line()
-                    self.print_string(pattern.lines % self._filled(pattern, node))
+                    lines = pattern.lines % self._filled(pattern, node)
+                    self.text.write(new_line + lines.replace("\n", new_line))
                 else:
                     self._print_converted(exporter, node)
             self._print_new_line()
@@ -69,17 +70,18 @@ class TextPrinter(QuickPrinter):
 
     def _filled(self, pattern: Pattern, node: Node) -> tuple[str, ...]:
         """What stands in the holes of a pattern. Names are given in the order in which they are printed."""
-        values: list[Value | SSAValue] = [*node.operands, *node.results]
+        values, given = [*node.operands, *node.results], self._given[-1]
         inner = len(values)
         names: dict[int, str] = {}
         found: list[str] = []
         for hole in pattern.holes:
             if hole is None:
                 found.append(self._reasons(node))
-            elif callable(hole):
+            elif not isinstance(hole, int):
                 found.append(hole(node.notes))
             elif hole < inner:
-                found.append(self._name(values[hole]))
+                value = values[hole]
+                found.append(given[value] if value in given else self._name(value))
             else:
                 if hole not in names:
                     names[hole] = self._new_name(pattern.inner[hole - inner])

@@ -1,6 +1,6 @@
 """Which annotation to change, and what that saves: annotations that cause collectives are dropped, what devices repeat is split.
 
-One at a time, and each time the program is planned again, so what is promised is what compiling it so gives. A drop is told
+One at a time, and each time the program is planned again, so what is promised is what compiling it so gives. A drop is reported
 where fewer bytes move and the step stays as short, a split where the step is shorter.
 """
 

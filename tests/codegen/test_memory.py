@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from meshgen.codegen import memory
-from meshgen.codegen.memory import Lifetime, clashes, clocks, place
+from meshgen.codegen.memory import Lifetime, clocks, interferences, place
 from meshgen.runtime.plan import ALIGNMENT, STREAMS, aligned
 
 
@@ -75,7 +75,7 @@ def test_storages_that_may_not_share_are_exactly_those_that_no_order_keeps_apart
     rng = random.Random(seed)
     lives = random_lives(rng, 60)
     rng.shuffle(lives)  # the order of the program is not that of issue
-    found = clashes(lives, range(len(lives)))
+    found = interferences(lives, range(len(lives)))
     for i, a in enumerate(lives):
         meant = {j for j, b in enumerate(lives) if i != j and not (is_over_before(a, b) or is_over_before(b, a))}
         assert set(found[i].tolist()) == meant

@@ -81,7 +81,8 @@ def test_the_tolerance_follows_the_precision(precision: str, place: Path, capsys
         code, got, _ = document(capsys, "run", module, "--kernels", *own)
         assert code == 0 and all(row["ok"] for row in got["kernel_checks"])
     assert (allowed["emulate"] > 20 * allowed["reference"]) == (precision == "default")
-    assert (allowed["emulate"] == allowed["reference"]) == (precision == "highest")
+    # Each is the tolerance of the element with the largest error, which need not be the same one.
+    assert (allowed["emulate"] < 1.1 * allowed["reference"]) == (precision == "highest")
 
 
 def test_options_of_the_emulated_gpu_are_for_it_alone(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,15 +3,19 @@
 from __future__ import annotations
 
 import ast
+from collections.abc import Callable, Iterable
+from functools import partial
+from typing import Any
 
 import pytest
 
 from meshgen.ops.registry import OPS
-from tests.sources import FILES, PACKAGE, lines_of, refuse, tree_of
+from tests.sources import FILES, PACKAGE, lines_of, nodes_of, refuse
 
 FREE = ("ops", "mlir", "testing", "emulator")
 """Where ops are defined, written and made; the emulator's are those of PTX."""
 PSEUDO_OPS = "input output carry decision branch_argument branch_result manual_operand manual_result"
+Nodes = Callable[[Any], Iterable[Any]]  # the nodes of a file of one kind
 NAMES = {*OPS, "call", *PSEUDO_OPS.split()}
 ABOUT = {
     "benchmarks/xla.py": "all_gather all_reduce all_to_all reduce_scatter",
@@ -134,19 +138,17 @@ def _is_op(side: ast.expr) -> bool:
     return isinstance(side, ast.Attribute) and side.attr == "op"
 
 
-def compared(tree: ast.Module) -> set[str]:
+def compared(nodes: Nodes) -> set[str]:
     """The names of ops with which a file compares an attribute `op`, also by lists that it writes down and by `match`."""
     lists: dict[str, ast.expr] = {}
-    nodes = list(ast.walk(tree))
-    for node in nodes:
-        for target in node.targets if isinstance(node, ast.Assign) else ():
-            if isinstance(target, ast.Name) and isinstance(node, ast.Assign):
-                lists[target.id] = node.value
+    for node in nodes(ast.Assign):
+        lists |= {target.id: node.value for target in node.targets if isinstance(target, ast.Name)}
     found: set[str] = set()
-    for node in nodes:
-        if isinstance(node, ast.Compare) and any(map(_is_op, [node.left, *node.comparators])):
+    for node in nodes(ast.Compare):
+        if any(map(_is_op, [node.left, *node.comparators])):
             found |= _names(node, lists)
-        elif isinstance(node, ast.Match) and _is_op(node.subject):
+    for node in nodes(ast.Match):
+        if _is_op(node.subject):
             found = found.union(*(_names(case.pattern, lists) for case in node.cases))
     return found
 
@@ -167,12 +169,17 @@ def compared(tree: ast.Module) -> set[str]:
     ],
 )
 def test_what_is_found(source: str, names: set[str]) -> None:
-    assert compared(ast.parse(source)) == names
+    nodes = list(ast.walk(ast.parse(source)))
+    assert compared(lambda kind: [node for node in nodes if isinstance(node, kind)]) == names
 
 
 def _found() -> dict[str, set[str]]:
     places = {path.relative_to(PACKAGE): path for path in FILES if any(".op" in line for line in lines_of(path))}
-    tables = {place.as_posix(): compared(tree_of(path)) for place, path in places.items() if place.parts[0] not in FREE}
+    tables = {
+        place.as_posix(): compared(partial(nodes_of, path))
+        for place, path in places.items()
+        if place.parts[0] not in FREE
+    }
     return {place: names for place, names in tables.items() if names}
 
 

@@ -64,7 +64,7 @@ def both(name: str) -> tuple[Executable, Executable]:
     """The program with the pass and without it, at the sizes for which numbers are compared."""
     if not (sizes := dict(each.split("=") for each in said(name, "NUMBERS"))):
         return planned(name), without(name)
-    text = re.sub(r"(?<![\d.])\d+(?![\d.])", lambda found: sizes.get(found[0], found[0]), FILES[name].read_text())
+    text = re.sub(r"(?<![\d.fi])\d+(?![\d.])", lambda found: sizes.get(found[0], found[0]), FILES[name].read_text())
     return api.plan(text), api.plan(text, skip=[name])
 
 

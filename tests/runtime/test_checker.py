@@ -82,7 +82,7 @@ def storages(plan: Schedule) -> list[int]:
 def test_every_wrong_offset_that_makes_a_race_is_found(module):
     """Move every storage on top of every other: either the two were never alive together, or it is refused."""
     plan = schedule(module, costs=costs())
-    clashes = 0
+    conflicts = 0
     for number in storages(plan):
         for other in storages(plan):
             target = plan.buffers[other].offset
@@ -93,9 +93,9 @@ def test_every_wrong_offset_that_makes_a_race_is_found(module):
                 check(replace(plan, buffers=tuple(moved)), module.mesh)
             except ScheduleError as error:
                 assert {d.code for d in error.diagnostics} == {"MG0402"}
-                clashes += 1
+                conflicts += 1
     kept = [n for n in storages(plan) if plan.buffers[n].kind != "temporary"]
-    assert clashes >= len(kept) * (len(kept) - 1)
+    assert conflicts >= len(kept) * (len(kept) - 1)
 
 
 def test_reads_of_what_is_overwritten_are_found():

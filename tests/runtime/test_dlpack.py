@@ -72,6 +72,7 @@ def test_turned_and_empty_arrays_come_in(tmp_path: Path) -> None:
     assert on_host(Foreign(np.array(2.5))) == 2.5
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_capsules_are_given_back() -> None:
     array = np.arange(4, dtype=np.float32)
     before = len(dlpack._EXPORTED)

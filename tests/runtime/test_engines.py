@@ -69,6 +69,7 @@ def test_a_later_gpu_compiles_the_ptx_of_an_earlier_one(module: LoadedModule) ->
     assert_close(module.run(given, Emulation("sm_100")), module.run(given))
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_gpus_are_made_ready_once_and_given_back_with_the_module(
     module: LoadedModule, monkeypatch: pytest.MonkeyPatch
 ) -> None:

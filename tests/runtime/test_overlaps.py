@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from meshgen.runtime.validation.overlaps import Clock, Use, clashes
+from meshgen.runtime.validation.overlaps import Clock, Use, conflicts
 
 
 def made_up(seed: int) -> tuple[list[Use], list[Clock]]:
@@ -54,8 +54,8 @@ def test_neighbours_in_time_say_what_all_pairs_say() -> None:
             for a, b in pairs
             if a.start < b.end and b.start < a.end and not is_over(a, b, done) and not is_over(b, a, done)
         ]
-        clash = list(clashes(uses, done))
-        assert bool(wrong) == bool(clash), seed
+        conflict = list(conflicts(uses, done))
+        assert bool(wrong) == bool(conflict), seed
         found += not wrong
     assert 300 < found < 2700
 
@@ -64,11 +64,11 @@ def test_pieces_that_are_left_keep_their_owner() -> None:
     done: list[Clock] = [(-1, -1), (0, -1), (1, -1)]
     whole, middle = Use(0, 0, 8, 0, (2, -1), False), Use(1, 3, 5, 1, (1, -1), False)
     right = Use(2, 6, 8, 2, (2, -1), False)
-    assert list(clashes([whole, middle, right], done)) == [(whole, middle), (whole, right)]
+    assert list(conflicts([whole, middle, right], done)) == [(whole, middle), (whole, right)]
 
 
 @pytest.mark.parametrize("count", [20000])
 def test_many_buffers_in_the_same_bytes_are_shown_at_once(count: int) -> None:
     """All pairs of them would take minutes."""
     uses = [Use(n, 0, 64, n, (n, -1), False) for n in range(count)]
-    assert list(clashes(uses, [(n - 1, -1) for n in range(count)])) == []
+    assert list(conflicts(uses, [(n - 1, -1) for n in range(count)])) == []

@@ -28,10 +28,15 @@ def _weights(found: Found) -> dict[str, set[str]]:
     return specs
 
 
-def test_a_block_of_few_tokens_is_split_as_in_megatron() -> None:
-    """Weights are most of what a device reads, so they are split; columns and then rows need one reduction for two products."""
+@pytest.fixture(scope="module")
+def block_of_few_tokens() -> Found:
     forward, args = stack(1, 2, 64)
-    found = mg.search(forward, {"dp": 2, "tp": 4}, args=args, target="cpu", seconds=30)
+    return mg.search(forward, {"dp": 2, "tp": 4}, args=args, target="cpu", seconds=30)
+
+
+def test_a_block_of_few_tokens_is_split_as_in_megatron(block_of_few_tokens: Found) -> None:
+    """Weights are most of what a device reads, so they are split; columns and then rows need one reduction for two products."""
+    found = block_of_few_tokens
     assert found.specs["x"] == "dp,_,_" and found.gap == 0
     assert _weights(found) == {name: {spec} for name, spec in MEGATRON.items()}
     assert {each.kind for each in found.planned.comms} == {"all_reduce"}
@@ -47,11 +52,10 @@ def test_weights_are_split_over_the_batch_axis_where_memory_is_short() -> None:
     assert "all_gather" in {each.kind for each in found.planned.comms}
 
 
-def test_what_was_found_plans_so_again() -> None:
+def test_what_was_found_plans_so_again(block_of_few_tokens: Found) -> None:
     forward, args = stack(1, 2, 64)
-    found = mg.search(forward, {"dp": 2, "tp": 4}, args=args, target="cpu", seconds=30)
-    again = api.plan(forward, {"dp": 2, "tp": 4}, args=args, in_specs=found.specs, target="cpu")
-    assert again.plan.step_seconds == found.step_seconds
+    again = api.plan(forward, {"dp": 2, "tp": 4}, args=args, in_specs=block_of_few_tokens.specs, target="cpu")
+    assert again.plan.step_seconds == block_of_few_tokens.step_seconds
 
 
 def test_annotations_are_kept() -> None:

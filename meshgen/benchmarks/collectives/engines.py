@@ -45,5 +45,5 @@ class Engine(Protocol):
         ...
 
     def close(self, error: BaseException | None = None) -> None:
-        """`error`: what this process ends with; others, which may wait for it, are told as far as the engine can."""
+        """`error`: what this process ends with; others, which may wait for it, are notified as far as the engine can."""
         ...

@@ -1,6 +1,6 @@
 """Finds accesses to the same bytes that nothing orders, at least one of them a write.
 
-Whether they clash in the order that happens to run does not matter: it is enough that some order would make them.
+Whether they conflict in the order that happens to run does not matter: it is enough that some order would make them.
 """
 
 from __future__ import annotations
@@ -93,10 +93,10 @@ class History:
 
     def _compare(self, work: Work, kind: int, ranges: Ranges, allocation: int, other_kind: int, number: int) -> None:
         for other in self._ranges[allocation, other_kind, number]:
-            if clash := common(ranges, other):
+            if conflict := common(ranges, other):
                 verbs = ("reads", "writes")
                 raise DeviceFault(
                     "race",
                     f"{self._works[number].label} {verbs[other_kind]} and {work.label} {verbs[kind]} "
-                    f"{self._name_of(*clash)}, and no stream, event or graph edge orders them",
+                    f"{self._name_of(*conflict)}, and no stream, event or graph edge orders them",
                 )

@@ -27,7 +27,7 @@ from meshgen.mesh import Mesh
 from meshgen.records import dataclass
 from meshgen.runtime.in_place import updates
 from meshgen.runtime.plan import COMMUNICATION, NETWORK, STREAMS, Buffer, Item, Schedule
-from meshgen.runtime.validation.overlaps import Clock, Use, clashes
+from meshgen.runtime.validation.overlaps import Clock, Use, conflicts
 from meshgen.runtime.validation.structure import MAX_FAULTS, structure_faults
 from meshgen.runtime.writes import UNWRITTEN, Writes, makers, write_faults, writes_of
 
@@ -140,7 +140,7 @@ def _race_faults(plan: Schedule, order: Order, carried: frozenset[int]) -> list[
         for n in plan.outputs
         if plan.buffers[n].kind not in UNWRITTEN and not _is_written(plan.buffers[n], writes)
     ]
-    pairs = itertools.islice(clashes(list(_uses(plan, writes, touched)), order.done), MAX_FAULTS)
+    pairs = itertools.islice(conflicts(list(_uses(plan, writes, touched)), order.done), MAX_FAULTS)
     faults += [_overlap_fault(plan, left, right) for left, right in pairs]
     return faults[:MAX_FAULTS]
 

@@ -31,7 +31,7 @@ class Use:
     replaces: int | None = None
 
 
-def clashes(uses: Sequence[Use], done: Sequence[Clock]) -> Iterator[tuple[Use, Use]]:
+def conflicts(uses: Sequence[Use], done: Sequence[Clock]) -> Iterator[tuple[Use, Use]]:
     """Pairs of storages that share bytes where the first is live when the second is written.
 
     Args:

@@ -66,7 +66,7 @@ class Flow:
         self._numbers: dict[Form, int] = {}
         self._forms: dict[Node, int | None] = {}  # the numbers of nodes' forms
         self._chains: dict[tuple[tuple[Seed, ...], int, bool], Chain] = {}
-        self._near: dict[tuple[Node, Loop, int], list[tuple[Node, Loop]]] = {}
+        self._near: dict[tuple[Node, int, int], list[tuple[Node, Loop]]] = {}
 
     def grow(self, seeds: Sequence[Seed], count: int, *, through_dots: bool) -> Chain:
         """The chain of some collectives in `count` chunks; empty if none can be cut.
@@ -96,9 +96,14 @@ class Flow:
             parts.append([*loops][before:])
         return Chain(count, loops, [part for part in parts if part])
 
+    def cut(self, seeds: Sequence[Seed], count: int) -> dict[Node, Loop]:
+        """Those of the seeds that can be cut into `count` chunks: every chain of them has these."""
+        loops = {seed.node: self.loop(seed.node, seed.dim, count) for seed in seeds}
+        return {node: loop for node, loop in loops.items() if loop is not None}
+
     def _neighbours(self, node: Node, loop: Loop, count: int) -> list[tuple[Node, Loop]]:
         """Producers and users of the rows of a node in chunks that can be cut, with the loops over these rows."""
-        key = node, loop, count
+        key = node, loop.result, count  # a dim of the result has one loop
         if (found := self._near.get(key)) is None:
             found = self._near[key] = [(near, cut) for near, cut in self._around(node, loop, count) if cut is not None]
         return found

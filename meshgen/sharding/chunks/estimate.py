@@ -32,6 +32,10 @@ class Estimates:
         """An upper bound on exposed seconds that chunks of a chain can hide: the time of dots that can run at the same time."""
         return sum(min(sum(shown), work) for shown, work in map(self._shown, chain.parts))
 
+    def messages_longer(self, cut: Mapping[Node, Loop], count: int) -> float:
+        """Seconds by which collectives in chunks take longer than the whole ones."""
+        return sum(self._chunks_longer(node, loop, count) for node, loop in cut.items())
+
     def gain(self, chain: Chain) -> float:
         """Seconds by which the step may become shorter: hidden seconds, less those that launches, small dots and messages, and copies add."""
         # A loop nest makes a kernel of its own; other operations are mostly fused into one.

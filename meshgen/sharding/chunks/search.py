@@ -7,7 +7,6 @@ share one decision.
 
 from __future__ import annotations
 
-import itertools
 from collections.abc import Hashable, Iterable, Iterator, Sequence
 from dataclasses import astuple, replace
 from functools import cached_property
@@ -161,7 +160,7 @@ class _Search:
                 limit = estimates.could_hide(flow.grow(seeds, DEFAULT.chunks.counts[0], through_dots=True)) / step
                 most = max(most, limit)
                 if limit >= DEFAULT.chunks.further_gain:
-                    yield from _ways_along(what, seeds, step, flow, estimates)
+                    yield from _ways_along(what, seeds, step, limit, flow, estimates)
             self._notes.setdefault(what, _bound_text(most))
 
     def _tried(self, state: _State, way: _Way, to_beat: float) -> _State | None:
@@ -193,13 +192,24 @@ def _change(seconds: float, state: _State, longer: str = "", shorter: str = "") 
     return f"{longer}{change:.1%} longer" if change > 0 else f"{shorter}{-change:.1%} shorter"
 
 
-def _ways_along(what: Alike, seeds: Sequence[Seed], step: float, flow: Flow, estimates: Estimates) -> Iterator[_Way]:
-    """The candidates that cut collectives along one dim and whose estimated step is clearly shorter."""
-    for count, through in itertools.product(DEFAULT.chunks.counts, (False, True)):
-        chain = flow.grow(seeds, count, through_dots=through)
-        gain = estimates.gain(chain)
-        if gain >= DEFAULT.chunks.further_gain * step:
-            yield _Way(what, seeds[0].dim, chain, step - gain)
+def _ways_along(
+    what: Alike, seeds: Sequence[Seed], step: float, limit: float, flow: Flow, estimates: Estimates
+) -> Iterator[_Way]:
+    """The candidates that cut collectives along one dim and whose estimated step is clearly shorter.
+
+    Args:
+        limit: the part of the step that the fewest chunks could hide. More chunks hide no more where their number is a multiple of
+            the fewest: what can be cut in more can be cut in fewer.
+    """
+    fewest, least = DEFAULT.chunks.counts[0], DEFAULT.chunks.further_gain * step
+    for count in DEFAULT.chunks.counts:
+        if count % fewest == 0 and limit * step - estimates.messages_longer(flow.cut(seeds, count), count) < least:
+            continue
+        for through in (False, True):
+            chain = flow.grow(seeds, count, through_dots=through)
+            gain = estimates.gain(chain)
+            if gain >= least:
+                yield _Way(what, seeds[0].dim, chain, step - gain)
 
 
 def _share(left: Chain, right: Chain) -> float:

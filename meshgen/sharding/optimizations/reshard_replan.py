@@ -54,6 +54,6 @@ def _sum(left: Cost, right: Cost) -> Cost:
 def _write(node: Node, plan: ReshardPlan, chain: list[Node], walk: Walk) -> Sequence[Value]:
     value = chain[-1].operands[0]
     for step in plan.steps:
-        notes = merged_notes(chain[::-1], "a chain planned anew")
+        notes = merged_notes(chain[::-1], "a chain that was planned again")
         value = walk.emit(step.op, [value], step.attrs, node.result, step.sharding, loc=node.loc, notes=notes)
     return [value]

@@ -1,5 +1,6 @@
 // The gradient of an image in patches of 8 x 8: of 64 products 63 would be with zeros.
 // GAIN: step 8
+// NUMBERS: 32=4 14=3 112=24 64=16
 
 module @gradient {
   sdy.mesh @mesh = <["x"=4]>

@@ -16,7 +16,7 @@ from tests.runtime.test_session import TWO, WX, close, saved, w, x
 
 
 @pytest.fixture
-def gpus(monkeypatch: pytest.MonkeyPatch) -> Api:
+def gpus(monkeypatch: pytest.MonkeyPatch, few_objects: None) -> Api:
     """Emulated ones on which kernels run as bodies."""
     found = emulated(2, "sm_90")
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
