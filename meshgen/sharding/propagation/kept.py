@@ -36,9 +36,7 @@ def unreadable(sites: Sequence[Site]) -> list[Diagnostic]:
     """Annotations for users that no user can follow: they factor an axis differently from the rest of the program."""
     found: list[Diagnostic] = []
     for maker in (site for site in sites if site.misfits):
-        if any(
-            maker.node.result in user.node.operands and asks_use(maker, user) for user in sites if maker.node.results
-        ):
+        if any(asks_use(maker, user) and maker.value in user.node.operands for user in sites):
             text = f"annotation {maker.asked} of {maker.value.type} cannot be kept by its users: {NO_DIVISION}"
             hint = f"leave out {', '.join(maker.misfits)}, or factor the axis alike in all annotations"
             where = maker.annotation.loc if maker.annotation else maker.node.loc

@@ -52,6 +52,18 @@ def test_types(dtype: str) -> None:
     assert_right(traced(program, types=[dtype], in_specs=None))
 
 
+def test_meshes_may_factor_an_axis_of_one_name_in_different_ways() -> None:
+    """On one mesh x = 6 is 3 x 2, on the other 2 x 3: how a value is split on one is a hint on the other that does not nest there."""
+
+    def program(x: Any, y: Any) -> Any:
+        there = mg.annotate(
+            mg.annotate(x, mg.P("x:(1)3", mesh="a"), required=False), mg.P(None, mesh="b"), required=False
+        )
+        return there, mg.annotate(y, mg.P(None, "x:(1)2", mesh="b"))
+
+    assert_right(traced(program, {"a": {"x": 6}, "b": {"x": 6}}, ["f32[2,4]", "f32[2,4]"], in_specs=None))
+
+
 def test_a_value_used_on_both_meshes_crosses_once() -> None:
     def program(x: Any, w0: Any, w1: Any) -> Any:
         h = mg.tanh(x @ w0)
