@@ -13,6 +13,7 @@ kept in every candidate; the program as given is one of them.
 
 from __future__ import annotations
 
+import html
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -25,7 +26,7 @@ from meshgen.pass_manager import PassManager
 from meshgen.pipeline import Options, Progress, Timing
 from meshgen.records import dataclass
 from meshgen.reports.interface import Compiled
-from meshgen.reports.tables import bytes_text
+from meshgen.reports.tables import bytes_text, seconds_text
 from meshgen.reports.what_if import annotated_values, values_by_id
 from meshgen.search.problem import Problem, problem_of
 from meshgen.search.solve import Solution, bytes_of, cost_of, solve
@@ -73,6 +74,26 @@ class Found:
     def step_seconds(self) -> float:
         """The estimated step of the plan."""
         return self.planned.plan.step_seconds
+
+    @property
+    def verdict(self) -> str:
+        """The step and memory of the plan, and how good the solution is."""
+        plan = self.planned.plan
+        proof = "proven the best" if self.gap == 0 else f"at most {self.gap:.1%} above the best"
+        given = ", of the program as given" if self.is_given else ""
+        return (
+            f"A step takes {seconds_text(plan.step_seconds)} and {bytes_text(plan.arena_bytes)} per device{given}. "
+            f"The search's own estimate for its solution is {seconds_text(self.estimated_seconds)}, {proof}."
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([*self.sentences, "", self.verdict])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+    def __repr__(self) -> str:
+        return f"Found({self.module.name!r}, {self.planned.place}, step {seconds_text(self.step_seconds)}, specs={self.specs})"
 
 
 def search(
