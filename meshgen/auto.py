@@ -20,7 +20,8 @@ from meshgen.mesh import Meshes
 from meshgen.pipeline import Options, Progress
 from meshgen.search import best
 from meshgen.search import mutate as mutation
-from meshgen.search.best import SECONDS, Found
+from meshgen.search.best import SECONDS
+from meshgen.search.found import Found
 from meshgen.search.mutate import Option
 
 

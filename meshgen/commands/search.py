@@ -11,7 +11,8 @@ from meshgen import api
 from meshgen.commands.common import add_program, add_target, program
 from meshgen.commands.output import Output
 from meshgen.runtime.module_file.files import write_text
-from meshgen.search.best import SECONDS, Found, search
+from meshgen.search.best import SECONDS, search
+from meshgen.search.found import Found
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -13,7 +13,6 @@ kept in every candidate; the program as given is one of them.
 
 from __future__ import annotations
 
-import html
 import itertools
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -21,16 +20,15 @@ from dataclasses import field, replace
 
 from meshgen.errors import CodegenError, Diagnostic, MeshgenError, UsageError
 from meshgen.ir.graph import Annotation, Module
-from meshgen.notation import format_sharding
 from meshgen.pass_manager import PassManager
 from meshgen.pipeline import Options, Progress, Timing
 from meshgen.records import dataclass
 from meshgen.reports.interface import Compiled
-from meshgen.reports.tables import bytes_text, seconds_text
+from meshgen.reports.tables import bytes_text
 from meshgen.reports.what_if import annotated_values, values_by_id
+from meshgen.search.found import Found
 from meshgen.search.problem import Problem, problem_of
 from meshgen.search.solve import Solution, bytes_of, cost_of, solve
-from meshgen.search.words import sentences
 from meshgen.sharding.propagation.network import Table
 from meshgen.sharding.rewrites.passes import SIMPLIFICATIONS
 from meshgen.sizes.program import input_names
@@ -40,60 +38,6 @@ Plan = Callable[[Module, Options, Timing], Compiled]
 SECONDS = 10.0  # of a search, by default
 MUTATIONS = 4  # arguments, those of most bytes, that are tried elsewhere than the first solution has them
 ROUNDS = 4  # solutions under a cap that is lowered each time by what a plan took above it
-
-
-@dataclass(frozen=True)
-class Found:
-    """The best program that was found: annotated as its plan was, with the sharding of every argument in it.
-
-    Args:
-        shardings: by argument, in the order of the program.
-        estimated_seconds: of the integer program's solution, in the estimate that it minimises.
-        gap: by what share of that it may be above the least there is; 0 if it is proven to be the least.
-        is_given: the program as given was the best.
-    """
-
-    module: Module
-    planned: Compiled
-    shardings: dict[str, Sharding]
-    estimated_seconds: float
-    gap: float
-    is_given: bool
-
-    @property
-    def specs(self) -> dict[str, str]:
-        """The shardings as `in_specs` takes them."""
-        return {name: format_sharding(sharding) for name, sharding in self.shardings.items()}
-
-    @property
-    def sentences(self) -> list[str]:
-        """The shardings in words."""
-        return sentences(self.module.graph.inputs, self.shardings)
-
-    @property
-    def step_seconds(self) -> float:
-        """The estimated step of the plan."""
-        return self.planned.plan.step_seconds
-
-    @property
-    def verdict(self) -> str:
-        """The step and memory of the plan, and how good the solution is."""
-        plan = self.planned.plan
-        proof = "proven the best" if self.gap == 0 else f"at most {self.gap:.1%} above the best"
-        given = ", of the program as given" if self.is_given else ""
-        return (
-            f"A step takes {seconds_text(plan.step_seconds)} and {bytes_text(plan.arena_bytes)} per device{given}. "
-            f"The search's own estimate for its solution is {seconds_text(self.estimated_seconds)}, {proof}."
-        )
-
-    def __str__(self) -> str:
-        return "\n".join([*self.sentences, "", self.verdict])
-
-    def _repr_html_(self) -> str:
-        return f"<pre>{html.escape(str(self))}</pre>"
-
-    def __repr__(self) -> str:
-        return f"Found({self.module.name!r}, {self.planned.place}, step {seconds_text(self.step_seconds)}, specs={self.specs})"
 
 
 def search(

@@ -12,7 +12,7 @@ from meshgen.errors import CodegenError, UsageError
 from meshgen.ir.predicates import is_annotation
 from meshgen.mlir.text import parse_text
 from meshgen.search import best
-from meshgen.search.best import Found
+from meshgen.search.found import Found
 from tests.acceptance.cases import needs_cases, realistic, small
 from tests.search.transformer import stack
 
