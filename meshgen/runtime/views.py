@@ -32,7 +32,6 @@ class Planned(Protocol):
     def tree(self) -> str: ...
     def gathers(self) -> list[Gather]: ...
     def report(self, path: str | Path) -> None: ...
-    def _repr_html_(self) -> str: ...
 
 
 class Views(Protocol):
@@ -108,4 +107,4 @@ class Viewed:
 
     def _repr_html_(self) -> str:
         """What notebooks show."""
-        return self._views.program._repr_html_()
+        return getattr(self._views.program, "_repr_html_")()  # noqa: B009  # as notebooks call it
