@@ -36,6 +36,7 @@ from meshgen.spec import Sharding
 
 Plan = Callable[[Module, Options, Timing], Compiled]
 SECONDS = 10.0  # of a search, by default
+FAR = 0.1  # share by which a plan and its estimate differ, from which communication is weighted by that
 MUTATIONS = 4  # arguments, those of most bytes, that are tried elsewhere than the first solution has them
 ROUNDS = 4  # solutions under a cap that is lowered each time by what a plan took above it
 
@@ -147,9 +148,9 @@ class _Search:
         yield from self._placed(first)
         if first.solution is None:
             return
-        estimated = first.solution.seconds
-        most = estimated + abs(first.planned.plan.step_seconds - estimated)
-        for change in self._changes(problem, first.solution):
+        estimated, planned = first.solution.seconds, first.planned.plan.step_seconds
+        most = estimated + abs(planned - estimated)
+        for change in self._changes(problem, first.solution, planned / estimated if estimated else 1.0):
             if self._left() <= 0:
                 break
             solution = self._solved(problem, cap, change)
@@ -172,11 +173,14 @@ class _Search:
         placed = {values[id]: sharding for id, sharding in products.items() if id in values}
         return annotated_values(_annotated(self.module, arguments), placed)
 
-    def _changes(self, problem: Problem, first: Solution) -> Iterator[list[Table]]:
-        """What each changed problem forbids: all but two axes in each other's place; an argument as it is, of each that the same axes split the largest first."""
+    def _changes(self, problem: Problem, first: Solution, longer: float) -> Iterator[list[Table]]:
+        """Tables that change the problem: all but two axes in each other's place is forbidden; communication costs as much more as the plan took
+        `longer`; an argument as it is is forbidden, of each that the same axes split the largest first."""
         for pair in itertools.combinations(problem.axes, 2):
             if exchanged := problem.exchanged(first.labels, pair):
                 yield exchanged
+        if abs(longer - 1) > FAR:
+            yield problem.reweighted(longer)
         groups: dict[frozenset[str], list[int]] = {}
         for cluster in sorted(problem.memory, key=lambda each: (-float(problem.memory[each].max()), each)):
             groups.setdefault(problem.axes_of(cluster, first.labels[cluster]), []).append(cluster)

@@ -89,6 +89,10 @@ class Problem:
         """Tables in which every byte of memory takes some seconds."""
         return [Table((cluster,), bytes_ * seconds) for cluster, bytes_ in self.memory.items()]
 
+    def reweighted(self, times: float) -> list[Table]:
+        """Tables that make resharding cost so many times what it does, those of the problem included."""
+        return [Table(scope, costs * (times - 1)) for scope, costs in self.tables if len(scope) > 1]
+
     def shardings(self, chosen: Sequence[int]) -> list[Sharding]:
         """The sharding of each input under a labelling."""
         found: list[Sharding] = []
