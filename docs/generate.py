@@ -141,6 +141,7 @@ def command_line() -> str:
         add_common(parser)
         parts.append(
             f"## meshgen {name}\n\n{purpose[:1].upper() + purpose[1:]}.\n\n"
+            + (f"```text\n{parser.epilog}\n```\n\n" if parser.epilog else "")
             + _table(["argument", "meaning"], _options(parser))
         )
     return "\n".join(parts)

@@ -36,6 +36,7 @@ from meshgen.runtime.sizes import Given, Sizes, bound
 from meshgen.sizes.program import given_types, has_open_results, input_names, with_shapes
 
 if TYPE_CHECKING:  # what runs and simulates modules is imported by who does: compiling one needs none of it
+    from meshgen.compiled.views import ModuleViews
     from meshgen.reports.changes import Advice
     from meshgen.runtime.module import LoadedModule
     from meshgen.runtime.open_module import OpenModule
@@ -267,14 +268,14 @@ def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int 
          verify_key: str | Path | None = None) -> LoadedModule:  # fmt: skip
     """As `meshgen.runtime.loading.load`; an open module is compiled for sizes without a specialisation.
 
-    The module says so in its report (`report["specialised"]`). Needs no compiler unless that happens.
+    The module says so in its report (`record()["specialised"]`). Needs no compiler unless that happens.
     """
     if devices is not None and (isinstance(devices, bool) or not isinstance(cast("Any", devices), int)):
         raise UsageError(Diagnostic("MG0001", f"devices must be a positive integer, got {devices!r:.60}"))
     from meshgen.runtime import loading
 
     return loading.load(
-        path, mesh, entry=entry, devices=devices, mmap=mmap, specialise=specialised, verify_key=verify_key
+        path, mesh, entry=entry, devices=devices, mmap=mmap, specialise=specialised, verify_key=verify_key, viewer=views
     )
 
 
@@ -310,6 +311,13 @@ def replan(module: LoadedModule) -> Executable:
     from meshgen.reports.places import program_of
 
     return plan_module(*program_of(module, str(module.members.path)), Timing())
+
+
+def views(module: LoadedModule) -> ModuleViews:
+    """The reports of a loaded module."""
+    from meshgen.compiled.views import ModuleViews
+
+    return ModuleViews(module, replan)
 
 
 def specialised(module: OpenModule, sizes: Sizes) -> dict[str, bytes]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from meshgen.mesh import Meshes
 from meshgen.pipeline import Options, Progress
 from meshgen.search import best
 from meshgen.search import mutate as mutation
-from meshgen.search.best import SECONDS, Found
+from meshgen.search.best import SECONDS
+from meshgen.search.found import Found
 from meshgen.search.mutate import Option
 
 
@@ -34,16 +36,18 @@ def search(graph: Any, mesh: Meshes = None, *, args: Args = None, in_specs: Spec
 
     Args:
         memory_limit: bytes per device that the step may take.
-        seconds: time limit; the first solution is planned whatever it takes. Else as `compile`.
+        seconds: time limit, reading included; the first solution is planned whatever it takes. Else as `compile`.
     Raises:
         CodegenError: MG0303, nothing that was found fits into the memory.
         ProgramError, ShardingError, UsageError: as `compile`, and for programs on several meshes and of unknown sizes.
     """
+    began = time.monotonic()
     module, signature = read(
         graph, mesh, args=args, in_specs=in_specs, out_specs=out_specs, entry=entry, donate=donate, machine=machine
     )
     options = Options(built_for(target, module.meshes or (module.mesh,)), arguments, False, memory_limit, tuple(skip))
-    return best.search(module, options, planning(signature), seconds=seconds, progress=progress)
+    left = seconds - (time.monotonic() - began)
+    return best.search(module, options, planning(signature), seconds=left, progress=progress)
 
 
 @at_callers_line

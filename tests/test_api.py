@@ -313,3 +313,21 @@ def test_arguments_of_a_call_are_given_once_and_by_names_that_there_are() -> Non
         executable(v, v, w=v)
     with pytest.raises(mg.MeshgenError, match="unknown argument 'q'"):
         executable(v, q=v)
+
+
+def test_results_are_said_in_a_line(tmp_path: Path) -> None:
+    """Programs, searches, simulations and sessions, as a prompt of Python shows them."""
+
+    def double(x: mg.Tensor) -> mg.Tensor:
+        return x + x
+
+    executable = mg.compile(double, {"a": 4}, args=["f32[64]"], target="cpu")
+    executable.save(tmp_path / "m.mgx")
+    assert repr(executable.stages["import"]) == "Module('double', Mesh(a=4), stage 'import', 1 operations)"
+    found = mg.search(double, {"a": 4}, args=["f32[4096,4096]"], target="cpu")
+    assert repr(found).startswith("Found('double', Mesh(a=4), step ") and "specs={'x': 'a,_'}" in repr(found)
+    assert str(found).startswith("x, f32[4096,4096]: by rows over a\n\nA step takes ")
+    assert repr(mg.simulate(executable)).startswith("Simulation('dgx-h100', 4 ranks, step ")
+    with mg.load(tmp_path / "m.mgx").session() as session:
+        assert repr(session) == "Session('double')"
+    assert repr(session) == "Session('double', closed)"

@@ -55,6 +55,7 @@ def has_programs(page: Path) -> bool:
     return any(language in ("python", "console", "sh") for _, language, _ in blocks(page))
 
 
+@pytest.mark.filterwarnings("ignore:.*LeafSpec:FutureWarning")  # torch copies its own
 @pytest.mark.filterwarnings("ignore:::torch")
 @pytest.mark.parametrize("page", [page for page in PAGES if has_programs(page)], ids=lambda page: page.stem)
 def test_every_block_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

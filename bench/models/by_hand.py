@@ -8,7 +8,7 @@ from typing import Any
 
 import jax
 from jax import tree_util
-from jax.sharding import AbstractMesh, NamedSharding
+from jax.sharding import AbstractMesh, AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from bench.models.program import Program, dotted
@@ -25,7 +25,8 @@ def by_hand(program: Program) -> Program:
 
     rows = next(spec[0] for spec in program.in_specs if isinstance(spec, P) and len(spec))
     columns = _column_axes(program.in_specs[0])
-    mesh = AbstractMesh(tuple(program.mesh.values()), tuple(program.mesh))
+    sizes = tuple(program.mesh.values())
+    mesh = AbstractMesh(sizes, tuple(program.mesh), axis_types=(AxisType.Auto,) * len(sizes))
     batch = {leaf.shape[0] for leaf in jax.tree.leaves(program.args[-1]) if leaf.shape}
     seen: list[str] = []
 

@@ -10,7 +10,7 @@ from typing import Any
 import jax
 import numpy as np
 from jax import tree_util
-from jax.sharding import AbstractMesh, Mesh, NamedSharding
+from jax.sharding import AbstractMesh, AxisType, Mesh, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 Rules = Mapping[str, P]
@@ -41,11 +41,8 @@ class Program:
     def lowered(self, devices: bool = False) -> Any:
         """What `jax.jit(...).lower(...)` gives: for devices that are there if `devices`, else for a mesh without any."""
         sizes, names = tuple(self.mesh.values()), tuple(self.mesh)
-        mesh = (
-            jax.make_mesh(sizes, names, (jax.sharding.AxisType.Auto,) * len(sizes))
-            if devices
-            else AbstractMesh(sizes, names)
-        )
+        types = (AxisType.Auto,) * len(sizes)  # constraints are for these; newer JAX has explicit axes by default
+        mesh = jax.make_mesh(sizes, names, types) if devices else AbstractMesh(sizes, names, axis_types=types)
         given = {"in_shardings": _placed(mesh, self.in_specs)}
         if self.out_specs is not None:
             given["out_shardings"] = _placed(mesh, self.out_specs)

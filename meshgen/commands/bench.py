@@ -21,8 +21,10 @@ COMPARE = "compare"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    suites = "; ".join(f"{name}: {suite.purpose}" for name, suite in SUITES.items())
-    parser.add_argument("what", metavar="SUITE", choices=[*SUITES, COMPARE], help=f"{suites}; {COMPARE}: two runs")
+    parser.formatter_class = argparse.RawDescriptionHelpFormatter
+    parser.epilog = "suites:\n" + "\n".join(f"  {name:<12}  {suite.purpose}" for name, suite in SUITES.items())
+    parser.add_argument("what", metavar="SUITE", choices=[*SUITES, COMPARE],
+                        help="one of the suites below, or compare: two runs")  # fmt: skip
     parser.add_argument(
         "names", metavar="NAME", nargs="*", help="what of the suite (default: all of it); of compare: A.json B.json"
     )

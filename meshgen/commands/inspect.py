@@ -64,7 +64,7 @@ def _shown(module: LoadedModule, options: argparse.Namespace, output: Output) ->
 
 def _show_open(module: OpenModule, stage: str | None, output: Output) -> dict[str, Any]:
     """Show the open sizes and the specialisations; all of them are checked."""
-    program, reports = module.program, {sizes: module.held(sizes).report for sizes in module.specialisations}
+    program, reports = module.program, {sizes: module.held(sizes).record() for sizes in module.specialisations}
     if stage:
         output.text(_chosen("stage", stage, module.stages))
     else:
@@ -168,7 +168,7 @@ def kernels(module: LoadedModule) -> list[dict[str, Any]]:
             "template": kernel.template,
             "grid": list(kernel.grid),
             "constants": dict(kernel.constants),
-            "measured": module.report.get("tuning", {}).get(name, {}).get("device", ""),
+            "measured": module.record().get("tuning", {}).get(name, {}).get("device", ""),
             "binaries": {
                 arch: {
                     "regs": b.regs,

@@ -9,7 +9,7 @@ NEEDS = {
     "xdsl": ("compiling", "pip install 'xdsl>=0.74,<0.75'"),
     "triton": ("compiling for GPUs and run --device interpret", "pip install triton"),
     "jinja2": ("reports", "pip install jinja2"),
-    "scipy": ("factorisations of matrices (LU, QR, eigenvalues)", "pip install scipy"),
+    "scipy": ("search, factorisations of matrices, fast special functions", "pip install scipy"),
 }
 EXTRAS = {
     "cuda-bindings": ("running on GPUs", "pip install 'meshgen[cuda12]'"),

@@ -146,7 +146,7 @@ def _run(options: argparse.Namespace, output: Output) -> int:
     )
     module.require_entry()
     module = module.at(args=closing(options) | {name: array.shape for name, array in given.items() if name})
-    made = module.report.get("specialised", {})
+    made = module.record().get("specialised", {})
     if made.get("made") == AT_LOAD:
         output.note(f"note: compiled at load: {options.module} has no specialisation for {sizes_text(made)}")
     if (options.arch or options.races or options.order) and options.device != "emulate":
@@ -242,7 +242,7 @@ def run_step(module: LoadedModule, given: Mapping[str, Array], options: argparse
         verdict = "ok" if row["ok"] else "DIFFERS"
         output.text(f"{verdict}: {row['name']}: {row['measure']} {row['error']:.3g}, allowed {row['tolerance']:.3g}")
     record = {"device": options.device, "ranks": module.ranks, "seconds": seconds, "outputs": rows}
-    record |= {"specialised": made} if (made := module.report.get("specialised")) else {}
+    record |= {"specialised": made} if (made := module.record().get("specialised")) else {}
     output.document(record | {"compared": compared})
     return 0 if all(row["ok"] for row in compared) else NumbersDiffer.exit_code
 

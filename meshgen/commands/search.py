@@ -10,9 +10,9 @@ from typing import Any
 from meshgen import api
 from meshgen.commands.common import add_program, add_target, program
 from meshgen.commands.output import Output
-from meshgen.reports.tables import bytes_text, seconds_text
 from meshgen.runtime.module_file.files import write_text
-from meshgen.search.best import SECONDS, Found, search
+from meshgen.search.best import SECONDS, search
+from meshgen.search.found import Found
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -29,7 +29,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     with output.progress() as progress:
         found = search(module, choice, api.plan_module, seconds=options.seconds, progress=progress)
     record = _record(found) | {"seconds": time.perf_counter() - began}
-    output.text("\n".join([*found.sentences, "", _verdict(found)]))
+    output.text(str(found))
     if options.output:
         from meshgen.mlir.text import print_text
 
@@ -37,16 +37,6 @@ def run(options: argparse.Namespace, output: Output) -> int:
         output.text(f"written to {options.output}")
     output.document(record)
     return 0
-
-
-def _verdict(found: Found) -> str:
-    plan = found.planned.plan
-    proof = "proven the best" if found.gap == 0 else f"at most {found.gap:.1%} above the best"
-    given = ", of the program as given" if found.is_given else ""
-    return (
-        f"A step takes {seconds_text(plan.step_seconds)} and {bytes_text(plan.arena_bytes)} per device{given}. "
-        f"The search's own estimate for its solution is {seconds_text(found.estimated_seconds)}, {proof}."
-    )
 
 
 def _record(found: Found) -> dict[str, Any]:

@@ -45,6 +45,7 @@ _STATEMENT = re.compile(
     r"\s*(?:(?P<brace>[{}])|(?P<loc>\.loc\s[^\n]*)|(?P<label>[$%\w]+)\s*:(?!:)|(?P<statement>(?:[^;{}]|\{[^{}]*\})*);)"
 )
 _LABELS = re.compile(r"(?:^|[;{}])\s*([$%\w]+)\s*:(?!:)")
+_WIDEST = 8  # bytes of a register; what is wider is passed as several numbers
 _MOST_REGISTERS = 1 << 20  # of one declaration
 _LOC = re.compile(r"\.loc\s+(\d+)\s+(\d+)\s+(\d+)(?:.*inlined_at\s+(\d+)\s+(\d+)\s+(\d+))?")
 _INSTRUCTION = re.compile(r"(?:@(!?)(%?[\w$]+)\s+)?([a-z][\w.:]*)\s*(.*)$", re.S)
@@ -80,7 +81,8 @@ class _Function:
 
 def _function(head: re.Match[str], body: str) -> _Function:
     results, parameters = (
-        tuple(part.split()[-1] for part in (text or "").split(",") if part.strip()) for text in (head[1], head[3])
+        tuple(part.split()[-1].split("[")[0] for part in (text or "").split(",") if part.strip())
+        for text in (head[1], head[3])
     )
     return _Function(results, parameters, body)
 
@@ -248,11 +250,11 @@ class _Reader:
         )
 
     def parameter(self, text: str) -> None:
-        """`.param .b64 param0`: what is passed to a function, or comes back, is a register here."""
-        found = re.fullmatch(r"\.param\s+\.(\w\d+)\s+([\w$]+)", text)
+        """`.param .b64 param0`: what is passed to a function, or comes back, is a register here; of `.b8 retval0[16]` each number is one."""
+        found = re.fullmatch(r"\.param\s+(?:\.align\s+\d+\s+)?\.(\w\d+)\s+([\w$]+)(?:\[(\d+)\])?", text)
         if found is None:
             raise DeviceFault("opcode", f"only numbers are passed to functions, not {text!r}", self.source)
-        self.declare(found[1], found[2])
+        self.declare(f"b{8 * int(found[3])}" if found[3] else found[1], found[2])
 
     def call(self, text: str) -> None:
         """Inline the code of a function."""
@@ -311,7 +313,11 @@ def _passed(
 ) -> tuple[str, list[str], tuple[Operand, ...]]:
     """`ld.param`, `st.param` of what is passed to a function: a move between registers."""
     place = operands[1 if opcode == "ld" else 0]
-    if not isinstance(place, Address) or not isinstance(place.base, Register) or place.offset or len(modifiers) != 2:
+    if not isinstance(place, Address) or not isinstance(place.base, Register) or len(modifiers) != 2:
         return opcode, modifiers, operands
-    pair = (operands[0], place.base) if opcode == "ld" else (place.base, operands[1])
-    return "mov", modifiers[1:], pair
+    register = place.base
+    if register.width > _WIDEST:
+        register = Register(f"{register.name}+{place.offset}", int(modifiers[1][1:]) // 8)
+    elif place.offset:
+        return opcode, modifiers, operands
+    return "mov", modifiers[1:], (operands[0], register) if opcode == "ld" else (register, operands[1])

@@ -280,3 +280,7 @@ class Module:
     meshes: tuple[Mesh, ...] = ()
     parts: list[Module] = field(default_factory=list["Module"])
     donations: dict[int, int | None] = field(default_factory=dict[int, "int | None"])
+
+    def __repr__(self) -> str:
+        place = " and ".join(f"@{mesh.name} {mesh}" for mesh in self.meshes) if self.meshes else str(self.mesh)
+        return f"Module({self.name!r}, {place}, stage {self.stage!r}, {len(self.graph.nodes)} operations)"

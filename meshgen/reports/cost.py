@@ -9,7 +9,7 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import TensorType
 from meshgen.records import dataclass
 from meshgen.reports.comms import Comms
-from meshgen.reports.tables import Table, bytes_text, counted, render, seconds_text, table_of
+from meshgen.reports.tables import Table, bytes_text, counted, flops_text, render, seconds_text, table_of
 from meshgen.runtime.plan import Item, Schedule
 
 
@@ -91,10 +91,12 @@ def launch_bytes(item: Item, plan: Schedule) -> int:
 
 
 def cost_table(cost: Cost) -> Table:
-    redundant = "" if cost.redundant_flops is None else f", {cost.redundant_flops:.4g} of them on other devices too"
+    redundant = (
+        "" if cost.redundant_flops is None else f", {flops_text(cost.redundant_flops)} of them on other devices too"
+    )
     rows = [
         ("kernels", f"{counted(cost.kernels, 'launch')}, {cost.distinct_kernels} distinct"),
-        ("floating-point operations", f"{cost.flops:.4g}{redundant}"),
+        ("floating-point operations", f"{flops_text(cost.flops)}{redundant}"),
         ("device memory traffic", bytes_text(cost.device_bytes)),
         ("link traffic", bytes_text(cost.ring_bytes)),
         ("step", seconds_text(cost.step_seconds)),

@@ -39,13 +39,18 @@ def packaged_record(executable: Compiled) -> dict[str, Any]:
 
 
 def places_record(module: Module) -> dict[str, Any]:
-    """`places`: file (its base name), line, column and scope; `inputs` and `nodes`: of each its place, -1 without one."""
+    """`places`: file (its base name), line, column and scope; `inputs` and `nodes`: of each its place, -1 without one.
+
+    `unnamed` are the nodes whose results have no names, which a text numbers.
+    """
     known: dict[Location, int] = {}
 
     def numbered(found: Iterable[Value | Node]) -> list[int]:
         return [-1 if each.loc is None else known.setdefault(each.loc, len(known)) for each in found]
 
-    numbers = {"inputs": numbered(module.graph.inputs), "nodes": numbered(all_nodes(module.graph))}
+    nodes = list(all_nodes(module.graph))
+    numbers = {"inputs": numbered(module.graph.inputs), "nodes": numbered(nodes)}
+    numbers["unnamed"] = [number for number, node in enumerate(nodes) if not any(each.name for each in node.results)]
     places = [[PurePath(place.file).name, place.line, place.column, place.scope] for place in known]
     return {"places": places} | numbers
 
@@ -86,12 +91,16 @@ def _has_open_sizes(loaded: LoadedModule) -> bool:
 
 
 def _placed(module: Module, chosen: Mapping[str, Any]) -> Module:
-    """Gives inputs, their annotations and operations their places; none to those of a text that has another number of them."""
-    known = [Location(*place) for place in chosen.get("places", ())]
-    for node, loc in _paired(list(all_nodes(module.graph)), chosen.get("nodes", ()), known):
+    """Gives inputs, their annotations and operations their places; none to those of a text that has another number of them.
+
+    Results that had no names in the program lose the numbers of the text.
+    """
+    known, unnamed = [Location(*place) for place in chosen.get("places", ())], {*chosen.get("unnamed", ())}
+    for number, (node, loc) in enumerate(_paired(list(all_nodes(module.graph)), chosen.get("nodes", ()), known)):
         node.loc = loc
         for value in node.results:
             value.loc = loc
+            value.name = "" if number in unnamed else value.name
     for value, loc in _paired(module.graph.inputs, chosen.get("inputs", ()), known):
         value.loc = loc
     ends = itertools.zip_longest(module.in_annotations, module.graph.inputs)
@@ -112,5 +121,5 @@ def differences(loaded: LoadedModule, executable: Compiled) -> list[str]:
     """The figures in which a module differs from its program as planned now, by this version of meshgen."""
     if _has_open_sizes(loaded):
         return []
-    record = executable.record()
-    return [name for name in FIGURES if name in loaded.report and loaded.report[name] != record[name]]
+    then, now = loaded.record(), executable.record()
+    return [name for name in FIGURES if name in then and then[name] != now[name]]

@@ -12,6 +12,7 @@ from meshgen.ir.graph import Node, Value
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
 from meshgen.reports.interface import Compiled
+from meshgen.reports.tables import flops_text
 from meshgen.sharding.arithmetic import Work
 
 WARNED_SHARE = 1 / 3  # of the operations of a device, from which repeated work is worth a warning
@@ -40,7 +41,7 @@ class Repeated:
         many = f"{count} x " if count > 1 else ""
         name = f" %{self.value.name}" if self.value.name else ""
         what = f"{many}{self.nodes[0].op}{name} : {self.value.type}"
-        return f"{what} is computed by all {self.devices} devices along {', '.join(self.axes)}: {self.wasted:.3g} operations too many"
+        return f"{what} is computed by all {self.devices} devices along {', '.join(self.axes)}: {flops_text(self.wasted)} too many"
 
 
 def repeated_work(executable: Compiled) -> list[Repeated]:

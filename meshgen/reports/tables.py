@@ -93,6 +93,15 @@ def bytes_text(count: float) -> str:
     return f"{count:.3g} {unit}" if count < 1000 else f"{count:.0f} {unit}"
 
 
+def flops_text(count: float) -> str:
+    """A number of floating-point operations with three digits: `34.4 GFLOP`."""
+    for unit in ("", "k", "M", "G", "T"):
+        if count < 1000 or unit == "T":
+            break
+        count /= 1000
+    return f"{count:.3g} {unit}FLOP" if count < 1000 else f"{count:.0f} {unit}FLOP"
+
+
 def seconds_text(seconds: float) -> str:
     """A time with three digits: `12.5 us`; less than a picosecond is rounding."""
     if seconds < 1e-12:
@@ -119,7 +128,9 @@ def work_table(analysis: Analysis, most: int = 8) -> Table:
     ordered = sorted(sums, key=lambda each: (-each[0] if is_telling else 0.0, -each[1]))
     rows = [_work_row(group, flops, repeated) for repeated, flops, group in ordered[:most]]
     share = f"{100 * redundant / total:.2g} %" if total else "none"
-    title = f"Arithmetic: {total:.4g} operations per device, {share} of it redundant (repeated on other devices, or padding)"
+    title = (
+        f"Arithmetic: {flops_text(total)} per device, {share} of it redundant (repeated on other devices, or padding)"
+    )
     return table_of(
         title, ("op", "value", "operations", "redundant", "along", "from"), rows, left=("value", "along", "from")
     )
@@ -128,7 +139,7 @@ def work_table(analysis: Analysis, most: int = 8) -> Table:
 def _work_row(group: Sequence[Work], flops: float, redundant: float) -> tuple[str, ...]:
     first, times = group[0], f"{len(group)} x " if len(group) > 1 else ""
     name = f"%{first.name}" if first.name else ""
-    return f"{times}{first.op}", name, f"{flops:.3g}", f"{redundant:.3g}", ", ".join(first.repeats), first.source
+    return f"{times}{first.op}", name, flops_text(flops), flops_text(redundant), ", ".join(first.repeats), first.source
 
 
 def seconds_table(seconds: Mapping[str, float]) -> Table:

@@ -17,7 +17,7 @@ from meshgen.reports.memory import residents_alike
 from meshgen.reports.parts import heading
 from meshgen.reports.repeated import repeated_work
 from meshgen.reports.sentences import named
-from meshgen.reports.tables import bytes_text, counted, seconds_text
+from meshgen.reports.tables import bytes_text, counted, flops_text, seconds_text
 
 MOST_POINTS = 5
 _WORTH = 0.01  # of the step: less is not worth a line
@@ -86,7 +86,7 @@ def _lines(executable: Compiled) -> Iterator[str]:
     parts = ", ".join(f"{bytes_text(count)} {names.get(kind, kind)}" for kind, count in kinds.most_common())
     yield f"Memory  {bytes_text(memory.peak_bytes)} per device at the peak: {parts or 'nothing'}"
     repeated = "" if cost.redundant_flops is None else f", {_percent(cost.redundant_flops, cost.flops)} of it redundant"
-    yield f"Work    {cost.flops:.3g} operations per device{repeated}; {bytes_text(cost.device_bytes)} of memory traffic in {cost.kernels} launches"
+    yield f"Work    {flops_text(cost.flops)} per device{repeated}; {bytes_text(cost.device_bytes)} of memory traffic in {cost.kernels} launches"
     if len(executable.comms):
         yield f"Links   {bytes_text(cost.ring_bytes)} per device in {counted(len(executable.comms), 'collective')}"
     if len(executable.parts) > 1:

@@ -15,7 +15,7 @@ from meshgen.names import whole_number
 from meshgen.reports.alike import joined, skeleton
 from meshgen.reports.comms import Collective, Comms, collective_records
 from meshgen.reports.interface import Compiled
-from meshgen.reports.tables import Table, bytes_text, seconds_text, table_of
+from meshgen.reports.tables import Table, bytes_text, flops_text, seconds_text, table_of
 from meshgen.reports.values import near_names
 from meshgen.sizes.program import input_names
 from meshgen.spec import Sharding, fit
@@ -172,6 +172,8 @@ def comparison_table(rows: list[tuple[str, Any, Any]], shardings: Mapping[str, S
     def shown(figure: str, count: float) -> str:
         if figure.endswith("bytes"):
             return bytes_text(count)
+        if "flops" in figure:
+            return flops_text(count)
         return seconds_text(count) if figure.endswith("seconds") else f"{count:.4g}"
 
     title = "If " + " and ".join(f"{name} were {sharding}" for name, sharding in shardings.items())

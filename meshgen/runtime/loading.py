@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from meshgen.errors import Diagnostic, UsageError, listed
@@ -17,10 +17,12 @@ from meshgen.runtime.program import load_checked
 from meshgen.runtime.signatures import require_signature
 from meshgen.runtime.sizes import Given, refuse_launched
 from meshgen.runtime.validation.checked import checked_manifest
+from meshgen.runtime.views import Views
 
 
 def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int | None = None, mmap: bool = False,
-         specialise: Specialise | None = None, runs: bool = True, verify_key: str | Path | None = None) -> LoadedModule:  # fmt: skip
+         specialise: Specialise | None = None, runs: bool = True, verify_key: str | Path | None = None,
+         viewer: Callable[[LoadedModule], Views] | None = None) -> LoadedModule:  # fmt: skip
     """Read a module file once and check all of it; of a program on several meshes a `LoadedProgram`, with a part for each.
 
     Later changes of the file have no effect, unless its weights are mapped.
@@ -40,6 +42,7 @@ def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int 
         specialise: compiles an open module for sizes without a specialisation.
         runs: whether it will run here; a module can be inspected from any process of a launcher.
         verify_key: a PEM file with an ed25519 public key, by which the module must be signed.
+        viewer: makes the reports of a module (`comms`, `explain`, ...); without one it has none.
     Raises:
         UsageError: MG0002, the file is missing or cannot be read; MG0001, unknown entry function.
         ShardingError: MG0201, MG0202, the mesh is not the module's.
@@ -58,7 +61,7 @@ def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int 
         modules = {module.name: module}
     else:
         modules = load_entries(container, value, lambda held: _module(held, checked_manifest(held, path), specialise))
-    modules = {name: module.on(mesh, devices) for name, module in modules.items()}
+    modules = {name: module.viewed_by(viewer).on(mesh, devices) for name, module in modules.items()}
     found = _chosen(modules, entry, path)
     if runs and mesh is None and devices is None:
         refuse_launched(found.meshes)

@@ -29,6 +29,7 @@ from meshgen.runtime.processes import bootstrap
 from meshgen.runtime.processes.ranks import require_same, told
 from meshgen.runtime.sizes import Given, bound, refuse_other_count
 from meshgen.runtime.validation.checker import check
+from meshgen.runtime.views import Viewed
 
 if TYPE_CHECKING:
     from meshgen.runtime.emulate import EmulatedKernel
@@ -39,7 +40,7 @@ Array = np.ndarray[Any, Any]
 DEVICES = tuple(ENGINES)
 
 
-class LoadedModule:
+class LoadedModule(Viewed):
     """A module that is ready to run. Made by `load`."""
 
     def __init__(self, container: Members, manifest: Manifest, constants: Mapping[int, Array],
@@ -111,9 +112,8 @@ class LoadedModule:
         ranks = self.mesh.size if self.mesh.is_static else "?"
         return f"{ranks} rank{'' if ranks == 1 else 's'} of {self.mesh}"
 
-    @property
-    def report(self) -> Mapping[str, Any]:
-        """The compiler's report, without how the module was planned (`planned`)."""
+    def record(self) -> dict[str, Any]:
+        """The compiler's report, as of `explain --json`, without how the module was planned (`planned`)."""
         return {name: value for name, value in self.manifest.report.items() if name != "planned"}
 
     @property
@@ -246,7 +246,8 @@ class LoadedModule:
             return self
         if own.is_static:
             check(self.manifest.plan, own)
-        return LoadedModule(self._container, replace(self.manifest, mesh=own), self._constants, self._weights)
+        other = LoadedModule(self._container, replace(self.manifest, mesh=own), self._constants, self._weights)
+        return other.viewed_by(self.viewer)
 
     def run(self, args: Arguments, device: str | Emulation = "reference") -> list[Array]:
         """Run one step on all ranks in this process; on one of them where a launcher has started a process for each.
@@ -324,15 +325,10 @@ class LoadedModule:
 
     def require_sizes(self) -> None:
         """Raises ShardingError MG0201 while the number of devices along an axis is unknown."""
-        unknown = [axis.name for axis in self.mesh.axes if axis.size is None]
-        if unknown:
+        if unknown := [axis.name for axis in self.mesh.axes if axis.size is None]:
             hint = f"load(path, mesh={{'{unknown[0]}': 2}}) or meshgen run --mesh {unknown[0]}=2 sets it"
-            raise ShardingError(
-                *(
-                    Diagnostic("MG0201", f"the size of mesh axis '{name}' is unknown until load", hint=hint)
-                    for name in unknown
-                )
-            )
+            texts = [f"the size of mesh axis '{name}' is unknown until load" for name in unknown]
+            raise ShardingError(*(Diagnostic("MG0201", text, hint=hint) for text in texts))
 
     def emulated_kernels(self, arch: str = "") -> dict[str, EmulatedKernel]:
         """The kernels that have code, for the emulated GPU; `arch` as of `Emulation`. Raises as `ptx`, and MG0608."""

@@ -26,6 +26,7 @@ from meshgen.runtime.open_program import OpenProgram
 from meshgen.runtime.program import load_members
 from meshgen.runtime.sizes import Given, Sizes, axis_sizes, bound, refuse_other_count
 from meshgen.runtime.validation.checked import reading
+from meshgen.runtime.views import Views
 
 Array = np.ndarray[Any, Any]
 # Compiles the members of a specialisation: the program on these meshes, with these shapes of inputs.
@@ -70,10 +71,14 @@ class OpenModule(LoadedModule):
         """The mesh, for display."""
         return " and ".join(f"@{mesh.name} {mesh}" if len(self.meshes) > 1 else str(mesh) for mesh in self.meshes)
 
-    @property
-    def report(self) -> Mapping[str, Any]:
+    def record(self) -> dict[str, Any]:
         """Empty: specialisations have one each."""
         return {}
+
+    @property
+    def _views(self) -> Views:
+        """Those of a specialisation. Raises as `manifest`."""
+        return self.at()._views
 
     @property
     def specialisations(self) -> tuple[Sizes, ...]:
@@ -135,7 +140,7 @@ class OpenModule(LoadedModule):
         if (meshes, sizes) not in self._loaded:
             module = self.held(sizes) if sizes in self.program.held else self._compiled_now(sizes)
             self._loaded[meshes, sizes] = module.at(mesh=meshes[0]) if len(meshes) == 1 else module
-        return self._loaded[meshes, sizes]
+        return self._loaded[meshes, sizes].viewed_by(self.viewer)
 
     def on(self, mesh: Given, devices: int | None = None) -> LoadedModule:
         """The module on these meshes; open still if dims are. Raises as `at`."""
@@ -143,6 +148,7 @@ class OpenModule(LoadedModule):
         other._meshes, other._loaded = bound(self.meshes, mesh, devices), self._loaded
         if devices is not None:
             refuse_other_count(other.meshes, devices)
+        other.viewed_by(self.viewer)
         is_open = self.program.shapes or self.program.missing_axes(other.meshes)
         return other if is_open else other.at()
 

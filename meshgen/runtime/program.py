@@ -40,9 +40,8 @@ class LoadedProgram(LoadedModule):
     def name(self) -> str:
         return self.described.name
 
-    @property
-    def report(self) -> Mapping[str, Any]:
-        """The compiler's report, without how the module was planned (`planned`)."""
+    def record(self) -> dict[str, Any]:
+        """As of a module on one mesh."""
         return {name: value for name, value in self.described.report.items() if name != "planned"}
 
     @property

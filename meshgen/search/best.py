@@ -18,19 +18,17 @@ import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import field, replace
 
-from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError, Diagnostic, MeshgenError, UsageError
 from meshgen.ir.graph import Annotation, Module
-from meshgen.notation import format_sharding
 from meshgen.pass_manager import PassManager
 from meshgen.pipeline import Options, Progress, Timing
 from meshgen.records import dataclass
 from meshgen.reports.interface import Compiled
 from meshgen.reports.tables import bytes_text
 from meshgen.reports.what_if import annotated_values, values_by_id
+from meshgen.search.found import Found
 from meshgen.search.problem import Problem, problem_of
-from meshgen.search.solve import Solution, bytes_of, solve
-from meshgen.search.words import sentences
+from meshgen.search.solve import Solution, bytes_of, cost_of, solve
 from meshgen.sharding.propagation.network import Table
 from meshgen.sharding.rewrites.passes import SIMPLIFICATIONS
 from meshgen.sizes.program import input_names
@@ -38,44 +36,9 @@ from meshgen.spec import Sharding
 
 Plan = Callable[[Module, Options, Timing], Compiled]
 SECONDS = 10.0  # of a search, by default
-READS = 1.0, 4.0  # times that arguments are read besides what is estimated: small products wait for their operands
-WEIGHTS = 2.0, 0.5  # of seconds of communication against those of work, whose estimates differ from the plan's
-MUTATIONS = 6  # arguments, those of most bytes, that are tried elsewhere than the first solution has them
+FAR = 0.1  # share by which a plan and its estimate differ, from which communication is weighted by that
+MUTATIONS = 4  # arguments, those of most bytes, that are tried elsewhere than the first solution has them
 ROUNDS = 4  # solutions under a cap that is lowered each time by what a plan took above it
-
-
-@dataclass(frozen=True)
-class Found:
-    """The best program that was found: annotated as its plan was, with the sharding of every argument in it.
-
-    Args:
-        shardings: by argument, in the order of the program.
-        estimated_seconds: of the integer program's solution, in the estimate that it minimises.
-        gap: by what share of that it may be above the least there is; 0 if it is proven to be the least.
-        is_given: the program as given was the best.
-    """
-
-    module: Module
-    planned: Compiled
-    shardings: dict[str, Sharding]
-    estimated_seconds: float
-    gap: float
-    is_given: bool
-
-    @property
-    def specs(self) -> dict[str, str]:
-        """The shardings as `in_specs` takes them."""
-        return {name: format_sharding(sharding) for name, sharding in self.shardings.items()}
-
-    @property
-    def sentences(self) -> list[str]:
-        """The shardings in words."""
-        return sentences(self.module.graph.inputs, self.shardings)
-
-    @property
-    def step_seconds(self) -> float:
-        """The estimated step of the plan."""
-        return self.planned.plan.step_seconds
 
 
 def search(
@@ -140,7 +103,7 @@ class _Search:
 
     def best(self) -> Found:
         simplified = PassManager(frozenset(self.options.skip)).apply(self.module, SIMPLIFICATIONS)
-        problem = problem_of(simplified)
+        problem = problem_of(simplified, self.options.target)
         found = list(self._candidates(problem))
         limit = self.options.memory_limit
         fitting = [each for each in found if limit is None or each.planned.plan.arena_bytes <= limit]
@@ -163,7 +126,7 @@ class _Search:
         caps: list[float | None] = [limit]
         cap, last = caps[0], None
         for _ in range(ROUNDS):
-            solutions = ((each, self._solved(problem, problem.tables, each)) for each in caps)
+            solutions = ((each, self._solved(problem, each)) for each in caps)
             cap, solution = next((pair for pair in solutions if pair[1]), (cap, None))
             candidate = solution and self._new(problem, solution)
             if solution is None or candidate is None:
@@ -178,64 +141,58 @@ class _Search:
             yield given  # no solution can be planned: neither can the program, or it is all that there is
 
     def _near(self, problem: Problem, first: _Candidate, cap: float | None) -> Iterator[_Candidate]:
-        """Variants of the first solution, solutions with dearer arguments and their variants, and mutations."""
-        yield from self._variants(problem, first)
-        for times in READS:
-            price = times / DEFAULT.propagation.product_bytes_per_second
-            for each in self._changed(problem, [*problem.tables, *problem.priced(price)], cap):
-                yield each
-                yield from self._variants(problem, each)
-        if first.solution is not None:
-            for tables in self._mutations(problem, first.solution):
-                for each in self._changed(problem, tables, cap):
-                    yield each
-                    yield from self._placed(each.solution, each.arguments, {})
+        """The first solution with its arguments alone annotated, and solutions of problems that are changed a little, likewise.
 
-    def _variants(self, problem: Problem, given: _Candidate) -> Iterator[_Candidate]:
-        """A candidate without annotated products, and with two axes in each other's place, without them and with them."""
-        yield from self._placed(given.solution, given.arguments, {})
-        for pair in itertools.combinations(problem.axes, 2):
-            arguments = [_exchanged(each, pair, problem.axes) for each in given.arguments]
-            products = {id: _exchanged(each, pair, problem.axes) for id, each in given.products.items()}
-            for kept in ({}, products):
-                yield from self._placed(given.solution, arguments, kept)
+        Estimates are trusted as far as the first one agrees with its plan: what is estimated to take longer by more than that is not planned.
+        """
+        yield from self._placed(first)
+        if first.solution is None:
+            return
+        estimated, planned = first.solution.seconds, first.planned.plan.step_seconds
+        most = estimated + abs(planned - estimated)
+        for change in self._changes(problem, first.solution, planned / estimated if estimated else 1.0):
+            if self._left() <= 0:
+                break
+            solution = self._solved(problem, cap, change)
+            if (
+                solution
+                and cost_of(problem.tables, solution.labels) <= most
+                and (found := self._new(problem, solution))
+            ):
+                yield found
+                yield from self._placed(found)
 
-    def _changed(self, problem: Problem, tables: Sequence[Table], cap: float | None) -> list[_Candidate]:
-        """The solution of a problem that was changed a little, if there is time for it and it is new."""
-        solution = self._solved(problem, tables, cap, relaxed_only=True) if self._left() > 0 else None
-        candidate = solution and self._new(problem, solution)
-        return [candidate] if candidate else []
-
-    def _placed(
-        self, solution: Solution | None, arguments: Sequence[Sharding], products: Mapping[int, Sharding]
-    ) -> list[_Candidate]:
-        """The program with arguments annotated, and values by id, if that is new, there is time for it and it can be planned."""
-        is_new = self._left() > 0 and self._is_new(arguments, products)
-        found = self._planned(self._annotated(arguments, products)) if is_new else None
-        return [replace(found, solution=solution, arguments=arguments, products=products)] if found else []
+    def _placed(self, given: _Candidate) -> list[_Candidate]:
+        """A candidate without annotated products, if that is new, there is time for it and it can be planned."""
+        is_new = self._left() > 0 and self._is_new(given.arguments, {})
+        found = self._planned(self._annotated(given.arguments, {})) if is_new else None
+        return [replace(found, solution=given.solution, arguments=given.arguments)] if found else []
 
     def _annotated(self, arguments: Sequence[Sharding], products: Mapping[int, Sharding]) -> Module:
         values = values_by_id(self.module.graph)
         placed = {values[id]: sharding for id, sharding in products.items() if id in values}
         return annotated_values(_annotated(self.module, arguments), placed)
 
-    def _mutations(self, problem: Problem, first: Solution) -> Iterator[Sequence[Table]]:
-        """The problem with other weights of communication, and with an argument elsewhere: of each that the same axes split the largest first."""
-        for weight in WEIGHTS:
-            yield problem.weighted(weight)
+    def _changes(self, problem: Problem, first: Solution, longer: float) -> Iterator[list[Table]]:
+        """Tables that change the problem: all but two axes in each other's place is forbidden; communication costs as much more as the plan took
+        `longer`; an argument as it is is forbidden, of each that the same axes split the largest first."""
+        for pair in itertools.combinations(problem.axes, 2):
+            if exchanged := problem.exchanged(first.labels, pair):
+                yield exchanged
+        if abs(longer - 1) > FAR:
+            yield problem.reweighted(longer)
         groups: dict[frozenset[str], list[int]] = {}
         for cluster in sorted(problem.memory, key=lambda each: (-float(problem.memory[each].max()), each)):
             groups.setdefault(problem.axes_of(cluster, first.labels[cluster]), []).append(cluster)
         turns = itertools.chain.from_iterable(itertools.zip_longest(*groups.values()))
         for cluster in itertools.islice((each for each in turns if each is not None), MUTATIONS):
-            yield [*problem.tables, problem.without(cluster, first.labels[cluster])]
+            yield [problem.without(cluster, first.labels[cluster])]
 
-    def _solved(
-        self, problem: Problem, tables: Sequence[Table], cap: float | None, *, relaxed_only: bool = False
-    ) -> Solution | None:
+    def _solved(self, problem: Problem, cap: float | None, change: Sequence[Table] = ()) -> Solution | None:
+        """The solution of the problem; of one that is changed only if its linear program finds it."""
         self._tell("solve")
-        seconds = max(self._left(), 1.0)
-        return solve(problem.sizes, tables, problem.memory, cap, seconds, relaxed_only=relaxed_only)
+        tables, seconds = [*problem.tables, *change], max(self._left(), 1.0)
+        return solve(problem.sizes, tables, problem.memory, cap, seconds, relaxed_only=bool(change))
 
     def _new(self, problem: Problem, solution: Solution) -> _Candidate | None:
         """A solution planned with annotated products, or without where these cannot be kept; None for one that was planned before."""
@@ -270,18 +227,12 @@ class _Search:
         return None
 
     def _left(self) -> float:
-        """Seconds for more candidates: until the deadline, less half of what planning one takes: at most as much is over it."""
-        return self.deadline - time.monotonic() - max(self._seconds, default=0.0) / 2
+        """Seconds for more candidates: until the deadline, less what planning one takes."""
+        return self.deadline - time.monotonic() - max(self._seconds, default=0.0)
 
     def _tell(self, what: str) -> None:
         if self.progress:
             self.progress(what, 0, 1)
-
-
-def _exchanged(sharding: Sharding, pair: tuple[str, str], axes: Sequence[str]) -> Sharding:
-    """With two axes in each other's place: weights over `dp`, rows over `tp` instead of the other way round."""
-    other = {pair[0]: pair[1], pair[1]: pair[0]}
-    return Sharding(tuple(tuple(sorted((other.get(a, a) for a in dim), key=axes.index)) for dim in sharding.dims))
 
 
 def _does_not_fit(limit: int, least: int, *, is_cut_short: bool) -> CodegenError:

@@ -18,13 +18,16 @@ from dataclasses import replace
 
 import numpy as np
 
+from meshgen.codegen.roofline import device_of
+from meshgen.codegen.targets import DEFAULT_TARGET, predicted_on
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Module, Value
 from meshgen.ops.classes import CONTRACTIONS
 from meshgen.records import dataclass
 from meshgen.search.clusters import clusters_of
-from meshgen.search.strategies import Placing, Strategies, StrategyLists
+from meshgen.search.strategies import Strategies, StrategyLists
+from meshgen.search.work import Placing, tile_of
 from meshgen.sharding.propagation.amounts import Whole
 from meshgen.sharding.propagation.axes import view_of
 from meshgen.sharding.propagation.choices import Alike, AxisProblem
@@ -64,6 +67,20 @@ class Problem:
         ]
         return Table((cluster,), np.where(less, DEFAULT.propagation.forbidden_seconds, 0.0))
 
+    def exchanged(self, chosen: Sequence[int], pair: tuple[str, str]) -> list[Table]:
+        """Tables that forbid arguments to be split otherwise than a labelling does it with two axes in each other's place."""
+        places = [self.axes.index({pair[0]: pair[1], pair[1]: pair[0]}.get(axis, axis)) for axis in self.axes]
+        found: list[Table] = []
+        for cluster in dict.fromkeys(
+            c for site, c in zip(self.sites, self.clusters, strict=True) if is_input(site.node)
+        ):
+            placings = self.strategies[cluster].of_result(0)
+            asked = tuple(placings[chosen[cluster]][place] for place in places)
+            if asked in placings:
+                forbidden = DEFAULT.propagation.forbidden_seconds
+                found.append(Table((cluster,), np.where([each == asked for each in placings], 0.0, forbidden)))
+        return found
+
     def _states(self, cluster: int, label: int) -> list[tuple[str, State]]:
         each = self.strategies[cluster].labels[label]
         ends = [(*labels.operands, *labels.results)[0] for labels in each]
@@ -73,9 +90,9 @@ class Problem:
         """Tables in which every byte of memory takes some seconds."""
         return [Table((cluster,), bytes_ * seconds) for cluster, bytes_ in self.memory.items()]
 
-    def weighted(self, communication: float) -> list[Table]:
-        """The tables with seconds of resharding weighted against those of work."""
-        return [Table(scope, costs if len(scope) == 1 else costs * communication) for scope, costs in self.tables]
+    def reweighted(self, times: float) -> list[Table]:
+        """Tables that make resharding cost so many times what it does, those of the problem included."""
+        return [Table(scope, costs * (times - 1)) for scope, costs in self.tables if len(scope) > 1]
 
     def shardings(self, chosen: Sequence[int]) -> list[Sharding]:
         """The sharding of each input under a labelling."""
@@ -103,8 +120,8 @@ def _sharding(placing: Placing, axes: Sequence[str], rank: int) -> Sharding:
     return Sharding(tuple(tuple(axis for axis, state in pairs if state == dim) for dim in range(rank)))
 
 
-def problem_of(module: Module) -> Problem:
-    """The problem of a program at stage import. Raises ShardingError with all faults of its annotations."""
+def problem_of(module: Module, target: str = DEFAULT_TARGET) -> Problem:
+    """The problem of a program at stage import, on the devices of a target or of its mesh's machine. Raises ShardingError with all faults of its annotations."""
     parts = AxisParts.of(module.mesh, named_axes(module, only_options=False))
     sites = sites_of(module, parts)
     whole = Whole.of(sites)
@@ -114,7 +131,7 @@ def problem_of(module: Module) -> Problem:
     view = view_of(sites, {}, module, whole)
     problems = [AxisProblem(sites, link, [], view, joints, Alike()) for link in links]
     clusters = clusters_of(sites, joints)
-    lists = StrategyLists(sites, links, problems)
+    lists = StrategyLists(sites, links, problems, device_of(predicted_on(target, None, module.mesh)[0]))
     first = {cluster: site for site, cluster in zip(reversed(sites), reversed(clusters), strict=True)}
     strategies = [lists.of(first[cluster]) for cluster in range(len(first))]
     tables = _Tables(sites, clusters, strategies, links)
@@ -145,13 +162,9 @@ def _memory(
             placings = strategies[cluster].of_result(0)
         else:
             continue
-        tiles = [site.value.type.nbytes / _parts(placing, links) for placing in placings]
-        found[cluster] = found.get(cluster, 0.0) + np.array(tiles)
+        tiles = [tile_of(site.value.type, placing, links).nbytes for placing in placings]
+        found[cluster] = found.get(cluster, 0.0) + np.array(tiles, float)
     return found
-
-
-def _parts(placing: Placing, links: Sequence[Link]) -> int:
-    return math.prod(link.size for link, state in zip(links, placing, strict=True) if isinstance(state, int))
 
 
 class _Tables:

@@ -160,7 +160,8 @@ class _Program:
         limit = self._memory_row()
         upper = {"A_ub": limit[0], "b_ub": limit[1]} if limit else {}
         result: Any = linprog(
-            self.costs, **upper, A_eq=equal, b_eq=sides, bounds=(0, 1), method="highs-ds", options={"time_limit": seconds}
+            self.costs, **upper, A_eq=equal, b_eq=sides, bounds=(0, 1), method="highs-ds",
+            options={"time_limit": seconds, "presolve": False},  # which takes as long as solving, and removes little
         )  # fmt: skip
         if result.status != 0:
             return None

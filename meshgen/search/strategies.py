@@ -18,17 +18,17 @@ from functools import cached_property
 
 import numpy as np
 
+from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Value
 from meshgen.records import dataclass
+from meshgen.search.work import Placing, TileWork
 from meshgen.sharding.propagation.choices import AxisProblem
 from meshgen.sharding.propagation.labels import Label, labels_of
 from meshgen.sharding.propagation.network import Array
 from meshgen.sharding.propagation.reach import Origins
 from meshgen.sharding.propagation.sites import Site
-from meshgen.sharding.propagation.states import Link, State
-
-Placing = tuple[State, ...]  # the state of a value along each axis
+from meshgen.sharding.propagation.states import Link
 
 
 @dataclass(frozen=True)
@@ -50,8 +50,11 @@ class Strategies:
 class StrategyLists:
     """The strategies of any site of a program; `problems` has what labels cost along each axis if no other axis splits anything."""
 
-    def __init__(self, sites: Sequence[Site], links: Sequence[Link], problems: Sequence[AxisProblem]) -> None:
+    def __init__(
+        self, sites: Sequence[Site], links: Sequence[Link], problems: Sequence[AxisProblem], device: Device
+    ) -> None:
         self.sites, self.links, self.problems = sites, links, problems
+        self.work = TileWork(links, device)
 
     @cached_property
     def origins(self) -> Mapping[Value, Origins]:
@@ -104,7 +107,8 @@ class StrategyLists:
             problem.alone(site, label) - site.seconds * share
             for (problem, label), share in zip(pairs, shares, strict=True)
         ]
-        return site.seconds * math.prod(shares) + sum(others)
+        placings = list(zip(*[(*label.operands, *label.results) for label in labels], strict=True))
+        return self.work.seconds(site, placings, math.prod(shares)) + sum(others)
 
 
 def _never(site: Site, factor: int) -> bool:

@@ -63,6 +63,10 @@ class Simulation:
     def step_seconds(self) -> float:
         return max((float(part.end.max()) for part in self.parts), default=0.0)
 
+    def __repr__(self) -> str:
+        ranks = sum(part.end.size for part in self.parts)
+        return f"Simulation({self.machine.name!r}, {ranks} ranks, step {self.step_seconds * 1e6:.3g} us)"
+
 
 def simulate(parts: Sequence[Scheduled], machine: str | Path | Machine | None = None, conditions: Conditions | None = None,
              watch: Sequence[int] | None = None) -> Simulation:  # fmt: skip

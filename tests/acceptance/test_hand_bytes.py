@@ -52,7 +52,8 @@ def ring(nbytes: float, devices: int) -> float:
 
 def lowered(each: Program) -> Module:
     """The program as JAX lowers it, with its shardings."""
-    mesh = jax.sharding.AbstractMesh(tuple(each.mesh.values()), tuple(each.mesh))
+    sizes = tuple(each.mesh.values())
+    mesh = jax.sharding.AbstractMesh(sizes, tuple(each.mesh), axis_types=(jax.sharding.AxisType.Auto,) * len(sizes))
 
     def placed(spec: Spec) -> Any:
         return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*spec))

@@ -68,7 +68,7 @@ def test_a_module_runs_as_ptx(place: Path, arch: str, capsys: pytest.CaptureFixt
 
 @pytest.mark.parametrize("precision", ["default", "high", "highest"])
 def test_the_tolerance_follows_the_precision(precision: str, place: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """Of the module, whatever the program says; the same on the CPU, which multiplies f32."""
+    """Of the module, whatever the program says; as on the CPU where that multiplies f32 too, but for another place with the largest error."""
     module, allowed = place / f"{precision}.mgx", dict[str, float]()
     multiplied = {"default": "tf32", "high": "tf32x3", "highest": "f32"}[precision]
     words = ("--precision", precision, "--target", "cuda:sm_90", "-o", module)
@@ -82,7 +82,7 @@ def test_the_tolerance_follows_the_precision(precision: str, place: Path, capsys
         assert code == 0 and all(row["ok"] for row in got["kernel_checks"])
     assert (allowed["emulate"] > 20 * allowed["reference"]) == (precision == "default")
     # Each is the tolerance of the element with the largest error, which need not be the same one.
-    assert (allowed["emulate"] < 1.1 * allowed["reference"]) == (precision == "highest")
+    assert (allowed["emulate"] < 1.5 * allowed["reference"]) == (precision == "highest")
 
 
 def test_options_of_the_emulated_gpu_are_for_it_alone(place: Path, capsys: pytest.CaptureFixture[str]) -> None:

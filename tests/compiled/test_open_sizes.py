@@ -32,7 +32,7 @@ def test_a_module_runs_for_every_size_and_says_how_it_was_made(size: int, tmp_pa
         held = (size, count) in ((2, 6), (3, 5))
         found = module.at(args={"x": (count, 12)})
         said = {"mesh": {"0": size}, "args": {"x": [count, 12]}, "made": AHEAD if held else AT_LOAD}
-        assert found.report["specialised"] == said
+        assert found.record()["specialised"] == said
         assert found.mesh.shape == (size, 2) and found.inputs[0].type.shape == (count, 12)
 
 
@@ -157,7 +157,7 @@ def test_weights_say_their_sizes(tmp_path: Path) -> None:
     exe.save(path, weights={"w": W})
     module = mg.load(path, {"0": 2})
     assert isinstance(module, OpenModule) and module.program.shapes == ("x",)
-    assert [module.at(args={"x": (n, 12)}).report["specialised"]["made"] for n in (6, 7)] == [AHEAD, AT_LOAD]
+    assert [module.at(args={"x": (n, 12)}).record()["specialised"]["made"] for n in (6, 7)] == [AHEAD, AT_LOAD]
     np.testing.assert_array_equal(module(rows(7))[1], -rows(7))
     for bad in ({"q": W}, {"w": W[:, 0]}, {"w": W.astype(np.float64)}, {"w": W[:, :7]}):
         with pytest.raises(ArgumentError, match="MG0601"):
@@ -244,7 +244,7 @@ def test_programs_on_several_meshes(tmp_path: Path) -> None:
     for a, b in ((2, 3), (1, 4)):
         module = mg.load(tmp_path / "m.mgx", {"a": {"dp": a}, "b": {"dp": b}})
         assert module.ranks == 2 * a + b
-        assert module.report["specialised"]["made"] == (AHEAD if (a, b) == (2, 3) else AT_LOAD)
+        assert module.record()["specialised"]["made"] == (AHEAD if (a, b) == (2, 3) else AT_LOAD)
         np.testing.assert_allclose(module(rows(7), W), np.tanh(rows(7).astype(np.float64)) @ W, rtol=0, atol=1e-5)
     with pytest.raises(ShardingError, match=r"MG0201.*'b:dp' is unknown"):
         mg.load(tmp_path / "m.mgx", {"a": {"dp": 2}})(rows(7), W)

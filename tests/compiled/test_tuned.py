@@ -51,7 +51,7 @@ def test_a_measured_tile_is_taken_in_place_of_the_predicted_one(predicted: Execu
             assert source.text != predicted.sources[name].text or source.constants != predicted.sources[name].constants
             assert executable.measured == {name: row.provenance}
     executable.save(tmp_path / "m.mgx")
-    assert load(tmp_path / "m.mgx").report["tuning"] == {name: row.provenance}
+    assert load(tmp_path / "m.mgx").record()["tuning"] == {name: row.provenance}
 
 
 @pytest.mark.parametrize("change", [{"tile": {"m": 3}}, {"arch": "sm_80"}, {"shapes": "f32[]"}, {"kernel": "ab"}])

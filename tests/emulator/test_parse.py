@@ -122,3 +122,41 @@ def test_what_is_no_ptx_is_refused(before: str, after: str, text: str) -> None:
 
 def test_the_snippets_of_these_tests_are_ptx() -> None:
     assert parse(ptx("", 2, 64)).entries["snippet"].max_threads == 64
+
+
+PAIRED = """.version 8.7
+.target sm_90
+.address_size 64
+.func (.param .align 16 .b8 func_retval0[16]) twice(
+	.param .b64 twice_param_0
+)
+{
+	.reg .b64 %rd<2>;
+	.reg .b32 %r<2>;
+	ld.param.b64 %rd1, [twice_param_0];
+	mov.b32 %r1, 3;
+	st.param.b32 [func_retval0+8], %r1;
+	st.param.b64 [func_retval0], %rd1;
+	ret;
+}
+.visible .entry f()
+{
+	.reg .b64 %rd<3>;
+	.reg .b32 %r<2>;
+	{ .param .b64 param0; .param .align 16 .b8 retval0[16];
+	st.param.b64 [param0], %rd1;
+	call.uni (retval0), twice, (param0);
+	ld.param.b32 %r1, [retval0+8];
+	ld.param.b64 %rd2, [retval0]; }
+	ret;
+}
+"""
+
+
+def test_several_numbers_come_back_from_a_function_in_one_parameter() -> None:
+    """As of Triton 3.9 libdevice's reduction of large angles gives a number and its quadrant."""
+    code = [each for each in parse(PAIRED).entries["f"].code if each.opcode == "mov"]
+    written, read = [each.operands for each in code[-4:-2]], [each.operands for each in code[-2:]]
+    quadrant, angle = Register("retval0@1+8", 4), Register("retval0@1+0", 8)
+    assert [first for first, _ in written] == [quadrant, angle]
+    assert read == [(Register("%r1", 4), quadrant), (Register("%rd2", 8), angle)]

@@ -16,7 +16,7 @@ def test_the_program_of_a_module_has_its_places_and_options(tmp_path: Path) -> N
     executable.save(tmp_path / "m.mgx")
     loaded = mg.load(tmp_path / "m.mgx")
     module, options = program_of(loaded, "m.mgx")
-    assert options == executable.options and "planned" not in loaded.report
+    assert options == executable.options and "planned" not in loaded.record()
     places = [(node.op, node.loc) for node in all_nodes(executable.stages["import"].graph)]
     assert [(node.op, node.loc) for node in all_nodes(module.graph)] == places
     assert {loc.scope for _, loc in places if loc} == {"layer_0/mlp", "layer_1/mlp"}

@@ -32,7 +32,7 @@ def test_the_verdict_comes_first_and_has_the_figures_of_the_reports(file: Path) 
     assert first == "main on Mesh(dp=2, tp=4), cpu" and summary.text().startswith(first)
     record = executable.record()
     assert f"{record['step_seconds'] * 1e6:.3g} us" in step and f"{record['exposed_seconds'] * 1e6:.3g} us" in step
-    assert memory.startswith("Memory") and "operations per device" in work and "3 collectives" in links
+    assert memory.startswith("Memory") and "FLOP per device" in work and "3 collectives" in links
     waits = next(point for point in summary.verdict.points if "waiting for" in point.text)
     assert waits.seconds == pytest.approx(record["exposed_seconds"]) and waits.command == "--collective 0"
 

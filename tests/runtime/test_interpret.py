@@ -196,7 +196,7 @@ def test_a_kernel_that_was_interpreted_still_compiles() -> None:
     source = ASTSource(
         kernel._function, {"x": "*fp32", "out": "*fp32", "n": "i32", "BLOCK": "constexpr"}, {"BLOCK": 16}
     )
-    built = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 1})
+    built = triton.compile(source, target=GPUTarget("cuda", 90, 32), options={"num_warps": 1, "enable_fp_fusion": True})
     assert built.asm["cubin"] and not math.isnan(float(x[0, 0]))
 
 

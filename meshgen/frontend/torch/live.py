@@ -19,6 +19,12 @@ from meshgen.frontend.tracer import spec
 from meshgen.ir.graph import Module, TensorType
 from meshgen.runtime.sessions.torch_archive import TorchArchive
 
+_GRADIENTS = "take gradients in a function and trace it with make_fx, as in docs/torch.md"
+_CALL = "args are those of a call: in order, or a dict by name; see torch.export's documentation"
+_HINTS = {  # for what torch.export's own refusals say; gradients it refuses from torch 2.11 on
+    "fake tensor in the exported program": _GRADIENTS,
+    "data-dependent expression": "which way to go is data here: write both ways with torch.where, or the branch with torch.cond",
+}
 # What reading a document raises whose parts are missing or of another kind.
 _MALFORMED = (ArithmeticError, AssertionError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 
@@ -62,7 +68,7 @@ def exported(module: Any, args: Args) -> Any:
         raise
     except Exception as error:  # whatever tracing the module raises
         text = " ".join(str(error).split())[:300]
-        hint = "args are those of a call: in order, or a dict by name; see torch.export's documentation"
+        hint = next((each for sign, each in _HINTS.items() if sign in text), _CALL)
         raise UsageError(Diagnostic("MG0001", f"torch.export cannot export the module for these args: {text}", hint=hint)) from error  # fmt: skip
 
 
@@ -108,8 +114,7 @@ def _refuse_lost_gradients(program: Any) -> None:
     lost = [name for name, each in program.constants.items() if type(each).__name__ == "FakeTensor"]
     if lost and any(type(each).__name__ != "FakeTensor" for each in program.state_dict.values()):
         text = f"torch.export has put values of the forward pass into the program as constants without elements: {', '.join(lost)}"
-        hint = "take gradients in a function and trace it with make_fx, as in docs/torch.md"
-        raise ProgramError(Diagnostic("MG0103", text, hint=hint))
+        raise ProgramError(Diagnostic("MG0103", text, hint=_GRADIENTS))
 
 
 def _written_out(program: Any) -> Any:

@@ -69,9 +69,17 @@ const WIDTH = 1100, LANE = 30, LEFT = 130;
 function axis(svg, from, to, height, place) {
   for (const at of ticks(from, to)) {
     svg.append(shape("line", { class: "axis", x1: place(at), x2: place(at), y1: 0, y2: height }));
-    svg.append(shape("text", { x: place(at) + 2, y: height + 12 }, timeText(at) || "0"));
+    svg.append(label(place(at), height + 12, timeText(at) || "0"));
   }
 }
+
+// A label to the right of a line, or to its left where the picture ends.
+function label(x, y, text) {
+  const isLast = x + 2 + 7 * text.length > WIDTH;
+  return shape("text", { x: isLast ? x - 2 : x + 2, y, "text-anchor": isLast ? "end" : "start" }, text);
+}
+
+const shortened = (name, most) => (name.length > most ? `\u2026${name.slice(1 - most)}` : name);
 
 const CHARTS = {
   timeline(data, box) {
@@ -124,7 +132,7 @@ const CHARTS = {
           const x = Math.max(LEFT, place(buffer.from)), end = Math.min(WIDTH, place(buffer.to));
           const bar = shape("rect", { class: buffer.kind === "temporary" ? "kernel" : "collective", x, y: top + 14 * n + 3, width: Math.max(1, end - x), height: 10 });
           bar.addEventListener("pointerenter", () => { tip.textContent = `${buffer.name} ${buffer.type}, ${buffer.kind}, ${bytesText(buffer.bytes)}  ${buffer.source}`; });
-          svg.append(bar, shape("text", { x: 0, y: top + 14 * n + 12 }, `${buffer.name.slice(-12)} ${bytesText(buffer.bytes)}`));
+          svg.append(bar, shape("text", { x: 0, y: top + 14 * n + 12 }, `${shortened(buffer.name, 12)} ${bytesText(buffer.bytes)}`));
         });
       });
     }
@@ -139,14 +147,17 @@ const CHARTS = {
     const low = Math.log10(Math.min(...intensities)) - 0.5, high = Math.log10(Math.max(...intensities)) + 0.5;
     const rates = [...dots.map((k) => k.flops / k.seconds), peak], bottom = Math.log10(Math.min(...rates)) - 0.5, top = Math.log10(peak) + 0.3;
     const x = (v) => LEFT + ((Math.log10(v) - low) / (high - low)) * (WIDTH - LEFT), y = (v) => height - ((Math.log10(v) - bottom) / (top - bottom)) * height;
-    for (const [rate, names] of named) {
-      const ridge = rate / data.roofline.bandwidth;
-      svg.append(shape("polyline", { class: "roof", "stroke-opacity": 0.5, points: `${x(ridge)},${y(rate)} ${WIDTH},${y(rate)}` }), shape("text", { x: WIDTH, y: y(rate) - 3, "text-anchor": "end" }, `${names.join(", ")}: ${rateText(rate)}FLOP/s`));
+    for (let power = Math.ceil(bottom); power <= top; power++) svg.append(shape("line", { class: "axis", x1: LEFT, x2: WIDTH, y1: y(10 ** power), y2: y(10 ** power) }), shape("text", { x: LEFT - 6, y: y(10 ** power) + 4, "text-anchor": "end" }, `${rateText(10 ** power)}FLOP/s`));
+    let free = 0; // names of close peaks are below each other
+    for (const [rate, names] of [...named].sort((a, b) => b[0] - a[0])) {
+      const ridge = rate / data.roofline.bandwidth, at = Math.max(y(rate) - 3, free);
+      free = at + 12;
+      svg.append(shape("polyline", { class: "roof", "stroke-opacity": 0.5, points: `${x(ridge)},${y(rate)} ${WIDTH},${y(rate)}` }), shape("text", { x: WIDTH, y: at, "text-anchor": "end" }, `${names.join(", ")}: ${rateText(rate)}FLOP/s`));
     }
     const lowest = 10 ** low;
     svg.append(shape("line", { class: "roof", x1: x(lowest), y1: Math.min(height, y(lowest * data.roofline.bandwidth)), x2: x(peak / data.roofline.bandwidth), y2: y(peak) }));
-    svg.append(shape("text", { x: LEFT + 10, y: 14 }, `${data.roofline.device}: ${rateText(data.roofline.bandwidth)}B/s of memory`), shape("text", { x: WIDTH / 2, y: height + 24 }, "operations per byte"), shape("text", { x: 0, y: height / 2 }, "FLOP/s"));
-    for (let power = Math.ceil(low); power <= high; power++) svg.append(shape("line", { class: "axis", x1: x(10 ** power), x2: x(10 ** power), y1: 0, y2: height }), shape("text", { x: x(10 ** power) + 2, y: height + 12 }, String(+(10 ** power).toPrecision(2))));
+    svg.append(shape("text", { x: LEFT + 10, y: 14 }, `${data.roofline.device}: ${rateText(data.roofline.bandwidth)}B/s of memory`), shape("text", { x: (LEFT + WIDTH) / 2, y: height + 26, "text-anchor": "middle" }, "operations per byte"));
+    for (let power = Math.ceil(low); power <= high; power++) svg.append(shape("line", { class: "axis", x1: x(10 ** power), x2: x(10 ** power), y1: 0, y2: height }), label(x(10 ** power), height + 12, String(+(10 ** power).toPrecision(2))));
     for (const k of dots) {
       const dot = shape("circle", { class: "dot", cx: x(k.flops / k.bytes), cy: y(k.flops / k.seconds), r: 3 + 22 * Math.sqrt(k.total / all) });
       dot.addEventListener("pointerenter", () => { tip.textContent = `${k.name}: ${k.launches} launches, ${timeText(k.seconds * 1e6)} each, ${rateText(k.flops / k.seconds)}FLOP/s, ${rateText(k.bytes / k.seconds)}B/s`; });

@@ -52,6 +52,9 @@ class Session:
             devices.abort()
             raise
 
+    def __repr__(self) -> str:
+        return f"Session({', '.join(map(repr, self._entries))}{', closed' if self._is_closed else ''})"
+
     def _slot(self, name: str, kind: TensorType) -> Slot:
         return self._slots.setdefault((name, kind), Slot(name, kind, self._devices))
 

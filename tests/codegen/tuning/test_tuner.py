@@ -188,7 +188,7 @@ def test_numbers_of_warps_that_no_block_has_are_ignored(tmp_path: Path) -> None:
     for warps in (7, 64, "8", None, [8]):
         row = replace(found.row, tile={**found.row.tile, "warps": warps})
         (again,) = modules_of(compiled(tmp_path / "c.mgx", ROWS, tuning=TuningTable([row])))
-        assert again.manifest.kernels == module.manifest.kernels and "tuning" not in again.report
+        assert again.manifest.kernels == module.manifest.kernels and "tuning" not in again.record()
 
 
 def test_a_kernel_of_one_candidate_has_no_choice(products: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -60,7 +60,7 @@ def test_what_was_measured_before_an_interrupt_or_a_fault_is_written(
         tune_file(Container(module), own, ignore, output=module, table=tmp_path / "t.json")
     assert len(read_table(tmp_path / "t.json").rows) == 1
     assert grids(module)["dot"] == before["dot"] and grids(module)["dot_tanh"] < before["dot_tanh"]
-    assert set(mg.load(module).report["tuning"]) == {"dot_tanh"}
+    assert set(mg.load(module).record()["tuning"]) == {"dot_tanh"}
 
 
 def test_a_write_that_fails_leaves_the_module(module: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -106,7 +106,7 @@ def test_a_signed_module_is_refused_or_signed_again(module: Path, tmp_path: Path
     assert not timer.launches and module.read_bytes() == content
     tune_file(Container(module), own, ignore, output=module, key=key)
     require_signature(Container(module), public)
-    assert mg.load(module).report["tuning"]
+    assert mg.load(module).record()["tuning"]
 
 
 def test_on_an_emulated_gpu_nothing_is_faster_than_what_was_shipped(module: Path) -> None:

@@ -71,8 +71,8 @@ def test_only_code_launches_and_the_report_change(kind: str, modules: int, tmp_p
     old, new = (list(modules_of(Container(tmp_path / f"{name}.mgx"))) for name in "mn")
     for before, after in zip(old, new, strict=True):
         assert after.schedule.items == before.schedule.items and after.stages == before.stages
-        tuning = after.report["tuning"]
-        assert dict(after.report) == dict(before.report) | {"tuning": tuning}
+        tuning = after.record()["tuning"]
+        assert after.record() == before.record() | {"tuning": tuning}
         replaced = {name for name, own in changes[key_of(before.members)].items() if own.form}
         assert replaced and replaced <= set(tuning)
         for name, kernel in after.manifest.kernels.items():

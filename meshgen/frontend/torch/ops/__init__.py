@@ -13,10 +13,11 @@ from meshgen.frontend.torch.ops import (
     recurrent,
     reductions,
     shapes,
+    special,
 )
 from meshgen.frontend.torch.ops.table import TORCH_OPS, TorchOp, find_op
 
 __all__ = [
     "TORCH_OPS", "TorchOp", "conv", "creation", "elementwise", "find_op", "fourier", "indexing", "linalg", "losses", "nn", "products", "recurrent", "reductions",
-    "shapes",
+    "shapes", "special",
 ]  # fmt: skip

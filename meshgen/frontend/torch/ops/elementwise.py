@@ -221,7 +221,8 @@ def bessel_i1e(x: Tensor) -> Tensor:
 
 @aten("special_i1")
 def bessel_i1(x: Tensor) -> Tensor:
-    return bessel_i1e(x) * elementwise.exp(elementwise.abs_(floats(x)))
+    x, dtype = wide(x)
+    return convert(bessel_i1e(x) * elementwise.exp(elementwise.abs_(x)), dtype)
 
 
 @aten("polygamma")

@@ -1,0 +1,67 @@
+"""What a search found: shardings of arguments, the plan of the program with them, and how good they are proven to be."""
+
+from __future__ import annotations
+
+import html
+
+from meshgen.ir.graph import Module
+from meshgen.notation import format_sharding
+from meshgen.records import dataclass
+from meshgen.reports.interface import Compiled
+from meshgen.reports.tables import bytes_text, seconds_text
+from meshgen.search.words import sentences
+from meshgen.spec import Sharding
+
+
+@dataclass(frozen=True)
+class Found:
+    """The best program that was found: annotated as its plan was, with the sharding of every argument in it.
+
+    Args:
+        shardings: by argument, in the order of the program.
+        estimated_seconds: of the integer program's solution, in the estimate that it minimises.
+        gap: by what share of that it may be above the least there is; 0 if it is proven to be the least.
+        is_given: the program as given was the best.
+    """
+
+    module: Module
+    planned: Compiled
+    shardings: dict[str, Sharding]
+    estimated_seconds: float
+    gap: float
+    is_given: bool
+
+    @property
+    def specs(self) -> dict[str, str]:
+        """The shardings as `in_specs` takes them."""
+        return {name: format_sharding(sharding) for name, sharding in self.shardings.items()}
+
+    @property
+    def sentences(self) -> list[str]:
+        """The shardings in words."""
+        return sentences(self.module.graph.inputs, self.shardings)
+
+    @property
+    def step_seconds(self) -> float:
+        """The estimated step of the plan."""
+        return self.planned.plan.step_seconds
+
+    @property
+    def verdict(self) -> str:
+        """The step and memory of the plan, and how good the solution is."""
+        plan = self.planned.plan
+        proof = "proven the best" if self.gap == 0 else f"at most {self.gap:.1%} above the best"
+        given = ", of the program as given" if self.is_given else ""
+        return (
+            f"A step takes {seconds_text(plan.step_seconds)} and {bytes_text(plan.arena_bytes)} per device{given}. "
+            f"The search's own estimate for its solution is {seconds_text(self.estimated_seconds)}, {proof}."
+        )
+
+    def __str__(self) -> str:
+        return "\n".join([*self.sentences, "", self.verdict])
+
+    def _repr_html_(self) -> str:
+        return f"<pre>{html.escape(str(self))}</pre>"
+
+    def __repr__(self) -> str:
+        return f"Found({self.module.name!r}, {self.planned.place}, step {seconds_text(self.step_seconds)}, specs={self.specs})"
