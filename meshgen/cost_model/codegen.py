@@ -134,3 +134,6 @@ class Scheduling:
         "of the limit of memory as budgets: not all that is foreseen is alive at once, and buffers leave gaps", matters=True,
     )  # fmt: skip
     look_ahead: int = chosen(8, "tasks", "ready ones that are tried for one that fits the budget", matters=False)
+    placements: int = chosen(
+        8, "placements", "of storages in the arena that are tried where the lower bound is not reached", matters=True
+    )
