@@ -125,6 +125,9 @@ class Scheduling:
 
     same_step: float = chosen(1.02, "ratio", "of predicted steps up to which they are equal", matters=True)
     perturbed: int = chosen(12, "orders", "with perturbed priorities, of a program in chunks", matters=True)
+    justified: int = chosen(
+        3, "orders", "shortest ones that are improved from the end and from the beginning", matters=True
+    )
     spread: float = chosen(
         0.3, "share", "of a path by which its priority is perturbed, one standard deviation", matters=True
     )
@@ -134,6 +137,6 @@ class Scheduling:
         "of the limit of memory as budgets: not all that is foreseen is alive at once, and buffers leave gaps", matters=True,
     )  # fmt: skip
     look_ahead: int = chosen(8, "tasks", "ready ones that are tried for one that fits the budget", matters=False)
-    placements: int = chosen(
-        8, "placements", "of storages in the arena that are tried where the lower bound is not reached", matters=True
+    placed_pairs: int = chosen(
+        100_000, "pairs", "of storages alive together that are looked at to find a smaller arena", matters=True
     )
