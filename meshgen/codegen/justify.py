@@ -1,9 +1,11 @@
 """Shorter steps by pushing all tasks late, then early again: forward-backward improvement of a schedule (Valls et al., EJOR 165, 2005).
 
-forward     kernels  A A . . B B      each as early as it can; list schedules from the longest path leave the gap
-            messages . . C C D D
-backward    kernels  . . A A B B      the same from the end: the latest start of each task is how urgent it is
-forward     kernels  A A B B ...      the most urgent first: the gaps of the first schedule close
+longest path first    kernels  A F F F E E . .    F starts because nothing else is ready, and E waits for it;
+                      messages . C B B B . D D    E needs C, D needs E
+from the end          kernels  A . E E F F F      the same first from the end: each task is as late as it can be
+                      messages . C B B B D D
+by latest start       kernels  A . E E F F F      and as early as it can be, the most urgent first
+                      messages . C B B B D D
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """From a fused module to one step: a total order on streams, events, and a buffer plan.
 
-Orders that are tried: the program's, and list schedules (`orders.py`). The shortest predicted step that needs no more memory than the
-program's order (or than the limit that is given) wins; of steps that differ by less than the prediction is worth (2 %), the one with the
-fewest bytes, then the shortest. Where the shortest would need more, list schedules that keep within that are tried too.
+Orders that are tried: the program's, list schedules (`orders.py`), and these improved (`justify.py`). The shortest predicted step that needs
+no more memory than the program's order (or than the limit that is given) wins; of steps that differ by less than the prediction is worth
+(2 %), the one with the fewest bytes, then the shortest. Where the shortest would need more, list schedules that keep within that are tried too.
 """
 
 from __future__ import annotations
@@ -114,12 +114,12 @@ class Steps:
         program = self.program
         ways = priorities(program.tasks, self._perturbed)
         found = _by_seconds((way, Tried(program, list_order(program.tasks, way))) for way in ways)
-        improved = [each for way, tried in found[: DEFAULT.scheduling.justified] for each in self._improved(tried)]
+        improved = [each for _, tried in found[: DEFAULT.scheduling.justified] for each in self._improved(tried)]
         return _by_seconds([*found, *improved])
 
     def _improved(self, tried: Tried) -> Iterator[tuple[Priority, Tried]]:
-        """Schedules that are justified, as long as they become shorter."""
-        while tried.seconds > self.least_seconds * (1 + DEFAULT.chunks.further_gain):
+        """Schedules that are justified, as long as they become shorter and are clearly above the lower bound."""
+        while tried.seconds > self.least_seconds * DEFAULT.scheduling.same_step:
             again = _by_seconds(
                 (way, Tried(self.program, order)) for way, order in justified(self.program.tasks, tried.start)
             )
