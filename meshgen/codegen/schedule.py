@@ -2,7 +2,7 @@
 
 Orders that are tried: the program's, list schedules (`orders.py`), and these improved (`justify.py`). The shortest predicted step that needs
 no more memory than the program's order (or than the limit that is given) wins; of steps that differ by less than the prediction is worth
-(2 %), the one with the fewest bytes, then the shortest. Where the shortest would need more, list schedules that keep within that are tried too.
+(2 %), the one with the least product of seconds and bytes. Where the shortest would need more, list schedules that keep within that are tried too.
 """
 
 from __future__ import annotations
@@ -134,18 +134,18 @@ def _by_seconds(found: Iterable[tuple[Priority, Tried]]) -> list[tuple[Priority,
 
 
 def best_within(tried: Sequence[Tried], cap: int) -> Tried | None:
-    """Of the steps that take no more than so many bytes the shortest; of those that take about as long, the one with the fewest
-    bytes, then the shortest. None where no step fits.
+    """Of the steps that take no more than so many bytes the shortest; of those that take about as long, the one with the least product of
+    seconds and bytes: a share of one is worth the same share of the other. None where no step fits.
     """
     ranked = sorted(tried, key=lambda each: each.seconds)
     best = next((each for each in ranked if each.least_bytes <= cap and each.arena_bytes <= cap), None)
     if best is None:
         return None
     near = [each for each in ranked if best.seconds <= each.seconds <= best.seconds * DEFAULT.scheduling.same_step]
-    for each in sorted(near, key=lambda each: each.least_bytes):
-        is_promising = (each.least_bytes, each.seconds) < (best.arena_bytes, best.seconds)
+    for each in sorted(near, key=lambda each: each.least_bytes * each.seconds):
+        is_promising = each.least_bytes * each.seconds < best.arena_bytes * best.seconds
         if is_promising and each.arena_bytes <= cap:
-            best = min(best, each, key=lambda each: (each.arena_bytes, each.seconds))
+            best = min(best, each, key=lambda each: (each.arena_bytes * each.seconds, each.seconds))
     return best
 
 
