@@ -93,12 +93,11 @@ class Steps:
         limit = self._cap if memory_limit is None else memory_limit
         cap = self.sequential_bytes if limit is None else limit
         tried = [self.in_order, *(each for _, each in self._listed)]
-        best = best_within(tried, memory.MOST_BYTES)
-        if best is None or best.arena_bytes > cap:
+        if min(tried, key=lambda each: each.seconds).exceeds(cap):
             room = cap - fixed_bytes(self.program)
             ways = [*dict.fromkeys(way for way, _ in self._listed)][: DEFAULT.scheduling.capped]
-            capped = capped_orders(self.program, room, ways)
-            best = best_within(tried := [*tried, *(Tried(self.program, order) for order in capped)], cap)
+            tried += [Tried(self.program, order) for order in capped_orders(self.program, room, ways)]
+        best = best_within(tried, cap)
         if best is None:
             raise CodegenError(_too_big(min(each.arena_bytes for each in tried), cap))
         return assemble(best)
@@ -138,13 +137,13 @@ def best_within(tried: Sequence[Tried], cap: int) -> Tried | None:
     seconds and bytes: a share of one is worth the same share of the other. None where no step fits.
     """
     ranked = sorted(tried, key=lambda each: each.seconds)
-    best = next((each for each in ranked if each.least_bytes <= cap and each.arena_bytes <= cap), None)
+    best = next((each for each in ranked if not each.exceeds(cap)), None)
     if best is None:
         return None
     near = [each for each in ranked if best.seconds <= each.seconds <= best.seconds * DEFAULT.scheduling.same_step]
     for each in sorted(near, key=lambda each: each.least_bytes * each.seconds):
         is_promising = each.least_bytes * each.seconds < best.arena_bytes * best.seconds
-        if is_promising and each.arena_bytes <= cap:
+        if is_promising and not each.exceeds(cap):
             best = min(best, each, key=lambda each: (each.arena_bytes * each.seconds, each.seconds))
     return best
 

@@ -158,6 +158,12 @@ def test_a_task_is_ready_when_the_last_of_its_needs_ends_not_the_last_that_start
     assert start_times(tasks, order)[1] == 15
 
 
+def step_of(seconds, nbytes):
+    return SimpleNamespace(
+        seconds=seconds, arena_bytes=nbytes, least_bytes=nbytes - 0.05, exceeds=lambda cap: nbytes > cap
+    )
+
+
 @pytest.mark.parametrize(
     ("plans", "chosen"),
     [
@@ -170,9 +176,7 @@ def test_a_task_is_ready_when_the_last_of_its_needs_ends_not_the_last_that_start
 def test_of_orders_that_take_about_as_long_fewer_bytes_win_where_their_share_is_more_than_that_of_the_time(
     plans, chosen
 ):
-    tried = [
-        SimpleNamespace(seconds=seconds, arena_bytes=nbytes, least_bytes=nbytes - 0.05) for seconds, nbytes in plans
-    ]
+    tried = [step_of(seconds, nbytes) for seconds, nbytes in plans]
     assert scheduling.best_within(tried, 10) is tried[chosen]
     assert scheduling.best_within(tried, 7) is (tried[1] if plans[1][1] == 5 else None)
 
