@@ -37,7 +37,8 @@ _CONTROL_NOTE = (
     "`case`, `if` and `while` are run by the schedule, with kernels inside their regions; loops of a known number of trips become `scan`. "
     "The regions of `reduce_region`, `reduce_window`, `scatter`, `select_and_scatter` and `sort` may have element-wise operations only. "
     "A `scatter` combines the updates of one place in the order in which they are given, and a `sort` is stable: both are the same bits on every run. "
-    "Complex inputs and results are refused for a GPU (MG0301), and so are Fourier transforms along a dim with a prime factor above 2,048.\n"
+    "On a GPU complex numbers are pairs of real ones; programs that factorise complex matrices (`lapack`) are refused (MG0301), and so are Fourier transforms "
+    "along a dim with a prime factor above 2,048.\n"
 )
 _NUMBERS_NOTE = """
 Kernels compute with subnormal numbers, signed zeros, infinities and NaN as IEEE 754 has them, and bf16, f16 and 8-bit floats in f32, rounded once per

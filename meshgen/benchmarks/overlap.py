@@ -18,9 +18,7 @@ links of the mesh, so they do not depend on the machine that runs this:
 from __future__ import annotations
 
 import argparse
-import math
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any
 
 from meshgen import api
@@ -28,9 +26,8 @@ from meshgen.benchmarks.records import Record
 from meshgen.benchmarks.suite import Suite, Take, no_options
 from meshgen.benchmarks.transformers import chosen
 from meshgen.codegen.costs import default_costs
-from meshgen.codegen.orders import longest_paths
 from meshgen.codegen.schedule import Steps, sequential_bytes
-from meshgen.codegen.timeline import Task
+from meshgen.codegen.timeline import Task, backwards, longest_paths, one_machine_bound
 from meshgen.compiled.executable import Executable
 from meshgen.runtime.plan import COMPUTE, STREAMS
 
@@ -83,19 +80,9 @@ def floor(tasks: Sequence[Task]) -> float:
     is longer; its tail so of what needs it.
     """
     before, after = _needed(tasks)
-    heads = _ends(tasks, before, longest_paths(_reversed(tasks))[::-1])
+    heads = _ends(tasks, before, longest_paths(backwards(tasks))[::-1])
     tails = _ends(tasks, after, longest_paths(tasks))
-    found = max((head + task.seconds + tail for head, task, tail in zip(heads, tasks, tails, strict=True)), default=0.0)
-    for stream in range(STREAMS):
-        mine = sorted((n for n, task in enumerate(tasks) if task.stream == stream), key=lambda n: -heads[n])
-        work, tail = 0.0, math.inf
-        for (
-            number
-        ) in mine:  # those that start latest first: of each such set the first to start and the last to end count
-            work += tasks[number].seconds
-            tail = min(tail, tails[number])
-            found = max(found, heads[number] + work + tail)
-    return found
+    return one_machine_bound(tasks, heads, tails)
 
 
 def _needed(tasks: Sequence[Task]) -> tuple[list[int], list[int]]:
@@ -108,15 +95,6 @@ def _needed(tasks: Sequence[Task]) -> tuple[list[int], list[int]]:
         for need in tasks[number].needs:
             after[need] |= after[number] | 1 << number
     return before, after
-
-
-def _reversed(tasks: Sequence[Task]) -> list[Task]:
-    """The same tasks with time running backwards."""
-    users: list[list[int]] = [[] for _ in tasks]
-    for number, task in enumerate(tasks):
-        for need in task.needs:
-            users[need].append(len(tasks) - 1 - number)
-    return [replace(task, needs=tuple(own)) for task, own in zip(reversed(tasks), reversed(users), strict=True)]
 
 
 def _ends(tasks: Sequence[Task], sets: Sequence[int], paths: Sequence[float]) -> list[float]:

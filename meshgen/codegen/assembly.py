@@ -31,6 +31,10 @@ class Tried:
     def arena_bytes(self) -> int:
         return self.places.arena_bytes
 
+    def exceeds(self, nbytes: int) -> bool:
+        """Whether the arena has more bytes."""
+        return self.least_bytes > nbytes or self.arena_bytes > nbytes
+
     @cached_property
     def waits(self) -> Sequence[Sequence[int]]:
         """Per place in the order, the places it waits for by event."""

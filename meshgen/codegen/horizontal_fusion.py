@@ -22,13 +22,13 @@ from meshgen.codegen.emit.templates import plan_body
 from meshgen.codegen.fusion.bodies import Kernels, copy_node
 from meshgen.codegen.joint_time import apart_products, gain_together
 from meshgen.codegen.live_bytes import LiveBytes
-from meshgen.codegen.orders import list_order, longest_paths
+from meshgen.codegen.orders import list_order
 from meshgen.codegen.program import Program
 from meshgen.codegen.region_modules import region_module
 from meshgen.codegen.roofline import device_of, kernel_bytes
 from meshgen.codegen.schedule import launches_of
 from meshgen.codegen.targets import DEFAULT_TARGET
-from meshgen.codegen.timeline import Task, start_times
+from meshgen.codegen.timeline import Task, longest_paths, start_times
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Graph, Module, Node, Value

@@ -57,14 +57,9 @@ class Budget:
     storages: tuple[Storage, ...]
 
 
-def longest_paths(tasks: Sequence[Task]) -> list[float]:
-    """Seconds from the start of each task to the end of the step if streams had no limit."""
-    path = [0.0] * len(tasks)
-    for number in reversed(range(len(tasks))):
-        path[number] += tasks[number].seconds
-        for need in tasks[number].needs:
-            path[need] = max(path[need], path[number])
-    return path
+def by_urgency(urgency: Sequence[float]) -> Priority:
+    """Least urgency first; of equals the first of the program."""
+    return lambda n: (urgency[n], n)
 
 
 def list_order(tasks: Sequence[Task], priority: Priority, budget: Budget | None = None) -> Order:

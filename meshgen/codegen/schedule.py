@@ -1,14 +1,14 @@
 """From a fused module to one step: a total order on streams, events, and a buffer plan.
 
-Orders that are tried: the program's, and list schedules (`orders.py`). The shortest predicted step that needs no more memory than the
-program's order (or than the limit that is given) wins; of steps that differ by less than the prediction is worth (2 %), the one with the
-fewest bytes, then the shortest. Where the shortest would need more, list schedules that keep within that are tried too.
+Orders that are tried: the program's, list schedules (`orders.py`), and these improved (`justify.py`). The shortest predicted step that needs
+no more memory than the program's order (or than the limit that is given) wins; of steps that differ by less than the prediction is worth
+(2 %), the one with the least product of seconds and bytes. Where the shortest would need more, list schedules that keep within that are tried too.
 """
 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property
 
 from meshgen.codegen import memory
@@ -16,14 +16,15 @@ from meshgen.codegen.assembly import Tried, assemble
 from meshgen.codegen.buffers import fixed_bytes
 from meshgen.codegen.collect import collect
 from meshgen.codegen.costs import default_costs
-from meshgen.codegen.orders import Budget, Order, Priority, Storage, list_order, longest_paths
+from meshgen.codegen.justify import justified
+from meshgen.codegen.orders import Budget, Order, Priority, Storage, by_urgency, list_order
 from meshgen.codegen.program import Program
-from meshgen.codegen.timeline import Costs, Task
+from meshgen.codegen.timeline import Costs, Task, least_seconds, longest_paths
 from meshgen.codegen.update_in_place import update_in_place
 from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Module, Value
-from meshgen.runtime.plan import STREAMS, Schedule, aligned
+from meshgen.runtime.plan import Schedule, aligned
 
 MEMORY_CAP = (
     "memory_cap"  # attribute of a module: bytes that its step may take, where that is not what its own order takes
@@ -72,16 +73,15 @@ class Steps:
         self._perturbed = DEFAULT.scheduling.perturbed if MEMORY_CAP in module.attrs else 0
         self.program = update_in_place(launches_of(module, costs, inputs_are), costs)
 
-    @property
+    @cached_property
     def least_seconds(self) -> float:
-        """The seconds of the busier stream, a lower bound for all orders."""
-        tasks = self.program.tasks
-        return max(sum(task.seconds for task in tasks if task.stream == stream) for stream in range(STREAMS))
+        """A lower bound for all orders."""
+        return least_seconds(self.program.tasks)
 
     @property
     def shortest_seconds(self) -> float:
         """Of the step if it could take any memory."""
-        return next(iter(self._listed.values())).seconds
+        return self._listed[0][1].seconds
 
     @property
     def sequential_bytes(self) -> int:
@@ -92,12 +92,12 @@ class Steps:
         """The shortest step within a limit (None: what the module says, or its own order takes). Raises CodegenError MG0303."""
         limit = self._cap if memory_limit is None else memory_limit
         cap = self.sequential_bytes if limit is None else limit
-        tried = [self.in_order, *self._listed.values()]
-        best = best_within(tried, memory.MOST_BYTES)
-        if best is None or best.arena_bytes > cap:
+        tried = [self.in_order, *(each for _, each in self._listed)]
+        if min(tried, key=lambda each: each.seconds).exceeds(cap):
             room = cap - fixed_bytes(self.program)
-            capped = capped_orders(self.program, room, [*self._listed][: DEFAULT.scheduling.capped])
-            best = best_within(tried := [*tried, *(Tried(self.program, order) for order in capped)], cap)
+            ways = [*dict.fromkeys(way for way, _ in self._listed)][: DEFAULT.scheduling.capped]
+            tried += [Tried(self.program, order) for order in capped_orders(self.program, room, ways)]
+        best = best_within(tried, cap)
         if best is None:
             raise CodegenError(_too_big(min(each.arena_bytes for each in tried), cap))
         return assemble(best)
@@ -108,28 +108,43 @@ class Steps:
         return Tried(self.program, Order(tuple(range(len(self.program.tasks)))))
 
     @cached_property
-    def _listed(self) -> dict[Priority, Tried]:
-        """The list schedules by what is urgent in them, the shortest first."""
+    def _listed(self) -> list[tuple[Priority, Tried]]:
+        """List schedules by what is urgent in them, the shortest first."""
         program = self.program
-        tried = {
-            way: Tried(program, list_order(program.tasks, way)) for way in priorities(program.tasks, self._perturbed)
-        }
-        return dict(sorted(tried.items(), key=lambda each: each[1].seconds))
+        ways = priorities(program.tasks, self._perturbed)
+        found = _by_seconds((way, Tried(program, list_order(program.tasks, way))) for way in ways)
+        improved = [each for _, tried in found[: DEFAULT.scheduling.justified] for each in self._improved(tried)]
+        return _by_seconds([*found, *improved])
+
+    def _improved(self, tried: Tried) -> Iterator[tuple[Priority, Tried]]:
+        """Schedules that are justified, as long as they become shorter and are clearly above the lower bound."""
+        while tried.seconds > self.least_seconds * DEFAULT.scheduling.same_step:
+            again = _by_seconds(
+                (way, Tried(self.program, order)) for way, order in justified(self.program.tasks, tried.start)
+            )
+            yield from again
+            if again[0][1].seconds >= tried.seconds:
+                return
+            tried = again[0][1]
+
+
+def _by_seconds(found: Iterable[tuple[Priority, Tried]]) -> list[tuple[Priority, Tried]]:
+    return sorted(found, key=lambda each: each[1].seconds)
 
 
 def best_within(tried: Sequence[Tried], cap: int) -> Tried | None:
-    """Of the steps that take no more than so many bytes the shortest; of those that take about as long, the one with the fewest
-    bytes, then the shortest. None where no step fits.
+    """Of the steps that take no more than so many bytes the shortest; of those that take about as long, the one with the least product of
+    seconds and bytes: a share of one is worth the same share of the other. None where no step fits.
     """
     ranked = sorted(tried, key=lambda each: each.seconds)
-    best = next((each for each in ranked if each.least_bytes <= cap and each.arena_bytes <= cap), None)
+    best = next((each for each in ranked if not each.exceeds(cap)), None)
     if best is None:
         return None
     near = [each for each in ranked if best.seconds <= each.seconds <= best.seconds * DEFAULT.scheduling.same_step]
-    for each in sorted(near, key=lambda each: each.least_bytes):
-        is_promising = (each.least_bytes, each.seconds) < (best.arena_bytes, best.seconds)
-        if is_promising and each.arena_bytes <= cap:
-            best = min(best, each, key=lambda each: (each.arena_bytes, each.seconds))
+    for each in sorted(near, key=lambda each: each.least_bytes * each.seconds):
+        is_promising = each.least_bytes * each.seconds < best.arena_bytes * best.seconds
+        if is_promising and not each.exceeds(cap):
+            best = min(best, each, key=lambda each: (each.arena_bytes * each.seconds, each.seconds))
     return best
 
 
@@ -151,12 +166,8 @@ def priorities(tasks: Sequence[Task], perturbed: int = 0) -> list[Priority]:
     rng = random.Random(0)
     found: list[Priority] = [lambda n: (-round(path[n], 12), n), lambda n: (0.0, n)]
     for _ in range(perturbed):
-        found.append(_by([-seconds * (1 + rng.gauss(0, DEFAULT.scheduling.spread)) for seconds in path]))
+        found.append(by_urgency([-seconds * (1 + rng.gauss(0, DEFAULT.scheduling.spread)) for seconds in path]))
     return found
-
-
-def _by(urgency: Sequence[float]) -> Priority:
-    return lambda n: (urgency[n], n)
 
 
 def capped_orders(program: Program, nbytes: int, ways: Sequence[Priority]) -> Iterator[Order]:

@@ -5,8 +5,10 @@ A stream runs its tasks one after the other in issue order; a task also waits fo
 
 from __future__ import annotations
 
+import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from operator import itemgetter
 
 from meshgen.ir.graph import Graph, Node
@@ -42,6 +44,52 @@ def start_times(tasks: Sequence[Task], order: Sequence[int]) -> tuple[list[float
         start[number] = max([free[task.stream], *(end[need] for need in task.needs)])
         end[number] = free[task.stream] = start[number] + task.seconds
     return start, max(free)
+
+
+def longest_paths(tasks: Sequence[Task]) -> list[float]:
+    """Seconds from the start of each task to the end of the step if streams had no limit."""
+    path = [0.0] * len(tasks)
+    for number in reversed(range(len(tasks))):
+        path[number] += tasks[number].seconds
+        for need in tasks[number].needs:
+            path[need] = max(path[need], path[number])
+    return path
+
+
+def backwards(tasks: Sequence[Task]) -> list[Task]:
+    """The same tasks with time running backwards: the last is the first, and needs those that needed it."""
+    users: list[list[int]] = [[] for _ in tasks]
+    for number, task in enumerate(tasks):
+        for need in task.needs:
+            users[need].append(len(tasks) - 1 - number)
+    return [replace(task, needs=tuple(sorted(own))) for task, own in zip(reversed(tasks), reversed(users), strict=True)]
+
+
+def least_seconds(tasks: Sequence[Task]) -> float:
+    """A lower bound of the step in all orders, with the longest paths to tasks and from them."""
+    heads, tails = longest_paths(backwards(tasks))[::-1], longest_paths(tasks)
+    around = [[path - task.seconds for path, task in zip(paths, tasks, strict=True)] for paths in (heads, tails)]
+    return one_machine_bound(tasks, *around)
+
+
+def one_machine_bound(tasks: Sequence[Task], heads: Sequence[float], tails: Sequence[float]) -> float:
+    """A lower bound of the step: the work that a stream cannot start before some time, between that time and what must come after it.
+
+    Args:
+        heads: seconds that must be over before each task.
+        tails: seconds that must come after each task.
+    """
+    found = max((head + task.seconds + tail for head, task, tail in zip(heads, tasks, tails, strict=True)), default=0.0)
+    for stream in range(STREAMS):
+        mine = sorted((n for n, task in enumerate(tasks) if task.stream == stream), key=lambda n: -heads[n])
+        work, tail = 0.0, math.inf
+        for (
+            number
+        ) in mine:  # those that start latest first: of each such set the first to start and the last to end count
+            work += tasks[number].seconds
+            tail = min(tail, tails[number])
+            found = max(found, heads[number] + work + tail)
+    return found
 
 
 def exposures(items: Sequence[Item]) -> tuple[Exposure, ...]:

@@ -125,12 +125,18 @@ class Scheduling:
 
     same_step: float = chosen(1.02, "ratio", "of predicted steps up to which they are equal", matters=True)
     perturbed: int = chosen(12, "orders", "with perturbed priorities, of a program in chunks", matters=True)
+    justified: int = chosen(
+        3, "orders", "shortest ones that are improved from the end and from the beginning", matters=True
+    )
     spread: float = chosen(
         0.3, "share", "of a path by which its priority is perturbed, one standard deviation", matters=True
     )
-    capped: int = chosen(3, "orders", "best ones without a limit of memory that are tried with one", matters=False)
+    capped: int = chosen(3, "orders", "best ones without a limit of memory that are tried with one", matters=True)
     cap_shares: tuple[float, ...] = chosen(
         (1.2, 1.1, 1.05, 1.0, 0.95, 0.9), "share",
         "of the limit of memory as budgets: not all that is foreseen is alive at once, and buffers leave gaps", matters=True,
     )  # fmt: skip
     look_ahead: int = chosen(8, "tasks", "ready ones that are tried for one that fits the budget", matters=False)
+    placed_pairs: int = chosen(
+        100_000, "pairs", "of storages alive together that are looked at to find a smaller arena", matters=False
+    )

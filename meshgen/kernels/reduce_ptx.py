@@ -1,7 +1,7 @@
 """Kernels that reduce several arrays element by element, as PTX: what devices reduce themselves because NCCL cannot.
 
 As `meshgen.ccl.simulated.reduce_arrays` defines it: each element is converted to the target's type first; 16-bit floats add up
-in f32 and round once; integers wrap; a NaN stays one.
+in f32 and round once; integers wrap; a NaN stays one. Complex numbers are pairs of floats, whose products round each time.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from meshgen.errors import Diagnostic, MissingError
 from meshgen.kernels.ptx import PtxKernel, threads_kernel
 
 _FLOATS = {"f16": 2, "bf16": 2, "f32": 4, "f64": 8}  # bytes
+_COMPLEX = {"c64": ("f32", "f"), "c128": ("f64", "d")}  # type of the parts, and the prefix of their registers
 _INTEGERS = {"i1": 1, "i8": 1, "ui8": 1, "i16": 2, "ui16": 2, "i32": 4, "ui32": 4, "i64": 8, "ui64": 8}
 _BOOLEAN = {"sum": "or", "max": "or", "or": "or", "product": "and", "min": "and", "and": "and", "xor": "xor"}
 _ARITHMETIC = {"sum": "add", "product": "mul", "max": "max", "min": "min"}
@@ -31,26 +32,32 @@ def reduce_kernel(kind: str, source: str, target: str, count: int) -> PtxKernel:
         raise MissingError(
             Diagnostic("MG0602", text, hint="--device reference does; or reduce in another element type")
         )
-    size = (_FLOATS | _INTEGERS)[source]
     body = [
         ".reg .b64 %wide, %place, %la, %lb;",
         ".reg .b32 %ia, %ib;",
         ".reg .b16 %h;",
-        ".reg .f32 %fa, %fb;",
-        ".reg .f64 %da, %db, %dc;",
+        ".reg .f32 %fa, %fb, %fia, %fib, %fc, %fic;",
+        ".reg .f64 %da, %db, %dia, %dib, %dc, %dic;",
         ".reg .pred %nan;",
         "cvt.u64.u32 %wide, %number;",
     ]
     for number in range(count):
-        body += [f"mad.lo.u64 %place, %wide, {size}, %source{number};"]
+        body += [f"mad.lo.u64 %place, %wide, {_size(source)}, %source{number};"]
         body += _loaded(source, target, "a" if number == 0 else "b")
         body += _combined(kind, target) if number else []
-    body += [f"mad.lo.u64 %place, %wide, {(_FLOATS | _INTEGERS)[target]}, %target;", *_stored(target)]
+    body += [f"mad.lo.u64 %place, %wide, {_size(target)}, %target;", *_stored(target)]
     parameters = [("target", "u64"), *((f"source{n}", "u64") for n in range(count)), ("count", "u32")]
     return threads_kernel(f"reduce_{kind}_{source.lower()}_{target.lower()}_{count}", parameters, body)
 
 
+def _size(dtype: str) -> int:
+    """Bytes of an element."""
+    return 2 * _FLOATS[_COMPLEX[dtype][0]] if dtype in _COMPLEX else (_FLOATS | _INTEGERS)[dtype]
+
+
 def _is_known(kind: str, source: str, target: str) -> bool:
+    if source in _COMPLEX:
+        return source == target and kind in ("sum", "product")
     if source in _FLOATS and target in _FLOATS:
         return kind in _ARITHMETIC
     return source in _INTEGERS and source == target and (kind in _ARITHMETIC or kind in _BITWISE)
@@ -61,6 +68,9 @@ def _loaded(source: str, target: str, name: str) -> list[str]:
     if source in _INTEGERS:
         register = f"%l{name}" if _INTEGERS[source] == 8 else f"%i{name}"
         return [f"ld.global.{_word(source)} {register}, [%place];"]
+    if source in _COMPLEX:
+        part, r = _COMPLEX[source]
+        return [f"ld.global.v2.{part} {{%{r}{name}, %{r}i{name}}}, [%place];"]
     lines = {
         "f16": ["ld.global.b16 %h, [%place];", f"cvt.f32.f16 %f{name}, %h;"],
         "bf16": [
@@ -90,6 +100,8 @@ def _rounded(target: str, name: str) -> list[str]:
 
 def _combined(kind: str, target: str) -> list[str]:
     """Register a becomes a and b reduced."""
+    if target in _COMPLEX:
+        return _combined_pairs(kind, *_COMPLEX[target])
     if target == "i1":
         return [f"{_BOOLEAN[kind]}.b32 %ia, %ia, %ib;"]
     if target in _INTEGERS:
@@ -108,7 +120,24 @@ def _combined(kind: str, target: str) -> list[str]:
             "selp.f64 %da, %dc, %da, %nan;"]  # fmt: skip
 
 
+def _combined_pairs(kind: str, part: str, r: str) -> list[str]:
+    """The same of complex numbers, whose imaginary parts are in registers of their own."""
+    if kind == "sum":
+        return [f"add.rn.{part} %{r}{name}a, %{r}{name}a, %{r}{name}b;" for name in ("", "i")]
+    return [
+        f"mul.rn.{part} %{r}c, %{r}ia, %{r}ib;",
+        f"mul.rn.{part} %{r}ic, %{r}ia, %{r}b;",
+        f"mul.rn.{part} %{r}ia, %{r}a, %{r}ib;",
+        f"mul.rn.{part} %{r}a, %{r}a, %{r}b;",
+        f"sub.rn.{part} %{r}a, %{r}a, %{r}c;",
+        f"add.rn.{part} %{r}ia, %{r}ia, %{r}ic;",
+    ]
+
+
 def _stored(target: str) -> list[str]:
+    if target in _COMPLEX:
+        part, r = _COMPLEX[target]
+        return [f"st.global.v2.{part} [%place], {{%{r}a, %{r}ia}};"]
     if target in _INTEGERS:
         register = "%la" if _INTEGERS[target] == 8 else "%ia"
         return [f"st.global.{_word(target)} [%place], {register};"]

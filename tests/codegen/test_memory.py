@@ -99,14 +99,31 @@ def test_random_plans_never_overlap_what_is_alive_together(seed: int):
     ("lives", "best"),
     [
         ([(1, 0, 3), (1, 1, 6), (4, 4, 6)], 5),  # biggest first; in order leaves no room below the two small ones: 6
-        ([(3, 0, 4), (2, 1, 3), (3, 2, 3), (4, 3, 5)], 8),  # in order; biggest first: 9
+        ([(3, 0, 4), (2, 1, 3), (3, 2, 3), (4, 3, 5)], 8),  # biggest first: 9
+        ([(2, 4, 8), (3, 5, 9), (4, 2, 4), (4, 1, 6), (2, 4, 7)], 11),  # from the bottom up; biggest first: 12
+        ([(2, 3, 6), (4, 6, 7), (3, 0, 4), (2, 4, 7), (1, 2, 6)], 6),  # from the bottom up again; at first: 7
     ],
-    ids=["biggest-first", "in-order"],
+    ids=["biggest-first", "not-biggest-first", "bottom-up", "highest-first"],
 )
-def test_the_better_of_two_orders_wins(lives: list[tuple[int, int, int]], best: int):
+def test_the_smallest_of_several_placements_wins(lives: list[tuple[int, int, int]], best: int):
     unit = aligned(1)
     _, total = place([Lifetime(size * unit, (born, 0, 0), (last, 0, 0), False) for size, born, last in lives])
     assert total == best * unit
+
+
+def test_where_more_pairs_are_alive_together_storages_are_placed_fewer_times(monkeypatch: pytest.MonkeyPatch):
+    placed, place_from_bottom = list[int](), memory._place_from_bottom
+
+    def counted(*given: Any) -> Any:
+        placed.append(len(given[3]))
+        return place_from_bottom(*given)
+
+    monkeypatch.setattr(memory, "_place_from_bottom", counted)
+    rng = random.Random(3)
+    for count in (60, 600):
+        lasts = [n + 1 + rng.randrange(count) for n in range(count)]
+        place([Lifetime(rng.randrange(1, 9999), (n, 0, 0), (last, 0, 0), False) for n, last in enumerate(lasts)])
+    assert placed.count(600) == 1 < placed.count(60)
 
 
 def test_work_grows_with_what_is_alive_together_not_with_all_pairs(monkeypatch: pytest.MonkeyPatch):

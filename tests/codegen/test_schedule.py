@@ -158,16 +158,25 @@ def test_a_task_is_ready_when_the_last_of_its_needs_ends_not_the_last_that_start
     assert start_times(tasks, order)[1] == 15
 
 
+def step_of(seconds, nbytes):
+    return SimpleNamespace(
+        seconds=seconds, arena_bytes=nbytes, least_bytes=nbytes - 0.05, exceeds=lambda cap: nbytes > cap
+    )
+
+
 @pytest.mark.parametrize(
     ("plans", "chosen"),
     [
         ([(100.0, 10), (101.9, 5)], 1),  # as good as equal: the fewest bytes
         ([(100.0, 10), (102.1, 5)], 0),
+        ([(100.0, 10), (101.9, 9.9)], 0),  # 1 % of the bytes is not worth 2 % of the time
         ([(100.0, 10), (99.0, 10)], 1),  # as many bytes: the shortest
     ],
 )
-def test_of_orders_that_take_about_as_long_the_one_with_the_fewest_bytes_wins(plans, chosen):
-    tried = [SimpleNamespace(seconds=seconds, arena_bytes=nbytes, least_bytes=nbytes - 1) for seconds, nbytes in plans]
+def test_of_orders_that_take_about_as_long_fewer_bytes_win_where_their_share_is_more_than_that_of_the_time(
+    plans, chosen
+):
+    tried = [step_of(seconds, nbytes) for seconds, nbytes in plans]
     assert scheduling.best_within(tried, 10) is tried[chosen]
     assert scheduling.best_within(tried, 7) is (tried[1] if plans[1][1] == 5 else None)
 

@@ -127,7 +127,7 @@ class _Search:
             if way.seconds > best.plan.step_seconds * DEFAULT.scheduling.same_step:
                 break
             to_beat = best.plan.step_seconds * (1 - DEFAULT.chunks.further_gain)
-            if way.seconds + self._longer.get(way.chain.cut, 0.0) > to_beat:
+            if way.seconds + self._longer.get(way.chain.cut, 0.0) > to_beat and not _may_hide_more(way, best):
                 continue  # another number of chunks made the step longer, and this one is as far from its estimate
             found = self._tried(state, way, to_beat)
             if found and found.plan.step_seconds < to_beat:
@@ -185,6 +185,12 @@ class _Search:
             return None
         self._notes[way.what] = f"{way} would make the step {_change(plan.step_seconds, state)}; {_PAYS}"
         return _State(module, plan, (*state.ways, way))
+
+
+def _may_hide_more(way: _Way, best: _State) -> bool:
+    """Whether more chunks of the last chain would clearly shorten the step if they hid half of what is exposed, as each doubling may."""
+    is_last = bool(best.ways) and way.chain.cut == best.ways[-1].chain.cut
+    return is_last and best.plan.exposed_seconds / 2 >= DEFAULT.chunks.further_gain * best.plan.step_seconds
 
 
 def _change(seconds: float, state: _State, longer: str = "", shorter: str = "") -> str:

@@ -37,6 +37,26 @@ def test_programs_have_the_bits_of_the_reference_in_every_order(name: str, tmp_p
         assert_same_bits(on_gpus(module, given, seed), want)
 
 
+COMPLEX_PRODUCT = """
+sdy.mesh @mesh = <["x"=4]>
+func.func @main(%z: tensor<10x3xcomplex<f32>> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) -> tensor<3xcomplex<f32>> {
+  %one = stablehlo.constant dense<(1.0, 0.0)> : tensor<complex<f32>>
+  %0 = stablehlo.reduce(%z init: %one) applies stablehlo.multiply across dimensions = [0]
+    : (tensor<10x3xcomplex<f32>>, tensor<complex<f32>>) -> tensor<3xcomplex<f32>>
+  return %0 : tensor<3xcomplex<f32>>
+}
+"""
+
+
+def test_a_product_of_complex_numbers_over_devices(tmp_path: Path) -> None:
+    module = planned(COMPLEX_PRODUCT, tmp_path)
+    assert [item.op for item in module.parts[0].schedule.items if item.communicates] == ["all_reduce"]
+    parts = np.random.default_rng(0).standard_normal((2, 10, 3)).astype(np.float32)
+    given = {"z": parts[0] + 1j * parts[1]}
+    (found,) = on_gpus(module, given)
+    np.testing.assert_allclose(found, np.prod(given["z"].astype(np.complex128), axis=0), rtol=1e-5)
+
+
 @pytest.mark.parametrize("specs", [
     {"x": ("x", ""), "w1": ("", "y"), "w2": ("y", ""), "y": ("x", "")},  # all_reduce
     {"x": ("x", ""), "w1": ("", "y"), "w2": ("y", ""), "y": ("x", "y")},  # reduce_scatter along columns
