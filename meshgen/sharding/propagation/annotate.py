@@ -46,7 +46,7 @@ def annotated(solved: Solved) -> Module:
         found[site.node] = NodeSharding(operands, results, option, why)
         if is_sharding_group(site.node):
             found |= of_members(site.node, found[site.node])
-    found |= splat_shardings(module.graph, found)
+    found |= splat_shardings(module.graph, found, module.mesh)
     made = {
         value: s for node, sharding in found.items() for value, s in zip(node.results, sharding.results, strict=True)
     }

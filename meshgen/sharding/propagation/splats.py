@@ -18,6 +18,7 @@ from meshgen.ir.graph import Graph, Node, NodeSharding, Value
 from meshgen.ir.manual import is_open
 from meshgen.ir.predicates import is_constant, is_control, is_manual
 from meshgen.ir.spread import spread_element
+from meshgen.mesh import Mesh
 from meshgen.ops.classes import ELEMENTWISE
 from meshgen.ops.registry import rule_of
 from meshgen.sharding.propagation.control import Flat
@@ -43,7 +44,7 @@ def _is_splat(node: Node, splats: set[Value]) -> bool:
     return is_made_of_splats and node.option is None and (node.op == "broadcast_in_dim" or node.op in ELEMENTWISE)
 
 
-def splat_shardings(graph: Graph, decided: Mapping[Node, NodeSharding]) -> dict[Node, NodeSharding]:
+def splat_shardings(graph: Graph, decided: Mapping[Node, NodeSharding], mesh: Mesh) -> dict[Node, NodeSharding]:
     """The shardings of the nodes that make splats: all that are not `decided`, which are the nodes of all sites."""
     reads: dict[Value, list[Sharding]] = {}
     found: dict[Node, NodeSharding] = {}
@@ -57,7 +58,7 @@ def splat_shardings(graph: Graph, decided: Mapping[Node, NodeSharding]) -> dict[
         for node, sharding in decided.items():
             note(node, sharding)
     for node in reversed(splats):
-        found[node] = _read_as(node, reads.get(node.result, ()))
+        found[node] = _read_as(node, reads.get(node.result, ()), mesh)
         note(node, found[node])
     return found
 
@@ -72,11 +73,11 @@ def _nodes(graph: Graph) -> Iterator[Node]:
             yield node
 
 
-def _read_as(node: Node, reads: Sequence[Sharding]) -> NodeSharding:
-    """The shardings of a node whose result is read so: as all uses read it, else whole."""
+def _read_as(node: Node, reads: Sequence[Sharding], mesh: Mesh) -> NodeSharding:
+    """The shardings of a node whose result is read so: as all uses read it, but for axes of one device, else whole."""
     wanted = Sharding(((),) * node.result.type.rank)
     if reads and all(read.dims == reads[0].dims for read in reads) and not any(read.partial for read in reads):
-        wanted = Sharding(reads[0].dims)
+        wanted = Sharding(tuple(tuple(a for a in axes if mesh.axis_size(a) > 1) for axes in reads[0].dims))
     rule = rule_of(node)
     axes = {factor: wanted.dims[dim] for dim, factors in enumerate(rule.results[0]) for factor in factors[:1]}
     operands = tuple(
