@@ -7,9 +7,10 @@ once, and its number for every operation of stage `import`, in the order of the 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from pathlib import PurePath
+from functools import partial
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from meshgen.errors import Diagnostic, Location, UsageError
@@ -17,6 +18,7 @@ from meshgen.ir.graph import Module, Node, Value
 from meshgen.ir.regions import all_nodes
 from meshgen.pipeline import Options
 from meshgen.reports.interface import Compiled
+from meshgen.runtime.module_file.json_values import each_of, get, optional, read_count, read_table, read_text, shown
 
 if TYPE_CHECKING:  # compiling a program loads no module
     from meshgen.runtime.module import LoadedModule
@@ -58,16 +60,18 @@ def places_record(module: Module) -> dict[str, Any]:
 def program_of(loaded: LoadedModule, path: str) -> tuple[Module, Options]:
     """The program that a module was compiled from, with the places of its operations, and the options it was planned with.
 
-    Raises UsageError MG0002 for a module without the text of its program.
+    Raises UsageError MG0002 for a module without the text of its program, ModuleError MG0502 for malformed options and places.
     """
     from meshgen.mlir.text import parse_text
+    from meshgen.runtime.validation.checked import reading
 
     stages = loaded.stages
     if not stages:
         hint = "compile it again: this module was written without its stages"
         raise UsageError(Diagnostic("MG0002", f"'{path}' does not have the text of its program", hint=hint))
     module = parse_text(next(iter(stages.values())), path)
-    chosen: Mapping[str, Any] = {} if _has_open_sizes(loaded) else loaded.planned
+    with reading(Path(path)):
+        chosen = _checked({} if _has_open_sizes(loaded) else loaded.planned)
     module = _placed(module, chosen)
     target = chosen.get("target") or _target(loaded)
     options = Options(
@@ -77,6 +81,33 @@ def program_of(loaded: LoadedModule, path: str) -> tuple[Module, Options]:
         memory_limit=chosen.get("memory_limit"),
     )
     return module, options
+
+
+def _checked(planned: Any) -> dict[str, Any]:
+    """What a module's file says of how it was planned. Raises ValueError for values of another kind."""
+    chosen = read_table(planned)
+    return {name: get(chosen, name, read) for name, read in _READERS.items() if name in chosen}
+
+
+def _location(value: Any) -> Location:
+    """A place: file, line, column and scope."""
+    if not isinstance(value, list) or len(value) != 4:
+        raise ValueError(f"expected a file, line, column and scope, got {shown(value)}")
+    file, line, column, scope = value
+    return Location(read_text(file), read_count(line), read_count(column), read_text(scope))
+
+
+_numbers = partial(each_of, read=lambda value: value if value == -1 else read_count(value))
+_READERS: dict[str, Callable[[Any], Any]] = {
+    "arguments": read_text,
+    "target": read_text,
+    "skip": partial(each_of, read=read_text),
+    "memory_limit": optional(read_count),
+    "places": partial(each_of, read=_location),
+    "inputs": _numbers,
+    "nodes": _numbers,
+    "unnamed": partial(each_of, read=read_count),
+}
 
 
 def _target(loaded: LoadedModule) -> str:
@@ -95,7 +126,7 @@ def _placed(module: Module, chosen: Mapping[str, Any]) -> Module:
 
     Results that had no names in the program lose the numbers of the text.
     """
-    known, unnamed = [Location(*place) for place in chosen.get("places", ())], {*chosen.get("unnamed", ())}
+    known, unnamed = chosen.get("places", ()), {*chosen.get("unnamed", ())}
     for number, (node, loc) in enumerate(_paired(list(all_nodes(module.graph)), chosen.get("nodes", ()), known)):
         node.loc = loc
         for value in node.results:

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 import meshgen as mg
 from meshgen import api
+from meshgen.errors import ModuleError
 from meshgen.ir.regions import all_nodes
 from meshgen.reports.places import differences, program_of
 from tests.reports.models import layers
@@ -20,6 +23,17 @@ def test_the_program_of_a_module_has_its_places_and_options(tmp_path: Path) -> N
     places = [(node.op, node.loc) for node in all_nodes(executable.stages["import"].graph)]
     assert [(node.op, node.loc) for node in all_nodes(module.graph)] == places
     assert {loc.scope for _, loc in places if loc} == {"layer_0/mlp", "layer_1/mlp"}
+
+
+@pytest.mark.parametrize("name, value", [
+    ("places", 5), ("places", [["a.py", 1]]), ("nodes", 5), ("nodes", ["1"]), ("inputs", {}), ("unnamed", [[1]]), ("skip", 7), ("target", 7), ("memory_limit", "1"),
+])  # fmt: skip
+def test_what_a_file_says_of_its_planning_is_checked(tmp_path: Path, name: str, value: object) -> None:
+    mg.compile(layers(1), target="cpu").save(tmp_path / "m.mgx")
+    loaded = mg.load(tmp_path / "m.mgx")
+    loaded.manifest.report["planned"][name] = value
+    with pytest.raises(ModuleError, match=f"MG0502.*{name}"):
+        loaded.explain()
 
 
 def test_the_plan_of_a_module_is_the_module(tmp_path: Path) -> None:

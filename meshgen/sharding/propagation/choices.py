@@ -32,8 +32,6 @@ from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import Link, State
 from meshgen.sharding.window_fetches import rows_moved
 
-# Values here must be whole unless a partial one is annotated.
-
 
 @dataclass(frozen=True)
 class AxisSolution:

@@ -79,24 +79,13 @@ def _k1(x: Tensor) -> Tensor:
     return _polynomial(x * x / 2 - 1, fits.K1_NEAR) / x + elementwise.log(x / 2) * bessel_i1e(x) * elementwise.exp(x)
 
 
-@_in_wide("special_modified_bessel_k0")
-def bessel_k0(x: Tensor) -> Tensor:
-    return _bessel_k(x, _k0, fits.K0_FAR, is_scaled=False)
+def _of_kind(near: _Function, far: Sequence[float], is_scaled: bool) -> _Function:
+    return lambda x: _bessel_k(x, near, far, is_scaled)
 
 
-@_in_wide("special_modified_bessel_k1")
-def bessel_k1(x: Tensor) -> Tensor:
-    return _bessel_k(x, _k1, fits.K1_FAR, is_scaled=False)
-
-
-@_in_wide("special_scaled_modified_bessel_k0")
-def bessel_k0e(x: Tensor) -> Tensor:
-    return _bessel_k(x, _k0, fits.K0_FAR, is_scaled=True)
-
-
-@_in_wide("special_scaled_modified_bessel_k1")
-def bessel_k1e(x: Tensor) -> Tensor:
-    return _bessel_k(x, _k1, fits.K1_FAR, is_scaled=True)
+for _suffix, _near, _far in (("k0", _k0, fits.K0_FAR), ("k1", _k1, fits.K1_FAR)):
+    _in_wide(f"special_modified_bessel_{_suffix}")(_of_kind(_near, _far, is_scaled=False))
+    _in_wide(f"special_scaled_modified_bessel_{_suffix}")(_of_kind(_near, _far, is_scaled=True))
 
 
 def _waves(x: Tensor, order: int) -> tuple[Tensor, Tensor]:
