@@ -48,7 +48,7 @@ class Template:
     Attributes:
         match: the plan of a body on a device; None for a body of another form.
         emit: writes the source of the plan's first candidate, and says how it is launched; raises UnsuitedError for some of
-            several candidates, never for the last.
+            several candidates, never for all of them.
     """
 
     name: str
