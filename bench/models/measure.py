@@ -69,7 +69,7 @@ def main(tool: str, name: str, *options: str) -> None:
     resource.setrlimit(resource.RLIMIT_CPU, (MOST_SECONDS, MOST_SECONDS + 1))  # ends the process by SIGXCPU
     try:
         if tool != "meshgen" and FAMILIES[FAMILY_OF[name]].framework != "jax":
-            raise NotImplementedError("for programs of JAX only")
+            raise ValueError("for programs of JAX only")
         record = TOOLS[tool](program(name, "--small" in options))
     except Exception as error:  # one program that is refused is a row of the table, not the end of it
         record = {"refused": f"{type(error).__name__}: {error}"[:1000]}
