@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 
 from xdsl.context import Context
 from xdsl.dialects import builtin
-from xdsl.dialects.builtin import LocationAttr, NameLoc, NoneAttr, StringAttr
+from xdsl.dialects.builtin import LocationAttr, NameLoc
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue, TypeAttribute
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.parser.core import ForwardDeclaredValue
@@ -24,7 +24,7 @@ from xdsl.utils.lexer import Input, Span, Token
 from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRLexer, MLIRTokenKind
 
 from meshgen.errors import Location
-from meshgen.mlir.alike import Lines
+from meshgen.mlir.alike import Line, Lines, append
 from meshgen.mlir.dense import read_dense
 from meshgen.mlir.locations import Locations
 from meshgen.mlir.old_names import OLD_KEYWORDS, OLD_PROPERTIES, base_name, name_at
@@ -117,15 +117,40 @@ class TextParser(Parser):
     def parse_operation(self) -> Operation:
         start = self._current_token.span.start
         line = self.lines.at(start, self._parser_state.dialect_stack)
-        if line and (operation := self.lines.again(line, self.ssa_values)):
-            span = Span(start, start + 1 + len(line.result), self.lexer.input)
-            self._register_ssa_definition(line.result, operation.results, span)
-            self._resume_from(line.next)
-        else:
-            operation = super().parse_operation()
-            if line:
-                self.lines.read(line, operation, map(self.name_of, operation.operands), self._current_token.span.start)
+        operation = super().parse_operation()
+        if line:
+            self.lines.read(line, operation, self.ssa_values, self._current_token.span.start)
         self._positions[operation] = start
+        return operation
+
+    def _parse_block_body(self, block: Block) -> None:
+        self._parse_repeated(block)
+        while (operation := self.parse_optional_operation()) is not None:
+            block.add_op(operation)
+            self._parse_repeated(block)
+
+    def _parse_repeated(self, block: Block) -> None:
+        """The lines from here on that are like others before, which are not split into tokens."""
+        start = position = self._current_token.span.start
+        place = tuple(self._parser_state.dialect_stack)
+        while (line := self.lines.at(position, place)) and (operation := self._again(line)):
+            append(block, operation)
+            self._positions[operation] = self._positions[operation.results[0]] = position
+            position = line.next
+        if position != start:
+            self._resume_from(position)
+
+    def _again(self, line: Line) -> Operation | None:
+        """The operation of a line that is like one before, whose result is named; None where it has to be read."""
+        name = line.result
+        if name in self.ssa_values or name in self.forward_ssa_references:
+            return None
+        if (operation := self.lines.again(line, self.ssa_values)) is not None:
+            self.ssa_values[name] = operation.results
+            result = operation.results[0]
+            self._names[result] = name
+            if not name.isdecimal():
+                result.name_hint = name
         return operation
 
     def _parse_block(self) -> Block:
@@ -146,7 +171,7 @@ class TextParser(Parser):
         if token.kind is not MLIRTokenKind.BARE_IDENT or token.text != "loc":
             return None
         self._parse_token(MLIRTokenKind.BARE_IDENT, "expected loc")
-        return NameLoc(StringAttr(self.parse_bracketed("(")), NoneAttr())
+        return self.lines.location(self.parse_bracketed("("))
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
         return super()._get_op_by_name(name_at(name, self.lexer.input.content, self._current_token.span.start))
