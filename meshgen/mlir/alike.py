@@ -27,7 +27,7 @@ class Line(NamedTuple):
 
     result: str
     names: Sequence[str]  # of the values in it; `a#1` for the second one that `a` names
-    key: tuple[str, ...]  # the text around them
+    key: tuple[str, ...]  # the text around them, and which of them are the same
     loc: str  # the alias of its location; empty where it has none
     next: int  # where the next line begins
 
@@ -61,7 +61,10 @@ class Lines:
         result, body = match.groups()
         alias = _ALIAS.search(body, max(0, body.rfind(" loc(#"))) if body.endswith(")") else None
         parts = _VALUE.split(body[: alias.start()] if alias else body)
-        return Line(result, parts[1::2], (*parts[::2], *place), alias[1] if alias else "", match.end())
+        names, key = parts[1::2], (*parts[::2], *place)
+        if len({*names}) < len(names):
+            key += (str([names.index(name) for name in names]),)
+        return Line(result, names, key, alias[1] if alias else "", match.end())
 
     def again(self, line: Line, values: Mapping[str, Sequence[SSAValue]]) -> Operation | None:
         """The operation of a line that is like one before; None where there is none, or its values are of other types.

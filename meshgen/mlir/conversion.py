@@ -27,6 +27,7 @@ from meshgen.ir.regions import rewired
 from meshgen.mesh import Mesh
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading
+from meshgen.mlir.recipes import Recipe
 from meshgen.mlir.shard.attributes import encode_split
 from meshgen.ops.types.site import types_agree
 from meshgen.spec import Sharding
@@ -132,21 +133,52 @@ class Importer:
     def operations(self, block: Block) -> Sequence[SSAValue]:
         """Convert the operations of a block, whose arguments are bound; returns what its terminator has."""
         *operations, terminator = block.ops
+        is_one_mesh = not self.reading.is_on_several
         for operation in operations:
-            known = len(self.reading.faults)
+            first = self.reading.source.like(operation) if is_one_mesh else None
+            if first in self.reading.recipes:
+                self._follow(self.reading.recipes[first], operation)
+                continue
+            known, count = len(self.reading.faults), len(self.graph.nodes)
             with self._on_mesh_of(operation):
-                try:
-                    self.dialects.importers[operation.name](self, operation)
-                except OpenSizeError as error:
-                    self.fault("MG0208", f"{operation.name}: {error}", operation, "give them with --shape")
-                if len(self.reading.faults) > known:
-                    self._bind_refused(operation)
-                if any(fault.code == "MG0103" for fault in self.reading.faults[known:]):
-                    continue  # what else is wrong with an operation that is not supported does not matter
-                for name, attribute in operation.attributes.items():
-                    if (reader := self.dialects.result_attrs.get(name)) is not None:
-                        reader(self, operation, attribute)
+                self._convert(operation)
+            if first is None and is_one_mesh and len(self.reading.faults) == known:
+                self._keep_recipe(operation, self.graph.nodes[count:])
         return terminator.operands
+
+    def _convert(self, operation: Operation) -> None:
+        """Add the nodes of one operation; the results of one that is refused are bound all the same."""
+        known = len(self.reading.faults)
+        try:
+            self.dialects.importers[operation.name](self, operation)
+        except OpenSizeError as error:
+            self.fault("MG0208", f"{operation.name}: {error}", operation, "give them with --shape")
+        if len(self.reading.faults) > known:
+            self._bind_refused(operation)
+            if any(fault.code == "MG0103" for fault in self.reading.faults[known:]):
+                return  # what else is wrong with an operation that is not supported does not matter
+        for name, attribute in operation.attributes.items():
+            if (reader := self.dialects.result_attrs.get(name)) is not None:
+                reader(self, operation, attribute)
+
+    def _keep_recipe(self, operation: Operation, nodes: Sequence[Node]) -> None:
+        """Note what an operation was converted to, where the same holds for all that are like it."""
+        tables = self.dialects.node_attrs, self.dialects.result_attrs
+        is_read = any(name in table for name in operation.attributes for table in tables)
+        if is_read or len(operation.results) != 1 or operation.name not in self.dialects.self_contained:
+            return
+        operands = self.values(operation.operands)
+        is_told_apart = len({*operands}) == len({*operation.operands})
+        recipe = Recipe.of(nodes, operands, self._values[operation.results[0]]) if is_told_apart else None
+        if recipe is not None:
+            self.reading.recipes[operation] = recipe
+
+    def _follow(self, recipe: Recipe, operation: Operation) -> None:
+        """Convert an operation as the one was that it is like."""
+        loc = self.reading.source.locate(operation)
+        (result,) = operation.results
+        value = self._values[result] = recipe.follow(self.values(operation.operands), loc, self.graph)
+        value.name = value.name or self.reading.source.name(result)
 
     def _bind_refused(self, operation: Operation) -> None:
         """Bind the results of a refused operation, so that their uses are not further faults."""

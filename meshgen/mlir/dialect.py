@@ -53,6 +53,8 @@ class Dialect:
     """By operation: operands, results, regions and properties, where its definition in xDSL leaves them open."""
     importers: Mapping[str, ImportOp] = field(default_factory=dict[str, ImportOp])
     """By operation: adds its nodes and binds its results."""
+    self_contained: tuple[str, ...] = ()
+    """Operations whose nodes and faults follow from their types, properties and regions alone, not from what is around them."""
     verifiers: Mapping[str, OnModule] = field(default_factory=dict[str, OnModule])
     """By operation: faults beyond its definition in xDSL and the types of its nodes."""
     exporters: Mapping[str, ExportNode] = field(default_factory=dict[str, ExportNode])

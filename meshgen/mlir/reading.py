@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Generator, Sequence
 from contextlib import contextmanager
 from dataclasses import field, replace
+from typing import TypeAlias
 
 from xdsl.dialects import builtin
 from xdsl.ir import Attribute, Operation, SSAValue
@@ -25,10 +26,12 @@ from meshgen.ir.shared_devices import places_in, refined, refs_over, shared_devi
 from meshgen.mesh import DEFAULT_NAME, Mesh, split_ref
 from meshgen.mlir.dense import COMPLEX_NAMES
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.recipes import Recipe
 from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 NO_MESH = Mesh(())
+_Decoded: TypeAlias = "tuple[TensorType, Attribute | None]"
 _TYPE_HINTS = {
     "tuple": "a tuple is read where stablehlo.get_tuple_element takes apart what stablehlo.tuple has made in the same region: "
     "give its elements one by one",
@@ -76,7 +79,8 @@ class Reading:
         default_factory=list[str]
     )  # meshes which, where they are equally large, have the same devices
     named: set[str] = field(default_factory=set[str])  # meshes that shardings of Shardy name
-    sound: set[Operation] = field(default_factory=set[Operation])  # operations that are as they are defined
+    sound: set[Operation] = field(default_factory=set[Operation])  # operations without faults
+    recipes: dict[Operation, Recipe] = field(default_factory=dict[Operation, Recipe])  # of operations that others are like
     guests: frozenset[str] = frozenset()  # meshes over the devices of another one, under other axes
     refused: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])  # meshes that nothing may be on
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
@@ -84,9 +88,8 @@ class Reading:
     given: Sequence[Mesh] = ()  # the user's meshes
     is_part: bool = False  # whether it is the program of one mesh among several
     _unreadable: set[Attribute] = field(default_factory=set[Attribute])
-    _types: dict[Attribute, tuple[TensorType, Attribute | None]] = field(
-        default_factory=dict[Attribute, tuple[TensorType, Attribute | None]]
-    )
+    _types: dict[Attribute, _Decoded] = field(default_factory=dict[Attribute, "_Decoded"])
+    _same: dict[int, tuple[Attribute, _Decoded]] = field(default_factory=dict[int, "tuple[Attribute, _Decoded]"])
 
     def fault(self, code: str, message: str, source: Operation | SSAValue | None, hint: str = "") -> None:
         """Collect a fault, once; all are reported together when the module has been read."""
@@ -255,14 +258,16 @@ class Reading:
             self.faults[known:] = [replace(fault, loc=fault.loc or loc) for fault in wrong if fault.message not in said]
         return found
 
-    def _decoded(
-        self, attribute: Attribute, source: Operation | SSAValue | None = None
-    ) -> tuple[TensorType, Attribute | None]:
+    def _decoded(self, attribute: Attribute, source: Operation | SSAValue | None = None) -> _Decoded:
+        """By identity first: a type is an object of its own for each spelling, and its hash is that of all its parts."""
+        if (same := self._same.get(id(attribute))) is not None:
+            return same[1]
         if (found := self._types.get(attribute)) is None:
             found = self._types[attribute] = self._decode(attribute, source)
+        self._same[id(attribute)] = attribute, found
         return found
 
-    def _decode(self, attribute: Attribute, source: Operation | SSAValue | None) -> tuple[TensorType, Attribute | None]:
+    def _decode(self, attribute: Attribute, source: Operation | SSAValue | None) -> _Decoded:
         if attribute.name == "stablehlo.token":
             return TensorType(*TOKEN), None
         is_tensor = isinstance(attribute, builtin.TensorType)

@@ -63,23 +63,39 @@ def _verify_inside(parent: Operation, reading: Reading, visible: set[SSAValue]) 
         own: list[SSAValue] = list(block.args)
         visible.update(own)
         for operation in block.ops:
-            _verify_with_regions(parent, operation, reading, visible)
+            if not _is_sound(operation, reading):
+                _verify_with_regions(parent, operation, reading, visible)
+            elif not visible.issuperset(operation.operands):
+                _verify_operands(operation, reading, visible)
             own += operation.results
             visible.update(operation.results)
         visible.difference_update(own)
 
 
+def _is_sound(operation: Operation, reading: Reading) -> bool:
+    """Whether an operation is like one in which nothing is wrong, and all that can be is in what they have in common."""
+    return reading.source.like(operation) in reading.sound and operation.name in reading.dialects.self_contained
+
+
 def _verify_with_regions(parent: Operation, operation: Operation, reading: Reading, visible: set[SSAValue]) -> None:
     count = len(reading.faults)
     _verify_place(parent, operation, reading)
-    _verify_one(operation, reading)
-    for number, operand in enumerate(operation.operands):
-        if operand not in visible:
-            reading.fault("MG0104", f"{operation.name}: operand {number} is used before it is defined", operation)
+    if reading.source.like(operation) not in reading.sound:
+        _verify_one(operation, reading)
+    _verify_operands(operation, reading, visible)
     if len(reading.faults) == count and (verify := reading.dialects.verifiers.get(operation.name)):
         verify(reading, operation)
     if len(reading.faults) == count:  # what is in a malformed one may ask for what that lacks
         _verify_inside(operation, reading, set() if isinstance(operation, func.FuncOp) else visible)
+    if len(reading.faults) == count:
+        reading.sound.add(operation)
+
+
+def _verify_operands(operation: Operation, reading: Reading, visible: set[SSAValue]) -> None:
+    """What an operation takes is made before it."""
+    for number, operand in enumerate(operation.operands):
+        if operand not in visible:
+            reading.fault("MG0104", f"{operation.name}: operand {number} is used before it is defined", operation)
 
 
 def _verify_place(parent: Operation, operation: Operation, reading: Reading) -> None:
@@ -94,10 +110,7 @@ def _verify_place(parent: Operation, operation: Operation, reading: Reading) -> 
 
 
 def _verify_one(operation: Operation, reading: Reading) -> None:
-    """Verify the definition of an operation, and its signature; those that are alike once."""
-    if (first := reading.source.like(operation)) is not None and first in reading.sound:
-        return
-    count = len(reading.faults)
+    """Verify the definition of an operation, and its signature."""
     try:
         if not isinstance(operation, func.CallOp):  # what it calls is checked when it is inlined
             verify_definition(operation)
@@ -108,8 +121,6 @@ def _verify_one(operation: Operation, reading: Reading) -> None:
     signature = reading.dialects.signatures.get(operation.name)
     for message in signature.faults(operation) if signature is not None else ():
         reading.fault("MG0104", f"{operation.name}: {message}", operation)
-    if len(reading.faults) == count:
-        reading.sound.add(operation)
 
 
 def verify_definition(operation: Operation) -> None:

@@ -236,5 +236,6 @@ PART = merged(
             "chlo.tan": _import_tan,
             **{f"chlo.broadcast_{name}": _import_broadcast for name in BROADCASTS},
         },
+        self_contained=(*(f"chlo.{name}" for name in WRITTEN), "chlo.tan"),
     ),
 )

@@ -120,6 +120,7 @@ def as_nodes(*operations: type[IRDLOperation], importers: Mapping[str, ImportOp]
     return Dialect(
         operations=operations,
         importers={**{each.name: _import_as_node for each in operations if each.name not in others}, **others},
+        self_contained=tuple(each.name for each in operations if each.name not in others),
         exporters={each.name.partition(".")[2]: partial(build, kind=each) for each in operations},
     )
 

@@ -137,5 +137,6 @@ def _letters(node: Node, side: str, first: str, first_name: str, second: str, se
 PART = Dialect(
     operations=(CONVOLUTION,),
     importers={"stablehlo.convolution": _import_convolution},
+    self_contained=("stablehlo.convolution",),
     exporters={"convolution": _export_convolution},
 )

@@ -11,6 +11,7 @@ from xdsl.parser import UnresolvedOperand
 from xdsl.printer import Printer
 
 from meshgen.mlir.conversion import Importer
+from meshgen.mlir.dialect import Dialect, merged
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.attributes import ComparisonDirection, ComparisonType, integer, integer_of, word_of
 from meshgen.mlir.stablehlo.base import HloOperation, Properties, as_nodes, define, print_values, values_of
@@ -145,4 +146,7 @@ def _import_compare(importer: Importer, operation: Operation) -> None:
     importer.convert(operation, "compare", attrs)
 
 
-PART = as_nodes(*CLASSES.values(), importers={"stablehlo.compare": _import_compare})
+PART = merged(
+    as_nodes(*CLASSES.values(), importers={"stablehlo.compare": _import_compare}),
+    Dialect(self_contained=("stablehlo.compare",)),
+)

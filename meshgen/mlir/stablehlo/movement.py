@@ -143,6 +143,7 @@ PART = merged(
     Dialect(
         operations=(CONSTANT, CHLO_CONSTANT),
         importers={"stablehlo.constant": _import_constant, "chlo.constant": _import_constant},
+        self_contained=("stablehlo.constant", "chlo.constant"),
         exporters={"constant": _export_constant},
     ),
 )

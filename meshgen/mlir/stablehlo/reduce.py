@@ -176,5 +176,6 @@ def _export_reduce_region(exporter: Exporter, node: Node) -> Operation:
 PART = Dialect(
     operations=(REDUCE,),
     importers={"stablehlo.reduce": _import_reduce},
+    self_contained=("stablehlo.reduce",),
     exporters={"reduce": _export_reduce, "reduce_region": _export_reduce_region},
 )

@@ -102,4 +102,5 @@ PART = Dialect(
         "stablehlo.rng": _import_rng,
         "stablehlo.map": _import_map,
     },
+    self_contained=tuple(f"stablehlo.{name}" for name in MHLO_FUNCTIONS),
 )
