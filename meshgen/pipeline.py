@@ -323,12 +323,12 @@ def _on_meshes(stage: str, module: Module, options: Options, manager: PassManage
 
 def node_faults(module: Module, mesh: Mesh | None = None) -> list[Diagnostic]:
     """Everything that is malformed in a module's graph and kernels; with a mesh, sizes of local tensors are checked too."""
-    from meshgen.ops.types.inference import verify_node
+    from meshgen.ops.types.inference import graph_faults
 
     if module.parts:
         return [fault for part in module.parts for fault in node_faults(part)]
     graphs: list[Graph] = [module.graph, *module.kernels.values()]
-    return [fault for graph in graphs for node in graph.nodes for fault in verify_node(node, mesh)]
+    return [fault for graph in graphs for fault in graph_faults(graph, mesh)]
 
 
 def program_faults(module: Module) -> list[Diagnostic]:

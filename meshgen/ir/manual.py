@@ -53,6 +53,8 @@ def settle_manual(graph: Graph, *meshes: Mesh, keep_open: bool = True) -> Graph:
     A nested manual computation slices its operands, which are replicated over its axes, and gathers its results.
     Raises ProgramError: MG0103 with every annotation in a body that names manual axes, MG0203 with every computation that does.
     """
+    if not any(is_manual(node) for node in all_nodes(graph)):
+        return graph
     faults: list[Diagnostic] = []
     found = _settled(graph, meshes, (), faults, keep_open)
     if faults:

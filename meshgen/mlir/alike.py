@@ -3,8 +3,8 @@
     %7 = stablehlo.add %5, %6 : tensor<8x16xf32> loc(#loc4)
     %9 = stablehlo.add %7, %5 : tensor<8x16xf32> loc(#loc9)
 
-A line is what a model's layers repeat: reading it is most of what reading a program takes. Where a line stands in the user's
-program is no part of what it says.
+A line is what a model's layers repeat: reading it is most of what reading a program takes. Its location does not count: lines
+that differ in that alone say the same.
 """
 
 from __future__ import annotations
@@ -13,11 +13,13 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from xdsl.dialects.builtin import LocationAttr, NameLoc, NoneAttr, StringAttr
+from xdsl.dialects.builtin import NameLoc
 from xdsl.ir import Attribute, Block, Operation, OpResult, SSAValue, SSAValues, Use
 
 _NAME = r"[0-9]+|[a-zA-Z$._-][a-zA-Z0-9$._-]*"
-_LINE = re.compile(rf"%({_NAME}) = ([^\n]*)\n\s*(?=%|(?:\w+\.)?return\b)")  # of one result, not the last one of its block
+_LINE = re.compile(
+    rf"%({_NAME}) = ([^\n]*)\n\s*(?=%|(?:\w+\.)?return\b)"
+)  # of one result, not the last one of its block
 _VALUE = re.compile(rf"%((?:{_NAME})(?:#[0-9]+)?)")
 _ALIAS = re.compile(r" loc\((#loc\d*)\)$")
 
@@ -46,7 +48,6 @@ class Lines:
     def __init__(self, content: str) -> None:
         self._content = content
         self._known: dict[tuple[str, ...], _Known] = {}
-        self._locations: dict[str, LocationAttr] = {}
         self.like: dict[Operation, Operation] = {}  # of what was read again: what it is like
 
     def at(self, start: int, place: Sequence[str]) -> Line | None:
@@ -69,7 +70,7 @@ class Lines:
     def again(self, line: Line, values: Mapping[str, Sequence[SSAValue]]) -> Operation | None:
         """The operation of a line that is like one before; None where there is none, or its values are of other types.
 
-        It has the regions of the one before.
+        It has the regions of the one before, and its location, if the line has no other.
         """
         if (known := self._known.get(line.key)) is None:
             return None
@@ -79,16 +80,9 @@ class Lines:
             if found is None or (found.type is not type and found.type != type):
                 return None
             operands.append(found)
-        location = self.location(line.loc) if line.loc else known.operation.location
-        made = _copied(known, operands, location)
+        made = _copied(known, operands)
         self.like[made] = known.operation
         return made
-
-    def location(self, text: str) -> LocationAttr:
-        """What stands for the location of this text."""
-        if (found := self._locations.get(text)) is None:
-            found = self._locations[text] = NameLoc(StringAttr(text), NoneAttr())
-        return found
 
     def read(self, line: Line, operation: Operation, values: Mapping[str, Sequence[SSAValue]], end: int) -> None:
         """Keep what a line was read as: an operation on the values in it, in their order, and nothing behind the line."""
@@ -111,7 +105,7 @@ def _named(name: str, values: Mapping[str, Sequence[SSAValue]]) -> SSAValue | No
 # What xDSL's own `create` and `add_op` do, without the checks that what was read before has passed.
 
 
-def _copied(known: _Known, operands: Sequence[SSAValue], location: LocationAttr) -> Operation:
+def _copied(known: _Known, operands: Sequence[SSAValue]) -> Operation:
     """An operation on other values."""
     first = known.operation
     made: Operation = object.__new__(type(first))
@@ -123,7 +117,7 @@ def _copied(known: _Known, operands: Sequence[SSAValue], location: LocationAttr)
     made.results = SSAValues([OpResult(type, made, index) for index, type in enumerate(known.results)])
     made.properties = first.properties.copy()
     made.attributes = first.attributes.copy()
-    made.location = location
+    made.location = first.location
     made.regions = first.regions
     return made
 

@@ -26,7 +26,8 @@ from meshgen.records import dataclass
 from meshgen.spec import Sharding
 
 if TYPE_CHECKING:
-    from meshgen.mlir.conversion import Exporter, Importer
+    from meshgen.mlir.conversion import Importer
+    from meshgen.mlir.exporter import Exporter
     from meshgen.mlir.reading import Reading, Slot
 
 ImportOp: TypeAlias = "Callable[[Importer, Operation], None]"

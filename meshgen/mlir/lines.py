@@ -19,8 +19,8 @@ from xdsl.printer import Printer
 
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ir.notes import NO_NOTES, Notes, Place, Slot
-from meshgen.mlir.conversion import Exporter
 from meshgen.mlir.dense import DenseElements
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.sched.attributes import BufferAttr, ItemAttr
 from meshgen.records import dataclass, replace
 from meshgen.runtime.module_file.resources import LEAST_BYTES, Resources

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import replace
 
 from meshgen.errors import Location
 
@@ -28,6 +27,8 @@ class Locations:
     def __init__(self, aliases: Mapping[str, str]) -> None:
         self._aliases = aliases
         self._known: dict[str, Location | None] = {}
+        self._positions: dict[str, Location] = {}  # by alias, without scopes
+        self._scopes: dict[str, str] = {}  # by name stack
 
     @staticmethod
     def taken_out(text: str) -> tuple[str, Locations]:
@@ -39,8 +40,18 @@ class Locations:
         """The first file position that the text of a location names, and the scopes around it."""
         if text not in self._known:
             found = self._position(text)
-            self._known[text] = found and replace(found, scope=_scope(self._aliases.get(text, text)))
+            scope = self._scope(self._aliases.get(text, text)) if found else ""
+            self._known[text] = Location(found.file, found.line, found.column, scope) if found and scope else found
         return self._known[text]
+
+    def _scope(self, text: str) -> str:
+        match = _STACK.search(text)
+        if match is None:
+            return ""
+        stack = match[1].rpartition("/")[0]
+        if (found := self._scopes.get(stack)) is None:
+            found = self._scopes[stack] = _scope(stack)
+        return found
 
     def name(self, text: str) -> str:
         """The name that is all of a location, as `loc("x")`; empty for other locations."""
@@ -48,21 +59,25 @@ class Locations:
         return match[1].replace('\\"', '"') if match else ""
 
     def _position(self, text: str, depth: int = 0) -> Location | None:
+        """Where the text says, without scopes."""
         for file, line, column, alias in _POSITION.findall(text):
             if not alias:
                 return Location(file, int(line), int(column))
-            if depth < _DEPTH and (found := self._position(self._aliases.get(alias, ""), depth + 1)) is not None:
+            found = self._positions.get(alias)
+            if found is None and depth < _DEPTH:
+                found = self._position(self._aliases.get(alias, ""), depth + 1)
+            if found is not None:
+                self._positions[alias] = found
                 return found
         return None
 
 
-def _scope(text: str) -> str:
+def _scope(stack: str) -> str:
     """The user's scopes in the name stack of an operation, without its own name.
 
     What differentiation computes is in the scope of what it is computed for: `jvp(layer_3)` is `layer_3`, and
     `transpose(jvp(layer_3))`, of a backward pass, `transpose(layer_3)`.
     """
-    match = _STACK.search(text)
-    parts = [part.replace("jvp()", "") for part in match[1].split("/")[:-1]] if match else []
+    parts = [part.replace("jvp()", "") for part in stack.split("/")]
     plain = [re.sub(r"jvp\(([^()]*)\)", r"\1", part).replace("transpose()", "transpose") for part in parts]
     return "/".join(part for part in plain if not _UNNAMED.fullmatch(part))

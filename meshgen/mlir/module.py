@@ -23,12 +23,13 @@ from meshgen.ir.inline import inline_calls
 from meshgen.ir.limits import program_faults
 from meshgen.ir.regions import all_nodes
 from meshgen.mesh import Mesh
-from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.func.entry import KERNEL, entry_of, refuse_without_function
 from meshgen.mlir.reading import Reading, Slot, Source
 from meshgen.mlir.verifying import raise_faults, refuse_unknown, verify_operations
-from meshgen.ops.types.inference import verify_node
+from meshgen.ops.types.inference import graph_faults
 
 
 def import_module(
@@ -128,7 +129,7 @@ def check_module(module: Module) -> None:
     mesh = module.mesh if is_local else None
     graphs = (module.graph, *module.kernels.values())
     faults = program_faults(module) or donation_faults(module)
-    faults = faults or [fault for graph in graphs for node in graph.nodes for fault in verify_node(node, mesh)]
+    faults = faults or [fault for graph in graphs for fault in graph_faults(graph, mesh)]
     if faults:
         raise ProgramError(*faults)
 

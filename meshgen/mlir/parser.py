@@ -1,8 +1,8 @@
 """The parser of MLIR text: xDSL's, with positions, names and locations kept, and its hot paths made short.
 
-xDSL forgets where an operation stood and strips the names of values; both are needed for diagnostics. The
-lexer takes the three commonest kinds of token with one regular expression, tensor types are parsed once per
-spelling, and dense constants are read by `dense.py`.
+xDSL forgets where an operation stood and strips the names of values; both are needed for diagnostics. Lines that say
+what others before have said are not split into tokens (`alike.py`), tensor types are parsed once per spelling, and
+dense constants are read by `dense.py`.
 """
 
 from __future__ import annotations
@@ -16,24 +16,20 @@ from typing import Any, NoReturn
 
 from xdsl.context import Context
 from xdsl.dialects import builtin
-from xdsl.dialects.builtin import LocationAttr, NameLoc
+from xdsl.dialects.builtin import LocationAttr, NameLoc, NoneAttr, StringAttr
 from xdsl.ir import Attribute, Block, BlockArgument, Operation, Region, SSAValue, TypeAttribute
 from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.parser.core import ForwardDeclaredValue
-from xdsl.utils.lexer import Input, Span, Token
-from xdsl.utils.mlir_lexer import KIND_BY_PUNCTUATION_SPELLING, MLIRLexer, MLIRTokenKind
+from xdsl.utils.lexer import Input, Span
+from xdsl.utils.mlir_lexer import MLIRTokenKind
 
 from meshgen.errors import Location
 from meshgen.mlir.alike import Line, Lines, append
 from meshgen.mlir.dense import read_dense
+from meshgen.mlir.lexer import TextLexer
 from meshgen.mlir.locations import Locations
 from meshgen.mlir.old_names import OLD_KEYWORDS, OLD_PROPERTIES, base_name, name_at
 
-_TOKEN = re.compile(  # atomic: else the end of a comment is taken for a token where what follows is none of these
-    r"(?>\s*(?://[^\n]*\s*)*)(?:(?P<bare>[a-zA-Z_][a-zA-Z0-9_$.]*)"
-    r"|(?P<value>%(?:[0-9]+|[a-zA-Z$._-][a-zA-Z0-9$._-]*))|(?P<mark>[:,()}\[\]<>=+/*?|]))"
-)
-_MARKS = {mark: KIND_BY_PUNCTUATION_SPELLING[mark] for mark in ":,()}[]<>=+/*?|"}
 _TENSOR = re.compile(r'tensor<[^<>"]*(?:<(?:[^<>"]|"[^"]*")*>[^<>"]*)*>')
 _DENSE = re.compile(r"<([^<>]*)>")
 _LABEL = re.compile(r"\{(?>\s*(?://[^\n]*\s*)*)\^")
@@ -43,25 +39,6 @@ _INTEGERS = re.compile(r"\[([-\d,\s]*)\]")
 _NESTING = re.compile(r'"(?:[^"\\]|\\.)*"|//[^\n]*|->|[()\[\]{}<>]')
 _OPENING = {")": "(", "]": "[", "}": "{", ">": "<"}
 _PACKS = {"shard.neighbors_linear_indices": 2}  # operations of several results that may be called by one name
-
-
-class TextLexer(MLIRLexer):
-    """MLIR's tokens; identifiers, values and single marks on a fast path."""
-
-    # xDSL's own takes exponential time on a string that is not closed.
-    _unescaped_characters_regex = re.compile(r'"[^"\\\n\v\f]*(?:\\(?:["nt\\]|[0-9A-Fa-f]{2})[^"\\\n\v\f]*)*"')
-
-    def lex(self) -> Token[MLIRTokenKind, str]:
-        match = _TOKEN.match(self.input.content, self.pos)
-        if match is None:
-            return super().lex()
-        kind = match.lastgroup
-        start = match.start(kind) if kind else 0
-        self.pos = match.end()
-        span = Span(start, self.pos, self.input)
-        if kind == "mark":
-            return Token(_MARKS[match[kind]], span)
-        return Token(MLIRTokenKind.BARE_IDENT if kind == "bare" else MLIRTokenKind.PERCENT_IDENT, span)
 
 
 class TextParser(Parser):
@@ -75,6 +52,7 @@ class TextParser(Parser):
         self._file = file
         self._line_starts = [0] + [match.end() for match in re.finditer("\n", text)]
         self._positions: dict[Operation | SSAValue, int] = {}
+        self._aliases: dict[Operation | SSAValue, str] = {}  # of the locations of repeated lines
         self._names: dict[SSAValue, str] = {}
         self._tensor_types: dict[str, TypeAttribute] = {}
         self._first_uses: dict[str, int] = {}
@@ -94,6 +72,8 @@ class TextParser(Parser):
 
     def named_location(self, item: Operation | SSAValue) -> Location | None:
         """The location in the `loc` of an operation or argument."""
+        if (alias := self._aliases.get(item)) is not None:
+            return self._locations.place(alias)
         location = item.location if isinstance(item, Operation | BlockArgument) else None
         return self._locations.place(location.desc.data) if isinstance(location, NameLoc) else None
 
@@ -136,6 +116,8 @@ class TextParser(Parser):
         while (line := self.lines.at(position, place)) and (operation := self._again(line)):
             append(block, operation)
             self._positions[operation] = self._positions[operation.results[0]] = position
+            if line.loc:
+                self._aliases[operation] = line.loc
             position = line.next
         if position != start:
             self._resume_from(position)
@@ -171,7 +153,7 @@ class TextParser(Parser):
         if token.kind is not MLIRTokenKind.BARE_IDENT or token.text != "loc":
             return None
         self._parse_token(MLIRTokenKind.BARE_IDENT, "expected loc")
-        return self.lines.location(self.parse_bracketed("("))
+        return NameLoc(StringAttr(self.parse_bracketed("(")), NoneAttr())
 
     def _get_op_by_name(self, name: str) -> type[Operation]:
         return super()._get_op_by_name(name_at(name, self.lexer.input.content, self._current_token.span.start))

@@ -9,7 +9,7 @@ from xdsl.dialects import func
 from xdsl.ir import Block, SSAValue
 
 from meshgen.ir.graph import Node, Value
-from meshgen.mlir.conversion import Exporter
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.lines import Pattern, Patterns, QuickPrinter, quoted
 
 _NAME = re.compile(r"[0-9]+|[a-zA-Z$._-][a-zA-Z0-9$._-]*")

@@ -80,16 +80,33 @@ class Reading:
     )  # meshes which, where they are equally large, have the same devices
     named: set[str] = field(default_factory=set[str])  # meshes that shardings of Shardy name
     sound: set[Operation] = field(default_factory=set[Operation])  # operations without faults
-    recipes: dict[Operation, Recipe] = field(default_factory=dict[Operation, Recipe])  # of operations that others are like
+    recipes: dict[Operation, Recipe] = field(
+        default_factory=dict[Operation, Recipe]
+    )  # of operations that others are like
     guests: frozenset[str] = frozenset()  # meshes over the devices of another one, under other axes
     refused: dict[str, Diagnostic] = field(default_factory=dict[str, Diagnostic])  # meshes that nothing may be on
     faults: list[Diagnostic] = field(default_factory=list[Diagnostic])
     replicas: int = 1  # the number of replicas of the program, each on its own partitions
     given: Sequence[Mesh] = ()  # the user's meshes
     is_part: bool = False  # whether it is the program of one mesh among several
+    _originals: list[Operation] = field(default_factory=list[Operation])
     _unreadable: set[Attribute] = field(default_factory=set[Attribute])
     _types: dict[Attribute, _Decoded] = field(default_factory=dict[Attribute, "_Decoded"])
     _same: dict[int, tuple[Attribute, _Decoded]] = field(default_factory=dict[int, "tuple[Attribute, _Decoded]"])
+
+    def originals(self, top: Operation) -> Sequence[Operation]:
+        """The operations of the module that is read, in order, without those that are like one before."""
+        if not self._originals:
+            self._add_originals(top)
+        return self._originals
+
+    def _add_originals(self, operation: Operation) -> None:
+        if self.source.like(operation) is not None:
+            return
+        self._originals.append(operation)
+        for block in (block for region in operation.regions for block in region.blocks):
+            for inner in block.ops:
+                self._add_originals(inner)
 
     def fault(self, code: str, message: str, source: Operation | SSAValue | None, hint: str = "") -> None:
         """Collect a fault, once; all are reported together when the module has been read."""

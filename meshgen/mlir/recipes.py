@@ -1,7 +1,7 @@
 """The nodes of an operation, to be made again for operations that say the same of other values (`alike.py`).
 
-    %7 = chlo.square %5 : tensor<4xf32> -> tensor<4xf32>       multiply(5, 5)
-    %9 = chlo.square %8 : tensor<4xf32> -> tensor<4xf32>       multiply(8, 8)
+%7 = chlo.square %5 : tensor<4xf32> -> tensor<4xf32>       multiply(5, 5)
+%9 = chlo.square %8 : tensor<4xf32> -> tensor<4xf32>       multiply(8, 8)
 """
 
 from __future__ import annotations

@@ -26,7 +26,7 @@ def raise_faults(reading: Reading) -> None:
 def refuse_unknown(top: Operation, reading: Reading) -> None:
     """A fault for each kind of unsupported operation, at its first location, and for undefined operands."""
     first: dict[str, Operation] = {}
-    for operation in top.walk():
+    for operation in reading.originals(top):
         known = reading.dialects.is_read(operation.name) or operation.name in _STRUCTURE
         if not known and operation.name not in first:
             first[operation.name] = operation

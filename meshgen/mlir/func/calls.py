@@ -8,8 +8,9 @@ from xdsl.dialects import builtin, func
 from xdsl.ir import Attribute, Operation
 
 from meshgen.ir.graph import Node
-from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.exporter import Exporter
 
 
 def _import_call(importer: Importer, operation: Operation) -> None:

@@ -9,8 +9,8 @@ from xdsl.ir import Attribute
 
 from meshgen.errors import Diagnostic
 from meshgen.ir.graph import Module
-from meshgen.mlir.conversion import Exporter
 from meshgen.mlir.dialect import Dialect, ReadSlotAttr
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.reading import Reading, Slot
 
 ALIAS, DONOR = "tf.aliasing_output", "jax.buffer_donor"

@@ -9,8 +9,9 @@ from xdsl.dialects.builtin import ArrayAttr, IntegerAttr
 from xdsl.ir import Attribute
 
 from meshgen.ir.graph import Node
-from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.sched.attributes import ATTRIBUTES, BufferAttr, ItemAttr
 from meshgen.mlir.sched.ragged_dot import PART as RAGGED_DOT
 from meshgen.mlir.sched.scan import PART as SCAN

@@ -15,8 +15,9 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, region_def, v
 
 from meshgen.ir.graph import STAGES, Node
 from meshgen.ir.loops import with_outside
-from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.operation_signature import signatures_of
 from meshgen.mlir.stablehlo.attributes import integers
 from meshgen.mlir.stablehlo.base import RETURN

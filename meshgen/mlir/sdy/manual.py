@@ -15,8 +15,9 @@ from xdsl.ir import Operation, Region, SSAValue
 
 from meshgen.ir.graph import Annotation, Node, Value
 from meshgen.mesh import Mesh, split_ref
-from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.sdy.attributes import ManualAxesAttr, ShardingPerValueAttr
 from meshgen.mlir.sdy.manual_op import ManualComputationOp, ReturnOp
 from meshgen.mlir.sdy.shardings import checked

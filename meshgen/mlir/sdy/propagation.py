@@ -12,8 +12,9 @@ from xdsl.dialects.builtin import IntegerAttr, i64
 from xdsl.ir import Operation, SSAValue
 
 from meshgen.ir.graph import Node, Value
-from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.sdy.attributes import ShardingPerValueAttr
 from meshgen.mlir.sdy.propagation_ops import (
@@ -30,7 +31,7 @@ def _find_named(reading: Reading, top: Operation) -> None:
     """Note which meshes shardings name, where one of several says its devices: it matters which ones are in use."""
     if len(reading.meshes) < 2 or not reading.devices:
         return
-    for operation in top.walk():
+    for operation in reading.originals(top):
         reading.named.update(mesh for mesh in meshes_of(operation) if isinstance(mesh, str))
 
 

@@ -102,7 +102,7 @@ def _symbol(reading: Reading, spelled: str | SpelledMesh) -> str:
 
 def _declare_in_place(reading: Reading, top: Operation) -> None:
     """Declare the meshes that shardings write in place, where none with these axes is declared; in the program's order."""
-    for operation in top.walk():
+    for operation in reading.originals(top):
         for mesh in meshes_of(operation):
             if isinstance(mesh, str):
                 continue

@@ -26,8 +26,9 @@ from xdsl.ir import Attribute, BlockArgument, Operation, SSAValue
 
 from meshgen.ir.graph import Annotation, Node, NodeSharding, Value
 from meshgen.ir.partial_kinds import kind_faults
-from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.shard.attributes import PlanAttr, named
 from meshgen.mlir.shard.grid import (
     find_mesh,

@@ -7,8 +7,9 @@ from xdsl.ir import Attribute, Operation
 
 from meshgen.ir.graph import STAGES, Node
 from meshgen.ir.group_calls import VARIADIC
-from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.shard.attributes import ReductionKindAttr
 from meshgen.mlir.shard.collective_ops import GroupedOp
 from meshgen.mlir.shard.collective_specs import KIND_NAMES, KINDS

@@ -23,8 +23,8 @@ from xdsl.ir import Attribute, Operation
 
 from meshgen.ir.attributes.sharding import axes_of
 from meshgen.ir.graph import Node
-from meshgen.mlir.conversion import Exporter
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.shard.attributes import ReductionKindAttr, encode_split
 from meshgen.mlir.shard.collective_ops import PermutePairsOp, ShiftOp
 from meshgen.mlir.shard.collective_specs import KIND_NAMES, SPECS, Spec

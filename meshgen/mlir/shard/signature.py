@@ -13,8 +13,8 @@ from xdsl.ir import Attribute
 
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import Annotation, Module, TensorType, Value
-from meshgen.mlir.conversion import Exporter
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.reading import Reading, Slot
 from meshgen.mlir.shard.attributes import AnnotationAttr, OnGrid, SplitAttr, encode_split, named
 from meshgen.mlir.shard.sharding import fitted, typed

@@ -9,8 +9,9 @@ from xdsl.ir import Attribute, Operation
 
 from meshgen.ir.graph import Node
 from meshgen.mesh import Mesh
-from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.shard.attributes import SplitAttr, encode_split, named
 from meshgen.mlir.shard.collectives import note_reasons
 from meshgen.mlir.shard.grid import find_mesh

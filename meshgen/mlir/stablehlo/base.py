@@ -24,8 +24,9 @@ from xdsl.traits import IsTerminator
 
 from meshgen.ir.graph import Graph, Node
 from meshgen.mlir.constants import known_array
-from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, ImportOp
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.fields import Field
 from meshgen.mlir.stablehlo.types import FUNCTION, OPERANDS, TypesForm

@@ -218,7 +218,9 @@ def _import_dot(importer: Importer, operation: Operation) -> None:
 PART = merged(
     as_nodes(DOT_GENERAL, GATHER, importers={"stablehlo.dot_general": _import_dot_general}),
     Dialect(
-        operations=(DOT,), attributes=(DotAlgorithm,), importers={"stablehlo.dot": _import_dot},
+        operations=(DOT,),
+        attributes=(DotAlgorithm,),
+        importers={"stablehlo.dot": _import_dot},
         self_contained=("stablehlo.dot_general", "stablehlo.dot"),
     ),
 )

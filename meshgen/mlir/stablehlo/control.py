@@ -24,8 +24,9 @@ from xdsl.printer import Printer
 
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.loops import with_outside
-from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.printer import TextPrinter
 from meshgen.mlir.stablehlo.attributes import RngAlgorithm

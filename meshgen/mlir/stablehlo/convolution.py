@@ -12,8 +12,9 @@ from xdsl.parser import UnresolvedOperand
 from xdsl.printer import Printer
 
 from meshgen.ir.graph import Node
-from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.attributes import ConvolutionDimensions, array, flags, integers
 from meshgen.mlir.stablehlo.base import HloOperation, Properties, build, define, values_of

@@ -13,8 +13,9 @@ from xdsl.irdl import operand_def, region_def, result_def, var_operand_def, var_
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.mlir.arith.payload import Builder, finish
 from meshgen.mlir.constants import known_array
-from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, merged
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.stablehlo.attributes import flags, integer_of
 from meshgen.mlir.stablehlo.base import (
     GenericOperation,

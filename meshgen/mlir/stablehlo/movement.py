@@ -12,9 +12,10 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
 from meshgen.ir.graph import Node
-from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.dialect import Dialect, merged
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.attributes import array, integers
 from meshgen.mlir.stablehlo.base import HloOperation, Properties, as_nodes, define, print_values

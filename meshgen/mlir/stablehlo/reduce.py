@@ -11,8 +11,9 @@ from xdsl.parser import Parser, UnresolvedOperand
 from xdsl.printer import Printer
 
 from meshgen.ir.graph import Node
-from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.attributes import array, integers
 from meshgen.mlir.stablehlo.base import RETURN, Properties, build, closed_regions, define, values_of

@@ -41,6 +41,24 @@ def infer_types(op: str, attrs: Mapping[str, Any] | Attributes, operand_types: S
     return found
 
 
+def graph_faults(graph: Graph, mesh: Mesh | None = None) -> list[Diagnostic]:
+    """Everything that is wrong with the nodes of a graph, as `verify_node` finds it.
+
+    Readers and passes give nodes that are alike the same attributes and types, not equal ones: these are inspected once.
+    """
+    sound: set[tuple[Any, ...]] = set()
+    found: list[Diagnostic] = []
+    for node in graph.nodes:
+        key = node.op, id(node.attrs), len(node.operands), *[id(each.type) for each in (*node.operands, *node.results)]
+        if key in sound and not node.regions:
+            continue
+        if faults := verify_node(node, mesh):
+            found += faults
+        elif not node.regions:
+            sound.add(key)
+    return found
+
+
 def verify_node(node: Node, mesh: Mesh | None = None) -> list[Diagnostic]:
     """Everything that is wrong with a node and its regions, located; empty if it is sound.
 
@@ -86,7 +104,7 @@ def form_faults(form: Form) -> list[Diagnostic]:
 
 def verify_graph(graph: Graph, mesh: Mesh | None = None) -> list[Diagnostic]:
     """All faults of all nodes, and of where values are made."""
-    return definition_faults(graph) + [fault for node in graph.nodes for fault in verify_node(node, mesh)]
+    return definition_faults(graph) + graph_faults(graph, mesh)
 
 
 def _verify(site: Site) -> None:

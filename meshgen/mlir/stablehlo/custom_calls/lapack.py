@@ -15,8 +15,9 @@ from xdsl.ir import Attribute, Operation, SSAValue
 from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.mlir.arith.payload import Builder
 from meshgen.mlir.constants import known_array
-from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.stablehlo.attributes import boolean_of, integers
 from meshgen.mlir.stablehlo.base import build
 from meshgen.mlir.stablehlo.calls import CUSTOM_CALL, options_of, target_of

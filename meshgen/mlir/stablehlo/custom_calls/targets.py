@@ -15,8 +15,9 @@ from xdsl.ir import Operation
 from meshgen.errors import MeshgenError
 from meshgen.ir.graph import Node, Value
 from meshgen.ir.inline import copy_nodes
-from meshgen.mlir.conversion import Exporter, Importer
+from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.stablehlo import mhlo_sharding
 from meshgen.mlir.stablehlo.calls import CUSTOM_CALL, target_of
 from meshgen.mlir.stablehlo.custom_calls import lapack, threefry, top_k

@@ -1,0 +1,155 @@
+"""Lines like one before are read, verified and converted with it, and differ from it in their values, names and places only."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from xdsl.ir import Operation
+
+from meshgen.errors import Diagnostic, ProgramError
+from meshgen.ir.graph import Node
+from meshgen.mlir.parser import TextParser
+from meshgen.mlir.recipes import Recipe
+from meshgen.mlir.text import parse_text
+
+T = "tensor<4xf32>"
+
+
+def nodes_of(
+    *lines: str, arguments: str = f"%a: {T}, %b: {T}", is_written: bool = True, aliases: str = ""
+) -> list[Node]:
+    """The nodes of a function of these lines, the first of which is line 2 of the text."""
+    returned = lines[-1].partition(" = ")[0]
+    body = "\n".join(f"  {line}" for line in lines)
+    text = f"func.func @main({arguments}) -> {T} {{\n{body}\n  return {returned} : {T}\n}}\n{aliases}"
+    return parse_text(text, "t.mlir", is_written=is_written).graph.nodes
+
+
+def faults_of(*lines: str) -> Sequence[Diagnostic]:
+    with pytest.raises(ProgramError) as caught:
+        nodes_of(*lines)
+    return caught.value.diagnostics
+
+
+def followed(monkeypatch: pytest.MonkeyPatch) -> list[Recipe]:
+    """The recipes that are followed from now on."""
+    found: list[Recipe] = []
+    follow = Recipe.follow
+
+    def noted(self: Recipe, *args: object) -> object:
+        found.append(self)
+        return follow(self, *args)  # pyright: ignore[reportArgumentType]
+
+    monkeypatch.setattr(Recipe, "follow", noted)
+    return found
+
+
+def parsed(monkeypatch: pytest.MonkeyPatch) -> list[Operation]:
+    """The operations that are split into tokens from now on."""
+    found: list[Operation] = []
+    parse = TextParser.parse_operation
+    monkeypatch.setattr(TextParser, "parse_operation", lambda self: found.append(parse(self)) or found[-1])
+    return found
+
+
+def test_places_in_locations_do_not_tell_lines_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = parsed(monkeypatch)
+    first, second = nodes_of(
+        f"%0 = stablehlo.negate %a : {T} loc(#loc1)", f"%1 = stablehlo.negate %0 : {T} loc(#loc2)", is_written=False,
+        aliases='#loc1 = loc("m.py":7:1)\n#loc2 = loc("f/layer_1/neg"("m.py":9:1))\n',
+    )  # fmt: skip
+    assert [operation.name for operation in read].count("stablehlo.negate") == 1
+    assert first.loc is not None and second.loc is not None
+    assert [(each.file, each.line, each.scope) for each in (first.loc, second.loc)] == [
+        ("m.py", 7, ""),
+        ("m.py", 9, "f/layer_1"),
+    ]
+    assert second.result.loc == second.loc
+
+
+def test_a_comment_that_looks_like_a_location_is_none() -> None:
+    lines = [f"%{number} = stablehlo.negate %a : {T} // loc(#loc{number})" for number in (1, 2)]
+    aliases = '#loc1 = loc("m.py":7:1)\n#loc2 = loc("m.py":9:1)\n'
+    assert all(node.loc is None for node in nodes_of(*lines, is_written=False, aliases=aliases))
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "chlo.square {} : tensor<4xf32> -> tensor<4xf32>",
+        "chlo.is_inf {} : tensor<4xf32> -> tensor<4xi1>",
+        "stablehlo.convert {} : (tensor<4xf32>) -> tensor<4xf16>",
+    ],
+)
+def test_what_becomes_several_nodes_is_converted_as_the_one_before(line: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    recipes = followed(monkeypatch)
+    found = nodes_of(f"%0 = {line.format('%a')}", f"%1 = {line.format('%b')}", f"%2 = stablehlo.add %a, %b : {T}")
+    assert len(recipes) == 1
+    half = len(found) // 2
+    assert [(node.op, node.attrs) for node in found[:half]] == [
+        (node.op, node.attrs) for node in found[half : 2 * half]
+    ]
+    first, second = (
+        {value.name for node in part for value in node.operands} for part in (found[:half], found[half:-1])
+    )
+    assert "a" in first and "b" not in first and "b" in second and "a" not in second
+    assert {result.name for node in found[half:-1] for result in node.results} >= {"1"}
+
+
+@pytest.mark.parametrize("pairs", [("aa", "ab", "bb"), ("ab", "aa", "ba"), ("ab", "ba", "aa")])
+def test_operands_that_are_the_same_are_no_model_for_different_ones(pairs: Sequence[str]) -> None:
+    found = nodes_of(*(f"%{number} = stablehlo.subtract %{x}, %{y} : {T}" for number, (x, y) in enumerate(pairs)))
+    assert ["".join(value.name for value in node.operands) for node in found] == list(pairs)
+
+
+def test_two_names_of_one_value_are_no_model_for_two_values() -> None:
+    found = nodes_of(
+        f"%0 = chlo.conj %a : {T} -> {T}", f"%1 = stablehlo.subtract %0, %a : {T}",
+        f"%2 = stablehlo.subtract %b, %a : {T}", f"%3 = stablehlo.subtract %a, %b : {T}",
+    )  # fmt: skip
+    assert ["".join(value.name for value in node.operands) for node in found] == ["aa", "ba", "ab"]
+
+
+def test_results_of_one_name_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = parsed(monkeypatch)
+    sort = f'%0:2 = "stablehlo.sort"(%a, %b) <{{dimension = 0 : i64, is_stable = false}}> ({{\n^bb0(%c: tensor<f32>, %d: tensor<f32>, %e: tensor<f32>, %f: tensor<f32>):\n%g = stablehlo.compare LT, %c, %d : (tensor<f32>, tensor<f32>) -> tensor<i1>\nstablehlo.return %g : tensor<i1>\n}}) : ({T}, {T}) -> ({T}, {T})'
+    found = nodes_of(sort, *(f"%{n + 1} = stablehlo.subtract %0#{n}, %0#{1 - n} : {T}" for n in (0, 1)))
+    pack = found[0].results
+    assert [node.operands for node in found[1:]] == [pack, pack[::-1]]
+    assert [operation.name for operation in read].count("stablehlo.subtract") == 1
+
+
+def test_reductions_share_what_they_apply(monkeypatch: pytest.MonkeyPatch) -> None:
+    read, recipes = parsed(monkeypatch), followed(monkeypatch)
+    reduce = "stablehlo.reduce(%{} init: %i) applies stablehlo.maximum across dimensions = [0] : (tensor<4xf32>, tensor<f32>) -> tensor<f32>"
+    found = nodes_of(
+        "%i = stablehlo.constant dense<0.0> : tensor<f32>", f"%0 = {reduce.format('a')}", f"%1 = {reduce.format('b')}",
+        f"%2 = stablehlo.add %a, %b : {T}",
+    )  # fmt: skip
+    assert [node.attrs.kind for node in found if node.op == "reduce"] == ["maximum", "maximum"]
+    assert [operation.name for operation in read].count("stablehlo.reduce") == 1 and len(recipes) == 1
+
+
+def test_each_line_that_is_malformed_is_named() -> None:
+    line = "stablehlo.transpose %{}, dims = [1] : (tensor<4xf32>) -> tensor<4xf32>"
+    faults = faults_of(f"%0 = {line.format('a')}", f"%1 = {line.format('b')}", f"%2 = stablehlo.add %a, %b : {T}")
+    assert [(fault.code, fault.loc and fault.loc.line) for fault in faults] == [("MG0104", 2), ("MG0104", 3)]
+
+
+def test_a_value_of_another_function_is_refused_where_it_is_used() -> None:
+    text = f"func.func private @f(%x: {T}) -> {T} {{\n%y = stablehlo.negate %x : {T}\nreturn %y : {T}\n}}\n%x = stablehlo.constant dense<0.0> : {T}\nfunc.func @main() -> {T} {{\n%y = stablehlo.negate %x : {T}\nreturn %y : {T}\n}}"
+    with pytest.raises(ProgramError) as caught:
+        parse_text(text, "t.mlir")
+    found = [(fault.message, fault.loc and fault.loc.line) for fault in caught.value.diagnostics]
+    assert ("stablehlo.negate: operand 0 is used before it is defined", 7) in found
+
+
+def test_what_is_around_an_operation_counts_where_it_depends_on_it() -> None:
+    """A second annotation of a value is of what is read from there on, whatever one like it before was."""
+    mesh = 'sdy.mesh @mesh = <["x"=2]>\n'
+    line = '%{} = sdy.sharding_constraint %{} <@mesh, [{{"x"}}]> : tensor<4xf32>'
+    other = "%{} = sdy.sharding_constraint %{} <@mesh, [{{}}]> : tensor<4xf32>"
+    body = "\n".join([line.format(0, "a"), other.format(1, 0), line.format(2, 1)])
+    text = f"{mesh}func.func @main(%a: {T}) -> {T} {{\n{body}\nreturn %2 : {T}\n}}"
+    assert [node.attrs.as_result for node in parse_text(text).graph.nodes] == [True, False, False]
