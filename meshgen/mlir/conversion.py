@@ -21,6 +21,7 @@ from meshgen.ir.graph import (
     Value,
 )
 from meshgen.ir.regions import rewired
+from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.reading import Reading
 from meshgen.mlir.recipes import Recipe
 from meshgen.ops.types.site import types_agree
@@ -37,7 +38,7 @@ class Importer:
 
     def __init__(self, reading: Reading, graph: Graph, outer: Importer | None = None) -> None:
         self.reading = reading
-        self.dialects = reading.dialects
+        self.dialects: Dialect = reading.dialects
         self.graph = graph
         self.captures: list[SSAValue] = []
         self.outer = outer
