@@ -2,7 +2,8 @@
 
 The standard decorator compiles the source of up to six methods for each class. Here only `__init__` is compiled, when the first instance
 is made; equality and hashes are those of the tuple of fields that `attrgetter` makes, and all else is shared by all classes. Fields are the
-standard library's: `field`, `fields`, `replace` and `asdict` take these classes.
+standard library's: `field`, `fields`, `replace` and `asdict` take these classes. They are collected without asking what each annotation
+may mean in its module.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import dataclasses
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from copy import copy
 from dataclasses import MISSING, FrozenInstanceError, is_dataclass
 from functools import partial
 from operator import attrgetter
@@ -52,15 +54,11 @@ def sharing_methods(package: str) -> Generator[None]:
     if package in sys.modules:
         yield
         return
-    frozen: list[Any] = []
-
     def decorator(cls: Any = None, /, **options: bool) -> Any:
         if cls is None:
             return partial(decorator, **options)
         if not cls.__module__.startswith(f"{package}.") or options.keys() - _OPTIONS:
             return _STANDARD(**options)(cls)
-        if options.get("frozen"):
-            frozen.append(cls)
         return _with_methods(cls, **options)
 
     dataclasses.dataclass = decorator  # pyright: ignore[reportAttributeAccessIssue]
@@ -68,28 +66,76 @@ def sharing_methods(package: str) -> Generator[None]:
         yield
     finally:
         dataclasses.dataclass = _STANDARD
-        for cls in frozen:  # what the standard library's decorator asks of the bases of a frozen class
-            cls.__dataclass_params__.frozen = True
 
 
 def _with_methods(
     cls: Any, *, init: bool = True, repr: bool = True, eq: bool = True, frozen: bool = False, kw_only: bool = False
 ) -> Any:
     """The class with its fields, and the methods that it does not define itself."""
-    cls.__doc__ = cls.__doc__ or ""  # else the standard library makes one of the signature, slowly
     own = set(vars(cls))
-    bases: list[Any] = [each for each in cls.__mro__ if is_dataclass(each)]
-    is_frozen_as_base = frozen and any(each.__dataclass_params__.frozen for each in bases)
-    _STANDARD(init=False, repr=False, eq=False, frozen=is_frozen_as_base, kw_only=kw_only)(cls)
+    if not _has_collected_fields(cls, kw_only):
+        is_frozen_as_base = any(each.__dataclass_params__.frozen for each in cls.__mro__ if is_dataclass(each))
+        cls.__doc__ = cls.__doc__ or ""  # else the standard library makes one of the signature, slowly
+        _STANDARD(init=False, repr=False, eq=False, frozen=is_frozen_as_base, kw_only=kw_only)(cls)
+    cls.__dataclass_params__ = copy(_TEMPLATE.__dataclass_params__)
+    cls.__dataclass_params__.frozen = frozen  # what the standard library's decorator asks of the bases of a frozen class
     if init and "__init__" not in own:
         cls.__init__ = _Initialiser(cls, frozen)
     if repr and "__repr__" not in own:
         cls.__repr__ = _repr
-    if frozen and not is_frozen_as_base:
+    if frozen:
         _freeze(cls)
     if eq:
         _compare_fields(cls, frozen)
     return cls
+
+
+@_STANDARD(init=False, repr=False, eq=False)
+class _Template:
+    """What the standard library's decorator leaves on a class and its fields."""
+
+    field: int
+
+
+_TEMPLATE: Any = _Template
+_FIELD: Any = _TEMPLATE.__dataclass_fields__["field"]._field_type
+
+
+def _has_collected_fields(cls: Any, kw_only: bool) -> bool:
+    """Collect the fields of a class as the standard library does, which reads each annotation for what it may mean.
+
+    False where an annotation is none of a plain field or of a class: nothing is done then.
+    """
+    annotations: dict[str, Any] = cls.__dict__.get("__annotations__", {})
+    texts = [each if isinstance(each, str) else repr(each) for each in annotations.values()]
+    if any(word in text for text in texts for word in ("InitVar", "KW_ONLY")):
+        return False
+    fields: dict[str, Any] = {}
+    for base in cls.__mro__[-1:0:-1]:
+        fields |= getattr(base, "__dataclass_fields__", {})
+    for (name, kind), text in zip(annotations.items(), texts, strict=True):
+        found = _field_of(cls, name)
+        if text.startswith(("ClassVar", "typing.ClassVar")):
+            continue
+        found.name, found.type, found._field_type = name, kind, _FIELD
+        found.kw_only = kw_only if found.kw_only is MISSING else found.kw_only
+        if found.default.__class__.__hash__ is None:
+            raise ValueError(f"mutable default {found.default!r} for field {name} is not allowed: use default_factory")
+        fields[name] = found
+    cls.__dataclass_fields__ = fields
+    return True
+
+
+def _field_of(cls: Any, name: str) -> Any:
+    """The field of this name; the class has its default, if there is one."""
+    default: Any = getattr(cls, name, MISSING)
+    if not isinstance(default, dataclasses.Field):
+        return dataclasses.field(default=default)
+    if default.default is MISSING:
+        delattr(cls, name)
+    else:
+        setattr(cls, name, default.default)
+    return default
 
 
 class _Initialiser:
