@@ -54,6 +54,7 @@ def sharing_methods(package: str) -> Generator[None]:
     if package in sys.modules:
         yield
         return
+
     def decorator(cls: Any = None, /, **options: bool) -> Any:
         if cls is None:
             return partial(decorator, **options)
@@ -74,11 +75,14 @@ def _with_methods(
     """The class with its fields, and the methods that it does not define itself."""
     own = set(vars(cls))
     if not _has_collected_fields(cls, kw_only):
-        is_frozen_as_base = any(each.__dataclass_params__.frozen for each in cls.__mro__ if is_dataclass(each))
+        bases: list[Any] = [each for each in cls.__mro__ if is_dataclass(each)]
+        is_frozen_as_base = any(each.__dataclass_params__.frozen for each in bases)
         cls.__doc__ = cls.__doc__ or ""  # else the standard library makes one of the signature, slowly
         _STANDARD(init=False, repr=False, eq=False, frozen=is_frozen_as_base, kw_only=kw_only)(cls)
     cls.__dataclass_params__ = copy(_TEMPLATE.__dataclass_params__)
-    cls.__dataclass_params__.frozen = frozen  # what the standard library's decorator asks of the bases of a frozen class
+    cls.__dataclass_params__.frozen = (
+        frozen  # what the standard library's decorator asks of the bases of a frozen class
+    )
     if init and "__init__" not in own:
         cls.__init__ = _Initialiser(cls, frozen)
     if repr and "__repr__" not in own:
@@ -106,7 +110,7 @@ def _has_collected_fields(cls: Any, kw_only: bool) -> bool:
 
     False where an annotation is none of a plain field or of a class: nothing is done then.
     """
-    annotations: dict[str, Any] = cls.__dict__.get("__annotations__", {})
+    annotations: dict[str, Any] = cls.__annotations__
     texts = [each if isinstance(each, str) else repr(each) for each in annotations.values()]
     if any(word in text for text in texts for word in ("InitVar", "KW_ONLY")):
         return False
@@ -123,6 +127,8 @@ def _has_collected_fields(cls: Any, kw_only: bool) -> bool:
             raise ValueError(f"mutable default {found.default!r} for field {name} is not allowed: use default_factory")
         fields[name] = found
     cls.__dataclass_fields__ = fields
+    if "__match_args__" not in vars(cls):
+        cls.__match_args__ = tuple([name for name, each in fields.items() if each.init and not each.kw_only])
     return True
 
 

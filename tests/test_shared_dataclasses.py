@@ -6,7 +6,7 @@ import dataclasses
 import importlib
 from dataclasses import FrozenInstanceError, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -111,6 +111,37 @@ def test_what_is_equal_and_frozen_has_equal_hashes(case: Any) -> None:
     else:
         one, other = _made(OURS, case), _made(OURS, case)
         assert (hash(one) == hash(other)) == (one == other)
+
+
+@pytest.mark.parametrize("name", OURS)
+def test_classes_say_the_same_of_themselves(name: str) -> None:
+    ours, standard = OURS[name], STANDARD[name]
+    assert ours.__match_args__ == standard.__match_args__  # pyright: ignore[reportAttributeAccessIssue]
+    kinds = ("name", "type", "default", "init", "repr", "hash", "compare", "kw_only")
+    for one, other in zip(dataclasses.fields(ours), dataclasses.fields(standard), strict=True):  # pyright: ignore[reportArgumentType]
+        assert [getattr(one, kind) for kind in kinds] == [getattr(other, kind) for kind in kinds]
+    defaults = [
+        {each: vars(cls)[each] for each in cls.__annotations__ if each in vars(cls)} for cls in (ours, standard)
+    ]
+    assert defaults[0] == defaults[1]
+
+
+def test_a_mutable_default_is_refused() -> None:
+    for decorate in (dataclass, dataclasses.dataclass):
+        with pytest.raises(ValueError, match="mutable default"):
+            decorate(type("Wrong", (), {"__annotations__": {"items": "list[int]"}, "items": []}))
+
+
+def test_what_annotations_may_say_beside_types() -> None:
+    """`ClassVar`, by text or not, is no field; `InitVar` and `KW_ONLY` are left to the standard library."""
+    plain: dict[str, Any] = {"x": "int", "name": "ClassVar[str]", "kind": ClassVar[str], "y": int}
+    for kinds in (plain, {**plain, "_": dataclasses.KW_ONLY, "z": int}):
+        members = {"__module__": __name__, "__annotations__": kinds, "name": field(init=False), "y": 3, "z": 4}
+        found: Any = dataclass(type("Found", (), members))
+        assert [each.name for each in dataclasses.fields(found)] == [
+            each for each in kinds if len(each) == 1 and each != "_"
+        ]
+        assert found(1).y == 3 and not isinstance(getattr(found, "name", None), dataclasses.Field)
 
 
 def test_frozen_instances_cannot_be_changed() -> None:
