@@ -9,13 +9,10 @@ from __future__ import annotations
 import argparse
 import atexit
 import contextlib
-import difflib
 import gc
 import json
-import shlex
 import sys
 import time
-import traceback
 from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
@@ -36,6 +33,7 @@ from meshgen.errors import (
     program_place,
 )
 from meshgen.gc_pace import rarely_collecting
+from meshgen.near import nearest_names
 from meshgen.printable import printable
 from meshgen.reproducers import MOST_BYTES, keep_reproducer
 
@@ -102,7 +100,7 @@ def _dispatch(words: list[str], began: float) -> int:
     if words and words[0] in COMMANDS:
         return _run(words[0], words[1:], began)
     if words and not words[0].startswith("-"):
-        near = difflib.get_close_matches(words[0], COMMANDS, 1)
+        near = nearest_names(words[0], COMMANDS, 1)
         hint = f"did you mean '{near[0]}'? " if near else ""
         hint += f"the commands are {', '.join(COMMANDS)}; see meshgen --help"
         raise UsageError(Diagnostic("MG0001", f"unknown command '{words[0]}'", hint=hint))
@@ -206,6 +204,9 @@ def _of_program(error: BaseException, words: Sequence[str]) -> MeshgenError | No
 
 def _internal(error: BaseException, words: Sequence[str]) -> int:
     """Save a reproducer of an internal error, and report its path."""
+    import shlex
+    import traceback
+
     files = {
         "command.txt": f"meshgen {shlex.join(words)}\n",
         "traceback.txt": "".join(traceback.format_exception(error)),

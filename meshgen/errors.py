@@ -6,10 +6,7 @@ error carries all the faults of one check. Its class decides the exit code of th
 
 from __future__ import annotations
 
-import dis
 import re
-import sysconfig
-import traceback
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from functools import lru_cache
@@ -114,6 +111,9 @@ def program_place(error: BaseException) -> Location | None:
     """The location in the user's program that raised the error or called a library that did; None if meshgen raised it."""
     if isinstance(error, SyntaxError) and error.filename and error.lineno:
         return Location(error.filename, error.lineno, error.offset or 0)
+    import sysconfig  # only where something was raised
+    import traceback
+
     libraries = (sysconfig.get_path("stdlib"), sysconfig.get_path("purelib"), sysconfig.get_path("platlib"), "<frozen")
     for frame in reversed(traceback.extract_tb(error.__traceback__)):
         if frame.filename.startswith(_PACKAGE):
@@ -130,6 +130,8 @@ def system_reason(error: BaseException) -> str:
 
 def is_interrupt(error: BaseException) -> bool:
     """Whether the user interrupted meshgen; False where the program itself raises KeyboardInterrupt."""
+    import dis
+
     step = error.__traceback__
     while step and step.tb_next:
         step = step.tb_next

@@ -7,8 +7,6 @@ from __future__ import annotations
 
 import contextlib
 import os
-import secrets
-import tempfile
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -50,7 +48,7 @@ def _new_file(directory: Path, prefix: str, mode: int) -> tuple[Path, int]:
             os.close(lock)
     flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0)
     while True:  # before it is locked another process may take it for abandoned
-        place = directory / f"{prefix}{secrets.token_hex(4)}{_SUFFIX}"
+        place = directory / f"{prefix}{os.urandom(4).hex()}{_SUFFIX}"
         file = os.open(place, flags, mode)
         if _is_held(file, place, unless_unknown=True):
             return place, file
@@ -59,6 +57,8 @@ def _new_file(directory: Path, prefix: str, mode: int) -> tuple[Path, int]:
 
 def new_directory(prefix: str) -> tuple[Path, int]:
     """A new directory for temporary files that only its user can enter, and a descriptor that locks it. Raises OSError."""
+    import tempfile  # only compilers need it
+
     while True:  # as above
         place = Path(tempfile.mkdtemp(prefix=prefix))
         with contextlib.suppress(FileNotFoundError):

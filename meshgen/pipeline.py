@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping
 from contextlib import contextmanager
 from dataclasses import field
-from difflib import get_close_matches
 from functools import lru_cache, partial
 from typing import Any, cast
 
@@ -22,6 +21,7 @@ from meshgen.ir.definitions import require_defined
 from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Module, Node
 from meshgen.mesh import Mesh
+from meshgen.near import nearest_names
 from meshgen.pass_manager import PassManager, PassRecord
 from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
@@ -79,7 +79,7 @@ def unknown_passes(names: Iterable[str]) -> list[Diagnostic]:
     from meshgen.passes import PASSES
 
     def hint(name: str) -> str:
-        near = get_close_matches(name, [*PASSES, *STAGES])
+        near = nearest_names(name, [*PASSES, *STAGES])
         return f"did you mean '{near[0]}'?" if near else "meshgen opt --list-passes lists them"
 
     return [Diagnostic("MG0001", f"unknown pass '{name}'", hint=hint(name)) for name in asked if name not in PASSES]

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import shutil
 import stat
-import tempfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -16,6 +14,9 @@ MOST_BYTES = 16 << 20  # of one file; a larger one is cut
 
 def keep_reproducer(files: Mapping[str, bytes]) -> Path | None:
     """A new directory that only its owner can read, with these files; the oldest ones go. None where none can be written."""
+    import shutil
+    import tempfile
+
     try:
         place = Path(tempfile.mkdtemp(prefix=PREFIX))
         for name, content in files.items():
@@ -29,6 +30,8 @@ def keep_reproducer(files: Mapping[str, bytes]) -> Path | None:
 
 def own_directories(prefix: str) -> Iterator[Path]:
     """This user's directories of this kind in the place for temporary files. Those of others and links are passed over."""
+    import tempfile
+
     with os.scandir(tempfile.gettempdir()) as entries:
         for entry in entries:
             if entry.name.startswith(prefix) and _is_own_directory(entry):

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import field, is_dataclass, replace
-from difflib import get_close_matches
 from functools import cached_property
 from typing import Any, cast
 
@@ -19,6 +18,7 @@ from meshgen.calls.classes import LOOSE, Form, children_like, makers_in, opened
 from meshgen.calls.nodes import Branch, Node, Slot, rebuilt, slots_of, tree_of, without
 from meshgen.calls.trees import Path, canonical, dotted, flatten
 from meshgen.errors import Diagnostic
+from meshgen.near import nearest_names
 from meshgen.records import dataclass
 
 SHOWN = 400  # characters of a signature in a message
@@ -260,7 +260,7 @@ def _other_object(wanted: Form, form: Form, path: Path, is_traced: bool) -> list
 
 
 def _unknown(key: str, node: Mapping[str, Any], path: Path) -> str:
-    near = get_close_matches(key, node, 1)
+    near = nearest_names(key, node, 1)
     meant = f"; did you mean '{dotted((*path, *near))}'?" if near else ""
     return f"unknown argument '{dotted((*path, key))}'{meant}"
 

@@ -169,7 +169,6 @@ def compile_each(requests: Sequence[Request], archs: Sequence[str], cache_dir: P
                  ) -> tuple[dict[tuple[str, str], BuiltKernel], dict[tuple[str, str], Diagnostic]]:  # fmt: skip
     """As `compile_kernels`: what was built, and why the rest was not (MG0302)."""
     _check_archs(archs, requests)
-    remove_abandoned()
     cache = Cache(cache_dir)
     work = [(request, arch) for request in requests for arch in archs]
     keys = [key_of(format=FORMAT, versions=toolchain(a), **r.content(a)) for r, a in work]
@@ -214,6 +213,8 @@ def _built(
             found[key] = kernel
         tell(key)
 
+    if todo:
+        remove_abandoned()
     compile_all([request.content(arch) for request, arch in map(wanted.__getitem__, todo)], workers, done)
     return found, faults
 

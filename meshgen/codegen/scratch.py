@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 
 from meshgen.locks import lock_of, new_directory
 from meshgen.reproducers import own_directories
@@ -18,12 +17,16 @@ class Scratch:
         self.path, self._lock = new_directory(PREFIX)
 
     def remove(self) -> None:
+        import shutil
+
         shutil.rmtree(self.path, ignore_errors=True)
         os.close(self._lock)
 
 
 def remove_abandoned() -> None:
     """Remove what processes of this user that were killed have left."""
+    import shutil
+
     try:
         for place in own_directories(PREFIX):
             if (lock := lock_of(place)) is not None:

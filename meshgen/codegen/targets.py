@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Iterable
 from typing import Any
 
 from meshgen.codegen.roofline import device_of
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.mesh import Mesh
+from meshgen.near import nearest_names
 
 DEFAULT_TARGET = "cuda:sm_90"  # where neither the user nor a machine says one
 
@@ -23,7 +23,7 @@ _HINT = f"write cpu, cuda:sm_90 or cuda:sm_90,sm_80; the architectures are {', '
 def target_faults(target: Any) -> list[Diagnostic]:
     """The faults of a user's target."""
     if not isinstance(target, str) or not (target == "cpu" or target.startswith("cuda:")):
-        near = difflib.get_close_matches(str(target).lower(), ["cpu", *(f"cuda:{a}" for a in ARCHITECTURES)], 1)
+        near = nearest_names(str(target).lower(), ["cpu", *(f"cuda:{a}" for a in ARCHITECTURES)], 1)
         return [_target_fault(f"unknown target {target!r:.80}", near)]
     if target == "cpu":
         return []
@@ -84,11 +84,7 @@ def architecture_faults(name: str, where: str = "") -> list[Diagnostic]:
         return []
     if not name:
         return [_target_fault(f"an architecture is missing{where}", [])]
-    return [
-        _target_fault(
-            f"unknown GPU architecture {name!r:.80}{where}", difflib.get_close_matches(name, ARCHITECTURES, 1)
-        )
-    ]
+    return [_target_fault(f"unknown GPU architecture {name!r:.80}{where}", nearest_names(name, ARCHITECTURES, 1))]
 
 
 def _target_fault(text: str, near: list[str]) -> Diagnostic:

@@ -13,12 +13,12 @@ A key is the long name of an option. What the command line says wins, option by 
 from __future__ import annotations
 
 import argparse
-import difflib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 from meshgen.errors import Diagnostic, Location, UsageError
+from meshgen.near import nearest_names
 from meshgen.records import dataclass
 
 SHARED = ("machine", "memory-limit", "mesh", "precision", "spec", "target")
@@ -116,7 +116,7 @@ def _words(setting: Setting, action: argparse.Action) -> Iterator[str]:
 
 def _known(name: str, names: Any, what: str, file: Path) -> None:
     if name not in names:
-        near = difflib.get_close_matches(name, list(names), 1)
+        near = nearest_names(name, list(names), 1)
         hint = f"did you mean '{near[0]}'? " if near else ""
         raise _fault(f"tool.meshgen: '{name}' is not {what}", file, f"{hint}there are {', '.join(sorted(names))}")
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from typing import Any, TypeAlias, cast
 
@@ -16,6 +15,7 @@ from meshgen.calls.trees import canonical
 from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.frontend.shardings import SpecLike, annotated_dims
 from meshgen.ir.graph import Annotation, Module, Value
+from meshgen.near import nearest_names
 from meshgen.sizes.program import input_names, output_names
 from meshgen.spec import Sharding
 
@@ -102,7 +102,7 @@ def _matching_specs(word: str, signature: Signature, name: Any, spec: Any, fault
     is_match = _matcher(name)
     hits = {id(node): (key, node) for key, node in signature.by_name.items() if is_match(key, node)}
     if not hits:
-        near = get_close_matches(name, signature.by_name, 1)
+        near = nearest_names(name, signature.by_name, 1)
         faults.append(f"unknown {word} '{name}'" + (f"; did you mean '{near[0]}'?" if near else ""))
     return [pair for key, node in hits.values() for pair in _spread(node, spec, key, faults)]
 

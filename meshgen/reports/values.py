@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, field, replace
-from difflib import get_close_matches
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -14,6 +13,7 @@ from meshgen.ir.manual import is_open
 from meshgen.ir.op_names import WITH_PROGRAMS
 from meshgen.ir.predicates import is_annotation, is_branching, is_loop, is_manual, is_transfer_recv, is_transfer_send
 from meshgen.ir.regions import program_nodes
+from meshgen.near import nearest_names
 from meshgen.notation import format_sharding
 from meshgen.records import dataclass
 from meshgen.reports.annotations import unmade_values
@@ -176,7 +176,7 @@ def _missing(what: str | int, names: Sequence[str]) -> Diagnostic:
 
 def near_names(name: str, names: Sequence[str]) -> str:
     """A hint for an unknown name: those that are written alike, else the first ones."""
-    if near := get_close_matches(name.lstrip("%"), names, 3, _ALIKE):
+    if near := nearest_names(name.lstrip("%"), names, 3, _ALIKE):
         return f"did you mean {' or '.join(f'%{each}' for each in near)}?"
     return f"values with a name are {', '.join(names[:_SHOWN])}{' ...' if len(names) > _SHOWN else ''}"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
-from meshgen.runtime.sessions.torch_archive import is_archive
+from meshgen.runtime.sessions.torch_files import is_archive
 
 
 def is_torch(program: Any) -> bool:

@@ -13,7 +13,6 @@ import sysconfig
 from collections.abc import Callable, Iterable, Iterator
 from contextvars import ContextVar
 from dataclasses import field
-from difflib import get_close_matches
 from itertools import islice
 from pathlib import Path
 from types import CodeType, FrameType, TracebackType
@@ -24,6 +23,7 @@ import numpy as np
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir.graph import Graph, Value
 from meshgen.mesh import Mesh
+from meshgen.near import nearest_names
 from meshgen.records import dataclass
 
 INSIDE = tuple(f"{place}{os.sep}" for place in (Path(__file__).parents[2], Path(np.__file__).parent))  # not user code
@@ -148,7 +148,7 @@ _ELSEWHERE = {
 
 def missing(name: str, place: str, known: Iterable[str]) -> MissingNameError:
     """The fault of an unknown name, with near ones; `place` is written before it: `mg.`."""
-    near = get_close_matches(name, [each for each in known if not each.startswith("_")], 3, 0.7)
+    near = nearest_names(name, [each for each in known if not each.startswith("_")], 3, 0.7)
     listed = " or ".join(f"{place}{each}" for each in near)
     hint = _ELSEWHERE.get(name) or (f"did you mean {listed}?" if near else "docs/functions.md lists all functions")
     return MissingNameError(Diagnostic("MG0105", f"unknown name {place}{name}", user_location(), hint=hint))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from difflib import get_close_matches
 from functools import partial
 from itertools import accumulate
 from typing import Any
 
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.graph import TensorType
+from meshgen.near import nearest_names
 from meshgen.runtime.arguments import array_of, by_name
 from meshgen.runtime.dlpack import on_host
 from meshgen.runtime.layout import Layout
@@ -131,7 +131,7 @@ class EntrySteps:
         return ShardedArray(layout, self._steps.outputs[part][output], self._devices, is_current)
 
     def _unknown(self, name: str) -> str:
-        near = get_close_matches(name, self._slots, 1)
+        near = nearest_names(name, self._slots, 1)
         return f"unknown argument '{name}'" + (f"; did you mean '{near[0]}'?" if near else "")
 
 

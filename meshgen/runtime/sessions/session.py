@@ -11,7 +11,6 @@ Entry functions share memory by name: an argument with the same layout in severa
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from difflib import get_close_matches
 from types import TracebackType
 from typing import Any
 
@@ -19,6 +18,7 @@ import numpy as np
 
 from meshgen.errors import ArgumentError, Diagnostic, RuntimeFailure, UsageError, listed
 from meshgen.ir.graph import TensorType, dtype_name
+from meshgen.near import nearest_names
 from meshgen.runtime.arguments import array_of
 from meshgen.runtime.dlpack import on_host
 from meshgen.runtime.loaded import LoadedEntry
@@ -208,7 +208,7 @@ class Session:
     def _slots_named(self, name: str) -> list[Slot]:
         found = [slot for (own, _), slot in self._slots.items() if own == name]
         if not found or self._is_closed:
-            near = get_close_matches(str(name), [own for own, _ in self._slots], 1)
+            near = nearest_names(str(name), [own for own, _ in self._slots], 1)
             meant = f"; did you mean '{near[0]}'?" if near and not found else ""
             raise UsageError(Diagnostic("MG0001", self._closed or f"unknown argument '{name}'{meant}"))
         return found

@@ -8,7 +8,6 @@ data/constants/model_constants_config.json  the same for other tensors of the pr
 from __future__ import annotations
 
 import json
-import os
 import zipfile
 import zlib
 from collections.abc import Iterator, Mapping
@@ -28,19 +27,6 @@ SCALAR_TYPES = {
     28: "ui16", 29: "f8E4M3FN", 30: "f8E5M2", 31: "f8E4M3FNUZ", 32: "f8E5M2FNUZ",
 }  # fmt: skip
 SCHEMA = 8  # the major version that torch 2.9 and later write
-
-
-def is_archive(path: Path) -> bool:
-    """Whether a path is that of a `.pt2` file: by its name, or as a zip with a program of torch in it."""
-    if path.suffix == ".pt2":
-        return True
-    if not os.path.isfile(path):  # a device need not end, and a name may be too long for one
-        return False
-    try:
-        with zipfile.ZipFile(path) as opened:
-            return any(name.endswith("/archive_format") for name in opened.namelist())
-    except (OSError, ValueError, zipfile.BadZipFile):  # ValueError: a path with a byte 0
-        return False
 
 
 class TorchArchive:

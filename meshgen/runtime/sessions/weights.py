@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Iterator, Mapping, Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeAlias, cast
 
@@ -13,11 +12,12 @@ import numpy as np
 from meshgen.calls.signature import input_named
 from meshgen.errors import ArgumentError, Diagnostic, UsageError, system_reason
 from meshgen.ir.graph import TensorType, dtype_name
+from meshgen.near import nearest_names
 from meshgen.runtime.arguments import array_of
 from meshgen.runtime.module_file.container import path_of
 from meshgen.runtime.module_file.tensors import Tensors
 from meshgen.runtime.sessions.checkpoints import Checkpoint, checkpoint_of
-from meshgen.runtime.sessions.torch_archive import TorchArchive, is_archive
+from meshgen.runtime.sessions.torch_files import is_archive
 
 Array = np.ndarray[Any, Any]
 Weights: TypeAlias = Mapping[str, Any] | str | Path | Sequence[str | Path] | None
@@ -71,6 +71,8 @@ def weights_by_name(given: Weights) -> Mapping[str, Any]:
     if (checkpoint := checkpoint_of(path)) is not None:
         return Checkpoint(checkpoint)
     if path.is_file() and is_archive(path):
+        from meshgen.runtime.sessions.torch_archive import TorchArchive
+
         return TorchArchive(path).weights
     return WeightFiles(sorted(path.glob("*.safetensors")) if path.is_dir() else [path])
 
@@ -88,7 +90,7 @@ def fitting_weights(given: Weights, types: Mapping[str, Sequence[TensorType]]) -
     for called, value in weights_by_name(given).items():
         name = input_named(str(called), types)
         if name is None:
-            near = get_close_matches(str(called), types, 1)
+            near = nearest_names(str(called), types, 1)
             texts.append(f"unknown input '{called}'" + (f"; did you mean '{near[0]}'?" if near else ""))
             continue
         array, fault = array_of(name, value)

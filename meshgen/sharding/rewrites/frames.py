@@ -9,7 +9,6 @@ concatenated with others, padded, written into a tensor, or summed over), masks 
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator
 from dataclasses import field
 
@@ -97,7 +96,7 @@ class _Finder:
         starts = [start for source, start in found.starts if source == size]
         if at is None:
             places = [start for whole, start in found.places if whole == size]
-            at = places[0] if places else statistics.median_low(starts)
+            at = places[0] if places else sorted(starts)[(len(starts) - 1) // 2]
         shifts = [abs(start - at) for start in starts]
         if (
             found.walks + len(found.places)
