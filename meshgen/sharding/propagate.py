@@ -227,8 +227,9 @@ class _Search:
         if not repeated:
             return solved
         axes = solved.axes.with_offers(repeated)
-        starts = dict.fromkeys((solved.start, replace(solved.start, pins=False)))
-        others = [Solved(axes, start, axes.decide_again(start, solved.decisions)) for start in starts]
+        free = replace(solved.start, pins=False)  # decided first: what moves no argument is the best with pins as well
+        decided = {start: axes.decide_again(start, solved.decisions) for start in (free, solved.start)}
+        others = [Solved(axes, start, decided[start]) for start in dict.fromkeys((solved.start, free))]
         limit = DEFAULT.rewriting.worth * self._estimate(solved)
         found = [other for other in others if self._estimate(other) < limit and not other.faults]
         if len(found) < 2 or found[0].labels == found[1].labels:

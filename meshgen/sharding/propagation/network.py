@@ -50,8 +50,8 @@ class _Step(NamedTuple):
 
     def label(self, labels: Sequence[int]) -> int:
         """The best label, given those of the other variables."""
-        place = tuple(known.index(labels[other]) for other, known in zip(self.others, self.known, strict=True))
-        return self.labels[int(self.best[place])]
+        place = tuple([known.index(labels[other]) for other, known in zip(self.others, self.known, strict=True)])
+        return self.labels[self.best[place]]
 
 
 @dataclass
@@ -111,15 +111,16 @@ class Network:
         self._steps: list[_Step] = []
         self._memo = _Memo()
         self._near: list[dict[int, int]] = [{} for _ in sizes]  # neighbours, with how many tables they share
-        self._widths = list(sizes)
+        self._sizes, self._widths = list(sizes), list(sizes)
         self._left = {variable for variable, size in enumerate(sizes) if size > 1}
         self._changed = set(self._left)  # since their labels were compared
+        self._new, self._reduced = set(self._left), 0  # variables that changed since all were reduced to so many cells
         squeezed: dict[tuple[int, tuple[int, ...]], tuple[Array, Array]] = {}  # by the source, which they keep alive
         for variables, costs in tables:
-            kept = tuple(v for v in variables if sizes[v] > 1)
+            kept = variables if all([sizes[v] > 1 for v in variables]) else tuple(v for v in variables if sizes[v] > 1)
             if not kept:
                 self.constant += costs.item()
-            elif kept == variables:
+            elif kept is variables:
                 self._insert(kept, self._memo.one(costs))
             else:
                 key = id(costs), tuple(sizes[v] for v in kept)
@@ -134,6 +135,7 @@ class Network:
         other._tables = [dict(tables) for tables in self._tables]
         other._near, other._widths = [dict(near) for near in self._near], list(self._widths)
         other._steps, other._left, other._changed = list(self._steps), set(self._left), set(self._changed)
+        other._sizes, other._new, other._reduced = list(self._sizes), set(self._new), self._reduced
         return other
 
     @property
@@ -176,7 +178,7 @@ class Network:
                     else:
                         wide.add(variable)
 
-        sort(self._left)
+        sort(self._new if self._reduced == cells and not kept else self._left)
         while narrow or wide:
             while narrow:
                 width, variable = heapq.heappop(narrow)
@@ -188,10 +190,11 @@ class Network:
             for _, variable in batch:
                 if variable in self._left:
                     sort(self._drop_dominated(variable))
+        self._new, self._reduced = set(), 0 if kept else cells
 
     def fix(self, variable: int, label: int) -> None:
         """Leave a variable one label."""
-        self._keep(variable, (label,))
+        self._new |= self._keep(variable, (label,))
 
     def least(self, variable: int) -> Array:
         """The cost of each label if all other variables could follow it, table by table."""
@@ -220,34 +223,38 @@ class Network:
             scope = tuple(sorted(set().union(*group)))
             _, least = self._joined(variable, scope, group)
             self._insert(tuple(v for v in scope if v != variable), least)
+            self._new.update(scope)
         self._left.discard(variable)
 
     def _cells(self, variables: Iterable[int]) -> int:
-        return math.prod([len(self.labels[variable]) for variable in variables])
+        return math.prod([self._sizes[variable] for variable in variables])
 
     def _insert(self, scope: Scope, costs: Array) -> None:
         if not scope:
             self.constant += float(costs)
             return
-        known = self._tables[scope[0]].get(scope)
-        costs = costs if known is None else self._memo.sum(known, costs)
+        tables = self._tables
+        if (known := tables[scope[0]].get(scope)) is not None:
+            costs = self._memo.sum(known, costs)
         for variable in scope:
-            self._tables[variable][scope] = costs
+            tables[variable][scope] = costs
         if known is None and len(scope) > 1:
             for variable in scope:
                 self._link(variable, scope)
 
     def _remove(self, variable: int) -> dict[Scope, Array]:
         """The tables of a variable, taken out of the network."""
-        found, count = self._tables[variable], len(self.labels[variable])
+        found, count = self._tables[variable], self._sizes[variable]
         for other in self._near[variable]:
             del self._near[other][variable]
             self._widths[other] //= count
         for scope in found:
-            others = [other for other in scope if other != variable]
-            for other in others:
-                del self._tables[other][scope]
-                if len(others) > 1:
+            if len(scope) == 2:
+                del self._tables[scope[0] if scope[1] == variable else scope[1]][scope]
+            elif len(scope) > 2:
+                others = [other for other in scope if other != variable]
+                for other in others:
+                    del self._tables[other][scope]
                     self._unlink(other, others)
         self._tables[variable], self._near[variable] = {}, {}
         return found
@@ -260,7 +267,7 @@ class Network:
                 near[other] += 1
             elif other != variable:
                 near[other] = 1
-                self._widths[variable] *= len(self.labels[other])
+                self._widths[variable] *= self._sizes[other]
 
     def _unlink(self, variable: int, scope: Sequence[int]) -> None:
         """Note that a table over these variables is gone."""
@@ -270,14 +277,17 @@ class Network:
                 near[other] -= 1
                 if not near[other]:
                     del near[other]
-                    self._widths[variable] //= len(self.labels[other])
+                    self._widths[variable] //= self._sizes[other]
 
     def _key(self, variable: int, variables: Sequence[int], tables: dict[Scope, Array]) -> Any:
         """What a join depends on: arrays, and their places among the variables, which are in rising order."""
-        places = {v: place for place, v in enumerate(variables)}
-        parts = [(id(costs), *[places[v] for v in scope]) for scope, costs in tables.items()]
+        index = variables.index
+        if len(variables) == 2:  # as most are: a table is over one of them, or over both
+            parts = [(id(costs), index(scope[0]) if len(scope) == 1 else 2) for scope, costs in tables.items()]
+        else:
+            parts = [(id(costs), *map(index, scope)) for scope, costs in tables.items()]
         parts.sort()
-        return len(self.labels[variable]), places[variable], *parts
+        return self._sizes[variable], index(variable), *parts
 
     def _joined(self, variable: int, variables: Scope, tables: dict[Scope, Array]) -> tuple[Any, Array]:
         """The best label for the others' labels, and its cost."""
@@ -294,15 +304,16 @@ class Network:
 
     def _eliminate(self, variable: int) -> set[int]:
         """The neighbours, which now have a table together."""
+        others: Iterable[int] = self._near[variable]
         tables = self._remove(variable)
         self._left.discard(variable)
         if not tables:
-            self.labels[variable] = self.labels[variable][:1]
+            self.labels[variable], self._sizes[variable] = self.labels[variable][:1], 1
             return set()
-        variables = tuple(sorted(set().union(*tables)))
+        variables = tuple(sorted([variable, *others]))
         best, least = self._joined(variable, variables, tables)
-        others = tuple(v for v in variables if v != variable)
-        known = tuple(self.labels[other] for other in others)
+        others = tuple(sorted(others))
+        known = tuple([self.labels[other] for other in others])
         self._steps.append(_Step(variable, self.labels[variable], others, known, best))
         self._insert(others, least)
         self._changed.update(others)
@@ -312,7 +323,7 @@ class Network:
         """Leave a variable some of its labels; the variables whose tables changed."""
         places = tuple(self.labels[variable].index(label) for label in labels)
         tables = self._remove(variable)
-        self.labels[variable], self._widths[variable] = labels, len(labels)
+        self.labels[variable], self._sizes[variable], self._widths[variable] = labels, len(labels), len(labels)
         for scope, costs in tables.items():
             part = self._memo.part(costs, scope.index(variable), places)
             self._insert(scope if len(labels) > 1 else tuple(v for v in scope if v != variable), part)
