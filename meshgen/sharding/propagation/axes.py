@@ -27,7 +27,7 @@ from meshgen.sharding.propagation.choices import Alike, AxisProblem, AxisSolutio
 from meshgen.sharding.propagation.covered import covers, splits, without_uncovered
 from meshgen.sharding.propagation.joints import Edge
 from meshgen.sharding.propagation.labels import Label, labels_of
-from meshgen.sharding.propagation.reach import Origins, Steps, reach
+from meshgen.sharding.propagation.reach import Covered, Origins, Steps, reach
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import Link
 
@@ -75,6 +75,7 @@ class Axes:
     module: Module
     sites: list[Site]
     parts: AxisParts
+    whole: Whole  # the amounts that no axis has split yet
     is_cut: bool
     offers: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     _known: dict[tuple[str, Start], list[tuple[_Split, Decision]]] = field(default_factory=dict)
@@ -82,6 +83,7 @@ class Axes:
     _latest: dict[str, tuple[Label, ...]] = field(
         default_factory=dict[str, tuple[Label, ...]]
     )  # decided along each axis
+    _reached: dict[object, tuple[dict[Value, Origins], Steps]] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> list[str]:
@@ -93,14 +95,24 @@ class Axes:
         """The values that are used, each with its producer and its uses."""
         return self.whole.edges
 
-    @cached_property
-    def whole(self) -> Whole:
-        """The amounts that no axis has split yet."""
-        return Whole.of(self.sites)
-
     def alike(self, link: Link) -> Alike:
         """What the problems along an axis share; their keys say whether a price is that of a pinned argument."""
         return self._alike.setdefault(replace(link, pins=True), Alike())
+
+    def reached(self, axis: str, covered: Covered) -> tuple[dict[Value, Origins], Steps]:
+        """The states that annotations and offers reach along an axis, and the ties over which they do; found once where others split as much."""
+        offers = self.offers.get(axis, ())
+        joined = [site for site in self.sites if site.is_joined]
+        key = (
+            axis,
+            offers,
+            tuple([covered(site, factor) for site in joined for factor in range(len(site.rule.factors))]),
+        )
+        if key not in self._reached:
+            steps: Steps = {}
+            origins = reach(self.sites, axis, self.module.mesh.axis_size(axis), covered, steps, offers)
+            self._reached[key] = origins, steps
+        return self._reached[key]
 
     def starts(self, start: Start, decisions: dict[str, Decision]) -> Iterator[Start]:
         """The other starts that may lead to other decisions; none if no axis depends on the others and no argument could move."""
@@ -242,8 +254,7 @@ def _decide(axes: Axes, link: Link, others: dict[str, Decision], guess: Sequence
         return split.get(site, {}).get(factor, 1)
 
     covered = covers(split)
-    steps: Steps = {}
-    origins = reach(sites, link.axis, link.size, covered, steps, axes.offers.get(link.axis, ()))
+    origins, steps = axes.reached(link.axis, covered)
     alike = axes.alike(link)
 
     states = [tuple(origins.get(value, ())) for value in axes.whole.numbers]

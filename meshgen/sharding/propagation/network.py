@@ -203,9 +203,21 @@ class Network:
             bound = bound + costs.min(axis=tuple(i for i, v in enumerate(scope) if v != variable))
         return bound
 
-    def chosen(self) -> tuple[int, ...]:
-        """A label of every variable, once none is left: the cheapest labelling."""
+    @property
+    def steps(self) -> int:
+        """How many variables were eliminated."""
+        return len(self._steps)
+
+    def chosen(self, begin: int = 0) -> tuple[int, ...]:
+        """A label of every variable, once none is left: the cheapest labelling, but for the variables that the steps before `begin` eliminated."""
         found = [labels[0] for labels in self.labels]
+        for step in reversed(self._steps[begin:]):
+            found[step.variable] = step.label(found)
+        return tuple(found)
+
+    def completed(self, labels: Sequence[int]) -> tuple[int, ...]:
+        """The labelling with the best labels of the variables that were eliminated, given those of the others."""
+        found = list(labels)
         for step in reversed(self._steps):
             found[step.variable] = step.label(found)
         return tuple(found)
