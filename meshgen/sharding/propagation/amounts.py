@@ -59,9 +59,9 @@ class Whole:
         """Inputs with an annotation, and the results of annotations of them."""
         found: set[Value] = set()
         for site in self.sites:
-            if site.annotation is not None and site.annotation.required:
-                if is_input(site.node) or (is_annotation(site.node) and site.node.operands[0] in found):
-                    found.add(site.value)
+            given = is_input(site.node) or (is_annotation(site.node) and site.node.operands[0] in found)
+            if given and site.annotation is not None and site.annotation.required:
+                found.add(site.value)
         return found
 
 

@@ -225,20 +225,24 @@ class Axes:
             link = Link.of(self.module.mesh, axis, is_cut=self.is_cut, pins=start.pins, is_hurried=start.is_hurried)
             alike, free = self._with_split(axis, split), self._without_pins(axis, split, start)
             guess = self._latest.get(axis, ())
-            if free is not None:
-                found = replace(free, problem=_problem(self, link, free))
-            else:
+            found = free
+            if found is None:
                 found = _decide(self, link, others, guess) if alike is None else _chosen(self, link, alike, guess)
             known.append((split, found))
             self._latest[axis] = found.solution.labels
         return found
 
     def _without_pins(self, axis: str, split: _Split, start: Start) -> Decision | None:
-        """The decision without pins, if it moves no argument: it costs as much with them, and they make no other one cheaper."""
+        """The decision without pins, if it costs as much with them: they make no other one cheaper."""
         free = replace(start, is_last_first=False, pins=False)
         known = self._known.get((axis, free), []) if start.pins else []
         found = next((decision for seen, decision in known if seen == split), None)
-        return None if found is None or self._moves_arguments(found) else found
+        if found is None:
+            return None
+        pinned = _problem(self, replace(found.problem.link, pins=True), found)
+        numbers = [number for number, joint in enumerate(self.whole.joints) if joint.has_argument]
+        sides = (problem.edge_seconds(numbers, found.solution.labels) for problem in (found.problem, pinned))
+        return replace(found, problem=pinned) if next(sides) == next(sides) else None
 
     def _with_split(self, axis: str, split: _Split) -> Decision | None:
         """The decision from another start that had the same labels to choose from, as the other axes split the same."""

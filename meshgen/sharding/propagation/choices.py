@@ -14,7 +14,7 @@ estimated time of that. A value with several users may have one resharded copy t
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
 from functools import cached_property
 from typing import Any
@@ -24,6 +24,7 @@ import numpy as np
 from meshgen.cost_model.model import DEFAULT
 from meshgen.records import dataclass
 from meshgen.sharding.propagation.amounts import View
+from meshgen.sharding.propagation.edge_tables import EdgeTables, edge_tables
 from meshgen.sharding.propagation.eliminate import Table, cheapest, least_cost
 from meshgen.sharding.propagation.joints import End, Joint
 from meshgen.sharding.propagation.labels import Label, asked_face, is_as_asked
@@ -43,25 +44,13 @@ class AxisSolution:
 
 
 @dataclass(frozen=True)
-class _Edge:
-    """The tables of a value's edge, each over places in its scope: its maker, its uses, and a copy that they share, which has `copies` states.
-
-    Places are in rising order of sites, none is of a site with one label; `seconds` are certain.
-    """
-
-    copies: int
-    tables: list[tuple[tuple[int, ...], np.ndarray]]
-    seconds: float
-
-
-@dataclass(frozen=True)
 class Alike:
     """What the problems of one axis share, whatever the other axes split: keys say all that each entry depends on."""
 
     labels: dict[object, list[Label]] = field(default_factory=dict)
     costs: dict[Any, np.ndarray] = field(default_factory=dict)  # of equal sites
     prices: dict[Any, dict[tuple[State, State], float]] = field(default_factory=dict)  # of edges with equal costs
-    edges: dict[Any, _Edge] = field(default_factory=dict)  # between equal choices
+    edges: dict[Any, EdgeTables] = field(default_factory=dict)  # between equal choices
 
 
 class AxisProblem:
@@ -117,6 +106,15 @@ class AxisProblem:
         solution = cheapest(self.sizes, self.tables, lambda: self._numbers(guess))
         chosen = tuple(options[solution.labels[i]] for i, options in enumerate(self.labels))
         return AxisSolution(chosen, solution.cost, solution.is_exact)
+
+    def edge_seconds(self, numbers: Sequence[int], labels: Sequence[Label]) -> float:
+        """What reshards on these edges take in all with these labels, one of each site."""
+        ids, found = list(map(id, self.labels)), 0.0
+        for number in numbers:
+            joint = self.view.whole.joints[number]
+            places = [self.labels[site].index(labels[site]) for site in joint.scope]
+            found += self._edge_of(number, joint, ids).at(places)
+        return found
 
     def _numbers(self, guess: Sequence[Label]) -> list[int]:
         """The guess as numbers of labels; shared copies have none."""
@@ -190,7 +188,7 @@ class AxisProblem:
                     found.append(self.view.nbytes(value) * moved / max(size, 1))
         return found
 
-    def _edge_of(self, number: int, joint: Joint, ids: Sequence[int]) -> _Edge:
+    def _edge_of(self, number: int, joint: Joint, ids: Sequence[int]) -> EdgeTables:
         """The tables of an edge: each use reads the value as it is made, resharded for that use alone, or from a shared copy."""
         view, used = self.view, self.view.used
         state = (
@@ -201,59 +199,16 @@ class AxisProblem:
         kind = joint.kind if self.link.pins or not joint.has_argument else ~joint.kind
         key = kind, state, *[ids[site] for site in joint.scope], *[used[site][i] for site, i in joint.uses]
         if (edge := self.alike.edges.get(key)) is None:
-            edge = self.alike.edges[key] = self._turned(joint.scope, *self._edge(joint))
+            edge = self.alike.edges[key] = self._tables(joint)
         return edge
 
-    def _turned(
-        self, scope: tuple[int, ...], copies: int, tables: Iterable[tuple[tuple[int, ...], np.ndarray]]
-    ) -> _Edge:
-        """The tables with the places of each in rising order of sites: a site that occurs twice is taken on the diagonal."""
-        sizes, numbers = [*[len(self.labels[site]) for site in scope], copies], [*scope, len(self.sites)]
-        found: list[tuple[tuple[int, ...], np.ndarray]] = []
-        seconds = 0.0
-        for places, costs in tables:
-            if len(places) > 1 and numbers[places[0]] == numbers[places[1]]:
-                costs, places = np.array([costs[i, i] for i in range(costs.shape[0])]), (places[0], *places[2:])
-            order = sorted(range(len(places)), key=lambda i: numbers[places[i]])
-            kept = [i for i in order if sizes[places[i]] > 1]
-            costs = np.transpose(costs, order).reshape([sizes[places[i]] for i in kept])
-            if kept:
-                found.append((tuple([places[i] for i in kept]), costs))
-            else:
-                seconds += costs.item()
-        return _Edge(copies, found, seconds)
-
-    def _edge(self, joint: Joint) -> tuple[int, list[tuple[tuple[int, ...], np.ndarray]]]:
-        """How many states a shared copy has, and tables from what makes a value (place 0) to its uses (1 and on), and to the copy (the last place)."""
+    def _tables(self, joint: Joint) -> EdgeTables:
         made = [label.results[joint.maker[1]] for label in self.labels[joint.maker[0]]]
         wanted = [[label.operands[i] for label in self.labels[site]] for site, i in joint.uses]
-        ends = list(zip(joint.uses, joint.ends, strict=True))
         states = tuple(dict.fromkeys(state for side in (made, *wanted) for state in side))
+        ends = list(zip(joint.uses, joint.ends, strict=True))
         prices = [self._prices(use, end, states) for use, end in ends]
-        weights = [self._weight(use, end) for use, end in ends]
-        copies = self._shared_states(made, wanted)
-        if not copies:
-            return 0, [
-                ((0, number), np.array([[seconds[m, w] * weight for w in states] for m in made]))
-                for number, (states, weight, seconds) in enumerate(zip(wanted, weights, prices, strict=True), 1)
-                if any(m != w for m in made for w in states)
-            ]
-        copy = len(wanted) + 1
-        options: list[State | tuple[()]] = [(), *copies]  # (): no copy
-        dearest = {pair: max(table[pair] for table in prices) for pair in prices[0]}
-        price = [[0.0 if isinstance(c, tuple) else dearest[m, c] * max(weights) for c in options] for m in made]
-        tables: list[tuple[tuple[int, ...], np.ndarray]] = [((0, copy), np.array(price))]
-        for number, (states, weight, seconds) in enumerate(zip(wanted, weights, prices, strict=True), 1):
-            near = [
-                [
-                    DEFAULT.propagation.forbidden_seconds if isinstance(c, tuple) else seconds[c, w] * weight
-                    for c in options
-                ]
-                for w in states
-            ]
-            costs = [[[min(seconds[m, w] * weight, n) for n in near[i]] for i, w in enumerate(states)] for m in made]
-            tables.append(((0, number, copy), np.array(costs)))
-        return len(options), tables
+        return edge_tables(joint.scope, made, wanted, prices, [self._weight(use, end) for use, end in ends])
 
     def _asked(self, joint: Joint, use: tuple[int, int]) -> np.ndarray:
         """A cost that keeps an annotation for users where they read the value."""
@@ -273,23 +228,12 @@ class AxisProblem:
         2 (n - 1) / n / m more than without this axis.
         """
         nbytes, together = self.view.used_bytes(use), self.view.reduced.get(use, 1)
-        is_argument = end.is_argument and self.link.pins
-        key = nbytes, end.times, is_argument, together, states
+        key = nbytes, end.times, end.is_argument, self.link.pins, together, states
 
         def seconds(source: State, target: State) -> float:
             share = nbytes / together if isinstance(source, str) and target is None else nbytes
-            return end.times * self.link.seconds(source, target, share, is_argument=is_argument)
+            return end.times * self.link.seconds(source, target, share, is_argument=end.is_argument)
 
         if key not in self.alike.prices:
             self.alike.prices[key] = {(s, t): seconds(s, t) for s in states for t in states}
         return self.alike.prices[key]
-
-    def _shared_states(self, made: list[State], wanted: list[list[State]]) -> list[State]:
-        """States that at least two users may need and in which the producer may not make the value."""
-        if len(wanted) < 2 or (len(made) == 1 and all(set(states) == {made[0]} for states in wanted)):
-            return []
-        count: dict[State, int] = {}
-        for states in wanted:
-            for state in dict.fromkeys(states):
-                count[state] = count.get(state, 0) + 1
-        return [state for state, users in count.items() if users > 1 and any(m not in (state, None) for m in made)]

@@ -117,7 +117,11 @@ class Network:
         self._new, self._reduced = set(self._left), 0  # variables that changed since all were reduced to so many cells
         squeezed: dict[tuple[int, tuple[int, ...]], tuple[Array, Array]] = {}  # by the source, which they keep alive
         for variables, costs in tables:
-            kept = variables if all([sizes[v] > 1 for v in variables]) else tuple(v for v in variables if sizes[v] > 1)
+            kept = (
+                variables
+                if min(map(sizes.__getitem__, variables), default=0) > 1
+                else tuple(v for v in variables if sizes[v] > 1)
+            )
             if not kept:
                 self.constant += costs.item()
             elif kept is variables:
