@@ -159,6 +159,10 @@ class Axes:
 
     def seconds(self, decisions: dict[str, Decision]) -> float:
         """Estimated seconds of traffic and of a device's work, as the axes add up."""
+        return sum(self.estimate(decisions))
+
+    def estimate(self, decisions: dict[str, Decision]) -> tuple[float, float]:
+        """Estimated seconds of traffic, and of a device's work."""
         work = [1.0] * len(self.sites)
         traffic = 0.0
         for decision in decisions.values():
@@ -169,7 +173,7 @@ class Axes:
                     share = problem.share(self.sites[number], label)
                     traffic += left[number] * (1 - share)
                     work[number] *= share
-        return traffic + sum(site.seconds * share for site, share in zip(self.sites, work, strict=True))
+        return traffic, sum(seconds * share for seconds, share in zip(self.whole.work, work, strict=True))
 
     def waits(self, decisions: dict[str, Decision]) -> bool:
         """Whether latencies of reshards take a large part of the estimated step, so that fewer collectives may be better."""
