@@ -109,13 +109,14 @@ class Walk:
         return found
 
     def _visit(self, node: Node) -> None:
-        if node.regions or (self._same and any(value in self._same for value in node.operands)):
+        if node.regions or not self._same.keys().isdisjoint(node.operands):
             node = self._with_new_values(node)
         found = None if node.regions or is_bound(node) else self._rule(node, self)
         if found is None:
             self._nodes.append(node)
+            producers = self.producers
             for value in node.results:
-                self.producers[value] = node
+                producers[value] = node
             if is_constant(node):
                 self.constants[node.result] = node
             return
