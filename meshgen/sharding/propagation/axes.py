@@ -27,7 +27,7 @@ from meshgen.sharding.propagation.choices import Alike, AxisProblem, AxisSolutio
 from meshgen.sharding.propagation.covered import covers, splits, without_uncovered
 from meshgen.sharding.propagation.joints import Edge
 from meshgen.sharding.propagation.labels import Label, labels_of
-from meshgen.sharding.propagation.reach import Covered, Origins, Steps, reach
+from meshgen.sharding.propagation.reach import Covered, Origins, Reached, Steps, reach
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import Link
 
@@ -83,7 +83,7 @@ class Axes:
     _latest: dict[str, tuple[Label, ...]] = field(
         default_factory=dict[str, tuple[Label, ...]]
     )  # decided along each axis
-    _reached: dict[object, tuple[dict[Value, Origins], Steps]] = field(default_factory=dict)
+    _reached: dict[object, Reached] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> list[str]:
@@ -99,20 +99,17 @@ class Axes:
         """What the problems along an axis share; their keys say whether a price is that of a pinned argument."""
         return self._alike.setdefault(replace(link, pins=True), Alike())
 
-    def reached(self, axis: str, covered: Covered) -> tuple[dict[Value, Origins], Steps]:
-        """The states that annotations and offers reach along an axis, and the ties over which they do; found once where others split as much."""
-        offers = self.offers.get(axis, ())
+    def reached(self, axis: str, covered: Covered) -> Reached:
+        """The states that annotations and offers reach along an axis, found once where the other axes split as much."""
         joined = [site for site in self.sites if site.is_joined]
-        key = (
-            axis,
-            offers,
-            tuple([covered(site, factor) for site in joined for factor in range(len(site.rule.factors))]),
-        )
+        split = [covered(site, factor) for site in joined for factor in range(len(site.rule.factors))]
+        key = axis, *split
         if key not in self._reached:
-            steps: Steps = {}
-            origins = reach(self.sites, axis, self.module.mesh.axis_size(axis), covered, steps, offers)
-            self._reached[key] = origins, steps
-        return self._reached[key]
+            self._reached[key] = reach(self.sites, axis, self.module.mesh.axis_size(axis), covered)
+        offers = self.offers.get(axis, ())
+        if offers and (offers, key) not in self._reached:
+            self._reached[offers, key] = self._reached[key].with_offers(offers)
+        return self._reached[(offers, key) if offers else key]
 
     def starts(self, start: Start, decisions: dict[str, Decision]) -> Iterator[Start]:
         """The other starts that may lead to other decisions; none if no axis depends on the others and no argument could move."""
@@ -262,7 +259,8 @@ def _decide(axes: Axes, link: Link, others: dict[str, Decision], guess: Sequence
         return split.get(site, {}).get(factor, 1)
 
     covered = covers(split)
-    origins, steps = axes.reached(link.axis, covered)
+    reached = axes.reached(link.axis, covered)
+    origins = reached.table
     alike = axes.alike(link)
 
     states = [tuple(origins.get(value, ())) for value in axes.whole.numbers]
@@ -277,7 +275,7 @@ def _decide(axes: Axes, link: Link, others: dict[str, Decision], guess: Sequence
 
     labels = [of(number, site) for number, site in enumerate(sites)]
     problem = AxisProblem(sites, link, labels, view_of(sites, others, module, axes.whole), alike)
-    return Decision(problem.solve(guess), origins, problem, steps)
+    return Decision(problem.solve(guess), origins, problem, reached.steps)
 
 
 def _chosen(axes: Axes, link: Link, alike: Decision, guess: Sequence[Label]) -> Decision:

@@ -58,6 +58,8 @@ def edge_tables(
         wanted: the state of it for each label of each use.
         prices: of each use, times its weight.
     """
+    if all(state == made[0] for side in (made, *wanted) for state in side):  # nothing is resharded, whatever is chosen
+        return EdgeTables(0, [], 0.0)
     direct = [
         np.array([[price[m, w] * weight for w in states] for m in made])
         for states, price, weight in zip(wanted, prices, weights, strict=True)
