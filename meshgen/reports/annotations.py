@@ -15,8 +15,8 @@ from meshgen.ops.live import without_dead
 from meshgen.records import dataclass
 from meshgen.reports.interface import Compiled
 from meshgen.sharding.materialize import annotations_of
-from meshgen.sharding.propagation.amounts import edges
 from meshgen.sharding.propagation.chains import state_text
+from meshgen.sharding.propagation.joints import edges_of
 from meshgen.sharding.propagation.labels import asks_use, is_as_asked
 from meshgen.sharding.propagation.rejected import LostHint, lost_hints
 from meshgen.sharding.propagation.solve import Solved
@@ -117,7 +117,7 @@ class OtherUse:
 
 def other_uses(solved: Solved) -> Iterator[OtherUse]:
     """The uses that contradict a required annotation for them, in program order."""
-    for value, (maker, _), uses in edges(solved.sites):
+    for value, (maker, _), uses in edges_of(solved.sites):
         for number, operand in uses:
             user = solved.sites[number]
             if not asks_use(solved.sites[maker], user):

@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping, Sequence
 
 from meshgen.ir.graph import Value
-from meshgen.sharding.propagation.amounts import Edge
+from meshgen.sharding.propagation.joints import Edge
 from meshgen.sharding.propagation.sites import Site
 
 ROUNDS = 4  # ops around a site that tell it from others; more would make layers near both ends of a program differ

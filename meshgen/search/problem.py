@@ -129,7 +129,7 @@ def problem_of(module: Module, target: str = DEFAULT_TARGET) -> Problem:
     names = [axis for axis in parts.all() if (module.mesh.axis_size(axis) or 1) > 1]
     links = [Link.of(module.mesh, axis, pins=False, is_hurried=True) for axis in names]
     view = view_of(sites, {}, module, whole)
-    problems = [AxisProblem(sites, link, [], view, joints, Alike()) for link in links]
+    problems = [AxisProblem(sites, link, [], view, Alike()) for link in links]
     clusters = clusters_of(sites, joints)
     lists = StrategyLists(sites, links, problems, device_of(predicted_on(target, None, module.mesh)[0]))
     first = {cluster: site for site, cluster in zip(reversed(sites), reversed(clusters), strict=True)}

@@ -19,6 +19,7 @@ The slice on the left takes columns of the activations from other devices, that 
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import field, replace
 from weakref import WeakKeyDictionary
@@ -90,7 +91,9 @@ class _Search:
 
     manager: PassManager
     _costs: dict[int, tuple[Solved, Seconds]] = field(default_factory=dict[int, tuple[Solved, Seconds]])
-    _estimates: dict[int, tuple[Solved, float]] = field(default_factory=dict[int, tuple[Solved, float]])
+    _estimates: dict[int, tuple[Solved, tuple[float, float]]] = field(
+        default_factory=dict[int, tuple[Solved, tuple[float, float]]]
+    )
     _written: dict[int, tuple[Solved, Module]] = field(default_factory=dict[int, tuple[Solved, Module]])
 
     def solve(self, module: Module) -> Solved:
@@ -179,19 +182,23 @@ class _Search:
     def _cheapest(self, first: Solved, others: Iterable[_Candidate]) -> Solved:
         """The first, or the cheapest of the others that keep the required annotations, if it is clearly cheaper."""
         tried = list(others)
-        candidates = [each for each in tried if not each.solved.faults]
-        best = self._worth(first, [each.solved for each in candidates])
-        taken = next((each.passes for each in candidates if each.solved is best), ())
+        sound = [
+            each for each in tried if not each.solved.faults
+        ]  # others do not keep a required annotation: no plan, no cost
+        likely = [each for each in sound if self._promises(each.solved, first)]
+        best = self._worth(first, [each.solved for each in likely])
+        taken = next((each.passes for each in likely if each.solved is best), ())
         for each in tried:
             by, *more = each.passes
             if more:
                 continue
-            if not any(each is sound for sound in candidates):  # a required annotation is not kept: no plan, no cost
+            if not any(each is other for other in sound):
                 self.manager.record(by.name).note(kept=False)
                 continue
+            is_planned = any(each is other for other in likely)
             with self.manager.timed(by) as record:
-                before, after = (self._seconds(solved).total for solved in (first, each.solved))
-                record.note(kept=by in taken, before=before, after=after, unit="s")
+                cost = (lambda solved: self._seconds(solved).total) if is_planned else self._estimate
+                record.note(kept=by in taken, before=cost(first), after=cost(each.solved), unit="s")
         for each in taken:
             self.manager.changed(each.name, best.module)
         return best
@@ -227,8 +234,9 @@ class _Search:
         if not repeated:
             return solved
         axes = solved.axes.with_offers(repeated)
-        starts = dict.fromkeys((solved.start, replace(solved.start, pins=False)))
-        others = [Solved(axes, start, axes.decide_again(start, solved.decisions)) for start in starts]
+        free = replace(solved.start, pins=False)  # decided first: what moves no argument is the best with pins as well
+        decided = {start: axes.decide_again(start, solved.decisions) for start in (free, solved.start)}
+        others = [Solved(axes, start, decided[start]) for start in dict.fromkeys((solved.start, free))]
         limit = DEFAULT.rewriting.worth * self._estimate(solved)
         found = [other for other in others if self._estimate(other) < limit and not other.faults]
         if len(found) < 2 or found[0].labels == found[1].labels:
@@ -255,9 +263,19 @@ class _Search:
                 found.append(other)
         return found[1:]
 
+    def _promises(self, other: Solved, first: Solved) -> bool:
+        """Whether the estimate of another program, or of its traffic, is below that of the first; if neither is, it is not planned."""
+        there, here = self._parts(other), self._parts(first)
+        pairs = (sum(there), sum(here)), (there[0], here[0])
+        return any(after < before and not math.isclose(after, before) for after, before in pairs)
+
     def _estimate(self, solved: Solved) -> float:
+        return sum(self._parts(solved))
+
+    def _parts(self, solved: Solved) -> tuple[float, float]:
+        """Estimated seconds of traffic and of work."""
         if id(solved) not in self._estimates:
-            self._estimates[id(solved)] = solved, solved.axes.seconds(solved.decisions)
+            self._estimates[id(solved)] = solved, solved.axes.estimate(solved.decisions)
         return self._estimates[id(solved)][1]
 
     def _seconds(self, solved: Solved) -> Seconds:

@@ -43,7 +43,7 @@ def test_few_rows_of_a_split_dim_may_stay_partial_and_many_may_not(rows: int, le
     found = sites(module)
     cut = of_op(found, "slice")
     assert bool(picks_of(cut, 0, 0, 8)) == leaves
-    assert ("sum" in reach(found, "x", 8, never)[cut.node.result]) == leaves
+    assert ("sum" in reach(found, "x", 8, never).table[cut.node.result]) == leaves
 
 
 @pytest.mark.parametrize(("kind", "passes"), [("sum", True), ("max", False)])
@@ -53,7 +53,7 @@ def test_a_partial_value_passes_an_op_that_is_linear_in_its_kind(kind: str, pass
       return %b : tensor<8xf32>
     }"""
     found = sites(module_of(text, {"x": 2}, a=P(None, partial={"x": kind})))
-    assert (kind in reach(found, "x", 2, never).get(of_op(found, "negate").node.result, {})) == passes
+    assert (kind in reach(found, "x", 2, never).table.get(of_op(found, "negate").node.result, {})) == passes
 
 
 SUMMED = """func.func @main(%a: tensor<16x32xf32>, %w: tensor<32x64xf32>) -> tensor<16x64xf32> {
@@ -93,5 +93,5 @@ def test_where_an_op_looks_along_the_whole_of_a_split_dim_its_largest_even_one_i
       return %b : tensor<{shape}xf32>
     }}"""
     found = sites(module_of(text, {"x": 4}, a=P("x", None, None)))
-    reached = reach(found, "x", 4, never).get(of_op(found, "sort").node.result, {})
+    reached = reach(found, "x", 4, never).table.get(of_op(found, "sort").node.result, {})
     assert list(reached) == ([] if dim is None else [dim])

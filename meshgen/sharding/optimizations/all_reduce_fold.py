@@ -23,12 +23,10 @@ def all_reduce_fold(module: Module) -> Module:
     After: `all_reduce(x) on a, b`, `all_reduce(reduce_scatter(x) on a) on b`, `all_reduce(x)`. The inner one has no other
     use. A reduction of a value that provably is the same on all devices (local programs) is the value, or a multiple of it.
     """
-    return walk(module, _fold)
+    return walk(module, _fold, at=_FOLDS)
 
 
 def _fold(node: Node, walk: Walk) -> Sequence[Value] | None:
-    if node.op not in ("all_reduce", "all_slice", "all_gather"):
-        return None
     if node.op == "all_reduce" and (found := _of_equal_values(node, walk)):
         return found
     inner = walk.producers.get(node.operands[0])

@@ -25,7 +25,7 @@ def all_reduce_reassociate(module: Module) -> Module:
     predicate is the same on all devices. Both reductions must be alike and have no other use, and the op
     must combine as they do. Sums of floats are added in another order.
     """
-    return walk(module, _reassociate)
+    return walk(module, _reassociate, at=(*COMBINED_KINDS, "select"))
 
 
 @dataclass(frozen=True)
@@ -46,9 +46,7 @@ class _Term:
 
 
 def _reassociate(node: Node, walk: Walk) -> Sequence[Value] | None:
-    pair = (1, 2) if node.op == "select" else (0, 1) if node.op in COMBINED_KINDS else None
-    if pair is None:
-        return None
+    pair = (1, 2) if node.op == "select" else (0, 1)
     first, second = (_term(node.operands[number], node, walk) for number in pair)
     if first is None or second is None or not _may_join(node, first.reduction, second.reduction, walk):
         return None

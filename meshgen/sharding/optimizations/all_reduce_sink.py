@@ -19,7 +19,7 @@ def all_reduce_sink(module: Module) -> Module:
 
     After: `all_reduce (reduce %x)`, `all_reduce (slice %x)`, `all_reduce (dot %x, %w)`. The reduction has no other use.
     """
-    return walk(module, _sink)
+    return walk(module, _sink, behind=("all_reduce",))
 
 
 def _sink(node: Node, walk: Walk) -> Sequence[Value] | None:

@@ -28,7 +28,7 @@ def all_reduce_untie(module: Module) -> Module:
             sums[node.operands[0], _axes(node, walk)] = node.result
         return found
 
-    return walk(module, untie)
+    return walk(module, untie, at=("all_reduce",))
 
 
 def _is_sum(node: Node | None) -> bool:

@@ -17,12 +17,10 @@ def cancel_inverse_collectives(module: Module) -> Module:
     A slice of a gathered value is the device's own tile, whatever the values. The reverse only holds
     if all devices of a group sliced the same value, so only if x's sharding says so.
     """
-    return walk(module, _cancel)
+    return walk(module, _cancel, at=("all_slice", "all_gather", "all_to_all"))
 
 
 def _cancel(node: Node, walk: Walk) -> Sequence[Value] | None:
-    if node.op not in ("all_slice", "all_gather", "all_to_all"):
-        return None
     inner = walk.producers.get(node.operands[0])
     if inner is None or tuple(axes_of(inner.attrs)) != tuple(node.attrs.axes):
         return None

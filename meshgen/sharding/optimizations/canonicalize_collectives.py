@@ -14,11 +14,11 @@ from meshgen.sharding.reshard.plan import same_layout
 @about(*SHARDING_OPS, "shift")
 def canonicalize_collectives(module: Module) -> Module:
     """Before: `%y = all_reduce %x on one` with one=1.   After: `%x`."""
-    return walk(module, _drop)
+    return walk(module, _drop, at=(*SHARDING_OPS, "shift"))
 
 
 def _drop(node: Node, walk: Walk) -> Sequence[Value] | None:
-    if node.op not in (*SHARDING_OPS, "shift") or node.operands[0].type != node.result.type:
+    if node.operands[0].type != node.result.type:
         return None
     if node.op == "shift":
         size = walk.mesh.axis_size(node.attrs.shift_axis)

@@ -23,12 +23,10 @@ def collective_chain_fold(module: Module) -> Module:
     After: `all_gather(x) on a, b`, `shift(x) by 3`. A gather over some axes and a slice over the same ones in
     another order permute tiles: one `permute_pairs`. The inner one has no other use, and the folded one takes no longer.
     """
-    return walk(module, _join)
+    return walk(module, _join, at=(*_ALONG_A_DIM, "shift"))
 
 
 def _join(node: Node, walk: Walk) -> Sequence[Value] | None:
-    if node.op not in (*_ALONG_A_DIM, "shift"):
-        return None
     inner = walk.producers.get(node.operands[0])
     if inner is None or inner.op not in (node.op, "all_gather") or not walk.single(inner.result):
         return None

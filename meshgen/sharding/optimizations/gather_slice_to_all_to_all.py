@@ -14,11 +14,11 @@ def gather_slice_to_all_to_all(module: Module) -> Module:
 
     Holds for any per-device values: both ops go by positions in the group. The gather has no other use.
     """
-    return walk(module, _exchange)
+    return walk(module, _exchange, at=("all_slice",))
 
 
 def _exchange(node: Node, walk: Walk) -> Sequence[Value] | None:
-    inner = walk.producers.get(node.operands[0]) if node.op == "all_slice" else None
+    inner = walk.producers.get(node.operands[0])
     if inner is None or inner.op != "all_gather" or tuple(inner.attrs.axes) != tuple(node.attrs.axes):
         return None
     split, concat = node.attrs.dim, inner.attrs.dim

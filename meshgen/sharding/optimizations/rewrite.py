@@ -6,7 +6,7 @@ Every pass is one walk, so its time is linear: queries read tables of producers 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Container, Mapping, Sequence
 from functools import cached_property, wraps
 from typing import Any
 
@@ -79,10 +79,12 @@ def merged_notes(nodes: Sequence[Node], note: str) -> Notes:
 
 
 class Walk:
-    """One forward walk. A rule is asked about each node and may emit others in its place."""
+    """One forward walk. A rule is asked about each node, or those that `at` and `behind` name, and may emit others in its place."""
 
-    def __init__(self, module: Module, rule: Rule) -> None:
+    def __init__(self, module: Module, rule: Rule, at: Container[str] | None, behind: Container[str]) -> None:
         self.mesh: Mesh = module.mesh
+        self._at, self._behind = at, behind
+        self._made: set[Value] = set()  # by ops in `behind`
         self.producers: dict[Value, Node] = {}  # of the current graph only: nothing moves into or out of a loop
         self.constants: dict[Value, Node] = {}  # of all graphs
         self._rule = rule
@@ -100,8 +102,13 @@ class Walk:
         """The graph, rewritten; itself if no rule applied."""
         saved = self._nodes, self.producers
         self._nodes, self.producers = [], {}
+        at, behind, made, same = self._at, self._behind, self._made, self._same.keys()
         for node in old.nodes:
-            self._visit(node)
+            is_asked = (at is None or node.op in at) and not (behind and made.isdisjoint(node.operands))
+            if is_asked or node.regions or not same.isdisjoint(node.operands):
+                self._visit(node)
+            else:
+                self._put(node)
         outputs = [self._same.get(value, value) for value in old.outputs]
         is_old = self._nodes == old.nodes and outputs == old.outputs  # nodes and values compare by identity
         found = old if is_old else Graph(old.name, old.inputs, self._nodes, outputs)
@@ -109,21 +116,27 @@ class Walk:
         return found
 
     def _visit(self, node: Node) -> None:
-        if node.regions or (self._same and any(value in self._same for value in node.operands)):
+        if node.regions or not self._same.keys().isdisjoint(node.operands):
             node = self._with_new_values(node)
-        found = None if node.regions or is_bound(node) else self._rule(node, self)
+        is_asked = (self._at is None or node.op in self._at) and not node.regions and not is_bound(node)
+        found = self._rule(node, self) if is_asked else None
         if found is None:
-            self._nodes.append(node)
-            for value in node.results:
-                self.producers[value] = node
-            if is_constant(node):
-                self.constants[node.result] = node
+            self._put(node)
             return
         for old, new in zip(node.results, found, strict=True):
             self._same[old] = new
             new.stands_for(old)
             self.uses[new] += self.uses.pop(old, 0)
         self._release(node)
+
+    def _put(self, node: Node) -> None:
+        self._nodes.append(node)
+        for value in node.results:
+            self.producers[value] = node
+        if node.op in self._behind:
+            self._made.update(node.results)
+        if is_constant(node):
+            self.constants[node.result] = node
 
     def _with_new_values(self, node: Node) -> Node:
         operands = [self._same.get(value, value) for value in node.operands]
@@ -148,8 +161,7 @@ class Walk:
         node = Node(op, list(operands), [result], dict(attrs), loc, notes=notes)
         if op not in SHARDING_OPS and sharding is not None:
             node.sharding = NodeSharding(tuple(_known(v) for v in operands), (sharding,), sharding.dims)
-        self._nodes.append(node)
-        self.producers[result] = node
+        self._put(node)
         self.uses.update(operands)
         if self._varying:
             self._varying.add(node)
@@ -175,9 +187,14 @@ def _known(value: Value) -> Sharding:
     return value.sharding or Sharding.replicated(value.type.rank)
 
 
-def walk(module: Module, rule: Rule) -> Module:
-    """The module with a rule applied at every node, without unused nodes; itself if the rule applies nowhere."""
-    graph = Walk(module, rule).graph(module.graph)
+def walk(module: Module, rule: Rule, at: Container[str] | None = None, behind: Container[str] = ()) -> Module:
+    """The module with a rule applied at every node, without unused nodes; itself if the rule applies nowhere.
+
+    Args:
+        at: the ops of the nodes that the rule is asked about; None: all.
+        behind: it is asked about nodes that read a value that one of these ops makes; if empty, about others as well.
+    """
+    graph = Walk(module, rule, at, behind).graph(module.graph)
     return module if graph is module.graph else replace(module, graph=without_dead(graph))
 
 

@@ -5,50 +5,94 @@ Example, `%h = dot_general %a, %w -> f32[64,96]` on x=4, y=2, decided along x wh
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
+from functools import cached_property
 
 from meshgen.ir.graph import Value
+from meshgen.ir.predicates import is_annotation
 from meshgen.records import dataclass
+from meshgen.sharding.propagation.joints import Edge, Joint, edges_of, joints_of
+from meshgen.sharding.propagation.pseudo_ops import is_input
 from meshgen.sharding.propagation.sites import Site
-
-Edge = tuple[Value, tuple[int, int], list[tuple[int, int]]]
-
-
-def edges(sites: list[Site]) -> list[Edge]:
-    """Per value that a site makes and others use: (site, result) that makes it, [(site, operand)] that use it."""
-    makers: dict[Value, tuple[int, int]] = {}
-    uses: dict[Value, list[tuple[int, int]]] = {}
-    for number, site in enumerate(sites):
-        for i, value in enumerate(site.node.results):
-            makers[value] = (number, i)
-        for i, value in enumerate(site.node.operands):
-            uses.setdefault(value, []).append((number, i))
-    return [(value, makers[value], found) for value, found in uses.items() if value in makers]
 
 
 @dataclass(frozen=True)
 class Whole:
-    """The amounts that no axis has split yet: bytes of each value where it is made and used, seconds of work; and the edges."""
+    """What no axis has split yet, of sites and values by number: bytes of each value, seconds of work of each site; and the edges."""
 
+    sites: Sequence[Site]
     edges: list[Edge]
-    nbytes: dict[Value, float]
-    used: dict[tuple[int, int], float]  # (site, operand)
-    work: dict[Site, float]
+    numbers: dict[Value, int]
+    operands: list[tuple[int, ...]]  # of each site, the numbers of its values
+    results: list[tuple[int, ...]]
+    nbytes: list[float]
+    work: list[float]
 
     @staticmethod
-    def of(sites: list[Site]) -> Whole:
-        nbytes = {v: float(v.type.nbytes) for site in sites for v in site.values}
-        used = {(n, i): nbytes[v] for n, site in enumerate(sites) for i, v in enumerate(site.node.operands)}
-        return Whole(edges(sites), nbytes, used, {site: site.seconds for site in sites})
+    def of(sites: Sequence[Site]) -> Whole:
+        numbers: dict[Value, int] = {}
+        sides = [
+            tuple(tuple([numbers.setdefault(v, len(numbers)) for v in side]) for side in (n.operands, n.results))
+            for n in (site.node for site in sites)
+        ]
+        nbytes = [float(value.type.nbytes) for value in numbers]
+        work = [site.seconds for site in sites]
+        return Whole(sites, edges_of(sites), numbers, [s[0] for s in sides], [s[1] for s in sides], nbytes, work)
+
+    @cached_property
+    def values(self) -> list[tuple[int, ...]]:
+        """The numbers of each site's operands and results."""
+        return [(*operands, *results) for operands, results in zip(self.operands, self.results, strict=True)]
+
+    @cached_property
+    def joints(self) -> list[Joint]:
+        """The edges, with all that no decision changes of them."""
+        return joints_of(self.sites, self.edges, self.placed)
+
+    @cached_property
+    def places(self) -> dict[Site, int]:
+        """The number of each site."""
+        return {site: number for number, site in enumerate(self.sites)}
+
+    @cached_property
+    def placed(self) -> set[Value]:
+        """Inputs with an annotation, and the results of annotations of them."""
+        found: set[Value] = set()
+        for site in self.sites:
+            given = is_input(site.node) or (is_annotation(site.node) and site.node.operands[0] in found)
+            if given and site.annotation is not None and site.annotation.required:
+                found.add(site.value)
+        return found
 
 
 @dataclass(frozen=True)
 class View:
-    """What the other axes leave to this one: bytes of each value where it is made and used, work, parts of loops, and edges that they reshard."""
+    """What the other axes leave to this one: bytes of each value where it is made and used, work, parts of loops, and edges that they reshard.
 
-    nbytes: Callable[[Value], float]
-    used_bytes: Callable[[tuple[int, int]], float]  # (site, operand)
-    work: Callable[[Site], float]
-    parts: Callable[[Site, int], int]  # (site, factor)
+    Values and sites are those of the `whole`, by number.
+    """
+
+    whole: Whole
+    local: list[float]  # bytes of each value where it is made
+    used: list[list[float]]  # bytes of each site's operands
+    seconds: list[float]  # of each site's work
+    split: Mapping[tuple[int, int], int]  # (site, factor) -> parts, of the loops that are split
     moved: frozenset[tuple[int, int]]  # (site, operand)
     reduced: Mapping[tuple[int, int], int]  # (site, operand) -> devices among which it is reduced there
+    moving: frozenset[int]  # the edges, by number, that have such operands
+
+    def nbytes(self, value: Value) -> float:
+        """Bytes of a value where it is made."""
+        return self.local[self.whole.numbers[value]]
+
+    def used_bytes(self, use: tuple[int, int]) -> float:
+        """Bytes of an operand, (site, operand), as it is read."""
+        return self.used[use[0]][use[1]]
+
+    def work(self, site: Site) -> float:
+        """Seconds of a site's work."""
+        return self.seconds[self.whole.places[site]]
+
+    def parts(self, site: Site, factor: int) -> int:
+        """Into how many parts a loop is split."""
+        return self.split.get((self.whole.places[site], factor), 1) if self.split else 1

@@ -165,7 +165,7 @@ def _uses(label: Label) -> bool:
 def _reason(site: Site, axis: str, decision: Decision, number: int) -> str:
     """Why a node is split over the axis: the loop or partial value, the annotation, and how many other choices lost."""
     label = decision.solution.labels[number]
-    lost = decision.problem.sizes[number] - 2
+    lost = len(decision.problem.labels[number]) - 2
     tail = f"; {lost} other choice{'s' if lost > 1 else ''} would move more" if lost > 0 else ""
     pairs = [*zip(site.node.operands, label.operands, strict=True), *zip(site.node.results, label.results, strict=True)]
     origin = next((o for v, s in pairs if s is not None and (o := decision.origins.get(v, {}).get(s))), "")

@@ -22,11 +22,12 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Module, Value
 from meshgen.records import dataclass
-from meshgen.sharding.propagation.amounts import Edge, View, Whole
+from meshgen.sharding.propagation.amounts import View, Whole
 from meshgen.sharding.propagation.choices import Alike, AxisProblem, AxisSolution
 from meshgen.sharding.propagation.covered import covers, splits, without_uncovered
+from meshgen.sharding.propagation.joints import Edge
 from meshgen.sharding.propagation.labels import Label, labels_of
-from meshgen.sharding.propagation.reach import Origins, Steps, reach
+from meshgen.sharding.propagation.reach import Covered, Origins, Reached, Steps, reach
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import Link
 
@@ -74,6 +75,7 @@ class Axes:
     module: Module
     sites: list[Site]
     parts: AxisParts
+    whole: Whole  # the amounts that no axis has split yet
     is_cut: bool
     offers: Mapping[str, tuple[int, ...]] = field(default_factory=dict[str, tuple[int, ...]])
     _known: dict[tuple[str, Start], list[tuple[_Split, Decision]]] = field(default_factory=dict)
@@ -81,6 +83,7 @@ class Axes:
     _latest: dict[str, tuple[Label, ...]] = field(
         default_factory=dict[str, tuple[Label, ...]]
     )  # decided along each axis
+    _reached: dict[object, Reached] = field(default_factory=dict)
 
     @cached_property
     def names(self) -> list[str]:
@@ -92,14 +95,21 @@ class Axes:
         """The values that are used, each with its producer and its uses."""
         return self.whole.edges
 
-    @cached_property
-    def whole(self) -> Whole:
-        """The amounts that no axis has split yet."""
-        return Whole.of(self.sites)
-
     def alike(self, link: Link) -> Alike:
         """What the problems along an axis share; their keys say whether a price is that of a pinned argument."""
         return self._alike.setdefault(replace(link, pins=True), Alike())
+
+    def reached(self, axis: str, covered: Covered) -> Reached:
+        """The states that annotations and offers reach along an axis, found once where the other axes split as much."""
+        joined = [site for site in self.sites if site.is_joined]
+        split = [covered(site, factor) for site in joined for factor in range(len(site.rule.factors))]
+        key = axis, *split
+        if key not in self._reached:
+            self._reached[key] = reach(self.sites, axis, self.module.mesh.axis_size(axis), covered)
+        offers = self.offers.get(axis, ())
+        if offers and (offers, key) not in self._reached:
+            self._reached[offers, key] = self._reached[key].with_offers(offers)
+        return self._reached[(offers, key) if offers else key]
 
     def starts(self, start: Start, decisions: dict[str, Decision]) -> Iterator[Start]:
         """The other starts that may lead to other decisions; none if no axis depends on the others and no argument could move."""
@@ -114,7 +124,7 @@ class Axes:
 
     def _moves_arguments(self, decision: Decision) -> bool:
         labels = decision.solution.labels
-        placed = ((maker, uses) for value, maker, uses in self.edges if value in decision.problem.placed)
+        placed = ((maker, uses) for value, maker, uses in self.edges if value in self.whole.placed)
         return any(
             isinstance(made := labels[maker].results[result], int) and labels[user].operands[i] != made
             for (maker, result), uses in placed
@@ -127,10 +137,10 @@ class Axes:
         for axis, decision in decisions.items():
             others = {other: each for other, each in decisions.items() if other != axis}
             parts = _parts(self.sites, others, self.module)
-            work, labels = _work_left(self.whole.work, parts), decision.solution.labels
+            work, labels = _work_left(self.whole, parts), decision.solution.labels
             share = 1 - 1 / self.module.mesh.axis_size(axis)
             wasted = {
-                number: work[site] * share
+                number: work[number] * share
                 for number, site in enumerate(self.sites)
                 if labels[number].factor is None and site.option is None and not site.is_manual(axis) and site.is_firm
             }
@@ -146,16 +156,21 @@ class Axes:
 
     def seconds(self, decisions: dict[str, Decision]) -> float:
         """Estimated seconds of traffic and of a device's work, as the axes add up."""
-        work = dict.fromkeys(self.sites, 1.0)
+        return sum(self.estimate(decisions))
+
+    def estimate(self, decisions: dict[str, Decision]) -> tuple[float, float]:
+        """Estimated seconds of traffic, and of a device's work."""
+        work = [1.0] * len(self.sites)
         traffic = 0.0
         for decision in decisions.values():
-            problem = decision.problem
-            traffic += decision.solution.seconds
-            for site, label in zip(self.sites, decision.solution.labels, strict=True):
-                share = problem.share(site, label)
-                traffic -= problem.view.work(site) * share
-                work[site] *= share
-        return traffic + sum(site.seconds * share for site, share in work.items())
+            problem, left = decision.problem, decision.problem.view.seconds
+            traffic += decision.solution.seconds - sum(left)
+            for number, label in enumerate(decision.solution.labels):
+                if label.factor is not None:
+                    share = problem.share(self.sites[number], label)
+                    traffic += left[number] * (1 - share)
+                    work[number] *= share
+        return traffic, sum(seconds * share for seconds, share in zip(self.whole.work, work, strict=True))
 
     def waits(self, decisions: dict[str, Decision]) -> bool:
         """Whether latencies of reshards take a large part of the estimated step, so that fewer collectives may be better."""
@@ -209,12 +224,26 @@ class Axes:
         found = next((decision for seen, decision in known if seen == split), None)
         if found is None:
             link = Link.of(self.module.mesh, axis, is_cut=self.is_cut, pins=start.pins, is_hurried=start.is_hurried)
-            alike = self._with_split(axis, split)
+            alike, free = self._with_split(axis, split), self._without_pins(axis, split, start)
             guess = self._latest.get(axis, ())
-            found = _decide(self, link, others, guess) if alike is None else _chosen(self, link, alike, guess)
+            found = free
+            if found is None:
+                found = _decide(self, link, others, guess) if alike is None else _chosen(self, link, alike, guess)
             known.append((split, found))
             self._latest[axis] = found.solution.labels
         return found
+
+    def _without_pins(self, axis: str, split: _Split, start: Start) -> Decision | None:
+        """The decision without pins, if it costs as much with them: they make no other one cheaper."""
+        free = replace(start, is_last_first=False, pins=False)
+        known = self._known.get((axis, free), []) if start.pins else []
+        found = next((decision for seen, decision in known if seen == split), None)
+        if found is None:
+            return None
+        pinned = _problem(self, replace(found.problem.link, pins=True), found)
+        numbers = [number for number, joint in enumerate(self.whole.joints) if joint.has_argument]
+        sides = (problem.edge_seconds(numbers, found.solution.labels) for problem in (found.problem, pinned))
+        return replace(found, problem=pinned) if next(sides) == next(sides) else None
 
     def _with_split(self, axis: str, split: _Split) -> Decision | None:
         """The decision from another start that had the same labels to choose from, as the other axes split the same."""
@@ -230,79 +259,80 @@ def _decide(axes: Axes, link: Link, others: dict[str, Decision], guess: Sequence
         return split.get(site, {}).get(factor, 1)
 
     covered = covers(split)
-    steps: Steps = {}
-    origins = reach(sites, link.axis, link.size, covered, steps, axes.offers.get(link.axis, ()))
+    reached = axes.reached(link.axis, covered)
+    origins = reached.table
     alike = axes.alike(link)
 
-    def of(site: Site) -> list[Label]:
-        """The labels of a site; sites that are alike and whose values can be in the same states share one list."""
-        states = tuple(tuple(origins.get(value, ())) for value in site.values)
-        key = site.like, states, tuple(split.get(site, {}).items())
-        if key not in alike.labels:
-            alike.labels[key] = labels_of(site, link, origins, covered, count)
-        return alike.labels[key]
+    states = [tuple(origins.get(value, ())) for value in axes.whole.numbers]
 
-    labels = [of(site) for site in sites]
-    problem = AxisProblem(sites, link, labels, view_of(sites, others, module, axes.whole), axes.edges, alike)
-    return Decision(problem.solve(guess), origins, problem, steps)
+    def of(number: int, site: Site) -> list[Label]:
+        """The labels of a site; sites that are alike and whose values can be in the same states share one list."""
+        reached = tuple([states[value] for value in axes.whole.values[number]])
+        key = site.like, reached, tuple(split[site].items()) if site in split else ()
+        if (found := alike.labels.get(key)) is None:
+            found = alike.labels[key] = labels_of(site, link, origins, covered, count)
+        return found
+
+    labels = [of(number, site) for number, site in enumerate(sites)]
+    problem = AxisProblem(sites, link, labels, view_of(sites, others, module, axes.whole), alike)
+    return Decision(problem.solve(guess), origins, problem, reached.steps)
 
 
 def _chosen(axes: Axes, link: Link, alike: Decision, guess: Sequence[Label]) -> Decision:
     """The decision along another link from the labels of an earlier one."""
-    labels, view = alike.problem.labels, alike.problem.view
-    problem = AxisProblem(axes.sites, link, labels, view, axes.edges, axes.alike(link))
+    problem = _problem(axes, link, alike)
     return Decision(problem.solve(guess), alike.origins, problem, alike.steps)
 
 
-def view_of(sites: list[Site], others: dict[str, Decision], module: Module, whole: Whole) -> View:
+def _problem(axes: Axes, link: Link, alike: Decision) -> AxisProblem:
+    """The problem along another link with the labels of an earlier decision."""
+    return AxisProblem(axes.sites, link, alike.problem.labels, alike.problem.view, axes.alike(link))
+
+
+def view_of(sites: Sequence[Site], others: Mapping[str, Decision], module: Module, whole: Whole) -> View:
     """Bytes, work and moved edges as the decisions on the other axes leave them of the `whole`, which is that of the sites."""
-    local, used = dict(whole.nbytes), dict(whole.used)
+    local = list(whole.nbytes)
+    used = [[whole.nbytes[value] for value in values] for values in whole.operands]
     parts = _parts(sites, others, module)
     moved: set[tuple[int, int]] = set()
+    moving: set[int] = set()
     reduced: dict[tuple[int, int], int] = {}
     for axis, decision in others.items():
         size, labels = module.mesh.axis_size(axis), decision.solution.labels
-        for site, label in zip(sites, labels, strict=True):
-            for value, state in zip(site.node.results, label.results, strict=True):
-                if isinstance(state, int):
-                    local[value] /= size
         for number, label in enumerate(labels):
-            for i, state in enumerate(label.operands):
-                if isinstance(state, int):
-                    used[number, i] /= size
-        for _, (maker, result), uses in whole.edges:
+            for i in label.split_results:
+                local[whole.results[number][i]] /= size
+            for i in label.split_operands:
+                used[number][i] /= size
+        for number, (_, (maker, result), uses) in enumerate(whole.edges):
             if (made := labels[maker].results[result]) is None:
                 continue
             for site, i in uses:
                 if (state := labels[site].operands[i]) != made:
                     moved.add((site, i))
-                if isinstance(made, str) and state is None:
-                    reduced[site, i] = reduced.get((site, i), 1) * size
-    return View(
-        local.__getitem__,
-        used.__getitem__,
-        _work_left(whole.work, parts).__getitem__,
-        lambda site, factor: parts.get((site, factor), 1),
-        frozenset(moved),
-        reduced,
-    )
+                    moving.add(number)
+                    if isinstance(made, str) and state is None:
+                        reduced[site, i] = reduced.get((site, i), 1) * size
+    work = _work_left(whole, parts)
+    return View(whole, local, used, work, parts, frozenset(moved), reduced, frozenset(moving))
 
 
-def _parts(sites: list[Site], others: dict[str, Decision], module: Module) -> dict[tuple[Site, int], int]:
-    """Into how many parts the decisions on the other axes split loops; those that they leave whole are absent."""
-    found: dict[tuple[Site, int], int] = {}
+def _parts(sites: Sequence[Site], others: Mapping[str, Decision], module: Module) -> dict[tuple[int, int], int]:
+    """Into how many parts the decisions on the other axes split loops, (site, factor); those that they leave whole are absent."""
+    found: dict[tuple[int, int], int] = {}
     for axis, decision in others.items():
         size = module.mesh.axis_size(axis)
-        for site, label in zip(sites, decision.solution.labels, strict=True):
+        for number, label in enumerate(decision.solution.labels):
             if label.factor is not None:
-                found[site, label.factor] = found.get((site, label.factor), 1) * size
+                found[number, label.factor] = found.get((number, label.factor), 1) * size
     return found
 
 
-def _work_left(whole: Mapping[Site, float], parts: Mapping[tuple[Site, int], int]) -> dict[Site, float]:
+def _work_left(whole: Whole, parts: Mapping[tuple[int, int], int]) -> list[float]:
     """Seconds of a device's work at each site once loops are split so, of those of the whole work."""
-    work = dict(whole)
-    for (site, factor), count in parts.items():
+    work = list(whole.work)
+    for (number, factor), count in parts.items():
+        site = whole.sites[number]
         rows = site.rule.factors[factor].size
-        work[site] *= site.left(factor, math.ceil(rows / count) / max(rows, 1))
+        work[number] *= site.left(factor, math.ceil(rows / count) / max(rows, 1))
     return work

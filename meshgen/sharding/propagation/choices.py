@@ -14,20 +14,21 @@ estimated time of that. A value with several users may have one resharded copy t
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 
 from meshgen.cost_model.model import DEFAULT
-from meshgen.ir.graph import Value
-from meshgen.ir.predicates import is_annotation
 from meshgen.records import dataclass
-from meshgen.sharding.propagation.amounts import Edge, View
+from meshgen.sharding.propagation.amounts import View
+from meshgen.sharding.propagation.edge_tables import EdgeTables, edge_tables
 from meshgen.sharding.propagation.eliminate import Table, cheapest, least_cost
-from meshgen.sharding.propagation.labels import Label, asked_face, asks_use, is_as_asked
-from meshgen.sharding.propagation.pseudo_ops import ENDS, is_changed_carry, is_input
+from meshgen.sharding.propagation.joints import End, Joint
+from meshgen.sharding.propagation.labels import Label, asked_face, is_as_asked
+from meshgen.sharding.propagation.pseudo_ops import ENDS
 from meshgen.sharding.propagation.sites import Site
 from meshgen.sharding.propagation.states import Link, State
 from meshgen.sharding.window_fetches import rows_moved
@@ -42,33 +43,14 @@ class AxisSolution:
     is_exact: bool
 
 
-def _placed(sites: list[Site]) -> set[Value]:
-    """Inputs with an annotation, and the results of annotations of them."""
-    found: set[Value] = set()
-    for site in sites:
-        given = is_input(site.node) or (is_annotation(site.node) and site.node.operands[0] in found)
-        if given and site.annotation is not None and site.annotation.required:
-            found.add(site.value)
-    return found
-
-
-@dataclass(frozen=True)
-class _Edge:
-    """The tables of a value's edge, each over places: its maker, its uses, and a copy that they share, which has `copies` states."""
-
-    copies: int
-    tables: list[tuple[tuple[int, ...], np.ndarray]]
-
-
 @dataclass(frozen=True)
 class Alike:
     """What the problems of one axis share, whatever the other axes split: keys say all that each entry depends on."""
 
     labels: dict[object, list[Label]] = field(default_factory=dict)
+    costs: dict[Any, np.ndarray] = field(default_factory=dict)  # of equal sites
     prices: dict[Any, dict[tuple[State, State], float]] = field(default_factory=dict)  # of edges with equal costs
-    edges: dict[Any, _Edge] = field(default_factory=dict)  # between equal choices
-    turns: dict[Any, tuple[np.ndarray, np.ndarray]] = field(default_factory=dict)
-    """Transposed tables by their source, which they keep alive."""
+    edges: dict[Any, EdgeTables] = field(default_factory=dict)  # between equal choices
 
 
 class AxisProblem:
@@ -79,30 +61,60 @@ class AxisProblem:
 
     def __init__(
         self,
-        sites: list[Site],
+        sites: Sequence[Site],
         link: Link,
         labels: list[list[Label]],
         view: View,
-        joints: Sequence[Edge],
         alike: Alike,
     ) -> None:
-        self.sites, self.link, self.labels, self.view, self.joints = sites, link, labels, view, joints
-        self.alike = alike
-        self.sizes = [len(options) for options in labels]
-        self.tables: list[Table] = []
-        self.placed = _placed(sites)
-        self.known_costs: dict[Any, np.ndarray] = {}  # shared by sites that are alike
+        self.sites, self.link, self.labels, self.view, self.alike = sites, link, labels, view, alike
+
+    @cached_property
+    def sizes(self) -> list[int]:
+        """The number of labels of each site, then that of states of each shared copy."""
+        return self._network[0]
+
+    @cached_property
+    def tables(self) -> list[Table]:
+        """The costs."""
+        return self._network[1]
+
+    @cached_property
+    def _network(self) -> tuple[list[int], list[Table]]:
+        ids, sizes, tables = list(map(id, self.labels)), list(map(len, self.labels)), list[Table]()
+        certain = 0.0
+        for number, costs in enumerate(self._costs_alone(ids)):
+            if sizes[number] > 1:
+                tables.append(Table((number,), costs))
+            else:
+                certain += costs.item()
+        for number, joint in enumerate(self.view.whole.joints):
+            edge = self._edge_of(number, joint, ids)
+            certain += edge.seconds
+            if edge.copies:
+                sizes.append(edge.copies)
+            if edge.tables:
+                numbers = *joint.scope, len(sizes) - 1
+                tables += [Table(tuple([numbers[p] for p in places]), costs) for places, costs in edge.tables]
+            for use in joint.asking:
+                tables.append(Table((use[0],), self._asked(joint, use)))
+        tables.append(Table((), np.array(certain)))
+        return sizes, tables
 
     def solve(self, guess: Sequence[Label] = ()) -> AxisSolution:
         """The cheapest labels, as far as they can be found; `guess` has those of a similar problem, a label for each site, if there was one."""
-        for number, site in enumerate(self.sites):
-            self._add((number,), self._costs(site, self.labels[number]))
-        for value, producer, uses in self.joints:
-            self._add_edge(value, producer, uses)
-            self._add_uses(self.sites[producer[0]], uses)
         solution = cheapest(self.sizes, self.tables, lambda: self._numbers(guess))
         chosen = tuple(options[solution.labels[i]] for i, options in enumerate(self.labels))
         return AxisSolution(chosen, solution.cost, solution.is_exact)
+
+    def edge_seconds(self, numbers: Sequence[int], labels: Sequence[Label]) -> float:
+        """What reshards on these edges take in all with these labels, one of each site."""
+        ids, found = list(map(id, self.labels)), 0.0
+        for number in numbers:
+            joint = self.view.whole.joints[number]
+            places = [self.labels[site].index(labels[site]) for site in joint.scope]
+            found += self._edge_of(number, joint, ids).at(places)
+        return found
 
     def _numbers(self, guess: Sequence[Label]) -> list[int]:
         """The guess as numbers of labels; shared copies have none."""
@@ -115,12 +127,15 @@ class AxisProblem:
         """Seconds that no solution is below."""
         return least_cost(self.sizes, self.tables)
 
-    def _costs(self, site: Site, labels: list[Label]) -> np.ndarray:
-        """The cost of each label that does not depend on other sites."""
-        key = site.like, id(labels), self.view.work(site), site.times, *map(self.view.nbytes, site.values)
-        if key not in self.known_costs:
-            self.known_costs[key] = np.array([self.alone(site, label) for label in labels])
-        return self.known_costs[key]
+    def _costs_alone(self, ids: Sequence[int]) -> Iterator[np.ndarray]:
+        """Per site the cost of each label that does not depend on other sites."""
+        view, known = self.view, self.alike.costs
+        values, local, seconds = view.whole.values, view.local, view.seconds
+        for number, site in enumerate(self.sites):
+            key = site.like, ids[number], seconds[number], site.times, *[local[value] for value in values[number]]
+            if (costs := known.get(key)) is None:
+                costs = known[key] = np.array([self.alone(site, label) for label in self.labels[number]])
+            yield costs
 
     def alone(self, site: Site, label: Label) -> float:
         """The cost of redundant work if the loop is not split, and of labels that a hint or required annotation rules out."""
@@ -173,132 +188,52 @@ class AxisProblem:
                     found.append(self.view.nbytes(value) * moved / max(size, 1))
         return found
 
-    def _add_edge(self, value: Value, producer: tuple[int, int], uses: list[tuple[int, int]]) -> None:
-        """The tables of a value: each use reads it as it is made, resharded for that use alone, or from a shared copy."""
-        maker, labels = self.sites[producer[0]], self.labels
-        if len(labels[producer[0]]) == 1 and all(len(labels[site]) == 1 for site, _ in uses):
-            made = labels[producer[0]][0].results[producer[1]]
-            if all(labels[site][0].operands[i] == made for site, i in uses):
-                return  # nothing is left to choose
-        ends = [
-            (id(labels[site]), i, self._price_key(value, (site, i), maker.times), self._weight(maker, (site, i)))
-            for site, i in uses
-        ]
-        key = id(labels[producer[0]]), producer[1], *ends
+    def _edge_of(self, number: int, joint: Joint, ids: Sequence[int]) -> EdgeTables:
+        """The tables of an edge: each use reads the value as it is made, resharded for that use alone, or from a shared copy."""
+        view, used = self.view, self.view.used
+        state = (
+            tuple([(use in view.moved, view.reduced.get(use, 1)) for use in joint.uses])
+            if number in view.moving
+            else ()
+        )
+        kind = joint.kind if self.link.pins or not joint.has_argument else ~joint.kind
+        key = kind, state, *[ids[site] for site in joint.scope], *[used[site][i] for site, i in joint.uses]
         if (edge := self.alike.edges.get(key)) is None:
-            made = [label.results[producer[1]] for label in labels[producer[0]]]
-            wanted = [[label.operands[i] for label in labels[site]] for site, i in uses]
-            edge = self.alike.edges[key] = self._edge(made, wanted, [end[2] for end in ends], [end[3] for end in ends])
-        numbers = [producer[0], *(site for site, _ in uses), len(self.sizes)]
-        if edge.copies:
-            self.sizes.append(edge.copies)
-        for places, costs in edge.tables:
-            self._add(tuple(numbers[place] for place in places), costs)
+            edge = self.alike.edges[key] = self._tables(joint)
+        return edge
 
-    def _edge(
-        self,
-        made: list[State],
-        wanted: list[list[State]],
-        priced: list[tuple[float, float, bool, int]],
-        weights: list[float],
-    ) -> _Edge:
-        """The tables of an edge from what makes a value (place 0) to its uses (1 and on), and to the shared copy (the last place)."""
+    def _tables(self, joint: Joint) -> EdgeTables:
+        made = [label.results[joint.maker[1]] for label in self.labels[joint.maker[0]]]
+        wanted = [[label.operands[i] for label in self.labels[site]] for site, i in joint.uses]
         states = tuple(dict.fromkeys(state for side in (made, *wanted) for state in side))
-        prices = [self._prices(*each, states) for each in priced]
-        copies = self._shared_states(made, wanted)
-        if not copies:
-            return _Edge(0, [
-                ((0, number), np.array([[seconds[m, w] * weight for w in states] for m in made]))
-                for number, (states, weight, seconds) in enumerate(zip(wanted, weights, prices, strict=True), 1)
-                if any(m != w for m in made for w in states)
-            ])  # fmt: skip
-        copy = len(wanted) + 1
-        options: list[State | tuple[()]] = [(), *copies]  # (): no copy
-        dearest = {pair: max(table[pair] for table in prices) for pair in prices[0]}
-        price = [[0.0 if isinstance(c, tuple) else dearest[m, c] * max(weights) for c in options] for m in made]
-        tables: list[tuple[tuple[int, ...], np.ndarray]] = [((0, copy), np.array(price))]
-        for number, (states, weight, seconds) in enumerate(zip(wanted, weights, prices, strict=True), 1):
-            near = [
-                [
-                    DEFAULT.propagation.forbidden_seconds if isinstance(c, tuple) else seconds[c, w] * weight
-                    for c in options
-                ]
-                for w in states
-            ]
-            costs = [[[min(seconds[m, w] * weight, n) for n in near[i]] for i, w in enumerate(states)] for m in made]
-            tables.append(((0, number, copy), np.array(costs)))
-        return _Edge(len(options), tables)
+        ends = list(zip(joint.uses, joint.ends, strict=True))
+        prices = [self._prices(use, end, states) for use, end in ends]
+        return edge_tables(joint.scope, made, wanted, prices, [self._weight(use, end) for use, end in ends])
 
-    def _add_uses(self, maker: Site, uses: list[tuple[int, int]]) -> None:
+    def _asked(self, joint: Joint, use: tuple[int, int]) -> np.ndarray:
         """A cost that keeps an annotation for users where they read the value."""
-        for site, i in uses:
-            if asks_use(maker, self.sites[site]):
-                costs = [
-                    0.0 if is_as_asked(maker, label.operands[i], self.link.axis) else DEFAULT.propagation.use_seconds
-                    for label in self.labels[site]
-                ]
-                self._add((site,), np.array(costs))
+        maker, far = self.sites[joint.maker[0]], DEFAULT.propagation.use_seconds
+        states = [label.operands[use[1]] for label in self.labels[use[0]]]
+        return np.array([0.0 if is_as_asked(maker, state, self.link.axis) else far for state in states])
 
-    def _weight(self, maker: Site, use: tuple[int, int]) -> float:
-        """The weight of an edge: a value that a loop changes is resharded in every trip, one that it only reads once before it."""
-        user = self.sites[use[0]]
-        times = user.times / maker.times if is_changed_carry(maker.node) else 1.0
-        times *= DEFAULT.propagation.behind if is_annotation(user.node) and user.node.attrs.as_result else 1.0
-        return times * (DEFAULT.propagation.same_edge if use in self.view.moved else 1.0)
+    def _weight(self, use: tuple[int, int], end: End) -> float:
+        """The weight of an end: an edge that another axis reshards as well costs less."""
+        return end.weight * (DEFAULT.propagation.same_edge if use in self.view.moved else 1.0)
 
-    def _price_key(self, value: Value, use: tuple[int, int], times: float) -> tuple[float, float, bool, int]:
-        """What the cost of an edge depends on besides its states: bytes, how often, whether a pinned argument is moved, and devices of other axes."""
-        is_argument = self.link.pins and value in self.placed and self._is_at_rest(use)
-        return self.view.used_bytes(use), times, is_argument, self.view.reduced.get(use, 1)
-
-    def _prices(
-        self, nbytes: float, times: float, is_argument: bool, together: int, states: tuple[State, ...]
-    ) -> dict[tuple[State, State], float]:
+    def _prices(self, use: tuple[int, int], end: End, states: tuple[State, ...]) -> dict[tuple[State, State], float]:
         """Seconds between all states that occur at the ends of the edges of a value.
 
         Bytes are those after what other axes gather and slice on the edge, so the cost is what this axis adds.
         To reduce among m devices of other axes and n of this one moves 2 (mn - 1) / mn of the bytes: a share of
         2 (n - 1) / n / m more than without this axis.
         """
-        key = nbytes, times, is_argument, together, states
-        if key not in self.alike.prices:
-            self.alike.prices[key] = self._prices_between(*key)
-        return self.alike.prices[key]
+        nbytes, together = self.view.used_bytes(use), self.view.reduced.get(use, 1)
+        key = nbytes, end.times, end.is_argument, self.link.pins, together, states
 
-    def _is_at_rest(self, use: tuple[int, int]) -> bool:
-        """Whether an operand can keep its sharding: not if windows of several rows cross its tiles in every step."""
-        site, operand = self.sites[use[0]], use[1]
-        return not any(window.operand == operand and window.width > 1 for window in site.rule.windows)
-
-    def _prices_between(
-        self, nbytes: float, times: float, is_argument: bool, together: int, states: tuple[State, ...]
-    ) -> dict[tuple[State, State], float]:
         def seconds(source: State, target: State) -> float:
             share = nbytes / together if isinstance(source, str) and target is None else nbytes
-            return times * self.link.seconds(source, target, share, is_argument=is_argument)
+            return end.times * self.link.seconds(source, target, share, is_argument=end.is_argument)
 
-        return {(s, t): seconds(s, t) for s in states for t in states}
-
-    def _shared_states(self, made: list[State], wanted: list[list[State]]) -> list[State]:
-        """States that at least two users may need and in which the producer may not make the value."""
-        if len(wanted) < 2 or (len(made) == 1 and all(set(states) == {made[0]} for states in wanted)):
-            return []
-        count: dict[State, int] = {}
-        for states in wanted:
-            for state in dict.fromkeys(states):
-                count[state] = count.get(state, 0) + 1
-        return [state for state, users in count.items() if users > 1 and any(m not in (state, None) for m in made)]
-
-    def _add(self, variables: tuple[int, ...], costs: np.ndarray) -> None:
-        """A table, with a site that occurs twice taken on its diagonal and the array axes in order of variable."""
-        if len(variables) == 1:
-            self.tables.append(Table(variables, costs))
-            return
-        if variables[0] == variables[1]:
-            costs = np.array([costs[i, i] for i in range(costs.shape[0])])
-            variables = (variables[0], *variables[2:])
-        order = tuple(sorted(range(len(variables)), key=lambda i: variables[i]))
-        key = id(costs), order
-        if key not in self.alike.turns:
-            self.alike.turns[key] = costs, np.transpose(costs, order)
-        self.tables.append(Table(tuple([variables[i] for i in order]), self.alike.turns[key][1]))
+        if key not in self.alike.prices:
+            self.alike.prices[key] = {(s, t): seconds(s, t) for s in states for t in states}
+        return self.alike.prices[key]

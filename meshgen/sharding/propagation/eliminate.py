@@ -56,7 +56,7 @@ def least_cost(sizes: list[int], tables: list[Table]) -> float:
 
 @dataclass(frozen=True)
 class _Found:
-    """A labelling, and the variables that were fixed for it."""
+    """A labelling of the core, and the variables that were fixed for it."""
 
     labels: tuple[int, ...]
     cost: float
@@ -67,13 +67,13 @@ class _Core:
     """What is left of a network, solved several times with other variables fixed."""
 
     def __init__(self, network: Network) -> None:
-        self.network = network
+        self.network, self.steps = network, network.steps
         self.often = dict.fromkeys(network.left, 0)
 
     def cheapest(self, guess: Sequence[int]) -> Labelling:
         best = self._attempt(guess)
         if not best.fixed:
-            return Labelling(best.labels, best.cost, is_exact=True)
+            return Labelling(self._whole(best), best.cost, is_exact=True)
         found, limits = best, DEFAULT.search
         for _ in range(limits.refixed_rounds):
             for variable in found.fixed:
@@ -82,7 +82,11 @@ class _Core:
             best = found if found.cost < best.cost else best
             if best.cost >= before.cost * (1 - limits.refixed_gain):
                 break
-        return Labelling(best.labels, best.cost, is_exact=False)
+        return Labelling(self._whole(best), best.cost, is_exact=False)
+
+    def _whole(self, found: _Found) -> tuple[int, ...]:
+        """The labels of all variables, of a labelling of the core."""
+        return self.network.completed(found.labels)
 
     def _attempt(self, kept: Sequence[int] = ()) -> _Found:
         """Solve the core; variables that have to be fixed take their label of `kept`, those fixed least often first."""
@@ -94,4 +98,4 @@ class _Core:
             network.fix(variable, kept[variable] if is_kept else labels[int(network.least(variable).argmin())])
             fixed.append(variable)
             network.reduce(DEFAULT.search.table_cells)
-        return _Found(network.chosen(), network.constant, tuple(fixed))
+        return _Found(network.chosen(self.steps), network.constant, tuple(fixed))

@@ -14,6 +14,7 @@ Listed are only labels whose states annotations reach: with `%a` annotated [{x},
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 
 from meshgen.ir.graph import Value
 from meshgen.ir.predicates import is_annotation, is_propagation_barrier
@@ -34,6 +35,16 @@ class Label:
     way: Linear | None
     operands: tuple[State, ...]
     results: tuple[State, ...]
+
+    @cached_property
+    def split_operands(self) -> tuple[int, ...]:
+        """The operands, by number, that are split."""
+        return tuple([number for number, state in enumerate(self.operands) if isinstance(state, int)])
+
+    @cached_property
+    def split_results(self) -> tuple[int, ...]:
+        """The results, by number, that are split."""
+        return tuple([number for number, state in enumerate(self.results) if isinstance(state, int)])
 
     def is_pick(self, site: Site) -> bool:
         """Whether the op leaves rows of the loop partial instead of fetching them."""

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
 from dataclasses import field
 from hashlib import blake2b
@@ -50,8 +50,8 @@ class _Step(NamedTuple):
 
     def label(self, labels: Sequence[int]) -> int:
         """The best label, given those of the other variables."""
-        place = tuple(known.index(labels[other]) for other, known in zip(self.others, self.known, strict=True))
-        return self.labels[int(self.best[place])]
+        place = tuple([known.index(labels[other]) for other, known in zip(self.others, self.known, strict=True)])
+        return self.labels[self.best[place]]
 
 
 @dataclass
@@ -110,16 +110,21 @@ class Network:
         self._tables: list[dict[Scope, Array]] = [{} for _ in sizes]  # of each variable, by scope
         self._steps: list[_Step] = []
         self._memo = _Memo()
-        self._near: list[dict[int, int]] = [{} for _ in sizes]  # neighbours, with how many tables they share
-        self._widths = list(sizes)
+        self._near: list[set[int]] = [set() for _ in sizes]  # neighbours: variables that share a table with it
+        self._sizes, self._widths = list(sizes), list(sizes)
         self._left = {variable for variable, size in enumerate(sizes) if size > 1}
         self._changed = set(self._left)  # since their labels were compared
+        self._new, self._reduced = set(self._left), 0  # variables that changed since all were reduced to so many cells
         squeezed: dict[tuple[int, tuple[int, ...]], tuple[Array, Array]] = {}  # by the source, which they keep alive
         for variables, costs in tables:
-            kept = tuple(v for v in variables if sizes[v] > 1)
+            kept = (
+                variables
+                if min(map(sizes.__getitem__, variables), default=0) > 1
+                else tuple(v for v in variables if sizes[v] > 1)
+            )
             if not kept:
                 self.constant += costs.item()
-            elif kept == variables:
+            elif kept is variables:
                 self._insert(kept, self._memo.one(costs))
             else:
                 key = id(costs), tuple(sizes[v] for v in kept)
@@ -131,9 +136,11 @@ class Network:
         """A network that can change on its own; both share what is known of arrays."""
         other = object.__new__(Network)
         other.labels, other.constant, other._memo = list(self.labels), self.constant, self._memo
-        other._tables = [dict(tables) for tables in self._tables]
-        other._near, other._widths = [dict(near) for near in self._near], list(self._widths)
+        other._tables = [dict(tables) if tables else tables for tables in self._tables]
+        other._near = [set(near) if near else near for near in self._near]
+        other._widths = list(self._widths)
         other._steps, other._left, other._changed = list(self._steps), set(self._left), set(self._changed)
+        other._sizes, other._new, other._reduced = list(self._sizes), set(self._new), self._reduced
         return other
 
     @property
@@ -167,31 +174,34 @@ class Network:
         Variables that are `kept` stay as they are: their labels differ in more than cost.
         """
         narrow, wide = list[tuple[int, int]](), set[int]()
+        left, widths = self._left, self._widths
+        queued: dict[int, int] = {}  # the width with which each was put into `narrow` last
 
         def sort(variables: Iterable[int]) -> None:
             for variable in variables:
-                if variable in self._left and variable not in kept:
-                    if (width := self._widths[variable]) <= cells:
-                        heapq.heappush(narrow, (width, variable))
-                    else:
+                if variable in left and variable not in kept:
+                    if (width := widths[variable]) > cells:
                         wide.add(variable)
+                    elif queued.get(variable) != width:
+                        queued[variable] = width
+                        heapq.heappush(narrow, (width, variable))
 
-        sort(self._left)
+        sort(self._new if self._reduced == cells and not kept else self._left)
         while narrow or wide:
             while narrow:
                 width, variable = heapq.heappop(narrow)
-                if variable in self._left:
-                    is_stale = width != self._widths[variable]
-                    sort((variable,) if is_stale else self._eliminate(variable))
-            batch = sorted((self._widths[variable], variable) for variable in wide & self._left & self._changed)
+                if variable in left and width == widths[variable]:
+                    sort(self._eliminate(variable))
+            batch = sorted((widths[variable], variable) for variable in wide & left & self._changed)
             wide.clear()
             for _, variable in batch:
-                if variable in self._left:
+                if variable in left:
                     sort(self._drop_dominated(variable))
+        self._new, self._reduced = set(), 0 if kept else cells
 
     def fix(self, variable: int, label: int) -> None:
         """Leave a variable one label."""
-        self._keep(variable, (label,))
+        self._new |= self._keep(variable, (label,))
 
     def least(self, variable: int) -> Array:
         """The cost of each label if all other variables could follow it, table by table."""
@@ -200,9 +210,21 @@ class Network:
             bound = bound + costs.min(axis=tuple(i for i, v in enumerate(scope) if v != variable))
         return bound
 
-    def chosen(self) -> tuple[int, ...]:
-        """A label of every variable, once none is left: the cheapest labelling."""
+    @property
+    def steps(self) -> int:
+        """How many variables were eliminated."""
+        return len(self._steps)
+
+    def chosen(self, begin: int = 0) -> tuple[int, ...]:
+        """A label of every variable, once none is left: the cheapest labelling, but for the variables that the steps before `begin` eliminated."""
         found = [labels[0] for labels in self.labels]
+        for step in reversed(self._steps[begin:]):
+            found[step.variable] = step.label(found)
+        return tuple(found)
+
+    def completed(self, labels: Sequence[int]) -> tuple[int, ...]:
+        """The labelling with the best labels of the variables that were eliminated, given those of the others."""
+        found = list(labels)
         for step in reversed(self._steps):
             found[step.variable] = step.label(found)
         return tuple(found)
@@ -215,69 +237,78 @@ class Network:
             if group is None:
                 groups.append(group := {})
             group[scope] = costs
+        others = self._near[variable]
         self._remove(variable)
+        for other in others:  # those of different groups are neighbours no more
+            self._near[other] = set().union(*self._tables[other]) - {other}
+            self._widths[other] = self._sizes[other] * self._cells(self._near[other])
         for group in groups:
             scope = tuple(sorted(set().union(*group)))
             _, least = self._joined(variable, scope, group)
             self._insert(tuple(v for v in scope if v != variable), least)
+            self._new.update(scope)
         self._left.discard(variable)
 
     def _cells(self, variables: Iterable[int]) -> int:
-        return math.prod([len(self.labels[variable]) for variable in variables])
+        return math.prod([self._sizes[variable] for variable in variables])
 
     def _insert(self, scope: Scope, costs: Array) -> None:
         if not scope:
             self.constant += float(costs)
             return
-        known = self._tables[scope[0]].get(scope)
-        costs = costs if known is None else self._memo.sum(known, costs)
+        tables = self._tables
+        if (known := tables[scope[0]].get(scope)) is not None:
+            costs = self._memo.sum(known, costs)
         for variable in scope:
-            self._tables[variable][scope] = costs
+            tables[variable][scope] = costs
         if known is None and len(scope) > 1:
-            for variable in scope:
-                self._link(variable, scope)
+            self._link(scope)
+
+    def _link(self, scope: Scope) -> None:
+        """Note that a table over these variables is there."""
+        sizes, nears, widths = self._sizes, self._near, self._widths
+        if len(scope) == 2:
+            one, other = scope
+            if other not in nears[one]:
+                nears[one].add(other)
+                nears[other].add(one)
+                widths[one] *= sizes[other]
+                widths[other] *= sizes[one]
+            return
+        both = set(scope)
+        for variable in scope:
+            near = nears[variable]
+            if new := both - near:
+                near |= new
+                near.discard(variable)
+                widths[variable] *= math.prod([sizes[other] for other in new if other != variable])
 
     def _remove(self, variable: int) -> dict[Scope, Array]:
-        """The tables of a variable, taken out of the network."""
-        found, count = self._tables[variable], len(self.labels[variable])
+        """The tables of a variable, taken out of the network.
+
+        Its neighbours stay neighbours of each other: a table over all of them, or over those of each table, follows.
+        """
+        found, count = self._tables[variable], self._sizes[variable]
         for other in self._near[variable]:
-            del self._near[other][variable]
+            self._near[other].discard(variable)
             self._widths[other] //= count
         for scope in found:
-            others = [other for other in scope if other != variable]
-            for other in others:
-                del self._tables[other][scope]
-                if len(others) > 1:
-                    self._unlink(other, others)
-        self._tables[variable], self._near[variable] = {}, {}
+            for other in scope:
+                if other != variable:
+                    del self._tables[other][scope]
+        self._tables[variable], self._near[variable] = {}, set()
         return found
-
-    def _link(self, variable: int, scope: Scope) -> None:
-        """Note that a table over these variables is there."""
-        near = self._near[variable]
-        for other in scope:
-            if other in near:
-                near[other] += 1
-            elif other != variable:
-                near[other] = 1
-                self._widths[variable] *= len(self.labels[other])
-
-    def _unlink(self, variable: int, scope: Sequence[int]) -> None:
-        """Note that a table over these variables is gone."""
-        near = self._near[variable]
-        for other in scope:
-            if other != variable:
-                near[other] -= 1
-                if not near[other]:
-                    del near[other]
-                    self._widths[variable] //= len(self.labels[other])
 
     def _key(self, variable: int, variables: Sequence[int], tables: dict[Scope, Array]) -> Any:
         """What a join depends on: arrays, and their places among the variables, which are in rising order."""
-        places = {v: place for place, v in enumerate(variables)}
-        parts = [(id(costs), *[places[v] for v in scope]) for scope, costs in tables.items()]
+        if len(variables) == 2:  # as most are: a table is over one of them, or over both
+            first = variables[0]
+            parts = [(id(costs), -1 if len(scope) == 2 else scope[0] == first) for scope, costs in tables.items()]
+        else:
+            place = {v: number for number, v in enumerate(variables)}.__getitem__
+            parts = [(id(costs), *map(place, scope)) for scope, costs in tables.items()]
         parts.sort()
-        return len(self.labels[variable]), places[variable], *parts
+        return self._sizes[variable], variables.index(variable), *parts
 
     def _joined(self, variable: int, variables: Scope, tables: dict[Scope, Array]) -> tuple[Any, Array]:
         """The best label for the others' labels, and its cost."""
@@ -285,7 +316,7 @@ class Network:
         if key not in self._memo.joins:
             total: Any = 0.0
             for scope, costs in sorted(tables.items()):
-                total = total + costs.reshape([len(self.labels[v]) if v in scope else 1 for v in variables])
+                total = total + costs.reshape([self._sizes[v] if v in scope else 1 for v in variables])
             axis = variables.index(variable)
             best = total.argmin(axis=axis)
             least = self._memo.one(np.array(total.min(axis=axis), order="C"))
@@ -294,15 +325,16 @@ class Network:
 
     def _eliminate(self, variable: int) -> set[int]:
         """The neighbours, which now have a table together."""
+        others: Collection[int] = self._near[variable]
         tables = self._remove(variable)
         self._left.discard(variable)
         if not tables:
-            self.labels[variable] = self.labels[variable][:1]
+            self.labels[variable], self._sizes[variable] = self.labels[variable][:1], 1
             return set()
-        variables = tuple(sorted(set().union(*tables)))
+        variables = tuple(sorted([variable, *others]))
         best, least = self._joined(variable, variables, tables)
-        others = tuple(v for v in variables if v != variable)
-        known = tuple(self.labels[other] for other in others)
+        others = tuple(sorted(others))
+        known = tuple([self.labels[other] for other in others])
         self._steps.append(_Step(variable, self.labels[variable], others, known, best))
         self._insert(others, least)
         self._changed.update(others)
@@ -311,14 +343,14 @@ class Network:
     def _keep(self, variable: int, labels: Scope) -> set[int]:
         """Leave a variable some of its labels; the variables whose tables changed."""
         places = tuple(self.labels[variable].index(label) for label in labels)
+        touched = {variable, *self._near[variable]}
         tables = self._remove(variable)
-        self.labels[variable], self._widths[variable] = labels, len(labels)
+        self.labels[variable], self._sizes[variable], self._widths[variable] = labels, len(labels), len(labels)
         for scope, costs in tables.items():
             part = self._memo.part(costs, scope.index(variable), places)
-            self._insert(scope if len(labels) > 1 else tuple(v for v in scope if v != variable), part)
+            self._insert(scope if len(labels) > 1 else tuple([v for v in scope if v != variable]), part)
         if len(labels) == 1:
             self._left.discard(variable)
-        touched = {variable}.union(*tables)
         self._changed |= touched
         return touched
 
@@ -327,8 +359,8 @@ class Network:
         if variable not in self._changed:
             return set()
         self._changed.discard(variable)
-        labels, around = self.labels[variable], sorted((variable, *self._near[variable]))
-        key = self._key(variable, around, self._tables[variable])
+        labels = self.labels[variable]
+        key = tuple(sorted([(id(costs), scope.index(variable)) for scope, costs in self._tables[variable].items()]))
         if key not in self._memo.kept:
             self._memo.kept[key] = self._undominated_places(variable, len(labels))
         places = self._memo.kept[key]

@@ -23,12 +23,13 @@ def axis_orders(sites: list[Site], chosen: dict[Site, dict[str, Label]], axes: l
     Annotations fix the order at their values; from there it spreads breadth-first to factors with the
     same axes on the same dim, from larger annotated values first, so that few values change order.
     """
-    wanted: Orders = {site: {} for site in sites}
+    wanted: Orders = {}
     for site in sites:
-        for factor in range(len(site.rule.factors)):
-            on = tuple(axis for axis in axes if axis in chosen[site] and chosen[site][axis].factor == factor)
-            if on:
-                wanted[site][factor] = on
+        table = wanted[site] = dict[int, tuple[str, ...]]()
+        labels = chosen[site]
+        for axis in axes:
+            if axis in labels and (factor := labels[axis].factor) is not None:
+                table[factor] = (*table.get(factor, ()), axis)
     settled: Orders = {site: {f: on for f, on in table.items() if len(on) == 1} for site, table in wanted.items()}
     queue = deque(_fixed(sites, wanted))
     users = _users(sites) if queue else {}

@@ -17,6 +17,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from copy import copy
 
 from meshgen.errors import bracketed, place_text
 from meshgen.ir.graph import Value
@@ -53,29 +54,26 @@ def fits(rule: Rule, factor: int, size: int) -> bool:
     return all(part == (factor,) for dims in (*rule.operands, *rule.results) for part in dims if factor in part)
 
 
-def reach(
-    sites: list[Site], axis: str, size: int, covered: Covered, steps: Steps | None = None, offers: Sequence[int] = ()
-) -> dict[Value, Origins]:
-    """Per value the states that annotations reach along the axis, each with the annotation it comes from.
+def reach(sites: Sequence[Site], axis: str, size: int, covered: Covered) -> Reached:
+    """The states of values that annotations reach along the axis, each with the annotation it comes from."""
+    found = Reached(sites, axis, size, covered)
+    found.seed()
+    found.spread()
+    return found
 
-    Fills `steps` with the tie over which each state was reached first; states that are annotated have none.
 
-    Args:
-        offers: sites, by number, whose loops are seeds too, in this order: of those that an earlier one reaches none.
+class Reached:
+    """States spread from value to value over the ties of sites, those that were reached first before others.
+
+    Attributes:
+        table: per value the states, each with the annotation it comes from.
+        steps: the tie over which each state was reached first; states that are annotated have none.
     """
-    search = _Search(sites, axis, size, covered, {} if steps is None else steps)
-    search.seed()
-    search.spread()
-    search.offer(offers)
-    return search.table
 
-
-class _Search:
-    """States spread from value to value over the ties of sites, those that were reached first before others."""
-
-    def __init__(self, sites: list[Site], axis: str, size: int, covered: Covered, steps: Steps) -> None:
+    def __init__(self, sites: Sequence[Site], axis: str, size: int, covered: Covered) -> None:
         self.table: dict[Value, Origins] = {}
-        self._sites, self._axis, self._size, self._steps = sites, axis, size, steps
+        self.steps: Steps = {}
+        self._sites, self._axis, self._size = sites, axis, size
         self._ties = _Ties(size, covered)
         self._queue: deque[tuple[Value, State]] = deque()
         self._touching: dict[Value, list[Site]] = {}
@@ -83,6 +81,14 @@ class _Search:
         for site in sites:
             for value in made.intersection(site.values):
                 self._touching.setdefault(value, []).append(site)
+
+    def with_offers(self, offers: Sequence[int]) -> Reached:
+        """What is reached if the loops of sites, by number, are seeds too, in this order: of those that an earlier one reaches none."""
+        found = copy(self)
+        found.table = {value: dict(origins) for value, origins in self.table.items()}
+        found.steps = dict(self.steps)
+        found.offer(offers)
+        return found
 
     def _add(self, value: Value, state: State, origin: str) -> None:
         if state not in (origins := self.table.setdefault(value, {})):
@@ -97,12 +103,12 @@ class _Search:
                 self._add(value, state, origin)
                 for source, made in _sources(value, state, makers, self._size):
                     if made not in self.table.get(source, {}):
-                        self._steps[source, made] = value, state, makers[value]
+                        self.steps[source, made] = value, state, makers[value]
                     self._add(source, made, origin)
 
     def spread(self) -> None:
         """Follow the ties of all that was added."""
-        table, steps = self.table, self._steps
+        table, steps = self.table, self.steps
         while self._queue:
             value, state = self._queue.popleft()
             for site in self._touching.get(value, ()):

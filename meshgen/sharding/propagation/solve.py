@@ -14,6 +14,7 @@ from meshgen.ir.axis_parts import AxisParts, merge
 from meshgen.ir.graph import Module, Value
 from meshgen.mesh import split_ref
 from meshgen.records import dataclass
+from meshgen.sharding.propagation.amounts import Whole
 from meshgen.sharding.propagation.axes import USUAL, Axes, Decision, Start
 from meshgen.sharding.propagation.control import flatten
 from meshgen.sharding.propagation.kept import unkept, unreadable
@@ -95,7 +96,8 @@ def solve_as_written(module: Module, cuts: Sequence[str] = ()) -> Solved:
 
 def _solve(module: Module, cuts: Sequence[str], *, only_options: bool = False) -> Solved:
     parts = AxisParts.of(module.mesh, [*named_axes(module, only_options=only_options), *cuts])
-    axes = Axes(module, sites_of(module, parts), parts, is_cut=bool(cuts))
+    sites = sites_of(module, parts)
+    axes = Axes(module, sites, parts, Whole.of(sites), is_cut=bool(cuts))
     return Solved(axes, USUAL, axes.decide(USUAL))
 
 

@@ -64,11 +64,13 @@ class Link:
             return 0.0
         if source is None:
             return DEFAULT.propagation.slice_seconds
-        share, is_pinned = (self.size - 1) / self.size, is_argument and self.pins
+        weights, share = DEFAULT.propagation, (self.size - 1) / self.size
+        least = weights.behind if is_argument else 1.0  # of equals what leaves arguments in place
+        is_pinned = is_argument and self.pins
         if isinstance(source, str):  # reduce_scatter, or all_reduce (and perhaps a mask to another kind)
             moved = nbytes * share * (1 if isinstance(target, int) else 2)
         elif isinstance(target, int):  # all_to_all
-            moved = nbytes / self.size * share * (DEFAULT.propagation.relayout_argument if is_pinned else 1)
+            moved = nbytes / self.size * share * (weights.relayout_argument if is_pinned else least)
         else:  # all_gather
-            moved = nbytes * share * (DEFAULT.propagation.gather_argument if is_pinned else 1)
+            moved = nbytes * share * (weights.gather_argument if is_pinned else least)
         return moved / self.bandwidth + self.latency
