@@ -143,7 +143,8 @@ class Joins:
             space = self._space_of(anchor, groups)
             left = space.add_all([n for n in members if n is not anchor], self._read_through(members))
             if not left and self._is_one_tile(space, groups):
-                return None if self.traffic.is_crowded(second, (*first.members, *first.extra)) else space
+                again, loaded = (*first.members, *first.extra), self.traffic.loaded(first)
+                return None if self.traffic.is_crowded(second, again, loaded) else space
         return None
 
     def _read_through(self, members: Sequence[Node]) -> list[Node]:
