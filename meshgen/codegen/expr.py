@@ -12,46 +12,75 @@ Triton's `//` and `%` cut towards zero. So no dividend is ever negative while th
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import lru_cache
+from operator import attrgetter
+from typing import Any
 
 from meshgen.records import dataclass
 
 
+class _Part:
+    """What indices are looked up by again and again: its hash is computed once, and stays here: texts have others in another process."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
+
+def _hash_of(*names: str) -> Callable[[Any], int]:
+    values = attrgetter(*names)
+
+    def known(self: Any) -> int:
+        found = self.__dict__.get("_hash")
+        if found is None:
+            found = self.__dict__["_hash"] = hash(values(self))
+        return found
+
+    return known
+
+
 @dataclass(frozen=True)
-class Var:
+class Var(_Part):
     """A variable with an inclusive range; `text` is how it is spelt in source."""
 
     text: str
     low: int
     high: int
 
+    __hash__ = _hash_of("text", "low", "high")
+
 
 @dataclass(frozen=True)
-class Quotient:
+class Quotient(_Part):
     """`of // by`."""
 
     of: Expr
     by: int
 
+    __hash__ = _hash_of("of", "by")
+
 
 @dataclass(frozen=True)
-class Remainder:
+class Remainder(_Part):
     """`of % by`."""
 
     of: Expr
     by: int
+
+    __hash__ = _hash_of("of", "by")
 
 
 Atom = Var | Quotient | Remainder
 
 
 @dataclass(frozen=True)
-class Expr:
+class Expr(_Part):
     """`const + sum(factor * atom)`; terms are sorted by their text and factors are not 0."""
 
     terms: tuple[tuple[Atom, int], ...] = ()
     const: int = 0
+
+    __hash__ = _hash_of("terms", "const")
 
     def __add__(self, other: Expr | int) -> Expr:
         return add(self, constant(other) if isinstance(other, int) else other)
@@ -89,6 +118,7 @@ def constant(value: int) -> Expr:
 ZERO = constant(0)
 
 
+@lru_cache(maxsize=4096)
 def variable(text: str, size: int) -> Expr:
     """A variable that runs over [0, size); a size of 1 leaves nothing to vary."""
     return ZERO if size <= 1 else Expr(((Var(text, 0, size - 1), 1),))
