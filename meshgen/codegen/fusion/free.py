@@ -61,7 +61,7 @@ class FreeNodes:
         return node.op in MADE or node.op in LAYOUT or (is_cheap and not self._from_memory(node))
 
     def _from_memory(self, node: Node) -> bool:
-        return any([self.sources(v) for v in node.operands])
+        return any(self.sources(v) for v in node.operands)
 
     def sources(self, value: Value) -> tuple[Value, ...]:
         """Values in memory that a kernel reads to have this one, unless a group of its own makes them."""

@@ -30,11 +30,11 @@ def all_reduce_decompose(module: Module) -> Module:
     After: `all_gather (convert (tanh (reduce_scatter %x : f32)) : bf16)`, if the cost model predicts less time. Other
     operands of the ops in between are the same on all devices, and no value there has another use.
     """
-    return walk(module, _decompose)
+    return walk(module, _decompose, of={"convert"})
 
 
 def _decompose(node: Node, walk: Walk) -> Sequence[Value] | None:
-    if node.op != "convert" or node.result.sharding is not None or not _is_narrower(node):
+    if node.result.sharding is not None or not _is_narrower(node):
         return None
     found = _chain(node, walk)
     if found is None:

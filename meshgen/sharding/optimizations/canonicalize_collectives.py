@@ -7,18 +7,19 @@ from collections.abc import Sequence
 from meshgen.ccl.cost import transfer_of
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ops.classes import RETILING, SHARDING_OPS
-from meshgen.sharding.optimizations.rewrite import Walk, about, walk
+from meshgen.sharding.optimizations.rewrite import Walk, walk
 from meshgen.sharding.reshard.plan import same_layout
 
+_MOVING = {*SHARDING_OPS, "shift"}
 
-@about(*SHARDING_OPS, "shift")
+
 def canonicalize_collectives(module: Module) -> Module:
     """Before: `%y = all_reduce %x on one` with one=1.   After: `%x`."""
-    return walk(module, _drop)
+    return walk(module, _drop, of=_MOVING)
 
 
 def _drop(node: Node, walk: Walk) -> Sequence[Value] | None:
-    if node.op not in (*SHARDING_OPS, "shift") or node.operands[0].type != node.result.type:
+    if node.operands[0].type != node.result.type:
         return None
     if node.op == "shift":
         size = walk.mesh.axis_size(node.attrs.shift_axis)

@@ -14,7 +14,7 @@ def convert_sink(module: Module) -> Module:
 
     Also for reductions by max and min, which widening does not change. Not for sums: rounding would.
     """
-    return walk(module, _narrow)
+    return walk(module, _narrow, of=MOVES | REDUCED_ALIKE, after={"convert"})
 
 
 def _narrow(node: Node, walk: Walk) -> Sequence[Value] | None:

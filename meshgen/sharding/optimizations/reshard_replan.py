@@ -18,11 +18,11 @@ def reshard_replan(module: Module) -> Module:
     Only if the shardings of both ends are known, and neither time nor bytes grow. Reshards of the chain with other
     uses stay, so dropping them would save nothing.
     """
-    return walk(module, _replan)
+    return walk(module, _replan, of=SHARDING_OPS)
 
 
 def _replan(node: Node, walk: Walk) -> Sequence[Value] | None:
-    if node.op not in SHARDING_OPS or (target := node.result.sharding) is None:
+    if (target := node.result.sharding) is None:
         return None
     chain = [node]
     spent = _cost(node, walk)

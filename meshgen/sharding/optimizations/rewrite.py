@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property, wraps
 from typing import Any
 
@@ -79,10 +80,18 @@ def merged_notes(nodes: Sequence[Node], note: str) -> Notes:
 
 
 class Walk:
-    """One forward walk. A rule is asked about each node and may emit others in its place."""
+    """One forward walk. A rule is asked about nodes and may emit others in their place.
 
-    def __init__(self, module: Module, rule: Rule) -> None:
+    Args:
+        of: the ops of the nodes that it is asked about; None: any.
+        after: ops one of which makes an operand of each node that it is asked about; None: any.
+    """
+
+    def __init__(
+        self, module: Module, rule: Rule, of: AbstractSet[str] | None = None, after: AbstractSet[str] | None = None
+    ) -> None:
         self.mesh: Mesh = module.mesh
+        self._of, self._after = of, after
         self.producers: dict[Value, Node] = {}  # of the current graph only: nothing moves into or out of a loop
         self.constants: dict[Value, Node] = {}  # of all graphs
         self._rule = rule
@@ -101,7 +110,10 @@ class Walk:
         saved = self._nodes, self.producers
         self._nodes, self.producers = [], {}
         for node in old.nodes:
-            self._visit(node)
+            if self._same or node.regions or self._is_asked(node):
+                self._visit(node)
+            else:
+                self._keep(node)
         outputs = [self._same.get(value, value) for value in old.outputs]
         is_old = self._nodes == old.nodes and outputs == old.outputs  # nodes and values compare by identity
         found = old if is_old else Graph(old.name, old.inputs, self._nodes, outputs)
@@ -111,19 +123,32 @@ class Walk:
     def _visit(self, node: Node) -> None:
         if node.regions or (self._same and any(value in self._same for value in node.operands)):
             node = self._with_new_values(node)
-        found = None if node.regions or is_bound(node) else self._rule(node, self)
+        is_asked = not node.regions and self._is_asked(node) and not is_bound(node)
+        found = self._rule(node, self) if is_asked else None
         if found is None:
-            self._nodes.append(node)
-            for value in node.results:
-                self.producers[value] = node
-            if is_constant(node):
-                self.constants[node.result] = node
+            self._keep(node)
             return
         for old, new in zip(node.results, found, strict=True):
             self._same[old] = new
             new.stands_for(old)
             self.uses[new] += self.uses.pop(old, 0)
         self._release(node)
+
+    def _is_asked(self, node: Node) -> bool:
+        """Whether the rule may have something to change at a node."""
+        if self._of is not None and node.op not in self._of:
+            return False
+        if self._after is None:
+            return True
+        makers = map(self.producers.get, node.operands)
+        return any(made is not None and made.op in self._after for made in makers)
+
+    def _keep(self, node: Node) -> None:
+        self._nodes.append(node)
+        for value in node.results:
+            self.producers[value] = node
+        if is_constant(node):
+            self.constants[node.result] = node
 
     def _with_new_values(self, node: Node) -> Node:
         operands = [self._same.get(value, value) for value in node.operands]
@@ -175,9 +200,17 @@ def _known(value: Value) -> Sharding:
     return value.sharding or Sharding.replicated(value.type.rank)
 
 
-def walk(module: Module, rule: Rule) -> Module:
-    """The module with a rule applied at every node, without unused nodes; itself if the rule applies nowhere."""
-    graph = Walk(module, rule).graph(module.graph)
+def walk(
+    module: Module, rule: Rule, of: AbstractSet[str] | None = None, after: AbstractSet[str] | None = None
+) -> Module:
+    """The module with a rule applied at every node, without unused nodes; itself if the rule applies nowhere.
+
+    Args:
+        of, after: as of `Walk`.
+    """
+    if any(ops is not None and ops_of(module.graph).isdisjoint(ops) for ops in (of, after)):
+        return module
+    graph = Walk(module, rule, of, after).graph(module.graph)
     return module if graph is module.graph else replace(module, graph=without_dead(graph))
 
 
