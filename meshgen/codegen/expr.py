@@ -12,9 +12,8 @@ Triton's `//` and `%` cut towards zero. So no dividend is ever negative while th
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
-from operator import attrgetter
 from typing import Any
 
 from meshgen.records import dataclass
@@ -27,16 +26,9 @@ class _Part:
         return {name: value for name, value in self.__dict__.items() if name != "_hash"}
 
 
-def _hash_of(*names: str) -> Callable[[Any], int]:
-    values = attrgetter(*names)
-
-    def known(self: Any) -> int:
-        found = self.__dict__.get("_hash")
-        if found is None:
-            found = self.__dict__["_hash"] = hash(values(self))
-        return found
-
-    return known
+def _kept(part: _Part, found: int) -> int:
+    part.__dict__["_hash"] = found
+    return found
 
 
 @dataclass(frozen=True)
@@ -47,7 +39,9 @@ class Var(_Part):
     low: int
     high: int
 
-    __hash__ = _hash_of("text", "low", "high")
+    def __hash__(self) -> int:
+        found = self.__dict__.get("_hash")
+        return _kept(self, hash((self.text, self.low, self.high))) if found is None else found
 
 
 @dataclass(frozen=True)
@@ -57,7 +51,9 @@ class Quotient(_Part):
     of: Expr
     by: int
 
-    __hash__ = _hash_of("of", "by")
+    def __hash__(self) -> int:
+        found = self.__dict__.get("_hash")
+        return _kept(self, hash((self.of, self.by))) if found is None else found
 
 
 @dataclass(frozen=True)
@@ -67,7 +63,9 @@ class Remainder(_Part):
     of: Expr
     by: int
 
-    __hash__ = _hash_of("of", "by")
+    def __hash__(self) -> int:
+        found = self.__dict__.get("_hash")
+        return _kept(self, hash((self.of, self.by))) if found is None else found
 
 
 Atom = Var | Quotient | Remainder
@@ -80,7 +78,9 @@ class Expr(_Part):
     terms: tuple[tuple[Atom, int], ...] = ()
     const: int = 0
 
-    __hash__ = _hash_of("terms", "const")
+    def __hash__(self) -> int:
+        found = self.__dict__.get("_hash")
+        return _kept(self, hash((self.terms, self.const))) if found is None else found
 
     def __add__(self, other: Expr | int) -> Expr:
         return add(self, constant(other) if isinstance(other, int) else other)
