@@ -43,7 +43,7 @@ class Tried:
     @cached_property
     def places(self) -> Places:
         """The places of the launches' results."""
-        return placed(self._lives)
+        return placed(self._lives, self.least_bytes)
 
     @cached_property
     def least_bytes(self) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Mapping, Sequence
 
 from meshgen.codegen import memory
@@ -46,9 +47,9 @@ class Lives:
         return [*self.of_values.values(), *self.of_scratch.values()]
 
 
-def placed(lives: Lives) -> Places:
-    """The places of values and scratch."""
-    offsets, arena_bytes = memory.place(lives.all)
+def placed(lives: Lives, least: int | None = None) -> Places:
+    """The places of values and scratch; `least` is the bound that `memory.least_bytes` finds, where it is known."""
+    offsets, arena_bytes = memory.place(lives.all, least)
     scratch = dict(zip(lives.of_scratch, offsets[len(lives.of_values) :], strict=True))
     return Places(dict(zip(lives.of_values, offsets, strict=False)), scratch, arena_bytes)
 
@@ -58,7 +59,7 @@ def plan_buffers(program: Program, places: Places) -> Buffers:
     values = list(program.module.graph.values())
     number_of = {value: n for n, value in enumerate(values)}
     scratch_of = {number: len(values) + n for n, number in enumerate(program.scratch_bytes)}
-    kinds = _kinds(program)
+    kinds = program.kinds
     found: list[Buffer] = []
     for n, v in enumerate(values):
         root, place = program.storages.root[v], program.place(v)
@@ -75,16 +76,7 @@ def plan_buffers(program: Program, places: Places) -> Buffers:
 
 def fixed_bytes(program: Program) -> int:
     """Bytes that are in place before the step."""
-    return sum(aligned(root.type.nbytes) for root, kind in _kinds(program).items() if kind in FIXED)
-
-
-def _kinds(program: Program) -> dict[Value, str]:
-    """Kind of each storage; an input or constant that is an output as well stays what it is."""
-    graph = program.module.graph
-    kinds = dict.fromkeys(program.storages.root.values(), "temporary")
-    kinds |= {program.storages.root[value]: "output" for value in graph.outputs}
-    kinds |= {node.result: "constant" for node in graph.nodes if is_constant(node)}
-    return kinds | dict.fromkeys(graph.inputs, program.inputs_are)
+    return sum(aligned(root.type.nbytes) for root, kind in program.kinds.items() if kind in FIXED)
 
 
 def lives_of(program: Program, order: Sequence[int], waits: Sequence[Sequence[int]]) -> Lives:
@@ -93,33 +85,22 @@ def lives_of(program: Program, order: Sequence[int], waits: Sequence[Sequence[in
     Args:
         waits: per place in `order`, the places it waits for.
     """
-    kinds = _kinds(program)
+    usage = program.usage
     streams = [program.tasks[n].stream for n in order]
     starts, ends = memory.clocks(streams, waits)
     place = {n: p for p, n in enumerate(order)}
-    shared: dict[Value, list[Value]] = {}
-    for root in dict.fromkeys(program.storages.root.values()):
-        shared.setdefault(program.place(root), []).append(root)
-    born: dict[Value, memory.Clock] = {}
-    last: dict[Value, list[int]] = {first: [0] * STREAMS for first in shared}
+    born: list[memory.Clock | None] = [None] * len(usage.places)
+    last = [[0] * STREAMS for _ in usage.places]
     for p, n in enumerate(order):
-        node, stream = program.nodes[n], streams[p]
-        for value in node.results:  # the parts of a join may be written in any order
-            first = program.place(value)
-            if first not in program.storages.made:  # a donated argument is live from the start
-                continue
-            born[first] = tuple(map(min, born.get(first, starts[p]), starts[p]))
-        for value in (*program.reads(n), *node.results):
-            last[program.place(value)][stream] = ends[p][stream]
-    lives = {
-        first: memory.Lifetime(
-            first.type.nbytes if kinds[first] != "given" else 0,
-            born.get(first),
-            tuple(last[first]),
-            any(kinds[root] != "temporary" for root in roots),
-        )
-        for first, roots in shared.items()
-    }
+        start, stream = starts[p], streams[p]
+        for number in usage.made[n]:  # the parts of a join may be written in any order
+            earlier = born[number]
+            born[number] = start if earlier is None else tuple(map(min, earlier, start))
+        end = ends[p][stream]
+        for number in usage.touched[n]:
+            last[number][stream] = end
+    each = zip(usage.nbytes, born, map(tuple, last), usage.stays, strict=True)
+    lives = dict(zip(usage.places, itertools.starmap(memory.Lifetime, each), strict=True))
     scratch: dict[int, memory.Lifetime] = {}
     for n, nbytes in program.scratch_bytes.items():
         p = place[n]

@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from functools import cache
 from itertools import pairwise
 
 from meshgen.codegen.communicating import is_message
+from meshgen.codegen.kept_bodies import pairs_of
 from meshgen.codegen.region_modules import region_module
 from meshgen.ir.donation import settled
 from meshgen.ir.graph import Graph, Module, Node, Value
@@ -21,7 +21,6 @@ from meshgen.ir.predicates import is_kernel
 from meshgen.ir.regions import captured, flow_regions
 from meshgen.ops.classes import OVERWRITING, UNLAUNCHED, VIEWS
 from meshgen.records import dataclass
-from meshgen.runtime.in_place import Pairs, overwrites
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ def donated(module: Module) -> Donated:
     place = {node: number for number, node in enumerate(graph.nodes)}
     readers = _readers(graph, roots)
     found = settled(module)
-    pairs_of = cache(lambda kernel: overwrites(module.kernels[kernel]))  # one launch may update all arguments
+    outputs = {roots[value] for value in graph.outputs}
     over: dict[Value, Value] = {}
     unused = dict(found.unused)
     for number, output in found.pairs.items():
@@ -58,11 +57,11 @@ def donated(module: Module) -> Donated:
             continue  # it is returned unchanged
         if maker is None or maker.op in UNLAUNCHED or result in over or result.type.nbytes != own.type.nbytes:
             unused[number] = f"result {output} shares its value with another result"
-        elif own in {roots[value] for value in graph.outputs}:
+        elif own in outputs:
             unused[number] = "it is a result as well"
         elif late := [node for node in readers.get(own, ()) if place[node] > place[maker]]:
             unused[number] = f"'{late[0].op}' reads it after result {output} is computed"
-        elif maker in readers.get(own, ()) and not _may_overwrite(maker, own, result, roots, pairs_of):
+        elif maker in readers.get(own, ()) and not _may_overwrite(maker, own, result, roots, module):
             unused[number] = f"'{maker.op}', which computes result {output}, reads it at other indices than it writes"
         else:
             over[result] = own
@@ -129,14 +128,12 @@ def _reads(node: Node) -> Sequence[Value]:
     return () if node.op in VIEWS else [*node.operands, *captured(node)]
 
 
-def _may_overwrite(
-    node: Node, own: Value, result: Value, roots: Mapping[Value, Value], pairs_of: Callable[[str], Pairs]
-) -> bool:
-    """Whether a launch may write its result over an operand; `pairs_of` a kernel are its operands and results that may share bytes."""
+def _may_overwrite(node: Node, own: Value, result: Value, roots: Mapping[Value, Value], module: Module) -> bool:
+    """Whether a launch may write its result over an operand."""
     places = [number for number, value in enumerate(_reads(node)) if roots[value] is own]
     number = node.results.index(result)
     if is_kernel(node):
-        pairs = pairs_of(node.attrs.kernel)
+        pairs = pairs_of(module.kernels[node.attrs.kernel])
         return all(number in pairs.get(place, ()) for place in places)
     return (node.op in REPEATED or node.op in OVERWRITING) and places == [number]
 

@@ -14,44 +14,73 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from functools import lru_cache
+from typing import Any
 
 from meshgen.records import dataclass
 
 
+class _Part:
+    """What indices are looked up by again and again: its hash is computed once, and stays here: texts have others in another process."""
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+
+
+def _kept(part: _Part, found: int) -> int:
+    part.__dict__["_hash"] = found
+    return found
+
+
 @dataclass(frozen=True)
-class Var:
+class Var(_Part):
     """A variable with an inclusive range; `text` is how it is spelt in source."""
 
     text: str
     low: int
     high: int
 
+    def __hash__(self) -> int:
+        found = self.__dict__.get("_hash")
+        return _kept(self, hash((self.text, self.low, self.high))) if found is None else found
+
 
 @dataclass(frozen=True)
-class Quotient:
+class Quotient(_Part):
     """`of // by`."""
 
     of: Expr
     by: int
 
+    def __hash__(self) -> int:
+        found = self.__dict__.get("_hash")
+        return _kept(self, hash((self.of, self.by))) if found is None else found
+
 
 @dataclass(frozen=True)
-class Remainder:
+class Remainder(_Part):
     """`of % by`."""
 
     of: Expr
     by: int
+
+    def __hash__(self) -> int:
+        found = self.__dict__.get("_hash")
+        return _kept(self, hash((self.of, self.by))) if found is None else found
 
 
 Atom = Var | Quotient | Remainder
 
 
 @dataclass(frozen=True)
-class Expr:
+class Expr(_Part):
     """`const + sum(factor * atom)`; terms are sorted by their text and factors are not 0."""
 
     terms: tuple[tuple[Atom, int], ...] = ()
     const: int = 0
+
+    def __hash__(self) -> int:
+        found = self.__dict__.get("_hash")
+        return _kept(self, hash((self.terms, self.const))) if found is None else found
 
     def __add__(self, other: Expr | int) -> Expr:
         return add(self, constant(other) if isinstance(other, int) else other)
@@ -89,6 +118,7 @@ def constant(value: int) -> Expr:
 ZERO = constant(0)
 
 
+@lru_cache(maxsize=4096)
 def variable(text: str, size: int) -> Expr:
     """A variable that runs over [0, size); a size of 1 leaves nothing to vary."""
     return ZERO if size <= 1 else Expr(((Var(text, 0, size - 1), 1),))

@@ -7,9 +7,7 @@ each stream, how many of its tasks are surely done when the task starts.
 
 from __future__ import annotations
 
-import bisect
 import heapq
-import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -22,7 +20,7 @@ from meshgen.runtime.plan import STREAMS, aligned
 
 Clock = tuple[int, ...]
 MOST_BYTES = (1 << 62) - 1  # offsets are signed numbers of 64 bits, and modules hold counts below 2^62
-LOOKS = 256  # storages at whose writes `least_bytes` counts
+LOOKS = 256  # storages at whose writes `least_bytes` counts, and that `interferences` compares with others at a time
 Numbers = np.ndarray[Any, np.dtype[np.int64]]
 
 
@@ -64,14 +62,14 @@ def join(many: Sequence[Clock]) -> Clock:
     return tuple(max(counts) for counts in zip(*many, strict=True))
 
 
-def place(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
+def place(lifetimes: Sequence[Lifetime], least: int | None = None) -> tuple[list[int], int]:
     """Offset of each storage, and the bytes of the arena.
 
     What is in place before the step comes first, in order, and shares nothing. The rest goes to the lowest gap among the storages that
     it may not share bytes with, biggest first. Where that may take fewer bytes, it goes from the bottom up, and again with those first
     that ended above the lower bound (squeaky wheel optimization: Joslin and Clements, JAIR 10, 1999), a number of times that falls with
-    the number of pairs. The smallest arena wins.
-    Work: for n storages, c pairs of which are alive together, O(n log n + c log c).
+    the number of pairs. The smallest arena wins. `least` is `least_bytes` where that is known.
+    Work: for n storages, c pairs of which are alive together, O(n log n + c log c), and numpy's for the storages near each in time.
     """
     if (total := sum(aligned(life.nbytes) for life in lifetimes)) > MOST_BYTES:
         message = f"the buffers of a device have {total:.3g} bytes, more than the address space"
@@ -84,7 +82,8 @@ def place(lifetimes: Sequence[Lifetime]) -> tuple[list[int], int]:
     base = int(sizes[fixed].sum())
     apart = interferences(lifetimes, rest)
     by_size = sorted(rest, key=lambda n: (-lifetimes[n].nbytes, n))
-    best, least = _place_in_order(offsets, sizes, base, by_size, apart), least_bytes(lifetimes)
+    best = _place_in_order(offsets, sizes, base, by_size, apart)
+    least = least_bytes(lifetimes) if least is None else least
     pairs = sum(map(len, apart.values()))
     for _ in range(1 + DEFAULT.scheduling.placed_pairs // max(pairs, 1)):
         if best[1] <= least:
@@ -103,12 +102,27 @@ def least_bytes(lifetimes: Sequence[Lifetime]) -> int:
     fixed = sum(aligned(life.nbytes) for life in lifetimes if life.born is None)
     rest = sorted((life for life in lifetimes if life.born is not None), key=lambda life: -life.nbytes)
     sizes = np.array([aligned(life.nbytes) for life in rest], np.int64)
-    born = np.array([life.born for life in rest], np.int64).reshape(-1, STREAMS)
-    ends = [(MOST_BYTES,) * STREAMS if life.stays else life.last for life in rest]
-    last = np.array(ends, np.int64).reshape(-1, STREAMS)
-    looked_at = born[:LOOKS, None]
-    alive = (born <= looked_at).all(axis=2) & (last > looked_at).any(axis=2)
+    born, last = _ends(rest)
+    alive = np.ones((min(LOOKS, len(rest)), len(rest)), bool)
+    for own in born.T:
+        alive &= own <= own[:LOOKS, None]
+    alive &= _used_after(last, born[:LOOKS])
     return fixed + int((alive @ sizes).max(initial=0))
+
+
+def _ends(lifetimes: Sequence[Lifetime]) -> tuple[Numbers, Numbers]:
+    """When storages are written, and after how many tasks of each stream nothing touches them."""
+    born = np.array([life.born for life in lifetimes], np.int64).reshape(-1, STREAMS)
+    last = np.array([(MOST_BYTES,) * STREAMS if life.stays else life.last for life in lifetimes], np.int64)
+    return born, last.reshape(-1, STREAMS)
+
+
+def _used_after(last: Numbers, born: Numbers) -> np.ndarray[Any, np.dtype[np.bool_]]:
+    """For each birth, the storages that are used after it on some stream."""
+    found = np.zeros((len(born), len(last)), bool)
+    for ends, begin in zip(last.T, born.T, strict=True):
+        found |= ends > begin[:, None]
+    return found
 
 
 def interferences(lifetimes: Sequence[Lifetime], numbers: Sequence[int]) -> dict[int, Numbers]:
@@ -116,25 +130,29 @@ def interferences(lifetimes: Sequence[Lifetime], numbers: Sequence[int]) -> dict
 
     Storages come up in an order in which none follows one that is written after its end. So what an earlier one
     does in common with a new one is a question of its end alone: whether on some stream it comes after the new one's
-    birth. That is the tail of a list that is sorted by end.
+    birth. What has ended at the births of all that are to come is asked no more.
     """
-    found: dict[int, list[int]] = {n: [] for n in numbers}
-    by_last: list[list[tuple[float, int]]] = [[] for _ in range(STREAMS)]
-    for number in sorted(numbers, key=lambda n: sum(lifetimes[n].born or ())):
-        life = lifetimes[number]
-        assert life.born is not None
-        alive = {n for ends, begin in zip(by_last, life.born, strict=True) for n in _after(ends, begin)}
-        found[number] += alive
-        for other in alive:
-            found[other].append(number)
-        for ends, last in zip(by_last, life.last, strict=True):
-            bisect.insort(ends, (math.inf if life.stays else last, number))
-    return {number: np.array(near, np.int64) for number, near in found.items()}
+    in_order = np.array(sorted(numbers, key=lambda n: sum(lifetimes[n].born or ())), np.int64)
+    born, last = _ends([lifetimes[n] for n in in_order])
+    to_come = np.minimum.accumulate(born[::-1])[::-1]
+    pairs: list[Numbers] = []
+    active = np.zeros(0, np.int64)
+    for start in range(0, len(in_order), LOOKS):
+        new = np.arange(start, min(start + LOOKS, len(in_order)))
+        active = np.concatenate([active, new])
+        later, earlier = np.nonzero(_used_after(last[active], born[new]) & (active < new[:, None]))
+        pairs.append(np.stack([new[later], active[earlier]]))
+        if new[-1] + 1 < len(in_order):
+            active = active[(last[active] > to_come[new[-1] + 1]).any(axis=1)]
+    return _neighbours(in_order, np.concatenate(pairs, axis=1) if pairs else np.zeros((2, 0), np.int64))
 
 
-def _after(ends: Sequence[tuple[float, int]], begin: int) -> list[int]:
-    """The storages that end after the first `begin` tasks; `ends` is sorted."""
-    return [number for _, number in ends[bisect.bisect(ends, (begin, math.inf)) :]]
+def _neighbours(numbers: Numbers, pairs: Numbers) -> dict[int, Numbers]:
+    """By number, the numbers with which each is in a pair; pairs are of places in `numbers`."""
+    owners, others = np.concatenate([pairs, pairs[::-1]], axis=1)
+    order = np.argsort(owners, kind="stable")
+    parts = np.split(numbers[others[order]], np.cumsum(np.bincount(owners, minlength=len(numbers)))[:-1])
+    return dict(zip(numbers.tolist(), parts, strict=False))
 
 
 def _place_in_order(
@@ -157,21 +175,20 @@ def _place_from_bottom(
 ) -> tuple[list[int], int]:
     """Offsets and arena where the storage that can be lowest is placed next, after the first `base` bytes; of several the first in order."""
     offsets, size, top = fixed.tolist(), sizes.tolist(), base
-    near = {number: apart[number].tolist() for number in order}
-    lowest = dict.fromkeys(order, base)  # of those that are not placed: the end of what is below
+    lowest = np.full(
+        len(fixed), base, np.int64
+    )  # the end of what is below; it only rises, so what is popped too early goes back
     waiting = [(base, rank, number) for rank, number in enumerate(order)]
-    rank_of = {number: rank for rank, number in enumerate(order)}
     while waiting:
-        offset, _, number = heapq.heappop(waiting)
-        if lowest.get(number) != offset:
-            continue  # placed, or moved up
+        offset, rank, number = waiting[0]
+        if (now := int(lowest[number])) != offset:
+            heapq.heapreplace(waiting, (now, rank, number))
+            continue
+        heapq.heappop(waiting)
         offsets[number], end = offset, offset + size[number]
-        del lowest[number]
         top = max(top, end)
-        for other in near[number]:
-            if lowest.get(other, end) < end:
-                lowest[other] = end
-                heapq.heappush(waiting, (end, rank_of[other], other))
+        near = apart[number]
+        lowest[near] = np.maximum(lowest[near], end)
     return offsets, top
 
 

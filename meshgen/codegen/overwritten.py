@@ -6,10 +6,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import field
-from functools import cache
 
+from meshgen.codegen.kept_bodies import pairs_of
 from meshgen.codegen.program import Program, place_of
 from meshgen.codegen.timeline import Task
 from meshgen.cost_model.model import DEFAULT
@@ -17,7 +17,7 @@ from meshgen.ir.graph import Value
 from meshgen.ir.op_names import REPEATED
 from meshgen.ops.classes import OVERWRITING
 from meshgen.records import dataclass
-from meshgen.runtime.in_place import Pairs, overwrites
+from meshgen.runtime.in_place import Pairs
 
 
 @dataclass(frozen=True)
@@ -59,10 +59,9 @@ def _readers(program: Program) -> dict[Value, list[int]]:
 
 def _candidates(program: Program) -> Iterator[tuple[int, Value, Value]]:
     """Launches with a storage that each reads and a result of it that may be written over that."""
-    pairs_of = cache(lambda kernel: overwrites(program.kernels[kernel]))
     for number, node in enumerate(program.nodes):
         operands = [program.storages.root[value] for value in program.reads(number)]
-        pairs = _pairs(program, number, pairs_of)
+        pairs = _pairs(program, number)
         for place, numbers in pairs.items():
             places = [n for n, used in enumerate(operands) if used is operands[place]]
             for n in numbers:
@@ -80,11 +79,11 @@ def _lies_inside(program: Program, found: Overwritten, operand: Value, part: Val
     return True
 
 
-def _pairs(program: Program, number: int, pairs_of: Callable[[str], Pairs]) -> Pairs:
-    """Numbers of operands of a launch with those of the results that may be written over each; `pairs_of` kernels are known."""
+def _pairs(program: Program, number: int) -> Pairs:
+    """Numbers of operands of a launch with those of the results that may be written over each."""
     node, name = program.nodes[number], program.names[number]
     if name:
-        return pairs_of(name)
+        return pairs_of(program.kernels[name])
     if node.op in REPEATED:  # its results begin as its first operands
         return {n: (n,) for n in range(len(node.results))}
     if node.op not in OVERWRITING or program.module.mesh.group_size(node.attrs.axes) == 1:

@@ -71,6 +71,7 @@ class _Joins:
         self.nodes, self._graph, self._kernels = list(graph.nodes), graph, kernels
         self._device = device_of(DEFAULT_TARGET)
         self._refused: set[tuple[Node, Node]] = set()
+        self._known: dict[str, tuple[int, bool]] = {}  # by kernel
         self._unlike: set[Hashable] = set()  # of pairs that stay apart, as those of equal layers
         self._look()
 
@@ -97,7 +98,7 @@ class _Joins:
             for value in reader.operands:
                 maker = self._made.get(value)
                 if maker is not None and is_kernel(maker) and (maker, reader) not in self._refused:
-                    place = self._place_of_both(maker, reader)
+                    place = self._place_of_both(maker, reader) if self._are_products(maker, reader) else None
                     if place is not None and (launch := self._joined(maker, reader)) is not None:
                         self._take(launch, place, (maker, reader))
                         return True
@@ -117,8 +118,6 @@ class _Joins:
     def _joined(self, maker: Node, reader: Node) -> Node | None:
         """One launch of both; None where they stay apart."""
         bodies = [self._kernels.bodies[node.attrs.kernel] for node in (maker, reader)]
-        if not self._are_products(*bodies):
-            return None
         outside = {v for v in maker.results if any(r is not reader for r in self._readers.get(v, ()))}
         outside.update(v for v in maker.results if v in self._graph.outputs)
         if (key := _form_of_both(maker, reader, outside)) in self._unlike:
@@ -135,11 +134,17 @@ class _Joins:
             return False
         return kernel_seconds(body, DEFAULT_TARGET) <= sum(kernel_seconds(each, DEFAULT_TARGET) for each in apart)
 
-    def _are_products(self, maker: Graph, reader: Graph) -> bool:
+    def _are_products(self, maker: Node, reader: Node) -> bool:
         """Whether several dots would be in the kernel, and no other loops."""
-        loops = [node for body in (maker, reader) for node in body.nodes if node.op in LOOPS]
-        own = [node.op in MATRIX_PRODUCTS for node in maker.nodes]
-        return any(own) and len(loops) > 1 and all(node.op in MATRIX_PRODUCTS for node in loops)
+        (first, is_plain), (second, is_also_plain) = map(self._products_of, (maker.attrs.kernel, reader.attrs.kernel))
+        return first > 0 and first + second > 1 and is_plain and is_also_plain
+
+    def _products_of(self, kernel: str) -> tuple[int, bool]:
+        """How many products a kernel has, and whether it has no other loops."""
+        if (found := self._known.get(kernel)) is None:
+            loops = [node.op in MATRIX_PRODUCTS for node in self._kernels.bodies[kernel].nodes if node.op in LOOPS]
+            found = self._known[kernel] = sum(loops), all(loops)
+        return found
 
     def _fits(self, body: Graph) -> bool:
         limits = DEFAULT.fusion

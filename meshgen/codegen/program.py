@@ -8,7 +8,7 @@ from functools import cached_property
 from meshgen.codegen.storages import Storages
 from meshgen.codegen.timeline import Task
 from meshgen.ir.graph import Graph, Module, Node, Value
-from meshgen.ir.predicates import is_kernel
+from meshgen.ir.predicates import is_constant, is_kernel
 from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule
 
@@ -52,6 +52,23 @@ class Flow:
 
 
 @dataclass(frozen=True)
+class Usage:
+    """The places of values by number, and which of them launches write and touch.
+
+    Attributes:
+        nbytes: bytes of each place in the arena; 0 of what is given to a region.
+        stays: whether each must outlive the step.
+        made, touched: by launch, the places that it writes, without those that are in place before the step, and all that it reads or writes.
+    """
+
+    places: tuple[Value, ...]
+    nbytes: tuple[int, ...]
+    stays: tuple[bool, ...]
+    made: tuple[tuple[int, ...], ...]
+    touched: tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
 class Program:
     """Launches with their tasks, and the storage of every value.
 
@@ -83,6 +100,33 @@ class Program:
     def first_byte(self, value: Value) -> int:
         """The byte offset of a value in its place."""
         return self._places[self.storages.root[value]][1] + self.storages.first_byte.get(value, 0)
+
+    @cached_property
+    def kinds(self) -> Mapping[Value, str]:
+        """Kind of each storage; an input or constant that is an output as well stays what it is."""
+        graph = self.module.graph
+        found = dict.fromkeys(self.storages.root.values(), "temporary")
+        found |= {self.storages.root[value]: "output" for value in graph.outputs}
+        found |= {node.result: "constant" for node in graph.nodes if is_constant(node)}
+        return found | dict.fromkeys(graph.inputs, self.inputs_are)
+
+    @cached_property
+    def usage(self) -> Usage:
+        """What launches touch, whatever their order."""
+        shared: dict[Value, list[Value]] = {}
+        for root in dict.fromkeys(self.storages.root.values()):
+            shared.setdefault(self.place(root), []).append(root)
+        number_of = {place: number for number, place in enumerate(shared)}
+        given = {n for place, n in number_of.items() if place not in self.storages.made}  # live from the start
+        made = [[number_of[self.place(v)] for v in node.results] for node in self.nodes]
+        read = [[number_of[self.place(v)] for v in self.reads(n)] for n in range(len(self.nodes))]
+        return Usage(
+            tuple(shared),
+            tuple(place.type.nbytes if self.kinds[place] != "given" else 0 for place in shared),
+            tuple(any(self.kinds[root] != "temporary" for root in roots) for roots in shared.values()),
+            tuple(tuple(n for n in dict.fromkeys(own) if n not in given) for own in made),
+            tuple(tuple(dict.fromkeys((*own, *other))) for own, other in zip(read, made, strict=True)),
+        )
 
     @cached_property
     def _places(self) -> Mapping[Value, tuple[Value, int]]:

@@ -8,7 +8,7 @@ no more memory than the program's order (or than the limit that is given) wins; 
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from functools import cached_property
 
 from meshgen.codegen import memory
@@ -97,7 +97,7 @@ class Steps:
             room = cap - fixed_bytes(self.program)
             ways = [*dict.fromkeys(way for way, _ in self._listed)][: DEFAULT.scheduling.capped]
             tried += [Tried(self.program, order) for order in capped_orders(self.program, room, ways)]
-        best = best_within(tried, cap)
+        best = best_within(_distinct(tried), cap)
         if best is None:
             raise CodegenError(_too_big(min(each.arena_bytes for each in tried), cap))
         return assemble(best)
@@ -130,6 +130,14 @@ class Steps:
 
 def _by_seconds(found: Iterable[tuple[Priority, Tried]]) -> list[tuple[Priority, Tried]]:
     return sorted(found, key=lambda each: each[1].seconds)
+
+
+def _distinct(tried: Iterable[Tried]) -> list[Tried]:
+    """Each order once: buffers are placed for each."""
+    found: dict[Hashable, Tried] = {}
+    for each in tried:
+        found.setdefault((each.order.numbers, tuple(sorted(each.order.waits.items()))), each)
+    return list(found.values())
 
 
 def best_within(tried: Sequence[Tried], cap: int) -> Tried | None:

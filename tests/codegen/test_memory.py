@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import itertools
 import random
-from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -127,25 +126,25 @@ def test_where_more_pairs_are_alive_together_storages_are_placed_fewer_times(mon
 
 
 def test_work_grows_with_what_is_alive_together_not_with_all_pairs(monkeypatch: pytest.MonkeyPatch):
-    """What a storage is compared with, counted where candidates are looked up and where gaps are searched."""
-    looked_at = 0
-    after, lowest_gap = memory._after, memory._lowest_gap
+    """What a storage is compared with, counted where candidates are looked up, a few hundred at a time, and where gaps are searched."""
+    compared, in_gaps, count = 0, 0, 20 * memory.LOOKS
+    used_after, lowest_gap = memory._used_after, memory._lowest_gap
 
-    def counted_after(ends: Sequence[tuple[float, int]], begin: int) -> list[int]:
-        nonlocal looked_at
-        found = after(ends, begin)
-        looked_at += len(found)
-        return found
+    def counted_after(last: Any, born: Any) -> Any:
+        nonlocal compared
+        compared += len(last) * len(born)
+        return used_after(last, born)
 
     def counted_gap(size: int, base: int, starts: Any, ends: Any) -> int:
-        nonlocal looked_at
-        looked_at += len(starts)
+        nonlocal in_gaps
+        in_gaps += len(starts)
         return lowest_gap(size, base, starts, ends)
 
-    monkeypatch.setattr(memory, "_after", counted_after)
+    monkeypatch.setattr(memory, "_used_after", counted_after)
     monkeypatch.setattr(memory, "_lowest_gap", counted_gap)
-    place([*[Lifetime(64, None, (1, 0, 0), True)] * 500, *chain(500, 1000)])
-    assert 0 < looked_at <= 5 * 500  # one neighbour on each side, in two orders, and one candidate each
+    place([*[Lifetime(64, None, (1, 0, 0), True)] * 500, *chain(count, 1000)], 0)
+    assert count <= compared <= 2 * memory.LOOKS * count  # those of its own block, and what is left of those before
+    assert 0 < in_gaps <= 2 * count  # one neighbour on each side
 
 
 @pytest.mark.parametrize("seed", range(20))

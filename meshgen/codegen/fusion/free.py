@@ -23,6 +23,8 @@ from meshgen.ops.classes import (
     VIEWS,
 )
 
+_PER_ELEMENT = GENERATED - LOOPS - PRODUCTS - LOOKUPS
+
 
 class FreeNodes:
     """The free nodes of a graph, and the values in memory that are read through them.
@@ -37,11 +39,16 @@ class FreeNodes:
         self._written, self._views, self.absorbed = set(must), views, absorbed
         self._sources: dict[Value, tuple[Value, ...]] = {}
         self._row: dict[Value, int] = {}
+        self._row_before: dict[Node, int] = {}
+        self._free: set[Node] = set()
         for node in graph.nodes:
             self._see_through(node)
 
     def has(self, node: Node) -> bool:
         """Whether every reader recomputes the node."""
+        return node in self._free
+
+    def _is_free(self, node: Node) -> bool:
         if node in self._views:
             return False
         if node in self.absorbed:
@@ -62,14 +69,16 @@ class FreeNodes:
 
     def row_before(self, node: Node) -> int:
         """The length of the longest chain of free nodes before a node."""
-        return max((self._row.get(v, 0) for v in node.operands), default=0)
+        return self._row_before[node]
 
     def _see_through(self, node: Node) -> None:
-        row = self.row_before(node) + 1
+        row = self._row_before[node] = max([self._row.get(v, 0) for v in node.operands], default=0)
+        row += 1
         if row > DEFAULT.fusion.free_in_a_row and node.op not in REGROUPING:  # a reshape of what is in memory is a view
             self._written.update(node.results)
-        if self.has(node):
-            sources = tuple(dict.fromkeys(s for v in node.operands for s in self.sources(v)))
+        if self._is_free(node):
+            self._free.add(node)
+            sources = tuple(dict.fromkeys([s for v in node.operands for s in self.sources(v)]))
             self._sources.update(dict.fromkeys(node.results, sources))
             self._row.update(dict.fromkeys(node.results, row))
 
@@ -84,7 +93,7 @@ def must_exist(graph: Graph) -> dict[Value, None]:
     for node in graph.nodes:
         if node.notes.in_memory:
             found.update(dict.fromkeys(node.results))
-        if node.op in GENERATED - LOOPS - PRODUCTS - LOOKUPS and from_nothing.issuperset(node.operands):
+        if node.op in _PER_ELEMENT and from_nothing.issuperset(node.operands):
             from_nothing.update(node.results if not is_constant(node) or not node.result.type.rank else ())
         if node.op in GENERATED or node.op in VIEWS:
             continue

@@ -52,6 +52,8 @@ class Grouping:
         self.loads = Loads()
         self._loaded: dict[Group, dict[Value, Needed]] = {}  # for values of a group
         self._multiplied: dict[Value, list[Group]] = {}
+        self._node_sources: dict[Node, tuple[Value, ...]] = {}
+        self.has_removed = False  # whether a group was taken out: then `Group.needs` may name what is needed no more
         absorbed = absorbed_nodes(graph)
         existing = [value for value in must_exist(graph) if self.producer.get(value) not in absorbed]
         self.must = dict.fromkeys(map(self.view_root, existing))
@@ -102,8 +104,12 @@ class Grouping:
         return table
 
     def node_sources(self, node: Node) -> tuple[Value, ...]:
-        operands = (*node.operands, *captured(node)) if node.regions else node.operands
-        return tuple(dict.fromkeys(s for v in operands for s in self.free.sources(v)))
+        """The values in memory that a node needs, through free nodes."""
+        if (found := self._node_sources.get(node)) is None:
+            operands = (*node.operands, *captured(node)) if node.regions else node.operands
+            found = tuple(dict.fromkeys([s for v in operands for s in self.free.sources(v)]))
+            self._node_sources[node] = found
+        return found
 
     # ---- growing
 
@@ -259,6 +265,8 @@ class Grouping:
         """Whether `group` needs, over others, what `on` makes."""
         if group is on or not group.needs >> on.number & 1:
             return group is on
+        if not self.has_removed:
+            return True
         stack, seen = [group], {group}
         while stack:
             current = stack.pop()

@@ -88,7 +88,7 @@ class Joins:
         """Join maps and reductions over the same elements that share what they read, or feed each other: the most bytes first."""
         for is_summed in (True, False):
             for group in [g for g in self.of.groups if g.kind in ("map", "reduce")]:
-                if is_summed and not any(map(runs_of_rows, group.members)):
+                if is_summed and (group.kind == "map" or not any(map(runs_of_rows, group.members))):
                     continue  # sums of rows first go where the rows are
                 while group.members and (found := self._best_partner(group, is_summed)):
                     self._join(*found)
@@ -97,7 +97,7 @@ class Joins:
         """The later and the earlier of the two groups, and their space."""
         saved: dict[Group, int] = {}
         for other in self._partners(group):
-            if is_summed and not any(map(row_length, other.members)):
+            if is_summed and (other.kind == "map" or not any(map(row_length, other.members))):
                 continue
             first, second = sorted((group, other), key=lambda g: (g.level, g.number))
             saved[other] = sum(v.type.nbytes for v in first.reads if v in second.reads)
@@ -143,7 +143,8 @@ class Joins:
             space = self._space_of(anchor, groups)
             left = space.add_all([n for n in members if n is not anchor], self._read_through(members))
             if not left and self._is_one_tile(space, groups):
-                return None if self.traffic.is_crowded(second, (*first.members, *first.extra)) else space
+                again, loaded = (*first.members, *first.extra), self.traffic.loaded(first)
+                return None if self.traffic.is_crowded(second, again, loaded) else space
         return None
 
     def _read_through(self, members: Sequence[Node]) -> list[Node]:

@@ -18,6 +18,9 @@ Needed = frozenset[tuple[Value, int]]  # values in memory, each with the number 
 Maker = Callable[[Value], Node | None]
 """The node with which a kernel computes a value; None for what it loads."""
 
+_COMPUTED_ONCE = LOOPS | PRODUCTS
+_AT_ONE_INDEX = POINTWISE | _COMPUTED_ONCE  # they read their operands at the index of their result, or in a loop
+
 
 class Loads:
     """What values of kernels need; the indices that equal maps make of equal ones have one number, 0 is that of the element."""
@@ -30,7 +33,8 @@ class Loads:
     def by(self, node: Node, maker: Maker, known: dict[Value, Needed]) -> Needed:
         """What a kernel loads for an element of a node's results, or to reduce; `known` is what was found for the same kernel before."""
         for value in node.operands:
-            self._find(value, maker, known)
+            if value not in known:
+                self._find(value, maker, known)
         return self._joined(node, known)
 
     def _find(self, value: Value, maker: Maker, known: dict[Value, Needed]) -> None:
@@ -42,7 +46,7 @@ class Loads:
                 stack.pop()
             elif node is None:
                 known[current] = frozenset({(current, 0)})
-            elif node.op in LOOPS or node.op in PRODUCTS:
+            elif node.op in _COMPUTED_ONCE:
                 known[current] = frozenset()
             elif missing := [v for v in node.operands if v not in known]:
                 stack += missing
@@ -50,12 +54,20 @@ class Loads:
                 known[current] = self._joined(node, known)
 
     def _joined(self, node: Node, known: dict[Value, Needed]) -> Needed:
-        first, *others = [known[v] for v in node.operands] or [Needed()]
-        found = first.union(*others) if others else first
-        if not found or node.op in POINTWISE or node.op in LOOPS or node.op in PRODUCTS:
+        found = _union([known[v] for v in node.operands])
+        if not found or node.op in _AT_ONE_INDEX:
             return found
         if (step := self._map_of.get(node)) is None:
             key = node.op, node.attrs, node.result.type.shape, *node.operands[1:]
             step = self._map_of[node] = self._maps.setdefault(key, len(self._maps))
         numbers = self._numbers
         return frozenset([(each, numbers.setdefault((step, index), len(numbers) + 1)) for each, index in found])
+
+
+def _union(many: list[Needed]) -> Needed:
+    """The union, without a new set where one of them has all the others."""
+    found = many[0] if many else Needed()
+    for each in many[1:]:
+        if each is not found and each:
+            found = found if found.issuperset(each) else found | each
+    return found

@@ -226,6 +226,8 @@ class Space:
 
     def depends(self, value: Value) -> bool:
         """Whether a value depends on a dot or reduce of this kernel, over nodes that the kernel would copy too."""
+        if not self.fixed:
+            return False
         stack, seen = [value], set[Value]()
         while stack:
             current = stack.pop()
@@ -249,6 +251,8 @@ class Space:
         return (firm or [place for _, place in places] or [None])[0]
 
     def _operands_readable(self, node: Node, index: Index) -> bool:
+        if not self.fixed:
+            return True
         if node.op in LAYOUT:
             needed = self._reads_through(node, index)
             return needed is not None and self._readable(*needed)
@@ -257,6 +261,8 @@ class Space:
 
     def _readable(self, *wanted: tuple[Value, Index]) -> bool:
         """Whether the kernel can have values at these indices."""
+        if not self.fixed:
+            return True
         stack, seen = list(wanted), set(wanted)
         while stack:
             needed = self._reads_for(*stack.pop())

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections import Counter
+from collections.abc import Sequence
 
 from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.groups import Grouping
-from meshgen.codegen.fusion.loads import Needed
+from meshgen.codegen.fusion.loads import Maker, Needed
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.classes import EXPENSIVE, LOOKUPS, POINTWISE
@@ -27,10 +28,12 @@ class Traffic:
     def __init__(self, grouping: Grouping) -> None:
         self.of = grouping
         self.users: dict[Value, dict[Group, None]] = {}
+        self._loaded: dict[Group, Counter[Value]] = {}
         for group in grouping.groups:
             self.read(group, group.reads)
 
     def read(self, group: Group, values: Sequence[Value] | dict[Value, None]) -> None:
+        self._loaded.pop(group, None)
         for value in values:
             group.reads[value] = None
             self.users.setdefault(value, {})[group] = None
@@ -39,6 +42,7 @@ class Traffic:
                 self.of.order(maker, group)
 
     def read_no_more(self, group: Group, value: Value) -> None:
+        self._loaded.pop(group, None)
         group.reads.pop(value, None)
         self.users.get(value, {}).pop(group, None)
 
@@ -47,6 +51,7 @@ class Traffic:
 
     def remove(self, group: Group) -> None:
         """Take an emptied group out of the graph of groups."""
+        self.of.has_removed = True
         for value in list(group.reads):
             self.read_no_more(group, value)
         for earlier in group.before:
@@ -72,16 +77,54 @@ class Traffic:
                 self.read(reader, group.reads)
             self.remove(group)
 
-    def is_crowded(self, group: Group, again: Iterable[Node]) -> bool:
-        """Whether a kernel would load too much for one of its values if it computed these nodes again."""
+    def is_crowded(self, group: Group, again: Sequence[Node], loaded: Counter[Value]) -> bool:
+        """Whether a kernel would load too much for one of its values if it computed these nodes again.
+
+        Args:
+            loaded: what is loaded for the nodes, at how many indices each.
+        """
+        if self._is_roomy(group, again, loaded):
+            return False
         nodes, known = {*group.members, *group.extra, *again}, dict[Value, Needed]()
 
         def maker(value: Value) -> Node | None:
             node = self.of.producer.get(value)
             return node if node in nodes else self.of.made_in(group, value)
 
-        in_order = sorted(nodes, key=self.of.position.__getitem__)
-        return any(len(self.of.loads.by(node, maker, known)) > DEFAULT.fusion.loads for node in in_order)
+        return any(len(self.of.loads.by(node, maker, known)) > DEFAULT.fusion.loads for node in nodes)
+
+    def _is_roomy(self, group: Group, again: Sequence[Node], loaded: Counter[Value]) -> bool:
+        """Whether a kernel that also computes these nodes has room for all that it then loads for any of its values.
+
+        Where it computes nothing that they load, it loads that for a value of theirs at each index at which it loads the value now.
+        """
+        own = self.loaded(group)
+        of_nodes = loaded.total()
+        read_at = sum([own[value] for node in again for value in node.results])
+        if max(of_nodes, own.total() + of_nodes * read_at) > DEFAULT.fusion.loads:
+            return False
+        owner, producer = self.of.owner, self.of.producer
+        return not any(owner.get(value) is group or producer.get(value) in group.extra for value in loaded)
+
+    def loaded(self, group: Group) -> Counter[Value]:
+        """What a kernel loads for one element of each of its values, at how many indices; known until it reads something else."""
+        if (found := self._loaded.get(group)) is None:
+            nodes = [*group.members, *group.extra]
+            found = self._loaded[group] = self._loaded_by(nodes, lambda value: self.of.made_in(group, value))
+        return found
+
+    def _loaded_by(self, nodes: Sequence[Node], maker: Maker) -> Counter[Value]:
+        known = dict[Value, Needed]()
+        return Counter(value for value, _ in Needed().union(*[self.of.loads.by(node, maker, known) for node in nodes]))
+
+    def _loaded_again(self, nodes: Sequence[Node]) -> Counter[Value]:
+        """What is loaded for nodes that are computed from what is in memory."""
+
+        def maker(value: Value) -> Node | None:
+            node = self.of.producer.get(value)
+            return node if node in nodes or not self.of.in_memory(value) else None
+
+        return self._loaded_by(nodes, maker)
 
     def _dissolves(self, group: Group, made: Sequence[Value], readers: Sequence[Group]) -> bool:
         if group.kind != "map" or not readers or any(v in self.of.must for v in made):
@@ -98,7 +141,7 @@ class Traffic:
             return False
         if grows and (costly or (len(ops) > DEFAULT.fusion.growing_nodes and not light)):
             return False
-        if any(self.is_crowded(r, group.members) for r in readers):
+        if any(self.is_crowded(r, group.members, self.loaded(group)) for r in readers):
             return False
         if len(readers) == 1 or (out <= DEFAULT.fusion.tiny_bytes and len(ops) <= DEFAULT.fusion.light_nodes):
             return True
@@ -137,7 +180,8 @@ class Traffic:
         recipe = self._trace(value, group)
         if recipe is None or any(len(r.reads) + len(recipe.sources) > DEFAULT.fusion.inputs for r in readers):
             return None
-        if any(self.is_crowded(r, recipe.nodes) for r in readers):
+        again = self._loaded_again(recipe.nodes)
+        if any(self.is_crowded(r, recipe.nodes, again) for r in readers):
             return None
         moved = sum(v.type.nbytes for v in recipe.sources if self.of.owner.get(v) is group and not self.is_written(v))
         moved += sum(v.type.nbytes for r in readers for v in recipe.sources if v not in r.reads)
@@ -185,5 +229,6 @@ class Traffic:
         if len(kept) == len(group.members):
             return
         group.members[:] = [n for n in group.members if n in kept]
+        self._loaded.pop(group, None)
         if not kept:
             self.remove(group)

@@ -14,7 +14,8 @@ fixed by the shapes alone.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AbstractSet
 
 import numpy as np
 
@@ -23,7 +24,8 @@ from meshgen.codegen.fusion.grouped import grouped
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value, is_float
-from meshgen.ops.classes import REDUCTIONS
+from meshgen.ir.regions import captured
+from meshgen.ops.classes import PRODUCTS, REDUCTIONS
 from meshgen.ops.rows import Runs, row_length
 
 _WIDE = "f32"  # sums of narrower numbers are of these, as in registers
@@ -39,11 +41,34 @@ def _with_runs(graph: Graph) -> Graph:
     if not found:
         return graph
     after, firsts = _written(graph, found)
-    owner = grouped(after).owner
+    rows = {(node.operands[0].type.size, runs.length) for node, runs in found.items()}
+    owner = grouped(_without_end(after, {*firsts.values(), *_reducing(after, rows)})).owner
     taken = {node: found[node] for node, first in firsts.items() if first in owner[first.result].space.sums}
     if len(taken) == len(found):
         return after
     return _written(graph, taken)[0] if taken else graph
+
+
+def _reducing(graph: Graph, rows: AbstractSet[tuple[int, int]]) -> Iterator[Node]:
+    """Reductions of rows of these numbers of elements, of all and of a row."""
+    return (n for n in graph.nodes if (length := row_length(n)) and (n.operands[0].type.size, length) in rows)
+
+
+def _without_end(graph: Graph, asked: AbstractSet[Node]) -> Graph:
+    """The graph without what neither products nor the nodes that are asked about need: it has no part in how these are grouped.
+
+    That is half of a training step: what is done to each gradient.
+    """
+    needed, kept, outputs = set[Value](), list[Node](), dict.fromkeys(graph.outputs)
+    for node in reversed(graph.nodes):
+        used = (*node.operands, *captured(node)) if node.regions else node.operands
+        if node in asked or node.op in PRODUCTS or not needed.isdisjoint(node.results):
+            kept.append(node)
+            needed.update(used)
+        else:
+            outputs.update(dict.fromkeys(used))
+    made = {value for node in kept for value in node.results}
+    return Graph(graph.name, graph.inputs, kept[::-1], [value for value in outputs if value in made])
 
 
 def _candidates(graph: Graph) -> dict[Node, Runs]:

@@ -34,7 +34,7 @@ def all_gather_sink(module: Module) -> Module:
     devices hold is sliced (which is local). A gather also sinks if the bytes stay the same: then less is
     computed. Results are equal to the last bit.
     """
-    return walk(module, _sink, behind=MOVES)
+    return walk(module, _sink, after=MOVES)
 
 
 def _sink(node: Node, walk: Walk) -> Sequence[Value] | None:

@@ -30,7 +30,7 @@ def all_reduce_decompose(module: Module) -> Module:
     After: `all_gather (convert (tanh (reduce_scatter %x : f32)) : bf16)`, if the cost model predicts less time. Other
     operands of the ops in between are the same on all devices, and no value there has another use.
     """
-    return walk(module, _decompose, at=("convert",))
+    return walk(module, _decompose, of={"convert"})
 
 
 def _decompose(node: Node, walk: Walk) -> Sequence[Value] | None:

@@ -11,19 +11,18 @@ import numpy as np
 
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
-from meshgen.sharding.optimizations.rewrite import Walk, about, merged_notes, price, price_of, walk
+from meshgen.sharding.optimizations.rewrite import Walk, merged_notes, price, price_of, walk
 
 _IDEMPOTENT = ("max", "min", "and", "or")
 
 
-@about("all_reduce", "all_slice", "all_gather")
 def all_reduce_fold(module: Module) -> Module:
     """Before: `all_reduce(all_reduce(x) on a) on b`, `all_slice(all_reduce(x) on a, b) on a`, `all_gather(reduce_scatter(x))`.
 
     After: `all_reduce(x) on a, b`, `all_reduce(reduce_scatter(x) on a) on b`, `all_reduce(x)`. The inner one has no other
     use. A reduction of a value that provably is the same on all devices (local programs) is the value, or a multiple of it.
     """
-    return walk(module, _fold, at=_FOLDS)
+    return walk(module, _fold, of=_FOLDS.keys())
 
 
 def _fold(node: Node, walk: Walk) -> Sequence[Value] | None:

@@ -14,10 +14,13 @@ from meshgen.ir.graph import Module, Node, Value
 from meshgen.ops.classes import REDUCED_ALIKE
 from meshgen.ops.rules.rule import COMBINED_KINDS
 from meshgen.records import dataclass
-from meshgen.sharding.optimizations.rewrite import Walk, is_bound, merged_notes, walk
+from meshgen.sharding.optimizations.rewrite import Walk, about, is_bound, merged_notes, walk
 from meshgen.sharding.optimizations.tiled import linear_operands
 
+_COMBINING = {"select", *COMBINED_KINDS}
 
+
+@about(*REDUCED_ALIKE)
 def all_reduce_reassociate(module: Module) -> Module:
     """Before: `add(all_reduce(x), all_reduce(y))`, `add(all_reduce(x), transpose(all_reduce(y)))`.
 
@@ -25,7 +28,7 @@ def all_reduce_reassociate(module: Module) -> Module:
     predicate is the same on all devices. Both reductions must be alike and have no other use, and the op
     must combine as they do. Sums of floats are added in another order.
     """
-    return walk(module, _reassociate, at=(*COMBINED_KINDS, "select"))
+    return walk(module, _reassociate, of=_COMBINING)
 
 
 @dataclass(frozen=True)
@@ -47,7 +50,8 @@ class _Term:
 
 def _reassociate(node: Node, walk: Walk) -> Sequence[Value] | None:
     pair = (1, 2) if node.op == "select" else (0, 1)
-    first, second = (_term(node.operands[number], node, walk) for number in pair)
+    first = _term(node.operands[pair[0]], node, walk)
+    second = _term(node.operands[pair[1]], node, walk) if first is not None else None
     if first is None or second is None or not _may_join(node, first.reduction, second.reduction, walk):
         return None
     if node.op == "select" and not _is_common(node.operands[0], first.reduction, walk):

@@ -10,12 +10,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from meshgen.ir.graph import Module, Node, Value, is_float
-from meshgen.sharding.optimizations.rewrite import Walk, about, merged_notes, walk
+from meshgen.sharding.optimizations.rewrite import Walk, merged_notes, walk
 
 _Sum = tuple[Value, tuple[str, ...]]  # summed value, axes in mesh order
 
 
-@about("all_reduce")
 def all_reduce_untie(module: Module) -> Module:
     """Before: `%m = all_reduce %q   all_reduce (%a - %q * %m)`.   After: `(all_reduce %a) - %m * %m`."""
     sums: dict[_Sum, Value] = {}
@@ -28,7 +27,7 @@ def all_reduce_untie(module: Module) -> Module:
             sums[node.operands[0], _axes(node, walk)] = node.result
         return found
 
-    return walk(module, untie, at=("all_reduce",))
+    return walk(module, untie, of={"all_reduce"})
 
 
 def _is_sum(node: Node | None) -> bool:

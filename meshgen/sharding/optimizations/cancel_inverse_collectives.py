@@ -7,17 +7,18 @@ from collections.abc import Sequence
 from meshgen.ir.attributes.sharding import axes_of
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
-from meshgen.sharding.optimizations.rewrite import Walk, about, walk
+from meshgen.sharding.optimizations.rewrite import Walk, walk
+
+_INVERTIBLE = {"all_slice", "all_gather", "all_to_all"}
 
 
-@about("all_slice", "all_gather", "all_to_all")
 def cancel_inverse_collectives(module: Module) -> Module:
     """Before: `all_slice(all_gather(x))`, `all_gather(all_slice(x))`, `all_to_all(all_to_all(x))`.   After: `x`.
 
     A slice of a gathered value is the device's own tile, whatever the values. The reverse only holds
     if all devices of a group sliced the same value, so only if x's sharding says so.
     """
-    return walk(module, _cancel, at=("all_slice", "all_gather", "all_to_all"))
+    return walk(module, _cancel, of=_INVERTIBLE)
 
 
 def _cancel(node: Node, walk: Walk) -> Sequence[Value] | None:

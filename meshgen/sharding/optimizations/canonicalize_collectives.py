@@ -7,14 +7,15 @@ from collections.abc import Sequence
 from meshgen.ccl.cost import transfer_of
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ops.classes import RETILING, SHARDING_OPS
-from meshgen.sharding.optimizations.rewrite import Walk, about, walk
+from meshgen.sharding.optimizations.rewrite import Walk, walk
 from meshgen.sharding.reshard.plan import same_layout
 
+_MOVING = {*SHARDING_OPS, "shift"}
 
-@about(*SHARDING_OPS, "shift")
+
 def canonicalize_collectives(module: Module) -> Module:
     """Before: `%y = all_reduce %x on one` with one=1.   After: `%x`."""
-    return walk(module, _drop, at=(*SHARDING_OPS, "shift"))
+    return walk(module, _drop, of=_MOVING)
 
 
 def _drop(node: Node, walk: Walk) -> Sequence[Value] | None:

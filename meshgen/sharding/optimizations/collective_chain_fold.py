@@ -11,19 +11,18 @@ from typing import Any
 from meshgen.ir.attributes.sharding import reduction_of
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.mesh import overlaps
-from meshgen.sharding.optimizations.rewrite import Walk, about, local_type, merged_notes, price, price_of, walk
+from meshgen.sharding.optimizations.rewrite import Walk, local_type, merged_notes, price, price_of, walk
 
-_ALONG_A_DIM = ("all_gather", "all_slice", "reduce_scatter")
+_CHAINED = {"all_gather", "all_slice", "reduce_scatter", "shift"}
 
 
-@about(*_ALONG_A_DIM, "shift")
 def collective_chain_fold(module: Module) -> Module:
     """Before: `all_gather(all_gather(x) on b) on a` of one dim, `shift(shift(x) by 1) by 2`.
 
     After: `all_gather(x) on a, b`, `shift(x) by 3`. A gather over some axes and a slice over the same ones in
     another order permute tiles: one `permute_pairs`. The inner one has no other use, and the folded one takes no longer.
     """
-    return walk(module, _join, at=(*_ALONG_A_DIM, "shift"))
+    return walk(module, _join, of=_CHAINED)
 
 
 def _join(node: Node, walk: Walk) -> Sequence[Value] | None:

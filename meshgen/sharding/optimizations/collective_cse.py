@@ -14,7 +14,7 @@ from meshgen.ir.spread import stored_bytes
 from meshgen.ops.classes import ARRANGING, ELEMENTWISE, REDUCTIONS, SHARDING_OPS
 from meshgen.sharding.optimizations.rewrite import Walk, walk
 
-_PURE = ELEMENTWISE | ARRANGING | REDUCTIONS | SHARDING_OPS
+_PURE = ELEMENTWISE | ARRANGING | REDUCTIONS | SHARDING_OPS | {"constant"}
 
 
 def collective_cse(module: Module) -> Module:
@@ -22,18 +22,22 @@ def collective_cse(module: Module) -> Module:
     seen: dict[Any, Value] = {}
 
     def merge(node: Node, walk: Walk) -> Sequence[Value] | None:
-        if node.op not in _PURE and not is_constant(node):
+        (result,) = node.results
+        if is_constant(node) and result.type.nbytes > DEFAULT.search.constant_bytes:
             return None
-        if is_constant(node) and node.result.type.nbytes > DEFAULT.search.constant_bytes:
-            return None
-        attrs = tuple(sorted((name, _hashable(value)) for name, value in node.attrs.given.items()))
-        key = (node.op, tuple(node.operands), attrs, node.result.type, node.result.sharding)
-        if key in seen and seen[key] in walk.producers:  # not from another region: that may run less often
-            return [seen[key]]
-        seen[key] = node.result
+        key = node.op, *node.operands, _attributes(node), result.type, result.sharding
+        first = seen.setdefault(key, result)
+        if first is not result and first in walk.producers:  # not from another region: that may run less often
+            return [first]
+        seen[key] = result
         return None
 
-    return walk(module, merge)
+    return walk(module, merge, of=_PURE)
+
+
+def _attributes(node: Node) -> Any:
+    given = node.attrs.given
+    return tuple([(name, _hashable(given[name])) for name in sorted(given)]) if given else ()
 
 
 def _hashable(value: Any) -> Any:

@@ -14,11 +14,11 @@ def convert_sink(module: Module) -> Module:
 
     Also for reductions by max and min, which widening does not change. Not for sums: rounding would.
     """
-    return walk(module, _narrow, at=MOVES | REDUCED_ALIKE)
+    return walk(module, _narrow, of=MOVES | REDUCED_ALIKE, after={"convert"})
 
 
 def _narrow(node: Node, walk: Walk) -> Sequence[Value] | None:
-    if node.op not in MOVES and node.attrs.kind not in ("max", "min"):
+    if not (node.op in MOVES or (node.op in REDUCED_ALIKE and node.attrs.kind in ("max", "min"))):
         return None
     cast = walk.producers.get(node.operands[0])
     if cast is None or cast.op != "convert":

@@ -18,7 +18,7 @@ def reshard_replan(module: Module) -> Module:
     Only if the shardings of both ends are known, and neither time nor bytes grow. Reshards of the chain with other
     uses stay, so dropping them would save nothing.
     """
-    return walk(module, _replan, at=SHARDING_OPS)
+    return walk(module, _replan, of=SHARDING_OPS)
 
 
 def _replan(node: Node, walk: Walk) -> Sequence[Value] | None:

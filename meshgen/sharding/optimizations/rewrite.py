@@ -6,7 +6,8 @@ Every pass is one walk, so its time is linear: queries read tables of producers 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Container, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from functools import cached_property, wraps
 from typing import Any
 
@@ -79,12 +80,18 @@ def merged_notes(nodes: Sequence[Node], note: str) -> Notes:
 
 
 class Walk:
-    """One forward walk. A rule is asked about each node, or those that `at` and `behind` name, and may emit others in its place."""
+    """One forward walk. A rule is asked about nodes and may emit others in their place.
 
-    def __init__(self, module: Module, rule: Rule, at: Container[str] | None, behind: Container[str]) -> None:
+    Args:
+        of: the ops of the nodes that it is asked about; None: any.
+        after: ops one of which makes an operand of each node that it is asked about; None: any.
+    """
+
+    def __init__(
+        self, module: Module, rule: Rule, of: AbstractSet[str] | None = None, after: AbstractSet[str] | None = None
+    ) -> None:
         self.mesh: Mesh = module.mesh
-        self._at, self._behind = at, behind
-        self._made: set[Value] = set()  # by ops in `behind`
+        self._of, self._after = of, after
         self.producers: dict[Value, Node] = {}  # of the current graph only: nothing moves into or out of a loop
         self.constants: dict[Value, Node] = {}  # of all graphs
         self._rule = rule
@@ -102,13 +109,11 @@ class Walk:
         """The graph, rewritten; itself if no rule applied."""
         saved = self._nodes, self.producers
         self._nodes, self.producers = [], {}
-        at, behind, made, same = self._at, self._behind, self._made, self._same.keys()
         for node in old.nodes:
-            is_asked = (at is None or node.op in at) and not (behind and made.isdisjoint(node.operands))
-            if is_asked or node.regions or not same.isdisjoint(node.operands):
+            if self._same or node.regions or self._is_asked(node):
                 self._visit(node)
             else:
-                self._put(node)
+                self._keep(node)
         outputs = [self._same.get(value, value) for value in old.outputs]
         is_old = self._nodes == old.nodes and outputs == old.outputs  # nodes and values compare by identity
         found = old if is_old else Graph(old.name, old.inputs, self._nodes, outputs)
@@ -116,12 +121,12 @@ class Walk:
         return found
 
     def _visit(self, node: Node) -> None:
-        if node.regions or not self._same.keys().isdisjoint(node.operands):
+        if node.regions or (self._same and any(value in self._same for value in node.operands)):
             node = self._with_new_values(node)
-        is_asked = (self._at is None or node.op in self._at) and not node.regions and not is_bound(node)
+        is_asked = not node.regions and self._is_asked(node) and not is_bound(node)
         found = self._rule(node, self) if is_asked else None
         if found is None:
-            self._put(node)
+            self._keep(node)
             return
         for old, new in zip(node.results, found, strict=True):
             self._same[old] = new
@@ -129,12 +134,19 @@ class Walk:
             self.uses[new] += self.uses.pop(old, 0)
         self._release(node)
 
-    def _put(self, node: Node) -> None:
+    def _is_asked(self, node: Node) -> bool:
+        """Whether the rule may have something to change at a node."""
+        if self._of is not None and node.op not in self._of:
+            return False
+        if self._after is None:
+            return True
+        makers = map(self.producers.get, node.operands)
+        return any(made is not None and made.op in self._after for made in makers)
+
+    def _keep(self, node: Node) -> None:
         self._nodes.append(node)
         for value in node.results:
             self.producers[value] = node
-        if node.op in self._behind:
-            self._made.update(node.results)
         if is_constant(node):
             self.constants[node.result] = node
 
@@ -161,7 +173,8 @@ class Walk:
         node = Node(op, list(operands), [result], dict(attrs), loc, notes=notes)
         if op not in SHARDING_OPS and sharding is not None:
             node.sharding = NodeSharding(tuple(_known(v) for v in operands), (sharding,), sharding.dims)
-        self._put(node)
+        self._nodes.append(node)
+        self.producers[result] = node
         self.uses.update(operands)
         if self._varying:
             self._varying.add(node)
@@ -187,14 +200,17 @@ def _known(value: Value) -> Sharding:
     return value.sharding or Sharding.replicated(value.type.rank)
 
 
-def walk(module: Module, rule: Rule, at: Container[str] | None = None, behind: Container[str] = ()) -> Module:
+def walk(
+    module: Module, rule: Rule, of: AbstractSet[str] | None = None, after: AbstractSet[str] | None = None
+) -> Module:
     """The module with a rule applied at every node, without unused nodes; itself if the rule applies nowhere.
 
     Args:
-        at: the ops of the nodes that the rule is asked about; None: all.
-        behind: it is asked about nodes that read a value that one of these ops makes; if empty, about others as well.
+        of, after: as of `Walk`.
     """
-    graph = Walk(module, rule, at, behind).graph(module.graph)
+    if any(ops is not None and ops_of(module.graph).isdisjoint(ops) for ops in (of, after)):
+        return module
+    graph = Walk(module, rule, of, after).graph(module.graph)
     return module if graph is module.graph else replace(module, graph=without_dead(graph))
 
 
