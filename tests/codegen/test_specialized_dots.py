@@ -66,7 +66,7 @@ def test_all_layouts_compute_the_product(left: bool, right: bool) -> None:
     """With two tiles per program, also past the last row, column and k."""
     body = product(248, 504, left=left, right=right)
     sources = specialized(body)
-    assert len(sources) == 2 and all("warp_specialize=True" in source.text for source in sources)
+    assert len(sources) == 3 and all("warp_specialize=True" in source.text for source in sources)
     for source in sources:
         agree(body, source)
 
@@ -120,15 +120,64 @@ def test_products_of_one_operand_are_made_by_programs_each() -> None:
     agree(body, specialized(body)[0])
 
 
+def test_results_of_4_bytes_have_tiles_of_fewer_columns() -> None:
+    """Four products of 64 rows for each group of warps, in two halves of its rows."""
+    b = Body(f"bf16[248,{K}]", f"bf16[{K},504]", "f32[504]", name="product")
+    x, w, bias = b.inputs
+    y = b.dot(x, w, ((1,), (0,)), dtype="f32")
+    body = b.done(b.op("multiply", y, b.wide(bias, y, (1,))))
+    (source,) = specialized(body)
+    assert (source.tile["m"], source.tile["n"]) == (256, 128)
+    agree(body, source)
+
+
+def test_an_epilogue_in_parts_has_a_sum_for_each() -> None:
+    body = product(248, 504, "bf16[504]", "bf16[248]", "bf16[248,504]", epilogue=bias_and_residual)
+    (source,) = (each for each in specialized(body) if each.tile["parts"] == 2)
+    assert source.text.count("tl.store(") == 2 and "tl.split" not in source.text
+    agree(body, source)
+
+
+@pytest.mark.parametrize("m, n", [(256, 256), (248, 264)])
+def test_gated_products_share_the_tile_of_the_left_operand(m: int, n: int) -> None:
+    b = Body(f"bf16[{m},{K}]", f"bf16[{K},{n}]", f"bf16[{K},{n}]", name="product")
+    x, *weights = b.inputs
+    gate, up = (b.dot(x, w, ((1,), (0,))) for w in weights)
+    body = b.done(b.op("multiply", b.op("tanh", gate), up))
+    source = specialized(body)[0]
+    assert source.text.count("a_box.load(") == 1 and source.text.count("tl.dot(") == 2
+    agree(body, source)
+
+
+@pytest.mark.parametrize("result", ["i32", "bf16"])
+def test_integers(result: str) -> None:
+    b = Body("i8[248,624]", "i8[504,624]", name="product")
+    y = b.dot(*b.inputs, ((1,), (1,)), dtype="i32")
+    if result == "bf16":
+        y = b.op("convert", y, to="bf16[248,504]")
+    body = b.done(y)
+    (source,) = specialized(body)
+    agree(body, source)
+
+
+def test_results_are_the_same_in_every_run() -> None:
+    body = product(248, 504)
+    source, args = specialized(body)[0], random_args(body)
+    (built,) = build_kernels([request_of("product", source, body)], ["sm_90"]).values()
+    first, second = (emulate(source, built, "sm_90", body, args, {}) for _ in range(2))
+    assert np.array_equal(first[0], second[0])
+
+
 def test_what_needs_more_than_copies_of_boxes_has_warps_of_one_kind() -> None:
-    """An operand that is computed, or not aligned; results of 4 bytes, whose change of layout takes too much shared memory."""
+    """An operand that is computed, or not aligned; two products of no operand in common."""
     computed = Body("bf16[512,1024]", "bf16[1024,768]", name="product")
-    wide = Body("bf16[512,1024]", "bf16[1024,768]", name="product")
-    (x, w), (left, right) = computed.inputs, wide.inputs
+    summed = Body("bf16[512,1024]", "bf16[1024,768]", "bf16[512,1024]", "bf16[1024,768]", name="product")
+    (x, w), (left, right, other, more) = computed.inputs, summed.inputs
+    both = summed.dot(left, right, ((1,), (0,))), summed.dot(other, more, ((1,), (0,)))
     for body in (
         computed.done(computed.dot(computed.op("tanh", x), w, ((1,), (0,)))),
         product(512, 767),
-        wide.done(wide.dot(left, right, ((1,), (0,)), dtype="f32")),
+        summed.done(summed.op("add", *both)),
     ):
         (source,) = islice(kernel_sources("product", body, ONE), 1)
         assert not source.tile["is_specialized"] and "warp_specialize" not in source.text

@@ -117,7 +117,8 @@ class Operands:
             self.boxes[number] = self.evaluator.assign(f"{_SIDES[number]}_box", text)
 
     def _block(self, var: Var) -> str:
-        return "BLOCK_K" if var in self.k else "BLOCK_M" if var is self.free[0] else "BLOCK_N"
+        columns = f"BLOCK_N // {self.tile.parts}" if self.tile.is_specialized and self.tile.parts > 1 else "BLOCK_N"
+        return "BLOCK_K" if var in self.k else "BLOCK_M" if var is self.free[0] else columns
 
     # ---- what an operand is
 
@@ -197,13 +198,13 @@ class Operands:
         if pointer and load is not None and load.stride:
             self.evaluator.write(f"{pointer} += BLOCK_K{'' if load.stride == 1 else f' * {load.stride}'}")
 
-    def tile_of(self, number: int, pointer: str) -> str:
-        """The tile of an operand in this step, of the type that is multiplied."""
+    def tile_of(self, number: int, pointer: str, part: int = 0) -> str:
+        """The tile of an operand in this step, of the type that is multiplied; of the right one's columns the `part`, where these are parted."""
         load, evaluator = self.loads[number], self.evaluator
         if load is None:
             return self._computed(number)
         if self.boxes[number]:
-            return self._copied(number, load)
+            return self._copied(number, load, part)
         if not pointer:
             return evaluator.load(load.value, load.index, load.guards, raw=True).text
         evaluator.next_is_checked()  # advancing pointers are used only if no operand is computed
@@ -213,20 +214,24 @@ class Operands:
             _SIDES[number], f"tl.load({pointer}, mask={mask}, other={other})" if mask else f"tl.load({pointer})"
         )
 
-    def _copied(self, number: int, load: Load) -> str:
+    def _copied(self, number: int, load: Load, number_of_part: int) -> str:
         """A box, and its transpose where k is on the other side of it."""
         box = load.box
         assert box is not None
         narrow = ".to(tl.int32)" if self.evaluator.wide else ""
         # Triton 3.6 gives the second group of warps its rows by adding to the number of the first row, which no other code may use.
         row = "tl.maximum(tile_m, 0)" if self.tile.is_specialized else "tile_m"
+        after = f" + {number_of_part} * (BLOCK_N // {self.tile.parts})" if number_of_part else ""
         starts = {
             self.k[number]: "start",
             self.free[0]: f"({row} * BLOCK_M){narrow}",
-            self.free[1]: f"(tile_n * BLOCK_N){narrow}",
+            self.free[1]: f"(tile_n * BLOCK_N{after}){narrow}",
         }
         if not narrow:
-            starts = {var: text.strip("()") for var, text in starts.items()}
+            starts = {
+                var: text.removeprefix("(").removesuffix(")") if text.startswith("(") else text
+                for var, text in starts.items()
+            }
         starts |= {var: f"{starts[var]} - {part.first}" for var, part in self.parts.items() if part.first}
         place = ", ".join(starts[var] for var in (box.row, box.column))
         turned = ".T" if (box.row in self.k) == (number == 0) else ""

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from meshgen.codegen.fusion.accumulators import Accumulator
+from meshgen.codegen.fusion.accumulators import Accumulator, share_a_loop
 from meshgen.codegen.joint_time import timed_tiles
 from meshgen.cost_model.kernels import Device
-from meshgen.ir.graph import Node, is_float
+from meshgen.ir.graph import DTYPES, Graph, Node, is_float
 from meshgen.kernels.matmul import Tile, with_parts
 from meshgen.kernels.matmul_time import Product, ranked_tiles, specialized_tiles
 from meshgen.ops.dot_dims import DotDims, product_extents
@@ -45,26 +46,47 @@ def uses_tensor_cores(problem: Problem) -> bool:
     return is_float(problem.dtype) or (problem.dtype == "i8" and problem.accumulator == "i32")
 
 
-def tiles_of(node: Node, count: int, device: Device) -> tuple[Tile, ...]:
-    """Tiles for `count` dots like one in one launch, the best predicted first: each with warps of two kinds, with its epilogue at once and in parts."""
-    if not uses_tensor_cores(problem_of(node)):
+def tiles_of(body: Graph, dots: Sequence[Node], device: Device) -> tuple[Tile, ...]:
+    """Tiles for dots like the first in one launch, the best predicted first: each with warps of two kinds, with its epilogue at once and in parts."""
+    if not uses_tensor_cores(problem_of(dots[0])):
         return (Tile(32, 32, 1, 4, 1, 1.0),)
-    batch, m, n, k = product_extents(node)
-    product = Product(batch * count, m, n, k, multiplied_as(node))
+    batch, m, n, k = product_extents(dots[0])
+    product = Product(batch * len(dots), m, n, k, multiplied_as(dots[0]))
+    is_wide = has_wide_tiles(body, dots)
     ranked = ranked_tiles(product, device)[:MOST_TILES]
-    found = list[Tile]()
-    for tile in ranked:
-        first, others = (special := specialized_tiles(tile, product, device))[:1], special[1:]
-        found += [*first, *with_parts(tile), *others]
-    return tuple(found)
+    return tuple(form for tile in ranked for form in _forms(tile, specialized_tiles(tile, product, device, is_wide)))
 
 
-def joint_tiles_of(found: Sequence[Accumulator], device: Device) -> tuple[Tile, ...]:
+def joint_tiles_of(body: Graph, found: Sequence[Accumulator], device: Device) -> tuple[Tile, ...]:
     """The same for dots of which each program computes all."""
-    if not uses_tensor_cores(problem_of(found[0].products[0])):
+    dots = [dot for each in found for dot in each.products]
+    if not uses_tensor_cores(problem_of(dots[0])):
         return (Tile(32, 32, 1, 4, 1, 1.0),)
-    tiles = [tile for _, tile in timed_tiles(found, device)]
-    return tuple(each for tile in tiles[:MOST_TILES] for each in with_parts(tile))
+    tiles = [tile for _, tile in timed_tiles(found, device)][:MOST_TILES]
+    if not share_a_loop(found):
+        return tuple(each for tile in tiles for each in with_parts(tile))
+    batch, m, n, k = product_extents(dots[0])
+    both, forms = Product(batch, m, 2 * n, k, multiplied_as(dots[0])), list[Tile]()
+    for tile in tiles:
+        # Half of a tile for results of 4 bytes has 64 columns, whose loop is not shorter.
+        fits = not has_wide_tiles(body, dots)
+        special = specialized_tiles(replace(tile, n=2 * tile.n), both, device, is_wide=False) if fits else []
+        forms += _forms(tile, [replace(each, n=each.n // 2) for each in special if each.parts == 1])
+    return tuple(forms)
+
+
+def _forms(tile: Tile, special: Sequence[Tile]) -> list[Tile]:
+    """A tile's forms in the order in which they are tried: of those with warps of two kinds first one of each number of parts."""
+    first = [each for number, each in enumerate(special) if each.parts not in {e.parts for e in special[:number]}]
+    return [*first, *with_parts(tile), *(each for each in special if each not in first)]
+
+
+def has_wide_tiles(body: Graph, dots: Sequence[Node]) -> bool:
+    """Whether something that has as many elements as the results, but is not multiplied, has 4 bytes for each."""
+    size = dots[0].result.type.size
+    multiplied = {value for dot in dots for value in dot.operands}
+    tiles = [v for v in (*body.inputs, *body.outputs) if v.type.size >= size and v not in multiplied]
+    return any(DTYPES[v.type.dtype].itemsize > 2 for v in tiles)
 
 
 def precision_option(multiplied: str) -> str:
