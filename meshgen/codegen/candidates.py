@@ -7,6 +7,7 @@ all have faults the one that spills least is kept, and of these the first that m
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from meshgen.codegen.build import Progress, Request, compile_each, limit_faults, request_of
@@ -100,6 +101,25 @@ def build_best(bodies: Mapping[str, Graph], candidates: Callable[[str], Iterator
         raise CodegenError(*dict.fromkeys(faults))
     binaries = {(name, arch): kernel for name, found in best.items() for arch, kernel in found.built.items()}
     return {name: found.source for name, found in best.items()}, binaries
+
+
+def build_best_of_each(bodies: Mapping[str, Graph], candidates: Callable[[str, str], Iterator[KernelSource]], archs: Sequence[str],
+                       progress: Progress | None = None, warn: Callable[[Diagnostic], object] | None = None,
+                       ) -> tuple[dict[tuple[str, str], KernelSource], Binaries]:  # fmt: skip
+    """As `build_best`, by itself for each architecture: the source of each kernel for each, and its binary.
+
+    `candidates`: by name of the kernel and architecture.
+    """
+    sources, binaries = dict[tuple[str, str], KernelSource](), Binaries()
+    for arch in archs:
+        best, built = build_best(bodies, functools.partial(_for, candidates, arch), [arch], progress, warn)
+        sources |= {(name, arch): source for name, source in best.items()}
+        binaries |= built
+    return sources, {(name, arch): binaries[name, arch] for name in bodies for arch in archs}
+
+
+def _for(candidates: Callable[[str, str], Iterator[KernelSource]], arch: str, name: str) -> Iterator[KernelSource]:
+    return candidates(name, arch)
 
 
 def _goes_on(best: _Candidate, tried: int) -> bool:
