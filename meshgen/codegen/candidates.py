@@ -12,13 +12,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from meshgen.codegen.build import Progress, Request, compile_each, limit_faults, request_of
 from meshgen.codegen.built import BuiltKernel
-from meshgen.codegen.triton_source import KernelSource
+from meshgen.codegen.triton_source import WARPS_OF_A_BLOCK, KernelSource, with_warps
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph
 from meshgen.ops.classes import PRODUCTS
 from meshgen.ops.dot_dims import is_depthwise
 from meshgen.records import dataclass
 
+_MOST_WARPS = 16  # chosen: blocks of more leave half of a multiprocessor's threads to one
 _TRIED_FOR_SPEED = 3  # candidates, of a kernel that can be launched without spills but misses something
 # What multiplies whole tiles from shared memory, and what copies to it while others compute; see `cubin.Resources`.
 _GROUP_UNITS = ("HGMMA", "QGMMA", "IGMMA", "UTCHMMA")
@@ -86,7 +87,7 @@ def build_best(bodies: Mapping[str, Graph], candidates: Callable[[str], Iterator
     """
     best: dict[str, _Candidate] = {}
     refused: dict[str, list[Diagnostic]] = {}  # by the compiler
-    left = {name: candidates(name) for name in bodies}
+    left = {name: _with_more_warps(candidates(name)) for name in bodies}
     tried = dict.fromkeys(bodies, 0)
     while left:
         for name, found in _round(bodies, left, archs, progress, warn).items():
@@ -120,6 +121,17 @@ def build_best_of_each(bodies: Mapping[str, Graph], candidates: Callable[[str, s
 
 def _for(candidates: Callable[[str, str], Iterator[KernelSource]], arch: str, name: str) -> Iterator[KernelSource]:
     return candidates(name, arch)
+
+
+def _with_more_warps(sources: Iterator[KernelSource]) -> Iterator[KernelSource]:
+    """The sources; after the only one of a kernel the same with more warps, whose threads hold fewer elements each."""
+    first = next(sources)
+    yield first
+    if (second := next(sources, None)) is None:
+        yield from (with_warps(first, warps) for warps in WARPS_OF_A_BLOCK if first.num_warps < warps <= _MOST_WARPS)
+    else:
+        yield second
+        yield from sources
 
 
 def _goes_on(best: _Candidate, tried: int) -> bool:

@@ -61,7 +61,7 @@ class Tile:
 # Warp groups multiply 64 rows at once; operands of 32 columns take longer to read from shared memory than to multiply.
 _SM90 = (
     Tile(128, 256, 64, 8, 3, 1.0), Tile(128, 128, 64, 8, 3, 1.0), Tile(64, 256, 64, 4, 4, 1.0), Tile(128, 64, 64, 4, 4, 1.0),
-    Tile(64, 128, 64, 4, 4, 1.0), Tile(64, 64, 64, 4, 4, 1.0), Tile(64, 64, 128, 4, 4, 1.0), Tile(64, 32, 128, 4, 4, 0.67),
+    Tile(64, 128, 64, 4, 4, 1.0), Tile(64, 64, 64, 4, 4, 1.0), Tile(64, 64, 256, 4, 3, 1.0), Tile(64, 64, 128, 4, 4, 1.0), Tile(64, 32, 128, 4, 4, 0.67),
 )  # fmt: skip
 # Rows of 128 bytes; sums of 8-bit floats are kept twice, so tiles of 256 columns spill.
 _SM90_I8 = (

@@ -102,6 +102,14 @@ def test_where_all_spill_the_least_is_shipped() -> None:
     assert sources["many"] is better and built["many", "sm_90"].spill_bytes > 0
 
 
+def test_a_kernel_with_one_candidate_gets_more_warps_where_it_spills() -> None:
+    b = Body("f32[512]", "f32[512]")
+    body = b.done(b.op("add", *b.inputs))
+    sources, built = build_best({"many": body}, lambda name: iter([sum_of_many(16)]), ["sm_90"])
+    assert sources["many"].num_warps == sources["many"].tile["warps"] == 2
+    assert built["many", "sm_90"].spill_bytes == 0
+
+
 def test_where_none_can_be_launched_the_first_is_refused() -> None:
     b = Body("bf16[512,512]", "bf16[512,512]", name="product")
     body = b.done(b.dot(*b.inputs, ((1,), (0,))))

@@ -123,13 +123,14 @@ def test_what_a_module_has_for_other_architectures_stays(target: str, tmp_path: 
     (module,) = modules_of(compiled(tmp_path / "m.mgx", target=target))
     own, _ = bench()
     for each in measure([module], own):
-        assert each.change and (form := each.change.form) and form.source
+        assert each.change and each.change.form and each.change.form.source
+        form = each.change.form
         before, after = module.manifest.kernels[each.kernel], form.kernel
         assert [*after.binaries] == [*before.binaries]
         assert after.on("sm_80") == replace(before.on("sm_80"), binaries=after.binaries)
         assert form.files[after.on("sm_80").source].decode() == module.source(each.kernel, "sm_80")
-        assert form.files[after.on("sm_90").source].decode() == form.source.text
-        assert after.on("sm_90").grid == form.source.grid and set(after.files) <= {*form.files}
+        assert form.files[after.on("sm_90").source].decode() == each.change.form.source.text
+        assert after.on("sm_90").grid == each.change.form.source.grid and set(after.files) <= {*form.files}
 
 
 ROWS = """func.func @main(%a: tensor<256x512xf32>) -> tensor<256xf32> {
