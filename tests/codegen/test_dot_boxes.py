@@ -128,3 +128,14 @@ def test_a_descriptor_is_proven_to_stay_inside(sizes: str, inside: bool) -> None
     text = f"def f(x_ptr, n):\n    b = tl.make_tensor_descriptor(x_ptr + 32, {sizes}, [16, 1], [8, 16])\n"
     (access,) = accesses(text, "f", Given({"x_ptr": 160}, {"n": 9}, 1, {}))
     assert access.is_proven == inside
+
+
+@pytest.mark.parametrize("m, n", [(1, 136), (136, 1), (1, 1)])
+@pytest.mark.parametrize("k", [K, 40])
+def test_a_single_row_is_a_box_whose_other_rows_are_zero(m: int, n: int, k: int) -> None:
+    """A column is one where its elements are contiguous; a short one is loaded, and so are all on architectures without descriptors."""
+    body = product(m, n, k)
+    source = kernel_source("product", body, ONE)
+    assert source.text.count("make_tensor_descriptor") == (2 if k == K else 0)
+    agree(body, source)
+    agree(body, kernel_source("product", body, ONE, "cuda:sm_80"))

@@ -150,11 +150,14 @@ class Operands:
         if value.type.dtype != self.problem.dtype:
             return None
         offset = ex.linearize(index, value.type.sizes)
-        if set(self.evaluator.over(offset)) != {k, side}:
+        over = {k} if side.high == 0 else {k, side}
+        if set(self.evaluator.over(offset)) != over:
             return None
         factors = dict(offset.terms)
         is_even = k in factors and not any(k in g.over for g in guards) and not _is_inside(k, offset)
         box = self._box(value, offset, k, side) if is_even and not guards else None
+        if side not in over:  # a row, whose other rows only a box leaves zeros for
+            return Load(value, index, guards, None, box) if box else None
         advances = is_even and not self.evaluator.checked and k not in self.parts
         return Load(value, index, guards, factors[k] if advances else None, box)
 
@@ -167,6 +170,8 @@ class Operands:
     def _box(self, value: Value, offset: Expr, k: Var, side: Var) -> Box | None:
         """The operand as rows of a matrix; None where they are not contiguous, aligned and evenly spaced."""
         factors, nbytes = dict(offset.terms), DTYPES[value.type.dtype].itemsize
+        if side.high == 0:  # the distance between rows does not matter
+            factors[side] = k.high + 1
         if side not in factors or _is_inside(side, offset) or nbytes not in BOX_BYTES:
             return None
         row, column = (side, k) if factors[k] == 1 else (k, side)
@@ -201,10 +206,10 @@ class Operands:
     def tile_of(self, number: int, pointer: str, part: int = 0) -> str:
         """The tile of an operand in this step, of the type that is multiplied; of the right one's columns the `part`, where these are parted."""
         load, evaluator = self.loads[number], self.evaluator
-        if load is None:
-            return self._computed(number)
-        if self.boxes[number]:
+        if load is not None and self.boxes[number]:
             return self._copied(number, load, part)
+        if load is None or self.free[number].high == 0:
+            return self._computed(number)
         if not pointer:
             return evaluator.load(load.value, load.index, load.guards, raw=True).text
         evaluator.next_is_checked()  # advancing pointers are used only if no operand is computed
