@@ -113,7 +113,7 @@ def staged_bytes(tile: Tile, item_bytes: int) -> int:
 # sums in f32: two blocks with warps of one kind, which share a multiprocessor, are not slower.
 _Form = tuple[int, int, int, int, int]
 _SPECIALIZED_16: dict[tuple[int, int], tuple[tuple[_Form, ...], tuple[_Form, ...]]] = {
-    (128, 256): (((128, 256, 128, 2, 1), (128, 256, 128, 2, 2), (128, 256, 64, 4, 1)), ((256, 128, 64, 3, 1),)),
+    (128, 256): (((128, 256, 128, 2, 1), (128, 256, 128, 2, 2), (128, 256, 64, 4, 1), (128, 256, 64, 3, 1)), ((256, 128, 64, 3, 1),)),
 }  # fmt: skip
 _SPECIALIZED_I8: dict[tuple[int, int], tuple[tuple[_Form, ...], tuple[_Form, ...]]] = {
     (128, 256): (((128, 256, 128, 4, 1),), ((256, 128, 128, 3, 1),)),

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from meshgen.ir.graph import Graph, Value
 from meshgen.ops.evaluate.evaluator import evaluate
 from tests.emulator.programs import emulate
 
+Array = np.ndarray[Any, Any]
 Epilogue = Callable[[Body, Value], Value]
 K = 632  # more than the least k that is described, and no multiple of a tile's
 
@@ -48,8 +50,8 @@ def specialized(body: Graph) -> list[KernelSource]:
     return [source for source in kernel_sources("product", body, ONE) if source.tile["is_specialized"]]
 
 
-def agree(body: Graph, source: KernelSource) -> None:
-    args = random_args(body)
+def agree(body: Graph, source: KernelSource, given: Sequence[Array] = ()) -> None:
+    args = list(given) or random_args(body)
     wanted = evaluate(body, args)
     (built,) = build_kernels([request_of("product", source, body)], ["sm_90"]).values()
     assert built.threads == 384
@@ -66,7 +68,7 @@ def test_all_layouts_compute_the_product(left: bool, right: bool) -> None:
     """With two tiles per program, also past the last row, column and k."""
     body = product(248, 504, left=left, right=right)
     sources = specialized(body)
-    assert len(sources) == 3 and all("warp_specialize=True" in source.text for source in sources)
+    assert len(sources) == 4 and all("warp_specialize=True" in source.text for source in sources)
     for source in sources:
         agree(body, source)
 
@@ -168,14 +170,59 @@ def test_results_are_the_same_in_every_run() -> None:
     assert np.array_equal(first[0], second[0])
 
 
+def test_equal_products_side_by_side() -> None:
+    """Of operands of their own: a program finds those of its segment, and makes their descriptors."""
+    b = Body(*[f"bf16[248,{K}]", f"bf16[{K},264]"] * 3, name="product")
+    pairs = zip(b.inputs[::2], b.inputs[1::2], strict=True)
+    body = b.done(*(b.op("tanh", b.dot(x, w, ((1,), (0,)))) for x, w in pairs))
+    source = specialized(body)[0]
+    assert source.template == "segmented" and source.text.count("tl.dot(") == 1
+    agree(body, source)
+
+
+@pytest.mark.parametrize("sizes", [(130, 0, 3, 450, 10), (632, 0, 0, 0, 0), (20, 30, 0, 7, 40)])
+def test_rows_of_groups_that_are_summed(sizes: tuple[int, ...]) -> None:
+    """Some groups have no rows, or leave rows to none."""
+    b = Body("bf16[632,248]", "bf16[632,264]", "i32[5]", "i32[5]", name="product")
+    body = b.done(b.op("ragged_dot", *b.inputs, to="bf16[5,248,264]", contracts=True))
+    ends = np.cumsum(sizes).astype(np.int32)
+    source = specialized(body)[0]
+    agree(body, source, [*random_args(body)[:2], ends - np.array(sizes, np.int32), ends])
+
+
+def activated(b: Body) -> Value:
+    """tanh(x) * y, in a layout of its own."""
+    x, _, y = b.inputs
+    return b.op("multiply", b.op("tanh", x), b.op("transpose", y, perm=(1, 0)))
+
+
+def test_a_left_operand_is_computed_from_boxes_by_the_warps_that_multiply() -> None:
+    b = Body("bf16[248,640]", "bf16[640,504]", "bf16[640,248]", name="product")
+    body = b.done(b.dot(activated(b), b.inputs[1], ((1,), (0,))))
+    (source,) = specialized(body)
+    assert source.text.count("a_box") == 4 and source.tile["num_stages"] == 3
+    agree(body, source)
+
+
+def test_a_box_is_read_again_in_the_epilogue() -> None:
+    """There it is another tile of the operand."""
+    b = Body("bf16[256,640]", "bf16[640,640]", name="product")
+    x, w = b.inputs
+    body = b.done(b.op("add", b.dot(b.op("tanh", x), w, ((1,), (0,))), x))
+    for source in specialized(body)[:2]:
+        assert source.text.count("x0_ptr + m") >= 1
+        agree(body, source)
+
+
 def test_what_needs_more_than_copies_of_boxes_has_warps_of_one_kind() -> None:
-    """An operand that is computed, or not aligned; two products of no operand in common."""
-    computed = Body("bf16[512,1024]", "bf16[1024,768]", name="product")
+    """An operand with a factor for each row, or not aligned; two products of no operand in common."""
+    scaled = Body("bf16[512,1024]", "bf16[1024,768]", "bf16[512]", name="product")
     summed = Body("bf16[512,1024]", "bf16[1024,768]", "bf16[512,1024]", "bf16[1024,768]", name="product")
-    (x, w), (left, right, other, more) = computed.inputs, summed.inputs
+    (x, w, scale), (left, right, other, more) = scaled.inputs, summed.inputs
     both = summed.dot(left, right, ((1,), (0,))), summed.dot(other, more, ((1,), (0,)))
+    rows = scaled.op("multiply", x, scaled.wide(scale, x, (0,)))
     for body in (
-        computed.done(computed.dot(computed.op("tanh", x), w, ((1,), (0,)))),
+        scaled.done(scaled.dot(rows, w, ((1,), (0,)))),
         product(512, 767),
         summed.done(summed.op("add", *both)),
     ):

@@ -40,8 +40,10 @@ class MainLoop:
     @property
     def is_boxes_alone(self) -> bool:
         """Whether all of its operands that it loads are copied by tensor descriptors."""
-        loads = self.operands.loads if self._has_left else self.operands.loads[1:]
-        return self.is_described and all(load is not None and load.box is not None for load in loads)
+        left, right = (load is not None and load.box is not None for load in self.operands.loads)
+        # Elements past the last of k are zero in boxes, but what is computed from them may not be.
+        computed = self.operands.is_made_of_boxes and not self._edges[self.operands.k[0]]
+        return self.is_described and right and (left or computed or not self._has_left)
 
     def _parts(self, m: Var, n: Var) -> Mapping[Var, Part]:
         """The parts of variables that count, where not all of them do."""

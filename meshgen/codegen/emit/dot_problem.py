@@ -8,13 +8,14 @@ from dataclasses import replace
 from meshgen.codegen.fusion.accumulators import Accumulator, share_a_loop
 from meshgen.codegen.joint_time import timed_tiles
 from meshgen.cost_model.kernels import Device
-from meshgen.ir.graph import DTYPES, Graph, Node, is_float
+from meshgen.ir.graph import DTYPES, Graph, Node, Value, is_float
 from meshgen.kernels.matmul import Tile, with_parts
 from meshgen.kernels.matmul_time import Product, ranked_tiles, specialized_tiles
 from meshgen.ops.dot_dims import DotDims, product_extents
 from meshgen.ops.precision import common_type, multiplied_as
 from meshgen.records import dataclass
 
+_BARRIER_BYTES = 512  # of shared memory: barriers of all stages, and what sums of several warps need
 MOST_TILES = 4  # tiles that are tried where those predicted to be faster spill or do not fit
 
 
@@ -52,9 +53,15 @@ def tiles_of(body: Graph, dots: Sequence[Node], device: Device) -> tuple[Tile, .
         return (Tile(32, 32, 1, 4, 1, 1.0),)
     batch, m, n, k = product_extents(dots[0])
     product = Product(batch * len(dots), m, n, k, multiplied_as(dots[0]))
-    is_wide = has_wide_tiles(body, dots)
-    ranked = ranked_tiles(product, device)[:MOST_TILES]
-    return tuple(form for tile in ranked for form in _forms(tile, specialized_tiles(tile, product, device, is_wide)))
+    tiles = ranked_tiles(product, device)[:MOST_TILES]
+    return tuple(form for tile in tiles for form in forms_of(tile, body, dots, product, device))
+
+
+def forms_of(tile: Tile, body: Graph, dots: Sequence[Node], product: Product, device: Device) -> list[Tile]:
+    """A tile of the product that `dots` of a body are together: with warps of two kinds, with its epilogue at once and in parts."""
+    is_wide, left = has_wide_tiles(body, dots), _left_bytes(body, dots[0])
+    special = specialized_tiles(tile, product, device, is_wide)
+    return _forms(tile, [each for each in special if _fits(each, left, product.item_bytes, device, is_wide)])
 
 
 def joint_tiles_of(body: Graph, found: Sequence[Accumulator], device: Device) -> tuple[Tile, ...]:
@@ -81,12 +88,38 @@ def _forms(tile: Tile, special: Sequence[Tile]) -> list[Tile]:
     return [*first, *with_parts(tile), *(each for each in special if each not in first)]
 
 
+def _fits(tile: Tile, left: int, right: int, device: Device, is_wide: bool) -> bool:
+    """Whether shared memory has the operands of all stages, of so many bytes an element, and a changed layout (of half a tile: Triton 3.6)."""
+    staged = (tile.m * left + tile.n * right) * tile.k * tile.num_stages
+    return staged + tile.m * tile.n * (2 if is_wide else 1) + _BARRIER_BYTES <= device.shared_bytes
+
+
+def _left_bytes(body: Graph, dot: Node) -> int:
+    """Bytes that are copied for an element of the left operand, which may be computed from several."""
+    producer, size = body.producers(), dot.operands[0].type.size
+    read, stack = dict[Value, None](), [dot.operands[0]]
+    while stack:
+        value = stack.pop()
+        node = producer.get(value)
+        if node is not None:
+            stack += node.operands
+        elif value.type.size >= size:
+            read[value] = None
+    return sum(DTYPES[value.type.dtype].itemsize for value in read) or DTYPES[dot.operands[0].type.dtype].itemsize
+
+
 def has_wide_tiles(body: Graph, dots: Sequence[Node]) -> bool:
-    """Whether something that has as many elements as the results, but is not multiplied, has 4 bytes for each."""
-    size = dots[0].result.type.size
-    multiplied = {value for dot in dots for value in dot.operands}
-    tiles = [v for v in (*body.inputs, *body.outputs) if v.type.size >= size and v not in multiplied]
-    return any(DTYPES[v.type.dtype].itemsize > 2 for v in tiles)
+    """Whether a result, or what is read after the products, has as many elements as these and 4 bytes for each."""
+    producer, size, made = body.producers(), dots[0].result.type.size, {dot.result for dot in dots}
+    read, stack = dict.fromkeys(body.outputs), [*body.outputs]
+    while stack:
+        value = stack.pop()
+        node = producer.get(value)
+        if node is None:
+            read[value] = None
+        elif value not in made:
+            stack += node.operands
+    return any(value.type.size >= size and DTYPES[value.type.dtype].itemsize > 2 for value in read)
 
 
 def precision_option(multiplied: str) -> str:
