@@ -172,7 +172,7 @@ def test_results_are_the_same_in_every_run() -> None:
 
 def test_equal_products_side_by_side() -> None:
     """Of operands of their own: a program finds those of its segment, and makes their descriptors."""
-    b = Body(*[f"bf16[248,{K}]", f"bf16[{K},264]"] * 3, name="product")
+    b = Body(*[f"bf16[248,{K}]", f"bf16[{K},512]"] * 3, name="product")
     pairs = zip(b.inputs[::2], b.inputs[1::2], strict=True)
     body = b.done(*(b.op("tanh", b.dot(x, w, ((1,), (0,)))) for x, w in pairs))
     source = specialized(body)[0]
@@ -183,8 +183,8 @@ def test_equal_products_side_by_side() -> None:
 @pytest.mark.parametrize("sizes", [(130, 0, 3, 450, 10), (632, 0, 0, 0, 0), (20, 30, 0, 7, 40)])
 def test_rows_of_groups_that_are_summed(sizes: tuple[int, ...]) -> None:
     """Some groups have no rows, or leave rows to none."""
-    b = Body("bf16[632,248]", "bf16[632,264]", "i32[5]", "i32[5]", name="product")
-    body = b.done(b.op("ragged_dot", *b.inputs, to="bf16[5,248,264]", contracts=True))
+    b = Body("bf16[632,256]", "bf16[632,512]", "i32[5]", "i32[5]", name="product")
+    body = b.done(b.op("ragged_dot", *b.inputs, to="bf16[5,256,512]", contracts=True))
     ends = np.cumsum(sizes).astype(np.int32)
     source = specialized(body)[0]
     agree(body, source, [*random_args(body)[:2], ends - np.array(sizes, np.int32), ends])
