@@ -7,17 +7,19 @@ all have faults the one that spills least is kept, and of these the first that m
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from meshgen.codegen.build import Progress, Request, compile_each, limit_faults, request_of
 from meshgen.codegen.built import BuiltKernel
-from meshgen.codegen.triton_source import KernelSource
+from meshgen.codegen.triton_source import WARPS_OF_A_BLOCK, KernelSource, with_warps
 from meshgen.errors import CodegenError, Diagnostic
 from meshgen.ir.graph import Graph
 from meshgen.ops.classes import PRODUCTS
 from meshgen.ops.dot_dims import is_depthwise
 from meshgen.records import dataclass
 
+_MOST_WARPS = 16  # chosen: blocks of more leave half of a multiprocessor's threads to one
 _TRIED_FOR_SPEED = 3  # candidates, of a kernel that can be launched without spills but misses something
 # What multiplies whole tiles from shared memory, and what copies to it while others compute; see `cubin.Resources`.
 _GROUP_UNITS = ("HGMMA", "QGMMA", "IGMMA", "UTCHMMA")
@@ -85,7 +87,7 @@ def build_best(bodies: Mapping[str, Graph], candidates: Callable[[str], Iterator
     """
     best: dict[str, _Candidate] = {}
     refused: dict[str, list[Diagnostic]] = {}  # by the compiler
-    left = {name: candidates(name) for name in bodies}
+    left = {name: _with_more_warps(candidates(name)) for name in bodies}
     tried = dict.fromkeys(bodies, 0)
     while left:
         for name, found in _round(bodies, left, archs, progress, warn).items():
@@ -100,6 +102,36 @@ def build_best(bodies: Mapping[str, Graph], candidates: Callable[[str], Iterator
         raise CodegenError(*dict.fromkeys(faults))
     binaries = {(name, arch): kernel for name, found in best.items() for arch, kernel in found.built.items()}
     return {name: found.source for name, found in best.items()}, binaries
+
+
+def build_best_of_each(bodies: Mapping[str, Graph], candidates: Callable[[str, str], Iterator[KernelSource]], archs: Sequence[str],
+                       progress: Progress | None = None, warn: Callable[[Diagnostic], object] | None = None,
+                       ) -> tuple[dict[tuple[str, str], KernelSource], Binaries]:  # fmt: skip
+    """As `build_best`, by itself for each architecture: the source of each kernel for each, and its binary.
+
+    `candidates`: by name of the kernel and architecture.
+    """
+    sources, binaries = dict[tuple[str, str], KernelSource](), Binaries()
+    for arch in archs:
+        best, built = build_best(bodies, functools.partial(_for, candidates, arch), [arch], progress, warn)
+        sources |= {(name, arch): source for name, source in best.items()}
+        binaries |= built
+    return sources, {(name, arch): binaries[name, arch] for name in bodies for arch in archs}
+
+
+def _for(candidates: Callable[[str, str], Iterator[KernelSource]], arch: str, name: str) -> Iterator[KernelSource]:
+    return candidates(name, arch)
+
+
+def _with_more_warps(sources: Iterator[KernelSource]) -> Iterator[KernelSource]:
+    """The sources; after the only one of a kernel the same with more warps, whose threads hold fewer elements each."""
+    first = next(sources)
+    yield first
+    if (second := next(sources, None)) is None:
+        yield from (with_warps(first, warps) for warps in WARPS_OF_A_BLOCK if first.num_warps < warps <= _MOST_WARPS)
+    else:
+        yield second
+        yield from sources
 
 
 def _goes_on(best: _Candidate, tried: int) -> bool:

@@ -24,7 +24,7 @@ from meshgen.ir.parts import parts_of
 from meshgen.runtime.arguments import array_of
 from meshgen.runtime.module_file import container, tensors
 from meshgen.runtime.module_file.limits import beyond, faults, over, refuse_unreadable
-from meshgen.runtime.module_file.manifest import Binary, Binding, Kernel, Manifest, Param, Parts
+from meshgen.runtime.module_file.manifest import Binary, Binding, Form, Kernel, Manifest, Param, Parts
 from meshgen.runtime.module_file.manifest_json import manifest_to_json, parts_to_json, sealed
 from meshgen.runtime.module_file.manifest_reading import manifest_from_json, parts_from_json
 from meshgen.runtime.module_file.resources import Content, resource_members
@@ -50,13 +50,17 @@ class LaunchedSource(Source, Protocol):
     def template(self) -> str: ...
 
 
+Forms = Mapping[tuple[str, str], LaunchedSource]  # by kernel and architecture
+
+
 def write_module(path: str | Path, module: Module, plan: Schedule, *, sources: Mapping[str, LaunchedSource] | None = None,
-                 built: Mapping[tuple[str, str], BuiltKernel] | None = None, stages: Mapping[str, str] | None = None,
+                 forms: Forms | None = None, built: Mapping[tuple[str, str], BuiltKernel] | None = None, stages: Mapping[str, str] | None = None,
                  weights: Mapping[str, Array] | None = None, report: Mapping[str, Any] | None = None) -> Manifest:  # fmt: skip
     """Write `module` (stage `fuse` or `partition`) with its schedule; returns its manifest.
 
     Args:
         sources: Triton source per kernel; a kernel without one runs as its body only.
+        forms: source per (kernel, architecture), where it is another one.
         built: cubin per (kernel, architecture).
         stages: text of each stage that is to be kept.
         weights: values of inputs by name (global arrays), which callers then do not pass.
@@ -67,14 +71,14 @@ def write_module(path: str | Path, module: Module, plan: Schedule, *, sources: M
         UsageError: MG0003, the file cannot be written.
     """
     members, described = module_members(
-        module, plan, sources=sources, built=built, stages=stages, weights=weights, report=report
+        module, plan, sources=sources, forms=forms, built=built, stages=stages, weights=weights, report=report
     )
     container.write(Path(path), members)
     return described
 
 
 def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, LaunchedSource] | None = None,
-                   built: Mapping[tuple[str, str], BuiltKernel] | None = None, stages: Mapping[str, str] | None = None,
+                   forms: Forms | None = None, built: Mapping[tuple[str, str], BuiltKernel] | None = None, stages: Mapping[str, str] | None = None,
                    weights: Mapping[str, Array] | None = None, report: Mapping[str, Any] | None = None,
                    resources: Mapping[str, Content] | None = None, names: Names | None = None,
                    call: Signature | None = None) -> tuple[dict[str, bytes], Manifest]:  # fmt: skip
@@ -83,13 +87,14 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
     `names` are those of a part (`part_names`), `call` what callers pass and get, if not arrays in order.
     """
     check(plan, module.mesh)
-    sources, built, weights = sources or {}, built or {}, weights_of(weights)
+    sources, forms, built, weights = sources or {}, forms or {}, built or {}, weights_of(weights)
     in_names, out_names = names or _names(module)
     pairs = settled(module).pairs
     inputs = _bindings(in_names, module.graph.inputs, module.in_types, module.in_shardings, plan.inputs, weights)
     inputs = tuple(replace(b, donated_to=pairs.get(number)) for number, b in enumerate(inputs))
     _check_weights(inputs, weights)
     members = code_members(sources, stages or {})
+    members |= {form_member(*key): form.text.encode() for key, form in forms.items()}
     binaries = add_binaries(members, built)
     members["constants.safetensors"] = tensors.encode(
         {str(n): node.attrs.value for n, node in constants_of(module, plan).items()}
@@ -103,7 +108,7 @@ def module_members(module: Module, plan: Schedule, *, sources: Mapping[str, Laun
         arguments=module.arguments,
         inputs=inputs,
         outputs=_bindings(out_names, module.graph.outputs, module.out_types, module.out_shardings, plan.outputs, {}),
-        kernels={name: kernel_entry(name, sources.get(name), binaries) for name in plan.kernels},
+        kernels={name: kernel_entry(name, sources.get(name), binaries, forms) for name in plan.kernels},
         plan=plan,
         toolchain={arch: toolchain(arch) for arch in dict.fromkeys(arch for _, arch in built)},
         report=report or {},
@@ -175,18 +180,33 @@ def add_binaries(
     return found
 
 
-def kernel_entry(name: str, source: LaunchedSource | None, binaries: Mapping[tuple[str, str], Binary]) -> Kernel:
+def form_member(name: str, arch: str) -> str:
+    """The member with the source of a kernel for one architecture alone."""
+    return f"kernels/{name}.{arch}.py"
+
+
+def kernel_entry(
+    name: str, source: LaunchedSource | None, binaries: Mapping[tuple[str, str], Binary], forms: Forms | None = None
+) -> Kernel:
     """A kernel's launch configuration; without a source it runs as its body."""
     if source is None:
         return Kernel()
-    grid = (*source.grid, 1, 1, 1)[:3]
+    form, others = form_of_source(f"kernels/{name}.py", source), forms or {}
+    assert all(list(other.params) == list(source.params) for (kernel, _), other in others.items() if kernel == name)
     return Kernel(
-        source=f"kernels/{name}.py", entry=source.entry, params=tuple(_param(kind, what) for kind, what in source.params),
-        grid=(int(grid[0]), int(grid[1]), int(grid[2])), constants=dict(source.constants), num_warps=source.num_warps,
-        num_stages=source.num_stages, flops=float(source.flops), nbytes=float(source.bytes),
-        template=source.template,
+        source=form.source, entry=source.entry, params=tuple(_param(kind, what) for kind, what in source.params),
+        grid=form.grid, constants=form.constants, num_warps=form.num_warps, num_stages=form.num_stages,
+        flops=float(source.flops), nbytes=float(source.bytes), template=source.template,
         binaries={arch: binary for (kernel, arch), binary in binaries.items() if kernel == name},
+        forms={a: form_of_source(form_member(name, a), other) for (kernel, a), other in others.items() if kernel == name},
     )  # fmt: skip
+
+
+def form_of_source(member: str, source: LaunchedSource) -> Form:
+    """How a source, which is in a member of the module, is launched."""
+    grid = (*source.grid, 1, 1, 1)[:3]
+    sizes = int(grid[0]), int(grid[1]), int(grid[2])
+    return Form(member, sizes, dict(source.constants), source.num_warps, source.num_stages)
 
 
 def _param(kind: str, what: Any) -> Param:

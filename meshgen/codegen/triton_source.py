@@ -118,7 +118,7 @@ def _source(name: str, body: Graph, lowered: Graph, mesh: Mesh, plan: KernelPlan
     evaluator, launch, text = _emit_inside(entry, body, lowered, mesh, plan, device)
     params: list[tuple[str, Any]] = [("operand", i) for i in range(len(body.inputs))]
     params += [("result", i) for i in range(len(body.outputs))]
-    params += [("coordinate", axes) for axes in evaluator.coordinates]
+    params += [("coordinate", axes) for axes in sorted(evaluator.coordinates)]
     return KernelSource(
         text, entry, tuple(params), launch.grid, dict(launch.constants), launch.num_warps, launch.num_stages,
         graph_flops(body), kernel_bytes(body), plan.template,
@@ -163,7 +163,8 @@ def _unproven(body: Graph, unproven: Sequence[Access]) -> Diagnostic:
 
 
 def _module(entry: str, body: Graph, evaluator: Evaluator, launch: Launch) -> str:
-    names = [*evaluator.pointers, *evaluator.results, *evaluator.coordinates.values()]
+    coordinates = [evaluator.coordinates[axes] for axes in sorted(evaluator.coordinates)]
+    names = [*evaluator.pointers, *evaluator.results, *coordinates]
     names += [f"{name}: tl.constexpr" for name in launch.constants]
     helpers = "".join(f"\n{FUNCTIONS[name]}" for name in evaluator.helpers)
     helpers += "".join(f"\n\n{text}" for text in evaluator.functions.values())

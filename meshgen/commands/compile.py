@@ -184,6 +184,8 @@ def dump(executable: Executable, place: Path) -> None:
             write_text(file, source.text)
             write_text(file.with_suffix(".json"), json.dumps(binaries[name], indent=1) + "\n")
             for arch in binaries[name]:
+                if form := executable.forms.get((name, arch)):
+                    write_text(file.with_suffix(f".{arch}.py"), form.text)
                 write_text(file.with_suffix(f".{arch}.ptx"), executable.built[name, arch].ptx.decode())
     except (OSError, ValueError) as error:  # ValueError: a path with a byte 0
         raise UsageError(Diagnostic("MG0003", f"'{place}' cannot be written: {system_reason(error)}")) from error

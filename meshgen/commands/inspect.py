@@ -91,7 +91,9 @@ def _show_open(module: OpenModule, stage: str | None, output: Output) -> dict[st
 
 
 def _show_binaries(module: LoadedModule, kernel: str, output: Output, ptx: bool) -> None:
-    """What each architecture's binary needs and is made of, and the PTX that it was assembled from."""
+    """Sources for single architectures; what each architecture's binary needs and is made of, and the PTX that it was assembled from."""
+    for arch in module.manifest.kernels[kernel].forms:
+        output.text(f"\nFor {arch}:\n\n{module.source(kernel, arch)}")
     (found,) = (each for each in kernels(module) if each["name"] == kernel)
     if found["binaries"]:
         output.text("")

@@ -213,7 +213,7 @@ class Executable(CompiledProgram):
 
         report = packaged_record(self) | ({"kernels_without_code": code} if (code := self.without_code) else {})
         report |= {"tuning": measured} if (measured := self.measured) else {}
-        return {"sources": self.sources, "built": self.built, "report": report} | self.texts()
+        return {"sources": self.sources, "forms": self.forms, "built": self.built, "report": report} | self.texts()
 
     @at_callers_line
     def __call__(self, *args: Any, **kwargs: Any) -> Any:

@@ -71,6 +71,7 @@ class PartsExecutable(Executable):
         for part in self.parts:
             part.build(progress)
             self.built |= {(f"{part.mesh.name}/{name}", arch): kernel for (name, arch), kernel in part.built.items()}
+            self.forms |= {(f"{part.mesh.name}/{name}", arch): source for (name, arch), source in part.forms.items()}
 
     @cached_property
     def comms(self) -> Comms:

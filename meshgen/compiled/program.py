@@ -28,6 +28,7 @@ class CompiledProgram:
         self._timing = timing
         self._signature = signature
         self.built: dict[tuple[str, str], Any] = {}
+        self.forms: dict[tuple[str, str], Any] = {}
         self._build_warnings: list[Diagnostic] = []
         self.specialised: dict[str, Any] = {}  # which sizes, and when compiled, if the program leaves sizes open
 
@@ -97,21 +98,22 @@ class CompiledProgram:
 
     def build(self, progress: Progress | None = None) -> None:
         """Compile the kernels for the target's architectures; `sources` has what was chosen. Raises CodegenError, MissingError."""
-        from meshgen.codegen.candidates import build_best
-        from meshgen.compiled.sources import all_sources
+        from meshgen.codegen.candidates import build_best_of_each
+        from meshgen.compiled.sources import all_sources, differing
 
         if not self.options.architectures:
             return
         bodies = {name: self.plan.kernels[name] for name in self.sources}
 
-        def candidates(name: str) -> Iterator[Any]:
-            return all_sources(name, self.sources[name], self.plan, self.mesh, self.options, self._measured)
+        def candidates(name: str, arch: str) -> Iterator[Any]:
+            return all_sources(name, arch, self.sources[name], self.plan, self.mesh, self.options)
 
         tell = (lambda done, total, name: progress(f"build {name}", done, total)) if progress else None
         with self._timing.of("build"):
             self._build_warnings = []
             warn = self._build_warnings.append
-            self.sources, self.built = build_best(bodies, candidates, self.options.architectures, tell, warn)
+            found, self.built = build_best_of_each(bodies, candidates, self.options.architectures, tell, warn)
+            self.sources, self.forms = differing(found, self.options.architectures)
 
     @at_callers_line
     def as_text(self, stage: str = "fuse") -> str:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain, islice
 from typing import Any
 
@@ -41,10 +41,22 @@ def first_sources(plan: Schedule, mesh: Mesh, options: Options, rows: Mapping[st
     return found
 
 
-def all_sources(name: str, first: KernelSource, plan: Schedule, mesh: Mesh, options: Options, rows: Mapping[str, Row]) -> Iterator[KernelSource]:  # fmt: skip
-    """The candidates of a kernel, of which the first is known."""
-    sources = kernel_sources(name, plan.kernels[name], mesh, f"cuda:{gpu_of(options)}", _tile(rows, name))
-    return chain([first], islice(sources, 1, None))
+def all_sources(name: str, arch: str, first: KernelSource, plan: Schedule, mesh: Mesh, options: Options) -> Iterator[KernelSource]:  # fmt: skip
+    """The candidates of a kernel for an architecture; `first` is the first one for that which kernels are tuned for."""
+    body = plan.kernels[name]
+    row = options.tuning.find(body, arch) if options.tuning else None
+    sources = kernel_sources(name, body, mesh, f"cuda:{arch}", row.tile if row else None)
+    return chain([first], islice(sources, 1, None)) if arch == gpu_of(options) else sources
+
+
+def differing(sources: Mapping[tuple[str, str], KernelSource], archs: Sequence[str]) -> tuple[dict[str, KernelSource], dict[tuple[str, str], KernelSource]]:  # fmt: skip
+    """Of sources by kernel and architecture those for the first one, and those for others that are not the same."""
+    first = {name: source for (name, arch), source in sources.items() if arch == archs[0]}
+    return first, {key: source for key, source in sources.items() if _form(source) != _form(first[key[0]])}
+
+
+def _form(source: KernelSource) -> tuple[object, ...]:
+    return source.text, source.grid, source.constants, source.num_warps, source.num_stages
 
 
 def _tile(rows: Mapping[str, Row], name: str) -> Mapping[str, Any] | None:

@@ -35,6 +35,14 @@ def accurate_logistic(x):
     e = accurate_exp(tl.abs(x) * -1.0)
     return tl.where(x < 0, e, 1.0) / (1 + e)
 ''',
+    "narrow_logistic": '''
+@triton.jit
+def narrow_logistic(x):
+    """1 / (1 + exp(-x)) to the accuracy of 16 bits: where exp(-x) may be infinite it is scaled, and the 1 beside it does not count."""
+    small = x < -64
+    e = tl.exp(tl.where(small, x + 44.3614195558365, x) * -1.0)
+    return tl.where(small, 5.421010862427522e-20, 1.0) / (tl.where(small, 0.0, 1.0) + e)
+''',
     "square_root": '''
 @triton.jit
 def square_root(x):

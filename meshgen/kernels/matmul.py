@@ -20,8 +20,8 @@ BOX_ALIGNMENT = 16  # bytes, of the address and of the strides (CUDA driver API,
 SPECIALIZED_ARCH = (
     "sm_90"  # newer ones multiply by instructions of one thread, which Triton divides among warps otherwise
 )
-SPECIALIZED_TYPES = ("bf16", "f16")  # sums of 8-bit floats are kept twice
 SPECIALIZED_GROUPS = 3  # warp groups: one that copies, two that multiply
+PROMOTED_K = 128  # most elements of k whose products of 8-bit floats sm_90 adds in about 14 bits, before that sum is added in f32
 GROUP_M = 8  # tiles of rows that share columns of the right operand while those are in the L2 cache
 
 
@@ -30,7 +30,8 @@ class Tile:
     """Sizes of the tile and launch options. `speed` is the part of the peak rate of products at which a
     multiprocessor multiplies tiles of this size whose operands are at hand.
 
-    The epilogue takes the accumulator in `parts` of `n / parts` columns, one after the other.
+    The epilogue takes the accumulator in `parts` of `n / parts` columns, one after the other; where warps are of two kinds, each part is an
+    accumulator of its own, because Triton 3.6 cannot split what two groups of warps hold.
 
     Attributes:
         is_specialized: whether one warp group copies the operands, and each of two others multiplies half of the rows
@@ -60,7 +61,7 @@ class Tile:
 # Warp groups multiply 64 rows at once; operands of 32 columns take longer to read from shared memory than to multiply.
 _SM90 = (
     Tile(128, 256, 64, 8, 3, 1.0), Tile(128, 128, 64, 8, 3, 1.0), Tile(64, 256, 64, 4, 4, 1.0), Tile(128, 64, 64, 4, 4, 1.0),
-    Tile(64, 128, 64, 4, 4, 1.0), Tile(64, 64, 64, 4, 4, 1.0), Tile(64, 64, 128, 4, 4, 1.0), Tile(64, 32, 128, 4, 4, 0.67),
+    Tile(64, 128, 64, 4, 4, 1.0), Tile(64, 64, 64, 4, 4, 1.0), Tile(64, 64, 256, 4, 3, 1.0), Tile(64, 64, 128, 4, 4, 1.0), Tile(64, 32, 128, 4, 4, 0.67),
 )  # fmt: skip
 # Rows of 128 bytes; sums of 8-bit floats are kept twice, so tiles of 256 columns spill.
 _SM90_I8 = (
@@ -105,15 +106,30 @@ def staged_bytes(tile: Tile, item_bytes: int) -> int:
     return (tile.m + tile.n) * tile.k * tile.num_stages * item_bytes
 
 
-def specialized(tile: Tile) -> list[Tile]:
+# Tiles with warps of two kinds, by the type that is multiplied and the tile with warps of one kind that each stands for; first for results
+# and residuals of at most 2 bytes, then for those of 4, whose changes of layout take more shared memory: (m, n, k, stages, parts), those with
+# the shortest main loop first. Instructions of a warp for each four that multiply (ptxas of Triton 3.6): 34, 25 and 53 of bf16 (of 256, 128 and 256
+# columns), 34 of 128 columns; 30 and 34 of i8; 84 and 70 where all warps copy and multiply. Of 8-bit floats 119 instead of 138, 64 of which add
+# sums in f32: two blocks with warps of one kind, which share a multiprocessor, are not slower.
+_Form = tuple[int, int, int, int, int]
+_SPECIALIZED_16: dict[tuple[int, int], tuple[tuple[_Form, ...], tuple[_Form, ...]]] = {
+    (128, 256): (((128, 256, 128, 2, 1), (128, 256, 128, 2, 2), (128, 256, 64, 4, 1), (128, 256, 64, 3, 1)), ((256, 128, 64, 3, 1),)),
+}  # fmt: skip
+_SPECIALIZED_I8: dict[tuple[int, int], tuple[tuple[_Form, ...], tuple[_Form, ...]]] = {
+    (128, 256): (((128, 256, 128, 4, 1),), ((256, 128, 128, 3, 1),)),
+}
+
+
+def specialized(tile: Tile, dtype: str, is_wide: bool) -> list[Tile]:
     """The same tile with warps that copy apart from those that multiply, those with the shortest main loop first.
 
-    Instructions of a warp for each four m64n256k16 (Triton 3.6): 34 and 53, and 84 where all warps copy and multiply.
+    Args:
+        is_wide: whether some tile of the epilogue has elements of 4 bytes.
     """
-    if (tile.m, tile.n) != (128, 256):
-        return []
+    forms = {"bf16": _SPECIALIZED_16, "f16": _SPECIALIZED_16, "i8": _SPECIALIZED_I8}
     return [
-        replace(tile, k=k, num_warps=4, num_stages=stages, is_specialized=True) for k, stages in ((128, 2), (64, 4))
+        replace(tile, m=m, n=n, k=k, num_warps=4, num_stages=stages, parts=parts, is_specialized=True)
+        for m, n, k, stages, parts in forms.get(dtype, {}).get((tile.m, tile.n), ((), ()))[is_wide]
     ]
 
 

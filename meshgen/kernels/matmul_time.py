@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES
-from meshgen.kernels.matmul import SPECIALIZED_ARCH, SPECIALIZED_TYPES, Tile, candidates, specialized, staged_bytes
+from meshgen.kernels.matmul import SPECIALIZED_ARCH, Tile, candidates, specialized, staged_bytes
 from meshgen.records import dataclass
 
 _REGISTERS = 65536  # of a multiprocessor
@@ -45,12 +45,16 @@ def ranked_tiles(product: Product, device: Device) -> list[Tile]:
     return [tile for _, tile in joint_tiles([product], device)]
 
 
-def specialized_tiles(tile: Tile, product: Product, device: Device) -> list[Tile]:
-    """Forms of a tile with warps of two kinds that are predicted to take no longer, the least first; of equal ones that with the shorter loop."""
-    if product.dtype not in SPECIALIZED_TYPES or device.architecture != SPECIALIZED_ARCH:
+def specialized_tiles(tile: Tile, product: Product, device: Device, is_wide: bool) -> list[Tile]:
+    """Forms of a tile with warps of two kinds that are predicted to take no longer, the least first; of equal ones that with the shorter loop.
+
+    `is_wide`: whether some tile of the epilogue has elements of 4 bytes.
+    """
+    if device.architecture != SPECIALIZED_ARCH:
         return []
     own = _rounded(tile_seconds(tile, product, device))
-    found = [(_rounded(tile_seconds(each, product, device)), each) for each in specialized(tile)]
+    forms = specialized(tile, product.dtype, is_wide)
+    found = [(_rounded(tile_seconds(each, product, device)), each) for each in forms]
     return [each for seconds, each in sorted(found, key=lambda pair: pair[0]) if seconds <= own]
 
 

@@ -16,7 +16,8 @@ static mgx_status check_functions(const mgx_container *file, const mgx_table *ta
       const uint64_t *code = codes.items[n].words;
       if (codes.items[n].count != CODE_WORDS || (code[CODE_KIND] != CODE_CUBIN && code[CODE_KIND] != CODE_PTX) ||
           code[CODE_ARCH] > 10000 || code[CODE_MEMBER] >= table->member_count || !code[CODE_THREADS] ||
-          code[CODE_THREADS] > MAX_THREADS || code[CODE_SHARED] > MAX_SHARED)
+          code[CODE_THREADS] > MAX_THREADS || code[CODE_SHARED] > MAX_SHARED ||
+          (code[CODE_GRID] && !mgx_is_grid(code + CODE_GRID)))
         return mgx_damaged(file, "a kernel of the launch table is malformed");
     }
   }

@@ -9,14 +9,19 @@ static const uint64_t MAX_GRID[3] = {INT32_MAX, 65535, 65535};
 static const uint64_t DTYPE_BYTES[] = {1, 1, 4, 4, 8, 8, 2, 4, 8, 2, 1, 1}; /* ncclDataType_t of nccl.h */
 enum { REDUCTIONS = 4, DTYPES = sizeof DTYPE_BYTES / sizeof *DTYPE_BYTES };
 
+bool mgx_is_grid(const uint64_t *sizes) {
+  for (int dim = 0; dim < 3; dim++)
+    if (!sizes[dim] || sizes[dim] > MAX_GRID[dim]) return false;
+  return true;
+}
+
 uint64_t mgx_dtype_bytes(uint64_t dtype) { return dtype < DTYPES ? DTYPE_BYTES[dtype] : 0; }
 
 static bool is_launch(const mgx_table *table, const mgx_part *part, mgx_list op) {
   if (op.count < LAUNCH_PARAMETERS || op.words[LAUNCH_COUNT] > MGX_MAX_PARAMETERS ||
       op.count != LAUNCH_PARAMETERS + 3 * op.words[LAUNCH_COUNT] || op.words[LAUNCH_FUNCTION] >= table->function_count)
     return false;
-  for (int dim = 0; dim < 3; dim++)
-    if (!op.words[LAUNCH_GRID + dim] || op.words[LAUNCH_GRID + dim] > MAX_GRID[dim]) return false;
+  if (!mgx_is_grid(op.words + LAUNCH_GRID)) return false;
   for (const uint64_t *at = op.words + LAUNCH_PARAMETERS; at < op.words + op.count; at += 3) {
     bool good = at[0] == PARAMETER_POINTER ? mgx_inside(at[1], at[2], part->memory)
                                            : at[0] == PARAMETER_WORD64 || (at[0] == PARAMETER_WORD32 && at[1] <= UINT32_MAX);

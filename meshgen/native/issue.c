@@ -10,6 +10,7 @@ static mgx_status launch(mgx_rank *rank, mgx_list op) {
   const uint64_t *words = op.words;
   size_t count = (size_t)words[LAUNCH_COUNT];
   const mgx_kernel *kernel = rank->kernels + words[LAUNCH_FUNCTION];
+  const uint64_t *grid = kernel->grid ? kernel->grid : words + LAUNCH_GRID;
   uint64_t small_values[SMALL], *values = small_values;
   void *small_places[SMALL], **places = small_places;
   if (count > SMALL) {
@@ -24,9 +25,8 @@ static mgx_status launch(mgx_rank *rank, mgx_list op) {
   }
   if (!status)
     status = mgx_cuda_status(
-        mgx_gpu.cuLaunchKernel(kernel->function, (unsigned)words[LAUNCH_GRID], (unsigned)words[LAUNCH_GRID + 1],
-                               (unsigned)words[LAUNCH_GRID + 2], kernel->threads, 1, 1, kernel->shared_bytes,
-                               rank->streams[words[LAUNCH_STREAM]], count ? places : NULL, NULL),
+        mgx_gpu.cuLaunchKernel(kernel->function, (unsigned)grid[0], (unsigned)grid[1], (unsigned)grid[2], kernel->threads, 1,
+                               1, kernel->shared_bytes, rank->streams[words[LAUNCH_STREAM]], count ? places : NULL, NULL),
         "cuLaunchKernel");
   if (values != small_values) free(values);
   if (places != small_places) free(places);

@@ -71,6 +71,7 @@ static mgx_status load_kernel(const mgx_module *module, mgx_rank *rank, const mg
   MGX_CUDA(cuModuleGetFunction, &kernel->function, rank->modules[code[CODE_MEMBER]], function->entry);
   kernel->threads = (unsigned)code[CODE_THREADS];
   kernel->shared_bytes = (unsigned)code[CODE_SHARED];
+  kernel->grid = code[CODE_GRID] ? code + CODE_GRID : NULL;
   if (kernel->shared_bytes > STATIC_SHARED_BYTES)
     MGX_CUDA(cuFuncSetAttribute, kernel->function, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES, (int)kernel->shared_bytes);
   return MGX_OK;

@@ -8,6 +8,7 @@
 typedef struct {
   CUfunction function;
   unsigned threads, shared_bytes;
+  const uint64_t *grid; /* in place of that of its launches; NULL: it is that */
 } mgx_kernel;
 
 typedef struct {

@@ -9,7 +9,7 @@
 #define MGX_TABLE "native/table.bin"
 
 enum {
-  MGX_VERSION = 1,
+  MGX_VERSION = 2,
   MGX_STREAMS = 3,          /* of a rank: 0 computes, 1 and 2 communicate */
   MGX_MAX_DIMS = 64,
   MGX_MAX_PARAMETERS = 4096, /* of a kernel; CUDA allows 32,764 bytes */
@@ -43,7 +43,7 @@ enum { GROUP_NUMBER = 1, GROUP_COUNT, GROUP_CALLS };
 /* words of a call in a group */
 enum { CALL_KIND, CALL_COMM, CALL_STREAM, CALL_SOURCE, CALL_TARGET, CALL_COUNT, CALL_DTYPE, CALL_REDUCTION, CALL_PEER };
 /* words of a code */
-enum { CODE_KIND, CODE_ARCH, CODE_EXACT, CODE_MEMBER, CODE_THREADS, CODE_SHARED, CODE_WORDS };
+enum { CODE_KIND, CODE_ARCH, CODE_EXACT, CODE_MEMBER, CODE_THREADS, CODE_SHARED, CODE_GRID, CODE_WORDS = CODE_GRID + 3 };
 /* words of control */
 enum { ONLY_FIRST = 1, ONLY_RANKS, ONLY_TARGET, ONLY_WORDS };
 enum { CHOOSE_FIRST = 1, CHOOSE_RANKS, CHOOSE_PLACE, CHOOSE_NBYTES, CHOOSE_COUNT, CHOOSE_TARGETS };
@@ -101,5 +101,6 @@ mgx_status mgx_work_check(const mgx_container *container, const mgx_table *table
 
 /* Bytes of an element of NCCL's data types. */
 uint64_t mgx_dtype_bytes(uint64_t dtype);
+bool mgx_is_grid(const uint64_t *sizes);
 
 #endif

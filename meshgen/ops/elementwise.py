@@ -113,7 +113,7 @@ FUNCTIONS = (
     _function("exponential_minus_one", np.expm1, monotone(np.expm1), helper("accurate_expm1", of_f64="expm1", of_narrow="expm1"), DEAR, TYPED),
     _function("log", np.log, monotone(np.log), plain("tl.log({0})"), DEAR, POLES, domain=POSITIVE),
     _function("log_plus_one", complex_functions.log_plus_one, monotone(np.log1p), helper("log1p"), DEAR, POLES, domain=POSITIVE),
-    _function("logistic", complex_functions.logistic, monotone(lambda x: 1 / (1 + np.exp(-x))), helper("accurate_logistic", of_f64="tl.sigmoid", of_narrow="tl.sigmoid"), DEAR, TYPED),
+    _function("logistic", complex_functions.logistic, monotone(lambda x: 1 / (1 + np.exp(-x))), helper("accurate_logistic", of_f64="tl.sigmoid", of_narrow="narrow_logistic"), DEAR, TYPED),
     _function("tanh", np.tanh, monotone(np.tanh), helper("tanh_f32", of_f64="tanh_f64"), DEAR),
     _function("sqrt", np.sqrt, monotone(lambda x: np.sqrt(np.maximum(x, 0))), helper("square_root", of_f64="tl.sqrt"), TYPED, domain=POSITIVE),
     _function("rsqrt", means.rsqrt, monotone(inverse_root), helper("inverse_root", of_f64="tl.rsqrt"), POLES, TYPED, domain=POSITIVE),

@@ -83,6 +83,9 @@ class Compiled(Protocol):
     @property
     def built(self) -> Mapping[tuple[str, str], Any]: ...
 
+    @property
+    def forms(self) -> Mapping[tuple[str, str], Any]: ...
+
     @cached_property
     def sources(self) -> dict[str, Any]: ...
 

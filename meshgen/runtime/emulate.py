@@ -45,6 +45,7 @@ class EmulatedKernel:
 
     def __init__(self, how: Kernel, arch: str, ptx: str, source: str = "") -> None:
         """`source`: its Triton source, lines of which faults show. Raises DeviceFault MG0608 for malformed PTX."""
+        how = how.on(arch)
         self._how, self._source = how, KernelSource(how, arch, source)
         self._binary: Binary = how.binaries[arch]
         self.arch = arch

@@ -149,9 +149,9 @@ class LoadedModule(Viewed):
         """Text of each stage that the module keeps."""
         return {stage: complete_text(self._container, n) for n in self._container if (stage := stage_of(n))}
 
-    def source(self, kernel: str) -> str:
-        """Triton source of a kernel; empty if it has none. Raises UsageError MG0001 for an unknown kernel."""
-        file = self._kernel(kernel).source
+    def source(self, kernel: str, arch: str = "") -> str:
+        """Triton source of a kernel, or that for an architecture; empty if it has none. Raises UsageError MG0001 for an unknown kernel."""
+        file = self._kernel(kernel).on(arch).source
         return bytes(self._container[file]).decode() if file else ""
 
     def cubin(self, kernel: str, arch: str) -> bytes:
@@ -337,7 +337,9 @@ class LoadedModule(Viewed):
         kernels = self.manifest.kernels
         arch = arch or first_arch(kernels) or "sm_90"  # without any, the error names one to compile for
         coded = [name for name, kernel in kernels.items() if kernel.source]
-        return {name: EmulatedKernel(kernels[name], arch, self.ptx(name, arch), self.source(name)) for name in coded}
+        return {
+            name: EmulatedKernel(kernels[name], arch, self.ptx(name, arch), self.source(name, arch)) for name in coded
+        }
 
 
 def no_kernel(name: str, names: Sequence[str]) -> UsageError:

@@ -40,14 +40,15 @@ def parts(source: KernelSource) -> int:
 def test_candidates_take_the_epilogue_in_ever_more_parts_before_they_take_a_smaller_tile() -> None:
     plan = plan_body(layer(8192, 4096, 4096), device_of("sm_90"))
     assert plan.template == "dot" and plan.roles["dot"].op == "dot_general"  # pyright: ignore
+    assert [tile.parts for tile in plan.candidates if tile.is_specialized] == [1, 2, 1, 1]
     shapes = [(tile.m, tile.n, tile.parts) for tile in plan.candidates if not tile.is_specialized]
     assert shapes[:4] == [(128, 256, 1), (128, 256, 2), (128, 256, 4), (128, 128, 1)]
     forms = [(tile.k, tile.is_specialized) for tile in plan.candidates if tile.n == 256 and tile.m == 128]
     assert forms == [
-        (128, True),
+        *[(128, True)] * 2,
         *[(64, False)] * 3,
-        (64, True),
-    ]  # the first that is built, and one that tuning may find better
+        *[(64, True)] * 2,
+    ]  # the first that is built, and some that tuning may find better
 
 
 @pytest.mark.parametrize("rows, columns", [(40, 130), (64, 64), (7, 33)])
@@ -63,7 +64,7 @@ def test_an_epilogue_in_parts_computes_the_same(rows: int, columns: int) -> None
 
 
 def test_a_candidate_that_spills_is_not_shipped() -> None:
-    """The first candidate of bias, GELU and residual in f32 spills on sm_90; its epilogue in halves does not."""
+    """The first candidates of bias, GELU and residual in f32 spill on sm_90, with warps of two kinds and of one; the epilogue in halves does not."""
     body = layer(8192, 4096, 4096, "f32")
     taken: list[KernelSource] = []
 
@@ -76,7 +77,7 @@ def test_a_candidate_that_spills_is_not_shipped() -> None:
     kernel = built["layer", "sm_90"]
     assert (parts(sources["layer"]), kernel.spill_bytes) == (2, 0)
     assert sources["layer"].constants["BLOCK_N"] == 256 and kernel.instructions["HGMMA"]
-    assert len(taken) == 2  # nothing is built beyond the first without a fault
+    assert len(taken) == 3  # nothing is built beyond the first without a fault
 
 
 def sum_of_many(live: int) -> KernelSource:
@@ -99,6 +100,14 @@ def test_where_all_spill_the_least_is_shipped() -> None:
     worse, better = sum_of_many(24), sum_of_many(16)
     sources, built = build_best({"many": body}, lambda name: iter([worse, better, worse]), ["sm_90"])
     assert sources["many"] is better and built["many", "sm_90"].spill_bytes > 0
+
+
+def test_a_kernel_with_one_candidate_gets_more_warps_where_it_spills() -> None:
+    b = Body("f32[512]", "f32[512]")
+    body = b.done(b.op("add", *b.inputs))
+    sources, built = build_best({"many": body}, lambda name: iter([sum_of_many(16)]), ["sm_90"])
+    assert sources["many"].num_warps == sources["many"].tile["warps"] == 2
+    assert built["many", "sm_90"].spill_bytes == 0
 
 
 def test_where_none_can_be_launched_the_first_is_refused() -> None:

@@ -55,6 +55,13 @@ def test_functions_of_one_number(op: str, dtype: str) -> None:
     agree(op, dtype, [numbers(dtype, 1)])
 
 
+@pytest.mark.parametrize("dtype", ["bf16", "f16"])
+@pytest.mark.parametrize("op", ["exponential", "logistic", "tanh"])
+def test_all_numbers_of_16_bits(op: str, dtype: str) -> None:
+    """Those with results below the least normal number too: logistic(-91.5) is 1.8e-40."""
+    agree(op, dtype, [np.arange(2**16, dtype=np.uint16).view(DTYPES[dtype])])
+
+
 @pytest.mark.parametrize("dtype", ["f32", "f64"])
 @pytest.mark.parametrize("op", ["divide", "remainder", "power", "next_after", "atan2"])
 def test_functions_of_two_numbers(op: str, dtype: str) -> None:

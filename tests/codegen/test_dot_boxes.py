@@ -128,3 +128,31 @@ def test_a_descriptor_is_proven_to_stay_inside(sizes: str, inside: bool) -> None
     text = f"def f(x_ptr, n):\n    b = tl.make_tensor_descriptor(x_ptr + 32, {sizes}, [16, 1], [8, 16])\n"
     (access,) = accesses(text, "f", Given({"x_ptr": 160}, {"n": 9}, 1, {}))
     assert access.is_proven == inside
+
+
+@pytest.mark.parametrize("m, n", [(1, 136), (136, 1), (1, 1)])
+@pytest.mark.parametrize("k", [K, 40])
+def test_a_single_row_is_a_box_whose_other_rows_are_zero(m: int, n: int, k: int) -> None:
+    """A column is one where its elements are contiguous; a short one is loaded, and so are all on architectures without descriptors."""
+    body = product(m, n, k)
+    source = kernel_source("product", body, ONE)
+    assert source.text.count("make_tensor_descriptor") == (2 if k == K else 0)
+    agree(body, source)
+    agree(body, kernel_source("product", body, ONE, "cuda:sm_80"))
+
+
+@pytest.mark.parametrize("k", [K, 640])
+@pytest.mark.parametrize("dtype", ["bf16", "f32"])
+def test_a_left_operand_is_computed_from_boxes_and_other_loads(dtype: str, k: int, few: Device) -> None:
+    """Of rows with a factor each, a column of shifts, and elements beyond the last of k, whose exponentials are not zero."""
+    b = Body(f"{dtype}[136,{k}]", f"bf16[{k},72]", "bf16[136]", f"bf16[{k}]", name="product")
+    x, w, scale, shift = b.inputs
+    x = x if dtype == "bf16" else b.op("convert", x, to=f"bf16[136,{k}]")
+    rows = b.op("multiply", b.op("exponential", x), b.wide(scale, x, (0,)))
+    body = b.done(b.dot(b.op("add", rows, b.wide(shift, x, (1,))), w, ((1,), (0,)), dtype="f32"))
+    source = kernel_source("product", body, ONE)
+    assert source.text.count("make_tensor_descriptor") == 2
+    args = random_args(body)
+    (wanted,) = evaluate(body, args)
+    for found in (launch(source, body, args)[0], emulated(source, body, args)[0]):
+        np.testing.assert_allclose(found, wanted, atol=2.0**-7 * np.abs(wanted).max())

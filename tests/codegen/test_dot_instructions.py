@@ -85,7 +85,15 @@ def layer(m: int, n: int, k: int) -> Graph:
     return b.done(b.op("add", b.op("tanh", b.op("add", y, b.wide(bias, y, (1,)))), residual))
 
 
+def gated(m: int, n: int, k: int) -> Graph:
+    b = Body(f"bf16[{m},{k}]", f"bf16[{k},{n}]", f"bf16[{k},{n}]", name="gated")
+    x, *weights = b.inputs
+    gate, up = (b.dot(x, w, ((1,), (0,))) for w in weights)
+    return b.done(b.op("multiply", b.op("logistic", gate), up))
+
+
 BODIES = {
+    "f32_results": product(8192, 8192, 8192, result="f32"), "gated": gated(8192, 4096, 4096),
     "large": product(8192, 8192, 8192), "small": product(512, 512, 1024), "few_rows": product(16, 8192, 8192), "one_row": product(1, 4096, 4096),
     "large_rows": product(8192, 8192, 8192, rows=True), "large_columns": product(8192, 8192, 8192, columns=True),
     "uneven": product(1000, 1000, 1000), "layer": layer(8192, 4096, 4096), "f16": product(2048, 2048, 2048, "f16", "f16"),
@@ -133,10 +141,10 @@ def test_no_product_spills() -> None:
 
 @pytest.mark.parametrize(
     "name, most",
-    [("large", 40), ("large_rows", 40), ("large_columns", 40), ("layer", 40), ("f16", 40), ("small", 48), ("few_rows", 48), ("i8_rows", 84), ("f8_rows", 140)],
+    [("large", 40), ("large_rows", 40), ("large_columns", 40), ("layer", 40), ("f16", 40), ("f32_results", 40), ("gated", 40), ("small", 48), ("few_rows", 48), ("i8_rows", 40), ("f8_rows", 140)],
 )  # fmt: skip
 def test_main_loops_are_short(name: str, most: int) -> None:
-    """Instructions of a warp for each four that multiply: of m64n256k16 but for `small`, `few_rows` (n64) and 8-bit operands.
+    """Instructions of a warp for each four that multiply: of m64n256k16 but for `small`, `few_rows` (n64), `f32_results`, `gated` and 8-bit operands (n128).
 
     92 for 128 x 256 x 64 in bf16 by pointers, 84 by boxes; 36 at most where two groups of warps multiply what a third copies.
     """

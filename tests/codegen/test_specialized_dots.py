@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from itertools import islice
+from typing import Any
 
 import numpy as np
 import pytest
@@ -18,6 +19,7 @@ from meshgen.ir.graph import Graph, Value
 from meshgen.ops.evaluate.evaluator import evaluate
 from tests.emulator.programs import emulate
 
+Array = np.ndarray[Any, Any]
 Epilogue = Callable[[Body, Value], Value]
 K = 632  # more than the least k that is described, and no multiple of a tile's
 
@@ -48,8 +50,8 @@ def specialized(body: Graph) -> list[KernelSource]:
     return [source for source in kernel_sources("product", body, ONE) if source.tile["is_specialized"]]
 
 
-def agree(body: Graph, source: KernelSource) -> None:
-    args = random_args(body)
+def agree(body: Graph, source: KernelSource, given: Sequence[Array] = ()) -> None:
+    args = list(given) or random_args(body)
     wanted = evaluate(body, args)
     (built,) = build_kernels([request_of("product", source, body)], ["sm_90"]).values()
     assert built.threads == 384
@@ -66,7 +68,7 @@ def test_all_layouts_compute_the_product(left: bool, right: bool) -> None:
     """With two tiles per program, also past the last row, column and k."""
     body = product(248, 504, left=left, right=right)
     sources = specialized(body)
-    assert len(sources) == 2 and all("warp_specialize=True" in source.text for source in sources)
+    assert len(sources) == 4 and all("warp_specialize=True" in source.text for source in sources)
     for source in sources:
         agree(body, source)
 
@@ -120,15 +122,109 @@ def test_products_of_one_operand_are_made_by_programs_each() -> None:
     agree(body, specialized(body)[0])
 
 
+def test_results_of_4_bytes_have_tiles_of_fewer_columns() -> None:
+    """Four products of 64 rows for each group of warps, in two halves of its rows."""
+    b = Body(f"bf16[248,{K}]", f"bf16[{K},504]", "f32[504]", name="product")
+    x, w, bias = b.inputs
+    y = b.dot(x, w, ((1,), (0,)), dtype="f32")
+    body = b.done(b.op("multiply", y, b.wide(bias, y, (1,))))
+    (source,) = specialized(body)
+    assert (source.tile["m"], source.tile["n"]) == (256, 128)
+    agree(body, source)
+
+
+def test_an_epilogue_in_parts_has_a_sum_for_each() -> None:
+    body = product(248, 504, "bf16[504]", "bf16[248]", "bf16[248,504]", epilogue=bias_and_residual)
+    (source,) = (each for each in specialized(body) if each.tile["parts"] == 2)
+    assert source.text.count("tl.store(") == 2 and "tl.split" not in source.text
+    agree(body, source)
+
+
+@pytest.mark.parametrize("m, n", [(256, 256), (248, 264)])
+def test_gated_products_share_the_tile_of_the_left_operand(m: int, n: int) -> None:
+    b = Body(f"bf16[{m},{K}]", f"bf16[{K},{n}]", f"bf16[{K},{n}]", name="product")
+    x, *weights = b.inputs
+    gate, up = (b.dot(x, w, ((1,), (0,))) for w in weights)
+    body = b.done(b.op("multiply", b.op("tanh", gate), up))
+    source = specialized(body)[0]
+    assert source.text.count("a_box.load(") == 1 and source.text.count("tl.dot(") == 2
+    agree(body, source)
+
+
+@pytest.mark.parametrize("result", ["i32", "bf16"])
+def test_integers(result: str) -> None:
+    b = Body("i8[248,624]", "i8[504,624]", name="product")
+    y = b.dot(*b.inputs, ((1,), (1,)), dtype="i32")
+    if result == "bf16":
+        y = b.op("convert", y, to="bf16[248,504]")
+    body = b.done(y)
+    (source,) = specialized(body)
+    agree(body, source)
+
+
+def test_results_are_the_same_in_every_run() -> None:
+    body = product(248, 504)
+    source, args = specialized(body)[0], random_args(body)
+    (built,) = build_kernels([request_of("product", source, body)], ["sm_90"]).values()
+    first, second = (emulate(source, built, "sm_90", body, args, {}) for _ in range(2))
+    assert np.array_equal(first[0], second[0])
+
+
+def test_equal_products_side_by_side() -> None:
+    """Of operands of their own: a program finds those of its segment, and makes their descriptors."""
+    b = Body(*[f"bf16[248,{K}]", f"bf16[{K},512]"] * 3, name="product")
+    pairs = zip(b.inputs[::2], b.inputs[1::2], strict=True)
+    body = b.done(*(b.op("tanh", b.dot(x, w, ((1,), (0,)))) for x, w in pairs))
+    source = specialized(body)[0]
+    assert source.template == "segmented" and source.text.count("tl.dot(") == 1
+    agree(body, source)
+
+
+@pytest.mark.parametrize("sizes", [(130, 0, 3, 450, 10), (632, 0, 0, 0, 0), (20, 30, 0, 7, 40)])
+def test_rows_of_groups_that_are_summed(sizes: tuple[int, ...]) -> None:
+    """Some groups have no rows, or leave rows to none."""
+    b = Body("bf16[632,256]", "bf16[632,512]", "i32[5]", "i32[5]", name="product")
+    body = b.done(b.op("ragged_dot", *b.inputs, to="bf16[5,256,512]", contracts=True))
+    ends = np.cumsum(sizes).astype(np.int32)
+    source = specialized(body)[0]
+    agree(body, source, [*random_args(body)[:2], ends - np.array(sizes, np.int32), ends])
+
+
+def activated(b: Body) -> Value:
+    """tanh(x) * y, in a layout of its own."""
+    x, _, y = b.inputs
+    return b.op("multiply", b.op("tanh", x), b.op("transpose", y, perm=(1, 0)))
+
+
+def test_a_left_operand_is_computed_from_boxes_by_the_warps_that_multiply() -> None:
+    b = Body("bf16[248,640]", "bf16[640,504]", "bf16[640,248]", name="product")
+    body = b.done(b.dot(activated(b), b.inputs[1], ((1,), (0,))))
+    (source,) = specialized(body)
+    assert source.text.count("a_box") == 4 and source.tile["num_stages"] == 3
+    agree(body, source)
+
+
+def test_a_box_is_read_again_in_the_epilogue() -> None:
+    """There it is another tile of the operand."""
+    b = Body("bf16[256,640]", "bf16[640,640]", name="product")
+    x, w = b.inputs
+    body = b.done(b.op("add", b.dot(b.op("tanh", x), w, ((1,), (0,))), x))
+    for source in specialized(body)[:2]:
+        assert source.text.count("x0_ptr + m") >= 1
+        agree(body, source)
+
+
 def test_what_needs_more_than_copies_of_boxes_has_warps_of_one_kind() -> None:
-    """An operand that is computed, or not aligned; results of 4 bytes, whose change of layout takes too much shared memory."""
-    computed = Body("bf16[512,1024]", "bf16[1024,768]", name="product")
-    wide = Body("bf16[512,1024]", "bf16[1024,768]", name="product")
-    (x, w), (left, right) = computed.inputs, wide.inputs
+    """An operand with a factor for each row, or not aligned; two products of no operand in common."""
+    scaled = Body("bf16[512,1024]", "bf16[1024,768]", "bf16[512]", name="product")
+    summed = Body("bf16[512,1024]", "bf16[1024,768]", "bf16[512,1024]", "bf16[1024,768]", name="product")
+    (x, w, scale), (left, right, other, more) = scaled.inputs, summed.inputs
+    both = summed.dot(left, right, ((1,), (0,))), summed.dot(other, more, ((1,), (0,)))
+    rows = scaled.op("multiply", x, scaled.wide(scale, x, (0,)))
     for body in (
-        computed.done(computed.dot(computed.op("tanh", x), w, ((1,), (0,)))),
+        scaled.done(scaled.dot(rows, w, ((1,), (0,)))),
         product(512, 767),
-        wide.done(wide.dot(left, right, ((1,), (0,)), dtype="f32")),
+        summed.done(summed.op("add", *both)),
     ):
         (source,) = islice(kernel_sources("product", body, ONE), 1)
         assert not source.tile["is_specialized"] and "warp_specialize" not in source.text

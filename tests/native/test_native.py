@@ -78,6 +78,21 @@ def test_kernels_with_tensor_descriptors_have_scratch_memory(tmp_path: Path, pro
     check(path, loader.run(program, libraries, path, args, arch="sm_90", options=["--steps", "3"]), args, "sm_90")
 
 
+@pytest.mark.parametrize("target", ["cuda:sm_80,sm_90", "cuda:sm_90,sm_80"])
+def test_a_kernel_has_the_grid_of_its_form_for_the_device(
+    target: str, tmp_path: Path, program: Path, libraries: Path
+) -> None:
+    path = tmp_path / "m.mgx"
+    options = {"args": ["bf16[128,1024]", "bf16[1024,192]"], "in_specs": {"x": mg.P("a", None), "w": mg.P()}}
+    of(lambda x, w: mg.tanh(x @ w), {"a": 2}, target=target, **options)(path)
+    write_native(path, path)
+    (kernel,) = load(path, runs=False).manifest.kernels.values()
+    assert kernel.on("sm_80").grid != kernel.on("sm_90").grid
+    args = arguments(path)
+    for arch in ("sm_80", "sm_90"):
+        check(path, loader.run(program, libraries, path, args, arch=arch, options=["--steps", "2"]), args, arch)
+
+
 @pytest.mark.parametrize("name", ["mlp", "two meshes", "loop with collectives"])
 def test_a_process_for_each_rank(name: str, tmp_path: Path, program: Path, libraries: Path) -> None:
     """Each process writes the shards that it has: joined they are the results."""

@@ -34,7 +34,7 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
     if space is None or (node := space.dot) is None:
         return None
     joint = joint_products(body)
-    tiles = joint_tiles_of(joint, device) if joint else tiles_of(node, len(space.dots), device)
+    tiles = joint_tiles_of(body, joint, device) if joint else tiles_of(body, space.dots, device)
     return KernelPlan("dot", space, {"dot": node}, tiles) if tiles else None
 
 
@@ -67,7 +67,7 @@ class Dot:
         self.sums = [(each.total, [self._loop_of(dot, device) for dot in each.products]) for each in sums]
         if self.shares:
             self.sums[1][1][0].without_left()
-        self.names = [self.evaluator.names.fresh("sum") if n else "acc" for n in range(len(self.sums))]
+        self.names = [self._names_of(number) for number in range(len(self.sums))]
         self.table = self._table()
         self.blocks = -(-problem.m // tile.m) * -(-problem.n // tile.n) * problem.batch * len(self.chosen)
         self.programs = min(self.blocks, device.multiprocessors) if self._fills(device) else self.blocks
@@ -76,6 +76,12 @@ class Dot:
 
     def _loop_of(self, dot: Node, device: Device) -> MainLoop:
         return self._loop(self.evaluator, dot, self.tile, self.batch, (self.m, self.n), self.edges, device)
+
+    def _names_of(self, number: int) -> list[str]:
+        """Of a sum: one, or one for each part of the columns where these are multiplied apart."""
+        parts = self.tile.parts if self.tile.is_specialized else 1
+        is_first = number == 0 and parts == 1
+        return ["acc"] if is_first else [self.evaluator.names.fresh("sum") for _ in range(parts)]
 
     def _fills(self, device: Device) -> bool:
         """Whether one block fills a multiprocessor, and descriptors need not be made again for each tile."""
@@ -87,17 +93,10 @@ class Dot:
         return is_described and self.problem.batch == len(self.chosen) == 1 and 2 * shared > device.shared_bytes
 
     def _has_two_kinds(self) -> bool:
-        """Whether some warps can copy, and others multiply: both operands of one product are boxes, and what has as many elements
-        as the result has 2 bytes for each at most, because layouts change in shared memory beside the operands.
-        """
+        """Whether some warps can copy, and others multiply: in one loop, all of whose operands are boxes."""
         loops = [loop for _, loops in self.sums for loop in loops]
-        whole = all(load is not None and load.box is not None for loop in loops for load in loop.operands.loads)
-        size = self.node.result.type.size
-        operands = {value for dot in self.chosen for value in dot.operands}
-        tiles = [v for v in (*self.body.inputs, *self.body.outputs) if v.type.size >= size and v not in operands]
-        narrow = all(DTYPES[v.type.dtype].itemsize <= 2 for v in tiles)
-        is_plain = self._loop.keeps_boxes and not self.evaluator.is_part and not self.evaluator.wide
-        return len(loops) == 1 and loops[0].is_described and whole and narrow and is_plain
+        whole = all(loop.is_boxes_alone for loop in loops)
+        return (len(loops) == 1 or self.shares) and whole and self._loop.is_straight and not self.evaluator.wide
 
     def _table(self) -> dict[Var, Expr]:
         """The space's variables (dims of the result) in terms of batch, m and n."""
@@ -182,24 +181,27 @@ class Dot:
     def loops(self) -> None:
         """The main loops: one of all products that share it, or those of each sum one after the other."""
         evaluator, kind = self.evaluator, register_type(self.problem.accumulator)
-        start = "{name} = tl.zeros((BLOCK_M, BLOCK_N), {kind})"
+        columns = f"BLOCK_N // {self.tile.parts}" if len(self.names[0]) > 1 else "BLOCK_N"
+        start = f"{{name}} = tl.zeros((BLOCK_M, {columns}), {kind})"
         if self.shares:
-            for name in self.names:
-                evaluator.write(start.format(name=name, kind=kind))
+            for name in (name for names in self.names for name in names):
+                evaluator.write(start.format(name=name))
             loops = [loop for _, (loop,) in self.sums]
             loops[0].write(self.names[0], list(zip(loops[1:], self.names[1:], strict=True)))
         else:
-            for name, (_, loops) in zip(self.names, self.sums, strict=True):
-                evaluator.write(start.format(name=name, kind=kind))
+            for names, (_, loops) in zip(self.names, self.sums, strict=True):
+                for name in names:
+                    evaluator.write(start.format(name=name))
                 for loop in loops:
-                    loop.write(name)
-        for name, (_, loops) in zip(self.names, self.sums, strict=True):
-            loops[-1].convert(name)
+                    loop.write(names)
+        for names, (_, loops) in zip(self.names, self.sums, strict=True):
+            for name in names:
+                loops[-1].convert(name)
         evaluator.tile.edges = self.edges
 
     def epilogue(self) -> None:
         """What follows the products, for all columns of the tile or for one part of them after the other."""
-        rows = [self._parts(name, self.tile.parts) for name in self.names]
+        rows = [names if len(names) > 1 else self._parts(names[0], self.tile.parts) for names in self.names]
         columns = f"BLOCK_N // {self.tile.parts}"
         for number, parts in enumerate(zip(*rows, strict=True)):
             if self.tile.parts > 1:

@@ -10,7 +10,7 @@ from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.expr import Expr, Var
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Node
-from meshgen.kernels.matmul import Tile
+from meshgen.kernels.matmul import PROMOTED_K, Tile
 from meshgen.ops.triton.registers import NARROW, register_type
 
 
@@ -20,6 +20,7 @@ class MainLoop:
     """
 
     keeps_boxes = True  # whether the same descriptors serve all tiles
+    is_straight = True  # whether no condition and no other loop is around it
 
     def __init__(self, evaluator: Evaluator, node: Node, tile: Tile, batch: Expr, free: tuple[Var, Var],
                  edges: dict[Var, str], device: Device) -> None:  # fmt: skip
@@ -34,6 +35,15 @@ class MainLoop:
         self.operands.arrange()
         self.is_described = uses_tensor_cores(self.problem) and self.operands.describes(device)
         self._has_boxes = False
+        self._has_left = True
+
+    @property
+    def is_boxes_alone(self) -> bool:
+        """Whether all of its operands that it loads are copied by tensor descriptors."""
+        left, right = (load is not None and load.box is not None for load in self.operands.loads)
+        # Elements past the last of k are zero in boxes, but what is computed from them may not be.
+        computed = self.operands.is_made_of_boxes and not self._edges[self.operands.k[0]]
+        return self.is_described and right and (left or computed or not self._has_left)
 
     def _parts(self, m: Var, n: Var) -> Mapping[Var, Part]:
         """The parts of variables that count, where not all of them do."""
@@ -57,18 +67,19 @@ class MainLoop:
     def without_left(self) -> None:
         """The loop of another product, which multiplies the same rows, has the tile of the left operand."""
         self.operands.loads = (None, self.operands.loads[1])
+        self._has_left = False
 
-    def write(self, accumulator: str, others: Sequence[tuple[MainLoop, str]] = ()) -> None:
-        """The loop, and what precedes it; `others` are products of the same rows, with their accumulators."""
+    def write(self, accumulators: Sequence[str], others: Sequence[tuple[MainLoop, Sequence[str]]] = ()) -> None:
+        """The loop, and what precedes it; `accumulators` are those of parts of the columns, `others` products of the same rows with theirs."""
         self.evaluator.tile.edges = dict(self._edges)
-        self._add([(self, accumulator), *others])
+        self._add([(self, accumulators), *others])
 
-    def _add(self, products: Sequence[tuple[MainLoop, str]]) -> None:
+    def _add(self, products: Sequence[tuple[MainLoop, Sequence[str]]]) -> None:
         """Add products of the same rows to their accumulators."""
         if uses_tensor_cores(self.problem):
             self._by_tiles(products)
         else:
-            self._by_products(products[0][1])
+            self._by_products(products[0][1][0])
 
     def convert(self, accumulator: str) -> None:
         """Make the sum a register of the result's type."""
@@ -91,7 +102,7 @@ class MainLoop:
             evaluator.write(f"{accumulator} += {left.text}.to({kind}) * {right.text}.to({kind})")
         evaluator.close()
 
-    def _by_tiles(self, products: Sequence[tuple[MainLoop, str]]) -> None:
+    def _by_tiles(self, products: Sequence[tuple[MainLoop, Sequence[str]]]) -> None:
         """accumulator = dot(a, b, accumulator) for each step of k, and for each product."""
         evaluator = self.evaluator
         for loop, _ in products:
@@ -107,11 +118,11 @@ class MainLoop:
             evaluator.write(f"k = start + tl.arange(0, BLOCK_K){evaluator.wide}")
             evaluator.write("k_col = k[None, :]")
             evaluator.write("k_row = k[:, None]")
-        a, *columns = (
-            loop.operands.tile_of(number, pointer) for (loop, number), pointer in zip(sides, pointers, strict=True)
-        )
-        for b, (_, accumulator) in zip(columns, products, strict=True):
-            evaluator.write(f"{accumulator} = tl.dot({a}, {b}, {accumulator}{self._options()})")
+        a = self.operands.tile_of(0, pointers[0])
+        for (loop, accumulators), pointer in zip(products, pointers[1:], strict=True):
+            for part, accumulator in enumerate(accumulators):
+                b = loop.operands.tile_of(1, pointer, part)
+                evaluator.write(f"{accumulator} = tl.dot({a}, {b}, {accumulator}{self._options()})")
         for (loop, number), pointer in zip(sides, pointers, strict=True):
             loop.operands.advance(number, pointer)
         evaluator.close()
@@ -120,6 +131,6 @@ class MainLoop:
         """Further arguments of `tl.dot`."""
         dtype, precision = self.problem.dtype, precision_option(self.problem.multiplied)
         if dtype.startswith("f8"):
-            # sm_90 adds products of 8-bit floats in about 14 bits: each step's sum is added to the accumulator in f32.
-            precision = ", max_num_imprecise_acc=BLOCK_K"
+            # sm_90 adds products of 8-bit floats in about 14 bits: the sum of a step, or of a part of it, is added to the accumulator in f32.
+            precision = f", max_num_imprecise_acc={'BLOCK_K' if self.tile.k <= PROMOTED_K else PROMOTED_K}"
         return precision + {"f64": ", out_dtype=tl.float64", "i8": ", out_dtype=tl.int32"}.get(dtype, "")

@@ -7,7 +7,7 @@ copied by one instruction of one thread (TMA), and what is outside of the tensor
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.dot_problem import Problem
@@ -20,9 +20,9 @@ from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import DTYPES, Node, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.kernels.matmul import BOX_ALIGNMENT, BOX_ARCH, BOX_BYTES, BOX_K, BOX_ROWS, Tile
-from meshgen.ops.classes import LAYOUT
+from meshgen.ops.classes import LAYOUT, POINTWISE
 from meshgen.ops.dot_dims import DotDims
-from meshgen.ops.triton.registers import Code, rounded, zero
+from meshgen.ops.triton.registers import NARROW, Code, rounded, zero
 from meshgen.records import dataclass
 
 _SIDES = ("a", "b")
@@ -84,6 +84,9 @@ class Operands:
         self.order = tuple(range(len(self.dims.contract[0])))
         self.loads: tuple[Load | None, Load | None] = (None, None)
         self.boxes: list[str] = ["", ""]
+        self.leaves: tuple[Load, ...] = ()  # boxes that the left operand is computed from
+        self.is_made_of_boxes = False  # and of nothing else that varies
+        self._leaf_boxes: list[str] = []
 
     def arrange(self) -> None:
         """Choose an order of the contracted dims in which the addresses of both operands grow evenly with k, if any."""
@@ -94,30 +97,66 @@ class Operands:
             found[self.order] = (self._plain(0), self._plain(1))
         self.order = min(found, key=lambda order: sum(load is None or load.stride is None for load in found[order]))
         self.loads = found[self.order]
+        if self.loads[0] is None:
+            self._find_leaves()
+
+    def _find_leaves(self) -> None:
+        """The boxes that the left operand is computed from, element by element: of values that it reads at one index."""
+        found, others = dict[Value, set[Index]](), False
+        stack = [(self.node.operands[0], self.index(0))]
+        while stack:
+            value, index = stack.pop()
+            node = self.evaluator.producer.get(value)
+            if node is None:
+                found.setdefault(value, set()).add(index)
+            elif node.op in LAYOUT:
+                read = read_through(self.evaluator, node, index)
+                others |= bool(read.conditions)
+                stack.append((read.value, read.index))
+            elif node.op in POINTWISE:
+                stack += [(operand, index if operand.type.rank else ()) for operand in node.operands]
+            else:
+                others |= not is_constant(node)
+        boxes = {v: self._leaf(v, next(iter(places))) for v, places in found.items() if len(places) == 1}
+        self.leaves = tuple(load for load in boxes.values() if load)
+        read_once = [v for v in found if v.type.size > 1]
+        self.is_made_of_boxes = not others and bool(self.leaves) and all(boxes.get(v) for v in read_once)
+
+    def _leaf(self, value: Value, index: Index) -> Load | None:
+        """A value that the left operand is computed from, as a box."""
+        offset, k, side = ex.linearize(index, value.type.sizes), self.k[0], self.free[0]
+        if set(self.evaluator.over(offset)) != {k, side} or k not in dict(offset.terms) or _is_inside(k, offset):
+            return None
+        box = self._box(value, offset, k, side, (*BOX_BYTES, 4))
+        return Load(value, index, (), None, box) if box else None
 
     def describes(self, device: Device) -> bool:
         """Whether operands are copied by tensor descriptors: on devices that have them, of products that need few other loads."""
         has = int(device.architecture.removeprefix("sm_")) >= BOX_ARCH and self.tile.m >= BOX_ROWS
-        return has and self.problem.k >= BOX_K and any(load and load.box for load in self.loads)
+        return has and self.problem.k >= BOX_K and (any(load and load.box for load in self.loads) or self.leaves)
 
     def describe(self) -> None:
         """Tensor descriptors of the operands that have them, before the loop."""
         for number, load in enumerate(self.loads):
-            if load is None or load.box is None:
-                continue
-            self.evaluator.next_is_checked()  # `_box` has proven that all of it is inside
-            box, pointer = load.box, self.evaluator.pointer_of[load.value]
-            start = pointer if box.first == ZERO else f"{pointer} + {ex.render(box.first)}"
-            if (part := self.parts.get(box.row)) and part.first:
-                start += f" + {part.first}{self.evaluator.wide} * {box.stride}"
-            sides = (box.row, box.column)
-            sizes = ", ".join(self.parts[var].size if var in self.parts else str(var.high + 1) for var in sides)
-            blocks = ", ".join(map(self._block, sides))
-            text = f"tl.make_tensor_descriptor({start}, [{sizes}], [{box.stride}, 1], [{blocks}])"
-            self.boxes[number] = self.evaluator.assign(f"{_SIDES[number]}_box", text)
+            if load is not None and load.box is not None:
+                self.boxes[number] = self._described(load.value, load.box, f"{_SIDES[number]}_box")
+        self._leaf_boxes = [self._described(load.value, load.box, "a_box") for load in self.leaves if load.box]
+
+    def _described(self, value: Value, box: Box, preferred: str) -> str:
+        self.evaluator.next_is_checked()  # `_box` has proven that all of it is inside
+        pointer = self.evaluator.pointer_of[value]
+        start = pointer if box.first == ZERO else f"{pointer} + {ex.render(box.first)}"
+        if (part := self.parts.get(box.row)) and part.first:
+            start += f" + {part.first}{self.evaluator.wide} * {box.stride}"
+        sides = (box.row, box.column)
+        sizes = ", ".join(self.parts[var].size if var in self.parts else str(var.high + 1) for var in sides)
+        blocks = ", ".join(map(self._block, sides))
+        text = f"tl.make_tensor_descriptor({start}, [{sizes}], [{box.stride}, 1], [{blocks}])"
+        return self.evaluator.assign(preferred, text)
 
     def _block(self, var: Var) -> str:
-        return "BLOCK_K" if var in self.k else "BLOCK_M" if var is self.free[0] else "BLOCK_N"
+        columns = f"BLOCK_N // {self.tile.parts}" if self.tile.is_specialized and self.tile.parts > 1 else "BLOCK_N"
+        return "BLOCK_K" if var in self.k else "BLOCK_M" if var is self.free[0] else columns
 
     # ---- what an operand is
 
@@ -149,11 +188,14 @@ class Operands:
         if value.type.dtype != self.problem.dtype:
             return None
         offset = ex.linearize(index, value.type.sizes)
-        if set(self.evaluator.over(offset)) != {k, side}:
+        over = {k} if side.high == 0 else {k, side}
+        if set(self.evaluator.over(offset)) != over:
             return None
         factors = dict(offset.terms)
         is_even = k in factors and not any(k in g.over for g in guards) and not _is_inside(k, offset)
         box = self._box(value, offset, k, side) if is_even and not guards else None
+        if side not in over:  # a row, whose other rows only a box leaves zeros for
+            return Load(value, index, guards, None, box) if box else None
         advances = is_even and not self.evaluator.checked and k not in self.parts
         return Load(value, index, guards, factors[k] if advances else None, box)
 
@@ -163,10 +205,12 @@ class Operands:
         node = self.evaluator.producer.get(fill)
         return is_constant(node) and not node.attrs.value.any()
 
-    def _box(self, value: Value, offset: Expr, k: Var, side: Var) -> Box | None:
+    def _box(self, value: Value, offset: Expr, k: Var, side: Var, sizes: Sequence[int] = BOX_BYTES) -> Box | None:
         """The operand as rows of a matrix; None where they are not contiguous, aligned and evenly spaced."""
         factors, nbytes = dict(offset.terms), DTYPES[value.type.dtype].itemsize
-        if side not in factors or _is_inside(side, offset) or nbytes not in BOX_BYTES:
+        if side.high == 0:  # the distance between rows does not matter
+            factors[side] = k.high + 1
+        if side not in factors or _is_inside(side, offset) or nbytes not in sizes:
             return None
         row, column = (side, k) if factors[k] == 1 else (k, side)
         if (part := self.parts.get(column)) and part.first:  # addresses of parts of a row are not aligned
@@ -197,13 +241,13 @@ class Operands:
         if pointer and load is not None and load.stride:
             self.evaluator.write(f"{pointer} += BLOCK_K{'' if load.stride == 1 else f' * {load.stride}'}")
 
-    def tile_of(self, number: int, pointer: str) -> str:
-        """The tile of an operand in this step, of the type that is multiplied."""
+    def tile_of(self, number: int, pointer: str, part: int = 0) -> str:
+        """The tile of an operand in this step, of the type that is multiplied; of the right one's columns the `part`, where these are parted."""
         load, evaluator = self.loads[number], self.evaluator
-        if load is None:
+        if load is not None and self.boxes[number]:
+            return self._copied(number, self.boxes[number], load.box, part)
+        if load is None or self.free[number].high == 0:
             return self._computed(number)
-        if self.boxes[number]:
-            return self._copied(number, load)
         if not pointer:
             return evaluator.load(load.value, load.index, load.guards, raw=True).text
         evaluator.next_is_checked()  # advancing pointers are used only if no operand is computed
@@ -213,29 +257,39 @@ class Operands:
             _SIDES[number], f"tl.load({pointer}, mask={mask}, other={other})" if mask else f"tl.load({pointer})"
         )
 
-    def _copied(self, number: int, load: Load) -> str:
+    def _copied(self, number: int, name: str, box: Box | None, number_of_part: int = 0) -> str:
         """A box, and its transpose where k is on the other side of it."""
-        box = load.box
         assert box is not None
         narrow = ".to(tl.int32)" if self.evaluator.wide else ""
         # Triton 3.6 gives the second group of warps its rows by adding to the number of the first row, which no other code may use.
         row = "tl.maximum(tile_m, 0)" if self.tile.is_specialized else "tile_m"
+        after = f" + {number_of_part} * (BLOCK_N // {self.tile.parts})" if number_of_part else ""
         starts = {
             self.k[number]: "start",
             self.free[0]: f"({row} * BLOCK_M){narrow}",
-            self.free[1]: f"(tile_n * BLOCK_N){narrow}",
+            self.free[1]: f"(tile_n * BLOCK_N{after}){narrow}",
         }
         if not narrow:
-            starts = {var: text.strip("()") for var, text in starts.items()}
+            starts = {
+                var: text.removeprefix("(").removesuffix(")") if text.startswith("(") else text
+                for var, text in starts.items()
+            }
         starts |= {var: f"{starts[var]} - {part.first}" for var, part in self.parts.items() if part.first}
         place = ", ".join(starts[var] for var in (box.row, box.column))
         turned = ".T" if (box.row in self.k) == (number == 0) else ""
-        return self.evaluator.assign(_SIDES[number], f"{self.boxes[number]}.load([{place}]){turned}")
+        return self.evaluator.assign(_SIDES[number], f"{name}.load([{place}]){turned}")
 
     def _computed(self, number: int) -> str:
         """An operand that is computed in registers: lanes past the end of k must be 0."""
         evaluator = self.evaluator
+        leaves = zip(self.leaves, self._leaf_boxes, strict=True) if number == 0 and self._leaf_boxes else ()
+        for load, name in leaves:
+            tile = self._copied(0, name, load.box)
+            wide = ".to(tl.float32)" if load.value.type.dtype in NARROW else ""
+            evaluator.placed[load.value] = (load.index, Code(f"{tile}{wide}", load.value.type.dtype))
         code = self.kept(number, evaluator.in_register(evaluator.value(self.node.operands[number], self.index(number))))
+        for load in self.leaves:
+            evaluator.placed.pop(load.value, None)
         sizes = ("(BLOCK_M, BLOCK_K)", "(BLOCK_K, BLOCK_N)")[number]
         text = code.text
         if edge := evaluator.tile.edges[self.k[number]]:

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
-from meshgen.codegen.fusion.accumulators import Accumulator
+from meshgen.codegen.fusion.accumulators import Accumulator, share_a_loop
 from meshgen.codegen.joint_time import timed_tiles
 from meshgen.cost_model.kernels import Device
-from meshgen.ir.graph import Node, is_float
+from meshgen.ir.graph import DTYPES, Graph, Node, Value, is_float
 from meshgen.kernels.matmul import Tile, with_parts
 from meshgen.kernels.matmul_time import Product, ranked_tiles, specialized_tiles
 from meshgen.ops.dot_dims import DotDims, product_extents
 from meshgen.ops.precision import common_type, multiplied_as
 from meshgen.records import dataclass
 
+_BARRIER_BYTES = 512  # of shared memory: barriers of all stages, and what sums of several warps need
 MOST_TILES = 4  # tiles that are tried where those predicted to be faster spill or do not fit
 
 
@@ -45,26 +47,79 @@ def uses_tensor_cores(problem: Problem) -> bool:
     return is_float(problem.dtype) or (problem.dtype == "i8" and problem.accumulator == "i32")
 
 
-def tiles_of(node: Node, count: int, device: Device) -> tuple[Tile, ...]:
-    """Tiles for `count` dots like one in one launch, the best predicted first: each with warps of two kinds, with its epilogue at once and in parts."""
-    if not uses_tensor_cores(problem_of(node)):
+def tiles_of(body: Graph, dots: Sequence[Node], device: Device) -> tuple[Tile, ...]:
+    """Tiles for dots like the first in one launch, the best predicted first: each with warps of two kinds, with its epilogue at once and in parts."""
+    if not uses_tensor_cores(problem_of(dots[0])):
         return (Tile(32, 32, 1, 4, 1, 1.0),)
-    batch, m, n, k = product_extents(node)
-    product = Product(batch * count, m, n, k, multiplied_as(node))
-    ranked = ranked_tiles(product, device)[:MOST_TILES]
-    found = list[Tile]()
-    for tile in ranked:
-        first, others = (special := specialized_tiles(tile, product, device))[:1], special[1:]
-        found += [*first, *with_parts(tile), *others]
-    return tuple(found)
+    batch, m, n, k = product_extents(dots[0])
+    product = Product(batch * len(dots), m, n, k, multiplied_as(dots[0]))
+    tiles = ranked_tiles(product, device)[:MOST_TILES]
+    return tuple(form for tile in tiles for form in forms_of(tile, body, dots, product, device))
 
 
-def joint_tiles_of(found: Sequence[Accumulator], device: Device) -> tuple[Tile, ...]:
+def forms_of(tile: Tile, body: Graph, dots: Sequence[Node], product: Product, device: Device) -> list[Tile]:
+    """A tile of the product that `dots` of a body are together: with warps of two kinds, with its epilogue at once and in parts."""
+    is_wide, left = has_wide_tiles(body, dots), _left_bytes(body, dots[0])
+    special = specialized_tiles(tile, product, device, is_wide)
+    return _forms(tile, [each for each in special if _fits(each, left, product.item_bytes, device, is_wide)])
+
+
+def joint_tiles_of(body: Graph, found: Sequence[Accumulator], device: Device) -> tuple[Tile, ...]:
     """The same for dots of which each program computes all."""
-    if not uses_tensor_cores(problem_of(found[0].products[0])):
+    dots = [dot for each in found for dot in each.products]
+    if not uses_tensor_cores(problem_of(dots[0])):
         return (Tile(32, 32, 1, 4, 1, 1.0),)
-    tiles = [tile for _, tile in timed_tiles(found, device)]
-    return tuple(each for tile in tiles[:MOST_TILES] for each in with_parts(tile))
+    tiles = [tile for _, tile in timed_tiles(found, device)][:MOST_TILES]
+    if not share_a_loop(found):
+        return tuple(each for tile in tiles for each in with_parts(tile))
+    batch, m, n, k = product_extents(dots[0])
+    both, forms = Product(batch, m, 2 * n, k, multiplied_as(dots[0])), list[Tile]()
+    for tile in tiles:
+        # Half of a tile for results of 4 bytes has 64 columns, whose loop is not shorter.
+        fits = not has_wide_tiles(body, dots)
+        special = specialized_tiles(replace(tile, n=2 * tile.n), both, device, is_wide=False) if fits else []
+        forms += _forms(tile, [replace(each, n=each.n // 2) for each in special if each.parts == 1])
+    return tuple(forms)
+
+
+def _forms(tile: Tile, special: Sequence[Tile]) -> list[Tile]:
+    """A tile's forms in the order in which they are tried: of those with warps of two kinds first one of each number of parts."""
+    first = [each for number, each in enumerate(special) if each.parts not in {e.parts for e in special[:number]}]
+    return [*first, *with_parts(tile), *(each for each in special if each not in first)]
+
+
+def _fits(tile: Tile, left: int, right: int, device: Device, is_wide: bool) -> bool:
+    """Whether shared memory has the operands of all stages, of so many bytes an element, and a changed layout (of half a tile: Triton 3.6)."""
+    staged = (tile.m * left + tile.n * right) * tile.k * tile.num_stages
+    return staged + tile.m * tile.n * (2 if is_wide else 1) + _BARRIER_BYTES <= device.shared_bytes
+
+
+def _left_bytes(body: Graph, dot: Node) -> int:
+    """Bytes that are copied for an element of the left operand, which may be computed from several."""
+    producer, size = body.producers(), dot.operands[0].type.size
+    read, stack = dict[Value, None](), [dot.operands[0]]
+    while stack:
+        value = stack.pop()
+        node = producer.get(value)
+        if node is not None:
+            stack += node.operands
+        elif value.type.size >= size:
+            read[value] = None
+    return sum(DTYPES[value.type.dtype].itemsize for value in read) or DTYPES[dot.operands[0].type.dtype].itemsize
+
+
+def has_wide_tiles(body: Graph, dots: Sequence[Node]) -> bool:
+    """Whether a result, or what is read after the products, has as many elements as these and 4 bytes for each."""
+    producer, size, made = body.producers(), dots[0].result.type.size, {dot.result for dot in dots}
+    read, stack = dict.fromkeys(body.outputs), [*body.outputs]
+    while stack:
+        value = stack.pop()
+        node = producer.get(value)
+        if node is None:
+            read[value] = None
+        elif value not in made:
+            stack += node.operands
+    return any(value.type.size >= size and DTYPES[value.type.dtype].itemsize > 2 for value in read)
 
 
 def precision_option(multiplied: str) -> str:

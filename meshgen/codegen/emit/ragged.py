@@ -44,7 +44,7 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
     joint = joint_products(body)
     if len(dots) != (len(joint) or 1) or (space := common_space(body, dots)) is None:
         return None
-    tiles = joint_tiles_of(joint, device) if joint else tiles_of(dots[0], 1, device)
+    tiles = joint_tiles_of(body, joint, device) if joint else tiles_of(body, dots, device)
     return KernelPlan("ragged", space, {"dot": dots[0]}, tiles)
 
 
@@ -70,16 +70,17 @@ class _Ragged(MainLoop):
         values = (self.evaluator.value(value, (group,)) for value in self.node.operands[2:])
         return [self.evaluator.in_register(code).text for code in values]
 
-    def _open_group(self, group: Expr) -> None:
-        """Begin what is done for a group that has rows: `start_row` and `end_row` are theirs."""
-        evaluator, rows = self.evaluator, self.node.operands[0].type.sizes[0]
+    def _find_rows(self, group: Expr) -> None:
+        """The rows of a group: from `start_row` to `end_row`, which are numbers of rows."""
+        rows = self.node.operands[0].type.sizes[0]
         for name, text in zip(("start_row", "end_row"), self._bounds(group), strict=True):
-            evaluator.write(f"{name} = tl.minimum(tl.maximum({text}.to(tl.int32), 0), {rows})")
-        evaluator.open("if end_row > start_row:")
+            self.evaluator.write(f"{name} = tl.minimum(tl.maximum({text}.to(tl.int32), 0), {rows})")
 
 
 class _ByRows(_Ragged):
     """Each row by the matrix of its group."""
+
+    is_straight = False
 
     def __init__(self, evaluator: Evaluator, node: Node, tile: Tile, batch: Expr, free: tuple[Var, Var],
                  edges: dict[Var, str], device: Device) -> None:  # fmt: skip
@@ -89,14 +90,15 @@ class _ByRows(_Ragged):
     def _parts(self, m: Var, n: Var) -> Mapping[Var, Part]:
         return {m: Part("end_row - start_row", "start_row", "in_group")}
 
-    def _add(self, products: Sequence[tuple[MainLoop, str]]) -> None:
+    def _add(self, products: Sequence[tuple[MainLoop, Sequence[str]]]) -> None:
         """The main loop for each group between the first and the last that the tile has rows of."""
         evaluator, tile = self.evaluator, self.evaluator.tile
         self._find_groups()
         evaluator.open("for group in range(first_group, last_group + 1):")
         if evaluator.wide:
             evaluator.write(f"group = group{evaluator.wide}")
-        self._open_group(self.group)
+        self._find_rows(self.group)
+        evaluator.open("if end_row > start_row:")
         evaluator.write("in_group = (m >= start_row) & (m < end_row)")
         m = self.operands.free[0]
         self._edges = {**tile.edges, m: both([*filter(None, [tile.edges[m]]), "in_group"])}
@@ -133,7 +135,7 @@ class _OverRows(_Ragged):
 
     def _parts(self, m: Var, n: Var) -> Mapping[Var, Part]:
         last = self.problem.k - 1
-        return dict.fromkeys((Var("k_col", 0, last), Var("k_row", 0, last)), Part("end_row"))
+        return dict.fromkeys((Var("k_col", 0, last), Var("k_row", 0, last)), Part("tl.maximum(end_row, 1)"))
 
     def _edge(self, k: Var) -> str:
         return f"{k.text} < end_row"
@@ -141,11 +143,10 @@ class _OverRows(_Ragged):
     def _steps(self) -> str:
         return "start_row, end_row"
 
-    def _add(self, products: Sequence[tuple[MainLoop, str]]) -> None:
-        """The main loop, where the group has rows."""
-        self._open_group(self.group)
+    def _add(self, products: Sequence[tuple[MainLoop, Sequence[str]]]) -> None:
+        """The main loop, which has no steps where the group has no rows; a descriptor has one row at least."""
+        self._find_rows(self.group)
         super()._add(products)
-        self.evaluator.close()
 
 
 RAGGED = Template("ragged", _match, _emit)

@@ -19,7 +19,7 @@ from dataclasses import replace
 from typing import Any
 
 from meshgen.codegen.emit.dot import DOT
-from meshgen.codegen.emit.dot_problem import MOST_TILES
+from meshgen.codegen.emit.dot_problem import MOST_TILES, forms_of
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.map import MAP
@@ -30,9 +30,14 @@ from meshgen.codegen.structure import structure
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.matmul import Tile, with_parts
+from meshgen.kernels.matmul_time import Product
+from meshgen.ops.classes import DOTS
+from meshgen.ops.dot_dims import product_extents
+from meshgen.ops.precision import multiplied_as
 from meshgen.ops.segments import segments
 from meshgen.records import dataclass
 
+_FEW = 4  # chosen: segments whose pointers are selected one after the other
 _BRANCH = "a branch"  # stands for the lines that open one until its programs are counted
 _TEMPLATES = {template.name: template for template in (MAP, REDUCE, DOT)}
 
@@ -72,7 +77,14 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
 
 def _with_tiles(found: Sequence[Alike], dots: Sequence[Node], device: Device) -> tuple[Segments, ...]:
     """The segments with each tile that suits the products of all."""
-    tiles = [each for _, tile in tiles_apart(dots, device)[:MOST_TILES] for each in with_parts(tile)]
+    tiles = [tile for _, tile in tiles_apart(dots, device)[:MOST_TILES]]
+    if len(found) == 1 and len(found[0].bodies) <= _FEW:
+        body, own = found[0].bodies[0], [node for node in found[0].bodies[0].nodes if node.op in DOTS]
+        batch, m, n, k = product_extents(own[0])
+        product = Product(batch * len(dots), m, n, k, multiplied_as(own[0]))
+        tiles = [form for tile in tiles for form in forms_of(tile, body, own, product, device)]
+    else:  # loops with warps of two kinds would each have shared memory of their own, and cannot follow jumps (Triton 3.6)
+        tiles = [form for tile in tiles for form in with_parts(tile)]
     return tuple(Segments(tuple(_with_tile(alike, tile) for alike in found), tile) for tile in tiles)
 
 
@@ -129,10 +141,14 @@ def _chosen(evaluator: Evaluator, columns: Sequence[tuple[str, ...]]) -> list[st
 
 
 def _choose(evaluator: Evaluator, varying: Sequence[tuple[str, tuple[str, ...]]], low: int, high: int) -> None:
-    """Choose between segments low .. high - 1, by halves."""
-    if high - low == 1:
-        for name, column in varying:
-            evaluator.write(f"{name} = {column[low]}")
+    """Choose between segments low .. high - 1, by halves; of a few one after the other, which takes no jumps."""
+    if high - low <= _FEW:
+        for number in range(low, high):
+            indent = "    " if number > low else ""
+            if indent:
+                evaluator.write(f"if segment == {number}:")
+            for name, column in varying:
+                evaluator.write(f"{indent}{name} = {column[number]}")
         return
     middle = (low + high) // 2
     for line, ends in ((f"if segment < {middle}:", (low, middle)), ("else:", (middle, high))):

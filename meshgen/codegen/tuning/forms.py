@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from meshgen.codegen.build import BuiltKernel, compile_each, compile_kernels, limit_faults, request_of
-from meshgen.codegen.package import add_binaries, kernel_entry
+from meshgen.codegen.build import BuiltKernel, compile_each, limit_faults, request_of
+from meshgen.codegen.package import add_binaries, form_member, kernel_entry
 from meshgen.codegen.triton_source import WARPS_OF_A_BLOCK, KernelSource, kernel_sources, with_warps
-from meshgen.errors import CodegenError
 from meshgen.ir.graph import Graph
 from meshgen.mesh import Mesh
 from meshgen.records import dataclass
 from meshgen.runtime.module import LoadedModule
+from meshgen.runtime.module_file.manifest import Form as LaunchForm
 from meshgen.runtime.module_file.manifest import Kernel
 
 
@@ -53,16 +53,13 @@ def _identity(text: str, constants: Mapping[str, object], *options: int) -> tupl
     return text, tuple(sorted(constants.items())), options
 
 
-def shipped(module: LoadedModule, name: str, sources: Sequence[KernelSource]) -> Form:
-    """The form in the module, with the candidate that it was made from, if that is one of `sources`."""
+def shipped(module: LoadedModule, name: str, arch: str, sources: Sequence[KernelSource]) -> Form:
+    """The form in the module for an architecture, with the candidate that it was made from, if that is one of `sources`."""
     kernel = module.manifest.kernels[name]
-    own = _identity(module.source(name), kernel.constants, kernel.num_warps, kernel.num_stages)
+    here = kernel.on(arch)
+    own = _identity(module.source(name, arch), here.constants, here.num_warps, here.num_stages)
     same = (s for s in sources if _identity(s.text, s.constants, s.num_warps, s.num_stages) == own)
-    names = [
-        kernel.source,
-        *(file for binary in kernel.binaries.values() for file in (binary.file, binary.ptx) if file),
-    ]
-    return Form(next(same, None), kernel, {file: bytes(module.members[file]) for file in names})
+    return Form(next(same, None), kernel, {file: bytes(module.members[file]) for file in kernel.files})
 
 
 def built_forms(name: str, body: Graph, sources: Sequence[KernelSource], arch: str) -> Iterator[Form]:
@@ -82,14 +79,19 @@ def form_of(name: str, source: KernelSource, built: Mapping[str, BuiltKernel]) -
     return Form(source, kernel_entry(name, source, binaries), files)
 
 
-def for_all(name: str, body: Graph, form: Form, archs: Sequence[str]) -> Form | None:
-    """A candidate's form for all architectures of its module; None where one of them cannot launch it."""
-    assert form.source, "of a candidate"
-    request = request_of(name, form.source, body)
-    try:
-        built = compile_kernels([request], archs)
-    except CodegenError:
-        return None
-    if any(limit_faults(request, arch, built[name, arch]) for arch in archs):
-        return None
-    return form_of(name, form.source, {arch: built[name, arch] for arch in archs})
+def in_place_of(own: Form, form: Form, name: str, arch: str) -> Form:
+    """The kernel of a module with a candidate's form for one architecture; what it has for others stays."""
+    if [*own.kernel.binaries] == [arch]:
+        return form
+    new, binary = form.kernel, form.kernel.binaries[arch]
+    source = form_member(name, arch)
+    launched = LaunchForm(source, new.grid, new.constants, new.num_warps, new.num_stages)
+    kernel = replace(
+        own.kernel, binaries={**own.kernel.binaries, arch: binary}, forms={**own.kernel.forms, arch: launched}
+    )
+    files = {**own.files, **{file: form.files[file] for file in new.files}, source: form.files[new.source]}
+    return Form(
+        form.source,
+        kernel,
+        {file: files[file] for file in kernel.files} | {kernel.source: own.files[own.kernel.source]},
+    )

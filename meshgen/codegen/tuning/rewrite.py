@@ -11,7 +11,7 @@ from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any
 
-from meshgen.codegen.package import sealed
+from meshgen.codegen.package import form_member, sealed
 from meshgen.codegen.package_entries import digest, entries_members
 from meshgen.codegen.package_open import open_members
 from meshgen.codegen.tuning.forms import Form
@@ -114,7 +114,7 @@ def _changed(module: LoadedModule, changes: Mapping[str, Change]) -> dict[str, b
         return {name: bytes(own[name]) for name in own if name != SIGNATURE}
     special = ("manifest.json", "manifest.sha256", SIGNATURE)
     members = {name: bytes(own[name]) for name in own if name not in special and not name.startswith(CODE)}
-    files = {name: {file: bytes(own[file]) for file in _files(kernel)} for name, kernel in manifest.kernels.items()}
+    files = {name: {file: bytes(own[file]) for file in kernel.files} for name, kernel in manifest.kernels.items()}
     kernels = dict(manifest.kernels)
     for name, change in changes.items():
         if change.form:
@@ -132,11 +132,6 @@ def _changed(module: LoadedModule, changes: Mapping[str, Change]) -> dict[str, b
     return members
 
 
-def _files(kernel: Kernel) -> list[str]:
-    binaries = kernel.binaries.values()
-    return [file for file in (kernel.source, *(name for b in binaries for name in (b.file, b.ptx))) if file]
-
-
 def _placed(name: str, kernel: Kernel, files: Mapping[str, bytes], members: dict[str, bytes],
             place: dict[bytes, str]) -> Kernel:  # fmt: skip
     """Add a kernel's files to `members`, equal binaries once, under the name of the first kernel that has them."""
@@ -151,4 +146,8 @@ def _placed(name: str, kernel: Kernel, files: Mapping[str, bytes], members: dict
         if ptx:
             members[ptx] = files[binary.ptx]
         binaries[arch] = replace(binary, file=cubin, ptx=ptx)
-    return replace(kernel, source=f"kernels/{name}.py", binaries=binaries)
+    forms = dict(kernel.forms)
+    for arch, form in forms.items():
+        members[form_member(name, arch)] = files[form.source]
+        forms[arch] = replace(form, source=form_member(name, arch))
+    return replace(kernel, source=f"kernels/{name}.py", binaries=binaries, forms=forms)

@@ -11,7 +11,7 @@ import numpy as np
 
 from meshgen.codegen.roofline import kernel_seconds
 from meshgen.codegen.tuning.comparing import allowed, differences
-from meshgen.codegen.tuning.forms import Form, built_forms, candidates, for_all, shipped
+from meshgen.codegen.tuning.forms import Form, built_forms, candidates, in_place_of, shipped
 from meshgen.codegen.tuning.keys import kernel_digest, shape_class
 from meshgen.codegen.tuning.rewrite import Change, key_of
 from meshgen.codegen.tuning.table import Row
@@ -151,7 +151,7 @@ class _Measurement:
             sources = candidates(job.name, self.body, job.module.mesh, job.arch, self.bench.candidates)
         except CodegenError:  # of a module that another version has compiled
             sources = []
-        own = shipped(job.module, job.name, sources)
+        own = shipped(job.module, job.name, job.arch, sources)
         others = [source for source in sources if source is not own.source]
         return [own, *built_forms(job.name, self.body, others, job.arch)]
 
@@ -199,14 +199,11 @@ class _Measurement:
         }
 
     def _best(self, forms: Sequence[Form], timings: Mapping[int, Timing]) -> tuple[int, Form | None]:
-        """The number of the best form, and it for all architectures of the module; 0 and None: the shipped one stays."""
+        """The number of the best form, and the kernel with it on the device's architecture; 0 and None: the shipped one stays."""
         least = (1 - LEAST_GAIN) * timings[0].seconds
         faster = [number for number in timings if number and timings[number].seconds < least]
-        archs = [*forms[0].kernel.binaries]
-        for number in sorted(faster, key=lambda number: timings[number].seconds):
-            if form := for_all(self.job.name, self.body, forms[number], archs):
-                return number, form
-        return 0, None
+        best = min(faster, key=lambda number: timings[number].seconds, default=0)
+        return best, in_place_of(forms[0], forms[best], self.job.name, self.job.arch) if best else None
 
     def _row(self, form: Form, timing: Timing, before: Timing) -> Row:
         tile = form.source.tile if form.source else {}

@@ -64,6 +64,7 @@ def code(executable: Compiled, loaded: LoadedModule | None = None) -> dict[str, 
         return _shown(*_of_module(loaded), order)
     try:
         sources = {name: source.text for name, source in executable.sources.items()}
+        sources |= {f"{name} ({arch})": source.text for (name, arch), source in executable.forms.items()}
     except MeshgenError as error:  # the target lacks kernels; the page says which
         return _shown({}, {}, order) | {"refused": str(error)}
     ptx = {f"{name} ({arch})": built.ptx.decode() for (name, arch), built in executable.built.items()}
@@ -78,6 +79,7 @@ def _of_module(loaded: LoadedModule) -> tuple[dict[str, str], dict[str, str]]:
         head = f"{part.mesh.name}/" if len(loaded.parts) > 1 else ""
         for name, kernel in part.manifest.kernels.items():
             sources[f"{head}{name}"] = part.source(name)
+            sources |= {f"{head}{name} ({arch})": part.source(name, arch) for arch in kernel.forms}
             ptx |= {
                 f"{head}{name} ({arch})": part.ptx(name, arch) for arch, built in kernel.binaries.items() if built.ptx
             }

@@ -28,12 +28,14 @@ class Code:
 
     Attributes:
         image: a cubin or PTX text.
+        grid: blocks.
         threads, shared_bytes: of a block.
         scratch_bytes: of the memory that its two last parameters point to; 0: they are null.
     """
 
     image: bytes
     entry: str
+    grid: tuple[int, int, int]
     threads: int
     shared_bytes: int
     scratch_bytes: tuple[int, int] = (0, 0)
@@ -54,24 +56,31 @@ def code_of(kernels: Mapping[str, Kernel], member: Callable[[str], bytes], api: 
         kernel = kernels[name]
         if not kernel.source:
             return None
-        if api.machine:
-            api.sources[kernel.entry] = KernelSource(kernel, api.machine.kind.arch, member(kernel.source).decode())
         for arch in sorted(kernel.binaries, key=number_of, reverse=True):
-            binary = kernel.binaries[arch]
+            binary, own = kernel.binaries[arch], kernel.on(arch)
+            shape = own.grid, binary.threads, binary.shared, scratch_bytes(own, binary)
             ptx = member(binary.ptx).decode() if binary.ptx else ""
             if runs_on(arch, capability):
                 cubin = member(binary.file)
                 if api.machine:  # emulated devices execute the PTX in place of the cubin
                     _require_ptx(name, ptx)
+                    _keep_source(api, own, member)
                     api.driver.register(cubin, ptx)
-                return Code(cubin, kernel.entry, binary.threads, binary.shared, scratch_bytes(kernel, binary))
+                return Code(cubin, kernel.entry, *shape)
             if (target := target_of(ptx)) and compiles_on(target, capability):
-                return Code(ptx.encode(), kernel.entry, binary.threads, binary.shared, scratch_bytes(kernel, binary))
-        own = f"sm_{capability[0]}{capability[1]}"
-        text = f"kernel '{name}' was compiled for {', '.join(kernel.binaries) or 'no GPU'}; the device is {own}"
-        raise MissingError(Diagnostic("MG0602", text, hint=f"compile again with --target cuda:{own}"))
+                _keep_source(api, own, member)
+                return Code(ptx.encode(), kernel.entry, *shape)
+        device = f"sm_{capability[0]}{capability[1]}"
+        text = f"kernel '{name}' was compiled for {', '.join(kernel.binaries) or 'no GPU'}; the device is {device}"
+        raise MissingError(Diagnostic("MG0602", text, hint=f"compile again with --target cuda:{device}"))
 
     return find
+
+
+def _keep_source(api: Api, kernel: Kernel, member: Callable[[str], bytes]) -> None:
+    """For faults of emulated devices, which show lines of it."""
+    if api.machine:
+        api.sources[kernel.entry] = KernelSource(kernel, api.machine.kind.arch, member(kernel.source).decode())
 
 
 def _require_ptx(name: str, ptx: str) -> None:
@@ -132,7 +141,7 @@ class Launcher:
         kernel, code = self.kernels[item.kernel], self.code_of(item.kernel, device.capability)
         if code is None:
             return self._body(device, rank, item, plan, addresses)
-        if 0 in kernel.grid:
+        if 0 in code.grid:
             return None
         function = device.function(code.image, code.entry, code.shared_bytes)
         scratch = [(device.allocate(n, f"scratch of '{item.kernel}'") if n else 0, n) for n in code.scratch_bytes]
@@ -141,7 +150,7 @@ class Launcher:
         )
         more = [(start, nbytes, True) for start, nbytes in scratch if nbytes]
         self.api.limit_launch(block.address, [*_ranges(item, plan, addresses), *more])
-        return Launch(function, kernel.grid, code.threads, code.shared_bytes, block)
+        return Launch(function, code.grid, code.threads, code.shared_bytes, block)
 
     def _values(self, kernel: Kernel, rank: int, item: Item, addresses: Sequence[int]) -> list[tuple[int, int]]:
         """Of the parameters that the module lists: each with its size in bytes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import field, replace
 from typing import Any
 
 from meshgen.calls.signature import Signature
@@ -73,10 +73,25 @@ class Param:
 
 
 @dataclass(frozen=True)
+class Form:
+    """What differs between architectures of how a kernel is written and launched: its source, the tile chosen, which is in `constants` and
+    the options after it, and the grid that follows from that.
+    """
+
+    source: str
+    grid: tuple[int, int, int]
+    constants: Mapping[str, Any]
+    num_warps: int
+    num_stages: int
+
+
+@dataclass(frozen=True)
 class Kernel:
     """The launch configuration of a kernel. `source` is empty for one without a Triton form (it runs as its body).
 
-    `template` names what its source was made from; the tile chosen is in `constants` and the options after it.
+    Attributes:
+        template: names what its source was made from; the tile chosen is in `constants` and the options after it.
+        forms: by architecture, for those of `binaries` that were made from another form.
     """
 
     source: str = ""
@@ -90,6 +105,22 @@ class Kernel:
     nbytes: float = 0.0
     template: str = ""
     binaries: Mapping[str, Binary] = field(default_factory=dict)
+    forms: Mapping[str, Form] = field(default_factory=dict)
+
+    def on(self, arch: str) -> Kernel:
+        """The kernel as it is launched on an architecture."""
+        form = self.forms.get(arch)
+        if form is None:
+            return replace(self, forms={}) if self.forms else self
+        return replace(self, source=form.source, grid=form.grid, constants=form.constants, num_warps=form.num_warps,
+                       num_stages=form.num_stages, forms={})  # fmt: skip
+
+    @property
+    def files(self) -> list[str]:
+        """The members that it names: sources, cubins and PTX."""
+        sources = [self.source, *(form.source for form in self.forms.values())]
+        binaries = [file for binary in self.binaries.values() for file in (binary.file, binary.ptx)]
+        return [file for file in dict.fromkeys((*sources, *binaries)) if file]
 
 
 @dataclass(frozen=True)

@@ -129,4 +129,5 @@ def _steps_to_json(plan: Schedule) -> Json:
 def _kernel_to_json(kernel: Kernel, files: Mapping[str, str]) -> Json:
     """A kernel as JSON; the digest of a binary is repeated with it, for launchers that read only this."""
     binaries = {arch: asdict(b) | {"sha256": files[b.file]} for arch, b in kernel.binaries.items()}
-    return asdict(kernel) | {"binaries": binaries}
+    found = asdict(kernel) | {"binaries": binaries}
+    return found if kernel.forms else {name: value for name, value in found.items() if name != "forms"}

@@ -33,7 +33,7 @@ from meshgen.runtime.module_file.json_values import (
     shown,
     table_of,
 )
-from meshgen.runtime.module_file.manifest import SCRATCH, Binary, Binding, Json, Kernel, Manifest, Param, Parts
+from meshgen.runtime.module_file.manifest import SCRATCH, Binary, Binding, Form, Json, Kernel, Manifest, Param, Parts
 from meshgen.runtime.plan import Buffer, Exposure, Item, Schedule
 
 _ARCH = re.compile(r"sm_[1-9][0-9]{1,2}[af]?")
@@ -243,21 +243,36 @@ def _item(v: Any, kernels: Mapping[str, Graph], depth: int) -> Item:
 
 
 def _kernel(v: Any) -> Kernel:
+    form, binaries = _form(v), get(v, "binaries", _binaries)
+    forms = table_of(v.get("forms", {}), _form)
+    if wrong := [arch for arch in forms if arch not in binaries]:
+        raise ValueError(f"a form for {shown(wrong[0])}, for which it has no code")
+    return Kernel(
+        source=form.source,
+        entry=get(v, "entry", read_name),
+        params=get(v, "params", lambda rows: each_of(rows, _param)),
+        grid=form.grid,
+        constants=form.constants,
+        num_warps=form.num_warps,
+        num_stages=form.num_stages,
+        flops=get(v, "flops", read_amount),
+        nbytes=get(v, "nbytes", read_amount),
+        template=get(v, "template", read_text),
+        binaries=binaries,
+        forms=forms,
+    )
+
+
+def _form(v: Any) -> Form:
     grid = get(v, "grid", read_counts)
     if len(grid) != 3:
         raise ValueError(f"a grid must have three sizes, got {len(grid)}")
-    return Kernel(
+    return Form(
         source=get(v, "source", read_text),
-        entry=get(v, "entry", read_name),
-        params=get(v, "params", lambda rows: each_of(rows, _param)),
         grid=(grid[0], grid[1], grid[2]),
         constants=get(v, "constants", lambda table: table_of(table, read_plain)),
         num_warps=get(v, "num_warps", read_count),
         num_stages=get(v, "num_stages", read_count),
-        flops=get(v, "flops", read_amount),
-        nbytes=get(v, "nbytes", read_amount),
-        template=get(v, "template", read_text),
-        binaries=get(v, "binaries", _binaries),
     )
 
 

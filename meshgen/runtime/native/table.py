@@ -27,6 +27,8 @@ _MARK = (
     b"kernel "  # begins what stands for the image of a kernel of the module: the number of its part and its name follow
 )
 
+_AS_LAUNCHED = 0, 0, 0  # the grid is that of the launch
+
 
 def native_members(module: LoadedModule) -> dict[str, bytes]:
     """The additional members that the C loader needs.
@@ -91,9 +93,9 @@ def _marked(kernels: Mapping[str, Kernel], part: int) -> CodeOf:
         if not kernel.binaries:
             hint = "compile again with --target cuda:sm_90"
             raise MissingError(Diagnostic("MG0602", f"kernel '{name}' was compiled for no GPU", hint=hint))
-        sizes = [scratch_bytes(kernel, binary) for binary in kernel.binaries.values()]
+        sizes = [scratch_bytes(kernel.on(arch), binary) for arch, binary in kernel.binaries.items()]
         most = max(first for first, _ in sizes), max(second for _, second in sizes)
-        return Code(_MARK + f"{part} {name}".encode(), kernel.entry, 0, 0, most)
+        return Code(_MARK + f"{part} {name}".encode(), kernel.entry, kernel.grid, 0, 0, most)
 
     return find
 
@@ -113,7 +115,17 @@ def _put_functions(
             member = f"native/{entry}.ptx"
             added[member] = image
             table.put_lists(
-                [(words.Code.PTX, number_of(target_of(image.decode())), 0, files.number(member), THREADS, 0)]
+                [
+                    (
+                        words.Code.PTX,
+                        number_of(target_of(image.decode())),
+                        0,
+                        files.number(member),
+                        THREADS,
+                        0,
+                        *_AS_LAUNCHED,
+                    )
+                ]
             )
 
 
@@ -121,7 +133,8 @@ def _codes(kernel: Kernel, part: Part, files: Files) -> Iterator[words.Record]:
     """In the order in which `code_of` looks for one that a device takes."""
     for arch in sorted(kernel.binaries, key=number_of, reverse=True):
         binary = kernel.binaries[arch]
-        shape = binary.threads, binary.shared
+        grid = kernel.forms[arch].grid if arch in kernel.forms else _AS_LAUNCHED
+        shape = binary.threads, binary.shared, *grid
         yield words.Code.CUBIN, number_of(arch), 0, files.number(part.folder + binary.file), *shape
         text = bytes(part.module.members[binary.ptx]).decode() if binary.ptx else ""
         if target := target_of(text):

@@ -12,7 +12,7 @@ from enum import IntEnum
 from typing import TypeAlias
 
 MAGIC = int.from_bytes(b"mgxtable", "little")
-VERSION = 1
+VERSION = 2  # in version 1 all codes of a kernel had one grid
 TABLE = "native/table.bin"  # the member that holds it
 _MASK = (1 << 64) - 1
 
@@ -61,7 +61,9 @@ class Control(IntEnum):
 
 
 class Code(IntEnum):
-    """Of a kernel. Behind each: architecture as a number, whether no other will do, member, threads, shared bytes."""
+    """Of a kernel. Behind each: architecture as a number, whether no other will do, member, threads, shared bytes, and three sizes of
+    the grid, or zeros where it is that of the launch.
+    """
 
     CUBIN = 1
     PTX = 2

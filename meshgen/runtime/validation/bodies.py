@@ -46,12 +46,15 @@ def launch_fault(kernel: Kernel, body: Graph, mesh: Mesh) -> str:
 
 def _size_fault(kernel: Kernel) -> str:
     """Grids and blocks that CUDA does not launch, and memory that no device has, of kernels that have code for GPUs."""
-    if kernel.binaries and any(count > most for count, most in zip(kernel.grid, MAX_GRID, strict=True)):
-        return f"its grid {list(kernel.grid)} is larger than {list(MAX_GRID)}"
     for arch, binary in kernel.binaries.items():
+        grid = kernel.on(arch).grid
+        if any(count > most for count, most in zip(grid, MAX_GRID, strict=True)):
+            return f"its grid {list(grid)} is larger than {list(MAX_GRID)}"
+        if (0 in grid) != (0 in kernel.grid):
+            return f"its grid for {arch} is {list(grid)}, but {list(kernel.grid)} for others"
         if not 1 <= binary.threads <= MAX_THREADS or binary.shared > MAX_SHARED_BYTES:
             return f"its block for {arch} has {binary.threads} threads and {binary.shared} bytes of shared memory"
-        scratch = max((binary.metadata.get(name) or 0) for name in SCRATCH) * math.prod(kernel.grid)
+        scratch = max((binary.metadata.get(name) or 0) for name in SCRATCH) * math.prod(grid)
         if scratch > MAX_BYTES:
             return f"it needs {scratch} bytes of scratch"
     return ""

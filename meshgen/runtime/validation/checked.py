@@ -131,13 +131,14 @@ def _check_contents(path: Path, container: Members, manifest: Manifest, constant
     if {name: _type_of(array) for name, array in weights.items()} != stored:
         raise damaged(path, "its weights do not fit its inputs")
     for kernel in manifest.kernels.values():
-        if kernel.source and not (kernel.source.startswith("kernels/") and kernel.source.endswith(".py")):
-            raise damaged(path, f"{shown(kernel.source)} is not the source of a kernel")
+        for source in (kernel.source, *(form.source for form in kernel.forms.values())):
+            if source and not (source.startswith("kernels/") and source.endswith(".py")):
+                raise damaged(path, f"{shown(source)} is not the source of a kernel")
         for ptx in (binary.ptx for binary in kernel.binaries.values()):
             if ptx and not (ptx.startswith("ptx/") and ptx.endswith(".ptx")):
                 raise damaged(path, f"{shown(ptx)} is not the PTX of a kernel")
-        for file in (kernel.source, *(file for b in kernel.binaries.values() for file in (b.file, b.ptx))):
-            if file and file not in container:
+        for file in kernel.files:
+            if file not in container:
                 raise damaged(path, f"it has no member {shown(file)}")
     for name, body in manifest.plan.kernels.items():
         fault = body_fault(body, manifest.mesh) or launch_fault(manifest.kernels[name], body, manifest.mesh)

@@ -118,26 +118,19 @@ def test_a_module_without_code_for_the_device_is_refused(products: LoadedModule)
         list(measure([products], other))
 
 
-def test_a_winner_is_built_for_all_architectures_of_the_module(tmp_path: Path) -> None:
-    (module,) = modules_of(compiled(tmp_path / "m.mgx", target="cuda:sm_90,sm_80"))
+@pytest.mark.parametrize("target", ["cuda:sm_90,sm_80", "cuda:sm_80,sm_90"])
+def test_what_a_module_has_for_other_architectures_stays(target: str, tmp_path: Path) -> None:
+    (module,) = modules_of(compiled(tmp_path / "m.mgx", target=target))
     own, _ = bench()
     for each in measure([module], own):
-        assert each.change and each.change.form
-        assert set(each.change.form.kernel.binaries) == {"sm_90", "sm_80"}
-
-
-def test_a_kernel_that_another_architecture_cannot_launch_is_not_taken(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(tuner, "for_all", _fits_only_sm_90)
-    (module,) = modules_of(compiled(tmp_path / "m.mgx", target="cuda:sm_90,sm_80"))
-    own, _ = bench()
-    found = next(measure([module], own))
-    assert found.change and found.change.form is None
-
-
-def _fits_only_sm_90(*args: object) -> None:
-    del args
+        assert each.change and each.change.form and each.change.form.source
+        form = each.change.form
+        before, after = module.manifest.kernels[each.kernel], form.kernel
+        assert [*after.binaries] == [*before.binaries]
+        assert after.on("sm_80") == replace(before.on("sm_80"), binaries=after.binaries)
+        assert form.files[after.on("sm_80").source].decode() == module.source(each.kernel, "sm_80")
+        assert form.files[after.on("sm_90").source].decode() == each.change.form.source.text
+        assert after.on("sm_90").grid == each.change.form.source.grid and set(after.files) <= {*form.files}
 
 
 ROWS = """func.func @main(%a: tensor<256x512xf32>) -> tensor<256xf32> {

@@ -1,0 +1,66 @@
+"""A module for several architectures has for each the form of a kernel that is best there."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import meshgen as mg
+from meshgen.codegen import triton_source
+from meshgen.codegen.roofline import device_of
+from meshgen.commands.kernel_check import check_kernels
+from meshgen.cost_model.kernels import Device
+from meshgen.runtime.emulation import Emulation
+from meshgen.runtime.loading import load
+from meshgen.runtime.random_arrays import random_array
+
+PROGRAM = """func.func @main(%a: tensor<256x640xbf16>, %b: tensor<640x512xbf16>) -> tensor<256x512xbf16> {
+  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<256x640xbf16>, tensor<640x512xbf16>) -> tensor<256x512xbf16>
+  %1 = stablehlo.tanh %0 : tensor<256x512xbf16>
+  return %1 : tensor<256x512xbf16>
+}
+"""
+
+
+def small(target: str) -> Device:
+    """An eighth of a device: tiles of small products are large."""
+    whole = device_of(target)
+    part = 2 / whole.multiprocessors
+    peaks = {numbers: peak * part for numbers, peak in whole.peaks.items()}
+    return replace(whole, peaks=peaks, l2_bandwidth=whole.l2_bandwidth * part, multiprocessors=2)
+
+
+@pytest.fixture(autouse=True)
+def few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(triton_source, "device_of", small)
+
+
+@pytest.mark.parametrize("archs", [("sm_80", "sm_90"), ("sm_90", "sm_80"), ("sm_100", "sm_90", "sm_80")])
+def test_warps_of_two_kinds_are_kept_for_the_one_that_takes_them(archs: tuple[str, ...], tmp_path: Path) -> None:
+    path = tmp_path / "m.mgx"
+    mg.compile(PROGRAM, {"x": 1}, target=f"cuda:{','.join(archs)}").save(path)
+    module = load(path, runs=False)
+    ((name, kernel),) = module.manifest.kernels.items()
+    assert {arch: "warp_specialize=True" in module.source(name, arch) for arch in archs} == {
+        arch: arch == "sm_90" for arch in archs
+    }
+    assert {*kernel.binaries} == {*archs} and kernel.source == f"kernels/{name}.py"
+    assert kernel.binaries["sm_90"].threads == 384 and not any(b.spill_bytes for b in kernel.binaries.values())
+    rows = check_kernels(module, 0, Emulation("sm_80")) + check_kernels(module, 0, Emulation("sm_90", races=True))
+    assert [row["ok"] for row in rows] == [True] * 2
+    args = {b.name: random_array(b.type, [3, n]) for n, b in enumerate(module.inputs)}
+    old, new = (np.asarray(module.run(args, Emulation(arch))[0], np.float32) for arch in ("sm_80", "sm_90"))
+    np.testing.assert_allclose(old, new, atol=2.0**-7)
+
+
+def test_equal_forms_are_kept_once(tmp_path: Path) -> None:
+    path = tmp_path / "m.mgx"
+    text = PROGRAM.replace(
+        "stablehlo.dot_general %a, %b, contracting_dims = [1] x [0]", "stablehlo.add %a, %a"
+    ).replace("(tensor<256x640xbf16>, tensor<640x512xbf16>) -> tensor<256x512xbf16>\n", "tensor<256x640xbf16>\n", 1)
+    mg.compile(text.replace("256x512", "256x640"), {"x": 1}, target="cuda:sm_80,sm_90").save(path)
+    (kernel,) = load(path, runs=False).manifest.kernels.values()
+    assert [*kernel.binaries] == ["sm_80", "sm_90"] and not kernel.forms
