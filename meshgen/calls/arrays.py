@@ -137,7 +137,9 @@ def _narrowed(array: Array, kind: TensorType) -> Array:
 
 def _is_key(given: Any) -> bool:
     jax = sys.modules.get("jax")
-    return jax is not None and hasattr(given, "dtype") and jax.dtypes.issubdtype(given.dtype, jax.dtypes.prng_key)
+    if jax is None or not isinstance(given, jax.Array | jax.ShapeDtypeStruct):  # JAX knows no dtypes of other libraries
+        return False
+    return jax.dtypes.issubdtype(given.dtype, jax.dtypes.prng_key)
 
 
 def _words_of_key(given: Any, key: str) -> Array:
