@@ -14,6 +14,7 @@ from typing import Any, cast
 
 import numpy as np
 
+from meshgen.calls.arrays import is_key
 from meshgen.calls.nodes import Node, Slot, node_of
 from meshgen.calls.signature import Signature
 from meshgen.calls.trees import Path, bracketed, dotted, flatten, unflatten
@@ -230,10 +231,9 @@ def _inputs(graph: Graph, trees: Mapping[str, Any], loc: Location | None) -> tup
 
 def _key(leaf: Any) -> tuple[TensorType | None, str]:
     """The type of the words of a typed PRNG key of JAX, and its kind; None and no text for other leaves."""
-    jax = sys.modules.get("jax")
-    dtype = getattr(leaf, "dtype", "")
-    if jax is None or isinstance(dtype, str) or not jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+    if not is_key(leaf):
         return None, ""
+    jax = sys.modules["jax"]
     return spec(jax.random.key_data(leaf)), str(jax.random.key_impl(leaf))
 
 
