@@ -21,13 +21,20 @@ import meshgen as mg
 Array = np.ndarray[Any, Any]
 REAL = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
 TYPES = ("bool", *REAL, "complex64", "complex128")
-ONE = """abs acos acosh asin asinh atan atanh bitwise_invert ceil conj cos cosh exp expm1 floor imag isfinite isinf isnan log log1p log2 log10 logical_not
-negative positive real reciprocal round sign signbit sin sinh square sqrt tan tanh trunc argmax argmin sum prod min max mean std var all any
-cumulative_sum cumulative_prod diff sort argsort flip matrix_transpose tril triu ones_like zeros_like count_nonzero unstack broadcast_arrays""".split()
-ALONG = "sum prod mean std var min max all any argmax argmin count_nonzero".split()
-SCANS = "cumulative_sum cumulative_prod sort argsort flip diff".split()
-TWO = """add atan2 bitwise_and bitwise_left_shift bitwise_or bitwise_right_shift bitwise_xor copysign divide equal floor_divide greater greater_equal hypot
-less less_equal logaddexp logical_and logical_or logical_xor maximum minimum multiply nextafter not_equal pow remainder subtract""".split()
+ONE = [
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_invert", "ceil", "conj", "cos", "cosh", "exp", "expm1", "floor", "imag",
+    "isfinite", "isinf", "isnan", "log", "log1p", "log2", "log10", "logical_not", "negative", "positive", "real", "reciprocal", "round", "sign",
+    "signbit", "sin", "sinh", "square", "sqrt", "tan", "tanh", "trunc", "argmax", "argmin", "sum", "prod", "min", "max", "mean", "std", "var", "all",
+    "any", "cumulative_sum", "cumulative_prod", "diff", "sort", "argsort", "flip", "matrix_transpose", "tril", "triu", "ones_like", "zeros_like",
+    "count_nonzero", "unstack", "broadcast_arrays",
+]  # fmt: skip
+ALONG = ["sum", "prod", "mean", "std", "var", "min", "max", "all", "any", "argmax", "argmin", "count_nonzero"]
+SCANS = ["cumulative_sum", "cumulative_prod", "sort", "argsort", "flip", "diff"]
+TWO = [
+    "add", "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "copysign", "divide", "equal",
+    "floor_divide", "greater", "greater_equal", "hypot", "less", "less_equal", "logaddexp", "logical_and", "logical_or", "logical_xor", "maximum",
+    "minimum", "multiply", "nextafter", "not_equal", "pow", "remainder", "subtract",
+]  # fmt: skip
 LATER = {  # of arrays x [3, 4], y [4, 5], z [2, 3, 4], v [4], c of truth values [3, 4], i of indices [2]
     "matmul": ["x, y", "z, y", "v, y", "x, v", "v, v"], "tensordot": ["x, y, axes=1", "x, x, axes=2", "z, y, axes=((2,), (0,))"], "vecdot": ["x, x", "x, x, axis=0", "z, x"],
     "reshape": ["x, (2, 6)", "x, (-1,)", "z, (4, -1)"], "permute_dims": ["z, (2, 0, 1)"], "expand_dims": ["x, axis=1", "x, axis=-1"], "squeeze": ["x[:1, :], axis=0"],
