@@ -130,6 +130,9 @@ def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any],
         inputs, nodes = _inputs(graph, bound.arguments, loc)
         bound.arguments.update(inputs)
         result = _called(function, bound)
+        if result is None:
+            hint = "return tensors, or dicts, lists or tuples of them; a 'return' may be missing"
+            raise ProgramError(Diagnostic("MG0104", f"{graph.name} returns nothing", loc, hint=hint))
         returned = flatten(result, ("result",), written=True)
         outputs = [_output(dotted(path), leaf, loc) for path, leaf in returned]
     finally:
