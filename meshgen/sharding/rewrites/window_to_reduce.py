@@ -24,25 +24,19 @@ def window_to_reduce(graph: Graph) -> Graph | None:
 
 def _reduced(node: Node) -> list[Node]:
     """The node, or a reduction and what brings back the dims of size 1."""
-    kind, dims = _fold(node), _whole_dims(node)
-    if kind is None or not dims or node.option is not None:  # an option counts the loops of the node as written
+    if node.op != "reduce_window" or len(node.operands) != 2 or node.option is not None:
+        return [node]  # an option counts the loops of the node as written
+    kind, dims = fold_kind(node.regions[0]), _whole_dims(node)
+    if kind is None or not dims:
         return [node]
     source = node.operands[0].type
-    kept = [size for dim, size in enumerate(source.shape) if dim not in dims]
-    total = Value(source.with_shape(kept), loc=node.result.loc)
+    total = Value(source.with_shape([size for dim, size in enumerate(source.shape) if dim not in dims]), loc=node.result.loc)  # fmt: skip
     reduced = Node("reduce", list(node.operands), [total], {"dims": tuple(dims), "kind": kind}, node.loc)
     return [reduced, Node("reshape", [total], list(node.results), {}, node.loc)]
 
 
-def _fold(node: Node) -> str | None:
-    """The op that a window of one tensor folds with."""
-    return fold_kind(node.regions[0]) if node.op == "reduce_window" and len(node.operands) == 2 else None
-
-
 def _whole_dims(node: Node) -> Sequence[int]:
     """The dims along which there is one window, of all rows; none if there are windows along other dims."""
-    if node.op != "reduce_window":
-        return ()
     attrs, sizes = node.attrs, node.operands[0].type.sizes
     is_plain = not any((*attrs.low, *attrs.high)) and {*attrs.base_dilations, *attrs.window_dilations} <= {1}
     moving = [dim for dim, size in enumerate(attrs.window_dimensions) if size > 1 or attrs.window_strides[dim] > 1]
