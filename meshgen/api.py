@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
+from meshgen.calls.callers import at_callers_line
 from meshgen.calls.signature import Signature, signature_of
 from meshgen.codegen.targets import DEFAULT_TARGET, built_for
 from meshgen.codegen.tuning.table import Tuning, TuningTable, given_table
@@ -19,7 +20,6 @@ from meshgen.compiled.executable import Executable
 from meshgen.compiled.open_sizes import OpenExecutable, closed, open_program
 from meshgen.errors import Diagnostic, EntryError, UsageError
 from meshgen.frontend.arguments import Args, combinations, on_machine, placed_on, shapes_of
-from meshgen.frontend.callers import at_callers_line
 from meshgen.frontend.donate import Donate, donating, with_next_shardings
 from meshgen.frontend.entries import options_of, programs_of
 from meshgen.frontend.option_values import names_option, strict_option, text_option
@@ -152,7 +152,9 @@ def _plan_one(graph: Any, entry: str, given: Mapping[str, Any], progress: Progre
         from meshgen.search.best import SECONDS
         from meshgen.search.best import search as best
 
-        seconds = SECONDS if search is True else float(search)
+        seconds: Any = SECONDS if search is True else search
+        if not (isinstance(seconds, int | float) and seconds > 0):
+            raise UsageError(Diagnostic("MG0001", f"search={search!r} is not True, nor a number of seconds"))
         found = best(module, options, planning(signature), seconds=seconds, progress=progress)
         return cast("Executable", found.planned)
     args = given["args"]

@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from meshgen.api import planning, read
+from meshgen.calls.callers import at_callers_line
 from meshgen.codegen.targets import built_for
 from meshgen.compiled.executable import Executable
 from meshgen.frontend.arguments import Args
-from meshgen.frontend.callers import at_callers_line
 from meshgen.frontend.donate import Donate
 from meshgen.frontend.specs import Specs
 from meshgen.ir.graph import Module

@@ -68,6 +68,16 @@ class Finished(Exception):
 class Parser(argparse.ArgumentParser):
     """Reports bad arguments as other diagnostics, and never ends the process."""
 
+    def refuse_unknown(self, words: Sequence[str]) -> None:
+        """Raises UsageError MG0001 for an option that there is not: what it was meant to give may be reported as missing else."""
+        known = [option for action in self._actions for option in action.option_strings]
+        options = words[: words.index("--")] if "--" in words else words
+        for word in (word.partition("=")[0] for word in options if word.startswith("--")):
+            if not any(option.startswith(word) for option in known):
+                near = difflib.get_close_matches(word, known, 1)
+                hint = f"did you mean {near[0]}? " if near else ""
+                raise UsageError(Diagnostic("MG0001", f"unknown option {word}", hint=f"{hint}see {self.prog} --help"))
+
     def error(self, message: str) -> NoReturn:
         raise UsageError(Diagnostic("MG0001", message, hint=f"see {self.prog} --help"))
 
@@ -128,6 +138,7 @@ def _run(command: str, words: list[str], began: float) -> int:
         module = import_module(f"meshgen.commands.{command}")
     module.add_arguments(parser)
     add_common(parser)
+    parser.refuse_unknown(words)
     options = parser.parse_intermixed_args(configured(command, parser, words, settings(tuple(COMMANDS))))
     options.began, options.words = began, words
     from meshgen.commands.output import Output

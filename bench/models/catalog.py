@@ -64,6 +64,7 @@ FAMILIES: Mapping[str, Family] = {
             "torch-vit",
             "torch-resnet",
             "torch-mamba",
+            "torch-mamba-scan",
             "torch-unet",
         ),
         "torch",

@@ -1,4 +1,4 @@
-"""Models in PyTorch, as `transformers` has them and by hand, on the meta device: GPT-2, Llama, Mixtral, BERT, T5, ViT, ResNet, Mamba, a U-Net.
+"""Models in PyTorch, as `transformers` has them and by hand, on the meta device: GPT-2, Llama, BERT, T5, ViT, ResNet, Mamba; experts, scans, a U-Net.
 
 Shardings are those of the JAX programs beside: rows of the batch over `dp`, heads and hidden dims over `tp`.
 """
@@ -11,9 +11,9 @@ from typing import Any
 
 import torch
 import transformers as hf
-from torch import nn
 
 import meshgen as mg
+from bench.models import torch_modules as modules
 
 MESH = {"dp": 2, "tp": 4}
 P = mg.P
@@ -67,12 +67,6 @@ def llama(small: bool) -> TorchProgram:
     return TorchProgram(model, {"input_ids": "i64[8,16]" if small else "i64[4,2048]"}, LLAMA | {"input_ids": P("dp")}, MESH)  # fmt: skip
 
 
-def mixtral(small: bool) -> TorchProgram:
-    config = hf.MixtralConfig(use_cache=False, num_local_experts=4, **_llama_sizes(small, 2))
-    split = {f"*.{name}_proj.weight": P("tp") for name in "qkv"} | {"*.o_proj.weight": P(None, "tp"), "*.experts.*": P("tp")}  # fmt: skip
-    return TorchProgram(made(hf.MixtralForCausalLM, config), {"input_ids": "i64[8,16]" if small else "i64[4,512]"}, split | {"input_ids": P("dp")}, MESH)  # fmt: skip
-
-
 def bert(small: bool) -> TorchProgram:
     sizes = {"num_hidden_layers": 2, "hidden_size": 32, "intermediate_size": 64, "vocab_size": 64, "num_attention_heads": 4, "max_position_embeddings": 32} if small else {}  # fmt: skip
     split = {f"*.{name}.weight": P("tp") for name in ("query", "key", "value", "intermediate.dense")} | {"*.attention.output.dense.weight": P(None, "tp")}  # fmt: skip
@@ -107,30 +101,30 @@ def mamba(small: bool) -> TorchProgram:
     return TorchProgram(made(hf.MambaForCausalLM, hf.MambaConfig(use_cache=False, **sizes)), {"input_ids": ids}, {"input_ids": P("dp")}, {"dp": 8})  # fmt: skip
 
 
-class UNet(nn.Module):
-    """Two levels down and up, with group norms and what skips them."""
+def mixtral(small: bool) -> TorchProgram:
+    """The twin of `experts.py`. Mixtral of `transformers` loops over the experts that were chosen, which torch.export refuses."""
+    sizes, ids = ((1, 16, 32, 32, 4, 2), "i64[4,8]") if small else ((4, 4096, 14336, 32000, 32, 8), "i64[8,1024]")
+    split = {f"*.{name}": P("ep") for name in ("gate", "up", "down")} | {"ids": P("dp")}
+    return TorchProgram(made(modules.Mixtral, *sizes), {"ids": ids}, split, {"dp": 2, "ep": 4})
 
-    def __init__(self, width: int) -> None:
-        super().__init__()
 
-        def block(inside: int, out: int) -> nn.Sequential:
-            return nn.Sequential(nn.Conv2d(inside, out, 3, padding=1), nn.GroupNorm(4, out), nn.SiLU())
-
-        self.first, self.down, self.middle = block(3, width), block(width, 2 * width), block(2 * width, 2 * width)
-        self.up, self.last = nn.ConvTranspose2d(2 * width, width, 2, stride=2), block(2 * width, width)
-        self.out = nn.Conv2d(width, 3, 1)
-
-    def forward(self, x: torch.Tensor) -> torch.Tensor:
-        first = self.first(x)
-        deep = self.middle(self.down(nn.functional.max_pool2d(first, 2)))
-        return self.out(self.last(torch.cat([first, self.up(deep)], 1)))
+def mamba_scan(small: bool) -> TorchProgram:
+    """The twin of `state_space.py`."""
+    sizes, ids = ((1, 16, 4, 32), "i64[4,8]") if small else ((4, 2048, 16, 32000), "i64[8,1024]")
+    split = {"*.into": P(None, None, "tp"), "*.step": P(None, "tp")} | {f"*.{name}": P("tp") for name in ("taps", "select", "step_bias", "decay", "skip", "out")}  # fmt: skip
+    return TorchProgram(made(modules.Mamba, *sizes), {"ids": ids}, split | {"ids": P("dp")}, MESH)
 
 
 def unet(small: bool) -> TorchProgram:
-    pixels = "f32[8,3,16,16]" if small else "f32[16,3,128,128]"
-    return TorchProgram(made(UNet, 8 if small else 64), {"x": pixels}, {"x": P("dp", None, "tp")}, MESH)
+    """The twin of the U-Net in `convolutional.py`."""
+    rows, side, words, width = (8, 8, 4, 16) if small else (16, 64, 77, 768)
+    model = made(modules.UNet, *(((16, 32), 1) if small else ((320, 640, 1280), 2)), width)
+    inputs = {"x": f"f32[{rows},4,{side},{side}]", "time": f"f32[{rows}]", "prompt": f"f32[{rows},{words},{width}]"}
+    split = {f"*.{name}.{part}": P("tp") for name in ("query", "key", "value", "up") for part in ("weight", "bias")} | {f"*.{name}.weight": P(None, "tp") for name in ("out", "down")}  # fmt: skip
+    return TorchProgram(model, inputs, split | dict.fromkeys(inputs, P("dp")), {"dp": 4, "tp": 2})
 
 
 PROGRAMS: Mapping[str, Callable[[bool], TorchProgram]] = {
-    f"torch-{make.__name__}": make for make in (gpt2, llama, mixtral, bert, t5, vit, resnet, mamba, unet)
+    f"torch-{make.__name__.replace('_', '-')}": make
+    for make in (gpt2, llama, mixtral, bert, t5, vit, resnet, mamba, mamba_scan, unet)
 }

@@ -88,7 +88,7 @@ def argument_array(given: Any, kind: TensorType | None, key: str = "", narrows: 
     Raises:
         NoArrayError: as `plain_array`; numbers that the type cannot hold; another kind of key.
     """
-    if _is_key(given):
+    if is_key(given):
         return _words_of_key(given, key)
     if kind is None:
         return plain_array(given)
@@ -106,7 +106,7 @@ _WIDE = {"float64": "f32", "int64": "i32", "uint64": "ui32", "complex128": "c64"
 
 def is_number_or_key(given: Any) -> bool:
     """Whether this is a number of Python, or a typed PRNG key of JAX."""
-    return type(given) in _NUMBERS or _is_key(given)
+    return type(given) in _NUMBERS or is_key(given)
 
 
 def _number(given: Any, kind: TensorType) -> Array:
@@ -135,9 +135,12 @@ def _narrowed(array: Array, kind: TensorType) -> Array:
     return narrow
 
 
-def _is_key(given: Any) -> bool:
+def is_key(given: Any) -> bool:
+    """Whether this is a typed PRNG key of JAX, or the type of one."""
     jax = sys.modules.get("jax")
-    return jax is not None and hasattr(given, "dtype") and jax.dtypes.issubdtype(given.dtype, jax.dtypes.prng_key)
+    if jax is None or not isinstance(given, jax.Array | jax.ShapeDtypeStruct):  # JAX knows no dtypes of other libraries
+        return False
+    return jax.dtypes.issubdtype(given.dtype, jax.dtypes.prng_key)
 
 
 def _words_of_key(given: Any, key: str) -> Array:

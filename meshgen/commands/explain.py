@@ -16,7 +16,6 @@ from meshgen.compiled.executable import Executable
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.pipeline import Timing
 from meshgen.reports.advice import advice_table, advise
-from meshgen.reports.causes import Filter
 from meshgen.reports.collectives import collective_text
 from meshgen.reports.comms import comms_table
 from meshgen.reports.comms_tree import comms_tree, tree_text
@@ -30,6 +29,7 @@ from meshgen.reports.explain import (
     shown,
     work_records,
 )
+from meshgen.reports.filters import Filter, refuse_unknown
 from meshgen.reports.fusion import fusion_records
 from meshgen.reports.gathers import gather_records
 from meshgen.reports.link_classes import link_tables
@@ -130,7 +130,9 @@ def run(options: argparse.Namespace, output: Output) -> int:
     what = line_or_name(options.what) if options.what else options.what
     document: dict[str, Any] = {}
     if what is None and not options.verbose:
-        summary = summary_of(executable, Filter(options.kind, options.axis, options.layer))
+        asked = Filter(options.kind, options.axis, options.layer)
+        refuse_unknown(executable, asked)
+        summary = summary_of(executable, asked)
         output.text(summary.text(options.top or TOP, output.width))
         document = summary.record()
     else:

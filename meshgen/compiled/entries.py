@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from meshgen.calls.arguments import weight_arrays
+from meshgen.calls.callers import at_callers_line
 from meshgen.compiled.executable import Executable
 from meshgen.errors import ArgumentError, Diagnostic, UsageError, listed
-from meshgen.frontend.callers import at_callers_line
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.pipeline import Progress

@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meshgen.calls.arguments import bound_arrays, fitting, weight_arrays
+from meshgen.calls.callers import at_callers_line
 from meshgen.calls.nodes import Slot
 from meshgen.calls.signature import Signature, signature_of
 from meshgen.compiled.program import CompiledProgram
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.frontend.callers import at_callers_line
 from meshgen.reports.comms import Comms, comms_of
 from meshgen.reports.cost import Cost, cost_of
 from meshgen.reports.memory import Memory, memory_of

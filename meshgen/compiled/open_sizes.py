@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from meshgen.calls.arguments import bound_arrays, weight_arrays
+from meshgen.calls.callers import at_callers_line
 from meshgen.calls.signature import Signature, signature_of
 from meshgen.codegen.package import signature_names
 from meshgen.compiled.executable import Executable
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.frontend.arguments import shapes_of
-from meshgen.frontend.callers import at_callers_line
 from meshgen.ir.graph import Module, TensorType
 from meshgen.mesh import Mesh
 from meshgen.pipeline import Options, Progress, Timing, verify_program

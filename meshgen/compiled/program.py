@@ -6,9 +6,9 @@ from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import Any, cast
 
+from meshgen.calls.callers import at_callers_line
 from meshgen.calls.signature import Signature
 from meshgen.errors import Diagnostic, UsageError
-from meshgen.frontend.callers import at_callers_line
 from meshgen.ir.graph import Module
 from meshgen.mesh import Mesh
 from meshgen.pass_manager import PassRecord

@@ -78,15 +78,25 @@ def _vector_parts(raw: Array, kind: DType) -> Array:
 
 
 def _load_parameter(instruction: Instruction, kind: DType, puts: list[Callable[[Wave, Array, Mask], None]]) -> Action:
+    """An address in 64 bits is generic, one in 32 bits (`mov.b32 %r1, x_param_0`) counts from the block of parameters."""
     address = address_reader(instruction.operands[1], instruction)
+    size = kind.itemsize * len(puts)
 
     def run(wave: Wave, mask: Mask) -> None:
-        place = int(address(wave).flat[0]) - PARAMETERS
-        end = place + kind.itemsize * len(puts)
-        if place < 0 or end > len(wave.parameters):
+        places = address(wave)
+        if places.size > 1:
+            lanes = wave.lanes(mask)
+            if not lanes.any():
+                return
+            places = np.where(lanes, places, wave.full(places)[lanes][0])  # what the others hold is read by nobody
+        places = np.where(places >= PARAMETERS, places - np.uint64(PARAMETERS), places)
+        end = int(places.max()) + size
+        if end > len(wave.parameters):
             raise DeviceFault("address", f"byte {end} of {len(wave.parameters)} bytes of parameters is read")
-        for number, value in enumerate(np.frombuffer(wave.parameters[place:end], kind)):
-            puts[number](wave, np.full((1, 1), value, kind), mask)
+        found, which = np.unique(places, return_inverse=True)
+        read = np.stack([np.frombuffer(wave.parameters, kind, len(puts), int(each)) for each in found])
+        for number, put in enumerate(puts):
+            put(wave, read[which.reshape(places.shape), number], mask)
 
     return run
 

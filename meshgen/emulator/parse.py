@@ -311,11 +311,13 @@ class _Reader:
 def _passed(
     opcode: str, modifiers: list[str], operands: tuple[Operand, ...]
 ) -> tuple[str, list[str], tuple[Operand, ...]]:
-    """`ld.param`, `st.param` of what is passed to a function: a move between registers."""
+    """`ld.param`, `st.param` of what is passed to a function: a move between registers. Of an entry, `[%r1]` is at an address."""
     place = operands[1 if opcode == "ld" else 0]
     if not isinstance(place, Address) or not isinstance(place.base, Register) or len(modifiers) != 2:
         return opcode, modifiers, operands
     register = place.base
+    if register.name.startswith("%"):
+        return opcode, modifiers, operands
     if register.width > _WIDEST:
         register = Register(f"{register.name}+{place.offset}", int(modifiers[1][1:]) // 8)
     elif place.offset:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from fnmatch import fnmatchcase
 from typing import Any
 
-from meshgen.mesh import overlaps
 from meshgen.records import dataclass
 from meshgen.reports.alike import joined, skeleton
 from meshgen.reports.collectives import edges_of
 from meshgen.reports.comms import Collective, numbers_text
+from meshgen.reports.filters import ALL, Filter
 from meshgen.reports.interface import Compiled
 from meshgen.reports.sentences import scope_of, sentence_of
 from meshgen.reports.tables import bytes_text, seconds_text
@@ -72,23 +71,6 @@ class Group:
     def record(self) -> dict[str, Any]:
         """For `--json` and the page."""
         return asdict(self) | {"title": self.title, "figures": self.figures, "shown": numbers_text(self.numbers)}
-
-
-@dataclass(frozen=True)
-class Filter:
-    """Which collectives: of a kind, along an axis, of a part of the program (`layer_3`, `layer_*/mlp`)."""
-
-    kind: str = ""
-    axis: str = ""
-    layer: str = ""
-
-    def takes(self, row: Collective, scope: str) -> bool:
-        is_kind = not self.kind or self.kind.replace("-", "_") == row.kind
-        is_axis = not self.axis or any(overlaps(self.axis, axis) for axis in row.axes)
-        return is_kind and is_axis and (not self.layer or fnmatchcase(f"{scope}/", f"{self.layer}/*"))
-
-
-ALL = Filter()
 
 
 def groups_of(executable: Compiled, asked: Filter = ALL) -> list[Group]:

@@ -40,10 +40,14 @@ def scope_of(row: Collective, edges: Mapping[int, Edge]) -> tuple[str, bool]:
     """The user's name of the part of the program that a collective belongs to, and whether that is its backward pass."""
     places = [place for number in row.edges if number in edges for place in edges[number].places[::-1]]
     scope = next((place.scope for place in places if place.scope), row.source.partition(" in ")[2])
+    return plain_scope(scope)
+
+
+def plain_scope(scope: str) -> tuple[str, bool]:
+    """A part of the program without what JAX adds to its name, and whether it is its backward pass."""
     parts = re.sub(r"transpose\(([^()]*)\)", r"\1", scope).removeprefix("transpose").strip("/").split("/")
-    return "/".join(
-        part for part in parts if "->" not in part
-    ), "transpose" in scope  # JAX names an einsum by its subscripts
+    is_backward = "transpose" in scope
+    return "/".join(part for part in parts if "->" not in part), is_backward  # JAX names an einsum by its subscripts
 
 
 def named(name: str) -> str:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from meshgen.calls.arguments import bound_arrays
+from meshgen.calls.callers import at_callers_line
 from meshgen.calls.signature import Signature, signature_of
 from meshgen.errors import ArgumentError, Diagnostic, MissingError, ShardingError, UsageError, listed
 from meshgen.ir.graph import TensorType
@@ -200,6 +201,7 @@ class LoadedModule(Viewed):
             return signature_of(self.input_names)
         return call.storing({slot.name for slot in call.slots if slot.number is not None} - {*self.input_names})
 
+    @at_callers_line
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run one step as the compiled program is called: global arrays in the structures of its parameters.
 
@@ -211,9 +213,8 @@ class LoadedModule(Viewed):
         return self.signature.results(self.run(arrays), (args, kwargs))
 
     def __repr__(self) -> str:
-        return (
-            f"{type(self).__name__}({self.name!r}, {', '.join(map(str, self.meshes))}, {len(self.input_types)} inputs)"
-        )
+        meshes = ", ".join(map(str, self.meshes))
+        return f"{type(self).__name__}({self.name!r}, {meshes}, {len(self.input_types)} inputs)"
 
     def __copy__(self) -> LoadedModule:
         return self  # nothing of it changes; `copies.py` says how it is pickled
@@ -221,6 +222,7 @@ class LoadedModule(Viewed):
     def __deepcopy__(self, memo: Any) -> LoadedModule:
         return self
 
+    @at_callers_line
     def at(self, mesh: Given = None, args: Shapes = None) -> LoadedModule:
         """This module, with sizes for its open mesh axes; it has no open dims.
 
@@ -249,6 +251,7 @@ class LoadedModule(Viewed):
         other = LoadedModule(self._container, replace(self.manifest, mesh=own), self._constants, self._weights)
         return other.viewed_by(self.viewer)
 
+    @at_callers_line
     def run(self, args: Arguments, device: str | Emulation = "reference") -> list[Array]:
         """Run one step on all ranks in this process; on one of them where a launcher has started a process for each.
 
@@ -281,6 +284,7 @@ class LoadedModule(Viewed):
             run = Run(self, parts, [part.filled(given) for part in self.parts], emulation, world)
             return self._in_order(ENGINES[name](run))
 
+    @at_callers_line
     def session(self, device: str | Emulation = "reference", weights: Weights = None) -> Session:
         """This module, and the other entry functions of its file, with weights and state that stay on the devices.
 

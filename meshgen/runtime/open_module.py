@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from meshgen.calls.callers import at_callers_line
 from meshgen.calls.signature import Signature
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.graph import TensorType, dtype_name
@@ -114,6 +115,7 @@ class OpenModule(LoadedModule):
     def input_names(self) -> list[str]:
         return [each.name for each in self.program.inputs if not each.stored]
 
+    @at_callers_line
     def run(self, args: Arguments, device: str | Emulation = "reference") -> list[Array]:
         """As `LoadedModule.run`, on the specialisation for these arguments; raises as `at` too."""
         self.require_entry()
@@ -123,6 +125,7 @@ class OpenModule(LoadedModule):
         arrays = {name: array for name, (array, _) in given.items()}
         return self.at(args={name: array.shape for name, array in arrays.items()}).run(arrays, device)
 
+    @at_callers_line
     def at(self, mesh: Given = None, args: Shapes = None) -> LoadedModule:
         """The module for these sizes: compiled ahead of time, else now. It is checked like every module.
 

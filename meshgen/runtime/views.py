@@ -11,6 +11,7 @@ from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
+from meshgen.calls.callers import at_callers_line
 from meshgen.errors import Diagnostic, UsageError
 
 if TYPE_CHECKING:
@@ -85,10 +86,12 @@ class Viewed:
         """Warnings about the program, as numbered diagnostics."""
         return self._views.program.warnings
 
+    @at_callers_line
     def explain(self, what: str | int | None = None, *, verbose: bool = False) -> str:
         """A step's figures and collectives by cause (`verbose`: each, in notation), or the reasons of a value or source line."""
         return self._views.program.explain(what, verbose=verbose)
 
+    @at_callers_line
     def show(self, what: str | int | None = None) -> str:
         """The timeline of a step; or the tiles of a value, or of those of a source line."""
         return self._views.program.show(what)
@@ -101,6 +104,7 @@ class Viewed:
         """The values that are gathered though no annotation replicates them, those that move most first."""
         return self._views.program.gathers()
 
+    @at_callers_line
     def report(self, path: str | Path) -> None:
         """Write an HTML page: collectives, kernels, memory and the predicted timeline. Raises UsageError MG0003."""
         self._views.program.report(path)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from tests.emulator.snippets import compute
+from tests.emulator.snippets import compute, run
 
 RNG = np.random.default_rng(8)
 WORDS = RNG.integers(0, 2**32, 64, dtype=np.uint32)
@@ -139,3 +139,27 @@ def test_packed_integers_do_not_carry_over(operation: str) -> None:
     function = {"add": np.add, "max": np.maximum, "min": np.minimum}[operation]
     wanted = function(a.view(np.int16), b.view(np.int16)).view(np.uint32)
     np.testing.assert_array_equal(compute(f"{operation}.s16x2 %d, %a, %b;", np.uint32, a, b), wanted)
+
+
+@pytest.mark.parametrize("width", [32, 64])
+def test_parameters_at_addresses_in_registers(width: int) -> None:
+    """As newer Triton chooses among pointers: of the second block another one, of half of its threads yet another."""
+    register = "%r" if width == 32 else "%rd"
+    body = f"""
+	mov.b{width} {register}1, p0;
+	mov.b{width} {register}2, p1;
+	mov.b{width} {register}3, p2;
+	setp.eq.u32 %p1, %r60, 1;
+	selp.b{width} {register}4, {register}2, {register}1, %p1;
+	setp.gt.u32 %p2, %r61, 15;
+	selp.b{width} {register}5, {register}3, {register}4, %p2;
+	ld.param.b64 %rd10, [{register}5];
+	mul.wide.u32 %rd11, %r61, 4;
+	add.s64 %rd12, %rd10, %rd11;
+	st.global.b32 [%rd12], %r62;
+"""
+    got = run(body, *(np.zeros(32, np.int32) for _ in range(3)), blocks=2, races=False)
+    threads = np.arange(32)
+    assert got[0].tolist() == np.where(threads < 16, threads, 0).tolist()
+    assert got[1].tolist() == np.where(threads < 16, threads + 32, 0).tolist()
+    assert got[2].tolist() == np.where(threads < 16, 0, threads + 32).tolist()

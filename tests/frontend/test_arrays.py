@@ -74,3 +74,21 @@ def test_lists_are_arrays_where_an_array_is_taken() -> None:
 def test_faults_of_a_call_are_at_the_line_of_the_call(double: Executable) -> None:
     with pytest.raises(ArgumentError, match=f"^{__file__}:\\d+.*: error MG0601"):
         double(MASKED)
+
+
+def test_arrays_of_libraries_whose_types_jax_does_not_know() -> None:
+    """As tensors of PyTorch are: JAX must not be asked about their types."""
+    pytest.importorskip("jax")
+
+    class Kind:
+        def __repr__(self) -> str:
+            return "other.float32"
+
+    class Other:
+        dtype = Kind()
+
+        def __array__(self, dtype: Any = None, copy: bool | None = None) -> Any:
+            return np.arange(4, dtype=np.float32)
+
+    double = mg.compile(lambda x: x + x, {"d": 2}, args=["f32[4]"], target="cpu")
+    np.testing.assert_array_equal(double(Other()), 2 * np.arange(4))

@@ -20,6 +20,7 @@ REFUSALS: list[tuple[str, Callable[..., Any], tuple[str, ...], str, str]] = [
         r"\[3, 4\] and \[5, 6\].*4 \(dim 1.*5 \(dim 0",
     ),
     ("leading dims", lambda x, y: x @ y, ("f32[2,3,4]", "f32[3,4,5]"), "MG0104", "leading dims do not broadcast"),
+    ("no result", lambda x: None, ("f32[3]",), "MG0104", "returns nothing"),
     ("scalar product", lambda x: x @ x, ("f32[]",), "MG0104", "at least one dim"),
     ("broadcast", lambda x, y: x + y, ("f32[3,4]", "f32[3]"), "MG0104", r"\[3, 4\] and \[3\] do not broadcast"),
     (

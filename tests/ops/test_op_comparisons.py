@@ -116,6 +116,7 @@ ABOUT = {
     "sharding/rewrites/slice_into_dot.py": "dot_general slice",
     "sharding/rewrites/slice_into_pad.py": "pad slice",
     "sharding/rewrites/slice_to_halo.py": "concatenate dynamic_update_slice gather iota pad reduce scatter",
+    "sharding/rewrites/window_to_reduce.py": "reduce_window",
     "sharding/window_fetches.py": "concatenate slice",
     "sizes/program.py": "axis_size bitcast_convert broadcast_in_dim convert reshape",
     "sizes/size_ops.py": "axis_size get_dimension_size shape_assertion",

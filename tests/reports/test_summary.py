@@ -44,6 +44,8 @@ def test_options_choose_and_notation_is_behind_v(file: Path, capsys: pytest.Capt
     assert main(["explain", str(file), "--target", "cpu", "-v"]) == 0
     out = capsys.readouterr().out
     assert "Cost per device" in out and "gives [{dp}, {}]" in out and "(n_tp-1)/n_tp" in out
+    assert main(["explain", str(file), "--target", "cpu", "--layer", "layer_9"]) == 2
+    assert "did you mean 'layer_2'" in capsys.readouterr().err
     assert main(["explain", str(file), "-v", "--axis", "tp"]) == 2
     assert "--axis chooses among the causes of collectives" in capsys.readouterr().err
 

@@ -58,6 +58,12 @@ def test_bad_calls_are_refused_with_a_number(name: str, path: Path) -> None:
         call(mg.load(path))
 
 
+def test_bad_calls_are_at_the_callers_line(path: Path) -> None:
+    for call in (lambda m: m(X), lambda m: m.run([X]), lambda m: m.explain("nope"), lambda m: m.report(None)):
+        with pytest.raises(MeshgenError, match=rf"{Path(__file__).name}:\d+: error MG"):
+            call(mg.load(path))
+
+
 @pytest.mark.parametrize(
     "devices, error, message",
     [(3, MissingError, "MG0603.*for 2 devices.*3 are requested"), (0, MissingError, "MG0603"), (-1, MissingError, "MG0603"),

@@ -111,6 +111,9 @@ def test_compile_searches() -> None:
 
     executable = mg.compile(double, {"a": 4}, args=["f32[4096,4096]"], target="cpu", search=True)
     assert not executable.comms and executable.plan.arena_bytes < 4 * 4096 * 4096
+    for seconds in ("long", -1, float("nan")):
+        with pytest.raises(UsageError, match=r"MG0001.*is not True, nor a number of seconds"):
+            mg.compile(double, {"a": 4}, args=["f32[4,4]"], target="cpu", search=seconds)  # pyright: ignore[reportArgumentType]
 
 
 def test_what_does_not_fit_is_refused() -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
+from contextlib import nullcontext
+from copy import deepcopy
 from dataclasses import replace
 from importlib import import_module
 from pathlib import Path
@@ -59,17 +61,39 @@ def exported(module: Any, args: Args) -> Any:
         hint = "give args=(x, ...), tensors or types, or pass what torch.export.export returns"
         raise UsageError(Diagnostic("MG0001", "a torch.nn.Module needs its arguments, or their types", hint=hint))
     by_name = isinstance(args, Mapping)
-    like = next(iter(module.parameters()), torch.zeros(()))
     try:
-        given = () if by_name else tuple(_example(each, like) for each in args)
-        named = {name: _example(each, like) for name, each in args.items()} if by_name else {}
-        return torch.export.export(module, given, named)
+        module, mode = _off_meta(module)
+        like = next(iter(module.parameters()), torch.zeros(()))
+        with mode:
+            given = () if by_name else tuple(_example(each, like) for each in args)
+            named = {name: _example(each, like) for name, each in args.items()} if by_name else {}
+            return torch.export.export(module, given, named)
     except MeshgenError:
         raise
     except Exception as error:  # whatever tracing the module raises
         text = " ".join(str(error).split())[:300]
         hint = next((each for sign, each in _HINTS.items() if sign in text), _CALL)
         raise UsageError(Diagnostic("MG0001", f"torch.export cannot export the module for these args: {text}", hint=hint)) from error  # fmt: skip
+
+
+def _off_meta(module: Any) -> tuple[Any, Any]:
+    """The module with CPU tensors without elements in place of those on the meta device, and the mode to export it in.
+
+    A model that asks for its device may use what torch does not have for the meta device (`torch.autocast`).
+    """
+    torch: Any = import_module("torch")
+    own = (each for part in module.modules() for each in vars(part).values() if isinstance(each, torch.Tensor))
+    tensors = [*module.parameters(), *module.buffers(), *own]
+    if not any(each.is_meta for each in tensors):
+        return module, nullcontext()
+    mode = import_module("torch._subclasses.fake_tensor").FakeTensorMode(allow_non_fake_inputs=True)
+
+    def on_cpu(each: Any) -> Any:
+        made = torch.empty_like(each, device="cpu")
+        return torch.nn.Parameter(made, each.requires_grad) if isinstance(each, torch.nn.Parameter) else made
+
+    with mode:
+        return deepcopy(module, {id(each): on_cpu(each) if each.is_meta else each for each in tensors}), mode
 
 
 def _example(given: Any, like: Any) -> Any:

@@ -14,15 +14,17 @@ from typing import Any, cast
 
 import numpy as np
 
+from meshgen.calls.arrays import is_key
+from meshgen.calls.callers import at_callers_line, tell
+from meshgen.calls.lines import failing_line
 from meshgen.calls.nodes import Node, Slot, node_of
 from meshgen.calls.signature import Signature
 from meshgen.calls.trees import Path, bracketed, dotted, flatten, unflatten
 from meshgen.errors import Diagnostic, Location, MeshgenError, ProgramError, UsageError, is_interrupt
-from meshgen.frontend.callers import at_callers_line, tell
 from meshgen.frontend.shardings import SpecLike, axes_by_dim
 from meshgen.frontend.tracer.linear import axis_name
 from meshgen.frontend.tracer.operands import dtype_of, tensor
-from meshgen.frontend.tracer.recording import CURRENT, Trace, current, failing_line, user_location
+from meshgen.frontend.tracer.recording import CURRENT, Trace, current, user_location
 from meshgen.frontend.tracer.tensor import Tensor
 from meshgen.ir.graph import DTYPES, Graph, Module, TensorType, Value
 from meshgen.ir.manual import settle_manual
@@ -129,6 +131,9 @@ def trace(function: Callable[..., Any], args: Sequence[Any] | Mapping[str, Any],
         inputs, nodes = _inputs(graph, bound.arguments, loc)
         bound.arguments.update(inputs)
         result = _called(function, bound)
+        if result is None:
+            hint = "return tensors, or dicts, lists or tuples of them; a 'return' may be missing"
+            raise ProgramError(Diagnostic("MG0104", f"{graph.name} returns nothing", loc, hint=hint))
         returned = flatten(result, ("result",), written=True)
         outputs = [_output(dotted(path), leaf, loc) for path, leaf in returned]
     finally:
@@ -230,10 +235,9 @@ def _inputs(graph: Graph, trees: Mapping[str, Any], loc: Location | None) -> tup
 
 def _key(leaf: Any) -> tuple[TensorType | None, str]:
     """The type of the words of a typed PRNG key of JAX, and its kind; None and no text for other leaves."""
-    jax = sys.modules.get("jax")
-    dtype = getattr(leaf, "dtype", "")
-    if jax is None or isinstance(dtype, str) or not jax.dtypes.issubdtype(dtype, jax.dtypes.prng_key):
+    if not is_key(leaf):
         return None, ""
+    jax = sys.modules["jax"]
     return spec(jax.random.key_data(leaf)), str(jax.random.key_impl(leaf))
 
 

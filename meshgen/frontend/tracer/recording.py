@@ -7,27 +7,19 @@ and methods of `Tensor` find them without an import cycle.
 
 from __future__ import annotations
 
-import os
 import sys
-import sysconfig
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 from contextvars import ContextVar
 from dataclasses import field
-from itertools import islice
-from pathlib import Path
-from types import CodeType, FrameType, TracebackType
 from typing import Any, NoReturn, TypeVar
 
-import numpy as np
-
+from meshgen.calls.lines import INSIDE, location_of
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir.graph import Graph, Value
 from meshgen.mesh import Mesh
 from meshgen.near import nearest_names
 from meshgen.records import dataclass
 
-INSIDE = tuple(f"{place}{os.sep}" for place in (Path(__file__).parents[2], Path(np.__file__).parent))  # not user code
-LIBRARIES = tuple(f"{sysconfig.get_path(name)}{os.sep}" for name in ("stdlib", "purelib", "platlib"))
 OPS: dict[str, Callable[..., Any]] = {}
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
@@ -103,34 +95,6 @@ def user_location() -> Location | None:
     while frame and frame.f_code.co_filename.startswith(INSIDE):
         frame = frame.f_back
     return None if frame is None else location_of(frame)
-
-
-def location_of(frame: FrameType) -> Location:
-    """The line and column of a frame."""
-    return Location(frame.f_code.co_filename, frame.f_lineno, _column(frame.f_code, frame.f_lasti))
-
-
-def failing_line(error: BaseException) -> Location | None:
-    """The innermost line of the user's own code at which an exception passed, else of a library that is not meshgen or NumPy."""
-    outside = [step for step in _steps(error) if not step.tb_frame.f_code.co_filename.startswith(INSIDE)]
-    own = [step for step in outside if not step.tb_frame.f_code.co_filename.startswith(LIBRARIES)]
-    for step in (own or outside)[-1:]:
-        code = step.tb_frame.f_code
-        return Location(code.co_filename, step.tb_lineno, _column(code, step.tb_lasti))
-    return None
-
-
-def _steps(error: BaseException) -> Iterator[TracebackType]:
-    step = error.__traceback__
-    while step:
-        yield step
-        step = step.tb_next
-
-
-def _column(code: CodeType, instruction: int) -> int:
-    """1-based column of an instruction; 0 where the code was compiled without columns."""
-    column = next(islice(code.co_positions(), instruction // 2, None), (None,) * 4)[2]
-    return 0 if column is None else column + 1
 
 
 class MissingNameError(ProgramError, AttributeError):

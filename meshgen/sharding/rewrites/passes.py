@@ -25,6 +25,7 @@ from meshgen.sharding.rewrites.slice_into_concatenate import slice_into_concaten
 from meshgen.sharding.rewrites.slice_into_dot import slice_into_dot
 from meshgen.sharding.rewrites.slice_into_pad import slice_into_pad
 from meshgen.sharding.rewrites.slice_to_halo import slice_to_halo
+from meshgen.sharding.rewrites.window_to_reduce import window_to_reduce
 
 _STAGES = ("import",)
 
@@ -55,6 +56,7 @@ SIMPLIFICATIONS = (
     Pass("pad-sum-to-concatenate", _of_graphs(pad_sum_to_concatenate), _STAGES, "always"),
     Pass("iota-gather-to-batch", _of_graphs(iota_gather_to_batch), _STAGES, "always"),
     Pass("scatter-drop-zero-indices", _of_graphs(scatter_drop_zero_indices), _STAGES, "always"),
+    Pass("window-to-reduce", _of_graphs(window_to_reduce), _STAGES, "always"),
     Pass("cse", cse, _STAGES, "always"),
 )
 ALTERNATIVES = (

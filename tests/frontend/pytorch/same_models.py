@@ -1,6 +1,7 @@
-"""GPT-2, Llama, BERT, T5 and ViT of `transformers` as programs of torch and of JAX, of the same sizes, as files: neither package is needed to plan them.
+"""Models as programs of torch and of JAX, of the same sizes, as files: neither package is needed to plan them.
 
-`python -m tests.frontend.pytorch.same_models torch` writes the `.pt2` files, and with `jax` the texts that JAX lowers, shardings included;
+GPT-2, Llama, BERT, T5, ViT and ResNet are those of `transformers`; Mixtral, Mamba and a U-Net are written in `bench.models` for both.
+`python -m tests.frontend.pytorch.same_models torch NAME...` writes `.pt2` files, and with `jax` the texts that JAX lowers, shardings included;
 the latter needs a `transformers` that still has its models in Flax.
 """
 
@@ -8,46 +9,66 @@ from __future__ import annotations
 
 import gzip
 import sys
+from dataclasses import replace
+from typing import Any
 
 from tests.frontend.pytorch.archives import PLACE, save
 
-NAMES = ("gpt2", "llama", "bert", "t5", "vit")
+OF_BENCH = {"mixtral": "torch-mixtral", "mamba": "torch-mamba-scan", "unet": "torch-unet"}
+NAMES = ("gpt2", "llama", "bert", "t5", "vit", "resnet", *OF_BENCH)
 IDS = "i64[8,16]"
 
 
-def write_torch() -> None:
-    """The programs of torch, with weights that are zero: they are planned, not run."""
-    import torch
+def _of_transformers() -> dict[str, tuple[Any, dict[str, str]]]:
+    """Models and the types of their arguments."""
     import transformers as hf
-
-    from meshgen.frontend.torch.live import exported
 
     common = {"vocab_size": 64, "use_cache": False, "bos_token_id": 1, "eos_token_id": 1}
     llama = {"num_key_value_heads": 4, "max_position_embeddings": 32, "tie_word_embeddings": False}
     layer = {"num_hidden_layers": 1, "hidden_size": 32, "intermediate_size": 64, "num_attention_heads": 4}
-    models = {
+    return {
         "gpt2": (hf.GPT2LMHeadModel(hf.GPT2Config(n_layer=2, n_embd=32, n_head=4, n_positions=32, **common)), {"input_ids": IDS}),
         "llama": (hf.LlamaForCausalLM(hf.LlamaConfig(**layer, **llama, **common)), {"input_ids": IDS}),
         "bert": (hf.BertForMaskedLM(hf.BertConfig(vocab_size=64, max_position_embeddings=32, **layer)), {"input_ids": IDS}),
         "t5": (hf.T5ForConditionalGeneration(hf.T5Config(num_layers=1, d_model=32, d_kv=8, d_ff=64, num_heads=4, vocab_size=64, use_cache=False)),
                {"input_ids": IDS, "decoder_input_ids": "i64[8,12]"}),
         "vit": (hf.ViTForImageClassification(hf.ViTConfig(image_size=16, patch_size=4, num_labels=8, **layer)), {"pixel_values": "f32[8,3,16,16]"}),
+        "resnet": (hf.ResNetForImageClassification(hf.ResNetConfig(embedding_size=8, hidden_sizes=[16, 32], depths=[1, 1], num_labels=8)),
+                   {"pixel_values": "f32[16,3,32,32]"}),
     }  # fmt: skip
-    for name, (model, args) in models.items():
+
+
+def write_torch(*names: str) -> None:
+    """The programs of torch, with weights that are zero: they are planned, not run."""
+    import torch
+
+    from bench.models import catalog
+    from meshgen.frontend.torch.live import exported
+
+    models = _of_transformers()
+    for name, of_bench in OF_BENCH.items():
+        program = catalog.program(of_bench, True)
+        models[name] = program.model.to_empty(device="cpu"), dict(program.args)
+    for name in names or NAMES:
+        model, args = models[name]
         with torch.no_grad():
             for each in model.parameters():
                 each.zero_()
         save(exported(model.eval(), args), f"{name}_same.pt2")
 
 
-def write_jax() -> None:
-    """What JAX lowers the programs of `bench` to, at their small sizes."""
+def write_jax(*names: str) -> None:
+    """What JAX lowers the programs of `bench` to, at their small sizes. ResNet's is data parallel there, so its pictures are split by rows here."""
+    from jax.sharding import PartitionSpec as P
+
     from bench.models import catalog
 
-    for name in NAMES:
-        text = catalog.program(name, True).lowered().as_text()
-        (PLACE / f"{name}_same.mlir.gz").write_bytes(gzip.compress(text.encode(), 9, mtime=0))
+    for name in names or NAMES:
+        program = catalog.program(name, True)
+        if name == "resnet":
+            program = replace(program, in_specs=(P(), P(None, None, "dp")))
+        (PLACE / f"{name}_same.mlir.gz").write_bytes(gzip.compress(program.lowered().as_text().encode(), 9, mtime=0))
 
 
 if __name__ == "__main__":
-    {"torch": write_torch, "jax": write_jax}[sys.argv[1]]()
+    {"torch": write_torch, "jax": write_jax}[sys.argv[1]](*sys.argv[2:])

@@ -25,15 +25,27 @@ SPLIT: dict[str, dict[str, Any]] = {
     "llama": by_heads("q_proj", "k_proj", "v_proj", "gate_proj", "up_proj", "lm_head", out=("o_proj", "down_proj")),
     "bert": by_heads(".query", ".key", ".value", "intermediate.dense", out=("output.dense",)),
     "t5": by_heads(".q", ".k", ".v", ".wi", out=("o", "wo")),
+    "resnet": {},
+    "mixtral": {f"*.{name}": P("ep") for name in ("gate", "up", "down")},
+    "mamba": {"*.into": P(None, None, "tp"), "*.step": P(None, "tp")} | {f"*.{name}": P("tp") for name in ("taps", "select", "step_bias", "decay", "skip", "out")},
+    "unet": by_heads(".query", ".key", ".value", ".up", out=("out", "down")),
     "vit": by_heads(".q_proj", ".k_proj", ".v_proj", ".fc1", out=("o_proj", "fc2")),
 }  # fmt: skip
-ROWS = {"vit": ["pixel_values"], "t5": ["input_ids", "decoder_input_ids"]}
+ROWS = {
+    "vit": ["pixel_values"],
+    "t5": ["input_ids", "decoder_input_ids"],
+    "resnet": [],
+    "mixtral": ["ids"],
+    "mamba": ["ids"],
+    "unet": ["x", "time", "prompt"],
+}
+OTHERS = {"resnet": {"pixel_values": P(None, None, "dp")}}
 
 
 @pytest.mark.parametrize("name", [*SPLIT])
 def test_the_same_model_moves_the_same_bytes(name: str) -> None:
     of_jax = api.plan(gzip.decompress((PLACE / f"{name}_same.mlir.gz").read_bytes()).decode(), target="cpu")
-    specs = SPLIT[name] | {each: P("dp") for each in ROWS.get(name, ["input_ids"])}
+    specs = SPLIT[name] | {each: P("dp") for each in ROWS.get(name, ["input_ids"])} | OTHERS.get(name, {})
     of_torch = api.plan(PLACE / f"{name}_same.pt2", of_jax.mesh, in_specs=specs, target="cpu")
     assert of_torch.comms.ring_bytes == pytest.approx(of_jax.comms.ring_bytes, rel=0.05) and of_jax.comms.ring_bytes > 0
     assert of_torch.comms.counts == of_jax.comms.counts

@@ -11,6 +11,7 @@ from pathlib import Path
 from types import FrameType
 from typing import ParamSpec, TypeVar
 
+from meshgen.calls.lines import INSIDE, location_of
 from meshgen.errors import ArgumentError, Diagnostic, Location, ShardingError, UsageError
 
 _COMMAND_LINE = str(Path(__file__).parents[1] / "cli.py")
@@ -52,6 +53,4 @@ def _is_command_line(frame: FrameType | None) -> bool:
 
 def _line(frame: FrameType) -> Location | None:
     """The location of the frame; None where meshgen itself is calling, as its command line does."""
-    from meshgen.frontend.tracer.recording import INSIDE, location_of
-
     return None if frame.f_code.co_filename.startswith(INSIDE) else location_of(frame)

@@ -1,0 +1,170 @@
+"""Calls of the standard's functions, compared with `array_api_strict`: an implementation that takes what the standard says and refuses the rest.
+
+What it refuses is not compared. All calls of a test are one program, compiled once; arrays are drawn, types of results and shapes are equal. Indices are
+of the library's own default type, as the standard says.
+"""
+
+from __future__ import annotations
+
+import inspect
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import array_api_strict as strict
+import numpy as np
+import pytest
+
+import meshgen as mg
+
+Array = np.ndarray[Any, Any]
+REAL = ("int8", "int16", "int32", "int64", "uint8", "uint16", "uint32", "uint64", "float32", "float64")
+TYPES = ("bool", *REAL, "complex64", "complex128")
+ONE = [
+    "abs", "acos", "acosh", "asin", "asinh", "atan", "atanh", "bitwise_invert", "ceil", "conj", "cos", "cosh", "exp", "expm1", "floor", "imag",
+    "isfinite", "isinf", "isnan", "log", "log1p", "log2", "log10", "logical_not", "negative", "positive", "real", "reciprocal", "round", "sign",
+    "signbit", "sin", "sinh", "square", "sqrt", "tan", "tanh", "trunc", "argmax", "argmin", "sum", "prod", "min", "max", "mean", "std", "var", "all",
+    "any", "cumulative_sum", "cumulative_prod", "diff", "sort", "argsort", "flip", "matrix_transpose", "tril", "triu", "ones_like", "zeros_like",
+    "count_nonzero", "unstack", "broadcast_arrays",
+]  # fmt: skip
+ALONG = ["sum", "prod", "mean", "std", "var", "min", "max", "all", "any", "argmax", "argmin", "count_nonzero"]
+SCANS = ["cumulative_sum", "cumulative_prod", "sort", "argsort", "flip", "diff"]
+TWO = [
+    "add", "atan2", "bitwise_and", "bitwise_left_shift", "bitwise_or", "bitwise_right_shift", "bitwise_xor", "copysign", "divide", "equal",
+    "floor_divide", "greater", "greater_equal", "hypot", "less", "less_equal", "logaddexp", "logical_and", "logical_or", "logical_xor", "maximum",
+    "minimum", "multiply", "nextafter", "not_equal", "pow", "remainder", "subtract",
+]  # fmt: skip
+LATER = {  # of arrays x [3, 4], y [4, 5], z [2, 3, 4], v [4], c of truth values [3, 4], i of indices [2]
+    "matmul": ["x, y", "z, y", "v, y", "x, v", "v, v"], "tensordot": ["x, y, axes=1", "x, x, axes=2", "z, y, axes=((2,), (0,))"], "vecdot": ["x, x", "x, x, axis=0", "z, x"],
+    "reshape": ["x, (2, 6)", "x, (-1,)", "z, (4, -1)"], "permute_dims": ["z, (2, 0, 1)"], "expand_dims": ["x, axis=1", "x, axis=-1"], "squeeze": ["x[:1, :], axis=0"],
+    "roll": ["x, 2", "x, (1, 2), axis=(0, 1)", "x, -1, axis=1"], "flip": ["z, axis=1", "z, axis=(0, 2)"], "repeat": ["x, 2", "x, 2, axis=1"], "tile": ["x, (2, 1)", "x, (2, 1, 2)"],
+    "moveaxis": ["z, 0, 2", "z, (0, 1), (2, 0)"], "broadcast_to": ["v, (3, 4)"], "take": ["x, i, axis=0", "z, i, axis=-1"], "searchsorted": ["xp.sort(v), v", "xp.sort(v), x, side='right'"],
+    "where": ["c, x, x", "c, x, v"], "clip": ["x, 1, 3", "x, min=2", "x, max=v"], "tril": ["x, k=1", "z, k=-1"], "triu": ["x, k=-1"], "full_like": ["x, 3"], "concat": ["[x, x]", "[x, x], axis=1", "[x, v], axis=None"],
+    "stack": ["[x, x]", "[x, x], axis=-1"], "meshgrid": ["v, v", "v, v, indexing='ij'"], "astype": ["x, xp.float32", "x, xp.bool"], "matrix_transpose": ["z"], "diff": ["x, n=2", "x, axis=0", "x, prepend=x[:, :1]"],
+    "sum": ["z, axis=(0, 2)", "x, dtype=xp.float64", "z, axis=()"], "prod": ["z, axis=(0, 1), keepdims=True", "x, dtype=xp.float64"], "max": ["z, axis=(1, 2)"], "any": ["z, axis=(0, 1)"],
+    "std": ["x, axis=0, correction=1"], "var": ["z, axis=(0, 2), correction=1.5"], "cumulative_sum": ["x, axis=1, include_initial=True", "x, axis=0, dtype=xp.float64"], "cumulative_prod": ["x, axis=1, include_initial=True"],
+    "sort": ["x, descending=True", "z, axis=1"], "argsort": ["x, descending=True", "x, axis=0"], "take_along_axis": ["x, xp.argsort(x, axis=1), axis=1"], "isin": ["x, v"],
+}  # fmt: skip
+INDICES = ("argmax", "argmin", "argsort", "searchsorted", "linalg.matrix_rank")
+ROOTS = {
+    "linalg": ["det(s)", "inv(s)", "cholesky(s)", "cholesky(s, upper=True)", "eigvalsh(s)", "slogdet(s)", "solve(s, x)", "solve(s, v)", "svdvals(x)", "matrix_power(s, 3)", "matrix_norm(x)",
+               "matrix_norm(x, ord=2)", "matrix_norm(x, ord='nuc')", "vector_norm(x)", "vector_norm(x, ord=1, axis=0)", "trace(s)", "trace(s, offset=1)", "diagonal(s, offset=-1)", "outer(v, v)",
+               "cross(x[:3, :2].T, x[:3, :2].T)", "pinv(x)", "matrix_rank(s)", "vecdot(s, s)", "tensordot(s, s)", "matmul(s, s)", "matrix_transpose(x)"],
+    "fft": ["fft(c)", "ifft(c)", "fft(c, n=3)", "rfft(r)", "irfft(c)", "fftn(c)", "ifftn(c, axes=(0,))", "rfftn(r)", "irfftn(c)", "hfft(c)", "ihfft(r)", "fftshift(r)", "ifftshift(r, axes=0)",
+            "fft(c, norm='ortho')", "rfft(r, norm='forward')", "fftfreq(8, dtype=xp.float32)", "rfftfreq(8, d=0.5, dtype=xp.float32)"],
+}  # fmt: skip
+
+
+@dataclass
+class Calls:
+    """Expressions in `xp` and the names of arrays, with what `array_api_strict` gives for those that it takes."""
+
+    arrays: dict[str, Array]
+    wanted: dict[str, Any]
+
+    @classmethod
+    def of(cls, texts: Iterator[str], arrays: dict[str, Array]) -> Calls:
+        given = {name: strict.asarray(each) for name, each in arrays.items()}
+        found = ((text, _accepted(text, given)) for text in texts)
+        return cls(arrays, {text: value for text, value in found if value is not None})
+
+    def compare(self) -> None:
+        def program(**held: Any) -> dict[str, Any]:
+            return {text: eval(text, {"xp": mg, **held}) for text in self.wanted}
+
+        got = mg.compile(program, {"d": 1}, args=self.arrays, target="cpu")(**self.arrays)
+        wrong = [f"{text}: {why}" for text, want in self.wanted.items() if (why := _difference(got[text], want))]
+        assert not wrong, "\n".join(wrong)
+
+
+def _accepted(text: str, given: dict[str, Any]) -> Any:
+    try:
+        with np.errstate(all="ignore"), warnings.catch_warnings():
+            warnings.simplefilter("error")  # of what casts complex numbers to real ones
+            found = eval(text, {"xp": strict, **given})
+    except (TypeError, ValueError, IndexError, np.exceptions.ComplexWarning):
+        return None
+    return strict.astype(found, strict.int32) if text.removeprefix("xp.").startswith(INDICES) else found
+
+
+def _difference(got: Any, want: Any) -> str:
+    if isinstance(want, (tuple, list)):
+        pairs = zip(got, want, strict=True)
+        return next((why for pair in pairs if (why := _difference(*pair))), "")
+    ours, theirs = np.asarray(got), np.asarray(want)
+    if (ours.dtype, ours.shape) != (theirs.dtype, theirs.shape):
+        return f"{ours.dtype}{list(ours.shape)}, not {theirs.dtype}{list(theirs.shape)}"
+    bound = (
+        64 * np.finfo(theirs.dtype).eps if theirs.dtype.kind in "fc" else 0
+    )  # of what is summed, magnitudes near one
+    return (
+        ""
+        if np.allclose(ours, theirs, bound, bound, equal_nan=True)
+        else f"{ours.ravel()[:4]}, not {theirs.ravel()[:4]}"
+    )
+
+
+def drawn(dtype: str, *shape: int) -> Array:
+    rng = np.random.default_rng(len(shape))
+    if dtype == "bool":
+        return rng.integers(0, 2, shape).astype(bool)
+    if np.dtype(dtype).kind in "iu":
+        return rng.integers(1, 7, shape).astype(dtype)
+    real = rng.uniform(0.1, 0.9, shape)
+    return (real + 1j * rng.uniform(0.1, 0.9, shape) if np.dtype(dtype).kind == "c" else real).astype(dtype)
+
+
+def shaped(dtype: str) -> dict[str, Array]:
+    shapes = {"x": (3, 4), "y": (4, 5), "z": (2, 3, 4), "v": (4,)}
+    arrays = {name: drawn(dtype, *shape) for name, shape in shapes.items()}
+    return arrays | {"c": drawn("bool", 3, 4), "i": np.array([2, 0])}
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_functions_of_an_array(dtype: str) -> None:
+    def texts() -> Iterator[str]:
+        yield from (f"xp.{name}(x)" for name in ONE)
+        yield from (f"xp.{name}(x, axis={axis}, keepdims={axis == 0})" for name in ALONG for axis in (0, 1, -1))
+        yield from (f"xp.{name}(x, axis={axis})" for name in SCANS for axis in (0, -1))
+        yield from (f"xp.{name}({call})" for name, calls in LATER.items() for call in calls)
+
+    Calls.of(texts(), shaped(dtype)).compare()
+
+
+def test_functions_of_two_arrays_of_every_two_types() -> None:
+    def texts() -> Iterator[str]:
+        for name in TWO:
+            yield from (f"xp.{name}({a}, {a})" for a in TYPES)
+            yield from (f"xp.{name}({a}, {a}[0, :])" for a in TYPES)
+            yield from (f"xp.{name}({a}, 2)" for a in TYPES)
+        mixed = ("add", "multiply", "equal", "maximum", "divide", "pow")
+        yield from (f"xp.{name}({a}, {b})" for name in mixed for a in TYPES for b in TYPES if a != b)
+
+    Calls.of(texts(), {dtype: drawn(dtype, 3, 4) for dtype in TYPES}).compare()
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("family", ROOTS)
+def test_extensions(family: str, dtype: str) -> None:
+    s = drawn(dtype, 4, 4)
+    arrays = {
+        "x": drawn(dtype, 4, 3),
+        "s": s @ s.T + 3 * np.eye(4, dtype=dtype),
+        "v": drawn(dtype, 4),
+        "r": drawn(dtype, 4, 8),
+    }
+    arrays["c"] = drawn({"float32": "complex64", "float64": "complex128"}[dtype], 4, 5)
+    Calls.of((f"xp.{family}.{call}" for call in ROOTS[family]), arrays).compare()
+
+
+def test_every_function_is_called() -> None:
+    """But for those whose sizes are data, that only create arrays, or that are asked about types: these have tests of their own."""
+    kinds: Callable[[str], Any] = lambda name: getattr(strict, name)  # noqa: E731
+    functions = {name for name in dir(strict) if not name.startswith("_") and inspect.isfunction(kinds(name))}
+    own = {
+        name for name in functions if name.startswith(("unique_", "set_array_api", "get_array_api", "reset_array_api"))
+    }
+    created = {"arange", "asarray", "empty", "empty_like", "eye", "from_dlpack", "full", "linspace", "ones", "zeros"}
+    asked = {"can_cast", "finfo", "iinfo", "isdtype", "result_type", "nonzero", "broadcast_shapes"}
+    assert functions - own - created - asked - {*ONE, *ALONG, *SCANS, *TWO, *LATER} == set()
