@@ -74,7 +74,7 @@ class Parser(argparse.ArgumentParser):
         options = words[: words.index("--")] if "--" in words else words
         for word in (word.partition("=")[0] for word in options if word.startswith("--")):
             if not any(option.startswith(word) for option in known):
-                near = difflib.get_close_matches(word, known, 1)
+                near = nearest_names(word, known, most=1)
                 hint = f"did you mean {near[0]}? " if near else ""
                 raise UsageError(Diagnostic("MG0001", f"unknown option {word}", hint=f"{hint}see {self.prog} --help"))
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from difflib import get_close_matches
 from fnmatch import fnmatchcase
 
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.regions import all_nodes
 from meshgen.mesh import overlaps
+from meshgen.near import nearest_names
 from meshgen.ops.classes import COMMUNICATING
 from meshgen.records import dataclass
 from meshgen.reports.comms import Collective
@@ -63,7 +63,7 @@ def _scopes(executable: Compiled) -> Iterator[str]:
 
 
 def _refuse(text: str, listed: str, name: str, known: list[str]) -> None:
-    near = get_close_matches(name, known, 3)
+    near = nearest_names(name, known)
     more = " ..." if len(known) > _SHOWN else ""
     names = f"{listed} {', '.join(known[:_SHOWN])}{more}" if known else "none of its parts has a name"
     meant = f"did you mean {' or '.join(map(repr, near))}? " if near else ""
