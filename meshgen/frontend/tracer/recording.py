@@ -23,7 +23,7 @@ import numpy as np
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir.graph import Graph, Value
 from meshgen.mesh import Mesh
-from meshgen.near import nearest_names
+from meshgen.names import nearest_names
 from meshgen.records import dataclass
 
 INSIDE = tuple(f"{place}{os.sep}" for place in (Path(__file__).parents[2], Path(np.__file__).parent))  # not user code
