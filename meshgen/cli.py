@@ -33,7 +33,7 @@ from meshgen.errors import (
     program_place,
 )
 from meshgen.gc_pace import rarely_collecting
-from meshgen.near import nearest_names
+from meshgen.names import nearest_names
 from meshgen.printable import printable
 from meshgen.reproducers import MOST_BYTES, keep_reproducer
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from typing import Any
 
 from meshgen.errors import Diagnostic
@@ -31,3 +32,10 @@ def _is_writable(name: str) -> bool:
 def whole_number(text: str) -> int | None:
     """The number of decimal digits; None for what is none, or is longer than any size."""
     return int(text) if re.fullmatch(r"[0-9]{1,18}", text) else None
+
+
+def nearest_names(name: str, known: Iterable[str], most: int = 3, alike: float = 0.6) -> list[str]:
+    """The known names, at most `most`, that have the share `alike` of their letters in common with a name; the nearest first."""
+    from difflib import get_close_matches  # only a wrong name needs it
+
+    return get_close_matches(name, list(known), most, alike)

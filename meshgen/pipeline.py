@@ -21,7 +21,7 @@ from meshgen.ir.definitions import require_defined
 from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Module, Node
 from meshgen.mesh import Mesh
-from meshgen.near import nearest_names
+from meshgen.names import nearest_names
 from meshgen.pass_manager import PassManager, PassRecord
 from meshgen.records import dataclass
 from meshgen.runtime.plan import Schedule

@@ -18,7 +18,7 @@ from meshgen.calls.classes import LOOSE, Form, children_like, makers_in, opened
 from meshgen.calls.nodes import Branch, Node, Slot, rebuilt, slots_of, tree_of, without
 from meshgen.calls.trees import Path, canonical, dotted, flatten
 from meshgen.errors import Diagnostic
-from meshgen.near import nearest_names
+from meshgen.names import nearest_names
 from meshgen.records import dataclass
 
 SHOWN = 400  # characters of a signature in a message

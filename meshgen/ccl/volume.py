@@ -12,8 +12,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import field
-from fractions import Fraction
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from meshgen.ccl.between import Ends
 from meshgen.ccl.cost import group_axes, transfer_ends
@@ -25,6 +24,9 @@ from meshgen.mesh import Mesh
 from meshgen.ops.classes import LOCAL_OPS, RESHARDS
 from meshgen.records import dataclass
 from meshgen.spec import Sharding
+
+if TYPE_CHECKING:
+    from fractions import Fraction
 
 NONE: Names = {}
 
@@ -45,6 +47,8 @@ class Term:
         return self.times.at(names) * math.ceil(self._share_at(self.group.at(names)) * whole)
 
     def _share_at(self, count: int) -> Fraction:
+        from fractions import Fraction  # only where bytes are asked for
+
         shares = {
             "n-1": Fraction(count - 1),
             "2(n-1)/n": Fraction(2 * (count - 1), count),

@@ -8,7 +8,7 @@ from typing import Any
 from meshgen.codegen.roofline import device_of
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.mesh import Mesh
-from meshgen.near import nearest_names
+from meshgen.names import nearest_names
 
 DEFAULT_TARGET = "cuda:sm_90"  # where neither the user nor a machine says one
 

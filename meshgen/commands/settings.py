@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from meshgen.errors import Diagnostic, Location, UsageError
-from meshgen.near import nearest_names
+from meshgen.names import nearest_names
 from meshgen.records import dataclass
 
 SHARED = ("machine", "memory-limit", "mesh", "precision", "spec", "target")

@@ -15,7 +15,7 @@ from meshgen.calls.trees import canonical
 from meshgen.errors import Diagnostic, ShardingError, UsageError
 from meshgen.frontend.shardings import SpecLike, annotated_dims
 from meshgen.ir.graph import Annotation, Module, Value
-from meshgen.near import nearest_names
+from meshgen.names import nearest_names
 from meshgen.sizes.program import input_names, output_names
 from meshgen.spec import Sharding
 

@@ -17,7 +17,7 @@ from xdsl.dialects.builtin import DenseArrayBase, TensorType, i64
 from xdsl.ir import Attribute, SSAValue
 from xdsl.printer import Printer
 
-from meshgen.ir.graph import Module, Node, Value
+from meshgen.ir.graph import Module, Node, NodeSharding, Value
 from meshgen.ir.notes import NO_NOTES, Notes, Place, Slot
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.exporter import Exporter
@@ -49,6 +49,7 @@ class Pattern:
     lines: str
     holes: tuple[int | Callable[[Notes], str] | None, ...]
     inner: tuple[str, ...]
+    own: tuple[int, ...] | None  # the holes, where all are names of operands and results
 
 
 class Patterns:
@@ -59,6 +60,8 @@ class Patterns:
         self._found: dict[Hashable, Pattern | None] = {}
         self._kinds: dict[Hashable, int] = {}
         self._values: dict[Value, int] = {}  # the kinds of values
+        self._decisions: dict[Hashable, int] = {}
+        self._plans: dict[int, tuple[NodeSharding, int]] = {}  # the decisions of plans by their identity, which so stay
         self._texts: dict[int, tuple[dict[str, Any], str | None]] = {}  # of attributes by their identity, which so stay
         self.types: Types = {}
 
@@ -79,14 +82,20 @@ class Patterns:
         attrs = found[1]
         if attrs is None:
             return None
-        plan = node.sharding
-        decided = plan and (plan.operands, plan.results, plan.option, bool(plan.why))
+        decided = self._plan(node.sharding) if node.sharding else None
         known, values = self._values, [*node.operands, *node.results]
         kinds = [known[value] if value in known else self._kind(value) for value in values]
         module = exporter.module
         self._modules[id(module)] = module
         place = id(module) if module.meshes else id(module.mesh)
         return place, node.op, attrs, node.option, _kind_of(node.notes), decided, len(node.operands), *kinds
+
+    def _plan(self, plan: NodeSharding) -> int:
+        """A number for what a plan decides, and whether it has reasons."""
+        if (found := self._plans.get(id(plan))) is None:
+            decided = plan.operands, plan.results, plan.option, bool(plan.why)
+            found = self._plans[id(plan)] = plan, self._decisions.setdefault(decided, len(self._decisions))
+        return found[1]
 
     def _kind(self, value: Value) -> int:
         """A number for a value's type and sharding."""
@@ -222,7 +231,9 @@ def _pattern(node: Node, exporter: Exporter, types: Types) -> Pattern | None:
     parts = text.split(_MARK)
     literals, holes = [part.replace("%", "%%") for part in parts[::2]], parts[1::2]
     inner = tuple(exporter.names.get(ssa, "") or ssa.name_hint or "" for ssa in printer.values[len(own) :])
-    return Pattern("%s".join(literals), tuple(_hole(hole) for hole in holes), inner)
+    found = tuple([_hole(hole) for hole in holes])
+    numbers = tuple([hole for hole in found if isinstance(hole, int) and hole < len(own)])
+    return Pattern("%s".join(literals), found, inner, numbers if len(numbers) == len(found) else None)
 
 
 def _hole(text: str) -> int | Callable[[Notes], str] | None:

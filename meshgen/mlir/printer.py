@@ -61,8 +61,9 @@ class TextPrinter(QuickPrinter):
             new_line = "\n" + " " * (self._indent * self.indent_num_spaces)
             for node in graph.nodes:
                 if (pattern := self._patterns.of(node, exporter)) is not None:
+                    self.text.write(new_line)
                     lines = pattern.lines % self._filled(pattern, node)
-                    self.text.write(new_line + lines.replace("\n", new_line))
+                    self.text.write(lines.replace("\n", new_line) if "\n" in lines else lines)
                 else:
                     self._print_converted(exporter, node)
             self._print_new_line()
@@ -71,6 +72,8 @@ class TextPrinter(QuickPrinter):
     def _filled(self, pattern: Pattern, node: Node) -> tuple[str, ...]:
         """What stands in the holes of a pattern. Names are given in the order in which they are printed."""
         values, given = [*node.operands, *node.results], self._given[-1]
+        if pattern.own is not None:
+            return tuple([given.get(value) or self._name(value) for value in map(values.__getitem__, pattern.own)])
         inner = len(values)
         names: dict[int, str] = {}
         found: list[str] = []
@@ -121,7 +124,7 @@ class TextPrinter(QuickPrinter):
 
     def _new_name(self, wanted: str) -> str:
         taken = self._taken[-1]
-        if not wanted or not _NAME.fullmatch(wanted) or (wanted.isdecimal() and wanted in taken):
+        if wanted in taken if wanted.isdecimal() and wanted.isascii() else not _NAME.fullmatch(wanted):
             wanted = self._free_number()
         elif wanted in taken:
             wanted = self._suffixed(wanted)

@@ -13,7 +13,7 @@ from meshgen.ir.manual import is_open
 from meshgen.ir.op_names import WITH_PROGRAMS
 from meshgen.ir.predicates import is_annotation, is_branching, is_loop, is_manual, is_transfer_recv, is_transfer_send
 from meshgen.ir.regions import program_nodes
-from meshgen.near import nearest_names
+from meshgen.names import nearest_names
 from meshgen.notation import format_sharding
 from meshgen.records import dataclass
 from meshgen.reports.annotations import unmade_values

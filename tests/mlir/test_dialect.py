@@ -41,7 +41,20 @@ def test_every_importer_and_verifier_is_of_a_defined_operation() -> None:
 
 def test_texts_that_name_no_upstream_dialect_need_none() -> None:
     assert dialects("stablehlo.add") is core_dialects()
-    assert dialects("%c = arith.constant 1 : index") is dialects()
+    assert dialects("sdy.mesh @mesh = <[]>") is core_dialects()
+    for text, names in (
+        ("%c = arith.constant 1 : index", ("arith.",)),
+        ("mesh.cluster @m", ("mesh.",)),
+        ("{mesh_cluster = @m}", ("mesh.",)),
+    ):
+        known = dialects(text)
+        found = {each.name for each in known.context.loaded_ops} - {
+            each.name for each in core_dialects().context.loaded_ops
+        }
+        assert all(any(name.startswith(each) for name in found) for each in names)
+        assert ("mesh." in names) == any(name.startswith("mesh.") for name in found)
+        assert ("arith." in names) == any(name.startswith("tosa.") for name in found)
+    assert dialects("arith.constant mesh.cluster") is dialects()
 
 
 def test_upstream_is_imported_with_the_first_text_that_names_it() -> None:

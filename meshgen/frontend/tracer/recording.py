@@ -17,7 +17,7 @@ from meshgen.calls.lines import INSIDE, location_of
 from meshgen.errors import Diagnostic, Location, ProgramError
 from meshgen.ir.graph import Graph, Value
 from meshgen.mesh import Mesh
-from meshgen.near import nearest_names
+from meshgen.names import nearest_names
 from meshgen.records import dataclass
 
 OPS: dict[str, Callable[..., Any]] = {}

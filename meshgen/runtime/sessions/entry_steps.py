@@ -9,7 +9,7 @@ from typing import Any
 
 from meshgen.errors import ArgumentError, Diagnostic
 from meshgen.ir.graph import TensorType
-from meshgen.near import nearest_names
+from meshgen.names import nearest_names
 from meshgen.runtime.arguments import array_of, by_name
 from meshgen.runtime.dlpack import on_host
 from meshgen.runtime.layout import Layout

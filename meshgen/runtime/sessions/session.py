@@ -18,7 +18,7 @@ import numpy as np
 
 from meshgen.errors import ArgumentError, Diagnostic, RuntimeFailure, UsageError, listed
 from meshgen.ir.graph import TensorType, dtype_name
-from meshgen.near import nearest_names
+from meshgen.names import nearest_names
 from meshgen.runtime.arguments import array_of
 from meshgen.runtime.dlpack import on_host
 from meshgen.runtime.loaded import LoadedEntry

@@ -22,7 +22,7 @@ def is_archive(path: Path) -> bool:
 
 
 def _has_program(path: Path) -> bool:
-    import zipfile  # most programs are no zip
+    import zipfile  # few programs are in a zip
 
     try:
         with zipfile.ZipFile(path) as opened:

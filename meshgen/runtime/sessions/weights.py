@@ -12,7 +12,7 @@ import numpy as np
 from meshgen.calls.signature import input_named
 from meshgen.errors import ArgumentError, Diagnostic, UsageError, system_reason
 from meshgen.ir.graph import TensorType, dtype_name
-from meshgen.near import nearest_names
+from meshgen.names import nearest_names
 from meshgen.runtime.arguments import array_of
 from meshgen.runtime.module_file.container import path_of
 from meshgen.runtime.module_file.tensors import Tensors
