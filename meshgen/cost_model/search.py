@@ -17,7 +17,10 @@ class Search:
         1 << 16, "cells", "of one table of propagation at most; beyond, variables are fixed", matters=False
     )
     copy_cells: int = chosen(
-        1 << 5, "cells", "of the table of a value and its uses within which a copy that they share is chosen", matters=False
+        1 << 5,
+        "cells",
+        "of the table of a value and its uses within which a copy that they share is chosen",
+        matters=False,
     )
     strategies: int = known(
         400, "strategies", "of a site over all mesh axes that a search for shardings looks at",
