@@ -13,6 +13,7 @@ best left where the user placed it; of two axes that could split the same dim, t
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import field, replace
 from functools import cached_property
 
@@ -170,6 +171,21 @@ class Axes:
                     traffic += left[number] * (1 - share)
                     work[number] *= share
         return traffic, sum(seconds * share for seconds, share in zip(self.whole.work, work, strict=True))
+
+    def estimate_at(self, decisions: dict[str, Decision], sites: AbstractSet[int]) -> tuple[float, float]:
+        """Estimated seconds of traffic of these sites, by number, and of the edges that they make or use, and of a device's work at them."""
+        joints = [n for n, joint in enumerate(self.whole.joints) if not sites.isdisjoint(joint.scope)]
+        work = {number: self.whole.work[number] for number in sites}
+        traffic = 0.0
+        for decision in decisions.values():
+            problem, labels = decision.problem, decision.solution.labels
+            traffic += problem.edge_seconds(joints, labels)
+            for number in sorted(sites):
+                site, label = self.sites[number], labels[number]
+                share = problem.share(site, label)
+                traffic += problem.alone(site, label) - problem.view.seconds[number] * share
+                work[number] *= share
+        return traffic, sum(work[number] for number in sorted(sites))
 
     def waits(self, decisions: dict[str, Decision]) -> bool:
         """Whether latencies of reshards take a large part of the estimated step, so that fewer collectives may be better."""
