@@ -16,12 +16,10 @@ class Search:
     table_cells: int = chosen(
         1 << 16, "cells", "of one table of propagation at most; beyond, variables are fixed", matters=False
     )
-    copy_cells: int = chosen(
-        1 << 5,
-        "cells",
-        "of the table of a value and its uses within which a copy that they share is chosen",
-        matters=False,
-    )
+    copy_cells: int = known(
+        1 << 5, "cells", "of the table of a value and its uses within which a copy that they share is chosen",
+        "derived: a maker, three users and a copy of two labels each, 2^5; larger ones are as fast with a variable for the copy",
+    )  # fmt: skip
     strategies: int = known(
         400, "strategies", "of a site over all mesh axes that a search for shardings looks at",
         "derived: all of an op of six loops over three axes, 7^3 = 343",

@@ -28,8 +28,7 @@ from meshgen.records import dataclass
 from meshgen.search.clusters import clusters_of
 from meshgen.search.strategies import Strategies, StrategyLists
 from meshgen.search.work import Placing, tile_of
-from meshgen.sharding.propagation.amounts import Whole
-from meshgen.sharding.propagation.axes import view_of
+from meshgen.sharding.propagation.amounts import Whole, view_of
 from meshgen.sharding.propagation.choices import Alike, AxisProblem
 from meshgen.sharding.propagation.network import Array, Table
 from meshgen.sharding.propagation.pseudo_ops import is_changed_carry, is_input, is_output
@@ -128,7 +127,7 @@ def problem_of(module: Module, target: str = DEFAULT_TARGET) -> Problem:
     joints = whole.edges
     names = [axis for axis in parts.all() if (module.mesh.axis_size(axis) or 1) > 1]
     links = [Link.of(module.mesh, axis, pins=False, is_hurried=True) for axis in names]
-    view = view_of(sites, {}, module, whole)
+    view = view_of(whole, {}, module.mesh)
     problems = [AxisProblem(sites, link, [], view, Alike()) for link in links]
     clusters = clusters_of(sites, joints)
     lists = StrategyLists(sites, links, problems, device_of(predicted_on(target, None, module.mesh)[0]))

@@ -8,7 +8,7 @@ from meshgen.api import read
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Module, Value
 from meshgen.sharding.propagate import solve
-from meshgen.sharding.propagation.axes import view_of
+from meshgen.sharding.propagation.amounts import view_of
 from meshgen.sharding.propagation.reach import picks_of, reach
 from meshgen.sharding.propagation.sites import Site, sites_of
 from meshgen.spec import P
@@ -67,7 +67,7 @@ def test_what_other_axes_leave_of_bytes_and_work() -> None:
     """Rows are split over x in 2, the contraction over y in 4: the dot's partial sums are whole where tanh reads them."""
     module = module_of(SUMMED, {"x": 2, "y": 4}, a=P("x", "y"), w=P("y", None))
     solved = solve(module)
-    view = view_of(solved.sites, solved.decisions, solved.module, solved.axes.whole)
+    view = view_of(solved.axes.whole, solved.labels, solved.module.mesh)
     number = {site.node.op: n for n, site in enumerate(solved.sites)}
     dot, tanh = (of_op(solved.sites, op) for op in ("dot_general", "tanh"))
 

@@ -5,13 +5,16 @@ Example, `%h = dot_general %a, %w -> f32[64,96]` on x=4, y=2, decided along x wh
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 
 from meshgen.ir.graph import Value
 from meshgen.ir.predicates import is_annotation
+from meshgen.mesh import Mesh
 from meshgen.records import dataclass
 from meshgen.sharding.propagation.joints import Edge, Joint, edges_of, joints_of
+from meshgen.sharding.propagation.labels import Label
 from meshgen.sharding.propagation.pseudo_ops import is_input
 from meshgen.sharding.propagation.sites import Site
 
@@ -96,3 +99,51 @@ class View:
     def parts(self, site: Site, factor: int) -> int:
         """Into how many parts a loop is split."""
         return self.split.get((self.whole.places[site], factor), 1) if self.split else 1
+
+
+def view_of(whole: Whole, labels: Mapping[str, Sequence[Label]], mesh: Mesh) -> View:
+    """Bytes, work and moved edges as the other axes leave them of the whole: `labels` has those of all sites along each of them."""
+    local = list(whole.nbytes)
+    used = [[whole.nbytes[value] for value in values] for values in whole.operands]
+    moved: set[tuple[int, int]] = set()
+    moving: set[int] = set()
+    reduced: dict[tuple[int, int], int] = {}
+    for axis, chosen in labels.items():
+        size = mesh.axis_size(axis)
+        for number, label in enumerate(chosen):
+            for i in label.split_results:
+                local[whole.results[number][i]] /= size
+            for i in label.split_operands:
+                used[number][i] /= size
+        for number, (_, (maker, result), uses) in enumerate(whole.edges):
+            if (made := chosen[maker].results[result]) is None:
+                continue
+            for site, i in uses:
+                if (state := chosen[site].operands[i]) != made:
+                    moved.add((site, i))
+                    moving.add(number)
+                    if isinstance(made, str) and state is None:
+                        reduced[site, i] = reduced.get((site, i), 1) * size
+    parts = parts_of(labels, mesh)
+    return View(whole, local, used, work_left(whole, parts), parts, frozenset(moved), reduced, frozenset(moving))
+
+
+def parts_of(labels: Mapping[str, Sequence[Label]], mesh: Mesh) -> dict[tuple[int, int], int]:
+    """Into how many parts the axes split loops, (site, factor); those that they leave whole are absent."""
+    found: dict[tuple[int, int], int] = {}
+    for axis, chosen in labels.items():
+        size = mesh.axis_size(axis)
+        for number, label in enumerate(chosen):
+            if label.factor is not None:
+                found[number, label.factor] = found.get((number, label.factor), 1) * size
+    return found
+
+
+def work_left(whole: Whole, parts: Mapping[tuple[int, int], int]) -> list[float]:
+    """Seconds of a device's work at each site once loops are split so, of those of the whole work."""
+    work = list(whole.work)
+    for (number, factor), count in parts.items():
+        site = whole.sites[number]
+        rows = site.rule.factors[factor].size
+        work[number] *= site.left(factor, math.ceil(rows / count) / max(rows, 1))
+    return work

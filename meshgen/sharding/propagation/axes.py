@@ -12,8 +12,8 @@ best left where the user placed it; of two axes that could split the same dim, t
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import field, replace
 from functools import cached_property
 
@@ -22,7 +22,7 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.axis_parts import AxisParts
 from meshgen.ir.graph import Module, Value
 from meshgen.records import dataclass
-from meshgen.sharding.propagation.amounts import View, Whole
+from meshgen.sharding.propagation.amounts import Whole, parts_of, view_of, work_left
 from meshgen.sharding.propagation.choices import Alike, AxisProblem, AxisSolution
 from meshgen.sharding.propagation.covered import covers, splits, without_uncovered
 from meshgen.sharding.propagation.joints import Edge
@@ -136,8 +136,8 @@ class Axes:
         found: dict[str, tuple[int, ...]] = {}
         for axis, decision in decisions.items():
             others = {other: each for other, each in decisions.items() if other != axis}
-            parts = _parts(self.sites, others, self.module)
-            work, labels = _work_left(self.whole, parts), decision.solution.labels
+            work = work_left(self.whole, parts_of(labels_of_axes(others), self.module.mesh))
+            labels = decision.solution.labels
             share = 1 - 1 / self.module.mesh.axis_size(axis)
             wasted = {
                 number: work[number] * share
@@ -171,6 +171,21 @@ class Axes:
                     traffic += left[number] * (1 - share)
                     work[number] *= share
         return traffic, sum(seconds * share for seconds, share in zip(self.whole.work, work, strict=True))
+
+    def estimate_at(self, decisions: dict[str, Decision], sites: AbstractSet[int]) -> tuple[float, float]:
+        """Estimated seconds of traffic of these sites, by number, and of the edges that they make or use, and of a device's work at them."""
+        joints = [n for n, joint in enumerate(self.whole.joints) if not sites.isdisjoint(joint.scope)]
+        work = {number: self.whole.work[number] for number in sites}
+        traffic = 0.0
+        for decision in decisions.values():
+            problem, labels = decision.problem, decision.solution.labels
+            traffic += problem.edge_seconds(joints, labels)
+            for number in sorted(sites):
+                site, label = self.sites[number], labels[number]
+                share = problem.share(site, label)
+                traffic += problem.alone(site, label) - problem.view.seconds[number] * share
+                work[number] *= share
+        return traffic, sum(work[number] for number in sorted(sites))
 
     def waits(self, decisions: dict[str, Decision]) -> bool:
         """Whether latencies of reshards take a large part of the estimated step, so that fewer collectives may be better."""
@@ -214,12 +229,11 @@ class Axes:
 
     def _covered(self, decisions: dict[str, Decision]) -> dict[str, Decision]:
         """The decisions; sites whose split needs another one that was not taken in the end are whole."""
-        labels = {axis: d.solution.labels for axis, d in decisions.items()}
-        kept = without_uncovered(self.sites, labels, self.module.mesh)
+        kept = without_uncovered(self.sites, labels_of_axes(decisions), self.module.mesh)
         return {a: replace(d, solution=replace(d.solution, labels=kept[a])) for a, d in decisions.items()}
 
     def _decision(self, axis: str, others: dict[str, Decision], start: Start) -> Decision:
-        split = {other: decision.solution.labels for other, decision in others.items()}
+        split = labels_of_axes(others)
         known = self._known.setdefault((axis, replace(start, is_last_first=False)), [])  # the order shows in `split`
         found = next((decision for seen, decision in known if seen == split), None)
         if found is None:
@@ -251,9 +265,14 @@ class Axes:
         return next((decision for each in of_axis for seen, decision in each if seen == split), None)
 
 
+def labels_of_axes(decisions: Mapping[str, Decision]) -> dict[str, tuple[Label, ...]]:
+    """The label of every site along each axis."""
+    return {axis: decision.solution.labels for axis, decision in decisions.items()}
+
+
 def _decide(axes: Axes, link: Link, others: dict[str, Decision], guess: Sequence[Label]) -> Decision:
     sites, module = axes.sites, axes.module
-    split = splits(sites, {other: d.solution.labels for other, d in others.items()}, module.mesh)
+    split = splits(sites, labels_of_axes(others), module.mesh)
 
     def count(site: Site, factor: int) -> int:
         return split.get(site, {}).get(factor, 1)
@@ -274,7 +293,7 @@ def _decide(axes: Axes, link: Link, others: dict[str, Decision], guess: Sequence
         return found
 
     labels = [of(number, site) for number, site in enumerate(sites)]
-    problem = AxisProblem(sites, link, labels, view_of(sites, others, module, axes.whole), alike)
+    problem = AxisProblem(sites, link, labels, view_of(axes.whole, labels_of_axes(others), module.mesh), alike)
     return Decision(problem.solve(guess), origins, problem, reached.steps)
 
 
@@ -287,52 +306,3 @@ def _chosen(axes: Axes, link: Link, alike: Decision, guess: Sequence[Label]) -> 
 def _problem(axes: Axes, link: Link, alike: Decision) -> AxisProblem:
     """The problem along another link with the labels of an earlier decision."""
     return AxisProblem(axes.sites, link, alike.problem.labels, alike.problem.view, axes.alike(link))
-
-
-def view_of(sites: Sequence[Site], others: Mapping[str, Decision], module: Module, whole: Whole) -> View:
-    """Bytes, work and moved edges as the decisions on the other axes leave them of the `whole`, which is that of the sites."""
-    local = list(whole.nbytes)
-    used = [[whole.nbytes[value] for value in values] for values in whole.operands]
-    parts = _parts(sites, others, module)
-    moved: set[tuple[int, int]] = set()
-    moving: set[int] = set()
-    reduced: dict[tuple[int, int], int] = {}
-    for axis, decision in others.items():
-        size, labels = module.mesh.axis_size(axis), decision.solution.labels
-        for number, label in enumerate(labels):
-            for i in label.split_results:
-                local[whole.results[number][i]] /= size
-            for i in label.split_operands:
-                used[number][i] /= size
-        for number, (_, (maker, result), uses) in enumerate(whole.edges):
-            if (made := labels[maker].results[result]) is None:
-                continue
-            for site, i in uses:
-                if (state := labels[site].operands[i]) != made:
-                    moved.add((site, i))
-                    moving.add(number)
-                    if isinstance(made, str) and state is None:
-                        reduced[site, i] = reduced.get((site, i), 1) * size
-    work = _work_left(whole, parts)
-    return View(whole, local, used, work, parts, frozenset(moved), reduced, frozenset(moving))
-
-
-def _parts(sites: Sequence[Site], others: Mapping[str, Decision], module: Module) -> dict[tuple[int, int], int]:
-    """Into how many parts the decisions on the other axes split loops, (site, factor); those that they leave whole are absent."""
-    found: dict[tuple[int, int], int] = {}
-    for axis, decision in others.items():
-        size = module.mesh.axis_size(axis)
-        for number, label in enumerate(decision.solution.labels):
-            if label.factor is not None:
-                found[number, label.factor] = found.get((number, label.factor), 1) * size
-    return found
-
-
-def _work_left(whole: Whole, parts: Mapping[tuple[int, int], int]) -> list[float]:
-    """Seconds of a device's work at each site once loops are split so, of those of the whole work."""
-    work = list(whole.work)
-    for (number, factor), count in parts.items():
-        site = whole.sites[number]
-        rows = site.rule.factors[factor].size
-        work[number] *= site.left(factor, math.ceil(rows / count) / max(rows, 1))
-    return work

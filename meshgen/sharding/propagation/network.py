@@ -20,16 +20,12 @@ import heapq
 import math
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import field
-from hashlib import blake2b
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from meshgen.records import dataclass
-
-Array = np.ndarray[Any, np.dtype[np.float64]]
-Scope = tuple[int, ...]
+from meshgen.sharding.propagation.known_arrays import Array as Array
+from meshgen.sharding.propagation.known_arrays import KnownArrays, Scope
 
 
 class Table(NamedTuple):
@@ -54,50 +50,6 @@ class _Step(NamedTuple):
         return self.labels[self.best[place]]
 
 
-@dataclass
-class _Memo:
-    """What is known of arrays, by their identity; they are kept alive."""
-
-    arrays: dict[tuple[Scope, bytes], Array] = field(default_factory=dict[tuple[Scope, bytes], Array])
-    seen: dict[int, tuple[Array, Array]] = field(default_factory=dict[int, tuple[Array, Array]])
-    sums: dict[tuple[int, int], Array] = field(default_factory=dict[tuple[int, int], Array])
-    joins: dict[Any, tuple[Any, Array]] = field(default_factory=dict[Any, tuple[Any, Array]])
-    kept: dict[Any, Scope] = field(default_factory=dict[Any, Scope])
-    parts: dict[Any, Array] = field(default_factory=dict[Any, Array])
-    apart: dict[tuple[int, int], Array] = field(default_factory=dict[tuple[int, int], Array])
-
-    def one(self, array: Array) -> Array:
-        """The array that stands for all equal ones."""
-        if (known := self.seen.get(id(array))) is None:
-            digest = blake2b(array.tobytes()).digest()
-            known = array, self.arrays.setdefault((array.shape, digest), array)
-            self.seen[id(array)] = known
-        return known[1]
-
-    def sum(self, one: Array, other: Array) -> Array:
-        key = id(one), id(other)
-        if key not in self.sums:
-            self.sums[key] = self.one(one + other)
-        return self.sums[key]
-
-    def dearer(self, array: Array, axis: int) -> Array:
-        """By how much each label of an axis is dearer than each other one at least, whatever the others are."""
-        key = id(array), axis
-        if key not in self.apart:
-            rows = array.swapaxes(0, axis).reshape(array.shape[axis], -1)
-            # NaN where both are forbidden: either is as good.
-            self.apart[key] = np.fmin.reduce(rows[:, None] - rows, axis=2, initial=np.inf)
-        return self.apart[key]
-
-    def part(self, array: Array, axis: int, places: Scope) -> Array:
-        """The array with these places of an axis; without the axis if there is one place."""
-        key = id(array), axis, places
-        if key not in self.parts:
-            taken = np.take(array, places[0] if len(places) == 1 else places, axis)
-            self.parts[key] = self.one(np.array(taken, order="C"))
-        return self.parts[key]
-
-
 class Network:
     """Variables with labels, and one table at most over each set of variables.
 
@@ -109,7 +61,7 @@ class Network:
         self.constant = 0.0
         self._tables: list[dict[Scope, Array]] = [{} for _ in sizes]  # of each variable, by scope
         self._steps: list[_Step] = []
-        self._memo = _Memo()
+        self._memo = KnownArrays()
         self._near: list[set[int]] = [set() for _ in sizes]  # neighbours: variables that share a table with it
         self._sizes, self._widths = list(sizes), list(sizes)
         self._left = {variable for variable, size in enumerate(sizes) if size > 1}

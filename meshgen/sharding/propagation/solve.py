@@ -15,7 +15,7 @@ from meshgen.ir.graph import Module, Value
 from meshgen.mesh import split_ref
 from meshgen.records import dataclass
 from meshgen.sharding.propagation.amounts import Whole
-from meshgen.sharding.propagation.axes import USUAL, Axes, Decision, Start
+from meshgen.sharding.propagation.axes import USUAL, Axes, Decision, Start, labels_of_axes
 from meshgen.sharding.propagation.control import flatten
 from meshgen.sharding.propagation.kept import unkept, unreadable
 from meshgen.sharding.propagation.labels import Label
@@ -55,7 +55,7 @@ class Solved:
     @property
     def labels(self) -> dict[str, tuple[Label, ...]]:
         """The label of every site along each axis."""
-        return {axis: decision.solution.labels for axis, decision in self.decisions.items()}
+        return labels_of_axes(self.decisions)
 
     @cached_property
     def orders(self) -> Orders:

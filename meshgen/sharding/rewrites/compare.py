@@ -25,7 +25,7 @@ from meshgen.records import dataclass
 from meshgen.sharding.analyze import CollectiveRecord, volume_of
 from meshgen.sharding.kept_stages import materialized, optimized, partitioned
 from meshgen.sharding.multi_mesh.crossings import alone
-from meshgen.sharding.propagation.axes import view_of
+from meshgen.sharding.propagation.amounts import view_of
 from meshgen.sharding.propagation.solve import Solved
 
 CHOOSING = ("concatenate", "select")  # their work is left out: masks are fused away
@@ -69,7 +69,7 @@ class Seconds:
 
 def planned_seconds(solved: Solved, written: Module, manager: PassManager) -> Seconds:
     """Seconds on links of the program after partitioning, and of the work of one device; `written` is the one with the decisions."""
-    view = view_of(solved.sites, solved.decisions, solved.module, solved.axes.whole)
+    view = view_of(solved.axes.whole, solved.labels, solved.module.mesh)
     work = {site: view.work(site) for site in solved.sites if site.node.op not in CHOOSING}
     dots = sum(seconds for site, seconds in work.items() if site.node.op in DOTS)
     links, latencies = link_seconds(_local(written, manager))
