@@ -111,6 +111,10 @@ class Grouping:
             self._node_sources[node] = found
         return found
 
+    def forget_sources(self) -> None:
+        """Find the sources of nodes again: other nodes are free."""
+        self._node_sources.clear()
+
     # ---- growing
 
     def _visit(self, node: Node) -> None:
