@@ -113,7 +113,8 @@ class Walk:
         self.constants.update(tables.constants)
         of, same, nodes = self._of, self._same, self._nodes
         for node in old.nodes:
-            if same or node.regions or ((of is None or node.op in of) and self._is_asked(node)):
+            is_asked = (of is None or node.op in of) and self._is_asked(node)
+            if is_asked or node.regions or (same and not same.keys().isdisjoint(node.operands)):
                 self._visit(node)
             else:
                 nodes.append(node)
@@ -124,7 +125,7 @@ class Walk:
         return found
 
     def _visit(self, node: Node) -> None:
-        if node.regions or (self._same and any(value in self._same for value in node.operands)):
+        if node.regions or not self._same.keys().isdisjoint(node.operands):
             node = self._with_new_values(node)
         is_asked = not node.regions and self._is_asked(node) and not is_bound(node)
         found = self._rule(node, self) if is_asked else None
