@@ -103,4 +103,3 @@ def _take_graph(grouping: Grouping, graph: Graph, gone: Mapping[Node, None]) -> 
     grouping.position = {node: place for place, node in enumerate(graph.nodes)}
     grouping.views -= gone.keys()
     grouping.free = FreeNodes(graph, grouping.must, grouping.views, grouping.free.absorbed - gone.keys())
-    grouping.forget_sources()
