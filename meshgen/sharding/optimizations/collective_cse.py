@@ -27,7 +27,7 @@ def collective_cse(module: Module) -> Module:
         same = seen.setdefault((node.op, *node.operands) if node.operands else (node.op, _attributes(node)), [])
         for number, first in enumerate(same):
             if _is_alike(first, node):
-                if first.result in walk.producers:  # not from another region: that may run less often
+                if walk.is_made(first.result):  # not from another region: that may run less often
                     return first.results
                 same[number] = node
                 return None

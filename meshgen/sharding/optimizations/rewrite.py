@@ -92,13 +92,15 @@ class Walk:
     ) -> None:
         self.mesh: Mesh = module.mesh
         self._of, self._after = of, after
-        self.producers: dict[Value, Node] = {}  # of the current graph only: nothing moves into or out of a loop
+        self.producers: dict[Value, Node] = {}  # of all of the current graph only: nothing moves into or out of a loop
         self.constants: dict[Value, Node] = {}  # of the graphs that were begun
         self._rule = rule
         self._module = module
         self._varying: Varying | None = None
         self._same: dict[Value, Value] = {}
         self._nodes: list[Node] = []
+        self._places: Mapping[Value, int] = {}  # in the current graph, of the nodes that make values
+        self._place = 0  # of the current node
 
     @cached_property
     def uses(self) -> Counter[Value]:
@@ -107,12 +109,12 @@ class Walk:
 
     def graph(self, old: Graph) -> Graph:
         """The graph, rewritten; itself if no rule applied."""
-        saved = self._nodes, self.producers
+        saved = self._nodes, self.producers, self._places, self._place
         self._nodes, tables = [], tables_of(old)
-        self.producers = tables.producers.copy()
+        self.producers, self._places = tables.producers.copy(), tables.places
         self.constants.update(tables.constants)
         of, same, nodes = self._of, self._same, self._nodes
-        for node in old.nodes:
+        for self._place, node in enumerate(old.nodes):
             is_asked = (of is None or node.op in of) and self._is_asked(node)
             if is_asked or node.regions or (same and not same.keys().isdisjoint(node.operands)):
                 self._visit(node)
@@ -121,7 +123,7 @@ class Walk:
         outputs = [self._same.get(value, value) for value in old.outputs]
         is_old = self._nodes == old.nodes and outputs == old.outputs  # nodes and values compare by identity
         found = old if is_old else Graph(old.name, old.inputs, self._nodes, outputs)
-        self._nodes, self.producers = saved
+        self._nodes, self.producers, self._places, self._place = saved
         return found
 
     def _visit(self, node: Node) -> None:
@@ -190,6 +192,10 @@ class Walk:
                 if not node.results or before.get(node.results[0]) is not node:
                     self._varying.add(node)
         return self._varying.is_uniform(value, axes)
+
+    def is_made(self, value: Value) -> bool:
+        """Whether a node of the current graph makes the value before the current one; graphs of several nodes are walked several times."""
+        return value in self.producers and self._places.get(value, -1) < self._place
 
     def single(self, value: Value) -> bool:
         """Whether the current node is the only use of the value."""

@@ -16,7 +16,7 @@ class Tables:
     """Of one graph; who changes a table takes a copy.
 
     Attributes:
-        producers: the node that makes each value; constants: of those that are constants.
+        producers: the node that makes each value; places: its place; constants: of those that are constants.
         ops: of the graph and its regions.
     """
 
@@ -24,6 +24,7 @@ class Tables:
         self._nodes, self._outputs = graph.nodes, graph.outputs
         self.count = len(graph.nodes)
         self.producers = graph.producers()
+        self.places = {value: place for place, node in enumerate(graph.nodes) for value in node.results}
         self.constants = {node.result: node for node in graph.nodes if is_constant(node)}
         self.ops: frozenset[str] = frozenset({node.op for node in graph.nodes}).union(
             *(tables_of(region).ops for node in graph.nodes for region in node.regions)
