@@ -9,7 +9,7 @@ import pytest
 
 from meshgen.ir.definitions import definition_faults
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
-from meshgen.mesh import Mesh
+from meshgen.mesh import Axis, Mesh
 from meshgen.pass_manager import Pass, PassManager
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.materialize import materialize
@@ -65,7 +65,7 @@ def test_a_region_that_several_nodes_have_keeps_what_it_computes() -> None:
     branch.outputs = branch.add("tanh", [given], [kind]).results
     nodes = [Node("if", [flag], [Value(kind)], regions=(branch, branch)) for _ in range(2)]
     graph = Graph("main", [flag, given], nodes, [node.result for node in nodes])
-    assert not definition_faults(collective_cse(Module(Mesh(x=2), graph, "partition")).graph)
+    assert not definition_faults(collective_cse(Module(Mesh((Axis("x", 2),)), graph, "partition")).graph)
 
 
 def test_different_groups_are_no_duplicates() -> None:
