@@ -250,7 +250,7 @@ def run_stage(stage: str, module: Module, options: Options, manager: PassManager
         before = ", ".join(order[order.index(module.stage) + 1 : order.index(stage)])
         raise UsageError(Diagnostic("MG0001", message, hint=f"the stages before it are {before}"))
     result = _on_meshes(stage, module, options, manager or PassManager(options.left_out))
-    require_sound(result, stage)
+    require_sound(result, stage, module)
     return result
 
 
@@ -268,23 +268,23 @@ def run_pass(name: str, module: Module, manager: PassManager) -> Module:
         raise UsageError(Diagnostic("MG0001", f"'{name}' takes a program on one mesh until it is propagated"))
     run = at_nominal_sizes(lambda part: manager.apply(part, (each,)))
     result = joined(module, [run(part) for part in module.parts]) if module.parts else run(module)
-    require_sound(result, name)
+    require_sound(result, name, module)
     return result
 
 
-def require_sound(module: Module, made_by: str) -> None:
-    """Fail (exit code 70) for a malformed program that a stage or a pass made."""
+def require_sound(module: Module, made_by: str, made_from: Module) -> None:
+    """Fail (exit code 70) for a malformed program that a stage or a pass made; nodes that it took over are known."""
     require_defined(module, made_by)
-    faults = node_faults(module) if not _is_sound(module) else ()
+    faults = node_faults(module) if not _is_sound(module, {*made_from.graph.nodes}) else ()
     assert not faults, f"{made_by} made a malformed program: {faults[0]}"
 
 
-def _is_sound(module: Module) -> bool:
-    """Whether nothing is malformed in what a pass made; each form of node is looked at once."""
+def _is_sound(module: Module, known: set[Node]) -> bool:
+    """Whether nothing is malformed in what a pass made; each form of node is looked at once, and none that is known."""
     if module.parts:
-        return all(map(_is_sound, module.parts))
+        return all(_is_sound(part, known) for part in module.parts)
     graphs: list[Graph] = [module.graph, *module.kernels.values()]
-    return all(_is_sound_node(node) for graph in graphs for node in graph.nodes)
+    return all(_is_sound_node(node) for graph in graphs for node in graph.nodes if node not in known)
 
 
 def _is_sound_node(node: Node) -> bool:

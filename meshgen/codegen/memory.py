@@ -7,7 +7,6 @@ each stream, how many of its tasks are surely done when the task starts.
 
 from __future__ import annotations
 
-import heapq
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -174,21 +173,19 @@ def _place_from_bottom(
     fixed: Numbers, sizes: Numbers, base: int, order: Sequence[int], apart: Mapping[int, Numbers]
 ) -> tuple[list[int], int]:
     """Offsets and arena where the storage that can be lowest is placed next, after the first `base` bytes; of several the first in order."""
-    offsets, size, top = fixed.tolist(), sizes.tolist(), base
-    lowest = np.full(
-        len(fixed), base, np.int64
-    )  # the end of what is below; it only rises, so what is popped too early goes back
-    waiting = [(base, rank, number) for rank, number in enumerate(order)]
-    while waiting:
-        offset, rank, number = waiting[0]
-        if (now := int(lowest[number])) != offset:
-            heapq.heapreplace(waiting, (now, rank, number))
-            continue
-        heapq.heappop(waiting)
-        offsets[number], end = offset, offset + size[number]
+    offsets, own, top = fixed.tolist(), sizes[list(order)].tolist(), base
+    rank_of = np.zeros(len(fixed), np.int64)
+    rank_of[list(order)] = np.arange(len(order))
+    lowest = np.full(len(order), base, np.int64)  # by rank, the end of what is below
+    placed = np.iinfo(np.int64).max
+    for _ in order:
+        rank = int(lowest.argmin())
+        number, offset = order[rank], int(lowest[rank])
+        offsets[number], end = offset, offset + own[rank]
         top = max(top, end)
-        near = apart[number]
+        near = rank_of[apart[number]]
         lowest[near] = np.maximum(lowest[near], end)
+        lowest[rank] = placed
     return offsets, top
 
 

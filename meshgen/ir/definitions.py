@@ -40,7 +40,12 @@ def _walk(graph: Graph, made: set[Value], faults: list[Diagnostic]) -> None:
             faults += [_unmade(node, number) for number, value in enumerate(node.operands) if value not in made]
         for region in node.regions:
             _walk(region, made, faults)
-        _make(node.results, f"a result of '{node.op}'", node.loc, made, own, faults)
+        results = node.results
+        if made.isdisjoint(results) and (len(results) == 1 or len(set(results)) == len(results)):
+            made.update(results)
+            own.update(results)
+        else:
+            _make(results, f"a result of '{node.op}'", node.loc, made, own, faults)
     for number, value in enumerate(graph.outputs):
         if value not in made:
             message = f"output {number} of '{graph.name}' is {_name(value)}, which has no definition"

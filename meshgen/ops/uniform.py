@@ -49,6 +49,12 @@ class Varying:
             self._table[value] = frozenset() if module.arguments == "global" else axes
         self._graph(module.graph)
 
+    def copy(self) -> Varying:
+        """The same, to which nodes may be added."""
+        found = object.__new__(Varying)
+        found._all, found._table = self._all, self._table.copy()
+        return found
+
     def is_uniform(self, value: Value, axes: Sequence[str]) -> bool:
         """Whether the value is provably the same on all devices of every group over `axes`."""
         return not self.along(value, axes)

@@ -7,7 +7,9 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from meshgen.ir.graph import Graph, Module, Value
+from meshgen.ir.definitions import definition_faults
+from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
+from meshgen.mesh import Axis, Mesh
 from meshgen.pass_manager import Pass, PassManager
 from meshgen.runtime.simulate import simulate
 from meshgen.sharding.materialize import materialize
@@ -55,6 +57,15 @@ def test_the_same_collective_is_made_once() -> None:
     v = p.input(T, P("x"))
     one, two = gather(p, v), gather(p, v)
     check(module(p, p.add("add", [one, two], T)), collective_cse, ["all_gather", "add"])
+
+
+def test_a_region_that_several_nodes_have_keeps_what_it_computes() -> None:
+    kind = TensorType((4,), "f32")
+    given, flag, branch = Value(kind), Value(TensorType((), "i1")), Graph("branch")
+    branch.outputs = branch.add("tanh", [given], [kind]).results
+    nodes = [Node("if", [flag], [Value(kind)], regions=(branch, branch)) for _ in range(2)]
+    graph = Graph("main", [flag, given], nodes, [node.result for node in nodes])
+    assert not definition_faults(collective_cse(Module(Mesh((Axis("x", 2),)), graph, "partition")).graph)
 
 
 def test_different_groups_are_no_duplicates() -> None:

@@ -38,6 +38,7 @@ class FreeNodes:
     ) -> None:
         self._written, self._views, self.absorbed = set(must), views, absorbed
         self._sources: dict[Value, tuple[Value, ...]] = {}
+        self._sources_of: dict[Node, tuple[Value, ...]] = {}
         self._row: dict[Value, int] = {}
         self._row_before: dict[Node, int] = {}
         self._free: set[Node] = set()
@@ -66,6 +67,14 @@ class FreeNodes:
     def sources(self, value: Value) -> tuple[Value, ...]:
         """Values in memory that a kernel reads to have this one, unless a group of its own makes them."""
         return self._sources.get(value, (value,))
+
+    def sources_of(self, node: Node) -> tuple[Value, ...]:
+        """The same for all that a node reads."""
+        if (found := self._sources_of.get(node)) is None:
+            operands = (*node.operands, *captured(node)) if node.regions else node.operands
+            found = tuple(dict.fromkeys([s for v in operands for s in self.sources(v)]))
+            self._sources_of[node] = found
+        return found
 
     def row_before(self, node: Node) -> int:
         """The length of the longest chain of free nodes before a node."""

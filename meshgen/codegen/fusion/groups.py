@@ -22,7 +22,6 @@ from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_constant
-from meshgen.ir.regions import captured
 from meshgen.ops.classes import (
     COMMUNICATING,
     DOTS,
@@ -52,7 +51,6 @@ class Grouping:
         self.loads = Loads()
         self._loaded: dict[Group, dict[Value, Needed]] = {}  # for values of a group
         self._multiplied: dict[Value, list[Group]] = {}
-        self._node_sources: dict[Node, tuple[Value, ...]] = {}
         self.has_removed = False  # whether a group was taken out: then `Group.needs` may name what is needed no more
         absorbed = absorbed_nodes(graph)
         existing = [value for value in must_exist(graph) if self.producer.get(value) not in absorbed]
@@ -105,11 +103,7 @@ class Grouping:
 
     def node_sources(self, node: Node) -> tuple[Value, ...]:
         """The values in memory that a node needs, through free nodes."""
-        if (found := self._node_sources.get(node)) is None:
-            operands = (*node.operands, *captured(node)) if node.regions else node.operands
-            found = tuple(dict.fromkeys([s for v in operands for s in self.free.sources(v)]))
-            self._node_sources[node] = found
-        return found
+        return self.free.sources_of(node)
 
     # ---- growing
 

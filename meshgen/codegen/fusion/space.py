@@ -226,9 +226,7 @@ class Space:
 
     def depends(self, value: Value) -> bool:
         """Whether a value depends on a dot or reduce of this kernel, over nodes that the kernel would copy too."""
-        if not self.fixed:
-            return False
-        stack, seen = [value], set[Value]()
+        stack, seen = [value] if self.fixed else [], set[Value]()
         while stack:
             current = stack.pop()
             if current in self.fixed:
@@ -261,9 +259,7 @@ class Space:
 
     def _readable(self, *wanted: tuple[Value, Index]) -> bool:
         """Whether the kernel can have values at these indices."""
-        if not self.fixed:
-            return True
-        stack, seen = list(wanted), set(wanted)
+        stack, seen = list(wanted) if self.fixed else [], set(wanted)
         while stack:
             needed = self._reads_for(*stack.pop())
             if needed is None:

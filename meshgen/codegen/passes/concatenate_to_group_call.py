@@ -14,6 +14,7 @@ from __future__ import annotations
 import itertools
 from dataclasses import replace
 
+from meshgen.codegen.fusion.group_calls import take_calls
 from meshgen.codegen.fusion.grouped import grouped
 from meshgen.codegen.fusion.groups import Grouping
 from meshgen.codegen.passes.graphs import on_graphs
@@ -34,7 +35,11 @@ def _with_group_calls(graph: Graph) -> Graph:
         return graph
     grouping = grouped(graph)
     parts = {node: rows for node, (packed, rows) in parts.items() if _is_only_packed(packed, grouping)}
-    return _written(grouping, parts) if parts else graph
+    if not parts:
+        return graph
+    after, calls = _written(grouping, parts)
+    take_calls(grouping, after, calls)
+    return after
 
 
 def _packed_messages(graph: Graph) -> dict[Node, tuple[Node, list[_Part]]]:
@@ -99,22 +104,24 @@ def _is_cut(node: Node, dim: int, start: int, stop: int, sizes: tuple[int, ...])
     return (node.attrs.start[dim], node.attrs.limit[dim]) == (start, stop)
 
 
-def _written(grouping: Grouping, parts: dict[Node, list[_Part]]) -> Graph:
-    """The collectives take the rows and make what the first slice of each made; further ones are that value again."""
+def _written(grouping: Grouping, parts: dict[Node, list[_Part]]) -> tuple[Graph, dict[Node, Node]]:
+    """The collectives take the rows and make what the first slice of each made; further ones are that value again. Also the call of each."""
     graph = grouping.graph
     gone = {grouping.producer[node.operands[0]] for node in parts}
     first = {part.slices[0] for found in parts.values() for part in found if part.slices}
     again = {other: part.result for found in parts.values() for part in found for other in part.slices[1:]}
     nodes: list[Node] = []
+    calls: dict[Node, Node] = {}
     for node in graph.nodes:
         if node in parts:
             rows = [_in_place(part.row, grouping, nodes) for part in parts[node]]
-            nodes.append(replace(node, operands=rows, results=[part.result for part in parts[node]]))
+            calls[node] = replace(node, operands=rows, results=[part.result for part in parts[node]])
+            nodes.append(calls[node])
         elif node in again:
             nodes.append(Node("reshape", [again[node]], node.results, {}, node.loc))
         elif node not in gone and node not in first:
             nodes.append(node)
-    return Graph(graph.name, list(graph.inputs), nodes, list(graph.outputs))
+    return Graph(graph.name, list(graph.inputs), nodes, list(graph.outputs)), calls
 
 
 def _in_place(row: Value, grouping: Grouping, nodes: list[Node]) -> Value:

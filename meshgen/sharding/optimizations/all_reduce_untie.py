@@ -65,6 +65,6 @@ def _known_factors(term: Value, axes: tuple[str, ...], walk: Walk, sums: Mapping
         return None
     for part, whole in (known.operands, known.operands[::-1]):
         made, total = walk.producers.get(whole), sums.get((part, axes))
-        if made and _is_sum(made) and _axes(made, walk) == axes and total in walk.producers:
+        if total and walk.is_made(total) and made and _is_sum(made) and _axes(made, walk) == axes:
             return [total, whole]
     return None

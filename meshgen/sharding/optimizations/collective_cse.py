@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
@@ -19,23 +19,32 @@ _PURE = ELEMENTWISE | ARRANGING | REDUCTIONS | SHARDING_OPS | {"constant"}
 
 def collective_cse(module: Module) -> Module:
     """Before: `%a = all_gather %x on t   %b = all_gather %x on t`.   After: `%b` is `%a`."""
-    seen: dict[Any, Value] = {}
+    seen: dict[Hashable, list[Node]] = {}  # by op and operands, or what else is quick to compare
 
     def merge(node: Node, walk: Walk) -> Sequence[Value] | None:
-        (result,) = node.results
-        if is_constant(node) and result.type.nbytes > DEFAULT.search.constant_bytes:
+        if is_constant(node) and node.result.type.nbytes > DEFAULT.search.constant_bytes:
             return None
-        key = node.op, *node.operands, _attributes(node), result.type, result.sharding
-        first = seen.setdefault(key, result)
-        if first is not result and first in walk.producers:  # not from another region: that may run less often
-            return [first]
-        seen[key] = result
+        same = seen.setdefault((node.op, *node.operands) if node.operands else (node.op, _attributes(node)), [])
+        for number, first in enumerate(same):
+            if _is_alike(first, node):
+                if walk.is_made(first.result):  # not from another region: that may run less often
+                    return first.results
+                same[number] = node
+                return None
+        same.append(node)
         return None
 
     return walk(module, merge, of=_PURE)
 
 
-def _attributes(node: Node) -> Any:
+def _is_alike(first: Node, second: Node) -> bool:
+    """Whether nodes of one op and the same operands have the same result."""
+    one, other = first.result, second.result
+    is_typed_alike = one.type == other.type and one.sharding == other.sharding
+    return is_typed_alike and (first.attrs is second.attrs or _attributes(first) == _attributes(second))
+
+
+def _attributes(node: Node) -> Hashable:
     given = node.attrs.given
     return tuple([(name, _hashable(given[name])) for name in sorted(given)]) if given else ()
 

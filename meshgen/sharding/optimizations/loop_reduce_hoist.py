@@ -23,7 +23,8 @@ from meshgen.ops.rules.rule import COMBINED_KINDS
 from meshgen.records import dataclass
 from meshgen.sharding.live import peak_of
 from meshgen.sharding.optimizations.loops import with_loops_changed
-from meshgen.sharding.optimizations.rewrite import about, merged_notes, ops_of, with_graph
+from meshgen.sharding.optimizations.rewrite import about, merged_notes, with_graph
+from meshgen.sharding.optimizations.tables import tables_of
 
 
 @about("while")
@@ -34,7 +35,7 @@ def loop_reduce_hoist(module: Module) -> Module:
     and bits. The sum so far has no other use in the loop. Not out of loops that run at most once.
     """
     found = _hoisted(module.graph, ("all_reduce", "reduce_scatter"))
-    if "reduce_scatter" in ops_of(module.graph):
+    if "reduce_scatter" in tables_of(module.graph).ops:
         before, after = (peak_of(graph, module.mesh).bytes for graph in (module.graph, found))
         if after > DEFAULT.rewriting.memory * before:
             found = _hoisted(module.graph, ("all_reduce",))

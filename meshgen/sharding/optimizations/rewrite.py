@@ -15,13 +15,13 @@ from meshgen.ccl.cost import ring_bytes, seconds_of
 from meshgen.errors import Location
 from meshgen.ir.graph import Graph, Module, Node, NodeSharding, TensorType, Value
 from meshgen.ir.notes import NO_NOTES, Notes
-from meshgen.ir.predicates import is_constant, is_transfer_recv
-from meshgen.ir.regions import used_values
+from meshgen.ir.predicates import is_transfer_recv
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import AWAITED, COMMUNICATING, SHARDING_OPS
 from meshgen.ops.live import without_dead
 from meshgen.ops.uniform import Varying
 from meshgen.records import dataclass, replace
+from meshgen.sharding.optimizations.tables import tables_of, varying_of
 from meshgen.spec import Sharding
 
 Run = Callable[[Module], Module]
@@ -92,36 +92,42 @@ class Walk:
     ) -> None:
         self.mesh: Mesh = module.mesh
         self._of, self._after = of, after
-        self.producers: dict[Value, Node] = {}  # of the current graph only: nothing moves into or out of a loop
-        self.constants: dict[Value, Node] = {}  # of all graphs
+        self.producers: dict[Value, Node] = {}  # of all of the current graph only: nothing moves into or out of a loop
+        self.constants: dict[Value, Node] = {}  # of the graphs that were begun
         self._rule = rule
         self._module = module
         self._varying: Varying | None = None
         self._same: dict[Value, Value] = {}
         self._nodes: list[Node] = []
+        self._places: Mapping[Value, int] = {}  # in the current graph, of the nodes that make values
+        self._place = 0  # of the current node
 
     @cached_property
     def uses(self) -> Counter[Value]:
         """How often each value is used; counted when it is first asked for, which is before the walk changes anything."""
-        return Counter(used_values(self._module.graph))
+        return tables_of(self._module.graph).uses.copy()
 
     def graph(self, old: Graph) -> Graph:
         """The graph, rewritten; itself if no rule applied."""
-        saved = self._nodes, self.producers
-        self._nodes, self.producers = [], {}
-        for node in old.nodes:
-            if self._same or node.regions or self._is_asked(node):
+        saved = self._nodes, self.producers, self._places, self._place
+        self._nodes, tables = [], tables_of(old)
+        self.producers, self._places = tables.producers.copy(), tables.places
+        self.constants.update(tables.constants)
+        of, same, nodes = self._of, self._same, self._nodes
+        for self._place, node in enumerate(old.nodes):
+            is_asked = (of is None or node.op in of) and self._is_asked(node)
+            if is_asked or node.regions or (same and not same.keys().isdisjoint(node.operands)):
                 self._visit(node)
             else:
-                self._keep(node)
+                nodes.append(node)
         outputs = [self._same.get(value, value) for value in old.outputs]
         is_old = self._nodes == old.nodes and outputs == old.outputs  # nodes and values compare by identity
         found = old if is_old else Graph(old.name, old.inputs, self._nodes, outputs)
-        self._nodes, self.producers = saved
+        self._nodes, self.producers, self._places, self._place = saved
         return found
 
     def _visit(self, node: Node) -> None:
-        if node.regions or (self._same and any(value in self._same for value in node.operands)):
+        if node.regions or not self._same.keys().isdisjoint(node.operands):
             node = self._with_new_values(node)
         is_asked = not node.regions and self._is_asked(node) and not is_bound(node)
         found = self._rule(node, self) if is_asked else None
@@ -147,8 +153,6 @@ class Walk:
         self._nodes.append(node)
         for value in node.results:
             self.producers[value] = node
-        if is_constant(node):
-            self.constants[node.result] = node
 
     def _with_new_values(self, node: Node) -> Node:
         operands = [self._same.get(value, value) for value in node.operands]
@@ -183,10 +187,15 @@ class Walk:
     def is_uniform(self, value: Value, axes: Sequence[str]) -> bool:
         """Whether a value of a local program is provably the same on all devices of every group over `axes`."""
         if self._varying is None:
-            self._varying = Varying(self._module)
+            self._varying, before = varying_of(self._module), tables_of(self._module.graph).producers
             for node in self._nodes:
-                self._varying.add(node)
+                if not node.results or before.get(node.results[0]) is not node:
+                    self._varying.add(node)
         return self._varying.is_uniform(value, axes)
+
+    def is_made(self, value: Value) -> bool:
+        """Whether a node of the current graph makes the value before the current one; graphs of several nodes are walked several times."""
+        return value in self.producers and self._places.get(value, -1) < self._place
 
     def single(self, value: Value) -> bool:
         """Whether the current node is the only use of the value."""
@@ -208,7 +217,7 @@ def walk(
     Args:
         of, after: as of `Walk`.
     """
-    if any(ops is not None and ops_of(module.graph).isdisjoint(ops) for ops in (of, after)):
+    if any(ops is not None and tables_of(module.graph).ops.isdisjoint(ops) for ops in (of, after)):
         return module
     graph = Walk(module, rule, of, after).graph(module.graph)
     return module if graph is module.graph else replace(module, graph=without_dead(graph))
@@ -239,14 +248,8 @@ def about(*ops: str) -> Callable[[Run], Run]:
     def limited(optimization: Run) -> Run:
         @wraps(optimization)
         def run(module: Module) -> Module:
-            return module if ops_of(module.graph).isdisjoint(ops) else optimization(module)
+            return module if tables_of(module.graph).ops.isdisjoint(ops) else optimization(module)
 
         return run
 
     return limited
-
-
-def ops_of(graph: Graph) -> set[str]:
-    """The ops of a graph, regions included."""
-    inner = [ops_of(region) for node in graph.nodes for region in node.regions]
-    return {node.op for node in graph.nodes}.union(*inner)
