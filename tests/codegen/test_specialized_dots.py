@@ -171,13 +171,27 @@ def test_results_are_the_same_in_every_run() -> None:
 
 
 def test_equal_products_side_by_side() -> None:
-    """Of operands of their own: a program finds those of its segment, and makes their descriptors."""
+    """Of operands of their own: a program makes the descriptors of all, and selects those of a tile."""
     b = Body(*[f"bf16[248,{K}]", f"bf16[{K},512]"] * 3, name="product")
     pairs = zip(b.inputs[::2], b.inputs[1::2], strict=True)
     body = b.done(*(b.op("tanh", b.dot(x, w, ((1,), (0,)))) for x, w in pairs))
     source = specialized(body)[0]
     assert source.template == "segmented" and source.text.count("tl.dot(") == 1
     agree(body, source)
+
+
+def test_unequal_products_share_a_main_loop() -> None:
+    """Of other lengths and widths, two of one left operand, each with its own epilogue; a program computes tiles of several."""
+    b = Body("bf16[248,640]", "bf16[640,512]", "bf16[256,1024]", "bf16[1024,304]", "bf16[1024,304]", "bf16[512]", "bf16[130,640]",
+             "bf16[640,256]", name="product")  # fmt: skip
+    x, w, y, v, u, bias, z, t = b.inputs
+    first, *both, last = (b.dot(*pair, ((1,), (0,))) for pair in ((x, w), (y, v), (y, u), (z, t)))
+    body = b.done(b.op("add", first, b.wide(bias, first, (1,))), *both, b.op("tanh", last))
+    source = specialized(body)[0]
+    assert source.template == "segmented" and source.grid == (2, 1, 1)
+    assert source.text.count("tl.range(") == 1 and source.text.count("make_tensor_descriptor") == 8
+    for source in specialized(body)[:2]:
+        agree(body, source)
 
 
 @pytest.mark.parametrize("sizes", [(130, 0, 3, 450, 10), (632, 0, 0, 0, 0), (20, 30, 0, 7, 40)])

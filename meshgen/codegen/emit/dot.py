@@ -142,6 +142,13 @@ class Dot:
         if p.batch > 1:
             write(f"batch = tile // {rows * cols}  # over {p.batch}")
             write(f"tile = tile % {rows * cols}")
+        self.place(rows, cols)
+        write(f"m = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M){wide})[:, None]  # over {p.m}")
+        write(f"n = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N){wide})[None, :]  # over {p.n}")
+
+    def place(self, rows: int, cols: int) -> None:
+        """Where number `tile` of so many rows and columns of tiles is."""
+        write = self.evaluator.write
         if GROUP_M >= rows > 1 and cols > 1:
             write(f"tile_m = tile % {rows}")
             write(f"tile_n = tile // {rows}")
@@ -157,8 +164,6 @@ class Dot:
         else:
             write(f"tile_m = {'tile' if rows > 1 else '0'}")
             write(f"tile_n = {'tile' if rows == 1 and cols > 1 else '0'}")
-        write(f"m = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M){wide})[:, None]  # over {p.m}")
-        write(f"n = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N){wide})[None, :]  # over {p.n}")
 
     def _choose_dot(self, blocks: int) -> None:
         """Several dots of one left operand: each program does one of them, neighbours in turn to share its tiles."""

@@ -122,12 +122,12 @@ class MainLoop:
         for (loop, accumulators), pointer in zip(products, pointers[1:], strict=True):
             for part, accumulator in enumerate(accumulators):
                 b = loop.operands.tile_of(1, pointer, part)
-                evaluator.write(f"{accumulator} = tl.dot({a}, {b}, {accumulator}{self._options()})")
+                evaluator.write(f"{accumulator} = tl.dot({a}, {b}, {accumulator}{self.options()})")
         for (loop, number), pointer in zip(sides, pointers, strict=True):
             loop.operands.advance(number, pointer)
         evaluator.close()
 
-    def _options(self) -> str:
+    def options(self) -> str:
         """Further arguments of `tl.dot`."""
         dtype, precision = self.problem.dtype, precision_option(self.problem.multiplied)
         if dtype.startswith("f8"):

@@ -245,7 +245,7 @@ class Operands:
         """The tile of an operand in this step, of the type that is multiplied; of the right one's columns the `part`, where these are parted."""
         load, evaluator = self.loads[number], self.evaluator
         if load is not None and self.boxes[number]:
-            return self._copied(number, self.boxes[number], load.box, part)
+            return self.copied(number, self.boxes[number], load.box, part)
         if load is None or self.free[number].high == 0:
             return self._computed(number)
         if not pointer:
@@ -257,7 +257,7 @@ class Operands:
             _SIDES[number], f"tl.load({pointer}, mask={mask}, other={other})" if mask else f"tl.load({pointer})"
         )
 
-    def _copied(self, number: int, name: str, box: Box | None, number_of_part: int = 0) -> str:
+    def copied(self, number: int, name: str, box: Box | None, number_of_part: int = 0) -> str:
         """A box, and its transpose where k is on the other side of it."""
         assert box is not None
         narrow = ".to(tl.int32)" if self.evaluator.wide else ""
@@ -284,7 +284,7 @@ class Operands:
         evaluator = self.evaluator
         leaves = zip(self.leaves, self._leaf_boxes, strict=True) if number == 0 and self._leaf_boxes else ()
         for load, name in leaves:
-            tile = self._copied(0, name, load.box)
+            tile = self.copied(0, name, load.box)
             wide = ".to(tl.float32)" if load.value.type.dtype in NARROW else ""
             evaluator.placed[load.value] = (load.index, Code(f"{tile}{wide}", load.value.type.dtype))
         code = self.kept(number, evaluator.in_register(evaluator.value(self.node.operands[number], self.index(number))))

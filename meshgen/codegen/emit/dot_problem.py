@@ -57,9 +57,14 @@ def tiles_of(body: Graph, dots: Sequence[Node], device: Device) -> tuple[Tile, .
     return tuple(form for tile in tiles for form in forms_of(tile, body, dots, product, device))
 
 
-def forms_of(tile: Tile, body: Graph, dots: Sequence[Node], product: Product, device: Device) -> list[Tile]:
-    """A tile of the product that `dots` of a body are together: with warps of two kinds, with its epilogue at once and in parts."""
-    is_wide, left = has_wide_tiles(body, dots), _left_bytes(body, dots[0])
+def forms_of(
+    tile: Tile, body: Graph, dots: Sequence[Node], product: Product, device: Device, is_wide: bool = False
+) -> list[Tile]:
+    """A tile of the product that `dots` of a body are together: with warps of two kinds, with its epilogue at once and in parts.
+
+    `is_wide`: whether some tile of another body's epilogue has elements of 4 bytes.
+    """
+    is_wide, left = is_wide or has_wide_tiles(body, dots), _left_bytes(body, dots[0])
     special = specialized_tiles(tile, product, device, is_wide)
     return _forms(tile, [each for each in special if _fits(each, left, product.item_bytes, device, is_wide)])
 
