@@ -194,6 +194,25 @@ def test_unequal_products_share_a_main_loop() -> None:
         agree(body, source)
 
 
+@pytest.mark.parametrize("longer", [640, 1000])
+def test_sums_of_products_are_one_loop(longer: int) -> None:
+    """A step is of one of them, also the last one of a product whose length is no multiple of a step."""
+    b = Body(
+        f"bf16[248,{K}]",
+        f"bf16[512,{K}]",
+        f"bf16[248,{longer}]",
+        f"bf16[512,{longer}]",
+        "bf16[248,512]",
+        name="product",
+    )
+    x, w, y, v, residual = b.inputs
+    both = b.op("add", b.dot(x, w, ((1,), (1,))), b.dot(y, v, ((1,), (1,))))
+    body = b.done(b.op("add", both, residual))
+    for source in specialized(body)[:3]:
+        assert source.text.count("tl.range(") == 1 and source.text.count("make_tensor_descriptor") == 4
+        agree(body, source)
+
+
 @pytest.mark.parametrize("sizes", [(130, 0, 3, 450, 10), (632, 0, 0, 0, 0), (20, 30, 0, 7, 40)])
 def test_rows_of_groups_that_are_summed(sizes: tuple[int, ...]) -> None:
     """Some groups have no rows, or leave rows to none."""
@@ -229,11 +248,11 @@ def test_a_box_is_read_again_in_the_epilogue() -> None:
 
 
 def test_what_needs_more_than_copies_of_boxes_has_warps_of_one_kind() -> None:
-    """An operand with a factor for each row, or not aligned; two products of no operand in common."""
+    """An operand with a factor for each row, or not aligned; sums of products whose operands have other layouts."""
     scaled = Body("bf16[512,1024]", "bf16[1024,768]", "bf16[512]", name="product")
-    summed = Body("bf16[512,1024]", "bf16[1024,768]", "bf16[512,1024]", "bf16[1024,768]", name="product")
+    summed = Body("bf16[512,1024]", "bf16[1024,768]", "bf16[512,1024]", "bf16[768,1024]", name="product")
     (x, w, scale), (left, right, other, more) = scaled.inputs, summed.inputs
-    both = summed.dot(left, right, ((1,), (0,))), summed.dot(other, more, ((1,), (0,)))
+    both = summed.dot(left, right, ((1,), (0,))), summed.dot(other, more, ((1,), (1,)))
     rows = scaled.op("multiply", x, scaled.wide(scale, x, (0,)))
     for body in (
         scaled.done(scaled.dot(rows, w, ((1,), (0,)))),

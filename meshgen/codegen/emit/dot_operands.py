@@ -84,6 +84,7 @@ class Operands:
         self.order = tuple(range(len(self.dims.contract[0])))
         self.loads: tuple[Load | None, Load | None] = (None, None)
         self.boxes: list[str] = ["", ""]
+        self.step = "start"  # where the boxes of a step begin along k, in source
         self.leaves: tuple[Load, ...] = ()  # boxes that the left operand is computed from
         self.is_made_of_boxes = False  # and of nothing else that varies
         self._leaf_boxes: list[str] = []
@@ -224,6 +225,11 @@ class Operands:
         is_inside = low >= 0 and high + row.high * stride + column.high < value.type.size
         return Box(first, row, column, stride) if is_inside else None
 
+    @property
+    def layout(self) -> tuple[bool, ...]:
+        """Of each operand that is a box whether k counts its rows."""
+        return tuple(load.box.row in self.k for load in self.loads if load and load.box)
+
     # ---- the tile of a step
 
     def pointers(self, number: int) -> str:
@@ -265,7 +271,7 @@ class Operands:
         row = "tl.maximum(tile_m, 0)" if self.tile.is_specialized else "tile_m"
         after = f" + {number_of_part} * (BLOCK_N // {self.tile.parts})" if number_of_part else ""
         starts = {
-            self.k[number]: "start",
+            self.k[number]: self.step,
             self.free[0]: f"({row} * BLOCK_M){narrow}",
             self.free[1]: f"(tile_n * BLOCK_N{after}){narrow}",
         }

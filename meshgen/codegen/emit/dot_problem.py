@@ -75,9 +75,12 @@ def joint_tiles_of(body: Graph, found: Sequence[Accumulator], device: Device) ->
     if not uses_tensor_cores(problem_of(dots[0])):
         return (Tile(32, 32, 1, 4, 1, 1.0),)
     tiles = [tile for _, tile in timed_tiles(found, device)][:MOST_TILES]
+    batch, m, n, k = product_extents(dots[0])
+    if len(found) == 1:
+        product = Product(batch, m, n, sum(product_extents(dot)[3] for dot in dots), multiplied_as(dots[0]))
+        return tuple(form for tile in tiles for form in forms_of(tile, body, dots, product, device))
     if not share_a_loop(found):
         return tuple(each for tile in tiles for each in with_parts(tile))
-    batch, m, n, k = product_extents(dots[0])
     both, forms = Product(batch, m, 2 * n, k, multiplied_as(dots[0])), list[Tile]()
     for tile in tiles:
         # Half of a tile for results of 4 bytes has 64 columns, whose loop is not shorter.

@@ -34,7 +34,7 @@ from meshgen.ops.dot_dims import product_extents
 from meshgen.ops.precision import multiplied_as
 from meshgen.ops.triton.registers import register_type
 
-_MOST = 4  # chosen: products whose epilogues every tile goes through, masked but for its own
+_MOST = 8  # chosen: products whose epilogues every tile goes through, masked but for its own
 
 
 def forms_together(tile: Tile, bodies: Sequence[Graph], dots: Sequence[Node], device: Device) -> list[Tile]:
@@ -92,7 +92,7 @@ def emit_in_one_loop(evaluator: Evaluator, bodies: Sequence[Graph], pointers: Ma
         with _part(evaluator, body, pointers):
             products.append(_described(evaluator, body, tile, device))
         products[-1].first = sum(each.blocks for each in products[:-1])
-    if len({tuple(_layout(each.operands)) for each in products}) > 1:
+    if len({each.operands.layout for each in products}) > 1:
         raise UnsuitedError("operands in several layouts have boxes of several shapes")
     total = sum(each.blocks for each in products)
     programs = min(total, device.multiprocessors)
@@ -133,11 +133,6 @@ def _described(evaluator: Evaluator, body: Graph, tile: Tile, device: Device) ->
             evaluator.constant(name, size)
     loop.describe()
     return found
-
-
-def _layout(operands: Operands) -> list[bool]:
-    """Of each operand whether k counts its rows."""
-    return [load is not None and load.box is not None and load.box.row in operands.k for load in operands.loads]
 
 
 def _multiply(evaluator: Evaluator, products: Sequence[_Product], tile: Tile) -> list[str]:
