@@ -134,7 +134,7 @@ class Operands:
     def describes(self, device: Device) -> bool:
         """Whether operands are copied by tensor descriptors: on devices that have them, of products that need few other loads."""
         has = int(device.architecture.removeprefix("sm_")) >= BOX_ARCH and self.tile.m >= BOX_ROWS
-        return has and self.problem.k >= BOX_K and (any(load and load.box for load in self.loads) or self.leaves)
+        return has and self.problem.k >= BOX_K and (bool(self.leaves) or any(load and load.box for load in self.loads))
 
     def describe(self) -> None:
         """Tensor descriptors of the operands that have them, before the loop."""
