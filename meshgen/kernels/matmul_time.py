@@ -79,11 +79,16 @@ def tiles_side_by_side(products: Sequence[Product], device: Device) -> list[tupl
     """Predicted times of products whose tiles are computed by programs of one launch, with the tiles, the least first."""
     found = list[tuple[float, Tile]]()
     for tile in candidates(products[0].dtype, device.architecture):
-        blocks = [-(-p.m // tile.m) * -(-p.n // tile.n) * p.batch for p in products]
-        k = round(sum(count * p.k for count, p in zip(blocks, products, strict=True)) / sum(blocks))
-        union = Product(sum(blocks), tile.m, tile.n, k, products[0].dtype)
+        union = together(products, tile)
         found.append((max(tile_seconds(tile, product, device) for product in (union, *products)), tile))
     return sorted(found, key=lambda each: _rounded(each[0]))
+
+
+def together(products: Sequence[Product], tile: Tile) -> Product:
+    """All tiles of products, each as a product of its own, of as many steps as these have on average."""
+    blocks = [-(-p.m // tile.m) * -(-p.n // tile.n) * p.batch for p in products]
+    k = round(sum(count * p.k for count, p in zip(blocks, products, strict=True)) / sum(blocks))
+    return Product(sum(blocks), tile.m, tile.n, k, products[0].dtype)
 
 
 def _registers(tile: Tile, held: int) -> float:

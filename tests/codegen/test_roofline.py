@@ -80,12 +80,14 @@ def test_a_copy_takes_its_latency_and_its_bytes() -> None:
     device, product = DEVICES["sm_90"], Product(1, 8192, 8192, 8192, "bf16")
     usual = ranked_tiles(product, device)[0]
     assert tile_seconds(replace(usual, num_stages=2), product, device) > 1.1 * tile_seconds(usual, product, device)
-    forms = specialized_tiles(usual, product, device)
-    assert [(tile.k, tile.num_stages) for tile in forms] == [(128, 2), (64, 4)]
-    assert [tile.k for tile in specialized_tiles(usual, replace(product, k=8256), device)] == [
-        64
+    forms = specialized_tiles(usual, product, device, is_wide=False)
+    assert [(tile.k, tile.num_stages) for tile in forms] == [(128, 2), (128, 2), (64, 4), (64, 3)]
+    assert [tile.k for tile in specialized_tiles(usual, replace(product, k=8256), device, is_wide=False)] == [
+        64,
+        64,
     ]  # the last step of 128 is half empty
-    assert not specialized_tiles(usual, replace(product, dtype="f8E4M3FN"), device)
+    assert [(tile.m, tile.n) for tile in specialized_tiles(usual, product, device, is_wide=True)] == [(256, 128)]
+    assert not specialized_tiles(usual, replace(product, dtype="f8E4M3FN"), device, is_wide=False)
 
 
 def test_comparisons_of_a_sort_take_time() -> None:

@@ -171,13 +171,46 @@ def test_results_are_the_same_in_every_run() -> None:
 
 
 def test_equal_products_side_by_side() -> None:
-    """Of operands of their own: a program finds those of its segment, and makes their descriptors."""
+    """Of operands of their own: a program makes the descriptors of all, and selects those of a tile."""
     b = Body(*[f"bf16[248,{K}]", f"bf16[{K},512]"] * 3, name="product")
     pairs = zip(b.inputs[::2], b.inputs[1::2], strict=True)
     body = b.done(*(b.op("tanh", b.dot(x, w, ((1,), (0,)))) for x, w in pairs))
     source = specialized(body)[0]
     assert source.template == "segmented" and source.text.count("tl.dot(") == 1
     agree(body, source)
+
+
+def test_unequal_products_share_a_main_loop() -> None:
+    """Of other lengths and widths, two of one left operand, each with its own epilogue; a program computes tiles of several."""
+    b = Body("bf16[248,640]", "bf16[640,512]", "bf16[256,1024]", "bf16[1024,304]", "bf16[1024,304]", "bf16[512]", "bf16[130,640]",
+             "bf16[640,256]", name="product")  # fmt: skip
+    x, w, y, v, u, bias, z, t = b.inputs
+    first, *both, last = (b.dot(*pair, ((1,), (0,))) for pair in ((x, w), (y, v), (y, u), (z, t)))
+    body = b.done(b.op("add", first, b.wide(bias, first, (1,))), *both, b.op("tanh", last))
+    source = specialized(body)[0]
+    assert source.template == "segmented" and source.grid == (2, 1, 1)
+    assert source.text.count("tl.range(") == 1 and source.text.count("make_tensor_descriptor") == 8
+    for source in specialized(body)[:2]:
+        agree(body, source)
+
+
+@pytest.mark.parametrize("longer", [640, 1000])
+def test_sums_of_products_are_one_loop(longer: int) -> None:
+    """A step is of one of them, also the last one of a product whose length is no multiple of a step."""
+    b = Body(
+        f"bf16[248,{K}]",
+        f"bf16[512,{K}]",
+        f"bf16[248,{longer}]",
+        f"bf16[512,{longer}]",
+        "bf16[248,512]",
+        name="product",
+    )
+    x, w, y, v, residual = b.inputs
+    both = b.op("add", b.dot(x, w, ((1,), (1,))), b.dot(y, v, ((1,), (1,))))
+    body = b.done(b.op("add", both, residual))
+    for source in specialized(body)[:3]:
+        assert source.text.count("tl.range(") == 1 and source.text.count("make_tensor_descriptor") == 4
+        agree(body, source)
 
 
 @pytest.mark.parametrize("sizes", [(130, 0, 3, 450, 10), (632, 0, 0, 0, 0), (20, 30, 0, 7, 40)])
@@ -215,11 +248,11 @@ def test_a_box_is_read_again_in_the_epilogue() -> None:
 
 
 def test_what_needs_more_than_copies_of_boxes_has_warps_of_one_kind() -> None:
-    """An operand with a factor for each row, or not aligned; two products of no operand in common."""
+    """An operand with a factor for each row, or not aligned; sums of products whose operands have other layouts."""
     scaled = Body("bf16[512,1024]", "bf16[1024,768]", "bf16[512]", name="product")
-    summed = Body("bf16[512,1024]", "bf16[1024,768]", "bf16[512,1024]", "bf16[1024,768]", name="product")
+    summed = Body("bf16[512,1024]", "bf16[1024,768]", "bf16[512,1024]", "bf16[768,1024]", name="product")
     (x, w, scale), (left, right, other, more) = scaled.inputs, summed.inputs
-    both = summed.dot(left, right, ((1,), (0,))), summed.dot(other, more, ((1,), (0,)))
+    both = summed.dot(left, right, ((1,), (0,))), summed.dot(other, more, ((1,), (1,)))
     rows = scaled.op("multiply", x, scaled.wide(scale, x, (0,)))
     for body in (
         scaled.done(scaled.dot(rows, w, ((1,), (0,)))),

@@ -27,6 +27,8 @@ from meshgen.ops.classes import DOTS
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.triton.registers import Code, register_type
 
+_SIDES = ("left", "right")
+
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
     """Dots of one left operand, or whose results are of equal sizes and in one epilogue."""
@@ -96,7 +98,11 @@ class Dot:
         """Whether some warps can copy, and others multiply: in one loop, all of whose operands are boxes."""
         loops = [loop for _, loops in self.sums for loop in loops]
         whole = all(loop.is_boxes_alone for loop in loops)
-        return (len(loops) == 1 or self.shares) and whole and self._loop.is_straight and not self.evaluator.wide
+        is_one = self.shares or len(loops) == 1
+        if len(self.sums) == 1 and not is_one:  # each step takes the boxes of one product
+            layouts = {loop.operands.layout for loop in loops}
+            is_one = len(layouts) == 1 and len(layouts.pop()) == len(_SIDES) and self._loop is MainLoop
+        return is_one and whole and self._loop.is_straight and not self.evaluator.wide
 
     def _table(self) -> dict[Var, Expr]:
         """The space's variables (dims of the result) in terms of batch, m and n."""
@@ -142,6 +148,13 @@ class Dot:
         if p.batch > 1:
             write(f"batch = tile // {rows * cols}  # over {p.batch}")
             write(f"tile = tile % {rows * cols}")
+        self.place(rows, cols)
+        write(f"m = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M){wide})[:, None]  # over {p.m}")
+        write(f"n = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N){wide})[None, :]  # over {p.n}")
+
+    def place(self, rows: int, cols: int) -> None:
+        """Where number `tile` of so many rows and columns of tiles is."""
+        write = self.evaluator.write
         if GROUP_M >= rows > 1 and cols > 1:
             write(f"tile_m = tile % {rows}")
             write(f"tile_n = tile // {rows}")
@@ -157,8 +170,6 @@ class Dot:
         else:
             write(f"tile_m = {'tile' if rows > 1 else '0'}")
             write(f"tile_n = {'tile' if rows == 1 and cols > 1 else '0'}")
-        write(f"m = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M){wide})[:, None]  # over {p.m}")
-        write(f"n = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N){wide})[None, :]  # over {p.n}")
 
     def _choose_dot(self, blocks: int) -> None:
         """Several dots of one left operand: each program does one of them, neighbours in turn to share its tiles."""
@@ -192,6 +203,9 @@ class Dot:
             for names, (_, loops) in zip(self.names, self.sums, strict=True):
                 for name in names:
                     evaluator.write(start.format(name=name))
+                if self.tile.is_specialized and len(loops) > 1:
+                    loops[0].write_sum(names, loops[1:])
+                    continue
                 for loop in loops:
                     loop.write(names)
         for names, (_, loops) in zip(self.names, self.sums, strict=True):

@@ -122,12 +122,36 @@ class MainLoop:
         for (loop, accumulators), pointer in zip(products, pointers[1:], strict=True):
             for part, accumulator in enumerate(accumulators):
                 b = loop.operands.tile_of(1, pointer, part)
-                evaluator.write(f"{accumulator} = tl.dot({a}, {b}, {accumulator}{self._options()})")
+                evaluator.write(f"{accumulator} = tl.dot({a}, {b}, {accumulator}{self.options()})")
         for (loop, number), pointer in zip(sides, pointers, strict=True):
             loop.operands.advance(number, pointer)
         evaluator.close()
 
-    def _options(self) -> str:
+    def write_sum(self, accumulators: Sequence[str], others: Sequence[MainLoop]) -> None:
+        """One loop for this product and others that are added to it, all of boxes in one layout: a step is of one of them."""
+        evaluator, loops = self.evaluator, [self, *others]
+        for loop in loops:
+            loop.describe()
+        block, starts = self.tile.k, [0]
+        for loop in loops:
+            starts.append(starts[-1] + -(-loop.problem.k // block) * block)
+        evaluator.open(f"for start in tl.range(0, {starts[-1]}, BLOCK_K, warp_specialize=True):")
+        boxes, place = [evaluator.names.fresh(f"{side}_box") for side in ("a", "b")], "start"
+        for number, (loop, first) in enumerate(zip(loops, starts, strict=False)):
+            if number:
+                evaluator.write(f"if start >= {first}:")
+                place = f"tl.where(start >= {first}, start - {first}, {place})"
+            for name, box in zip(boxes, loop.operands.boxes, strict=True):
+                evaluator.write(f"{'    ' if number else ''}{name} = {box}")
+        self.operands.step = evaluator.assign("place", place)
+        left, right = (load.box if load else None for load in self.operands.loads)
+        a = self.operands.copied(0, boxes[0], left)
+        for part, accumulator in enumerate(accumulators):
+            b = self.operands.copied(1, boxes[1], right, part)
+            evaluator.write(f"{accumulator} = tl.dot({a}, {b}, {accumulator}{self.options()})")
+        evaluator.close()
+
+    def options(self) -> str:
         """Further arguments of `tl.dot`."""
         dtype, precision = self.problem.dtype, precision_option(self.problem.multiplied)
         if dtype.startswith("f8"):

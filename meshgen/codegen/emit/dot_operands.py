@@ -84,6 +84,7 @@ class Operands:
         self.order = tuple(range(len(self.dims.contract[0])))
         self.loads: tuple[Load | None, Load | None] = (None, None)
         self.boxes: list[str] = ["", ""]
+        self.step = "start"  # where the boxes of a step begin along k, in source
         self.leaves: tuple[Load, ...] = ()  # boxes that the left operand is computed from
         self.is_made_of_boxes = False  # and of nothing else that varies
         self._leaf_boxes: list[str] = []
@@ -133,7 +134,7 @@ class Operands:
     def describes(self, device: Device) -> bool:
         """Whether operands are copied by tensor descriptors: on devices that have them, of products that need few other loads."""
         has = int(device.architecture.removeprefix("sm_")) >= BOX_ARCH and self.tile.m >= BOX_ROWS
-        return has and self.problem.k >= BOX_K and (any(load and load.box for load in self.loads) or self.leaves)
+        return has and self.problem.k >= BOX_K and (bool(self.leaves) or any(load and load.box for load in self.loads))
 
     def describe(self) -> None:
         """Tensor descriptors of the operands that have them, before the loop."""
@@ -224,6 +225,11 @@ class Operands:
         is_inside = low >= 0 and high + row.high * stride + column.high < value.type.size
         return Box(first, row, column, stride) if is_inside else None
 
+    @property
+    def layout(self) -> tuple[bool, ...]:
+        """Of each operand that is a box whether k counts its rows."""
+        return tuple(load.box.row in self.k for load in self.loads if load and load.box)
+
     # ---- the tile of a step
 
     def pointers(self, number: int) -> str:
@@ -245,7 +251,7 @@ class Operands:
         """The tile of an operand in this step, of the type that is multiplied; of the right one's columns the `part`, where these are parted."""
         load, evaluator = self.loads[number], self.evaluator
         if load is not None and self.boxes[number]:
-            return self._copied(number, self.boxes[number], load.box, part)
+            return self.copied(number, self.boxes[number], load.box, part)
         if load is None or self.free[number].high == 0:
             return self._computed(number)
         if not pointer:
@@ -257,7 +263,7 @@ class Operands:
             _SIDES[number], f"tl.load({pointer}, mask={mask}, other={other})" if mask else f"tl.load({pointer})"
         )
 
-    def _copied(self, number: int, name: str, box: Box | None, number_of_part: int = 0) -> str:
+    def copied(self, number: int, name: str, box: Box | None, number_of_part: int = 0) -> str:
         """A box, and its transpose where k is on the other side of it."""
         assert box is not None
         narrow = ".to(tl.int32)" if self.evaluator.wide else ""
@@ -265,7 +271,7 @@ class Operands:
         row = "tl.maximum(tile_m, 0)" if self.tile.is_specialized else "tile_m"
         after = f" + {number_of_part} * (BLOCK_N // {self.tile.parts})" if number_of_part else ""
         starts = {
-            self.k[number]: "start",
+            self.k[number]: self.step,
             self.free[0]: f"({row} * BLOCK_M){narrow}",
             self.free[1]: f"(tile_n * BLOCK_N{after}){narrow}",
         }
@@ -284,7 +290,7 @@ class Operands:
         evaluator = self.evaluator
         leaves = zip(self.leaves, self._leaf_boxes, strict=True) if number == 0 and self._leaf_boxes else ()
         for load, name in leaves:
-            tile = self._copied(0, name, load.box)
+            tile = self.copied(0, name, load.box)
             wide = ".to(tl.float32)" if load.value.type.dtype in NARROW else ""
             evaluator.placed[load.value] = (load.index, Code(f"{tile}{wide}", load.value.type.dtype))
         code = self.kept(number, evaluator.in_register(evaluator.value(self.node.operands[number], self.index(number))))

@@ -57,9 +57,14 @@ def tiles_of(body: Graph, dots: Sequence[Node], device: Device) -> tuple[Tile, .
     return tuple(form for tile in tiles for form in forms_of(tile, body, dots, product, device))
 
 
-def forms_of(tile: Tile, body: Graph, dots: Sequence[Node], product: Product, device: Device) -> list[Tile]:
-    """A tile of the product that `dots` of a body are together: with warps of two kinds, with its epilogue at once and in parts."""
-    is_wide, left = has_wide_tiles(body, dots), _left_bytes(body, dots[0])
+def forms_of(
+    tile: Tile, body: Graph, dots: Sequence[Node], product: Product, device: Device, is_wide: bool = False
+) -> list[Tile]:
+    """A tile of the product that `dots` of a body are together: with warps of two kinds, with its epilogue at once and in parts.
+
+    `is_wide`: whether some tile of another body's epilogue has elements of 4 bytes.
+    """
+    is_wide, left = is_wide or has_wide_tiles(body, dots), _left_bytes(body, dots[0])
     special = specialized_tiles(tile, product, device, is_wide)
     return _forms(tile, [each for each in special if _fits(each, left, product.item_bytes, device, is_wide)])
 
@@ -70,9 +75,12 @@ def joint_tiles_of(body: Graph, found: Sequence[Accumulator], device: Device) ->
     if not uses_tensor_cores(problem_of(dots[0])):
         return (Tile(32, 32, 1, 4, 1, 1.0),)
     tiles = [tile for _, tile in timed_tiles(found, device)][:MOST_TILES]
+    batch, m, n, k = product_extents(dots[0])
+    if len(found) == 1:
+        product = Product(batch, m, n, sum(product_extents(dot)[3] for dot in dots), multiplied_as(dots[0]))
+        return tuple(form for tile in tiles for form in forms_of(tile, body, dots, product, device))
     if not share_a_loop(found):
         return tuple(each for tile in tiles for each in with_parts(tile))
-    batch, m, n, k = product_extents(dots[0])
     both, forms = Product(batch, m, 2 * n, k, multiplied_as(dots[0])), list[Tile]()
     for tile in tiles:
         # Half of a tile for results of 4 bytes has 64 columns, whose loop is not shorter.

@@ -9,7 +9,8 @@
         p_at = p0_ptr / p1_ptr / p2_ptr
         ...
 
-Segments that are equal but for what they read and write share their source, which chooses between their pointers.
+Segments that are equal but for what they read and write share their source, which chooses between their pointers. A few products of
+which some warps copy the operands, and others multiply, share a main loop instead (`segmented_dots.py`).
 """
 
 from __future__ import annotations
@@ -19,25 +20,21 @@ from dataclasses import replace
 from typing import Any
 
 from meshgen.codegen.emit.dot import DOT
-from meshgen.codegen.emit.dot_problem import MOST_TILES, forms_of
+from meshgen.codegen.emit.dot_problem import MOST_TILES
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.map import MAP
 from meshgen.codegen.emit.plan import KernelPlan, Template
 from meshgen.codegen.emit.reduce import REDUCE
+from meshgen.codegen.emit.segmented_dots import emit_in_one_loop, forms_together
 from meshgen.codegen.joint_time import apart_products, tiles_apart
 from meshgen.codegen.structure import structure
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.kernels.matmul import Tile, with_parts
-from meshgen.kernels.matmul_time import Product
-from meshgen.ops.classes import DOTS
-from meshgen.ops.dot_dims import product_extents
-from meshgen.ops.precision import multiplied_as
+from meshgen.kernels.matmul import Tile
 from meshgen.ops.segments import segments
 from meshgen.records import dataclass
 
-_FEW = 4  # chosen: segments whose pointers are selected one after the other
 _BRANCH = "a branch"  # stands for the lines that open one until its programs are counted
 _TEMPLATES = {template.name: template for template in (MAP, REDUCE, DOT)}
 
@@ -77,14 +74,12 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
 
 def _with_tiles(found: Sequence[Alike], dots: Sequence[Node], device: Device) -> tuple[Segments, ...]:
     """The segments with each tile that suits the products of all."""
-    tiles = [tile for _, tile in tiles_apart(dots, device)[:MOST_TILES]]
-    if len(found) == 1 and len(found[0].bodies) <= _FEW:
-        body, own = found[0].bodies[0], [node for node in found[0].bodies[0].nodes if node.op in DOTS]
-        batch, m, n, k = product_extents(own[0])
-        product = Product(batch * len(dots), m, n, k, multiplied_as(own[0]))
-        tiles = [form for tile in tiles for form in forms_of(tile, body, own, product, device)]
-    else:  # loops with warps of two kinds would each have shared memory of their own, and cannot follow jumps (Triton 3.6)
-        tiles = [form for tile in tiles for form in with_parts(tile)]
+    bodies = [body for alike in found for body in alike.bodies]
+    tiles = [
+        form
+        for _, tile in tiles_apart(dots, device)[:MOST_TILES]
+        for form in forms_together(tile, bodies, dots, device)
+    ]
     return tuple(Segments(tuple(_with_tile(alike, tile) for alike in found), tile) for tile in tiles)
 
 
@@ -97,6 +92,9 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
     pointers = dict(evaluator.pointer_of) | dict(zip(body.outputs, evaluator.results, strict=True))
     launches, programs = list[Launch](), 0
     segmented: Segments = plan.candidates[0]
+    if segmented.tile and segmented.tile.is_specialized:
+        bodies = [each for alike in segmented.classes for each in alike.bodies]
+        return emit_in_one_loop(evaluator, bodies, pointers, segmented.tile, device)
     for alike in segmented.classes:
         evaluator.open(_BRANCH)
         launch = _emit_alike(evaluator, alike, pointers, device)
@@ -141,14 +139,10 @@ def _chosen(evaluator: Evaluator, columns: Sequence[tuple[str, ...]]) -> list[st
 
 
 def _choose(evaluator: Evaluator, varying: Sequence[tuple[str, tuple[str, ...]]], low: int, high: int) -> None:
-    """Choose between segments low .. high - 1, by halves; of a few one after the other, which takes no jumps."""
-    if high - low <= _FEW:
-        for number in range(low, high):
-            indent = "    " if number > low else ""
-            if indent:
-                evaluator.write(f"if segment == {number}:")
-            for name, column in varying:
-                evaluator.write(f"{indent}{name} = {column[number]}")
+    """Choose between segments low .. high - 1, by halves."""
+    if high - low == 1:
+        for name, column in varying:
+            evaluator.write(f"{name} = {column[low]}")
         return
     middle = (low + high) // 2
     for line, ends in ((f"if segment < {middle}:", (low, middle)), ("else:", (middle, high))):

@@ -1,0 +1,180 @@
+"""Products of unequal sizes side by side, of which some warps copy the operands and others multiply: one main loop for all.
+
+    for block in range(tl.program_id(0), 640, PROGRAMS):      a program computes several tiles, of any of the products
+        tile_m = tl.where(block < 512, ..., ...)              where the tile is
+        a_box = a_box_of_the_first                            descriptors are made once, before, and selected
+        if block >= 512:
+            a_box = a_box_of_the_second
+        for start in tl.range(0, tl.where(block < 512, 4096, 2048), BLOCK_K, warp_specialize=True):
+            ...
+        here = block < 512                                    each epilogue is masked by whether the tile is its own
+        tl.store(..., mask=(m < 4096) & (n < 4096) & here)
+
+Triton 3.6 divides no warps in branches that have results, and gives each loop shared memory of its own. Tiles are at the same places as in
+a kernel of one product, so neighbours share operands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+
+from meshgen.codegen.emit.dot import DOT, Dot
+from meshgen.codegen.emit.dot_operands import Operands
+from meshgen.codegen.emit.dot_problem import forms_of, has_wide_tiles
+from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.emit.launch import Launch
+from meshgen.codegen.emit.plan import UnsuitedError
+from meshgen.cost_model.kernels import Device
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.kernels.matmul import Tile
+from meshgen.kernels.matmul_time import Product, together
+from meshgen.ops.classes import DOTS
+from meshgen.ops.dot_dims import product_extents
+from meshgen.ops.precision import multiplied_as
+from meshgen.ops.triton.registers import register_type
+
+_MOST = 8  # chosen: products whose epilogues every tile goes through, masked but for its own
+
+
+def forms_together(tile: Tile, bodies: Sequence[Graph], dots: Sequence[Node], device: Device) -> list[Tile]:
+    """A tile of products side by side with its epilogue at once and in parts, and first, of a few products, with warps of two kinds."""
+    products = [Product(*product_extents(dot), multiplied_as(dot)) for dot in dots]
+    own = [[node for node in body.nodes if node.op in DOTS] for body in bodies]
+    is_wide = any(has_wide_tiles(body, each) for body, each in zip(bodies, own, strict=True))
+    found = forms_of(tile, bodies[0], own[0], together(products, tile), device, is_wide)
+    return found if len(dots) <= _MOST else [form for form in found if not form.is_specialized]
+
+
+class _Product(Dot):
+    """One of the products: `first` is the number of its first tile among those of all."""
+
+    first = 0
+
+    def _edge(self, name: str, size: int, block: int) -> str:
+        """Always: the tile may be another product's."""
+        return f"{name} < {size}"
+
+    @property
+    def rows(self) -> int:
+        return -(-self.problem.m // self.tile.m)
+
+    @property
+    def operands(self) -> Operands:
+        ((_, (loop,)),) = self.sums
+        return loop.operands
+
+    def write_place(self) -> tuple[str, str]:
+        """Names of the place that a tile has if it is one of this product; of others it is some place inside."""
+        write, names = self.evaluator.write, self.evaluator.names
+        inside = f"tl.minimum(block - {self.first}, {self.blocks - 1})" if self.first else "block"
+        write(f"tile = {f'tl.maximum({inside}, 0)' if self.first else f'tl.minimum(block, {self.blocks - 1})'}")
+        self.place(self.rows, self.blocks // self.rows)
+        found = names.fresh("tile_m"), names.fresh("tile_n")
+        for name, text in zip(found, ("tile_m", "tile_n"), strict=True):
+            write(f"{name} = {text}")
+        return found
+
+    def write_epilogue(self, accumulators: list[str]) -> None:
+        here = self.evaluator.assign("here", f"(block >= {self.first}) & (block < {self.first + self.blocks})")
+        self.edges = {self.m: f"({self.edges[self.m]}) & {here}", self.n: self.edges[self.n]}
+        self.names = [accumulators]
+        self.evaluator.tile.edges = self.edges
+        self.epilogue()
+
+
+def emit_in_one_loop(evaluator: Evaluator, bodies: Sequence[Graph], pointers: Mapping[Value, str], tile: Tile,
+                     device: Device) -> Launch:  # fmt: skip
+    """Source for the products of all bodies. Raises UnsuitedError where their operands are not boxes of one layout."""
+    singles = [single for body in bodies for single in _singles(body)]
+    products: list[_Product] = []
+    for body in singles:
+        with _part(evaluator, body, pointers):
+            products.append(_described(evaluator, body, tile, device))
+        products[-1].first = sum(each.blocks for each in products[:-1])
+    if len({each.operands.layout for each in products}) > 1:
+        raise UnsuitedError("operands in several layouts have boxes of several shapes")
+    total = sum(each.blocks for each in products)
+    programs = min(total, device.multiprocessors)
+    evaluator.constant("PROGRAMS", programs)
+    evaluator.open(f"for block in range(tl.program_id(0), {total}, PROGRAMS):")
+    accumulators = _multiply(evaluator, products, tile)
+    for body, product in zip(singles, products, strict=True):
+        with _part(evaluator, body, pointers):
+            product.write_epilogue(accumulators)
+    evaluator.close()
+    return Launch((programs, 1, 1), evaluator.constants, tile.num_warps, tile.num_stages)
+
+
+def _singles(body: Graph) -> list[Graph]:
+    """Bodies of one product each: several of one left operand have nothing after them."""
+    dots = [node for node in body.nodes if node.op in DOTS]
+    if len(dots) == 1:
+        return [body]
+    return [Graph(body.name, [v for v in body.inputs if v in dot.operands], [dot], [dot.result]) for dot in dots]
+
+
+def _part(evaluator: Evaluator, body: Graph, pointers: Mapping[Value, str]) -> AbstractContextManager[None]:
+    own = {value: pointers[value] for value in body.inputs}
+    return evaluator.part(body, "block", own, [pointers[value] for value in body.outputs])
+
+
+def _described(evaluator: Evaluator, body: Graph, tile: Tile, device: Device) -> _Product:
+    """A product with its descriptors."""
+    plan = DOT.match(body, device)
+    if plan is None or plan.space is None:
+        raise UnsuitedError("a product among other loops")
+    found = _Product(evaluator, body, plan.space, tile, device)
+    ((_, (loop,)),) = found.sums
+    if found.problem.batch > 1 or not all(load and load.box for load in loop.operands.loads):
+        raise UnsuitedError("a batch, or an operand that is not a box alone")
+    if not evaluator.constants:
+        for name, size in zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), (tile.m, tile.n, tile.k), strict=True):
+            evaluator.constant(name, size)
+    loop.describe()
+    return found
+
+
+def _multiply(evaluator: Evaluator, products: Sequence[_Product], tile: Tile) -> list[str]:
+    """The main loop, and the accumulators, one for each part of the columns."""
+    write, first = evaluator.write, products[0]
+    places = [each.write_place() for each in products]
+    for side, name in enumerate(("tile_m", "tile_n")):
+        write(f"{name} = {_selected(products, [place[side] for place in places])}")
+    boxes = [evaluator.names.fresh(f"{name}_box") for name in ("a", "b")]
+    for number, each in enumerate(products):
+        if number:
+            write(f"if block >= {each.first}:")
+        for name, box in zip(boxes, each.operands.boxes, strict=True):
+            write(f"{'    ' if number else ''}{name} = {box}")
+    write("m = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]")
+    write("n = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]")
+    ((_, (loop,)),) = first.sums
+    kind, columns = (
+        register_type(first.problem.accumulator),
+        f"BLOCK_N // {tile.parts}" if tile.parts > 1 else "BLOCK_N",
+    )
+    names = [evaluator.names.fresh("acc") for _ in range(tile.parts)]
+    for name in names:
+        write(f"{name} = tl.zeros((BLOCK_M, {columns}), {kind})")
+    steps = _selected(products, [str(each.problem.k) for each in products])
+    evaluator.open(f"for start in tl.range(0, {steps}, BLOCK_K, warp_specialize=True):")
+    left, right = (load.box if load else None for load in first.operands.loads)
+    a = first.operands.copied(0, boxes[0], left)
+    for part, name in enumerate(names):
+        b = first.operands.copied(1, boxes[1], right, part)
+        write(f"{name} = tl.dot({a}, {b}, {name}{loop.options()})")
+    evaluator.close()
+    for name in names:
+        loop.convert(name)
+    return names
+
+
+def _selected(products: Sequence[_Product], texts: Sequence[str]) -> str:
+    """Of what each product has, that of the one whose tile is in hand."""
+    if len(set(texts)) == 1:
+        return texts[0]
+    *before, text = texts
+    for each, own in reversed(list(zip(products[1:], before, strict=True))):
+        text = f"tl.where(block < {each.first}, {own}, {text})"
+    return text
