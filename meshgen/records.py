@@ -76,7 +76,9 @@ def _with_methods(
     cls: Any, *, init: bool = True, repr: bool = True, eq: bool = True, frozen: bool = False, kw_only: bool = False
 ) -> Any:
     """The class with its fields, and the methods that it does not define itself."""
-    cls.__doc__ = cls.__doc__ or ""  # else the standard library makes one of the signature, slowly
+    cls.__doc__ = (
+        cls.__doc__ or cls.__name__
+    )  # else the standard library makes one of the signature, slowly, and before 3.11.4 fails for exceptions
     own = set(vars(cls))
     bases: list[Any] = [each for each in cls.__mro__ if is_dataclass(each)]
     is_frozen_as_base = frozen and any(each.__dataclass_params__.frozen for each in bases)
