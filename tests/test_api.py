@@ -173,7 +173,7 @@ def test_arguments_that_do_not_fit_are_all_named(executable: mg.Executable) -> N
     x, params = arrays()
     with pytest.raises(ArgumentError, match=r"'params' is missing(?s:.)*the arguments are \(x, params: \{w1, w2\}\)"):
         executable(x)
-    with pytest.raises(ArgumentError, match=r"(?s)'x' has type float64.*'params.w1' has type float32\[12, 3\]"):
+    with pytest.raises(ArgumentError, match=r"(?s)'x' has type f64.*'params.w1' has type f32\[12,3\]"):
         executable(x.astype(np.float64), params | {"w1": params["w1"][:, :3]})
 
 
