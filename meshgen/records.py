@@ -77,7 +77,8 @@ def _with_methods(
     if not _has_collected_fields(cls, kw_only):
         bases: list[Any] = [each for each in cls.__mro__ if is_dataclass(each)]
         is_frozen_as_base = any(each.__dataclass_params__.frozen for each in bases)
-        cls.__doc__ = cls.__doc__ or ""  # else the standard library makes one of the signature, slowly
+        # else the standard library makes one of the signature, slowly, and before 3.11.4 fails for exceptions
+        cls.__doc__ = cls.__doc__ or cls.__name__
         _STANDARD(init=False, repr=False, eq=False, frozen=is_frozen_as_base, kw_only=kw_only)(cls)
     cls.__dataclass_params__ = copy(_TEMPLATE.__dataclass_params__)
     cls.__dataclass_params__.frozen = (

@@ -173,7 +173,7 @@ def test_arguments_that_do_not_fit_are_all_named(executable: mg.Executable) -> N
     x, params = arrays()
     with pytest.raises(ArgumentError, match=r"'params' is missing(?s:.)*the arguments are \(x, params: \{w1, w2\}\)"):
         executable(x)
-    with pytest.raises(ArgumentError, match=r"(?s)'x' has type float64.*'params.w1' has type float32\[12, 3\]"):
+    with pytest.raises(ArgumentError, match=r"(?s)'x' has type f64.*'params.w1' has type f32\[12,3\]"):
         executable(x.astype(np.float64), params | {"w1": params["w1"][:, :3]})
 
 
@@ -331,3 +331,10 @@ def test_results_are_said_in_a_line(tmp_path: Path) -> None:
     with mg.load(tmp_path / "m.mgx").session() as session:
         assert repr(session) == "Session('double')"
     assert repr(session) == "Session('double', closed)"
+
+
+@pytest.mark.parametrize(("file", "message"), [("model.py", "a Python file(?s:.)*pass the function"), ("model.mgx", "a compiled module(?s:.)*meshgen.load")])  # fmt: skip
+def test_files_that_are_no_programs_are_refused_with_what_to_pass(file: str, message: str, tmp_path: Path) -> None:
+    (tmp_path / file).touch()
+    with pytest.raises(UsageError, match=message):
+        mg.compile(tmp_path / file, {"d": 2}, target="cpu")

@@ -41,10 +41,10 @@ def stack(layers: int = LAYERS, dp: int = 2, tp: int = 4) -> str:
 def _lowered(layers: int) -> str:
     try:
         import jax
-        from jax.sharding import AbstractMesh, NamedSharding, PartitionSpec
+        from jax.sharding import AbstractMesh, AxisType, NamedSharding, PartitionSpec
     except ImportError as error:
         raise MissingError(Diagnostic("MG0602", "JAX is not installed", hint="pip install 'meshgen[jax]'")) from error
-    mesh = AbstractMesh((2, 4), ("dp", "tp"))
+    mesh = AbstractMesh((2, 4), ("dp", "tp"), axis_types=(AxisType.Auto,) * 2)  # newer JAX has explicit axes by default
 
     def on(*axes: str | None) -> Any:
         return NamedSharding(mesh, PartitionSpec(*axes))

@@ -105,7 +105,8 @@ def _jax() -> Any:
 def _lowered(program: Program, step: Callable[..., Any], types: Any, splits: Any) -> str:
     """The text of a function whose arguments, trees of shapes, lie as the trees of `splits` say."""
     jax = _jax()
-    mesh = jax.sharding.AbstractMesh(program.mesh.sizes, program.mesh.names)
+    automatic = (jax.sharding.AxisType.Auto,) * len(program.mesh.names)  # newer JAX has explicit axes by default
+    mesh = jax.sharding.AbstractMesh(program.mesh.sizes, program.mesh.names, axis_types=automatic)
 
     def on(split: Split) -> Any:
         return jax.sharding.NamedSharding(mesh, jax.sharding.PartitionSpec(*split))

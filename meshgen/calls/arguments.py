@@ -10,7 +10,7 @@ import numpy as np
 from meshgen.calls.arrays import NoArrayError, argument_array, plain_array
 from meshgen.calls.signature import Signature
 from meshgen.errors import ArgumentError, Diagnostic
-from meshgen.ir.graph import TensorType
+from meshgen.ir.graph import TensorType, dtype_name
 
 Array = np.ndarray[Any, Any]
 
@@ -58,14 +58,17 @@ def _add(arrays: dict[str, Array], what: str, name: str, given: Any, faults: lis
 
 def fitting(arrays: Mapping[str, Array], names: Sequence[str], types: Sequence[TensorType]) -> list[Array]:
     """The arrays in the order of the inputs. Raises ArgumentError for all of other types."""
-    faults = [
-        Diagnostic(
-            "MG0601",
-            f"argument '{name}' has type {arrays[name].dtype}{list(arrays[name].shape)}, but the program takes {kind}",
-        )
-        for name, kind in zip(names, types, strict=True)
-        if arrays[name].shape != kind.sizes or arrays[name].dtype != kind.numpy_dtype
-    ]
+    texts = [misfit(name, kind, arrays[name]) for name, kind in zip(names, types, strict=True)]
+    faults = [Diagnostic("MG0601", text) for text in texts if text]
     if faults:
         raise ArgumentError(*faults)
     return [arrays[name] for name in names]
+
+
+def misfit(name: str, kind: TensorType, array: Array) -> str:
+    """The fault of an argument of another type; empty if there is none."""
+    try:
+        have = TensorType(array.shape, dtype_name(array.dtype))
+    except KeyError:
+        return f"argument '{name}' has unsupported element type {array.dtype}"
+    return "" if have == kind else f"argument '{name}' has type {have}, but the program takes {kind}"

@@ -224,22 +224,10 @@ def _program_of_module(options: argparse.Namespace, loaded: LoadedModule) -> tup
 
 
 def read_program(name: str) -> Any:
-    """The program that IN names. Raises UsageError MG0002 if it cannot be read."""
+    """The program that IN names."""
     if name == "-":
         return name
-    path = Path(name)
-    if path.suffix == ".py":
-        hint = f"write {path.stem}:FUNCTION, its module and the function's name"
-        raise UsageError(Diagnostic("MG0002", f"'{name}' is a Python file, not a program", hint=hint))
-    if path.suffix == ".mgx":
-        raise UsageError(
-            Diagnostic(
-                "MG0002",
-                f"'{name}' is a compiled module, not a program",
-                hint="meshgen explain, report, run and inspect take modules",
-            )
-        )
-    return name if ":" in name and not os.path.exists(name) else path
+    return name if ":" in name and not os.path.exists(name) else Path(name)
 
 
 def specs_option(texts: Sequence[str]) -> dict[str, Sharding]:

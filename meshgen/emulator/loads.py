@@ -93,7 +93,7 @@ def _load_parameter(instruction: Instruction, kind: DType, puts: list[Callable[[
         end = int(places.max()) + size
         if end > len(wave.parameters):
             raise DeviceFault("address", f"byte {end} of {len(wave.parameters)} bytes of parameters is read")
-        found, which = np.unique(places, return_inverse=True)
+        found, which = np.unique(places, return_inverse=True) if places.size > 1 else (places.reshape(1), np.array(0))
         read = np.stack([np.frombuffer(wave.parameters, kind, len(puts), int(each)) for each in found])
         for number, put in enumerate(puts):
             put(wave, read[which.reshape(places.shape), number], mask)

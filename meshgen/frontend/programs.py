@@ -82,7 +82,18 @@ def _from_text(graph: str | Path, given: tuple[Mesh, ...], args: Args, entry: st
         return _read_mlir(text, given, entry), None
     if isinstance(graph, str) and ":" in text and not os.path.exists(text) and Path(text).suffix != ".mlir":
         return import_program(_function(text), given, args, entry)
+    _refuse_other_file(Path(text))
     return _read_mlir(Path(text), given, entry), None
+
+
+def _refuse_other_file(path: Path) -> None:
+    """Raises UsageError MG0002 for a file of Python, and for a compiled module."""
+    if path.suffix == ".py":
+        hint = f"pass the function, on the command line {path.stem}:FUNCTION, its module and the function's name"
+        raise UsageError(Diagnostic("MG0002", f"'{path}' is a Python file, not a program", hint=hint))
+    if path.suffix == ".mgx":
+        hint = "meshgen.load, and on the command line explain, report, run and inspect, take modules"
+        raise UsageError(Diagnostic("MG0002", f"'{path}' is a compiled module, not a program", hint=hint))
 
 
 def _read_mlir(source: str | Path, meshes: Sequence[Mesh], entry: str) -> Module:

@@ -8,9 +8,9 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from meshgen.calls.arguments import misfit
 from meshgen.calls.signature import shortened
 from meshgen.errors import ArgumentError, Diagnostic
-from meshgen.ir.graph import TensorType, dtype_name
 from meshgen.runtime.module_file.manifest import Binding
 
 Array = np.ndarray[Any, Any]
@@ -50,7 +50,7 @@ def arrays_of(inputs: Sequence[Binding], args: Arguments) -> dict[str, Array]:
         if name in given:
             array, fault = array_of(name, given[name])
             arrays[name] = array
-            texts += [text for text in [fault or _misfit(name, types[name], array)] if text]
+            texts += [text for text in [fault or misfit(name, types[name], array)] if text]
     if texts:
         signature = ", ".join(f"{name}: {kind}" for name, kind in types.items())
         hint = f"the arguments are ({shortened(signature)}), as global arrays"
@@ -66,15 +66,6 @@ def array_of(name: str, value: Any) -> tuple[Array, str]:
         return np.asarray(value), ""
     except (ValueError, TypeError) as error:
         return np.zeros(0), f"argument '{name}' cannot be converted to an array ({str(error).splitlines()[0][:100]})"
-
-
-def _misfit(name: str, kind: TensorType, array: Array) -> str:
-    """The fault of an argument; empty if there is none."""
-    try:
-        have = TensorType(array.shape, dtype_name(array.dtype))
-    except KeyError:
-        return f"argument '{name}' has unsupported element type {array.dtype}"
-    return "" if have == kind else f"argument '{name}' has type {have}, but the program takes {kind}"
 
 
 def shapes_given(shapes: Shapes) -> dict[str, tuple[int | None, ...]]:

@@ -28,6 +28,7 @@ from meshgen.runtime.emulate import KernelSource
 LAUNCH_ORDER = "NCCL_LAUNCH_ORDER_IMPLICIT"  # since NCCL 2.26; from CUDA 12.3 on what has begun may overlap
 NOT_READY = 600  # CUDA_ERROR_NOT_READY
 OLDEST_DRIVER = 12_000  # of CUDA 12.0: cubins are made by ptxas 12.8, which all later drivers of CUDA 12 accept
+_EMULATED = "--device emulate (of bench collectives: --engine emulated) needs no GPU"
 
 
 class Api:
@@ -195,20 +196,19 @@ def _with_gpus(devices: int, need: str) -> Api:
     try:
         driver = importlib.import_module("cuda.bindings.driver")
     except ImportError as error:
-        hint = "pip install 'meshgen[cuda12]' or 'meshgen[cuda13]', to match the driver; --device emulate needs no GPU"
+        hint = f"pip install 'meshgen[cuda12]' or 'meshgen[cuda13]', to match the driver; {_EMULATED}"
         raise MissingError(Diagnostic("MG0602", "the package cuda-bindings is not installed", hint=hint)) from error
     api = Api(driver)
     require_driver(api)
     count = int(api.cuda("cuDeviceGetCount"))
     if count < devices:
-        hint = "--device emulate needs no GPU"
-        raise MissingError(Diagnostic("MG0603", f"{need}, but there are {count}", hint=hint))
+        raise MissingError(Diagnostic("MG0603", f"{need}, but there are {count}", hint=_EMULATED))
     return api
 
 
 def require_driver(api: Api) -> None:
     """Raise MissingError MG0602 if NVIDIA's driver is missing, does not work or is too old."""
-    hint = "install NVIDIA's driver 525 or later; --device emulate needs no GPU"
+    hint = f"install NVIDIA's driver 525 or later; {_EMULATED}"
     try:
         api.cuda("cuInit", 0)
         version = int(api.cuda("cuDriverGetVersion"))
