@@ -8,7 +8,7 @@ from fnmatch import fnmatchcase
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.regions import all_nodes
 from meshgen.mesh import overlaps
-from meshgen.near import nearest_names
+from meshgen.names import nearest_names
 from meshgen.ops.classes import COMMUNICATING
 from meshgen.records import dataclass
 from meshgen.reports.comms import Collective
