@@ -12,15 +12,16 @@ import numpy as np
 from meshgen.calls.arguments import bound_arrays
 from meshgen.calls.callers import at_callers_line
 from meshgen.calls.signature import Signature, signature_of
-from meshgen.errors import ArgumentError, Diagnostic, MissingError, ShardingError, UsageError, listed
+from meshgen.errors import ArgumentError, Diagnostic, ShardingError, UsageError, listed
 from meshgen.ir.graph import TensorType
 from meshgen.mesh import Mesh
 from meshgen.runtime.arguments import Arguments, Shapes, arrays_of, shapes_given
 from meshgen.runtime.emulation import Emulation, first_arch
 from meshgen.runtime.engines import ENGINES
 from meshgen.runtime.footprint import out_of_memory, require_memory
+from meshgen.runtime.kernel_code import KernelCode
 from meshgen.runtime.loaded import Loaded, Run
-from meshgen.runtime.module_file.manifest import Binary, Binding, Kernel, Manifest
+from meshgen.runtime.module_file.manifest import Binding, Manifest
 from meshgen.runtime.module_file.members import Members
 from meshgen.runtime.module_file.resources import complete_text
 from meshgen.runtime.module_file.stage_texts import stage_of
@@ -152,36 +153,19 @@ class LoadedModule(Viewed):
 
     def source(self, kernel: str, arch: str = "") -> str:
         """Triton source of a kernel, or that for an architecture; empty if it has none. Raises UsageError MG0001 for an unknown kernel."""
-        file = self._kernel(kernel).on(arch).source
-        return bytes(self._container[file]).decode() if file else ""
+        return self._code.source(kernel, arch)
 
     def cubin(self, kernel: str, arch: str) -> bytes:
         """Binary of a kernel. Raises as `source`, and MissingError MG0602 if it has none for the architecture."""
-        return bytes(self._container[self._binary(kernel, arch).file])
+        return self._code.cubin(kernel, arch)
 
     def ptx(self, kernel: str, arch: str) -> str:
         """The PTX of a kernel, of which the binary was assembled. Raises as `cubin`."""
-        if not (file := self._binary(kernel, arch).ptx):
-            text = f"the module has no PTX of kernel '{kernel}'"
-            raise MissingError(Diagnostic("MG0602", text, hint="compile it again: older modules have cubins only"))
-        return bytes(self._container[file]).decode()
+        return self._code.ptx(kernel, arch)
 
-    def _binary(self, kernel: str, arch: str) -> Binary:
-        binaries = self._kernel(kernel).binaries
-        if arch not in binaries:
-            raise MissingError(
-                Diagnostic(
-                    "MG0602",
-                    f"kernel '{kernel}' was not compiled for {arch}, but for {', '.join(binaries) or 'no GPU'}",
-                    hint=f"compile again with --target cuda:{arch}",
-                )
-            )
-        return binaries[arch]
-
-    def _kernel(self, name: str) -> Kernel:
-        if name not in self.manifest.kernels:
-            raise no_kernel(name, self.kernel_names)
-        return self.manifest.kernels[name]
+    @property
+    def _code(self) -> KernelCode:
+        return KernelCode(self._container, self.manifest.kernels)
 
     @property
     def call(self) -> Signature | None:
@@ -344,9 +328,3 @@ class LoadedModule(Viewed):
         return {
             name: EmulatedKernel(kernels[name], arch, self.ptx(name, arch), self.source(name, arch)) for name in coded
         }
-
-
-def no_kernel(name: str, names: Sequence[str]) -> UsageError:
-    """The error for an unknown kernel."""
-    hint = f"known kernels are {', '.join(names) or 'none'}"
-    return UsageError(Diagnostic("MG0001", f"unknown kernel '{name}'", hint=hint))

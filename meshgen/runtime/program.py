@@ -10,7 +10,8 @@ from typing import Any
 import numpy as np
 
 from meshgen.calls.signature import Signature
-from meshgen.runtime.module import LoadedModule, no_kernel
+from meshgen.runtime.kernel_code import no_kernel
+from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file import limits
 from meshgen.runtime.module_file.call_json import require_fit
 from meshgen.runtime.module_file.manifest import Binding, Parts
