@@ -86,7 +86,7 @@ def test_mutants_are_seen() -> None:
 
 
 @pytest.mark.parametrize(
-    "make, arch, needed", [(computed_product, "sm_80", 5), (computed_product, "sm_90", 5), (product, "sm_90", 4)]
+    "make, arch, needed", [(computed_product, "sm_80", 5), (computed_product, "sm_90", 7), (product, "sm_90", 4)]
 )
 def test_barriers_are_needed(make: Callable[[], Graph], arch: str, needed: int) -> None:
     """All but those that are proven to order nothing by themselves.
@@ -97,7 +97,7 @@ def test_barriers_are_needed(make: Callable[[], Graph], arch: str, needed: int) 
     found = case(make, arch)
     barriers = [number for kind, number in sites(found.ptx) if kind == "barrier dropped"]
     verdicts = [verdict(found, mutant(found.ptx, "barrier dropped", number, random.Random(0))) for number in barriers]
-    assert verdicts.count("fault: race") >= needed and set(verdicts) == {"equivalent", "fault: race"}
+    assert verdicts.count("fault: race") >= needed and set(verdicts) <= {"equivalent", "fault: race"}
 
 
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
