@@ -87,15 +87,20 @@ class LoadedProgram(LoadedModule):
     def ranks(self) -> int:
         return sum(part.ranks for part in self.parts)
 
-    def source(self, kernel: str) -> str:
-        """Triton source of `MESH/KERNEL`; empty if it has none."""
+    def source(self, kernel: str, arch: str = "") -> str:
+        """Triton source of `MESH/KERNEL`, or that for an architecture; empty if it has none."""
         part, name = self._owner(kernel)
-        return part.source(name)
+        return part.source(name, arch)
 
     def cubin(self, kernel: str, arch: str) -> bytes:
         """Binary of `MESH/KERNEL`."""
         part, name = self._owner(kernel)
         return part.cubin(name, arch)
+
+    def ptx(self, kernel: str, arch: str) -> str:
+        """The PTX of `MESH/KERNEL`."""
+        part, name = self._owner(kernel)
+        return part.ptx(name, arch)
 
     def _owner(self, kernel: str) -> tuple[LoadedModule, str]:
         """The part that has a kernel, and its name there. Raises UsageError MG0001."""
