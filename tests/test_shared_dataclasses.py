@@ -251,4 +251,10 @@ def test_the_signature_of_a_class_is_not_asked_for(monkeypatch: pytest.MonkeyPat
     class Fault(Exception):
         code: int
 
-    assert Fault(3).code == 3 and Fault.__doc__ == "Fault" and not asked
+    @dataclass
+    class Place(Exception):
+        code: int
+        _: dataclasses.KW_ONLY
+        line: int = 7
+
+    assert Fault(3).code == 3 and Place(3, line=8).line == 8 and not asked
