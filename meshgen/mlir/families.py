@@ -7,6 +7,7 @@ do not, and defining their operations takes longer than reading a small program.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from functools import cache
 
 from meshgen.mlir.chlo.dialect import DIALECT as CHLO
@@ -18,15 +19,23 @@ from meshgen.mlir.shard.dialect import DIALECT as SHARD
 from meshgen.mlir.stablehlo.dialect import DIALECT as STABLEHLO
 
 CORE = (FUNC, SHARD, SCHED, SDY, STABLEHLO, CHLO)
-_UPSTREAM = re.compile(r"\b(?:affine|arith|bufferization|cf|index|linalg|math|ml_program|scf|tensor|tosa)\.")
-_MESH = re.compile(r"\bmesh(?:\.|_cluster\b)")
+_UPSTREAM = (
+    "affine.", "arith.", "bufferization.", "cf.", "index.", "linalg.", "math.", "ml_program.", "scf.", "tensor.", "tosa.",
+)  # fmt: skip
+_MESH = ("mesh.", "mesh_cluster")
 
 
 def dialects(text: str | None = None) -> Dialect:
     """All of them, or those that `text` may need."""
     if text is None:
         return _dialects(has_mesh=True, has_upstream=True)
-    return _dialects(has_mesh=_MESH.search(text) is not None, has_upstream=_UPSTREAM.search(text) is not None)
+    return _dialects(has_mesh=_names_one(text, _MESH), has_upstream=_names_one(text, _UPSTREAM))
+
+
+def _names_one(text: str, names: Sequence[str]) -> bool:
+    """Whether a text has one of the names as a word; most texts do not have its letters, and may be long with constants."""
+    near = [re.escape(name) for name in names if name in text]
+    return bool(near) and re.search(rf"\b(?:{'|'.join(near)})", text) is not None
 
 
 def core_dialects() -> Dialect:

@@ -33,8 +33,13 @@ class Locations:
     @staticmethod
     def taken_out(text: str) -> tuple[str, Locations]:
         """The text with blanks in place of its aliases, which MLIR prints after their uses, and the aliases."""
-        aliases: dict[str, str] = dict(_ALIAS.findall(text)) if "loc(" in text else {}
-        return _ALIAS.sub(lambda match: " " * len(match[0]), text) if aliases else text, Locations(aliases)
+        aliases: dict[str, str] = {}
+
+        def take(match: re.Match[str]) -> str:
+            aliases[match[1]] = match[2]
+            return " " * len(match[0])
+
+        return _ALIAS.sub(take, text) if "loc(" in text else text, Locations(aliases)
 
     def place(self, text: str) -> Location | None:
         """The first file position that the text of a location names, and the scopes around it."""
