@@ -252,10 +252,9 @@ class _Places:
         found = [instead.get(node, node) for node in graph.nodes if node not in instead or node in first]
         makers = {value: node for node in found for value in node.results}
         before = {n: [makers[v] for v in (*n.operands, *captured(n)) if v in makers] for n in found}
-        for number, task in enumerate(self.tasks):
-            own = instead.get(nodes[number], nodes[number])
-            needs = [instead.get(nodes[n], nodes[n]) for n in task.needs]
-            before[own] += [need for need in needs if need is not own and need in before]
+        launched = [instead.get(node) or makers[node.results[0]] for node in nodes]  # a received message is a copy here
+        for own, task in zip(launched, self.tasks, strict=True):
+            before[own] += [need for n in task.needs if (need := launched[n]) is not own]
         return Graph(graph.name, graph.inputs, stable_order(found, before), graph.outputs)
 
 

@@ -19,6 +19,7 @@ from meshgen.codegen.targets import DEFAULT_TARGET
 from meshgen.codegen.triton_source import kernel_source
 from meshgen.ir.graph import Graph, Module, Value
 from meshgen.mesh import Axis, Mesh
+from meshgen.mlir.text import parse_text
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.runtime.in_place import overwrites
 from tests.cost_models import use
@@ -146,3 +147,24 @@ def test_many_programs_are_proven_to_stay_inside() -> None:
     source = kernel_source("many", b.done(b.op("tanh", x), b.op("negate", y), b.op("sine", z)), ONE)
     assert source.grid[0] > 2**20
     assert "place" not in source.text
+
+
+def test_launches_are_joined_around_a_message() -> None:
+    """A message that is received after it is sent is launched as one with its sender, and comes after it."""
+    text = """
+    builtin.module attributes {meshgen.stage = "partition"} {
+      shard.grid @mesh(shape = 2) {axis_names = ["z"]}
+      func.func public @main(
+          %a: tensor<4xi32> {shard.layout = #shard.split<@mesh, [["z"]]>, shard.global = tensor<8xi32>},
+          %b: tensor<4xi32> {shard.layout = #shard.split<@mesh, [["z"]]>, shard.global = tensor<8xi32>}
+      ) -> (tensor<4xi32> {shard.layout = #shard.split<@mesh, [["z"]]>, shard.global = tensor<8xi32>},
+            tensor<4xi32> {shard.layout = #shard.split<@mesh, [["z"]]>, shard.global = tensor<8xi32>}) {
+        %0 = stablehlo.abs %a : tensor<4xi32>
+        %1 = shard.send %b on @mesh grid_axes = [0] destination = [0] : (tensor<4xi32>) -> tensor<4xi32>
+        %2 = shard.recv %1 on @mesh grid_axes = [0] source = [0] : (tensor<4xi32>) -> tensor<4xi32>
+        %3 = stablehlo.negate %b : tensor<4xi32>
+        func.return %0, %3 : tensor<4xi32>, tensor<4xi32>
+      }
+    }"""
+    module = horizontal_fusion(readers_first(fuse(parse_text(text))))
+    assert [node.op for node in module.graph.nodes] == ["send", "recv", "kernel"]
