@@ -14,7 +14,7 @@ T = TypeVar("T")
 
 
 def once_per_body(find: Callable[Concatenate[Graph, P], T]) -> Callable[Concatenate[Graph, P], T]:
-    """The function, which looks at a body once for each of its other arguments; nobody changes the bodies of kernels."""
+    """The function, which looks at a body once for each of its other arguments; bodies of kernels do not change."""
     known: WeakKeyDictionary[Graph, dict[Hashable, T]] = WeakKeyDictionary()
 
     def kept(body: Graph, *args: P.args, **kwargs: P.kwargs) -> T:

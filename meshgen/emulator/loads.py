@@ -88,7 +88,7 @@ def _load_parameter(instruction: Instruction, kind: DType, puts: list[Callable[[
             lanes = wave.lanes(mask)
             if not lanes.any():
                 return
-            places = np.where(lanes, places, wave.full(places)[lanes][0])  # what the others hold is read by nobody
+            places = np.where(lanes, places, wave.full(places)[lanes][0])  # what the other lanes hold is not read
         places = np.where(places >= PARAMETERS, places - np.uint64(PARAMETERS), places)
         end = int(places.max()) + size
         if end > len(wave.parameters):

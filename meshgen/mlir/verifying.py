@@ -17,6 +17,8 @@ from meshgen.mlir.reading import Reading
 
 _STRUCTURE = ("builtin.module", "func.func", "func.return", "stablehlo.return", "sdy.return")
 
+_LOOK_OUTSIDE = IsolatedFromAbove.verify
+
 
 def raise_faults(reading: Reading) -> None:
     if reading.faults:
@@ -41,20 +43,20 @@ def verify_operations(top: Operation, reading: Reading) -> None:
     """Verify the definitions of the operations: counts of operands and results, properties, regions."""
     if any(block.args for region in top.regions for block in region.blocks):
         reading.fault("MG0104", "builtin.module: its region must have no arguments", top)
-    with _visible_once():
+    with visible_once():
         _verify_inside(top, reading, set())
     raise_faults(reading)
 
 
 @contextmanager
-def _visible_once() -> Generator[None]:
+def visible_once() -> Generator[None]:
     """Within it, xDSL does not look for what functions use from outside: `_verify_with_regions` does, and names the operation."""
     trait: Any = IsolatedFromAbove
-    verify, trait.verify = trait.verify, lambda *_: None
+    trait.verify = lambda *_: None
     try:
         yield
     finally:
-        trait.verify = verify
+        trait.verify = _LOOK_OUTSIDE  # not what it was before: another thread may be in here
 
 
 def _verify_inside(parent: Operation, reading: Reading, visible: set[SSAValue]) -> None:

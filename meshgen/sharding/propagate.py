@@ -182,9 +182,8 @@ class _Search:
     def _cheapest(self, first: Solved, others: Iterable[_Candidate]) -> Solved:
         """The first, or the cheapest of the others that keep the required annotations, if it is clearly cheaper."""
         tried = list(others)
-        sound = [
-            each for each in tried if not each.solved.faults
-        ]  # others do not keep a required annotation: no plan, no cost
+        # Others than sound ones do not keep a required annotation: they have no plan, and no cost.
+        sound = [each for each in tried if not each.solved.faults]
         likely = [each for each in sound if self._promises(each.solved, first)]
         best = self._worth(first, [each.solved for each in likely])
         taken = next((each.passes for each in likely if each.solved is best), ())
@@ -192,7 +191,7 @@ class _Search:
             by, *more = each.passes
             if more:
                 continue
-            if not any(each is other for other in sound):
+            if each.solved.faults:
                 self.manager.record(by.name).note(kept=False)
                 continue
             is_planned = any(each is other for other in likely)
@@ -235,8 +234,9 @@ class _Search:
             return solved
         axes = solved.axes.with_offers(repeated)
         free = replace(solved.start, pins=False)  # decided first: what moves no argument is the best with pins as well
-        decided = {start: axes.decide_again(start, solved.decisions) for start in (free, solved.start)}
-        others = [Solved(axes, start, decided[start]) for start in dict.fromkeys((solved.start, free))]
+        starts = dict.fromkeys((free, solved.start))
+        decided = {start: axes.decide_again(start, solved.decisions) for start in starts}
+        others = [Solved(axes, start, decided[start]) for start in reversed(starts)]
         limit = DEFAULT.rewriting.worth * self._estimate(solved)
         found = [other for other in others if self._estimate(other) < limit and not other.faults]
         if len(found) < 2 or found[0].labels == found[1].labels:

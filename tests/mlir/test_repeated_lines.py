@@ -6,12 +6,14 @@ from collections.abc import Sequence
 
 import pytest
 from xdsl.ir import Operation
+from xdsl.traits import IsolatedFromAbove
 
 from meshgen.errors import Diagnostic, ProgramError
 from meshgen.ir.graph import Node
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.recipes import Recipe
 from meshgen.mlir.text import parse_text
+from meshgen.mlir.verifying import visible_once
 
 T = "tensor<4xf32>"
 
@@ -153,3 +155,14 @@ def test_what_is_around_an_operation_counts_where_it_depends_on_it() -> None:
     body = "\n".join([line.format(0, "a"), other.format(1, 0), line.format(2, 1)])
     text = f"{mesh}func.func @main(%a: {T}) -> {T} {{\n{body}\nreturn %2 : {T}\n}}"
     assert [node.attrs.as_result for node in parse_text(text).graph.nodes] == [True, False, False]
+
+
+def test_what_xdsl_checks_comes_back_when_threads_overlap() -> None:
+    """Two that read at the same time do not end in the order in which they began."""
+    own, first, second = IsolatedFromAbove.verify, visible_once(), visible_once()
+    first.__enter__()
+    second.__enter__()
+    assert IsolatedFromAbove.verify is not own
+    first.__exit__(None, None, None)
+    second.__exit__(None, None, None)
+    assert IsolatedFromAbove.verify is own

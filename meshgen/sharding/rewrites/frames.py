@@ -96,7 +96,7 @@ class _Finder:
         starts = [start for source, start in found.starts if source == size]
         if at is None:
             places = [start for whole, start in found.places if whole == size]
-            at = places[0] if places else sorted(starts)[(len(starts) - 1) // 2]
+            at = places[0] if places else _median(starts)
         shifts = [abs(start - at) for start in starts]
         if (
             found.walks + len(found.places)
@@ -154,3 +154,9 @@ def _tied(node: Node, dim: Dim) -> Iterator[Dim]:
     ends = walked(node)
     loops = {loop for end, loop in ends if end == dim and loop is not None}
     yield from (end for end, loop in ends if loop in loops)
+
+
+def _median(starts: list[int]) -> int:
+    from statistics import median_low  # few programs have frames, and its import takes longer than a small pass
+
+    return median_low(starts)
