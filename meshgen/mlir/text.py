@@ -9,6 +9,7 @@ from pathlib import Path
 
 from xdsl.context import Context
 from xdsl.dialects import builtin, func
+from xdsl.ir import Operation
 from xdsl.utils.exceptions import ParseError, VerifyException
 
 from meshgen.errors import Diagnostic, Location, ProgramError
@@ -72,7 +73,7 @@ def parse_text(
         message = "the program is nested too deeply" if isinstance(error, RecursionError) else str(error)
         raise _located(message, parser, parser.pos) from error
     source = Source(parser.locate if is_written else parser.named_location, parser.name_of, parser.lines.like.get)
-    inner = [operation for operation in top.ops if isinstance(operation, builtin.ModuleOp)]
+    inner = [each for each in _operations(top, source) if isinstance(each, builtin.ModuleOp)]
     if not inner:
         module = _complete(top, source, known, meshes, entry=entry)
         if called is not None:
@@ -80,6 +81,15 @@ def parse_text(
         return module
     module = import_parts(top, inner, source, known)
     return read_parts(module, [_complete(each, source, known, meshes, is_part=True) for each in inner])
+
+
+def _operations(top: builtin.ModuleOp, source: Source) -> Sequence[Operation]:
+    """What the block of a module has; the generic form may write none or several."""
+    blocks = top.regions[0].blocks
+    if len(blocks) != 1:
+        message = f"builtin.module has {len(blocks)} blocks"
+        raise ProgramError(Diagnostic("MG0104", message, source.locate(top), hint="write its operations in one block"))
+    return [*blocks[0].ops]
 
 
 def _call_inputs(module: Module, top: builtin.ModuleOp, parser: TextParser, called: Callable[[str], str]) -> None:
@@ -108,9 +118,8 @@ def _complete(
     entry: str = "",
 ) -> Module:
     """The program of one module in the text."""
-    is_global = any(
-        operation.name == "sdy.mesh" for operation in top.ops
-    )  # Shardy writes per device in computations only
+    # Shardy writes per device in computations only.
+    is_global = any(operation.name == "sdy.mesh" for operation in _operations(top, source))
     module = complete(import_module(top, source, known, meshes, is_part, entry), is_global)
     check_module(module)
     return module

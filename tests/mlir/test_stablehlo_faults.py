@@ -102,6 +102,15 @@ def test_branches_between_blocks_have_a_way_out() -> None:
         parse_text(text)
 
 
+@pytest.mark.parametrize(
+    "body", ["^a:\n^b:", '^a:\n"sdy.mesh"() <{mesh = #sdy.mesh<["x"=2]>, sym_name = "m"}> : () -> ()\n^b:']
+)
+def test_modules_of_several_blocks(body: str) -> None:
+    module = '"builtin.module"() ({{\n{}\n}}) : () -> ()'
+    assert faults(module.format(body)) == [("MG0104", "m.mlir:1")]
+    assert faults(module.format(module.format(body))) == [("MG0104", "m.mlir:2")]
+
+
 def test_use_before_definition() -> None:
     text = function(f"%0 = stablehlo.tanh %1 : {F}", f"%1 = stablehlo.tanh %x : {F}")
     assert faults(text) == [("MG0104", "m.mlir:2")]
