@@ -1,4 +1,4 @@
-"""Blocks of models in bf16, forward and training step, in JAX: `python -m tests.codegen.blocks.programs FOLDER [--large] [NAME ...]` writes their text.
+"""Blocks of models in bf16, forward and training step, in JAX: `python -m tests.codegen.blocks.programs [--large] FOLDER [NAME ...]` writes their text.
 
 Weights and activations are bf16; norms, softmax, losses, states of scans and Adam's moments are f32, as in practice. A training step gives the loss, the
 gradient of the block's input and the updated weights and moments. Small sizes are for the emulated GPU, large ones are those of the models.
