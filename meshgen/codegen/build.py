@@ -28,7 +28,7 @@ from meshgen.ops.triton.registers import SIGNATURE_TYPES
 from meshgen.records import dataclass
 from meshgen.reproducers import keep_reproducer
 
-FORMAT = 5  # of the cache's entries
+FORMAT = 6  # of the cache's entries
 DIVISOR = 16  # bytes: buffers are aligned to more, and vector loads need no more
 MAX_REGISTERS = 65536  # per block, on every architecture from sm_80 on
 LESS_SHARED = {

@@ -68,6 +68,7 @@ def _serve(request: dict[str, Any], log: IO[bytes]) -> dict[str, Any]:
 
 def _compile(request: dict[str, Any]) -> dict[str, Any]:
     import triton
+    from triton import knobs
     from triton.backends.compiler import GPUTarget
     from triton.compiler import ASTSource
 
@@ -83,13 +84,28 @@ def _compile(request: dict[str, Any]) -> dict[str, Any]:
     target = GPUTarget("cuda", int(request["arch"].removeprefix("sm_")), 32)
     # Lines of the source go into the PTX, not into the cubin.
     options = request["options"] | {"ptx_options": "-suppress-debug-info"}
+    settings: Any = knobs.runtime
+    settings.add_stages_inspection_hook = _with_portable_ptx
     built: Any = triton.compile(source, target=target, options=options)
     metadata = {name: getattr(built.metadata, name) for name in _KEPT if hasattr(built.metadata, name)}
     return {
         "cubin": base64.b64encode(built.asm["cubin"]).decode(),
-        "ptx": portable_ptx(built.asm["ptx"]),
+        "ptx": built.asm["ptx"],
         "metadata": metadata,
     }
+
+
+def _with_portable_ptx(*pipeline: Any) -> tuple[str, str] | None:
+    """Triton's hook on the stages of a compilation (backend, stages by name, ...): ptxas assembles the text that modules keep.
+
+    Newer versions of Triton also call it without arguments, for the key of their own cache.
+    """
+    if not pipeline:
+        return portable_ptx.__name__, portable_ptx.__name__
+    stages = pipeline[1]
+    make_ptx = stages["ptx"]
+    stages["ptx"] = lambda *parts: portable_ptx(make_ptx(*parts))
+    return None
 
 
 def _load(text: str) -> types.ModuleType:

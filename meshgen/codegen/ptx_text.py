@@ -1,7 +1,7 @@
 """PTX as stored in a module: the code and the lines of its Triton source, independent of the build machine.
 
-The compiler writes names of files, debug sections and comments into it. What is left gives the same machine code; lines of
-functions that were inlined become those in the kernel that called them.
+The compiler writes names of files, debug sections and comments into it. ptxas assembles what is left, so that a module's PTX is that of its
+machine code; lines of functions that were inlined become those in the kernel that called them.
 """
 
 from __future__ import annotations

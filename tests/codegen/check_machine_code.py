@@ -1,6 +1,6 @@
 """Whether modules ship the machine code of their PTX, which is what the emulated GPU runs: `python -m tests.codegen.check_machine_code FOLDER`.
 
-ptxas assembles the PTX of every kernel again, with the options that Triton gives it: the cubin must have the same bytes. Prints the
+ptxas assembles the PTX of every kernel again, as Triton calls it: the cubin must have the same bytes. Prints the
 kernels that differ, per program how many there are, and the sums. Programs that the compiler refuses, and those whose sizes stay
 open, have no code.
 """
@@ -8,13 +8,15 @@ open, have no code.
 from __future__ import annotations
 
 import argparse
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
-import triton
+from triton.backends.compiler import GPUTarget, Language
+from triton.compiler.compiler import make_backend
+from triton.runtime.errors import PTXASError
 
 import meshgen as mg
 from meshgen.errors import MeshgenError
@@ -22,25 +24,24 @@ from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file.manifest import Kernel
 from tests.emulator.programs import programs_in, say
 
-PTXAS = Path(triton.__file__).parent / "backends" / "nvidia" / "bin" / "ptxas"
 
-
-def assembled(ptx: bytes, arch: str, folder: Path) -> bytes:
-    """The cubin of a PTX text; empty where ptxas refuses it. `arch`: up to `sm_90`."""
-    text, cubin = folder / "kernel.ptx", folder / "kernel.cubin"
-    text.write_bytes(ptx)
-    target = f"--gpu-name={arch}{'a' if arch == 'sm_90' else ''}"
-    command = [PTXAS, "-lineinfo", "-suppress-debug-info", target, text, "-o", cubin]
-    done = subprocess.run(command, stderr=subprocess.DEVNULL)
-    return b"" if done.returncode else cubin.read_bytes()
+def assembled(ptx: bytes, arch: str) -> bytes:
+    """The cubin that Triton has ptxas make of a PTX text, without line tables; empty where ptxas refuses it."""
+    backend: Any = make_backend(GPUTarget("cuda", int(arch.removeprefix("sm_")), 32))
+    options = backend.parse_options({"ptx_options": "-suppress-debug-info", "enable_fp_fusion": True})
+    stages: dict[str, Callable[[str, dict[str, Any]], bytes]] = {}
+    backend.add_stages(stages, options, Language.TRITON)
+    try:
+        return stages["cubin"](ptx.decode(), {})
+    except PTXASError:
+        return b""
 
 
 def comparisons(kernels: Mapping[str, Kernel], member: Callable[[str], bytes]) -> Iterator[tuple[str, bool]]:
     """Each distinct code of some kernels, by its file, and whether it is that of its PTX."""
     codes = {(b.file, b.ptx, arch) for kernel in kernels.values() for arch, b in kernel.binaries.items()}
-    with tempfile.TemporaryDirectory() as folder:
-        for file, ptx, arch in sorted(codes):
-            yield file, assembled(member(ptx), arch, Path(folder)) == member(file)
+    for file, ptx, arch in sorted(codes):
+        yield file, assembled(member(ptx), arch) == member(file)
 
 
 def compiled(file: Path, target: str) -> LoadedModule:
