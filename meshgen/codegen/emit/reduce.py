@@ -73,6 +73,22 @@ class Reduction:
 
     def emit(self) -> None:
         shape, evaluator = self.shape, self.evaluator
+        self.begin()
+        self.reduce()
+        whole = [n for n, v in enumerate(self.body.outputs) if self._is_whole(v)]
+        for number in range(len(self.body.outputs)):
+            if number not in whole:
+                self._store(number)
+        if whole and shape.loops:
+            self._open_loop()
+        for number in whole:
+            self._store(number)
+        if whole and shape.loops:
+            evaluator.close()
+
+    def begin(self) -> None:
+        """Write the variables of the tile."""
+        shape, evaluator = self.shape, self.evaluator
         wide = evaluator.wide
         if shape.kept > 1:
             evaluator.write(
@@ -84,18 +100,11 @@ class Reduction:
                 f"{self.out_name} = tl.arange(0, {self.out_size}){wide}{self.slot(True)}  # {shape.reduced} reduced"
             )
         evaluator.tile.edges = self._edges()
+
+    def reduce(self) -> None:
+        """Write the reductions."""
         for nodes in levels(self.body):
             self._level(nodes)
-        whole = [n for n, v in enumerate(self.body.outputs) if self._is_whole(v)]
-        for number in range(len(self.body.outputs)):
-            if number not in whole:
-                self._store(number)
-        if whole and shape.loops:
-            self._open_loop()
-        for number in whole:
-            self._store(number)
-        if whole and shape.loops:
-            evaluator.close()
 
     def _edges(self) -> dict[Var, str]:
         shape = self.shape
