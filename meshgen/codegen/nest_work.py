@@ -6,13 +6,15 @@ import math
 
 from meshgen.codegen.emit.windows import cumulative_dim
 from meshgen.ir.graph import Graph, Node
-from meshgen.ops.flops import ranking_operations
+from meshgen.ops.flops import node_flops, ranking_operations
 
 
 def nest_operations(node: Node, body: Graph) -> float:
     """Operations of one launch of a kernel of its own: each comparison, combination and step of a search counts."""
     size, each = node.operands[0].type.size, sum(len(region.nodes) for region in node.regions)
     match node.op:
+        case "recurrence":
+            return node_flops(node)
         case "sort" | "top_k":
             return ranking_operations(node)
         case "reduce_window":

@@ -64,7 +64,13 @@ def kernel_seconds(body: Graph, target: str) -> float:
             operations = nest_operations(node, body) if node.op in NESTS else node_flops(node)
             compute += operations * work.share / (device.vector_flops * share)
     computing = products + together + compute / DEFAULT.kernels.efficiency
-    return device.launch_seconds + max(computing, memory_seconds(kernel_bytes(body), device))
+    return device.launch_seconds + max(computing, memory_seconds(kernel_bytes(body), device), _waiting_seconds(body))
+
+
+def _waiting_seconds(body: Graph) -> float:
+    """How long the trips of a recurrence wait at least for their rows, which are copied so many trips before."""
+    trips = max((node.attrs.trips for node in body.nodes if node.op == "recurrence"), default=0)
+    return trips * DEFAULT.kernels.copy_seconds / DEFAULT.kernels.trips_ahead
 
 
 def _longer(node: Node, body: Graph) -> float:

@@ -9,7 +9,7 @@ dims that one tile has whole. Loads of rows do not depend on what is carried, so
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Sequence
 
 from meshgen.codegen.emit.plan import common_space, loops_of
 from meshgen.codegen.expr import Var, variables
@@ -84,7 +84,7 @@ def _is_lane_by_lane(body: Graph, space: Space, numbers: Sequence[int]) -> bool:
     """Whether the body reads what is carried only at the index at which it gives it for the next trip."""
     producer = body.producers()
     places = {body.inputs[n]: place_of(space, body.outputs[n]) for n in numbers}
-    depends = _dependent(body, places)
+    depends = dependent(body, places)
     stack = [(value, place_of(space, value)) for value in body.outputs]
     seen = set(stack)
     while stack:
@@ -94,7 +94,9 @@ def _is_lane_by_lane(body: Graph, space: Space, numbers: Sequence[int]) -> bool:
         if index is None or (value in places and places[value] != index):
             return False
         node = producer.get(value)
-        found = [] if node is None else _reads(node, index, space)
+        found = [] if node is None else reads(node, index)
+        if node is not None and node.op in REDUCTIONS and place_of(space, value) == index:
+            found = [(each, place) for each in node.operands if (place := place_of(space, each)) is not None]
         if found is None:
             return False
         stack += [each for each in found if each not in seen]
@@ -102,22 +104,17 @@ def _is_lane_by_lane(body: Graph, space: Space, numbers: Sequence[int]) -> bool:
     return True
 
 
-def _dependent(body: Graph, places: Mapping[Value, Index | None]) -> set[Value]:
-    """The values of a body that depend on what is carried."""
-    found = {*places}
+def dependent(body: Graph, values: Iterable[Value]) -> set[Value]:
+    """The values of a body that depend on some of them, these too."""
+    found = {*values}
     for node in body.nodes:
         if any(value in found for value in node.operands):
             found.update(node.results)
     return found
 
 
-def _reads(node: Node, index: Index, space: Space) -> list[tuple[Value, Index | None]] | None:
-    """What a lane needs to have the result of a node at an index; None if it cannot have it."""
+def reads(node: Node, index: Index) -> list[tuple[Value, Index]] | None:
+    """The values and indices that an element-wise op or an index map without conditions needs; None for other nodes."""
     if node.op in POINTWISE:
         return [(value, index if value.type.rank else ()) for value in node.operands]
-    if node.op in REDUCTIONS:
-        value, init = node.operands
-        return [(value, space.locate(value)), (init, ())] if place_of(space, node.result) == index else None
-    if node.op in LAYOUT - LEAVING:
-        return [(node.operands[0], backward(node, index))]
-    return None
+    return [(node.operands[0], backward(node, index))] if node.op in LAYOUT - LEAVING else None

@@ -13,12 +13,12 @@ read by nothing else, is computed in the loop.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.guards import Guard
-from meshgen.codegen.emit.lanes import carried, lanes_of
+from meshgen.codegen.emit.lanes import carried, dependent, lanes_of, reads
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, Template, where
 from meshgen.codegen.emit.reduce import Reduction
@@ -27,10 +27,13 @@ from meshgen.codegen.expr import Expr
 from meshgen.codegen.fusion.space import Index, Space
 from meshgen.codegen.fusion.tiles import Shape
 from meshgen.cost_model.kernels import Device
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ops.classes import REDUCTIONS
 from meshgen.ops.triton.registers import Code, register_type
 
-_THREADS = 128  # of a block, for one element each: waiting for memory takes most of a trip, so many warps share it
+_WARP = 32
+_THREADS = 128  # of a block: a warp for each scheduler of a multiprocessor
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
@@ -41,13 +44,13 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
 
 
 def _shape(space: Space, device: Device) -> Shape:
-    """A block of lanes; fewer where these would not fill the device."""
+    """A block of lanes: four for a thread where these fill the device, and fewer blocks than that where one for each does not."""
     sizes = [[v.high + 1 for v in space.dims if (v in space.reduced) == is_reduced] for is_reduced in (False, True)]
     kept, reduced = map(math.prod, sizes)
+    threads = device.multiprocessors * DEFAULT.kernels.threads
+    lanes = _THREADS * 4 if kept * reduced >= threads * 4 else _THREADS if kept * reduced >= threads else _WARP
     rows_reduced = bool(space.reduced) and space.dims[-1] not in space.reduced
-    filling = power(kept // (2 * device.multiprocessors) + 1)
-    block = max(1, min(_THREADS // power(reduced), filling, power(kept)))
-    return Shape(kept, reduced, max(block, min(32 // power(reduced), power(kept))), power(reduced), rows_reduced)
+    return Shape(kept, reduced, min(max(1, lanes // power(reduced)), power(kept)), power(reduced), rows_reduced)
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:
@@ -57,7 +60,8 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
     assert isinstance(node, Node) and plan.space is not None
     _Recurrence(evaluator, body, node, plan.space, shape).emit()
     elements = shape.kept_block * shape.reduced_block
-    return Launch((-(-shape.kept // shape.kept_block), 1, 1), evaluator.constants, max(1, min(8, elements // 32)), 1)
+    warps = max(1, min(_THREADS, elements) // _WARP, min(8, elements // _THREADS))
+    return Launch((-(-shape.kept // shape.kept_block), 1, 1), evaluator.constants, warps, 1)
 
 
 class _Recurrence:
@@ -69,18 +73,19 @@ class _Recurrence:
         self._tile = Reduction(evaluator, self._body, space, shape)
         self._space = space
         self._carried = carried(node)
+        self._step = ex.variable("k", node.attrs.trips)
 
     def emit(self) -> None:
         evaluator, node = self._evaluator, self._node
         evaluator.producer = {**evaluator.producer, **self._body.producers()}
         self._tile.begin()
         names = {n: self._initial(n) for n in self._carried}
-        evaluator.open(f"for k in range(0, {node.attrs.trips}):")
-        step = ex.variable("k", node.attrs.trips)
-        rows = {n: step * stride + offset for n, (offset, stride) in node.attrs.steps.items()}
+        rows = {n: self._step * stride + offset for n, (offset, stride) in node.attrs.steps.items()}
         inputs = self._body.inputs
         evaluator.rows |= {inputs[n]: (node.operands[n], first) for n, first in rows.items()}
         evaluator.placed |= {inputs[n]: (self._place(n), Code(name, inputs[n].type.dtype)) for n, name in names.items()}
+        self._hoist()
+        evaluator.open(f"for k in tl.range(0, {node.attrs.trips}, num_stages={DEFAULT.kernels.trips_ahead + 1}):")
         self._tile.reduce()
         self._store_rows(rows)
         after = {n: self._whole(n, self._value(self._body.outputs[n])) for n in self._carried}
@@ -90,6 +95,26 @@ class _Recurrence:
         for n, name in names.items():
             if (result := node.results[n]) in self._outer.outputs:
                 self._put(n, self._place(n), Code(name, result.type.dtype))
+
+    def _hoist(self) -> None:
+        """Compute before the loop what is the same at each trip."""
+        evaluator, changing = self._evaluator, dependent(self._body, self._body.inputs)
+        trip = {*ex.variables(self._step)}
+        stack = [(value, self._where(value)) for value in self._body.outputs]
+        seen = set(stack)
+        while stack:
+            value, index = stack.pop()
+            found: Sequence[tuple[Value, Index]] = ()
+            if value in evaluator.rows:
+                whole, first = evaluator.rows[value]
+                found = [(whole, (index[0] + first, *index[1:]))]
+            elif value not in changing and not trip & {v for e in index for v in ex.variables(e)}:
+                evaluator.value(value, index)
+            elif (node := evaluator.producer.get(value)) is not None:
+                reduced = [(each, self._where(each)) for each in node.operands] if node.op in REDUCTIONS else ()
+                found = reads(node, index) or reduced
+            stack += [each for each in found if each not in seen]
+            seen.update(found)
 
     def _place(self, number: int) -> Index:
         """The index of what is carried, in terms of the tile's variables."""
