@@ -14,6 +14,7 @@ from dataclasses import replace
 
 from meshgen.codegen.emit.lanes import lanes_of
 from meshgen.codegen.passes.graphs import with_graph
+from meshgen.codegen.passes.loop_fission import split_recurrence
 from meshgen.codegen.passes.loop_to_scan import as_scan
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
@@ -41,9 +42,8 @@ def recurrence_of(node: Node, producers: Mapping[Value, Node], used: set[Value])
     if any(is_control(inner) for inner in node.regions[1].nodes):
         return []
     nodes = as_scan(node, producers, used, alignment=1)
-    found = [_recurrence(each) if is_scan(each) else each for each in nodes]
-    whole = [each for each in found if each is not None]
-    return whole if len(whole) == len(nodes) else []
+    found = [_recurrence(each) if is_scan(each) else [each] for each in nodes]
+    return [each for several in found for each in several] if all(found) else []
 
 
 def _rewritten(graph: Graph, outside: Mapping[Value, Node]) -> Graph:
@@ -60,8 +60,8 @@ def _rewritten(graph: Graph, outside: Mapping[Value, Node]) -> Graph:
     return graph if is_same else Graph(graph.name, graph.inputs, nodes, graph.outputs)
 
 
-def _recurrence(node: Node) -> Node | None:
-    """A scan as a recurrence, if it is one; operands that its body has as a whole are read from outside."""
+def _recurrence(node: Node) -> list[Node]:
+    """A scan as a recurrence, and the nodes that compute what it cannot; operands that its body has as a whole are read from outside."""
     body, count = _without_vectors(node.regions[0]), len(node.results)
     plain = [n for n in range(count, len(node.operands)) if n not in node.attrs.sliced]
     kept = [n for n in range(len(node.operands)) if n not in plain]
@@ -70,7 +70,7 @@ def _recurrence(node: Node) -> Node | None:
     attrs = replace(node.attrs, sliced=tuple(kept.index(n) for n in node.attrs.sliced))
     operands = [node.operands[n] for n in kept]
     found = replace(node, op="recurrence", operands=operands, attrs=attrs, regions=(body,))
-    return found if lanes_of(found) else None
+    return [found] if lanes_of(found) else split_recurrence(found)
 
 
 def _without_vectors(body: Graph) -> Graph:
