@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from meshgen.codegen.emit.windows import cumulative_dim
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node
 from meshgen.ops.flops import node_flops, ranking_operations
 
@@ -35,3 +36,10 @@ def nest_operations(node: Node, body: Graph) -> float:
             return float(size * covering * math.prod(window) * each)
         case _:
             return float(size * each)
+
+
+def waiting_seconds(body: Graph) -> float:
+    """How long the trips of a recurrence wait at least for the rows that they read, which are copied some trips before."""
+    loops = [node for node in body.nodes if node.op == "recurrence" and len(node.operands) > len(node.results)]
+    trips = max((node.attrs.trips for node in loops), default=0)
+    return trips * DEFAULT.kernels.copy_seconds / DEFAULT.kernels.trips_ahead
