@@ -21,6 +21,7 @@ from tests.emulator.programs import cases_of
 
 jax = pytest.importorskip("jax")
 jnp, lax = jax.numpy, jax.lax
+random_bodies = pytest.importorskip("tests.codegen.random_recurrences")
 
 
 def linear(a: Any, b: Any) -> Any:
@@ -175,3 +176,11 @@ def test_results_that_all_lanes_share_are_written_once(tmp_path: Path) -> None:
     path.write_text(text(counted, ((5, 70),), "f4"))
     (case,) = (each for each in cases_of(path, ["sm_90"]) if each.source.template == "recurrence")
     assert case.source.grid[0] > 1 and case.excess(case.run()) == 0
+
+
+def test_random_bodies() -> None:
+    """Most become kernels, some with nodes beside them; all compute the same."""
+    programs = [random_bodies.planned(seed) for seed in range(40)]
+    assert sum("recurrence" in templates(each) for each in programs) >= 20
+    assert sum(len(each.plan.items) > 1 for each in programs) >= 10
+    assert [text for each in programs if (text := random_bodies.fault(each))] == []

@@ -29,6 +29,7 @@ ABOUT = {
     "codegen/emit/index_maps.py": "all_slice mask_padding pad",
     "codegen/emit/lookup.py": "bitcast_convert",
     "codegen/emit/pieces.py": "concatenate",
+    "codegen/emit/reduce.py": "convert multiply",
     "codegen/emit/recurrence.py": "recurrence",
     "codegen/emit/plan.py": "broadcast_in_dim",
     "codegen/emit/attention_shape.py": "convert",

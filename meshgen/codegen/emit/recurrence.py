@@ -98,7 +98,9 @@ class _Recurrence:
 
     def _hoist(self) -> None:
         """Compute before the loop what is the same at each trip."""
-        evaluator, changing = self._evaluator, dependent(self._body, self._body.inputs)
+        evaluator, body = self._evaluator, self._body
+        reduced = [node.result for node in body.nodes if node.op in REDUCTIONS]  # the tile does these in the loop
+        changing = dependent(body, [*body.inputs, *reduced])
         trip = {*ex.variables(self._step)}
         stack = [(value, self._where(value)) for value in self._body.outputs]
         seen = set(stack)
@@ -111,8 +113,8 @@ class _Recurrence:
             elif value not in changing and not trip & {v for e in index for v in ex.variables(e)}:
                 evaluator.value(value, index)
             elif (node := evaluator.producer.get(value)) is not None:
-                reduced = [(each, self._where(each)) for each in node.operands] if node.op in REDUCTIONS else ()
-                found = reads(node, index) or reduced
+                placed = [(each, self._where(each)) for each in node.operands] if node.op in REDUCTIONS else ()
+                found = reads(node, index) or placed
             stack += [each for each in found if each not in seen]
             seen.update(found)
 
