@@ -28,6 +28,7 @@ from meshgen.codegen.passes.expand_complex import expand_complex
 from meshgen.codegen.passes.expand_linalg import expand_linalg
 from meshgen.codegen.passes.fetch_drop_local_rows import fetch_drop_local_rows
 from meshgen.codegen.passes.loop_recompute import loop_recompute
+from meshgen.codegen.passes.loop_to_recurrence import loop_to_recurrence
 from meshgen.codegen.passes.loop_to_scan import loop_to_scan
 from meshgen.codegen.passes.loop_unroll import loop_unroll
 from meshgen.codegen.passes.masked_dot_to_ragged import masked_dot_to_ragged
@@ -61,6 +62,7 @@ BEFORE_KERNELS = (  # what changes collectives, or the loops around them
     *SIMPLIFICATIONS,
     Pass("expand-linalg", expand_linalg, _LOCAL, "always"),
     Pass("expand-complex", expand_complex, _LOCAL, "always"),
+    Pass("loop-to-recurrence", loop_to_recurrence, _LOCAL, "always"),
     Pass("loop-to-scan", loop_to_scan, _LOCAL, "always"),
     Pass("reduce-window-to-slices", reduce_window_to_slices, _LOCAL, "always"),
     Pass("fetch-drop-local-rows", fetch_drop_local_rows, _LOCAL, "always"),

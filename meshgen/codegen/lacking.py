@@ -52,7 +52,8 @@ def _lacking_parts(body: Graph) -> Iterator[_Lacking]:
         if node.op not in GENERATED | NESTS:
             types = ", ".join(str(value.type) for value in node.operands)
             yield _Lacking(f"no kernel can be generated for '{node.op}'", types, node.loc)
-        for inner in (each for region in node.regions for each in lacking_in(region)):
+        regions = node.regions if node.op != "recurrence" else ()  # made where a kernel can run it
+        for inner in (each for region in regions for each in lacking_in(region)):
             types = ", ".join(str(value.type) for value in inner.operands)
             yield _Lacking(
                 f"no kernel can be generated for '{inner.op}' in the region of '{node.op}'", types, inner.loc

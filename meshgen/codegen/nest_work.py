@@ -5,14 +5,17 @@ from __future__ import annotations
 import math
 
 from meshgen.codegen.emit.windows import cumulative_dim
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node
-from meshgen.ops.flops import ranking_operations
+from meshgen.ops.flops import node_flops, ranking_operations
 
 
 def nest_operations(node: Node, body: Graph) -> float:
     """Operations of one launch of a kernel of its own: each comparison, combination and step of a search counts."""
     size, each = node.operands[0].type.size, sum(len(region.nodes) for region in node.regions)
     match node.op:
+        case "recurrence":
+            return node_flops(node)
         case "sort" | "top_k":
             return ranking_operations(node)
         case "reduce_window":
@@ -33,3 +36,10 @@ def nest_operations(node: Node, body: Graph) -> float:
             return float(size * covering * math.prod(window) * each)
         case _:
             return float(size * each)
+
+
+def waiting_seconds(body: Graph) -> float:
+    """How long the trips of a recurrence wait at least for the rows that they read, which are copied some trips before."""
+    loops = [node for node in body.nodes if node.op == "recurrence" and len(node.operands) > len(node.results)]
+    trips = max((node.attrs.trips for node in loops), default=0)
+    return trips * DEFAULT.kernels.copy_seconds / DEFAULT.kernels.trips_ahead

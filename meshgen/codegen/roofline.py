@@ -11,7 +11,7 @@ from meshgen.codegen.fusion.accumulators import joint_products
 from meshgen.codegen.fusion.row_passes import repeated_bytes
 from meshgen.codegen.joint_time import apart_products, tiles_apart, timed_tiles
 from meshgen.codegen.kept_bodies import once_per_body
-from meshgen.codegen.nest_work import nest_operations
+from meshgen.codegen.nest_work import nest_operations, waiting_seconds
 from meshgen.codegen.operand_layout import longer_share
 from meshgen.codegen.read_bytes import read_bytes
 from meshgen.cost_model.kernels import Device
@@ -64,7 +64,7 @@ def kernel_seconds(body: Graph, target: str) -> float:
             operations = nest_operations(node, body) if node.op in NESTS else node_flops(node)
             compute += operations * work.share / (device.vector_flops * share)
     computing = products + together + compute / DEFAULT.kernels.efficiency
-    return device.launch_seconds + max(computing, memory_seconds(kernel_bytes(body), device))
+    return device.launch_seconds + max(computing, memory_seconds(kernel_bytes(body), device), waiting_seconds(body))
 
 
 def _longer(node: Node, body: Graph) -> float:

@@ -86,6 +86,9 @@ class Fusion:
     summed_elements: int = known(
         16384, "elements", "of sums of rows in the registers of a program, which has room for two", "derived: a quarter of the 65,536 registers of a multiprocessor"
     )  # fmt: skip
+    scanned_row: int = known(
+        1024, "elements", "that each trip of a recurrence reduces", "derived: those of a block of 256 threads with 4 registers for each value"
+    )  # fmt: skip
     split_product_k: int = known(
         256, "elements", "of k, at least, of each part of a split product", "derived: two steps of the longest tiles"
     )

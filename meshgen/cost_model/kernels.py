@@ -97,4 +97,8 @@ class Kernels:
         0.8, "share", "of a product's time that it takes longer where 8-bit elements are transposed in its main loop",
         "derived: 265 instructions of a warp instead of 138 in the loop, and no products meanwhile (`tests/codegen/test_dot_instructions.py`)",
     )  # fmt: skip
+    threads: int = known(2048, "threads", "of a multiprocessor at a time", _GUIDE)
+    trips_ahead: int = known(
+        3, "trips", "of a recurrence whose rows are being copied", "derived: of the four buffers that Triton's pipeline of four stages has, one is in use"
+    )  # fmt: skip
     devices: tuple[Device, ...] = (_SM_80, _SM_90, _SM_100, _H100)

@@ -120,9 +120,15 @@ REDUCTIONS: dict[str, np.ufunc] = {
 }  # fmt: skip
 
 
+_LEAST, _MOST = np.int32(-(2**31)), np.int32(2**31 - 1)  # no float is ordered there: as bits these are NaN
+_NAN = np.uint32(0x7FFFFFFF)  # that instructions give
+
+
 @opcode("redux")
 def _redux(instruction: Instruction) -> Action:
-    """One integer of all members of a warp."""
+    """One number of all members of a warp."""
+    if instruction.modifiers[-1:] == ("f32",):
+        return _redux_of_floats(instruction)
     sync, operation, name = instruction.modifiers
     if sync != "sync" or operation not in REDUCTIONS or name not in ("u32", "s32", "b32"):
         raise unknown(instruction)
@@ -136,6 +142,29 @@ def _redux(instruction: Instruction) -> Action:
         here = _everyone(wave, members(wave, mask, who(wave)))
         given = np.where(here, wave.by_warp(value(wave)), kind.type(neutral))
         put(wave, wave.from_warps(ufunc.reduce(given, 2, dtype=kind, keepdims=True)), mask)
+
+    return run
+
+
+def _redux_of_floats(instruction: Instruction) -> Action:
+    """The least or greatest of f32; -0 is below 0, and a NaN counts only with `.NaN`, or where there is nothing else."""
+    sync, operation, *flags, _ = instruction.modifiers
+    if sync != "sync" or operation not in ("min", "max") or not {*flags} <= {"abs", "NaN"}:
+        raise unknown(instruction)
+    value, who = reader(instruction.operands[1], _U32, instruction), reader(instruction.operands[2], _U32, instruction)
+    put = writer(instruction.operands[0], _U32, instruction)
+    ufunc, neutral = (np.minimum, _MOST) if operation == "min" else (np.maximum, _LEAST)
+
+    def run(wave: Wave, mask: Mask) -> None:
+        here = _everyone(wave, members(wave, mask, who(wave)))
+        bits = wave.by_warp(value(wave)) & (0x7FFFFFFF if "abs" in flags else 0xFFFFFFFF)
+        is_nan = (bits & 0x7FFFFFFF) > 0x7F800000
+        signed = bits.view(np.int32)
+        ordered = np.where(here & ~is_nan, signed ^ (signed >> 31 & 0x7FFFFFFF), neutral)
+        found = ufunc.reduce(ordered, 2, dtype=np.int32, keepdims=True)
+        chosen = np.where(found == neutral, _NAN, (found ^ (found >> 31 & 0x7FFFFFFF)).view(np.uint32))
+        some = (here & is_nan).any(2, keepdims=True) & ("NaN" in flags)
+        put(wave, wave.from_warps(np.where(some, _NAN, chosen).astype(np.uint32)), mask)
 
     return run
 

@@ -1,4 +1,4 @@
-"""Control flow and manual computations, sorting, scatter and random bits."""
+"""Control flow and manual computations, recurrences, sorting, scatter and random bits."""
 
 from __future__ import annotations
 
@@ -29,6 +29,13 @@ def _updates(node: Node, type_of: TypeOf) -> float:
     return float(sum(type_of(value).size for value in node.operands[count + 1 :]))
 
 
+def _of_trips(node: Node, type_of: TypeOf) -> float:
+    """One operation per element of what the body computes at each trip."""
+    return float(
+        node.attrs.trips * sum(type_of(value).size for inner in node.regions[0].nodes for value in inner.results)
+    )
+
+
 CONTROL = (
     Op(name="while", operands=AtLeast(0), types=types.while_loop, evaluate=means.while_loop, error=ANY_ERROR, rule=NO_RULE,
        kernel=NO_KERNEL, flops=no_flops, attributes=Loop, has_regions=True),
@@ -45,6 +52,8 @@ CONTROL = (
 
 OPS = (
     *CONTROL,
+    Op(name="recurrence", operands=AtLeast(1), types=types.scan, evaluate=means.scan, error=ANY_ERROR, rule=NO_RULE, kernel=NEST,
+       flops=_of_trips, attributes=Scan, has_regions=True),
     Op(name="sort", operands=AtLeast(1), types=types.sort_rows, evaluate=means.sort_rows, error=errors.in_order, rule=rules.sort,
        kernel=NEST, flops=_comparisons, attributes=Sort, has_regions=True),
     Op(name="top_k", operands=1, types=types.top_k, evaluate=means.top_k, error=errors.in_order, rule=rules.sort, kernel=NEST,

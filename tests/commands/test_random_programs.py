@@ -31,7 +31,7 @@ COVERED = 1000
 MADE_LATER = {  # by passes; or gone before them; Shardy's groups contradict random requirements (test_shardy_propagation.py)
     "sharding_group", "propagation_barrier",
     "axis_size",  # of meshes with open sizes alone, gone with these (test_shard_queries.py)
-    "view", "subview", "join", "kernel", "scan", "mask_padding", "fetch_rows", "permute", "retile", "update_halo", "transfer_send", "transfer_recv",
+    "view", "subview", "join", "kernel", "scan", "recurrence", "mask_padding", "fetch_rows", "permute", "retile", "update_halo", "transfer_send", "transfer_recv",
     "windows", "ragged_dot", "update_in_place",
 }  # fmt: skip
 

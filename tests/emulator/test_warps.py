@@ -61,6 +61,28 @@ def test_one_number_of_a_warp() -> None:
         np.testing.assert_array_equal(found, np.repeat(wanted, 32).reshape(4, 32))
 
 
+@pytest.mark.parametrize("others", [[], [0x80000000], [0x7FC00000, 0xFF800000], [0x7FC00000] * 32])
+@pytest.mark.parametrize("flags", ["", ".abs", ".NaN", ".abs.NaN"])
+@pytest.mark.parametrize("operation", ["min", "max"])
+def test_one_float_of_a_warp(operation: str, flags: str, others: list[int]) -> None:
+    """-0 is below 0; NaN counts with `.NaN`, or alone. The words of a warp are bits of floats, some of them NaN."""
+    floats = np.where(np.arange(32) < len(others), np.resize([*others, 0], 32), np.arange(32) << 25 & 0x7F000000)
+    numbers = floats.astype(np.uint32).view(np.float32)
+    numbers = np.abs(numbers) if "abs" in flags else numbers
+    kept = numbers[~np.isnan(numbers)]
+    signed = sorted(kept, key=lambda x: (x, not np.signbit(x)))
+    wanted = np.uint32(0x7FFFFFFF)
+    if signed and not ("NaN" in flags and np.isnan(numbers).any()):
+        wanted = np.float32(signed[0 if operation == "min" else -1]).view(np.uint32)
+    lanes = "".join(
+        f"setp.eq.u32 %p1, %r3, {lane};\nselp.b32 %r4, {bits}, %r4, %p1;\n" for lane, bits in enumerate(floats.tolist())
+    )
+    found = each_warp(
+        f"and.b32 %r3, %r61, 31;\nmov.b32 %r4, 0;\n{lanes}redux.sync.{operation}{flags}.f32 %r2, %r4, -1;"
+    )
+    assert (found == wanted).all()
+
+
 def test_one_thread_is_elected() -> None:
     found = each_warp("elect.sync %r4|%p1, -1;\nselp.b32 %r2, 1, 0, %p1;")
     assert found[:, 0].all() and not found[:, 1:].any()

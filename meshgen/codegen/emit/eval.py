@@ -75,6 +75,7 @@ class Evaluator:
         self._accesses = 0
         self._scopes: list[dict[tuple[Value, Index, Guards], Code]] = [{}]
         self.data_over: dict[Var, tuple[Var, ...]] = {}
+        self.rows: dict[Value, tuple[Value, Expr]] = {}  # values that are some rows of another one, from a number on
 
     def name_of(self, value: Value, otherwise: str) -> str:
         if name := value.name.lstrip("0123456789_"):
@@ -182,6 +183,9 @@ class Evaluator:
         return code
 
     def _make(self, value: Value, index: Index, guards: Guards) -> Steps:
+        if value in self.rows:
+            whole, first = self.rows[value]
+            return (yield whole, (index[0] + first, *index[1:]), guards)
         node = self.producer.get(value)
         if node is None:
             return self.load(value, index, guards)

@@ -17,7 +17,7 @@ from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.tiles import Shape, tile_shape
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import DTYPES, Graph, Node, Value, is_float
-from meshgen.ops.classes import POINTWISE, REDUCTIONS
+from meshgen.ops.classes import LAYOUT, POINTWISE, REDUCTIONS
 from meshgen.ops.registry import expression
 from meshgen.ops.triton.registers import Code, literal, register_type
 
@@ -73,6 +73,22 @@ class Reduction:
 
     def emit(self) -> None:
         shape, evaluator = self.shape, self.evaluator
+        self.begin()
+        self.reduce()
+        whole = [n for n, v in enumerate(self.body.outputs) if self._is_whole(v)]
+        for number in range(len(self.body.outputs)):
+            if number not in whole:
+                self._store(number)
+        if whole and shape.loops:
+            self._open_loop()
+        for number in whole:
+            self._store(number)
+        if whole and shape.loops:
+            evaluator.close()
+
+    def begin(self) -> None:
+        """Write the variables of the tile."""
+        shape, evaluator = self.shape, self.evaluator
         wide = evaluator.wide
         if shape.kept > 1:
             evaluator.write(
@@ -84,18 +100,11 @@ class Reduction:
                 f"{self.out_name} = tl.arange(0, {self.out_size}){wide}{self.slot(True)}  # {shape.reduced} reduced"
             )
         evaluator.tile.edges = self._edges()
+
+    def reduce(self) -> None:
+        """Write the reductions."""
         for nodes in levels(self.body):
             self._level(nodes)
-        whole = [n for n, v in enumerate(self.body.outputs) if self._is_whole(v)]
-        for number in range(len(self.body.outputs)):
-            if number not in whole:
-                self._store(number)
-        if whole and shape.loops:
-            self._open_loop()
-        for number in whole:
-            self._store(number)
-        if whole and shape.loops:
-            evaluator.close()
 
     def _edges(self) -> dict[Var, str]:
         shape = self.shape
@@ -193,6 +202,8 @@ class Reduction:
         if self.shape.reduced == 1:
             return text
         edge = next((self.evaluator.tile.edges[v] for v in ex.variables(self.out)), "")
+        if not edge and self._is_product(node):
+            text = self.evaluator.assign("part", f"{text} + 0.0")
         if edge:
             neutral = literal(
                 int(self._neutral(node)) if code.dtype == "i1" else self._neutral(node),
@@ -201,6 +212,17 @@ class Reduction:
             text = self.evaluator.assign("part", f"tl.where({edge}, {text}, {neutral})")
         full = {v.text for v in self.evaluator.tile.edges} <= self.evaluator.spans(text)
         return text if full else f"tl.broadcast_to({text}, {self._tile()})"
+
+    def _is_product(self, node: Node) -> bool:
+        """Whether a sum over threads is of products: rounded once with the sum, a x b + c x d is not c x d + a x b.
+
+        Two threads that hold one result would then differ. A product to which 0 is added is rounded by itself.
+        """
+        made = self.evaluator.producer.get(node.operands[0])
+        while made is not None and (made.op in LAYOUT or made.op == "convert"):
+            made = self.evaluator.producer.get(made.operands[0])
+        is_sum = node.attrs.kind == "add" and is_float(node.result.type.dtype) and not self.shape.loops
+        return is_sum and made is not None and made.op == "multiply"
 
     def _combine(self, node: Node, left: str, right: str) -> str:
         kind = node.attrs.kind

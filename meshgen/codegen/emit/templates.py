@@ -11,6 +11,7 @@ from meshgen.codegen.emit.map import MAP
 from meshgen.codegen.emit.nests import NESTS
 from meshgen.codegen.emit.plan import KernelPlan, Template
 from meshgen.codegen.emit.ragged import RAGGED
+from meshgen.codegen.emit.recurrence import RECURRENCE
 from meshgen.codegen.emit.reduce import REDUCE
 from meshgen.codegen.emit.row_sums import ROW_SUMS
 from meshgen.codegen.emit.segmented import SEGMENTED
@@ -32,7 +33,7 @@ def _emit_empty(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Dev
 
 
 TEMPLATES = (
-    Template("empty", _match_empty, _emit_empty), *NESTS, ROW_SUMS, REDUCE, SEGMENTED, MAP, ATTENTION, ATTENTION_GRADIENT, DOT, RAGGED,
+    Template("empty", _match_empty, _emit_empty), *NESTS, RECURRENCE, ROW_SUMS, REDUCE, SEGMENTED, MAP, ATTENTION, ATTENTION_GRADIENT, DOT, RAGGED,
 )  # fmt: skip
 BY_NAME = {template.name: template for template in TEMPLATES}
 

@@ -40,4 +40,6 @@ def _read_once(node: Node) -> tuple[Value, ...]:
         return tuple(node.operands[:count])
     if node.op == "scatter":
         return (*node.operands[:count], *node.operands[count + 1 :])
+    if node.op == "recurrence":
+        return tuple(node.operands)
     return ()

@@ -18,7 +18,6 @@ import numpy as np
 
 from meshgen.codegen.communicating import communicates
 from meshgen.codegen.passes.graphs import with_graph
-from meshgen.codegen.passes.loop_unroll import MOST_NODES
 from meshgen.ir.attributes.control import Scan
 from meshgen.ir.graph import Graph, Module, Node, Value
 from meshgen.ir.loops import inductions, trip_count
@@ -31,6 +30,9 @@ from meshgen.records import dataclass
 from meshgen.runtime.plan import ROW_ALIGNMENT
 
 Numbers = np.ndarray[Any, Any]
+MOST_NODES = (
+    100_000  # of all trips of a loop that is unrolled or a scan: each launch has its place in the graph of a step
+)
 
 
 def loop_to_scan(module: Module) -> Module:
@@ -49,15 +51,28 @@ def _rewritten(graph: Graph, outside: Mapping[Value, Node]) -> Graph:
             regions = tuple(_rewritten(region, producers) for region in node.regions)
             is_same = all(a is b for a, b in zip(regions, node.regions, strict=True))
             node = node if is_same else replace(node, regions=regions)
-        trips = trip_count(node, producers) if is_loop(node) else None
-        nodes += [node] if not trips or not _is_static(node, trips) else _Loop(node, trips, producers).scanned(used)
+        is_static = is_loop(node) and _is_static(node, trip_count(node, producers))
+        nodes += (as_scan(node, producers, used, ROW_ALIGNMENT) if is_static else []) or [node]
     is_same = len(nodes) == len(graph.nodes) and all(a is b for a, b in zip(nodes, graph.nodes, strict=True))
     return graph if is_same else Graph(graph.name, graph.inputs, nodes, graph.outputs)
 
 
-def _is_static(node: Node, trips: int) -> bool:
+def as_scan(node: Node, producers: Mapping[Value, Node], used: set[Value], alignment: int) -> list[Node]:
+    """A loop of a known number of trips as a scan, and the constants that its counters end at; nothing for other loops.
+
+    Args:
+        producers: of what the loop reads; used: values that are read after it.
+        alignment: of the bytes at which rows of stacks begin; others are sliced and written in the body.
+    """
+    trips = trip_count(node, producers)
+    return _Loop(node, trips, producers, alignment).scanned(used) if trips else []
+
+
+def _is_static(node: Node, trips: int | None) -> bool:
     """Whether all that a loop does is known before it runs, and not too much."""
     condition, body = node.regions
+    if not trips:
+        return False
     if communicates(condition) or any(is_control(inner) and not is_scan(inner) for inner in all_nodes(body)):
         return False
     return trips * _launches(body) <= MOST_NODES
@@ -80,8 +95,8 @@ class _Rows:
 class _Loop:
     """A loop that becomes a scan."""
 
-    def __init__(self, node: Node, trips: int, producers: Mapping[Value, Node]) -> None:
-        self._node, self._trips = node, trips
+    def __init__(self, node: Node, trips: int, producers: Mapping[Value, Node], alignment: int) -> None:
+        self._node, self._trips, self._alignment = node, trips, alignment
         self._body = node.regions[1]
         self._own = set(self._body.values())
         self._uses = Counter(used_values(self._body))
@@ -173,7 +188,8 @@ class _Loop:
         starts = np.clip(numbers.astype(np.int64), 0, whole.sizes[0] - part.type.sizes[0])
         step = int(starts[1] - starts[0]) if self._trips > 1 else 0
         pitch = whole.nbytes // whole.sizes[0]
-        if (np.diff(starts) != step).any() or int(starts[0]) * pitch % ROW_ALIGNMENT or step * pitch % ROW_ALIGNMENT:
+        first = int(starts[0]) * pitch
+        if (np.diff(starts) != step).any() or first % self._alignment or step * pitch % self._alignment:
             return None
         return _Rows(int(starts[0]), step, part.type.sizes[0])
 

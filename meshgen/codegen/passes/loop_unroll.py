@@ -15,6 +15,8 @@ from collections.abc import Callable, Mapping
 import numpy as np
 
 from meshgen.codegen.communicating import communicates
+from meshgen.codegen.passes.loop_to_recurrence import recurrence_of
+from meshgen.codegen.passes.loop_to_scan import MOST_NODES
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ir.loops import always_ends, trip_count
@@ -25,9 +27,6 @@ from meshgen.records import replace
 
 Wanted = Callable[[Node], bool]
 _ELEMENTWISE = POINTWISE | LAYOUT | MADE
-MOST_NODES = (
-    100_000  # of all trips of a loop that is unrolled or a scan: each launch has its place in the graph of a step
-)
 
 
 def loop_unroll(module: Module) -> Module:
@@ -65,7 +64,11 @@ def _is_short(node: Node, producers: Mapping[Value, Node]) -> bool:
     trips = trip_count(node, producers) if is_loop(node) else None
     if trips is None or any(inner.op not in _ELEMENTWISE for region in node.regions for inner in region.nodes):
         return False
-    return trips * len(node.regions[1].nodes) <= DEFAULT.fusion.unrolled_nodes
+    if trips * len(node.regions[1].nodes) > DEFAULT.fusion.unrolled_nodes:
+        return False
+    return not any(inner.op == "dynamic_update_slice" for inner in node.regions[1].nodes) or not recurrence_of(
+        node, producers, {*node.results}
+    )
 
 
 def _is_unrolled(node: Node, producers: Mapping[Value, Node], wanted: Wanted) -> bool:

@@ -1,4 +1,4 @@
-"""Scans in text: `sched.scan`, from stage `partition` on, in generic form.
+"""Scans in text: `sched.scan`, from stage `partition` on, in generic form; `sched.recurrence` is one that a single kernel runs.
 
 %0, %1 = "sched.scan"(%state, %stack, %weights) <{trips = 24, sliced = [1, 2], offsets = [0, 0], strides = [1, 1]}> ({
 ^bb0(%s: tensor<8xf32>, %before: tensor<1x8xf32>, %row: tensor<1x8x8xf32>):
@@ -15,6 +15,7 @@ from xdsl.irdl import IRDLOperation, irdl_op_definition, prop_def, region_def, v
 
 from meshgen.ir.graph import STAGES, Node
 from meshgen.ir.loops import with_outside
+from meshgen.ir.predicates import is_scan
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.exporter import Exporter
@@ -37,6 +38,20 @@ class ScanOp(IRDLOperation):
     outputs = var_result_def()
 
 
+@irdl_op_definition
+class RecurrenceOp(IRDLOperation):
+    """A scan of which every element of what it carries depends on that very element of the trip before."""
+
+    name = "sched.recurrence"
+    arguments = var_operand_def()
+    trips = prop_def(IntegerAttr)
+    sliced = prop_def(DenseArrayBase)
+    offsets = prop_def(DenseArrayBase)
+    strides = prop_def(DenseArrayBase)
+    body = region_def()
+    outputs = var_result_def()
+
+
 LISTS = ("sliced", "offsets", "strides")
 
 
@@ -50,12 +65,14 @@ def _import_scan(importer: Importer, operation: Operation) -> None:
     attrs = {name: tuple(integers(operation.properties[name])) for name in LISTS}
     trips = operation.properties["trips"]
     assert isinstance(trips, IntegerAttr)
-    importer.convert(operation, "scan", {**attrs, "trips": trips.value.data}, regions=(with_outside(graph, outside),))
+    op = operation.name.removeprefix("sched.")
+    importer.convert(operation, op, {**attrs, "trips": trips.value.data}, regions=(with_outside(graph, outside),))
 
 
 def _export_scan(exporter: Exporter, node: Node) -> Operation:
     lists = {name: DenseArrayBase.from_list(i64, getattr(node.attrs, name)) for name in LISTS}
-    return ScanOp.create(
+    kind = ScanOp if is_scan(node) else RecurrenceOp
+    return kind.create(
         operands=exporter.operands(node),
         result_types=exporter.types(node.results),
         properties={"trips": IntegerAttr(node.attrs.trips, 64), **lists},
@@ -63,11 +80,12 @@ def _export_scan(exporter: Exporter, node: Node) -> Operation:
     )
 
 
+_SIGNATURE = "m -> n {m -> n} <trips: integer, sliced: integers, offsets: integers, strides: integers>"
+_NAMES = ("scan", "recurrence")
+
 PART = Dialect(
-    signatures=signatures_of(
-        "sched", {"m -> n {m -> n} <trips: integer, sliced: integers, offsets: integers, strides: integers>": "scan"}
-    ),
-    operations=(ScanOp,),
-    importers={"sched.scan": _import_scan},
-    exporters={"scan": _export_scan},
+    signatures=signatures_of("sched", {_SIGNATURE: " ".join(_NAMES)}),
+    operations=(ScanOp, RecurrenceOp),
+    importers={f"sched.{name}": _import_scan for name in _NAMES},
+    exporters=dict.fromkeys(_NAMES, _export_scan),
 )

@@ -26,7 +26,7 @@ import numpy as np
 from meshgen.ir.graph import Graph, Node, TensorType, Value, dtype_name, is_complex, is_float, is_inexact
 from meshgen.ir.op_names import ANNOTATIONS, BRANCHES
 from meshgen.ops.evaluate.common import Array
-from meshgen.ops.evaluate.control import case_branch
+from meshgen.ops.evaluate.control import case_branch, rows_at
 from meshgen.ops.evaluate.evaluator import Evaluator, last_uses
 from meshgen.ops.op import Trait
 from meshgen.ops.registry import OPS
@@ -64,6 +64,8 @@ class _Tracker:
     def _node(self, node: Node, operands: list[Tracked], values: Mapping[Value, Tracked]) -> list[Tracked]:
         if node.op == "while":
             return self._while(node, operands, values)
+        if node.op in ("scan", "recurrence"):
+            return self._scan(node, operands, values)
         if node.op in BRANCHES:
             return self._branch(node, operands, values)
         outer = {value: tracked.value for value, tracked in values.items()} if node.regions else None
@@ -116,11 +118,45 @@ class _Tracker:
                 return state if certain else [_unknown(t) for t in state]
             state = self.graph(body, state, values)
 
+    def _scan(self, node: Node, operands: list[Tracked], values: Mapping[Value, Tracked]) -> list[Tracked]:
+        (body,) = node.regions
+        state = [*operands]
+        for trip in range(node.attrs.trips):
+            rows = rows_at(node, trip)
+            args = [_part(t, rows[n]) if n in rows else t for n, t in enumerate(state)]
+            for n, after in enumerate(self.graph(body, args, values)):
+                state[n] = _with_part(state[n], rows[n], after) if n in rows else after
+        return state[: len(body.outputs)]
+
     def _branch(self, node: Node, operands: list[Tracked], values: Mapping[Value, Tracked]) -> list[Tracked]:
         choice, *rest = operands
         taken = int(not bool(choice.value)) if node.op == "if" else case_branch(choice.value, len(node.regions))
         found = self.graph(node.regions[taken], rest, values)
         return [_unknown(t) for t in found] if choice.is_uncertain else found
+
+
+def _whole(part: Array | float, shape: tuple[int, ...]) -> Array:
+    return np.broadcast_to(np.asarray(part), shape)
+
+
+def _part(t: Tracked, rows: slice) -> Tracked:
+    """Some rows of a tensor."""
+    shape, samples = t.value.shape, tuple(sample[rows] for sample in t.samples)
+    error, magnitude = _whole(t.error, shape)[rows], _whole(t.magnitude, shape)[rows]
+    return Tracked(t.value[rows], error, magnitude, samples=samples)
+
+
+def _with_part(t: Tracked, rows: slice, part: Tracked) -> Tracked:
+    """A tensor after these rows were written."""
+
+    def written(array: Array | float, new: Array | float) -> Array:
+        whole = _whole(array, t.value.shape).copy()
+        whole[rows] = new
+        return whole
+
+    samples = tuple(written(*pair) for pair in zip(t.samples, part.samples, strict=True))
+    error, magnitude = written(t.error, part.error), written(t.magnitude, part.magnitude)
+    return Tracked(written(t.value, part.value), error, magnitude, samples=samples)
 
 
 _LINEAR = frozenset(

@@ -3,7 +3,7 @@
 
 module @distances {
   sdy.mesh @mesh = <["x"=2]>
-  func.func @main(%x: tensor<64x32xbf16> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %w: tensor<48x32xbf16>) -> (tensor<64x32xbf16> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
+  func.func @main(%x: tensor<64x32xbf16> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}, %w: tensor<48x32x32xbf16>) -> (tensor<64x32xbf16> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}) {
     %zero = stablehlo.constant dense<0> : tensor<i32>
     %rows = stablehlo.iota dim = 0 : tensor<64x32xi32>
     %columns = stablehlo.iota dim = 1 : tensor<64x32xi32>
@@ -16,9 +16,9 @@ module @distances {
       stablehlo.return %p : tensor<i1>
     } do {
       %one = stablehlo.constant dense<1> : tensor<i32>
-      %w1 = stablehlo.dynamic_slice %w, %i, %zero, sizes = [1, 32] : (tensor<48x32xbf16>, tensor<i32>, tensor<i32>) -> tensor<1x32xbf16>
-      %w2 = stablehlo.broadcast_in_dim %w1, dims = [0, 1] : (tensor<1x32xbf16>) -> tensor<64x32xbf16>
-      %y = stablehlo.multiply %h, %w2 : tensor<64x32xbf16>
+      %w1 = stablehlo.dynamic_slice %w, %i, %zero, %zero, sizes = [1, 32, 32] : (tensor<48x32x32xbf16>, tensor<i32>, tensor<i32>, tensor<i32>) -> tensor<1x32x32xbf16>
+      %w2 = stablehlo.reshape %w1 : (tensor<1x32x32xbf16>) -> tensor<32x32xbf16>
+      %y = stablehlo.dot_general %h, %w2, contracting_dims = [1] x [0] : (tensor<64x32xbf16>, tensor<32x32xbf16>) -> tensor<64x32xbf16>
       %f = stablehlo.convert %y : (tensor<64x32xbf16>) -> tensor<64x32xf32>
       %s = stablehlo.add %f, %distance : tensor<64x32xf32>
       %t = stablehlo.tanh %s : tensor<64x32xf32>

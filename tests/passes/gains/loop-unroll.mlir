@@ -1,6 +1,6 @@
-// Eight Newton steps towards square roots, in a loop. Without the pass each step is launches of its own over buffers in memory: the predicted
-// step takes 18 us, with it 2 us.
-// GAIN: step 8
+// Eight Newton steps towards square roots, in a loop, and a division by what they find. Without the pass the steps are a kernel of their own: the
+// predicted step takes 4 us, with it 2 us.
+// GAIN: step 1.9
 
 module @roots {
   sdy.mesh @mesh = <["x"=4]>
@@ -20,6 +20,7 @@ module @roots {
         %h = stablehlo.multiply %half, %s : tensor<4096xf32>
         stablehlo.return %n, %h : tensor<i32>, tensor<4096xf32>
       }
-    return %r#1 : tensor<4096xf32>
+    %y = stablehlo.divide %a, %r#1 : tensor<4096xf32>
+    return %y : tensor<4096xf32>
   }
 }

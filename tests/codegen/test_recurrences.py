@@ -1,0 +1,186 @@
+"""Loops that one kernel runs: which do, that they compute the same, and what the rest of a loop becomes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from meshgen import api
+from meshgen.codegen.roofline import kernel_seconds
+from meshgen.compiled.executable import Executable
+from meshgen.ir.graph import Graph, Node
+from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.ops.tolerance.bounds import error_bound
+from meshgen.runtime.random_arrays import random_operands
+from meshgen.testing.oracle import check
+from tests.emulator.programs import cases_of
+
+jax = pytest.importorskip("jax")
+jnp, lax = jax.numpy, jax.lax
+random_bodies = pytest.importorskip("tests.codegen.random_recurrences")
+
+
+def linear(a: Any, b: Any) -> Any:
+    return lax.scan(lambda h, x: (x[0] * h + x[1], h), jnp.ones(a.shape[1:], a.dtype), (a, b))
+
+
+def from_the_end(a: Any, b: Any) -> Any:
+    return lax.scan(lambda h, x: (x[0] * h + x[1], (h * x[1]).sum(-1)), b[0], (a, b), reverse=True)
+
+
+def saturating(a: Any, b: Any) -> Any:
+    return lax.scan(lambda h, x: (jnp.tanh(x[0] * h + x[1]), h), a[0], (a, b))
+
+
+def selective(x: Any, step: Any, decay: Any, into: Any, out: Any) -> Any:
+    """A selective state space: states[batch, channel, state] over the second dim of its operands."""
+
+    def trip(h: Any, row: Any) -> Any:
+        x, step, into, out = row
+        h = jnp.exp(step[..., None] * decay) * h + (step * x)[..., None] * into[:, None, :]
+        return h, jnp.einsum("bcs,bs->bc", h, out)
+
+    rows = [jnp.swapaxes(each, 0, 1) for each in (x, step, into, out)]
+    return jnp.swapaxes(lax.scan(trip, jnp.zeros((x.shape[0], *decay.shape)), rows)[1], 0, 1)
+
+
+def gradients(*args: Any) -> Any:
+    return jax.grad(lambda *args: jnp.square(selective(*args)).sum(), argnums=tuple(range(len(args))))(*args)
+
+
+def counted(x: Any) -> Any:
+    """Counts, the greatest so far, and a number of the trip that is data."""
+
+    def trip(state: Any, row: Any) -> Any:
+        count, greatest, number = state
+        return (count + (row > 0), jnp.maximum(greatest, row), number + 1), number.astype(row.dtype) * row
+
+    return lax.scan(trip, (jnp.zeros(x.shape[1:], jnp.int32), x[0], 0), x)
+
+
+def handed_on(x: Any) -> Any:
+    return lax.scan(lambda s, row: ((s[1], s[0] + row), s[0] > row), (x[0], x[1]), x)
+
+
+def normalized(x: Any, w: Any) -> Any:
+    def trip(h: Any, row: Any) -> Any:
+        h = h + row
+        h = h / jnp.sqrt(jnp.square(h).mean(-1, keepdims=True) + 1e-5) * w
+        return h, h.max(-1)
+
+    return lax.scan(trip, x[0], x)
+
+
+def columns(x: Any) -> Any:
+    return lax.scan(lambda h, row: (0.9 * h + 0.1 * row, h), jnp.zeros(x.shape[0]), x.T)[1].T
+
+
+CHANNELS = ((2, 10, 12), (2, 10, 12), (12, 4), (2, 10, 4), (2, 10, 4))
+PROGRAMS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], str]] = {
+    "linear": (linear, ((12, 5, 7),) * 2, "f4"),
+    "from_the_end": (from_the_end, ((12, 5, 7),) * 2, "f4"),
+    "saturating": (saturating, ((12, 5, 7),) * 2, "bfloat16"),
+    "selective": (selective, CHANNELS, "f4"),
+    "gradients": (gradients, CHANNELS, "f4"),
+    "counted": (counted, ((11, 13),), "f4"),
+    "handed_on": (handed_on, ((11, 13),), "f4"),
+    "normalized": (normalized, ((7, 9, 20), (20,)), "f4"),
+    "columns": (columns, ((33, 40),), "f4"),
+}
+OTHERS: dict[str, tuple[Callable[..., Any], tuple[tuple[int, ...], ...], str]] = {
+    "product": (lambda x, w: lax.scan(lambda h, row: (jnp.tanh(h @ w + row), h), x[0], x), ((7, 4, 16), (16, 16)), "f4"),
+    "neighbours": (lambda x: lax.scan(lambda h, row: (jnp.roll(h, 1, -1) + row, h), x[0], x), ((7, 4, 16),), "f4"),
+    "sum_of_all": (lambda x: lax.scan(lambda h, row: (row + h.mean(), h), x[0], x), ((7, 2048),), "f4"),
+}  # fmt: skip
+
+
+def text(function: Callable[..., Any], shapes: tuple[tuple[int, ...], ...], dtype: str) -> str:
+    return jax.jit(function).lower(*(jax.ShapeDtypeStruct(shape, dtype) for shape in shapes)).as_text()
+
+
+def templates(executable: Executable) -> list[str]:
+    return [source.template for source in executable.sources.values()]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_a_loop_is_one_kernel_that_computes_the_same(name: str, tmp_path: Path) -> None:
+    path = tmp_path / f"{name}.mlir"
+    path.write_text(text(*PROGRAMS[name]))
+    planned = api.plan(str(path), target="cuda:sm_90")
+    assert "recurrence" in templates(planned)
+    assert not any(item.regions for item in planned.plan.items), "no loop is left"
+    entered = next(iter(planned.stages.values()))
+    assert check(entered, pipeline=lambda _: planned.stages["fuse"]).ok
+    for case in cases_of(path, ["sm_80", "sm_90"]):
+        assert case.built.spill_bytes == 0
+        assert case.excess(case.run()) <= 1
+
+
+@pytest.mark.parametrize("name", OTHERS)
+def test_loops_whose_elements_need_others(name: str) -> None:
+    planned = api.plan(text(*OTHERS[name]), target="cuda:sm_90")
+    assert "recurrence" not in templates(planned)
+    assert check(next(iter(planned.stages.values())), pipeline=lambda _: planned.stages["fuse"]).ok
+
+
+def recurrence(planned: Executable) -> tuple[Graph, Node]:
+    """The kernel, and its loop."""
+    return next(
+        (body, node) for body in planned.plan.kernels.values() for node in body.nodes if node.op == "recurrence"
+    )
+
+
+def test_rows_are_copied_before_their_trip() -> None:
+    planned = api.plan(text(*PROGRAMS["linear"]), target="cuda:sm_90")
+    (source,) = (each for each in planned.sources.values() if each.template == "recurrence")
+    assert "num_stages=4" in source.text
+
+
+def test_what_is_the_same_at_each_trip_is_computed_before_them() -> None:
+    def decaying(x: Any, rate: Any) -> Any:
+        return lax.scan(lambda h, row: (jnp.exp(rate) * h + row, h), x[0], x)
+
+    planned = api.plan(text(decaying, ((300, 64), (64,)), "f4"), target="cuda:sm_90")
+    (source,) = (each for each in planned.sources.values() if each.template == "recurrence")
+    before, loop = source.text.split("for k in")
+    assert "exp(" in before.split("def recurrence")[1] and "exp(" not in loop
+
+
+def test_a_wrong_result_is_outside_of_the_bound() -> None:
+    """The bound follows the trips: it is finite, and smaller than a change of one row by a thousandth."""
+    body, node = recurrence(api.plan(text(*PROGRAMS["linear"]), target="cuda:sm_90"))
+    operands = random_operands(body, [1])
+    wanted, bounds = evaluate(body, operands), error_bound(body, operands)
+    assert node.attrs.trips == 12
+    for value, bound in zip(wanted, bounds, strict=True):
+        assert np.isfinite(bound).all() and (bound < 1e-3 * np.maximum(np.abs(value), 1e-2)).all()
+
+
+def test_time_grows_with_the_trips() -> None:
+    seconds = [
+        kernel_seconds(
+            recurrence(api.plan(text(linear, ((trips, 64),) * 2, "f4"), target="cuda:sm_90"))[0], "cuda:sm_90"
+        )
+        for trips in (300, 600)
+    ]
+    assert seconds[1] - seconds[0] == pytest.approx(300 * 5.5e-7 / 3)
+
+
+def test_results_that_all_lanes_share_are_written_once(tmp_path: Path) -> None:
+    """A program that writes what another one writes too is a race, which the emulated GPU refuses."""
+    path = tmp_path / "counted.mlir"
+    path.write_text(text(counted, ((5, 70),), "f4"))
+    (case,) = (each for each in cases_of(path, ["sm_90"]) if each.source.template == "recurrence")
+    assert case.source.grid[0] > 1 and case.excess(case.run()) == 0
+
+
+def test_random_bodies() -> None:
+    """Most become kernels, some with nodes beside them; all compute the same."""
+    programs = [random_bodies.planned(seed) for seed in range(40)]
+    assert sum("recurrence" in templates(each) for each in programs) >= 20
+    assert sum(len(each.plan.items) > 1 for each in programs) >= 10
+    assert [text for each in programs if (text := random_bodies.fault(each))] == []
