@@ -12,21 +12,18 @@ import sys
 import tempfile
 import time
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
 import meshgen as mg
 from meshgen.errors import CodegenError, MeshgenError, MissingError
-from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.loading import load
-from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.native.export import write_native
 from meshgen.runtime.random_arrays import random_array
 from tests.emulator.programs import programs_in, say
 from tests.native import loader
+from tests.native.programs import after_steps
 
-Array = np.ndarray[Any, Any]
 STEPS = 2  # the first is issued, the second is a graph
 
 
@@ -40,20 +37,11 @@ def checked(program: Path, arch: str, folder: Path, tools: tuple[Path, Path]) ->
     outcome = loader.run(*tools, path, args, arch=arch, options=["--steps", str(STEPS)])
     if outcome.code:
         return f"exit {outcome.code}: {outcome.errors.strip()}"
-    wanted = zip(module.outputs, after_steps(module, args, arch), strict=True)
+    wanted = zip(module.outputs, after_steps(module, args, arch, STEPS), strict=True)
     wrong = [
         b.name for b, array in wanted if outcome.results[b.name].tobytes() != np.ascontiguousarray(array).tobytes()
     ]
     return f"other bits in {', '.join(wrong)}" if wrong else ""
-
-
-def after_steps(module: LoadedModule, args: dict[str, Array], arch: str) -> list[Array]:
-    """The results of the last step; each begins with the donated arguments' next values."""
-    results = module.run(args, Emulation(arch))
-    for _ in range(STEPS - 1):
-        args = args | {b.name: results[b.donated_to] for b in module.inputs if b.donated_to is not None}
-        results = module.run(args, Emulation(arch))
-    return results
 
 
 def main() -> int:
