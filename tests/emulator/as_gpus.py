@@ -2,7 +2,7 @@
 
 The program loads NVIDIA's bindings, `libcuda.so.1` and `libnccl.so.2` by their names, as on a machine with GPUs, and takes what it finds
 for real. Both libraries are some lines of C in front of the emulated driver and NCCL; kernels run as the PTX beside the cubins.
-`python -m tests.emulator.as_gpus 4 sm_90 pytest -m gpu` is what `make gpu` does. Started as several ranks, by mpiexec for instance, each
+With MESHGEN_TEST_GPUS=real, `python -m tests.emulator.as_gpus 8 sm_90 pytest FILES...` is what `make gpu` does. Started as several ranks, by mpiexec for instance, each
 process has GPUs of its own, and NCCL goes across them.
 """
 
