@@ -59,12 +59,16 @@ lint: .venv/dev.stamp
 	$(BIN)/ruff format --check .
 	$(BIN)/pyright
 
-# What needs a GPU; exits 5 where there is none.
+# Tests that run on emulated GPUs otherwise, and what is measured, on real ones; exits 5 where there is none. Writes bench/results/gpu_*.
+ON_GPUS := $(addprefix tests/,runtime/cuda/test_execute.py runtime/cuda/test_real_gpus.py runtime/test_engines.py runtime/test_scans.py \
+  runtime/test_session.py sharding/test_scan_prefetch.py)
+GPU_RESULTS := bench/results/gpu
+
 gpu: .venv/dev.stamp
 	$(BIN)/python -m bench --check-device
-	$(BIN)/python -m pytest -m gpu
-	$(BIN)/meshgen bench kernels
-	-$(BIN)/meshgen bench collectives
+	MESHGEN_TEST_GPUS=real $(BIN)/python -m pytest -v -n 0 --no-header -rs $(ON_GPUS) > $(GPU_RESULTS)_tests.txt || (cat $(GPU_RESULTS)_tests.txt; exit 1)
+	$(BIN)/meshgen bench kernels --output $(GPU_RESULTS)_kernels.json
+	-$(BIN)/meshgen bench collectives --output $(GPU_RESULTS)_collectives.json
 
 # The loader in C: build/libmeshgen.a and build/mgx-run.
 native:

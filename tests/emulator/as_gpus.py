@@ -2,7 +2,7 @@
 
 The program loads NVIDIA's bindings, `libcuda.so.1` and `libnccl.so.2` by their names, as on a machine with GPUs, and takes what it finds
 for real. Both libraries are some lines of C in front of the emulated driver and NCCL; kernels run as the PTX beside the cubins.
-`python -m tests.emulator.as_gpus 4 sm_90 pytest -m gpu` is what `make gpu` does. Started as several ranks, by mpiexec for instance, each
+With MESHGEN_TEST_GPUS=real, `python -m tests.emulator.as_gpus 8 sm_90 pytest FILES...` is what `make gpu` does. Started as several ranks, by mpiexec for instance, each
 process has GPUs of its own, and NCCL goes across them.
 """
 
@@ -45,8 +45,9 @@ def _run(folder: Path, count: int, arch: str, words: list[str]) -> int:
     thunks = libcuda.LibCuda(behind.driver), libnccl.LibNccl(behind.nccl)
     thunks[0].install(ctypes.CDLL(str(folder / "libcuda.so.1")))
     thunks[1].install(ctypes.CDLL(str(folder / "libnccl.so.2")))
-    for each in (engines, devices, one_kernel):
-        vars(each)["code_of"] = _telling(behind)
+    telling = _telling(behind, code.code_of)
+    for each in (code, engines, devices, one_kernel):
+        vars(each)["code_of"] = telling
     sys.argv = words
     try:
         runpy.run_module(words[0], run_name="__main__", alter_sys=True)
@@ -58,14 +59,14 @@ def _run(folder: Path, count: int, arch: str, words: list[str]) -> int:
     return 0
 
 
-def _telling(behind: Api) -> Callable[..., code.CodeOf]:
-    """`code_of`, which also tells the emulated driver the PTX of a module's cubins: it cannot execute machine code."""
+def _telling(behind: Api, own: Callable[..., code.CodeOf]) -> Callable[..., code.CodeOf]:
+    """`own`, which is `code_of`, and also tells the emulated driver the PTX of a module's cubins: it cannot execute machine code."""
 
     def code_of(kernels: Mapping[str, Kernel], member: Callable[[str], bytes], api: Any) -> code.CodeOf:
         for kernel in kernels.values():
             for binary in kernel.binaries.values():
                 behind.driver.register(member(binary.file), member(binary.ptx).decode())
-        return code.code_of(kernels, member, api)
+        return own(kernels, member, api)
 
     return code_of
 

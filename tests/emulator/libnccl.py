@@ -6,6 +6,7 @@ The library is jumps to pointers that Python has put into a table, so arguments 
 from __future__ import annotations
 
 import ctypes
+import os
 import subprocess
 from collections.abc import Callable
 from ctypes import POINTER, Structure, c_char_p, c_int, c_size_t, c_uint, c_void_p
@@ -14,6 +15,7 @@ from typing import Any
 
 from meshgen.ccl.nccl_types import UNIQUE_ID_BYTES, Result
 from meshgen.emulator.cuda.nccl import EmulatedNccl
+from meshgen.runtime.cuda.api import LAUNCH_ORDER
 
 
 class Comm(c_void_p):
@@ -93,6 +95,7 @@ class LibNccl:
         return int(result)
 
     def _init(self, place: Any, ranks: int, own: Id, rank: int, config: Any) -> int:
+        self._nccl.machine.orders_launches |= os.environ.get(LAUNCH_ORDER) == "1"
         return self._made_by(place, config, lambda name: self._nccl.ncclCommInitRank(ranks, bytes(own), rank, name))
 
     def _split(self, comm: Comm, color: int, key: int, place: Any, config: Any) -> int:

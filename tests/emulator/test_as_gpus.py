@@ -24,11 +24,12 @@ pytestmark = pytest.mark.skipif(
 )
 
 
-def as_gpus(*words: str) -> str:
-    """What a program prints that takes emulated GPUs for real ones."""
+def as_gpus(*words: str, **variables: str) -> str:
+    """What a program prints that takes 8 emulated GPUs for real ones."""
     paths = os.pathsep.join(filter(None, [str(ROOT), os.environ.get("PYTHONPATH", "")]))
-    command = [sys.executable, "-m", "tests.emulator.as_gpus", "4", "sm_90", *words]
-    outcome = subprocess.run(command, capture_output=True, text=True, env=os.environ | {"PYTHONPATH": paths}, cwd=ROOT)
+    command = [sys.executable, "-m", "tests.emulator.as_gpus", "8", "sm_90", *words]
+    env = os.environ | {"PYTHONPATH": paths} | variables
+    outcome = subprocess.run(command, capture_output=True, text=True, env=env, cwd=ROOT)
     assert outcome.returncode == 0, outcome.stdout + outcome.stderr
     return outcome.stdout
 
@@ -39,6 +40,16 @@ def test_the_tests_of_real_gpus_pass() -> None:
         "pytest", "-m", "gpu", "-n", "0", "-v", "-p", "no:cacheprovider", "tests/runtime/cuda/test_real_gpus.py"
     )
     assert "2 passed" in said
+
+
+CHOSEN = "complex or a_step_is_one_call or hosts_with_a_network or results_go_from_one"  # for a few seconds; all of them pass
+
+
+def test_tests_of_emulated_gpus_pass_on_real_ones() -> None:
+    files = ["tests/runtime/cuda/test_execute.py", "tests/runtime/test_session.py"]
+    words = ["pytest", "-n", "0", "-p", "no:cacheprovider", "-k", CHOSEN, *files]
+    said = as_gpus(*words, MESHGEN_TEST_GPUS="real")
+    assert "6 passed" in said and "skipped" not in said, said
 
 
 def test_collectives_are_measured() -> None:

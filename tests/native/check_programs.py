@@ -17,12 +17,14 @@ import numpy as np
 
 import meshgen as mg
 from meshgen.errors import CodegenError, MeshgenError, MissingError
-from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.loading import load
 from meshgen.runtime.native.export import write_native
 from meshgen.runtime.random_arrays import random_array
 from tests.emulator.programs import programs_in, say
 from tests.native import loader
+from tests.native.programs import after_steps
+
+STEPS = 2  # the first is issued, the second is a graph
 
 
 def checked(program: Path, arch: str, folder: Path, tools: tuple[Path, Path]) -> str:
@@ -32,10 +34,10 @@ def checked(program: Path, arch: str, folder: Path, tools: tuple[Path, Path]) ->
     write_native(path, path)
     module = load(path, runs=False)
     args = {b.name: random_array(b.type, [0, i]) for i, b in enumerate(module.inputs)}
-    outcome = loader.run(*tools, path, args, arch=arch, options=["--steps", "2"])
+    outcome = loader.run(*tools, path, args, arch=arch, options=["--steps", str(STEPS)])
     if outcome.code:
         return f"exit {outcome.code}: {outcome.errors.strip()}"
-    wanted = zip(module.outputs, module.run(args, Emulation(arch)), strict=True)
+    wanted = zip(module.outputs, after_steps(module, args, arch, STEPS), strict=True)
     wrong = [
         b.name for b, array in wanted if outcome.results[b.name].tobytes() != np.ascontiguousarray(array).tobytes()
     ]

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 import meshgen as mg
+from meshgen.runtime.emulation import Emulation
 from tests.programs import HOSTS, NETWORKED, mlp
 from tests.runtime.module_kinds import exchanged, experts, moved, stages
 from tests.runtime.test_control_flow import SUMS
@@ -93,6 +94,20 @@ def dense(x: mg.Tensor, w: mg.Tensor) -> mg.Tensor:
     return mg.tanh(x @ w)
 
 
+def exchanged_state(x: mg.Tensor, y: mg.Tensor) -> tuple[mg.Tensor, mg.Tensor]:
+    """The first result is in the memory of y, which takes the second one after the step."""
+    return y, x + y
+
+
+def after_steps(module: Any, args: dict[str, Any], arch: str, steps: int) -> list[Any]:
+    """The results of the last step; each begins with the next values of donated arguments."""
+    results = module.run(args, Emulation(arch))
+    for _ in range(steps - 1):
+        args = args | {b.name: results[b.donated_to] for b in module.inputs if b.donated_to is not None}
+        results = module.run(args, Emulation(arch))
+    return results
+
+
 SUMS_ON_ROWS = SUMS.replace("MESH", 'sdy.mesh @mesh = <["x"=4]>').replace(
     "ROWS", '{sdy.sharding = #sdy.sharding<@mesh, [{"x"}, {}]>}'
 )
@@ -113,5 +128,8 @@ PROGRAMS: dict[str, Write] = {
     "scan": of_text(SCAN, {"a": 2}, in_specs={"a": mg.P("a")}),
     "loop with collectives": of_text(SUMS_ON_ROWS),
     "case": of_text(CASES, {"a": 2}, in_specs={"a": mg.P("a")}),
+    "state": of(exchanged_state, {"a": 2}, args=["f32[5,4]"] * 2, in_specs={"x": mg.P("a")}, donate={"x": 0, "y": 1}),
+    "state of one argument": of(exchanged_state, {"a": 2}, args=["f32[5,4]"] * 2, in_specs={"x": mg.P("a")}, donate={"y": 1}),
+    "state in place": of(lambda x, y: x + y, {"a": 2}, args=["f32[5,4]"] * 2, in_specs={"x": mg.P("a")}, donate={"x": 0}),
     "one device": of(dense, {"a": 1}, args=["bf16[8,12]", "bf16[12,16]"]),
 }  # fmt: skip

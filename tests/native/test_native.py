@@ -8,13 +8,12 @@ import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.loading import load
 from meshgen.runtime.native.export import write_native
 from meshgen.runtime.random_arrays import random_array
 from tests.native import loader
 from tests.native.loader import Array
-from tests.native.programs import PROGRAMS, of, of_text
+from tests.native.programs import PROGRAMS, after_steps, of, of_text
 from tests.programs import mlp
 
 pytestmark = pytest.mark.skipif(not loader.COMPILER, reason="there is no C compiler")
@@ -44,10 +43,10 @@ def arguments(path: Path) -> dict[str, Array]:
     return {n: np.full_like(a, 2) if a.dtype == np.int32 and not a.ndim else a for n, a in found.items()}
 
 
-def check(path: Path, outcome: loader.Outcome, args: dict[str, Array], arch: str) -> None:
+def check(path: Path, outcome: loader.Outcome, args: dict[str, Array], arch: str, steps: int = 1) -> None:
     assert outcome.code == 0, outcome.errors
     module = load(path, runs=False)
-    wanted = module.run(args, Emulation(arch))
+    wanted = after_steps(module, args, arch, steps)
     for binding, array in zip(module.outputs, wanted, strict=True):
         have = outcome.results[binding.name]
         assert have.shape == array.shape and have.tobytes() == np.ascontiguousarray(array).tobytes(), binding.name
@@ -61,7 +60,7 @@ def test_results_have_the_bits_of_the_python_executor(
     path = made(name, tmp_path)
     args = arguments(path)
     outcome = loader.run(program, libraries, path, args, arch="sm_80", options=["--steps", "3"])
-    check(path, outcome, args, "sm_80")
+    check(path, outcome, args, "sm_80", steps=3)
     assert outcome.server and outcome.server.calls["cuGraphLaunch"] >= 2
 
 

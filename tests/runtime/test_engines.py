@@ -17,7 +17,7 @@ from meshgen.runtime.cuda import engines as gpu_engines
 from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.module import DEVICES, LoadedModule
 from tests.programs import mlp
-from tests.runtime.cuda.steps import arguments
+from tests.runtime.cuda.steps import REAL, arguments, require_gpus
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +47,11 @@ def assert_close(found: list[Any], want: list[Any]) -> None:
 
 
 def test_all_engines_agree(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
-    Gpus(monkeypatch)
+    """GPUs are real ones for `make gpu`."""
+    if REAL:
+        require_gpus(module.ranks)
+    else:
+        Gpus(monkeypatch)
     given = arguments(module)
     want = module.run(given)
     assert tuple(engines.ENGINES) == DEVICES == ("reference", "interpret", "emulate", "cuda")
@@ -126,8 +130,8 @@ def test_a_peer_that_is_lost_is_told(module: LoadedModule, monkeypatch: pytest.M
 
     def lose(*args: Any) -> Any:
         outcome = launch(*args)
-        comms = next(iter(gpu_engines._EXECUTORS.values()))[0]._comms
-        made.comm("ncclCommAbort", comms.world[1])
+        (executor,) = (each for each, _ in gpu_engines._EXECUTORS.values() if each.api is made)
+        made.comm("ncclCommAbort", executor._comms.world[1])
         return outcome
 
     monkeypatch.setattr(made.driver, "cuGraphLaunch", lose)

@@ -1,4 +1,4 @@
-"""Sessions: weights and state that stay on the devices, shared by entry functions, on the host and on emulated GPUs."""
+"""Sessions: weights and state that stay on the devices, shared by entry functions, on the host and on GPUs: emulated, or by `make gpu` real ones."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen.api import plan
 from meshgen.errors import ArgumentError, UsageError
 from meshgen.runtime.cuda.api import emulated
 from meshgen.runtime.emulation import Emulation
 from meshgen.runtime.module_file import tensors
 from meshgen.runtime.sessions.session import Session
 from meshgen.runtime.sessions.weights import WeightFiles
+from tests.runtime.cuda.steps import REAL, looks_into_emulated_gpus, require_gpus, save
 from tests.runtime.module_files import normal
 
 W, X = "tensor<8x4xf32>", "tensor<4x6xf32>"
@@ -39,18 +39,22 @@ func.func public @decode(%w: {W} {ROWS}, %x: {X}, %s: tensor<8x6xf32> {{tf.alias
 """
 w, x = normal(8, 4), normal(4, 6, seed=1)
 WX = w @ x
-DEVICES = ["reference", Emulation(arch="sm_80", races=True, order=2)]
+GPUS = "cuda" if REAL else Emulation(arch="sm_80", races=True, order=2)
+MOST_RANKS = 3  # of these programs
 
 
 def saved(folder: Path, text: str, prefill: str = ROWS, **options: Any) -> Path:
-    plan(text.replace("PREFILL", prefill), target="cpu", **options).save(folder / "m.mgx")
+    save(folder / "m.mgx", text.replace("PREFILL", prefill), **options)
     return folder / "m.mgx"
 
 
-@pytest.fixture(params=DEVICES, ids=["host", "gpus"])
+@pytest.fixture(params=["reference", GPUS], ids=["host", "gpus"])
 def device(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Modules are planned only: on emulated GPUs their kernels run as bodies."""
-    monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
+    """Modules are planned only, unless GPUs are real: on emulated ones their kernels run as bodies."""
+    if request.param == "cuda":
+        require_gpus(MOST_RANKS)
+    else:
+        monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
     return request.param
 
 
@@ -226,7 +230,7 @@ def test_each_rank_reads_its_slice_of_a_file(device: Any, tmp_path: Path, monkey
 
 
 def test_weights_of_the_module_are_held(device: Any, tmp_path: Path) -> None:
-    plan(TWO.replace("PREFILL", ROWS), target="cpu").save(tmp_path / "m.mgx", weights={"w": w})
+    save(tmp_path / "m.mgx", TWO.replace("PREFILL", ROWS), weights={"w": w})
     with mg.load(tmp_path / "m.mgx").session(device) as session:
         assert close(session.prefill(x), WX)
     with mg.load(tmp_path / "m.mgx").session(device, weights={"w": 2 * w}) as session:
@@ -276,6 +280,7 @@ class Counted:
         return (lambda *args: (self.calls.append(name), found(*args))[1]) if name.startswith("cu") else found
 
 
+@looks_into_emulated_gpus
 def test_a_session_leaves_the_current_context_and_no_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Where PyTorch has one, say; also after a step that is interrupted, and where the session cannot be made."""
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
@@ -301,11 +306,12 @@ def interrupted(steps: object) -> None:
     raise KeyboardInterrupt
 
 
+@looks_into_emulated_gpus
 def test_a_step_on_state_is_launched_by_one_call_of_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """For all ranks, in a context that is current meanwhile; nothing is allocated, nothing waited for, and the results stay."""
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
     given = {"w": w, "x": x, "s": np.zeros((8, 6), np.float32)}
-    with mg.load(saved(tmp_path, TWO)).session(DEVICES[1], weights=given) as session:
+    with mg.load(saved(tmp_path, TWO)).session(GPUS, weights=given) as session:
         devices: Any = session._devices
         counted = devices.api.driver = Counted(devices.api.driver)
         session.decode()

@@ -175,7 +175,8 @@ class _Expansion:
             regions = tuple(map(_of_part, node.regions))
             chosen = [parts[place if len(parts) > 1 else 0] for parts in operands]
             result = Value(part_type(node.result.type), node.result.name, loc=node.loc)
-            graph.nodes.append(replace(node, operands=chosen, results=[result], regions=regions))
+            own = _of_imaginary(node) if place else node
+            graph.nodes.append(replace(own, operands=chosen, results=[result], regions=regions))
             found.append(result)
         self.pairs[node.result] = found[0], found[1]
 
@@ -192,6 +193,17 @@ class _Expansion:
 
 def _is_complex_value(value: Value) -> bool:
     return is_complex(value.type.dtype)
+
+
+def _of_imaginary(node: Node) -> Node:
+    """The op on imaginary parts: numbers that its attributes name are real ones, such as the 1 that is neutral in products."""
+    match node.op:
+        case "mask_padding":
+            return replace(node, attrs=replace(node.attrs, fill=0.0))
+        case "to_partial" if node.attrs.kind == "product":
+            return replace(node, attrs=replace(node.attrs, kind="sum"))
+        case _:
+            return node
 
 
 def _of_part(region: Graph) -> Graph:

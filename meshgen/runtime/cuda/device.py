@@ -5,6 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections.abc import Iterator, Sequence
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -40,6 +41,11 @@ class Launch:
     threads: int
     shared_bytes: int
     parameters: ParameterBlock
+
+    @cached_property
+    def head(self) -> tuple[int, ...]:
+        """The arguments of `cuLaunchKernel` before the stream."""
+        return self.function, *self.grid, self.threads, 1, 1, self.shared_bytes
 
 
 class Device:
@@ -122,8 +128,7 @@ class Device:
         """`is_current`: the device's context is current already, which saves a call of the driver."""
         if not is_current:
             self.use()
-        self.api.cuda("cuLaunchKernel", launch.function, *launch.grid, launch.threads, 1, 1, launch.shared_bytes, stream,
-                      launch.parameters.address, 0)  # fmt: skip
+        self.api.cuda("cuLaunchKernel", *launch.head, stream, launch.parameters.address, 0)
 
     def event(self, key: object, *, is_timed: bool = False) -> int:
         """The event of this name, created on first use; `is_timed`: as one that times can be taken between."""

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.ir.predicates import is_control
 from meshgen.runtime.control_flow import Choose, Issue, Move, carried, code_of, follow, given_back, require_one_way
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.collectives import run_lowered
@@ -151,18 +150,18 @@ class Part:
             self._api.cuda("cuStreamWaitEvent", device.streams[stream], device.event((frame.path, event)), 0)
 
     def _issue_item(self, frame: Frame, number: int, item: Item) -> None:
-        if is_control(item):
-            self._issue_scan(frame, number, item)
+        if launches := frame.launches.get(number):
+            is_alone = len(frame.ranks) == 1
+            for rank in frame.ranks:
+                device = self._devices[rank]
+                if launch := launches[rank]:
+                    device.launch(launch, device.streams[item.stream], is_current=is_alone)
         elif item.is_collective:
             if self._others:
                 self._others.note(item, frame.works[number])
             run_lowered(self._api, self._comms, {rank: frame.works[number][rank] for rank in frame.ranks})
         else:
-            is_alone = len(frame.ranks) == 1
-            for rank in frame.ranks:
-                device = self._devices[rank]
-                if launch := frame.launches[number][rank]:
-                    device.launch(launch, device.streams[item.stream], is_current=is_alone)
+            self._issue_scan(frame, number, item)
 
     def _issue_scan(self, frame: Frame, number: int, item: Item) -> None:
         """The body of a scan at each trip."""

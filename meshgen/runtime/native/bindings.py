@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 
 from meshgen.records import dataclass
-from meshgen.runtime.cuda.frames import Frame
+from meshgen.runtime.cuda.frames import Addresses, Frame
 from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file.container import WEIGHTS
 from meshgen.runtime.module_file.manifest import Binding
@@ -22,15 +22,23 @@ _CONSTANTS = "constants.safetensors"
 
 @dataclass(frozen=True)
 class Part:
-    """A module of one mesh in a file: the folder of its members, and the places of its buffers."""
+    """A module of one mesh in a file: the folder of its members, and the places of its buffers.
+
+    `kept`: addresses of the results that are not read from their buffers, by rank.
+    """
 
     module: LoadedModule
     folder: str
     frame: Frame
+    kept: Mapping[int, Addresses]
 
     def place(self, buffer: int) -> int:
         """Of a buffer in the memory of each rank, in bytes."""
         return self.frame.address(buffer, self.frame.ranks[0]) - BASE
+
+    def place_of_result(self, buffer: int) -> int:
+        kept = self.kept.get(buffer)
+        return self.place(buffer) if kept is None else kept[self.frame.ranks[0]] - BASE
 
 
 class Files:
@@ -63,7 +71,7 @@ def put_arguments(table: Words, module: LoadedModule, parts: Sequence[Part], fil
     table.put(len(rows))
     for number, binding in rows:
         part = parts[number]
-        _put_tensor(table, number, part, binding)
+        _put_tensor(table, number, part, binding, part.place(binding.buffer))
         stored = places(part.module.members[WEIGHTS])[binding.name][0] if binding.stored else 0
         table.put(files.number(part.folder + WEIGHTS) + 1 if binding.stored else 0, stored)
         _put_shards(table, argument_shards(part.module.manifest, binding))
@@ -74,7 +82,7 @@ def put_results(table: Words, module: LoadedModule, parts: Sequence[Part]) -> No
     rows = _bindings_in_order(module, parts, 2)
     table.put(len(rows))
     for number, binding in rows:
-        _put_tensor(table, number, parts[number], binding)
+        _put_tensor(table, number, parts[number], binding, parts[number].place_of_result(binding.buffer))
         _put_shards(table, result_shards(parts[number].module.manifest, binding))
 
 
@@ -91,7 +99,7 @@ def _bindings_in_order(module: LoadedModule, parts: Sequence[Part], side: int) -
     return [found for _, found in sorted(rows, key=lambda row: row[0])]
 
 
-def _put_tensor(table: Words, number: int, part: Part, binding: Binding) -> None:
+def _put_tensor(table: Words, number: int, part: Part, binding: Binding, place: int) -> None:
     """Name, element type as `.npy` files call it and its bytes, global sizes, part, place and local sizes."""
     dtype, kind = binding.type.numpy_dtype, part.module.manifest.plan.buffers[binding.buffer].type
     descr = np.lib.format.dtype_to_descr(dtype)
@@ -100,7 +108,7 @@ def _put_tensor(table: Words, number: int, part: Part, binding: Binding) -> None
     table.put_text(descr)
     table.put(dtype.itemsize)
     table.put_list(binding.type.sizes)
-    table.put(number, part.place(binding.buffer))
+    table.put(number, place)
     table.put_list(kind.sizes)
 
 

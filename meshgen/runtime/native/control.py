@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from meshgen.records import dataclass
 from meshgen.runtime.control_flow import Choose, Instruction, Issue, Jump, Move, Only
@@ -10,8 +10,10 @@ from meshgen.runtime.cuda.communicators import Communicators
 from meshgen.runtime.cuda.device import Device
 from meshgen.runtime.cuda.frames import Frame
 from meshgen.runtime.cuda.part import Part
+from meshgen.runtime.cuda.regions import Copy
 from meshgen.runtime.native.recording import BASE, RecordingApi
 from meshgen.runtime.native.words import Control, Record
+from meshgen.runtime.plan import COMPUTE
 
 
 @dataclass(frozen=True)
@@ -24,9 +26,12 @@ class Segment:
 class PartRecorder(Part):
     """Issues every instruction of a step of one mesh once, whether a step reaches it or not.
 
+    The last segment hands over the next values of donated arguments that are not written in place, so that steps build on each other.
+
     Attributes:
         segments: what `Control.RUN` numbers.
         words: of the control.
+        kept: addresses of copies of the results that are in the memory of such an argument, by buffer and rank.
     """
 
     def __init__(self, api: RecordingApi, frame: Frame, devices: Mapping[int, Device], comms: Communicators) -> None:
@@ -35,6 +40,19 @@ class PartRecorder(Part):
         self.segments: list[Segment] = []
         self.words: list[int] = []
         self._targets: list[int] = []  # places of words that are numbers of instructions
+        self.kept = {
+            number: {rank: device.allocate(nbytes, f"a result of rank {rank}") for rank, device in devices.items()}
+            for number, nbytes in self._overwritten()
+        }
+
+    def _overwritten(self) -> Iterator[tuple[int, int]]:
+        """The results in the memory of an argument that the hand-over writes, each with its bytes."""
+        plan = self.frame.plan
+        written = [copy.target for copy in self._next]
+        storages = {plan.buffers[own].storage for own in plan.donated if self.frame.addresses(own) in written}
+        for number in dict.fromkeys(plan.outputs):
+            if plan.buffers[number].storage in storages:
+                yield number, plan.buffers[number].type.nbytes
 
     def record(self) -> None:
         """The whole step."""
@@ -45,7 +63,18 @@ class PartRecorder(Part):
         starts.append(len(self.words))
         for place in self._targets:
             self.words[place] = starts[self.words[place]]
+        if self._next:
+            self._launch(len(self._code), self.frame.ranks, self._give_back)
         self.words.append(Control.END)
+
+    def _give_back(self) -> None:
+        """Results are read after the step: those that would be overwritten are copied first."""
+        kept = [
+            Copy(self.frame.addresses(number), places, self.frame.plan.buffers[number].type.nbytes)
+            for number, places in self.kept.items()
+        ]
+        for copies in (kept, self._next):
+            self._copy(self.frame.ranks, COMPUTE, copies)
 
     def _put(self, place: int, step: Instruction[Frame]) -> None:
         match step:

@@ -41,7 +41,7 @@ def native_members(module: LoadedModule) -> dict[str, bytes]:
     api, files, added, body = RecordingApi(), Files(), dict[str, bytes](), Words()
     recorders = _recorded(module, api)
     parts = [
-        Part(part, f"parts/{number:02}/" if len(module.parts) > 1 else "", recorder.frame)
+        Part(part, f"parts/{number:02}/" if len(module.parts) > 1 else "", recorder.frame, recorder.kept)
         for number, (part, recorder) in enumerate(zip(module.parts, recorders, strict=True))
     ]
     _put_functions(body, api, parts, files, added)
@@ -68,7 +68,8 @@ def _recorded(module: LoadedModule, api: RecordingApi) -> list[PartRecorder]:
         manifest, plan = part.manifest, part.manifest.plan
         launcher = Launcher(api, manifest.mesh, manifest.kernels, plan.kernels, _marked(manifest.kernels, len(frames)))
         arenas = {r: devices[r].allocate(plan.arena_bytes, "arena") for r in range(first, first + part.ranks)}
-        frames[first] = FrameMaker(manifest.mesh, by_name, devices, launcher).frame(plan, arenas)
+        donated = {n: {r: start + plan.buffers[n].offset for r, start in arenas.items()} for n in plan.donated}
+        frames[first] = FrameMaker(manifest.mesh, by_name, devices, launcher).frame(plan, arenas, donated)
     calls = [
         (part.mesh, first, axes)
         for part, first in zip(module.parts, firsts, strict=False)

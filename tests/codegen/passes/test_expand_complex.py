@@ -16,7 +16,9 @@ from meshgen.ir.graph import Graph, Module, Node, TensorType, Value, is_complex
 from meshgen.ir.regions import all_nodes
 from meshgen.mlir.text import parse_text
 from meshgen.ops.evaluate.evaluator import evaluate
+from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.spec import P
+from meshgen.testing import oracle
 from tests.codegen.bodies import ONE, Body, check, random_args, tensor
 from tests.codegen.passes.after import after
 
@@ -230,6 +232,26 @@ def test_loops_branches_and_regions_of_scalars() -> None:
     graph = parse_text(REGIONS).graph
     (z,) = complex_args(graph)
     agree_given(graph, [z, np.array([[1], [3], [1], [0]], np.int32)])
+
+
+PRODUCTS = """sdy.mesh @mesh = <["x"=3]>
+func.func @main(%z: tensor<5x4xcomplex<f32>>, %i: tensor<8xcomplex<f32>> {sdy.sharding = #sdy.sharding<@mesh, [{"x"}]>}) -> (tensor<complex<f32>>, tensor<5xcomplex<f32>>) {
+  %c = stablehlo.constant dense<(2.0, 1.0)> : tensor<complex<f32>>
+  %0 = stablehlo.reduce(%i init: %c) applies stablehlo.multiply across dimensions = [0] : (tensor<8xcomplex<f32>>, tensor<complex<f32>>) -> tensor<complex<f32>>
+  %w = sdy.sharding_constraint %z <@mesh, [{}, {"x"}]> : tensor<5x4xcomplex<f32>>
+  %1 = stablehlo.reduce(%w init: %c) applies stablehlo.multiply across dimensions = [1] : (tensor<5x4xcomplex<f32>>, tensor<complex<f32>>) -> tensor<5xcomplex<f32>>
+  return %0, %1 : tensor<complex<f32>>, tensor<5xcomplex<f32>>
+}
+"""
+
+
+def test_products_over_uneven_tiles() -> None:
+    """What the padding of a tile becomes, and what all devices but one begin with, is 1, without an imaginary part."""
+    module = parse_text(PRODUCTS)
+    stages = run_stages(module, Options("cuda:sm_80"), Timing(), "fuse")
+    assert {"mask_padding", "to_partial"} <= {node.op for node in stages["partition"].graph.nodes}
+    result = oracle.check(module, pipeline=lambda _: stages["fuse"])
+    assert result.ok, result.faults
 
 
 def test_rows_of_scans() -> None:

@@ -1,4 +1,7 @@
-"""Whole programs on emulated GPUs: all ranks in one graph, in random orders with race checks, equal to the reference bit for bit."""
+"""Whole programs on emulated GPUs: all ranks in one graph, in random orders with race checks, equal to the reference bit for bit.
+
+`make gpu` runs them on real ones (`steps.REAL`).
+"""
 
 from __future__ import annotations
 
@@ -8,7 +11,6 @@ import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen.api import plan
 from meshgen.errors import Diagnostic, MissingError, RuntimeFailure
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.device import Device
@@ -16,7 +18,18 @@ from meshgen.runtime.cuda.execute import Executor, Program
 from meshgen.runtime.module_file.manifest import Kernel
 from meshgen.runtime.plan import COMMUNICATION, COMPUTE, NETWORK
 from tests.programs import HOSTS, NETWORKED, mlp
-from tests.runtime.cuda.steps import arguments, assert_same_bits, filled, gpus, on_gpus, planned, programs
+from tests.runtime.cuda.steps import (
+    arguments,
+    assert_same_bits,
+    executor_of,
+    filled,
+    gpus,
+    looks_into_emulated_gpus,
+    on_gpus,
+    planned,
+    programs,
+    save,
+)
 from tests.runtime.test_control_flow import BRANCH, SCALE, SUMS, A
 from tests.runtime.test_control_flow_by_rank import HALVES
 
@@ -65,7 +78,7 @@ def test_a_product_of_complex_numbers_over_devices(tmp_path: Path) -> None:
 def test_a_whole_step_of_all_ranks_is_one_graph(specs: dict[str, tuple[str, str]], tmp_path: Path) -> None:
     module = planned(mlp(**specs), tmp_path)
     given, want = arguments(module), module.run(arguments(module))
-    executor = Executor(programs(module), gpus(module))
+    executor = executor_of(module)
     for _ in range(3):
         assert_same_bits(executor.run(filled(module, given))[0], want)
     (graph,) = executor.parts[0].graphs.values()
@@ -93,7 +106,7 @@ def test_without_graphs_the_results_are_the_same(tmp_path: Path) -> None:
 def test_a_first_step_may_warm_up_before_it_is_captured(tmp_path: Path) -> None:
     module = planned(mlp(), tmp_path)
     given, want = filled(module, arguments(module)), module.run(arguments(module))
-    executor = Executor(programs(module), gpus(module), warm_up=True)
+    executor = executor_of(module, warm_up=True)
     for graphs in (0, 1, 1):
         assert_same_bits(executor.run(given)[0], want)
         assert len(executor.parts[0].graphs) == graphs
@@ -102,10 +115,10 @@ def test_a_first_step_may_warm_up_before_it_is_captured(tmp_path: Path) -> None:
 def test_stored_arguments_are_uploaded_once(tmp_path: Path) -> None:
     (tmp_path / "mlp.mlir").write_text(mlp())
     weights = {"w1": np.ones((12, 16), np.float32), "w2": np.ones((16, 12), np.float32)}
-    plan(tmp_path / "mlp.mlir", target="cpu").save(tmp_path / "mlp.mgx", weights=weights)
+    save(tmp_path / "mlp.mgx", tmp_path / "mlp.mlir", weights=weights)
     module = mg.load(tmp_path / "mlp.mgx")
     assert module.input_names == ["x"]
-    executor = Executor(programs(module), gpus(module))
+    executor = executor_of(module)
     uploads: list[int] = []
     for step in range(3):
         given = arguments(module, seed=step)
@@ -118,6 +131,7 @@ def test_stored_arguments_are_uploaded_once(tmp_path: Path) -> None:
     assert len(uploads) == 4 * (3 + 2)  # of four ranks: x in every step, both weights in the first
 
 
+@looks_into_emulated_gpus
 def test_all_memory_is_given_back(tmp_path: Path) -> None:
     module = planned(mlp(), tmp_path)
     api = gpus(module)
@@ -127,6 +141,7 @@ def test_all_memory_is_given_back(tmp_path: Path) -> None:
     assert api.machine and api.machine.memory.live == () and api.machine.used == [0] * module.ranks
 
 
+@looks_into_emulated_gpus
 def test_an_abort_ends_graphs_before_communicators(tmp_path: Path) -> None:
     module = planned(mlp(y=("x", "y")), tmp_path)
     api = gpus(module)
@@ -138,6 +153,7 @@ def test_an_abort_ends_graphs_before_communicators(tmp_path: Path) -> None:
     assert api.machine.fault is None and api.machine.memory.live == ()
 
 
+@looks_into_emulated_gpus
 def test_a_program_that_cannot_be_prepared_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = planned(mlp(), tmp_path)
     api, allocate = gpus(module), Device.allocate
@@ -175,8 +191,9 @@ def test_the_current_context_is_that_of_the_caller(tmp_path: Path) -> None:
 def test_a_step_is_one_call_and_allocates_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     module = planned(mlp(), tmp_path)
     given = filled(module, arguments(module))
-    executor = Executor(programs(module), gpus(module))
-    executor.run(given)
+    executor = executor_of(module)
+    for _ in range(2):  # the second one captures it, if the first one does not
+        executor.run(given)
     calls: list[str] = []
     cuda = Api.cuda
     monkeypatch.setattr(Api, "cuda", lambda self, name, *args: (calls.append(name), cuda(self, name, *args))[1])
@@ -230,9 +247,9 @@ def test_a_loop_whose_trips_are_known_is_in_the_graph(trips: int, tmp_path: Path
         LOOP.replace("TRIPS", str(trips)), tmp_path, mesh={"x": 2}, in_specs={"a": mg.P("x"), "b": mg.P("x")}
     )
     given = arguments(module)
-    executor = Executor(programs(module), gpus(module))
-    (found,) = executor.run(filled(module, given))
-    assert_same_bits(found, module.run(given))
+    executor = executor_of(module)
+    for _ in range(2):
+        assert_same_bits(executor.run(filled(module, given))[0], module.run(given))
     if trips > 1:  # the compiler says so of none and one trip as well only where it writes them out
         assert len(executor.parts[0].graphs) == 1
 
@@ -255,8 +272,7 @@ def test_a_branch_that_the_host_takes(op: str, kind: str, which: int, tmp_path: 
 def test_a_program_on_two_meshes(seed: int, tmp_path: Path) -> None:
     from tests.sharding.multi_mesh.meshes_programs import MESHES, TYPES, two_stages
 
-    compiled = plan(two_stages, MESHES, args=TYPES, in_specs={"x": mg.P("dp", mesh="a")}, target="cpu")
-    compiled.save(tmp_path / "two.mgx")
+    save(tmp_path / "two.mgx", two_stages, MESHES, args=TYPES, in_specs={"x": mg.P("dp", mesh="a")})
     module = mg.load(tmp_path / "two.mgx")
     given = arguments(module)
     assert_same_bits(on_gpus(module, given, seed, steps=2), module.run(given))
@@ -265,6 +281,7 @@ def test_a_program_on_two_meshes(seed: int, tmp_path: Path) -> None:
 # --- what is missing -----------------------------------------------------------------------------------------------------
 
 
+@looks_into_emulated_gpus
 def test_a_kernel_without_code_runs_on_emulated_devices_only(tmp_path: Path) -> None:
     module = planned(mlp(), tmp_path)
     api = gpus(module)
@@ -272,6 +289,7 @@ def test_a_kernel_without_code_runs_on_emulated_devices_only(tmp_path: Path) -> 
         Executor(programs(module), Api(api.driver, None, api.nccl))
 
 
+@looks_into_emulated_gpus
 def test_code_for_other_devices_is_told(tmp_path: Path) -> None:
     from meshgen.runtime.cuda.code import code_of
 
@@ -282,6 +300,7 @@ def test_code_for_other_devices_is_told(tmp_path: Path) -> None:
         Executor([program], gpus(module))
 
 
+@looks_into_emulated_gpus
 def test_emulated_gpus_need_the_ptx(tmp_path: Path) -> None:
     from meshgen.runtime.cuda.code import code_of
     from meshgen.runtime.module_file.manifest import Binary
@@ -297,6 +316,7 @@ def test_emulated_gpus_need_the_ptx(tmp_path: Path) -> None:
 # --- who does not come to an end -----------------------------------------------------------------------------------------
 
 
+@looks_into_emulated_gpus
 def test_devices_of_one_process_that_hang_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Real devices: the emulated ones notice at once that all of them wait."""
     module = planned(mlp(), tmp_path)

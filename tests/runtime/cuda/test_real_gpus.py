@@ -8,19 +8,10 @@ import numpy as np
 import pytest
 
 import meshgen as mg
-from meshgen.errors import MissingError
-from meshgen.runtime.cuda.api import real
 from tests.programs import mlp
-from tests.runtime.cuda.steps import arguments
+from tests.runtime.cuda.steps import arguments, require_gpus
 
 pytestmark = pytest.mark.gpu
-
-
-def require_gpus(count: int) -> None:
-    try:
-        real(count)
-    except MissingError as error:
-        pytest.skip(str(error))
 
 
 def test_one_gpu(tmp_path: Path) -> None:
