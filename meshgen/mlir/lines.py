@@ -22,6 +22,7 @@ from meshgen.ir.notes import NO_NOTES, Notes, Place, Slot
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.sched.attributes import BufferAttr, ItemAttr
+from meshgen.mlir.shard.attributes import AnnotationAttr, SplitAttr
 from meshgen.records import dataclass, replace
 from meshgen.runtime.module_file.resources import LEAST_BYTES, Resources
 
@@ -34,8 +35,10 @@ _MARK = "\0"  # around the numbers of values in a pattern's text: printed text h
 _ESCAPES = {byte: f"\\{byte:02X}" for byte in (*range(0x20), 0x22, *range(0x7F, 0x100))} | {0x5C: "\\\\"}
 _MOST_BYTES = 64  # of an array among a node's attributes: larger ones are hardly equal
 
+_SHARED = (TensorType, SplitAttr, AnnotationAttr)  # that many values have
+
 Types = dict[int, tuple[Attribute, str]]
-"""The texts of types by identity of the type, which so stays."""
+"""The texts of these by identity of the attribute, which so stays."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +126,7 @@ def _text_of(attrs: dict[str, Any]) -> str | None:
 
 
 class QuickPrinter(Printer):
-    """xDSL's printer, which writes a string at once and not byte by byte, and each tensor type that it `knows` as it was written before."""
+    """xDSL's printer, which writes a string at once and not byte by byte, and each type or sharding that it `knows` as it was written before."""
 
     resources: Resources | None = None
     """Where large constants go, to which the text refers; None: they are in the text."""
@@ -141,18 +144,19 @@ class QuickPrinter(Printer):
             self.text.write(text)
 
     def print_attribute(self, attribute: Attribute) -> None:
-        if isinstance(attribute, DenseElements) and self.resources and len(attribute.data.raw) >= LEAST_BYTES:
-            self.print_string(f"dense_resource<{self.resources.name(attribute.data.raw)}> : ")
-            attribute = attribute.data.type
-        if not isinstance(attribute, TensorType):
-            super().print_attribute(attribute)
-            return
-        if (found := self._known.get(id(attribute))) is None:
+        if (found := self._known.get(id(attribute))) is not None:
+            self.text.write(found[1])
+        elif isinstance(attribute, _SHARED):
             text = StringIO()
             printer = Printer(stream=text)
             printer.print_attribute(attribute)
-            found = self._known[id(attribute)] = attribute, text.getvalue()
-        self.print_string(found[1])
+            self._known[id(attribute)] = attribute, text.getvalue()
+            self.text.write(text.getvalue())
+        elif isinstance(attribute, DenseElements) and self.resources and len(attribute.data.raw) >= LEAST_BYTES:
+            self.text.write(f"dense_resource<{self.resources.name(attribute.data.raw)}> : ")
+            self.print_attribute(attribute.data.type)
+        else:
+            super().print_attribute(attribute)
 
     def print_bytes_literal(self, bytestring: bytes) -> None:
         self.print_string(quoted(bytestring))

@@ -12,7 +12,6 @@ the checks of the generic form, and the way to a node and back. What stands othe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from typing import Any, ClassVar, Self
 
@@ -30,6 +29,7 @@ from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.fields import Field
 from meshgen.mlir.stablehlo.types import FUNCTION, OPERANDS, TypesForm
+from meshgen.records import replace
 
 Properties = dict[str, Attribute]
 
