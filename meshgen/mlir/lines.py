@@ -68,9 +68,14 @@ class Patterns:
         self._texts: dict[int, tuple[dict[str, Any], str | None]] = {}  # of attributes by their identity, which so stay
         self.types: Types = {}
 
-    def of(self, node: Node, exporter: Exporter) -> Pattern | None:
-        """The pattern of a node; None where it has to be printed by itself."""
-        key = None if node.regions else self._key(node, exporter)
+    def place(self, module: Module) -> int:
+        """What the lines of all nodes of a module depend on: its mesh, or itself where it has several."""
+        self._modules[id(module)] = module
+        return id(module) if module.meshes else id(module.mesh)
+
+    def of(self, node: Node, place: int, exporter: Exporter) -> Pattern | None:
+        """The pattern of a node of the module at `place`; None where it has to be printed by itself."""
+        key = None if node.regions else self._key(node, place)
         if key is None:
             return None
         try:
@@ -79,7 +84,7 @@ class Patterns:
             found = self._found[key] = _pattern(node, exporter.apart(), self.types)
             return found
 
-    def _key(self, node: Node, exporter: Exporter) -> Hashable:
+    def _key(self, node: Node, place: int) -> Hashable:
         if (found := self._texts.get(id(node.attrs))) is None:
             found = self._texts[id(node.attrs)] = node.attrs, _text_of(node.attrs)
         attrs = found[1]
@@ -88,9 +93,6 @@ class Patterns:
         decided = self._plan(node.sharding) if node.sharding else None
         known, values = self._values, [*node.operands, *node.results]
         kinds = [known[value] if value in known else self._kind(value) for value in values]
-        module = exporter.module
-        self._modules[id(module)] = module
-        place = id(module) if module.meshes else id(module.mesh)
         return place, node.op, attrs, node.option, _kind_of(node.notes), decided, len(node.operands), *kinds
 
     def _plan(self, plan: NodeSharding) -> int:

@@ -18,7 +18,7 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.bounds.arithmetic import Arithmetic
 from meshgen.codegen.bounds.prove import Question, prove
 from meshgen.codegen.bounds.values import LANE, Condition, Fact, Known, Number, Pointer, fits
-from meshgen.codegen.canonical_source import function_of
+from meshgen.codegen.canonical_source import function_of, walked
 from meshgen.codegen.expr import Expr
 from meshgen.records import dataclass
 
@@ -287,7 +287,7 @@ def _stores(body: Sequence[ast.stmt]) -> dict[str, list[ast.stmt]]:
     """The names that the statements of a body assign: the statement around each place where one is assigned."""
     found: dict[str, list[ast.stmt]] = {}
     for statement in body:
-        for node in ast.walk(statement):
+        for node in walked(statement):
             if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
                 found.setdefault(node.id, []).append(statement)
     return found
