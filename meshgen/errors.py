@@ -8,13 +8,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from itertools import islice
 from pathlib import Path, PurePath
 
 from meshgen.printable import printable
-from meshgen.records import dataclass
+from meshgen.records import dataclass, replace
 
 _LONG_WORD, _LONG_TEXT = 400, 8000  # characters
 _LONG = re.compile(rf"\S{{{_LONG_WORD + 1},}}")
@@ -98,7 +97,13 @@ def place_text(loc: Location | None) -> str:
     """A location as it is stored, `model.py:31 in layer_3/attn`: only the base name of the file, so that the text does not depend on the directory."""
     if loc is None:
         return ""
-    return str(replace(loc, file=PurePath(loc.file).name)) + (f" in {loc.scope}" if loc.scope else "")
+    return str(replace(loc, file=file_name(loc.file))) + (f" in {loc.scope}" if loc.scope else "")
+
+
+@lru_cache(maxsize=1 << 10)
+def file_name(path: str) -> str:
+    """The base name of a file."""
+    return PurePath(path).name
 
 
 def line_of_place(place: str) -> int | None:

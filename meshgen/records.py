@@ -12,7 +12,6 @@ import dataclasses
 import sys
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
-from copy import copy
 from dataclasses import MISSING, FrozenInstanceError, is_dataclass
 from functools import partial
 from operator import attrgetter
@@ -69,6 +68,11 @@ def sharing_methods(package: str) -> Generator[None]:
         dataclasses.dataclass = _STANDARD
 
 
+def with_fields(cls: type) -> None:
+    """Make a class a dataclass that has its own methods, or inherits them."""
+    _with_methods(cls, init=False, repr=False, eq=False)
+
+
 def _with_methods(
     cls: Any, *, init: bool = True, repr: bool = True, eq: bool = True, frozen: bool = False, kw_only: bool = False
 ) -> Any:
@@ -80,10 +84,7 @@ def _with_methods(
         # else the standard library makes one of the signature, slowly, and before 3.11.4 fails for exceptions
         cls.__doc__ = cls.__doc__ or cls.__name__
         _STANDARD(init=False, repr=False, eq=False, frozen=is_frozen_as_base, kw_only=kw_only)(cls)
-    cls.__dataclass_params__ = copy(_TEMPLATE.__dataclass_params__)
-    cls.__dataclass_params__.frozen = (
-        frozen  # what the standard library's decorator asks of the bases of a frozen class
-    )
+    cls.__dataclass_params__ = (_FROZEN if frozen else _TEMPLATE).__dataclass_params__
     if init and "__init__" not in own:
         cls.__init__ = _Initialiser(cls, frozen)
     if repr and "__repr__" not in own:
@@ -102,7 +103,13 @@ class _Template:
     field: int
 
 
+@_STANDARD(init=False, repr=False, eq=False, frozen=True)
+class _FrozenTemplate:
+    """That of a frozen class: the standard library's decorator asks the bases of one whether they are."""
+
+
 _TEMPLATE: Any = _Template
+_FROZEN: Any = _FrozenTemplate
 _FIELD: Any = _TEMPLATE.__dataclass_fields__["field"]._field_type
 
 
@@ -113,7 +120,7 @@ def _has_collected_fields(cls: Any, kw_only: bool) -> bool:
     """
     annotations: dict[str, Any] = cls.__annotations__
     texts = [each if isinstance(each, str) else repr(each) for each in annotations.values()]
-    if any(word in text for text in texts for word in ("InitVar", "KW_ONLY")):
+    if any("InitVar" in text or "KW_ONLY" in text for text in texts):
         return False
     fields: dict[str, Any] = {}
     for base in cls.__mro__[-1:0:-1]:

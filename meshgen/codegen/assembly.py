@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from functools import cached_property
 
 from meshgen.codegen import memory
@@ -16,6 +15,7 @@ from meshgen.ir.attributes.base import NO_ATTRIBUTES
 from meshgen.ir.attributes.control import Loop
 from meshgen.ir.predicates import is_scan
 from meshgen.ir.reasons import reason_of
+from meshgen.records import replace
 from meshgen.runtime.plan import STREAMS, Item, Schedule
 
 

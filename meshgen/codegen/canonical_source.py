@@ -7,8 +7,9 @@ appear, and its docstring is empty. Lines stay where they are, so line numbers i
 from __future__ import annotations
 
 import ast
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import lru_cache
+from typing import cast
 
 _PARSED = (
     64  # texts whose syntax is kept: proofs, keys and signatures of a kernel are made of one text soon after each other
@@ -31,7 +32,7 @@ def canonical_source(text: str, entry: str, kept: Collection[str]) -> tuple[str,
         raise ValueError(f"the source has no function '{entry}'")
     assigned: set[str] = set()
     used: list[tuple[int, int, str]] = []
-    for node in ast.walk(function):
+    for node in walked(function):
         if isinstance(node, ast.Name):
             used.append((node.lineno, node.col_offset, node.id))
             if isinstance(node.ctx, ast.Store):
@@ -50,6 +51,20 @@ def canonical_source(text: str, entry: str, kept: Collection[str]) -> tuple[str,
         lines[line - 1] = row[:column] + names[name].encode() + row[column + len(name.encode()) :]
     _empty_docstring(function, lines)
     return b"\n".join(lines).decode(), names
+
+
+def walked(tree: ast.AST) -> Iterator[ast.AST]:
+    """The nodes of a tree as `ast.walk` gives them, in another order and without contexts and operators, which are half of them."""
+    waiting = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        for name in node._fields:
+            part = getattr(node, name, None)
+            if isinstance(part, list):
+                waiting += [each for each in cast("list[object]", part) if isinstance(each, ast.AST)]
+            elif isinstance(part, ast.AST) and part._fields:
+                waiting.append(part)
 
 
 def _empty_docstring(function: ast.FunctionDef, lines: list[bytes]) -> None:

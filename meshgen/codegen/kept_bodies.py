@@ -1,4 +1,6 @@
-"""What is found out about the body of a kernel, kept as long as the body is: passes from fusion to the schedule ask again."""
+"""What is found out about a graph, kept as long as the graph is: passes from fusion to the schedule ask again about bodies of kernels, and passes before
+fusion about a program that none between them changed.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +15,21 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 
-def once_per_body(find: Callable[Concatenate[Graph, P], T]) -> Callable[Concatenate[Graph, P], T]:
-    """The function, which looks at a body once for each of its other arguments; bodies of kernels do not change."""
+def once_per_graph(find: Callable[Concatenate[Graph, P], T]) -> Callable[Concatenate[Graph, P], T]:
+    """The function, which looks at a graph once for each of its other arguments; passes make new graphs and change none."""
     known: WeakKeyDictionary[Graph, dict[Hashable, T]] = WeakKeyDictionary()
 
-    def kept(body: Graph, *args: P.args, **kwargs: P.kwargs) -> T:
-        found = known.setdefault(body, {})
+    def kept(graph: Graph, *args: P.args, **kwargs: P.kwargs) -> T:
+        found = known.setdefault(graph, {})
         key = (args, tuple(kwargs.items())) if kwargs else args
         if key not in found:
-            found[key] = find(body, *args, **kwargs)
+            found[key] = find(graph, *args, **kwargs)
         return found[key]
 
     return kept
 
 
-@once_per_body
+@once_per_graph
 def pairs_of(body: Graph) -> Pairs:
     """The numbers of operands with those of results that may share their bytes."""
     return overwrites(body)

@@ -10,7 +10,7 @@ from meshgen.codegen.attention_work import Work, attention_work
 from meshgen.codegen.fusion.accumulators import joint_products
 from meshgen.codegen.fusion.row_passes import repeated_bytes
 from meshgen.codegen.joint_time import apart_products, tiles_apart, timed_tiles
-from meshgen.codegen.kept_bodies import once_per_body
+from meshgen.codegen.kept_bodies import once_per_graph
 from meshgen.codegen.nest_work import nest_operations, waiting_seconds
 from meshgen.codegen.operand_layout import longer_share
 from meshgen.codegen.read_bytes import read_bytes
@@ -47,7 +47,7 @@ def kernel_bytes(body: Graph) -> int:
     return sum(value.type.nbytes for value in written(body)) + repeated_bytes(body) + read_bytes(body)
 
 
-@once_per_body
+@once_per_graph
 def kernel_seconds(body: Graph, target: str) -> float:
     """Predicted duration of one launch, its launch overhead included."""
     device = device_of(target)

@@ -8,12 +8,11 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from operator import itemgetter
 
 from meshgen.ir.graph import Graph, Node
 from meshgen.mesh import Mesh
-from meshgen.records import dataclass
+from meshgen.records import dataclass, replace
 from meshgen.runtime.plan import COMPUTE, STREAMS, Exposure, Item
 
 

@@ -163,7 +163,9 @@ def _interleaved(parts: Sequence[Module]) -> Iterator[Node]:
 
 def mesh_of_option(node: Node, meshes: Sequence[Mesh]) -> str:
     """The name of the one mesh that has the axes of a node's sharding option; empty if none or several do."""
-    option = {split_ref(axis)[0] for axes in node.option or () for axis in axes if meshes}
+    if not node.option or not meshes:
+        return ""
+    option = {split_ref(axis)[0] for axes in node.option for axis in axes}
     owners = [mesh.name for mesh in meshes if option and option <= set(mesh.names)]
     return owners[0] if len(owners) == 1 else ""
 

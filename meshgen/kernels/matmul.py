@@ -5,10 +5,9 @@ The candidates were checked with ptxas for sm_80 and sm_90: none spills, all fit
 
 from __future__ import annotations
 
-from dataclasses import replace
 from functools import cache
 
-from meshgen.records import dataclass
+from meshgen.records import dataclass, replace
 
 LEAST_PART = 32  # columns of a part of the epilogue: below, stores of 2-byte elements fill no 64 bytes of a row
 # Tensor descriptors: what operands of products must be like to be copied as boxes (TMA), on architectures from BOX_ARCH on.

@@ -16,6 +16,7 @@ from xdsl.ir import Attribute, Block, Operation, SSAValue
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value, is_complex
 from meshgen.mesh import Mesh
 from meshgen.mlir.dialect import Dialect
+from meshgen.mlir.late import LateOperation
 from meshgen.mlir.shard.attributes import encode_split
 from meshgen.spec import Sharding
 
@@ -126,7 +127,9 @@ class Exporter:
         self.bodies[block] = graph, self
         return block
 
-    def block(self, graph: Graph, terminator: type[Operation], outside: Sequence[SSAValue] | None = None) -> Block:
+    def block(
+        self, graph: Graph, terminator: type[Operation] | LateOperation, outside: Sequence[SSAValue] | None = None
+    ) -> Block:
         """The block of a graph, closed by `terminator` over its outputs.
 
         Its inputs are the arguments of the block, or the values `outside` where the block is to have none.

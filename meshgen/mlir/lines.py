@@ -22,6 +22,7 @@ from meshgen.ir.notes import NO_NOTES, Notes, Place, Slot
 from meshgen.mlir.dense import DenseElements
 from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.sched.attributes import BufferAttr, ItemAttr
+from meshgen.mlir.shard.attributes import AnnotationAttr, SplitAttr
 from meshgen.records import dataclass, replace
 from meshgen.runtime.module_file.resources import LEAST_BYTES, Resources
 
@@ -34,8 +35,10 @@ _MARK = "\0"  # around the numbers of values in a pattern's text: printed text h
 _ESCAPES = {byte: f"\\{byte:02X}" for byte in (*range(0x20), 0x22, *range(0x7F, 0x100))} | {0x5C: "\\\\"}
 _MOST_BYTES = 64  # of an array among a node's attributes: larger ones are hardly equal
 
+_SHARED = (TensorType, SplitAttr, AnnotationAttr)  # that many values have
+
 Types = dict[int, tuple[Attribute, str]]
-"""The texts of types by identity of the type, which so stays."""
+"""The texts of these by identity of the attribute, which so stays."""
 
 
 @dataclass(frozen=True)
@@ -65,9 +68,14 @@ class Patterns:
         self._texts: dict[int, tuple[dict[str, Any], str | None]] = {}  # of attributes by their identity, which so stay
         self.types: Types = {}
 
-    def of(self, node: Node, exporter: Exporter) -> Pattern | None:
-        """The pattern of a node; None where it has to be printed by itself."""
-        key = None if node.regions else self._key(node, exporter)
+    def place(self, module: Module) -> int:
+        """What the lines of all nodes of a module depend on: its mesh, or itself where it has several."""
+        self._modules[id(module)] = module
+        return id(module) if module.meshes else id(module.mesh)
+
+    def of(self, node: Node, place: int, exporter: Exporter) -> Pattern | None:
+        """The pattern of a node of the module at `place`; None where it has to be printed by itself."""
+        key = None if node.regions else self._key(node, place)
         if key is None:
             return None
         try:
@@ -76,7 +84,7 @@ class Patterns:
             found = self._found[key] = _pattern(node, exporter.apart(), self.types)
             return found
 
-    def _key(self, node: Node, exporter: Exporter) -> Hashable:
+    def _key(self, node: Node, place: int) -> Hashable:
         if (found := self._texts.get(id(node.attrs))) is None:
             found = self._texts[id(node.attrs)] = node.attrs, _text_of(node.attrs)
         attrs = found[1]
@@ -85,9 +93,6 @@ class Patterns:
         decided = self._plan(node.sharding) if node.sharding else None
         known, values = self._values, [*node.operands, *node.results]
         kinds = [known[value] if value in known else self._kind(value) for value in values]
-        module = exporter.module
-        self._modules[id(module)] = module
-        place = id(module) if module.meshes else id(module.mesh)
         return place, node.op, attrs, node.option, _kind_of(node.notes), decided, len(node.operands), *kinds
 
     def _plan(self, plan: NodeSharding) -> int:
@@ -123,7 +128,7 @@ def _text_of(attrs: dict[str, Any]) -> str | None:
 
 
 class QuickPrinter(Printer):
-    """xDSL's printer, which writes a string at once and not byte by byte, and each tensor type that it `knows` as it was written before."""
+    """xDSL's printer, which writes a string at once and not byte by byte, and each type or sharding that it `knows` as it was written before."""
 
     resources: Resources | None = None
     """Where large constants go, to which the text refers; None: they are in the text."""
@@ -141,18 +146,19 @@ class QuickPrinter(Printer):
             self.text.write(text)
 
     def print_attribute(self, attribute: Attribute) -> None:
-        if isinstance(attribute, DenseElements) and self.resources and len(attribute.data.raw) >= LEAST_BYTES:
-            self.print_string(f"dense_resource<{self.resources.name(attribute.data.raw)}> : ")
-            attribute = attribute.data.type
-        if not isinstance(attribute, TensorType):
-            super().print_attribute(attribute)
-            return
-        if (found := self._known.get(id(attribute))) is None:
+        if (found := self._known.get(id(attribute))) is not None:
+            self.text.write(found[1])
+        elif isinstance(attribute, _SHARED):
             text = StringIO()
             printer = Printer(stream=text)
             printer.print_attribute(attribute)
-            found = self._known[id(attribute)] = attribute, text.getvalue()
-        self.print_string(found[1])
+            self._known[id(attribute)] = attribute, text.getvalue()
+            self.text.write(text.getvalue())
+        elif isinstance(attribute, DenseElements) and self.resources and len(attribute.data.raw) >= LEAST_BYTES:
+            self.text.write(f"dense_resource<{self.resources.name(attribute.data.raw)}> : ")
+            self.print_attribute(attribute.data.type)
+        else:
+            super().print_attribute(attribute)
 
     def print_bytes_literal(self, bytestring: bytes) -> None:
         self.print_string(quoted(bytestring))

@@ -57,10 +57,11 @@ class TextPrinter(QuickPrinter):
             super().print_block(block, print_block_args, print_block_terminator)
             return
         graph, exporter = body
+        place = self._patterns.place(exporter.module)
         with self.indented():
             new_line = "\n" + " " * (self._indent * self.indent_num_spaces)
             for node in graph.nodes:
-                if (pattern := self._patterns.of(node, exporter)) is not None:
+                if (pattern := self._patterns.of(node, place, exporter)) is not None:
                     self.text.write(new_line)
                     lines = pattern.lines % self._filled(pattern, node)
                     self.text.write(lines.replace("\n", new_line) if "\n" in lines else lines)
@@ -132,9 +133,9 @@ class TextPrinter(QuickPrinter):
         return wanted
 
     def _free_number(self) -> str:
-        while str(self._numbers[-1]) in self._taken[-1]:
+        while (name := str(self._numbers[-1])) in self._taken[-1]:
             self._numbers[-1] += 1
-        return str(self._numbers[-1])
+        return name
 
     def _suffixed(self, wanted: str) -> str:
         stem = re.sub(r"_\d+$", "", wanted) or wanted

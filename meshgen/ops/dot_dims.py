@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 
 from meshgen.ir.attributes.contraction import Convolution, Ragged
 from meshgen.ir.graph import Node, TensorType
@@ -27,19 +28,14 @@ class DotDims:
     @staticmethod
     def of(node: Node) -> DotDims:
         """Those of a `dot_general` or `ragged_dot`. Groups are a batch dim of the right operand alone, or, where rows are contracted, of neither."""
-        if isinstance(node.attrs, Ragged):
-            if node.attrs.contracts:
+        attrs, (left, right, *_) = node.attrs, node.operands
+        if isinstance(attrs, Ragged):
+            if attrs.contracts:
                 return DotDims(((), ()), ((0,), (0,)), ((1,), (1,)))
             return DotDims(((), (0,)), ((1,), (1,)), ((0,), (2,)))
-        batch, contract = (
-            (tuple(getattr(node.attrs, f"lhs_{name}")), tuple(getattr(node.attrs, f"rhs_{name}")))
-            for name in ("batch", "contract")
-        )
-        left, right = (
-            tuple(d for d in range(value.type.rank) if d not in (*batch[side], *contract[side]))
-            for side, value in enumerate(node.operands)
-        )
-        return DotDims(batch, contract, (left, right))
+        batch = tuple(attrs.lhs_batch), tuple(attrs.rhs_batch)
+        contract = tuple(attrs.lhs_contract), tuple(attrs.rhs_contract)
+        return _dims_of(batch, contract, (left.type.rank, right.type.rank))
 
     def depth(self, lhs: TensorType) -> int:
         """How many products are added up for one element."""
@@ -50,6 +46,14 @@ class DotDims:
         batch, k = math.prod(lhs.sizes[d] for d in self.batch[0]), self.depth(lhs)
         size = max(1, batch * k)
         return batch, lhs.size // size, rhs.size // size, k
+
+
+@lru_cache(1 << 10)
+def _dims_of(batch: tuple[Dims, Dims], contract: tuple[Dims, Dims], ranks: tuple[int, int]) -> DotDims:
+    left, right = (
+        tuple(d for d in range(rank) if d not in (*batch[side], *contract[side])) for side, rank in enumerate(ranks)
+    )
+    return DotDims(batch, contract, (left, right))
 
 
 def product_extents(node: Node) -> tuple[int, int, int, int]:

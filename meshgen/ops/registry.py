@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 from meshgen.errors import CodegenError, Diagnostic, ProgramError
 from meshgen.ir.attributes.table import KINDS
+from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Node
 from meshgen.ops.evaluate.common import Handler
 from meshgen.ops.op import Op, Trait
@@ -46,6 +47,22 @@ def rule_of(node: Node) -> Rule:
     if op is None or op.rule is None:
         raise ProgramError(Diagnostic("MG0103", f"'{node.op}' has no sharding rule", node.loc))
     return op.rule(node)
+
+
+class Rules:
+    """The sharding rules of the nodes of one program: those of equal forms are made once."""
+
+    def __init__(self) -> None:
+        self._of_forms: dict[Form, Rule] = {}
+
+    def of(self, node: Node) -> Rule:
+        """As `rule_of`."""
+        form = form_of(node)
+        if form is None:
+            return rule_of(node)
+        if form not in self._of_forms:
+            self._of_forms[form] = rule_of(node)
+        return self._of_forms[form]
 
 
 def has_rule(op: str) -> bool:

@@ -10,10 +10,10 @@ import itertools
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from pathlib import Path, PurePath
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from meshgen.errors import Diagnostic, Location, UsageError
+from meshgen.errors import Diagnostic, Location, UsageError, file_name
 from meshgen.ir.graph import Module, Node, Value
 from meshgen.ir.regions import all_nodes
 from meshgen.pipeline import Options
@@ -53,7 +53,7 @@ def places_record(module: Module) -> dict[str, Any]:
     nodes = list(all_nodes(module.graph))
     numbers = {"inputs": numbered(module.graph.inputs), "nodes": numbered(nodes)}
     numbers["unnamed"] = [number for number, node in enumerate(nodes) if not any(each.name for each in node.results)]
-    places = [[PurePath(place.file).name, place.line, place.column, place.scope] for place in known]
+    places = [[file_name(place.file), place.line, place.column, place.scope] for place in known]
     return {"places": places} | numbers
 
 

@@ -18,7 +18,7 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.bounds.arithmetic import Arithmetic
 from meshgen.codegen.bounds.prove import Question, prove
 from meshgen.codegen.bounds.values import LANE, Condition, Fact, Known, Number, Pointer, fits
-from meshgen.codegen.canonical_source import function_of
+from meshgen.codegen.canonical_source import function_of, walked
 from meshgen.codegen.expr import Expr
 from meshgen.records import dataclass
 
@@ -138,7 +138,7 @@ class _Reader:
             self.env[name] = programs
             self.block(body)
             return
-        changed = {n.id for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Store)}
+        changed = _stores(body)
         numbers = [self.value(end) for end in ends]
         trips = self._trips(numbers)
         if trips is None:
@@ -149,8 +149,8 @@ class _Reader:
         if not trips:
             return
         count = self.numbers.same_in_all_lanes(name, 0, len(trips) - 1, is_loop=True)
-        for other in changed & set(self.env):
-            self.env[other] = self._carried(other, count, body)
+        for other in changed.keys() & self.env.keys():
+            self.env[other] = self._carried(other, count, changed[other])
         counter = count * trips.step + trips.start
         if not all(isinstance(n, Number) and n.expr.is_constant for n in numbers):  # its first value is not known
             counter = self.numbers.same_in_all_lanes(name, trips.start, trips.stop - 1, is_loop=True)
@@ -178,12 +178,9 @@ class _Reader:
             return range(*most)
         return range(least[0], most[1], *most[2:]) if least[2:] == most[2:] else None
 
-    def _carried(self, name: str, count: Expr, body: Sequence[ast.stmt]) -> Known:
+    def _carried(self, name: str, count: Expr, stores: Sequence[ast.stmt]) -> Known:
         """The value of a loop-carried name at the start of an iteration: known for a pointer with a constant increment."""
         start = self.env[name]
-        stores = [
-            s for s in body for n in ast.walk(s) if isinstance(n, ast.Name) and (n.id, type(n.ctx)) == (name, ast.Store)
-        ]
         if not isinstance(start, Pointer) or len(stores) != 1:
             return None
         match stores[0]:
@@ -284,6 +281,16 @@ class _Reader:
             question = Question(address.offset, address.needs, facts, size)
             is_proven = prove(question, self.numbers.definitions, self.numbers.choices())
         self.found.append(Access(len(self.found), ast.unparse(node), names, is_proven, question, self.trips))
+
+
+def _stores(body: Sequence[ast.stmt]) -> dict[str, list[ast.stmt]]:
+    """The names that the statements of a body assign: the statement around each place where one is assigned."""
+    found: dict[str, list[ast.stmt]] = {}
+    for statement in body:
+        for node in walked(statement):
+            if isinstance(node, ast.Name) and isinstance(node.ctx, ast.Store):
+                found.setdefault(node.id, []).append(statement)
+    return found
 
 
 def _is_constant(known: Known) -> TypeGuard[Number]:

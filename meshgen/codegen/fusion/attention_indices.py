@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.expr import Expr
 from meshgen.codegen.fusion.attention import Attention, Producer, attention_of
 from meshgen.codegen.fusion.space import Index, Space, backward
+from meshgen.codegen.kept_bodies import once_per_graph
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import used_by
 from meshgen.ops.classes import DOTS, LAYOUT, REDUCTIONS
@@ -74,7 +75,8 @@ def query_number(attention: Attention, producer: Producer) -> int | None:
     return None if placed is None else query_side(attention, placed[attention.scores.result], n)
 
 
-def attentions_in(graph: Graph) -> dict[Node, Attention]:
+@once_per_graph
+def attentions_in(graph: Graph) -> Mapping[Node, Attention]:
     """The attention of each exponential that one takes: the first product with it, by rows of queries. Others are those of its gradient."""
     producer, users = graph.producers(), dict[Value, list[Node]]()
     for node in graph.nodes:

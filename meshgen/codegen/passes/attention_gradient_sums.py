@@ -10,7 +10,7 @@ With it no value per row of a backward pass needs all of the row's scores. What 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -67,7 +67,7 @@ class _Sum:
     is_negative: bool
 
 
-def _sum_of_results(node: Node, attentions: dict[Node, Attention], producer: Producer) -> _Sum | None:
+def _sum_of_results(node: Node, attentions: Mapping[Node, Attention], producer: Producer) -> _Sum | None:
     if node.op not in REDUCTIONS or node.attrs.kind != "add" or splat(node.operands[1], producer) != 0:
         return None
     way = linear_path(node.operands[0], producer)

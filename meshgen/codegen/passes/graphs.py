@@ -23,7 +23,7 @@ def with_graph(module: Module, graph: Graph) -> Module:
 
 def _rewritten(graph: Graph, rewrite: Callable[[Graph], Graph]) -> Graph:
     found = rewrite(graph)
-    nodes = [_with_regions(node, rewrite) for node in found.nodes]
+    nodes = [_with_regions(node, rewrite) if node.regions else node for node in found.nodes]
     return found if _all_is(nodes, found.nodes) else Graph(found.name, found.inputs, nodes, found.outputs)
 
 

@@ -12,14 +12,14 @@ Ops with the same attributes share a class; the record of an op (`ops/op.py`) na
 
 from __future__ import annotations
 
-import dataclasses
-import inspect
 from collections.abc import ItemsView, Iterator, KeysView, Mapping, ValuesView
 from dataclasses import FrozenInstanceError
 from types import MappingProxyType
 from typing import Any, ClassVar, TypeAlias, dataclass_transform
 
 import numpy as np
+
+from meshgen.records import with_fields
 
 Ints: TypeAlias = tuple[int, ...]
 Flags: TypeAlias = tuple[bool, ...]
@@ -48,10 +48,10 @@ class Attributes:
     required_fields: ClassVar[frozenset[str]] = frozenset()
 
     def __init_subclass__(cls) -> None:
-        own: dict[str, str] = inspect.get_annotations(cls)
+        own: dict[str, str] = cls.__annotations__
         cls.field_types = {**cls.field_types, **{name: text.removesuffix(" | None") for name, text in own.items()}}
         cls.required_fields = frozenset(name for name in cls.field_types if not hasattr(cls, name))
-        dataclasses.dataclass(init=False, repr=False, eq=False)(cls)  # its methods are those below, for all classes
+        with_fields(cls)  # its methods are those below, for all classes
 
     def __init__(self, **given: Any) -> None:
         if not self.fits(given):

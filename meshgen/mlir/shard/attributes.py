@@ -10,6 +10,7 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import TypeVar
 
 from xdsl.dialects.shard import ReductionKind
@@ -19,7 +20,7 @@ from xdsl.irdl import irdl_attr_definition
 from xdsl.parser import AttrParser
 from xdsl.printer import Printer
 
-from meshgen.ir.graph import NodeSharding
+from meshgen.ir.graph import Annotation, NodeSharding
 from meshgen.mesh import Mesh
 from meshgen.mlir.literals import parse_text
 from meshgen.records import dataclass, replace
@@ -137,6 +138,7 @@ def _parse_on_grid(parser: AttrParser) -> tuple[str, Sharding]:
     return "" if grid is None else grid.data, parse_sharding(parser)
 
 
+@lru_cache(1 << 12)
 def _on_grid_text(grid: str, sharding: Sharding) -> str:
     return (
         f"@{grid}, " if re.fullmatch(r"[A-Za-z_][\w$.]*", grid) else f'@"{grid}", ' if grid else ""
@@ -302,4 +304,20 @@ def _shardings_text(plan: NodeSharding) -> str:
 
 def encode_split(sharding: Sharding, mesh: Mesh) -> SplitAttr:
     """The encoding of a tensor type on its mesh; the module's, if it names none."""
-    return SplitAttr((sharding.mesh or mesh.name, replace(sharding, mesh="")))
+    return _split(sharding.mesh or mesh.name, sharding)
+
+
+@lru_cache(1 << 12)
+def _split(grid: str, sharding: Sharding) -> SplitAttr:
+    return SplitAttr((grid, replace(sharding, mesh="")))
+
+
+def encode_annotation(annotation: Annotation, mesh: Mesh) -> AnnotationAttr:
+    """A user's annotation of an argument or result on its mesh; the module's, if it names none."""
+    sharding = annotation.sharding
+    return _annotation(sharding.mesh or mesh.name, sharding, annotation.required, annotation.open_dims)
+
+
+@lru_cache(1 << 12)
+def _annotation(grid: str, sharding: Sharding, required: bool, open_dims: tuple[bool, ...]) -> AnnotationAttr:
+    return AnnotationAttr(OnGrid(grid, replace(sharding, mesh=""), required, open_dims))

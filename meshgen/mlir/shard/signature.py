@@ -16,7 +16,14 @@ from meshgen.ir.graph import Annotation, Module, TensorType, Value
 from meshgen.mlir.dialect import Dialect
 from meshgen.mlir.exporter import Exporter
 from meshgen.mlir.reading import Reading, Slot
-from meshgen.mlir.shard.attributes import AnnotationAttr, OnGrid, SplitAttr, encode_split, named
+from meshgen.mlir.shard.attributes import (
+    AnnotationAttr,
+    OnGrid,
+    SplitAttr,
+    encode_annotation,
+    encode_split,
+    named,
+)
 from meshgen.mlir.shard.sharding import fitted, typed
 from meshgen.records import replace
 from meshgen.spec import Sharding
@@ -78,9 +85,7 @@ def write_signature(exporter: Exporter, slots: Sequence[Slot]) -> list[Mapping[s
         attributes: dict[str, Attribute] = {}
         spec = specs[slot.index] if specs else None
         if spec is not None:
-            bare = replace(spec.sharding, mesh="")
-            data = OnGrid(spec.sharding.mesh or module.mesh.name, bare, spec.required, spec.open_dims)
-            attributes["shard.sharding"] = AnnotationAttr(data)
+            attributes["shard.sharding"] = encode_annotation(spec, module.mesh)
         if layouts and not is_typed:
             attributes["shard.layout"] = encode_split(layouts[slot.index], module.mesh)
         if types:

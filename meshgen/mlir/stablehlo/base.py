@@ -12,7 +12,6 @@ the checks of the generic form, and the way to a node and back. What stands othe
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache, partial
 from typing import Any, ClassVar, Self
 
@@ -27,9 +26,11 @@ from meshgen.mlir.constants import known_array
 from meshgen.mlir.conversion import Importer
 from meshgen.mlir.dialect import Dialect, ImportOp
 from meshgen.mlir.exporter import Exporter
+from meshgen.mlir.late import LateOperation
 from meshgen.mlir.parser import TextParser
 from meshgen.mlir.stablehlo.fields import Field
 from meshgen.mlir.stablehlo.types import FUNCTION, OPERANDS, TypesForm
+from meshgen.records import replace
 
 Properties = dict[str, Attribute]
 
@@ -97,8 +98,12 @@ def print_values(printer: Printer, values: Sequence[SSAValue]) -> None:
     printer.print_list(values, printer.print_operand)
 
 
-def define(base: type[IRDLOperation], name: str) -> type[IRDLOperation]:
+def define(base: type[IRDLOperation], name: str) -> LateOperation:
     """The operation `name` ("dialect.mnemonic") with the syntax and checks of `base`."""
+    return LateOperation(name, partial(_defined, base, name))
+
+
+def _defined(base: type[IRDLOperation], name: str) -> type[IRDLOperation]:
     title = "".join(part.capitalize() for part in name.partition(".")[2].split("_")) + "Op"
     shared = _with_properties(base)
     definition = replace(shared.get_irdl_definition(), name=name)
@@ -115,14 +120,14 @@ def _with_properties(base: type[IRDLOperation]) -> type[IRDLOperation]:
     return irdl_op_definition(type(base.__name__, (base,), members))
 
 
-def as_nodes(*operations: type[IRDLOperation], importers: Mapping[str, ImportOp] | None = None) -> Dialect:
+def as_nodes(*operations: LateOperation, importers: Mapping[str, ImportOp] | None = None) -> Dialect:
     """Operations that are one node each, whose `op` is the mnemonic; `importers` has those that are read otherwise."""
     others = importers or {}
     return Dialect(
         operations=operations,
         importers={**{each.name: _import_as_node for each in operations if each.name not in others}, **others},
         self_contained=tuple(each.name for each in operations if each.name not in others),
-        exporters={each.name.partition(".")[2]: partial(build, kind=each) for each in operations},
+        exporters={each.name.partition(".")[2]: partial(build, late=each) for each in operations},
     )
 
 
@@ -143,8 +148,9 @@ def values_of(operation: Operation) -> dict[str, Any]:
     return found
 
 
-def build(exporter: Exporter, node: Node, kind: type[IRDLOperation], **properties: Attribute) -> Operation:
+def build(exporter: Exporter, node: Node, late: LateOperation, **properties: Attribute) -> Operation:
     """The operation of a node: its properties say the node's attributes, and its regions are the node's."""
+    kind = late.kind
     found = {field.prop: field.attribute(node.attrs) for field in fields_of(kind)}
     given: Properties = {name: value for name, value in found.items() if value is not None} | properties
     regions = [Region(exporter.block(region, RETURN)) for region in node.regions]

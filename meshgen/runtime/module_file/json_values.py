@@ -127,14 +127,13 @@ def each_of(values: Any, read: Callable[[Any], T]) -> tuple[T, ...]:
     """The entries of a list, each converted by `read`."""
     if not isinstance(values, list):
         raise ValueError(f"expected a list, got {shown(values)}")
-    return tuple(_entry(number, value, read) for number, value in enumerate(values))
-
-
-def _entry(number: int, value: Any, read: Callable[[Any], T]) -> T:
+    found: list[T] = []
     try:
-        return read(value)
+        for value in values:
+            found.append(read(value))
     except ValueError as error:
-        raise ValueError(f"[{number}]: {error}") from error
+        raise ValueError(f"[{len(found)}]: {error}") from error
+    return tuple(found)
 
 
 def optional(read: Callable[[Any], T]) -> Callable[[Any], T | None]:

@@ -7,14 +7,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence, Set
 from functools import cached_property
 
 from meshgen.ir.forms import Form, form_of
 from meshgen.ir.graph import Graph, Node
 from meshgen.ops.classes import COMMUNICATING, DOTS
 from meshgen.ops.op import Trait
-from meshgen.ops.registry import with_trait
+from meshgen.ops.registry import Rules, with_trait
+from meshgen.ops.rules.rule import Rule
 from meshgen.records import dataclass
 from meshgen.sharding.optimizations.tiled import Loop, loop_of
 
@@ -65,6 +66,7 @@ class Flow:
         ] = {}  # shared by equal nodes, as layers repeat them
         self._numbers: dict[Form, int] = {}
         self._forms: dict[Node, int | None] = {}  # the numbers of nodes' forms
+        self._rules = Rules()
         self._chains: dict[tuple[tuple[Seed, ...], int, bool], Chain] = {}
         self._near: dict[tuple[Node, int, int], list[tuple[Node, Loop]]] = {}
 
@@ -133,15 +135,15 @@ class Flow:
             self._forms[node] = None if form is None else self._numbers.setdefault(form, len(self._numbers))
         form = self._forms[node]
         if form is None:
-            return _loop(node, dim, count, operand)
+            return _loop(node, dim, count, operand, self._rules.of)
         key = form, dim, count, operand
         if key not in self._of_forms:
-            self._of_forms[key] = _loop(node, dim, count, operand)
+            self._of_forms[key] = _loop(node, dim, count, operand, self._rules.of)
         return self._of_forms[key]
 
 
-def _loop(node: Node, dim: int, count: int, operand: int | None) -> Loop | None:
+def _loop(node: Node, dim: int, count: int, operand: int | None, find_rule: Callable[[Node], Rule]) -> Loop | None:
     if node.op not in CHUNKED:
-        return loop_of(node, dim, count, operand=operand)
+        return loop_of(node, dim, count, operand=operand, find_rule=find_rule)
     whole = [getattr(node.attrs, name) for name in _WHOLE_DIMS if name in node.attrs.given]
     return None if dim in whole or node.result.type.sizes[dim] % count else Loop((dim,), dim)

@@ -25,7 +25,7 @@ class Estimates:
         self._graph, self._mesh, self._exposed = graph, mesh, exposed
         self._uses, self._outputs = graph.uses(), {*graph.outputs}
         self._device, self._costs = device_of(target), default_costs(target)
-        self._work: dict[Node, float] = {}
+        self._work: dict[object, float] = {}
         self._longer: dict[object, float] = {}
 
     def could_hide(self, chain: Chain) -> float:
@@ -57,9 +57,10 @@ class Estimates:
         return [self._exposed[node] for node in part if node in self._exposed], work
 
     def _seconds(self, dot: Node) -> float:
-        if dot not in self._work:
-            self._work[dot] = dot_seconds(dot, self._device)
-        return self._work[dot]
+        key = form_of(dot) or dot
+        if key not in self._work:
+            self._work[key] = dot_seconds(dot, self._device)
+        return self._work[key]
 
     def _chunks_longer(self, node: Node, loop: Loop, count: int) -> float:
         """How much longer all chunks of a dot or a collective take than the whole: small dots use a device less well, and each

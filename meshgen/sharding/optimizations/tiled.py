@@ -6,7 +6,7 @@ sliced before the operation or after it. Passes move collectives across operatio
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,6 +15,7 @@ from meshgen.ir.graph import Node, TensorType, Value
 from meshgen.ops.classes import ARRANGING, ELEMENTWISE, LOOPS
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.registry import rule_of
+from meshgen.ops.rules.rule import Rule
 from meshgen.records import dataclass
 from meshgen.sharding.optimizations.rewrite import Walk
 
@@ -29,11 +30,16 @@ class Loop:
     result: int
 
 
-def loop_of(node: Node, dim: int, count: int, *, operand: int | None = None) -> Loop | None:
-    """The loop that is the major part of a dim of the result (of an operand), if it can be cut into `count` tiles."""
+def loop_of(
+    node: Node, dim: int, count: int, *, operand: int | None = None, find_rule: Callable[[Node], Rule] = rule_of
+) -> Loop | None:
+    """The loop that is the major part of a dim of the result (of an operand), if it can be cut into `count` tiles.
+
+    `find_rule` gives the node's rule, for one who asks about many loops of nodes that are alike.
+    """
     if node.op not in TILED or len(node.results) != 1:
         return None
-    rule = rule_of(node)
+    rule = find_rule(node)
     factors = (rule.results[0] if operand is None else rule.operands[operand])[dim]
     if not factors or rule.factors[factors[0]].kind != "parallel" or rule.factors[factors[0]].size % count:
         return None

@@ -13,7 +13,6 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping, Sequence
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
 from functools import cached_property
 
 from meshgen.cost_model.model import DEFAULT
@@ -29,7 +28,7 @@ from meshgen.ops.flops import node_flops, ranked_operand, ranking_operations
 from meshgen.ops.precision import multiplied_as
 from meshgen.ops.registry import rule_of
 from meshgen.ops.rules.rule import Rule
-from meshgen.records import dataclass
+from meshgen.records import dataclass, replace
 from meshgen.sharding.propagation.control import Flat, flatten, identity_rule
 from meshgen.sharding.propagation.groups import annotation_of_group, joined_groups
 from meshgen.sharding.propagation.pseudo_ops import MANUAL_ENDS, PSEUDO_OPS, is_input, is_manual_operand

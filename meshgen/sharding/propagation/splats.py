@@ -20,7 +20,8 @@ from meshgen.ir.predicates import is_constant, is_control, is_manual
 from meshgen.ir.spread import spread_element
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import ELEMENTWISE
-from meshgen.ops.registry import rule_of
+from meshgen.ops.registry import Rules
+from meshgen.ops.rules.rule import Rule
 from meshgen.sharding.propagation.control import Flat
 from meshgen.spec import Sharding
 
@@ -48,6 +49,7 @@ def splat_shardings(graph: Graph, decided: Mapping[Node, NodeSharding], mesh: Me
     """The shardings of the nodes that make splats: all that are not `decided`, which are the nodes of all sites."""
     reads: dict[Value, list[Sharding]] = {}
     found: dict[Node, NodeSharding] = {}
+    rules = Rules()
 
     def note(node: Node, sharding: NodeSharding) -> None:
         for value, read in zip(node.operands, sharding.operands, strict=True):
@@ -58,7 +60,7 @@ def splat_shardings(graph: Graph, decided: Mapping[Node, NodeSharding], mesh: Me
         for node, sharding in decided.items():
             note(node, sharding)
     for node in reversed(splats):
-        found[node] = _read_as(node, reads.get(node.result, ()), mesh)
+        found[node] = _read_as(node, rules.of(node), reads.get(node.result, ()), mesh)
         note(node, found[node])
     return found
 
@@ -73,12 +75,11 @@ def _nodes(graph: Graph) -> Iterator[Node]:
             yield node
 
 
-def _read_as(node: Node, reads: Sequence[Sharding], mesh: Mesh) -> NodeSharding:
+def _read_as(node: Node, rule: Rule, reads: Sequence[Sharding], mesh: Mesh) -> NodeSharding:
     """The shardings of a node whose result is read so: as all uses read it, but for axes of one device, else whole."""
     wanted = Sharding(((),) * node.result.type.rank)
     if reads and all(read.dims == reads[0].dims for read in reads) and not any(read.partial for read in reads):
         wanted = Sharding(tuple(tuple(a for a in axes if mesh.axis_size(a) > 1) for axes in reads[0].dims))
-    rule = rule_of(node)
     axes = {factor: wanted.dims[dim] for dim, factors in enumerate(rule.results[0]) for factor in factors[:1]}
     operands = tuple(
         Sharding(tuple(axes.get(factors[0], ()) if factors else () for factors in dims)) for dims in rule.operands

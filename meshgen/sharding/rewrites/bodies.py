@@ -19,8 +19,7 @@ def in_bodies(graph: Graph, rewrite: Rewrite) -> Graph | None:
     """The graph with the regions of its loops and branches rewritten; None if none changed."""
     changed: dict[Node, Node] = {}
     for node in graph.nodes:
-        found = [rewrite(region) for region in flow_regions(node)]
-        if any(found):
+        if node.regions and any(found := [rewrite(region) for region in flow_regions(node)]):
             regions = tuple(new or old for new, old in zip(found, node.regions, strict=True))
             changed[node] = replace(node, regions=regions)
     return replace(graph, nodes=[changed.get(node, node) for node in graph.nodes]) if changed else None
