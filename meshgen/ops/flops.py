@@ -23,7 +23,10 @@ _BESIDE = 3  # operations of a comparison beside its region: two choices by whic
 
 
 def ranking_operations(node: Node) -> float:
-    """Operations by which a kernel ranks elements, each against all of its row: in a sort, and before a scatter of many updates in no order."""
+    """Operations by which a kernel ranks elements, each against all of its row: in a sort, and before a scatter of many updates in no order.
+
+    Updates of few rows are not ranked, but looked at for each row (`passes/scatter_to_rows.py`).
+    """
     if node.op in ("sort", "top_k"):
         kind = node.operands[0].type
         row = kind.sizes[getattr(node.attrs, "dim", kind.rank - 1)]
@@ -31,8 +34,21 @@ def ranking_operations(node: Node) -> float:
     if node.op == "scatter" and not node.attrs.indices_are_sorted:
         indices = node.operands[len(node.operands) // 2].type
         count = math.prod(size for dim, size in enumerate(indices.sizes) if dim != node.attrs.index_vector_dim)
-        return float(count**2 * (1 + _BESIDE)) if count > DEFAULT.fusion.unordered_updates else 0.0
+        if count <= DEFAULT.fusion.unordered_updates:
+            return 0.0
+        width = max(1, node.operands[-1].type.size // count)
+        return float(min(ranking(count), row_reductions(node.operands[0].type.size // width, width, count)))
     return 0.0
+
+
+def ranking(count: int) -> int:
+    """Operations of ranking so many keys, each against all."""
+    return count**2 * (1 + _BESIDE)
+
+
+def row_reductions(rows: int, width: int, count: int) -> int:
+    """Operations of reducing for each row those of so many updates that are its own: a comparison, and a choice and a combination of each element."""
+    return rows * count * (1 + 2 * width)
 
 
 def ranked_operand(node: Node) -> int | None:
