@@ -36,7 +36,8 @@ CONTROL = ("case", "if", "while")  # partitioned by `partition` itself
 _CONTROL_NOTE = (
     "`case`, `if` and `while` are run by the schedule, with kernels inside their regions; loops of a known number of trips become `scan`. "
     "The regions of `reduce_region`, `reduce_window`, `scatter`, `select_and_scatter` and `sort` may have element-wise operations only. "
-    "A `scatter` combines the updates of one place in the order in which they are given, and a `sort` is stable: both are the same bits on every run. "
+    "A `scatter` combines the updates of one place in the order in which they are given, or, where more than 4,096 are of few rows, as a reduction does, and a "
+    "`sort` is stable: all are the same bits on every run. "
     "On a GPU complex numbers are pairs of real ones; programs that factorise complex matrices (`lapack`) are refused (MG0301), and so are Fourier transforms "
     "along a dim with a prime factor above 2,048.\n"
 )

@@ -56,6 +56,9 @@ class Fusion:
     unordered_updates: int = chosen(
         32, "updates", "of a scatter that each element of the result looks at: more are sorted", matters=False
     )
+    ranked_updates: int = chosen(
+        4096, "updates", "of a scatter into few rows that are sorted: an H100 ranks them in the time of a launch", matters=False
+    )  # fmt: skip
     unrolled_nodes: int = chosen(512, "nodes", "of an element-wise loop that is written out", matters=False)
     unrolled_messages: int = chosen(
         1536, "nodes", "of a loop that communicates and is written out: more take long to schedule", matters=False

@@ -10,8 +10,10 @@ from meshgen.ir.loops import trip_count
 from meshgen.ir.op_names import REPEATED, WITH_PROGRAMS
 from meshgen.ir.predicates import is_loop, is_scan
 from meshgen.ir.symbols import Dim
+from meshgen.ops.evaluate.window import fold_kind
 from meshgen.ops.op import TypeOf, per_result
 from meshgen.ops.registry import OPS
+from meshgen.ops.rules.rule import picked_kind
 
 
 def node_flops(node: Node, type_of: TypeOf = lambda value: value.type) -> float:
@@ -36,18 +38,39 @@ def ranking_operations(node: Node) -> float:
         count = math.prod(size for dim, size in enumerate(indices.sizes) if dim != node.attrs.index_vector_dim)
         if count <= DEFAULT.fusion.unordered_updates:
             return 0.0
-        width = max(1, node.operands[-1].type.size // count)
-        return float(min(ranking(count), row_reductions(node.operands[0].type.size // width, width, count)))
+        updates = node.operands[-1].type
+        width = max(1, updates.size // count)
+        rows = node.operands[0].type.size // width
+        is_reduced = reduced_kind(node) and rows_reduce_sooner(rows, width, count, updates.nbytes)
+        return float(_row_reductions(rows, width, count) if is_reduced else _ranking(count))
     return 0.0
 
 
-def ranking(count: int) -> int:
+def reduced_kind(node: Node) -> str:
+    """The reduction that a scatter of one tensor combines with, where it has a neutral element; empty for others."""
+    plain = len(node.operands) == 3 and picked_kind(node.operands[0].type.dtype) == "sum"
+    return (fold_kind(node.regions[0]) or "") if plain else ""
+
+
+def rows_reduce_sooner(rows: int, width: int, count: int, nbytes: int) -> bool:
+    """Whether it takes less time to reduce for each of `rows` the updates that are its own than to rank the updates.
+
+    There are `count` of them, of `width` elements each and `nbytes` together, which are read for each row.
+    """
+    weights = DEFAULT.propagation
+    reducing = _row_reductions(rows, width, count) / weights.other_flops_per_second
+    reading = rows * nbytes / weights.product_bytes_per_second
+    ranking = _ranking(count) / weights.other_flops_per_second
+    return count > DEFAULT.fusion.ranked_updates and max(reducing, reading) < ranking
+
+
+def _ranking(count: int) -> int:
     """Operations of ranking so many keys, each against all."""
     return count**2 * (1 + _BESIDE)
 
 
-def row_reductions(rows: int, width: int, count: int) -> int:
-    """Operations of reducing for each row those of so many updates that are its own: a comparison, and a choice and a combination of each element."""
+def _row_reductions(rows: int, width: int, count: int) -> int:
+    """Operations of a comparison for each row and update, and of a choice and a combination of each element."""
     return rows * count * (1 + 2 * width)
 
 

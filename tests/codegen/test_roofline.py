@@ -11,7 +11,6 @@ from bench.products import PUBLISHED, predicted
 from meshgen.codegen.nest_work import nest_operations
 from meshgen.codegen.roofline import DEVICES, device_of, kernel_bytes, kernel_seconds
 from meshgen.ir.graph import Graph, Module
-from meshgen.kernels.matmul import candidates
 from meshgen.kernels.matmul import candidates, specialized
 from meshgen.kernels.matmul_time import Product, product_seconds, ranked_tiles, specialized_tiles, tile_seconds
 from meshgen.mesh import make_mesh
@@ -95,9 +94,18 @@ def test_tiles_of_8_bit_floats_add_sums_of_at_most_128() -> None:
     device, product = DEVICES["sm_90"], Product(1, 8192, 8192, 8192, "f8E4M3FN")
     usual = ranked_tiles(product, device)[0]
     forms = specialized_tiles(usual, [product], device, is_wide=False)
-    assert [(tile.m, tile.n, tile.num_stages, tile.parts) for tile in forms] == [(128, 256, 4, 2), (128, 256, 3, 2), (128, 128, 4, 1)]
+    assert [(tile.m, tile.n, tile.num_stages, tile.parts) for tile in forms] == [
+        (128, 256, 4, 2),
+        (128, 256, 3, 2),
+        (128, 128, 4, 1),
+    ]
     assert tile_seconds(forms[0], product, device) < 0.9 * tile_seconds(usual, product, device)
-    every = [form for tile in candidates("f8E4M3FN", "sm_90") for wide in (False, True) for form in (tile, *specialized(tile, "f8E5M2", wide))]
+    every = [
+        form
+        for tile in candidates("f8E4M3FN", "sm_90")
+        for wide in (False, True)
+        for form in (tile, *specialized(tile, "f8E5M2", wide))
+    ]
     assert max(tile.k for tile in every) == 128
 
 

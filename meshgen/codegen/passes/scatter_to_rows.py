@@ -25,13 +25,10 @@ import numpy as np
 
 from meshgen.codegen.emit.scatter import is_of_rows
 from meshgen.codegen.passes.graphs import on_graphs
-from meshgen.codegen.roofline import device_of, memory_seconds
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ops.evaluate.common import neutral
-from meshgen.ops.evaluate.window import fold_kind
-from meshgen.ops.flops import ranking, row_reductions
-from meshgen.ops.rules.rule import picked_kind
+from meshgen.ops.flops import reduced_kind, rows_reduce_sooner
 
 _ROWS = {
     "update_window_dims": (1,), "inserted_window_dims": (0,), "input_batching_dims": (), "scatter_indices_batching_dims": (),
@@ -102,8 +99,9 @@ class _Writer:
         updates = [
             self._reshaped(self._transposed(x, self._update_order()), (self.number, self.width)) for x in self.updates
         ]
-        if self._is_reduced():
-            self._back(self._reduced(operands[0], updates[0]), self.node.results[0])
+        kind = reduced_kind(self.node)
+        if kind and rows_reduce_sooner(self.rows, self.width, self.number, updates[0].type.nbytes):
+            self._back(self._reduced(kind, operands[0], updates[0]), self.node.results[0])
             return
         if is_sorted := self.number > DEFAULT.fusion.unordered_updates:
             keys, updates = self._ordered(updates)
@@ -118,20 +116,10 @@ class _Writer:
         for value, result in zip(results, self.node.results, strict=True):
             self._back(value, result)
 
-    def _is_reduced(self) -> bool:
-        """Whether to look at all updates for each row takes less time than to rank them, with a launch more for parts of the sums."""
-        kind, device = self.updates[0].type, device_of("cpu")  # plans are the same for all targets
-        if self.count > 1 or fold_kind(self.node.regions[0]) is None or picked_kind(kind.dtype) != "sum":
-            return False
-        computes = row_reductions(self.rows, self.width, self.number) / device.vector_flops
-        takes = max(computes, memory_seconds(self.rows * kind.nbytes, device)) + device.launch_seconds
-        return takes < ranking(self.number) / device.vector_flops
-
-    def _reduced(self, operand: Value, updates: Value) -> Value:
+    def _reduced(self, kind: str, operand: Value, updates: Value) -> Value:
         """The operand combined with the reduction of each row's updates."""
-        kind, dtype = fold_kind(self.node.regions[0]), operand.type.dtype
-        assert kind is not None, "it was tested"
-        whole, keys = (self.rows, self.number, self.width), self._reshaped(self._keys(), (self.number,))
+        dtype, whole = operand.type.dtype, (self.rows, self.number, self.width)
+        keys = self._reshaped(self._keys(), (self.number,))
         at = self._add("broadcast_in_dim", [keys], TensorType(whole, self.dtype), dims=(1,))
         row = self._add("iota", [], TensorType(whole, self.dtype), dim=0)
         mine = self._add("broadcast_in_dim", [updates], TensorType(whole, dtype), dims=(1, 2))
