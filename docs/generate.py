@@ -36,7 +36,8 @@ CONTROL = ("case", "if", "while")  # partitioned by `partition` itself
 _CONTROL_NOTE = (
     "`case`, `if` and `while` are run by the schedule, with kernels inside their regions; loops of a known number of trips become `scan`. "
     "The regions of `reduce_region`, `reduce_window`, `scatter`, `select_and_scatter` and `sort` may have element-wise operations only. "
-    "A `scatter` combines the updates of one place in the order in which they are given, and a `sort` is stable: both are the same bits on every run. "
+    "A `scatter` combines the updates of one place in the order in which they are given, or, where more than 4,096 are of few rows, as a reduction does, and a "
+    "`sort` is stable: all are the same bits on every run. "
     "On a GPU complex numbers are pairs of real ones; programs that factorise complex matrices (`lapack`) are refused (MG0301), and so are Fourier transforms "
     "along a dim with a prime factor above 2,048.\n"
 )
@@ -53,7 +54,8 @@ on tensor cores (operands are cut to 11 bits of significand, so each is off by u
 the FMA pipes. Sums are in f32. Mixed operands are converted to f32 first, from which tf32 takes no bits of bf16 or f16. An `algorithm` of `dot_general` rounds
 the operands to the types that it names, f32 is HIGHEST, and several primitive operations are HIGH or HIGHEST. What comes from `linalg` and `tosa` is HIGHEST, as these say f32. `precision=` of
 `compile` and `--precision` set one for the whole program, by the names of JAX's `jax_default_matmul_precision`; `multiplied_as` of `explain --json` and of a module's
-report says what was taken. The CPU multiplies f32 whatever `precision` says, and so does Triton's interpreter: the tolerance of what emulated and real GPUs compute (`run --kernels`,
+report says what was taken. sm_90 keeps about 14 bits of sums of products of 8-bit floats: those of at most 128 elements of the contracted dims are added in
+f32. The CPU multiplies f32 whatever `precision` says, and so does Triton's interpreter: the tolerance of what emulated and real GPUs compute (`run --kernels`,
 `run --expect`) follows from their roundings, that of the others from f32's.
 """
 UPSTREAM = ("arith", "bufferization", "linalg", "math", "scf", "tensor", "tosa")

@@ -56,6 +56,9 @@ class Fusion:
     unordered_updates: int = chosen(
         32, "updates", "of a scatter that each element of the result looks at: more are sorted", matters=False
     )
+    ranked_updates: int = known(
+        4096, "updates", "of a scatter into few rows, up to which they are sorted", "derived: an H100 compares them with each other in 2.7 us, about the time of a launch"
+    )  # fmt: skip
     unrolled_nodes: int = chosen(512, "nodes", "of an element-wise loop that is written out", matters=False)
     unrolled_messages: int = chosen(
         1536, "nodes", "of a loop that communicates and is written out: more take long to schedule", matters=False

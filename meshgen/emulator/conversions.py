@@ -10,7 +10,7 @@ from collections.abc import Callable
 import ml_dtypes
 import numpy as np
 
-from meshgen.emulator.addresses import LOCAL_WINDOW, SHARED_WINDOW
+from meshgen.emulator.addresses import LOCAL_WINDOW, PARAMETERS, SHARED_WINDOW
 from meshgen.emulator.program import Instruction, Register
 from meshgen.emulator.rounding import MODES, flushed, rounded
 from meshgen.emulator.table import opcode, reader, writer
@@ -203,7 +203,8 @@ def _halves(instruction: Instruction, origin: str) -> Callable[[Wave], tuple[Arr
 
 @opcode("cvta")
 def _cvta(instruction: Instruction) -> Action:
-    """Generic addresses of shared and local memory are in windows; those of other spaces are the space's own."""
+    """Generic addresses of shared and local memory are in windows, and those of parameters that registers of 32 bits held as well; those of other
+    spaces are the space's own."""
     windows = {"shared": SHARED_WINDOW, "shared::cta": SHARED_WINDOW, "local": LOCAL_WINDOW}
     spaces = [word for word in instruction.modifiers if word in (*windows, "global", "const", "param")]
     if len(spaces) != 1 or not set(instruction.modifiers) <= {spaces[0], "to", "u64", "u32"}:
@@ -219,4 +220,5 @@ def _cvta(instruction: Instruction) -> Action:
         reader(instruction.operands[1], source, instruction),
         writer(instruction.operands[0], target, instruction),
     )
-    return lambda wave, mask: put(wave, (read(wave).astype(np.uint64) + offset).astype(target), mask)
+    inside = np.uint64(PARAMETERS if spaces[0] == "param" and "to" not in instruction.modifiers else 0)
+    return lambda wave, mask: put(wave, ((read(wave).astype(np.uint64) + offset) | inside).astype(target), mask)

@@ -20,7 +20,6 @@ SPECIALIZED_ARCH = (
     "sm_90"  # newer ones multiply by instructions of one thread, which Triton divides among warps otherwise
 )
 SPECIALIZED_GROUPS = 3  # warp groups: one that copies, two that multiply
-PROMOTED_K = 128  # most elements of k whose products of 8-bit floats sm_90 adds in about 14 bits, before that sum is added in f32
 GROUP_M = 8  # tiles of rows that share columns of the right operand while those are in the L2 cache
 
 
@@ -100,6 +99,14 @@ def candidates(dtype: str, arch: str) -> tuple[Tile, ...]:
     return tuple(replace(tile, k=tile.k // 2) for tile in found) if dtype == "tf32" else found  # of as many bytes
 
 
+def promotes(dtype: str, arch: str) -> bool:
+    """Whether each step's sum is added to the accumulator in f32, because tensor cores keep about 14 bits of it: 8-bit floats on sm_90.
+
+    A step is of 128 elements at most, as in DeepSeek-V3's products (Technical Report, section 3.3.2).
+    """
+    return dtype.startswith("f8") and arch == "sm_90"
+
+
 def staged_bytes(tile: Tile, item_bytes: int) -> int:
     """Bytes of shared memory that the operands of all stages take."""
     return (tile.m + tile.n) * tile.k * tile.num_stages * item_bytes
@@ -108,8 +115,8 @@ def staged_bytes(tile: Tile, item_bytes: int) -> int:
 # Tiles with warps of two kinds, by the type that is multiplied and the tile with warps of one kind that each stands for; first for results
 # and residuals of at most 2 bytes, then for those of 4, whose changes of layout take more shared memory: (m, n, k, stages, parts), those with
 # the shortest main loop first. Instructions of a warp for each four that multiply (ptxas of Triton 3.6): 34, 25 and 53 of bf16 (of 256, 128 and 256
-# columns), 34 of 128 columns; 30 and 34 of i8; 84 and 70 where all warps copy and multiply. Of 8-bit floats 119 instead of 138, 64 of which add
-# sums in f32: two blocks with warps of one kind, which share a multiprocessor, are not slower.
+# columns), 34 of 128 columns; 30 and 34 of i8; 103, 107 and 114 of 8-bit floats, of 128 columns, 64 of which add sums in f32; 84, 70 and 138 where all
+# warps copy and multiply.
 _Form = tuple[int, int, int, int, int]
 _SPECIALIZED_16: dict[tuple[int, int], tuple[tuple[_Form, ...], tuple[_Form, ...]]] = {
     (128, 256): (((128, 256, 128, 2, 1), (128, 256, 128, 2, 2), (128, 256, 64, 4, 1), (128, 256, 64, 3, 1)), ((256, 128, 64, 3, 1),)),
@@ -117,6 +124,10 @@ _SPECIALIZED_16: dict[tuple[int, int], tuple[tuple[_Form, ...], tuple[_Form, ...
 _SPECIALIZED_I8: dict[tuple[int, int], tuple[tuple[_Form, ...], tuple[_Form, ...]]] = {
     (128, 256): (((128, 256, 128, 4, 1),), ((256, 128, 128, 3, 1),)),
 }
+# The sums of a step and those of all before it fill registers for 128 columns of each, or for 128 of one and 256 of the other, which are then in parts.
+_SPECIALIZED_F8: dict[tuple[int, int], tuple[tuple[_Form, ...], tuple[_Form, ...]]] = {
+    (128, 128): (((128, 256, 128, 4, 2), (128, 256, 128, 3, 2), (128, 128, 128, 4, 1)), ((128, 256, 128, 3, 2), (128, 128, 128, 4, 1))),
+}  # fmt: skip
 
 
 def specialized(tile: Tile, dtype: str, is_wide: bool) -> list[Tile]:
@@ -126,6 +137,7 @@ def specialized(tile: Tile, dtype: str, is_wide: bool) -> list[Tile]:
         is_wide: whether some tile of the epilogue has elements of 4 bytes.
     """
     forms = {"bf16": _SPECIALIZED_16, "f16": _SPECIALIZED_16, "i8": _SPECIALIZED_I8}
+    forms |= {"f8E4M3FN": _SPECIALIZED_F8, "f8E5M2": _SPECIALIZED_F8}
     return [
         replace(tile, m=m, n=n, k=k, num_warps=4, num_stages=stages, parts=parts, is_specialized=True)
         for m, n, k, stages, parts in forms.get(dtype, {}).get((tile.m, tile.n), ((), ()))[is_wide]

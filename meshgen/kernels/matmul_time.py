@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES
-from meshgen.kernels.matmul import SPECIALIZED_ARCH, Tile, candidates, specialized, staged_bytes
+from meshgen.kernels.matmul import SPECIALIZED_ARCH, Tile, candidates, promotes, specialized, staged_bytes
 from meshgen.records import dataclass
 
 _REGISTERS = 65536  # of a multiprocessor
@@ -45,17 +45,19 @@ def ranked_tiles(product: Product, device: Device) -> list[Tile]:
     return [tile for _, tile in joint_tiles([product], device)]
 
 
-def specialized_tiles(tile: Tile, product: Product, device: Device, is_wide: bool) -> list[Tile]:
-    """Forms of a tile with warps of two kinds that are predicted to take no longer, the least first; of equal ones that with the shorter loop.
+def specialized_tiles(tile: Tile, products: Sequence[Product], device: Device, is_wide: bool) -> list[Tile]:
+    """Forms of a tile of products in one launch with warps of two kinds that are predicted to take no longer, the least first; of equal ones that
+    with the shorter loop.
 
     `is_wide`: whether some tile of the epilogue has elements of 4 bytes.
     """
     if device.architecture != SPECIALIZED_ARCH:
         return []
-    own = _rounded(tile_seconds(tile, product, device))
-    forms = specialized(tile, product.dtype, is_wide)
-    found = [(_rounded(tile_seconds(each, product, device)), each) for each in forms]
-    return [each for seconds, each in sorted(found, key=lambda pair: pair[0]) if seconds <= own]
+    own, *others = (
+        (_rounded(tile_seconds(each, together(products, each), device)), each)
+        for each in (tile, *specialized(tile, products[0].dtype, is_wide))
+    )
+    return [each for seconds, each in sorted(others, key=lambda pair: pair[0]) if seconds <= own[0]]
 
 
 def _rounded(seconds: float) -> float:
@@ -70,7 +72,8 @@ def joint_tiles(products: Sequence[Product], device: Device, held: int = 0) -> l
         held: how many tiles of results wait in registers, besides the one of the product in hand.
     """
     tiles = candidates(products[0].dtype, device.architecture)
-    fitting = [tile for tile in tiles if _registers(tile, held) <= _MOST_REGISTERS] or tiles[-1:]
+    is_promoted = promotes(products[0].dtype, device.architecture)
+    fitting = [tile for tile in tiles if _registers(tile, held, is_promoted) <= _MOST_REGISTERS] or tiles[-1:]
     found = [(sum(tile_seconds(tile, product, device) for product in products), tile) for tile in fitting]
     return sorted(found, key=lambda each: _rounded(each[0]))
 
@@ -85,15 +88,17 @@ def tiles_side_by_side(products: Sequence[Product], device: Device) -> list[tupl
 
 
 def together(products: Sequence[Product], tile: Tile) -> Product:
-    """All tiles of products, each as a product of its own, of as many steps as these have on average."""
+    """All tiles of products, each as a product of its own, of as many steps as these have on average; a product alone as it is."""
+    if len(products) == 1:
+        return products[0]
     blocks = [-(-p.m // tile.m) * -(-p.n // tile.n) * p.batch for p in products]
     k = round(sum(count * p.k for count, p in zip(blocks, products, strict=True)) / sum(blocks))
     return Product(sum(blocks), tile.m, tile.n, k, products[0].dtype)
 
 
-def _registers(tile: Tile, held: int) -> float:
-    """Of a thread: its part of the tiles, and the others."""
-    return tile.m * tile.n * (1 + held) / tile.multiplying_threads + _OTHER_REGISTERS
+def _registers(tile: Tile, held: int, is_promoted: bool) -> float:
+    """Of a thread: its part of the tiles, and the others. `is_promoted`: the sum of a step is apart from that of those before."""
+    return tile.m * tile.n * (1 + held + is_promoted / tile.parts) / tile.multiplying_threads + _OTHER_REGISTERS
 
 
 def product_seconds(product: Product, device: Device) -> float:
@@ -116,14 +121,14 @@ def tile_seconds(tile: Tile, product: Product, device: Device) -> float:
     read = nbytes / delivered
     arrive = (model.copy_seconds + nbytes / most) / max(1, tile.num_stages - 1)
     write = min(tile.m, p.m) * min(tile.n, p.n) * max(2, item_bytes) / delivered
-    side_by_side = min(each, _resident(tile, item_bytes, device))
+    side_by_side = min(each, _resident(tile, p, device))
     if side_by_side == 1:
         return each * (steps * max(multiply, read, arrive) + model.start_seconds + write)
     busy = each * (steps * max(multiply, read) + write) + model.start_seconds
     return max(busy, -(-each // side_by_side) * (steps * arrive + model.start_seconds + write))
 
 
-def _resident(tile: Tile, item_bytes: int, device: Device) -> int:
+def _resident(tile: Tile, product: Product, device: Device) -> int:
     """Blocks that share a multiprocessor, as far as shared memory and registers suffice."""
-    registers = tile.m * tile.n + _OTHER_REGISTERS * tile.threads
-    return max(1, min(device.shared_bytes // staged_bytes(tile, item_bytes), _REGISTERS // registers))
+    registers = round(_registers(tile, 0, promotes(product.dtype, device.architecture)) * tile.threads)
+    return max(1, min(device.shared_bytes // staged_bytes(tile, product.item_bytes), _REGISTERS // registers))

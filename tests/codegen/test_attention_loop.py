@@ -64,7 +64,8 @@ def cubin_by_hand(d: int, block_m: int, block_n: int, warps: int, stages: int) -
     aligned = {(i,): [["tt.divisibility", 16]] for i, name in enumerate(names) if name.endswith("_ptr")}
     source = compiler.ASTSource(by_hand, kinds, {(names.index(n),): value for n, value in numbers.items()}, aligned)
     target = backends.GPUTarget("cuda", 90, 32)
-    return triton.compile(source, target=target, options={"num_warps": warps, "num_stages": stages}).asm["cubin"]
+    options = {"num_warps": warps, "num_stages": stages, "enable_fp_fusion": True}
+    return triton.compile(source, target=target, options=options).asm["cubin"]
 
 
 def slots_per_product(cubin: bytes, directory: Path) -> float:

@@ -11,7 +11,7 @@ from bench.products import PUBLISHED, predicted
 from meshgen.codegen.nest_work import nest_operations
 from meshgen.codegen.roofline import DEVICES, device_of, kernel_bytes, kernel_seconds
 from meshgen.ir.graph import Graph, Module
-from meshgen.kernels.matmul import candidates
+from meshgen.kernels.matmul import candidates, specialized
 from meshgen.kernels.matmul_time import Product, product_seconds, ranked_tiles, specialized_tiles, tile_seconds
 from meshgen.mesh import make_mesh
 from meshgen.ops.flops import graph_flops
@@ -80,14 +80,33 @@ def test_a_copy_takes_its_latency_and_its_bytes() -> None:
     device, product = DEVICES["sm_90"], Product(1, 8192, 8192, 8192, "bf16")
     usual = ranked_tiles(product, device)[0]
     assert tile_seconds(replace(usual, num_stages=2), product, device) > 1.1 * tile_seconds(usual, product, device)
-    forms = specialized_tiles(usual, product, device, is_wide=False)
+    forms = specialized_tiles(usual, [product], device, is_wide=False)
     assert [(tile.k, tile.num_stages) for tile in forms] == [(128, 2), (128, 2), (64, 4), (64, 3)]
-    assert [tile.k for tile in specialized_tiles(usual, replace(product, k=8256), device, is_wide=False)] == [
+    assert [tile.k for tile in specialized_tiles(usual, [replace(product, k=8256)], device, is_wide=False)] == [
         64,
         64,
     ]  # the last step of 128 is half empty
-    assert [(tile.m, tile.n) for tile in specialized_tiles(usual, product, device, is_wide=True)] == [(256, 128)]
-    assert not specialized_tiles(usual, replace(product, dtype="f8E4M3FN"), device, is_wide=False)
+    assert [(tile.m, tile.n) for tile in specialized_tiles(usual, [product], device, is_wide=True)] == [(256, 128)]
+
+
+def test_tiles_of_8_bit_floats_add_sums_of_at_most_128() -> None:
+    """Each program keeps the sum of a step besides those before, so a multiprocessor has one block of 128 x 128; 256 columns read fewer bytes."""
+    device, product = DEVICES["sm_90"], Product(1, 8192, 8192, 8192, "f8E4M3FN")
+    usual = ranked_tiles(product, device)[0]
+    forms = specialized_tiles(usual, [product], device, is_wide=False)
+    assert [(tile.m, tile.n, tile.num_stages, tile.parts) for tile in forms] == [
+        (128, 256, 4, 2),
+        (128, 256, 3, 2),
+        (128, 128, 4, 1),
+    ]
+    assert tile_seconds(forms[0], product, device) < 0.9 * tile_seconds(usual, product, device)
+    every = [
+        form
+        for tile in candidates("f8E4M3FN", "sm_90")
+        for wide in (False, True)
+        for form in (tile, *specialized(tile, "f8E5M2", wide))
+    ]
+    assert max(tile.k for tile in every) == 128
 
 
 def test_comparisons_of_a_sort_take_time() -> None:

@@ -75,6 +75,34 @@ def test_any_scatter_is_one_of_rows(form: str) -> None:
         np.testing.assert_array_equal(found, wanted)
 
 
+@pytest.mark.parametrize(
+    "kind, dtype",
+    [("add", "f32"), ("add", "bf16"), ("add", "i32"), ("maximum", "f32"), ("and", "i32"), ("multiply", "i16")],
+)
+def test_many_updates_of_few_rows_are_reduced_for_each(kind: str, dtype: str) -> None:
+    """As the kernel computes it too; updates that are out of bounds count in no row."""
+    graph = scatter(f"{dtype}[5,2]", "i32[4200,1]", f"{dtype}[4200,2]", kind)
+    args = given(graph, -3, 9)
+    rows = after(scatter_to_rows, graph)
+    assert not {"sort", "scatter"} & {node.op for node in rows.nodes}
+    for found, wanted in zip(evaluate(rows, args), evaluate(graph, args), strict=True):
+        if dtype.startswith("i") or kind == "maximum":
+            np.testing.assert_array_equal(found, wanted)
+        atol = 4200 * 2.0**-8 * np.abs(args[2].astype(np.float64)).max() if dtype == "bf16" else 1e-3
+        np.testing.assert_allclose(found.astype(np.float64), wanted.astype(np.float64), rtol=0, atol=atol)
+    check(rows, args=args, length=4200)
+
+
+@pytest.mark.parametrize("types, kind", [
+    (("f32[5,2]", "i32[4096,1]", "f32[4096,2]"), "add"), (("f32[5,2]", "i32[4200,1]", "f32[4200,2]"), "set"),
+    (("f32[4000,2]", "i32[4200,1]", "f32[4200,2]"), "add"), (("f32[9,300]", "i32[4200,1]", "f32[4200,300]"), "add"),
+    (("i1[5,2]", "i32[4200,1]", "i1[4200,2]"), "add"),
+], ids=["fewer updates", "the last one counts", "many rows", "long rows", "no neutral element"])  # fmt: skip
+def test_others_are_sorted(types: tuple[str, str, str], kind: str) -> None:
+    """Where to read all updates for each row takes longer, or these cannot be reduced."""
+    assert [node.op for node in after(scatter_to_rows, scatter(*types, kind)).nodes].count("sort") == 1
+
+
 def test_scatters_at_the_same_indices_share_the_order() -> None:
     """Of scalars, and of rows whose windows are other dims; indices clamped for another number of rows are others."""
     b = Body("f32[9]", "f32[9,5]", "f32[12]", "i32[60,1]", "f32[60]", "f32[60,5]", name="scattering")

@@ -163,3 +163,25 @@ def test_parameters_at_addresses_in_registers(width: int) -> None:
     assert got[0].tolist() == np.where(threads < 16, threads, 0).tolist()
     assert got[1].tolist() == np.where(threads < 16, threads + 32, 0).tolist()
     assert got[2].tolist() == np.where(threads < 16, 0, threads + 32).tolist()
+
+
+def test_generic_addresses_of_parameters_are_the_same_from_either_width() -> None:
+    """Triton 3.9 holds addresses of descriptors that are parameters in registers of 32 bits first."""
+    body = """
+	mov.b32 %r1, p0;
+	cvt.u64.u32 %rd1, %r1;
+	cvta.param.u64 %rd2, %rd1;
+	mov.b64 %rd3, p0;
+	cvta.param.u64 %rd4, %rd3;
+	xor.b64 %rd5, %rd2, %rd4;
+	shr.u64 %rd6, %rd5, 32;
+	or.b64 %rd7, %rd5, %rd6;
+	cvt.u32.u64 %r2, %rd7;
+	add.u32 %r3, %r2, %r62;
+	ld.param.b64 %rd10, [p0];
+	mul.wide.u32 %rd11, %r61, 4;
+	add.s64 %rd12, %rd10, %rd11;
+	st.global.b32 [%rd12], %r3;
+"""
+    (got,) = run(body, np.zeros(32, np.int32), races=False)
+    assert got.tolist() == list(range(32))

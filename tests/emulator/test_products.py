@@ -33,7 +33,11 @@ SUMS = {"fp32": (tl.float32, np.float32), "i32": (tl.int32, np.int32), "fp64": (
 def compiled(function: Any, signature: dict[str, str], constants: dict[str, Any], arch: int, warps: int = 4) -> Any:
     hints = {(n,): [["tt.divisibility", 16]] for n, kind in enumerate(signature.values()) if kind[0] in "*i"}
     source = ASTSource(function, signature | dict.fromkeys(constants, "constexpr"), constexprs=constants, attrs=hints)
-    return triton.compile(source, target=GPUTarget("cuda", arch, 32), options={"num_warps": warps, "num_stages": 3})
+    return triton.compile(
+        source,
+        target=GPUTarget("cuda", arch, 32),
+        options={"num_warps": warps, "num_stages": 3, "enable_fp_fusion": True},
+    )
 
 
 class Device:

@@ -10,7 +10,7 @@ from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.expr import Expr, Var
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Node
-from meshgen.kernels.matmul import PROMOTED_K, Tile
+from meshgen.kernels.matmul import Tile, promotes
 from meshgen.ops.triton.registers import NARROW, register_type
 
 
@@ -36,6 +36,7 @@ class MainLoop:
         self.is_described = uses_tensor_cores(self.problem) and self.operands.describes(device)
         self._has_boxes = False
         self._has_left = True
+        self._is_promoted = promotes(self.problem.dtype, device.architecture)
 
     @property
     def is_boxes_alone(self) -> bool:
@@ -122,7 +123,7 @@ class MainLoop:
         for (loop, accumulators), pointer in zip(products, pointers[1:], strict=True):
             for part, accumulator in enumerate(accumulators):
                 b = loop.operands.tile_of(1, pointer, part)
-                evaluator.write(f"{accumulator} = tl.dot({a}, {b}, {accumulator}{self.options()})")
+                self.add(accumulator, a, b)
         for (loop, number), pointer in zip(sides, pointers, strict=True):
             loop.operands.advance(number, pointer)
         evaluator.close()
@@ -148,13 +149,15 @@ class MainLoop:
         a = self.operands.copied(0, boxes[0], left)
         for part, accumulator in enumerate(accumulators):
             b = self.operands.copied(1, boxes[1], right, part)
-            evaluator.write(f"{accumulator} = tl.dot({a}, {b}, {accumulator}{self.options()})")
+            self.add(accumulator, a, b)
         evaluator.close()
 
-    def options(self) -> str:
-        """Further arguments of `tl.dot`."""
-        dtype, precision = self.problem.dtype, precision_option(self.problem.multiplied)
-        if dtype.startswith("f8"):
-            # sm_90 adds products of 8-bit floats in about 14 bits: the sum of a step, or of a part of it, is added to the accumulator in f32.
-            precision = f", max_num_imprecise_acc={'BLOCK_K' if self.tile.k <= PROMOTED_K else PROMOTED_K}"
-        return precision + {"f64": ", out_dtype=tl.float64", "i8": ", out_dtype=tl.int32"}.get(dtype, "")
+    def add(self, accumulator: str, a: str, b: str) -> None:
+        """Add the product of two tiles to an accumulator."""
+        dtype = self.problem.dtype
+        if self._is_promoted:
+            self.evaluator.write(f"{accumulator} += tl.dot({a}, {b})")
+            return
+        options = {"f64": ", out_dtype=tl.float64", "i8": ", out_dtype=tl.int32"}.get(dtype, "")
+        precision = precision_option(self.problem.multiplied)
+        self.evaluator.write(f"{accumulator} = tl.dot({a}, {b}, {accumulator}{precision}{options})")

@@ -54,19 +54,19 @@ def tiles_of(body: Graph, dots: Sequence[Node], device: Device) -> tuple[Tile, .
     batch, m, n, k = product_extents(dots[0])
     product = Product(batch * len(dots), m, n, k, multiplied_as(dots[0]))
     tiles = ranked_tiles(product, device)[:MOST_TILES]
-    return tuple(form for tile in tiles for form in forms_of(tile, body, dots, product, device))
+    return tuple(form for tile in tiles for form in forms_of(tile, body, dots, [product], device))
 
 
 def forms_of(
-    tile: Tile, body: Graph, dots: Sequence[Node], product: Product, device: Device, is_wide: bool = False
+    tile: Tile, body: Graph, dots: Sequence[Node], products: Sequence[Product], device: Device, is_wide: bool = False
 ) -> list[Tile]:
-    """A tile of the product that `dots` of a body are together: with warps of two kinds, with its epilogue at once and in parts.
+    """A tile of products in one launch, of which `dots` of a body are one together: with warps of two kinds, with its epilogue at once and in parts.
 
     `is_wide`: whether some tile of another body's epilogue has elements of 4 bytes.
     """
     is_wide, left = is_wide or has_wide_tiles(body, dots), _left_bytes(body, dots[0])
-    special = specialized_tiles(tile, product, device, is_wide)
-    return _forms(tile, [each for each in special if _fits(each, left, product.item_bytes, device, is_wide)])
+    special, right = specialized_tiles(tile, products, device, is_wide), products[0].item_bytes
+    return _forms(tile, [each for each in special if _fits(each, left, right, device, is_wide)])
 
 
 def joint_tiles_of(body: Graph, found: Sequence[Accumulator], device: Device) -> tuple[Tile, ...]:
@@ -78,15 +78,16 @@ def joint_tiles_of(body: Graph, found: Sequence[Accumulator], device: Device) ->
     batch, m, n, k = product_extents(dots[0])
     if len(found) == 1:
         product = Product(batch, m, n, sum(product_extents(dot)[3] for dot in dots), multiplied_as(dots[0]))
-        return tuple(form for tile in tiles for form in forms_of(tile, body, dots, product, device))
+        return tuple(form for tile in tiles for form in forms_of(tile, body, dots, [product], device))
     if not share_a_loop(found):
         return tuple(each for tile in tiles for each in with_parts(tile))
     both, forms = Product(batch, m, 2 * n, k, multiplied_as(dots[0])), list[Tile]()
     for tile in tiles:
-        # Half of a tile for results of 4 bytes has 64 columns, whose loop is not shorter.
+        # Half of a tile for results of 4 bytes has 64 columns, whose loop is not shorter, or spills.
         fits = not has_wide_tiles(body, dots)
-        special = specialized_tiles(replace(tile, n=2 * tile.n), both, device, is_wide=False) if fits else []
-        forms += _forms(tile, [replace(each, n=each.n // 2) for each in special if each.parts == 1])
+        special = specialized_tiles(replace(tile, n=2 * tile.n), [both], device, is_wide=False) if fits else []
+        halves = dict.fromkeys(replace(each, n=each.n // 2, parts=1) for each in special)
+        forms += _forms(tile, list(halves))
     return tuple(forms)
 
 

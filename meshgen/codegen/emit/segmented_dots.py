@@ -28,7 +28,7 @@ from meshgen.codegen.emit.plan import UnsuitedError
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.matmul import Tile
-from meshgen.kernels.matmul_time import Product, together
+from meshgen.kernels.matmul_time import Product
 from meshgen.ops.classes import DOTS
 from meshgen.ops.dot_dims import product_extents
 from meshgen.ops.precision import multiplied_as
@@ -42,7 +42,7 @@ def forms_together(tile: Tile, bodies: Sequence[Graph], dots: Sequence[Node], de
     products = [Product(*product_extents(dot), multiplied_as(dot)) for dot in dots]
     own = [[node for node in body.nodes if node.op in DOTS] for body in bodies]
     is_wide = any(has_wide_tiles(body, each) for body, each in zip(bodies, own, strict=True))
-    found = forms_of(tile, bodies[0], own[0], together(products, tile), device, is_wide)
+    found = forms_of(tile, bodies[0], own[0], products, device, is_wide)
     return found if len(dots) <= _MOST else [form for form in found if not form.is_specialized]
 
 
@@ -163,7 +163,7 @@ def _multiply(evaluator: Evaluator, products: Sequence[_Product], tile: Tile) ->
     a = first.operands.copied(0, boxes[0], left)
     for part, name in enumerate(names):
         b = first.operands.copied(1, boxes[1], right, part)
-        write(f"{name} = tl.dot({a}, {b}, {name}{loop.options()})")
+        loop.add(name, a, b)
     evaluator.close()
     for name in names:
         loop.convert(name)
