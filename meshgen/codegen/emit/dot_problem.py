@@ -83,10 +83,11 @@ def joint_tiles_of(body: Graph, found: Sequence[Accumulator], device: Device) ->
         return tuple(each for tile in tiles for each in with_parts(tile))
     both, forms = Product(batch, m, 2 * n, k, multiplied_as(dots[0])), list[Tile]()
     for tile in tiles:
-        # Half of a tile for results of 4 bytes has 64 columns, whose loop is not shorter.
-        fits = not has_wide_tiles(body, dots)
-        special = specialized_tiles(replace(tile, n=2 * tile.n), both, device, is_wide=False) if fits else []
-        forms += _forms(tile, [replace(each, n=each.n // 2) for each in special if each.parts == 1])
+        # Their sums are like those of the parts of a tile: of one for results of 4 bytes, whose change of layout is of a part.
+        is_wide = has_wide_tiles(body, dots)
+        special = specialized_tiles(replace(tile, n=2 * tile.n), both, device, is_wide)
+        halves = [replace(each, n=each.n // 2, parts=1) for each in special if each.parts == (2 if is_wide else 1)]
+        forms += _forms(tile, halves)
     return tuple(forms)
 
 
