@@ -86,7 +86,8 @@ def test_a_copy_takes_its_latency_and_its_bytes() -> None:
         64,
         64,
     ]  # the last step of 128 is half empty
-    assert [(tile.m, tile.n) for tile in specialized_tiles(usual, [product], device, is_wide=True)] == [(256, 128)]
+    wide = specialized_tiles(usual, [product], device, is_wide=True)
+    assert [(tile.m, tile.n, tile.parts) for tile in wide] == [(256, 128, 1), (128, 256, 2)]
 
 
 def test_tiles_of_8_bit_floats_add_sums_of_at_most_128() -> None:

@@ -128,8 +128,21 @@ def test_results_of_4_bytes_have_tiles_of_fewer_columns() -> None:
     x, w, bias = b.inputs
     y = b.dot(x, w, ((1,), (0,)), dtype="f32")
     body = b.done(b.op("multiply", y, b.wide(bias, y, (1,))))
-    (source,) = specialized(body)
-    assert (source.tile["m"], source.tile["n"]) == (256, 128)
+    sources = specialized(body)
+    assert [(source.tile["m"], source.tile["n"], source.tile["parts"]) for source in sources] == [
+        (256, 128, 1),
+        (128, 256, 2),
+    ]
+    for source in sources:
+        agree(body, source)
+
+
+def test_a_residual_of_4_bytes() -> None:
+    """In two parts, as it is built without spills."""
+    b = Body(f"bf16[248,{K}]", f"bf16[{K},504]", "f32[248,504]", name="product")
+    x, w, residual = b.inputs
+    body = b.done(b.op("add", b.dot(x, w, ((1,), (0,)), dtype="f32"), residual))
+    (source,) = (each for each in specialized(body) if each.tile["parts"] == 2)
     agree(body, source)
 
 
@@ -140,11 +153,11 @@ def test_an_epilogue_in_parts_has_a_sum_for_each() -> None:
     agree(body, source)
 
 
-@pytest.mark.parametrize("m, n", [(256, 256), (248, 264)])
-def test_gated_products_share_the_tile_of_the_left_operand(m: int, n: int) -> None:
+@pytest.mark.parametrize("m, n, result", [(256, 256, "bf16"), (248, 264, "bf16"), (248, 264, "f32")])
+def test_gated_products_share_the_tile_of_the_left_operand(m: int, n: int, result: str) -> None:
     b = Body(f"bf16[{m},{K}]", f"bf16[{K},{n}]", f"bf16[{K},{n}]", name="product")
     x, *weights = b.inputs
-    gate, up = (b.dot(x, w, ((1,), (0,))) for w in weights)
+    gate, up = (b.dot(x, w, ((1,), (0,)), dtype=result) for w in weights)
     body = b.done(b.op("multiply", b.op("tanh", gate), up))
     source = specialized(body)[0]
     assert source.text.count("a_box.load(") == 1 and source.text.count("tl.dot(") == 2
@@ -262,6 +275,48 @@ def test_rows_of_groups_that_are_summed(sizes: tuple[int, ...]) -> None:
     agree(body, source, [*random_args(body)[:2], ends - np.array(sizes, np.int32), ends])
 
 
+BOUNDS = {
+    "one after the other": ((0, 130, 130, 133, 240), (130, 130, 133, 240, 248)),
+    "rows of no group": ((10, 40, 40, 150, 200), (40, 40, 128, 190, 201)),
+    "none": ((0, 0, 0, 0, 0), (0, 0, 0, 0, 0)),
+    "in any order, and in common": ((200, 0, 100, 7, -5), (1000, 128, 100, 220, 20)),
+}
+
+
+@pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS)
+@pytest.mark.parametrize("right", [False, True])
+def test_rows_that_each_take_the_matrix_of_their_group(right: bool, bounds: Sequence[Sequence[int]]) -> None:
+    """A program computes the tile of a part of its rows, and several parts."""
+    b = Body(
+        f"bf16[248,{K}]",
+        f"bf16[5,504,{K}]" if right else f"bf16[5,{K},504]",
+        "i32[5]",
+        "i32[5]",
+        "bf16[248,504]",
+        name="product",
+    )
+    x, w, starts, ends, residual = b.inputs
+    w = b.op("transpose", w, perm=(0, 2, 1)) if right else w
+    y = b.op("ragged_dot", x, w, starts, ends, to="bf16[248,504]", contracts=False)
+    body = b.done(b.op("add", y, residual))
+    args = random_args(body)
+    given = [*args[:2], *(np.array(each, np.int32) for each in bounds), args[4]]
+    for source in specialized(body)[:2]:
+        assert source.grid == (2, 1, 1) and source.text.count("tl.range(") == 1
+        agree(body, source, given)
+
+
+def test_gated_experts_share_the_tile_of_the_rows() -> None:
+    b = Body(f"bf16[248,{K}]", f"bf16[3,{K},264]", f"bf16[3,{K},264]", "i32[3]", "i32[3]", name="product")
+    x, gate, up, starts, ends = b.inputs
+    gate, up = (b.op("ragged_dot", x, w, starts, ends, to="bf16[248,264]", contracts=False) for w in (gate, up))
+    body = b.done(b.op("multiply", b.op("tanh", gate), up))
+    source = specialized(body)[0]
+    assert source.text.count("a_box.load(") == 1 and source.text.count("tl.dot(") == 2
+    bounds = np.array([[0, 100, 100], [100, 100, 230]], np.int32)
+    agree(body, source, [*random_args(body)[:3], *bounds])
+
+
 def activated(b: Body) -> Value:
     """tanh(x) * y, in a layout of its own."""
     x, _, y = b.inputs
@@ -282,7 +337,7 @@ def test_a_box_is_read_again_in_the_epilogue() -> None:
     x, w = b.inputs
     body = b.done(b.op("add", b.dot(b.op("tanh", x), w, ((1,), (0,))), x))
     for source in specialized(body)[:2]:
-        assert source.text.count("x0_ptr + m") >= 1
+        assert source.text.count("x0_ptr + m_first") >= 1
         agree(body, source)
 
 

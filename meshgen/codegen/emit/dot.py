@@ -14,7 +14,7 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.dot_loop import MainLoop
 from meshgen.codegen.emit.dot_operands import one
 from meshgen.codegen.emit.dot_problem import joint_tiles_of, problem_of, tiles_of
-from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.emit.eval import Evaluator, Lanes
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, Template, UnsuitedError, common_space, loops_of, spread, where
 from meshgen.codegen.expr import Expr, Var
@@ -62,6 +62,11 @@ class Dot:
         self.batch = ex.variable("batch", problem.batch)
         self.m, self.n = _always("m", problem.m), _always("n", problem.n)
         self.edges = {self.m: self._edge("m", problem.m, tile.m), self.n: self._edge("n", problem.n, tile.n)}
+        self.lanes = {
+            var: Lanes(Var(f"{var.text}_first", 0, var.high), Var(f"{var.text}_lane", 0, var.high))
+            for var in self.edges
+        }
+        evaluator.tile.lanes = self.lanes
         joint = joint_products(body)
         self.chosen = [self.node] if joint else space.dots
         sums = joint or [Accumulator((self.node,), self.node.result)]
@@ -71,10 +76,20 @@ class Dot:
             self.sums[1][1][0].without_left()
         self.names = [self._names_of(number) for number in range(len(self.sums))]
         self.table = self._table()
-        self.blocks = -(-problem.m // tile.m) * -(-problem.n // tile.n) * problem.batch * len(self.chosen)
+        self.blocks = self.rows * self.columns * problem.batch * len(self.chosen)
         self.programs = min(self.blocks, device.multiprocessors) if self._fills(device) else self.blocks
         if tile.is_specialized and not self._has_two_kinds():
             raise UnsuitedError("warps that only copy need boxes alone to copy")
+
+    @property
+    def rows(self) -> int:
+        """Rows of tiles, or of parts of them."""
+        return -(-self.problem.m // self.tile.m) + self.sums[0][1][0].more_rows
+
+    @property
+    def columns(self) -> int:
+        """Columns of tiles."""
+        return -(-self.problem.n // self.tile.n)
 
     def _loop_of(self, dot: Node, device: Device) -> MainLoop:
         return self._loop(self.evaluator, dot, self.tile, self.batch, (self.m, self.n), self.edges, device)
@@ -102,7 +117,7 @@ class Dot:
         if len(self.sums) == 1 and not is_one:  # each step takes the boxes of one product
             layouts = {loop.operands.layout for loop in loops}
             is_one = len(layouts) == 1 and len(layouts.pop()) == len(_SIDES) and self._loop is MainLoop
-        return is_one and whole and self._loop.is_straight and not self.evaluator.wide
+        return is_one and whole and loops[0].is_divisible and not self.evaluator.wide
 
     def _table(self) -> dict[Var, Expr]:
         """The space's variables (dims of the result) in terms of batch, m and n."""
@@ -131,7 +146,7 @@ class Dot:
 
     def head(self) -> None:
         p, t, write = self.problem, self.tile, self.evaluator.write
-        rows, cols = -(-p.m // t.m), -(-p.n // t.n)
+        rows, cols = self.rows, self.columns
         wide = self.evaluator.wide
         for name, size in zip(("BLOCK_M", "BLOCK_N", "BLOCK_K"), (t.m, t.n, t.k), strict=True):
             if name != "BLOCK_K" or size > 1:
@@ -149,8 +164,22 @@ class Dot:
             write(f"batch = tile // {rows * cols}  # over {p.batch}")
             write(f"tile = tile % {rows * cols}")
         self.place(rows, cols)
-        write(f"m = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M){wide})[:, None]  # over {p.m}")
-        write(f"n = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N){wide})[None, :]  # over {p.n}")
+        inside = self.sums[0][1][0].find_rows()
+        self.write_lanes()
+        if inside:
+            self.edges[self.m] = "in_rows"
+            write(f"in_rows = {inside}")
+
+    def write_lanes(self) -> None:
+        """The rows and columns of the tile at `tile_m`, `tile_n`."""
+        self._write_lanes(self.m, "tile_m * BLOCK_M", "BLOCK_M")
+        self._write_lanes(self.n, "tile_n * BLOCK_N", "BLOCK_N")
+
+    def _write_lanes(self, var: Var, first: str, count: str) -> None:
+        names, side = self.lanes[var], "[:, None]" if var is self.m else "[None, :]"
+        self.evaluator.write(f"{names.first.text} = {first}")
+        self.evaluator.write(f"{names.lane.text} = tl.arange(0, {count}){self.evaluator.wide}{side}")
+        self.evaluator.write(f"{var.text} = {names.first.text} + {names.lane.text}")
 
     def place(self, rows: int, cols: int) -> None:
         """Where number `tile` of so many rows and columns of tiles is."""
@@ -215,13 +244,12 @@ class Dot:
 
     def epilogue(self) -> None:
         """What follows the products, for all columns of the tile or for one part of them after the other."""
+        self.evaluator.tile.lanes = self.lanes
         rows = [names if len(names) > 1 else self._parts(names[0], self.tile.parts) for names in self.names]
         columns = f"BLOCK_N // {self.tile.parts}"
         for number, parts in enumerate(zip(*rows, strict=True)):
             if self.tile.parts > 1:
-                start = f"tile_n * BLOCK_N + {number} * (BLOCK_N // {self.tile.parts})"
-                lanes = f"tl.arange(0, {columns}){self.evaluator.wide}"
-                self.evaluator.write(f"n = ({start} + {lanes})[None, :]")
+                self._write_lanes(self.n, f"tile_n * BLOCK_N + {number} * ({columns})", columns)
             with self.evaluator.scope():
                 self._store(parts)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from meshgen.codegen.emit.dot_operands import Operands, Part
+from meshgen.codegen.emit.dot_operands import Operands
 from meshgen.codegen.emit.dot_problem import precision_option, problem_of, uses_tensor_cores
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.expr import Expr, Var
@@ -20,7 +20,8 @@ class MainLoop:
     """
 
     keeps_boxes = True  # whether the same descriptors serve all tiles
-    is_straight = True  # whether no condition and no other loop is around it
+    more_rows = 0  # rows of tiles of which programs compute parts, besides those of the result
+    is_divisible = True  # whether the warps of its kernel can be of two kinds
 
     def __init__(self, evaluator: Evaluator, node: Node, tile: Tile, batch: Expr, free: tuple[Var, Var],
                  edges: dict[Var, str], device: Device) -> None:  # fmt: skip
@@ -46,9 +47,13 @@ class MainLoop:
         computed = self.operands.is_made_of_boxes and not self._edges[self.operands.k[0]]
         return self.is_described and right and (left or computed or not self._has_left)
 
-    def _parts(self, m: Var, n: Var) -> Mapping[Var, Part]:
-        """The parts of variables that count, where not all of them do."""
+    def _parts(self, m: Var, n: Var) -> Mapping[Var, str]:
+        """How many numbers of a variable count, in source, where that is data."""
         return {}
+
+    def find_rows(self) -> str:
+        """Write what the rows of a tile are, where the program computes a part of a tile, and say which rows of `m` these are."""
+        return ""
 
     def _edge(self, k: Var) -> str:
         """The condition under which a contracted index is inside."""
@@ -96,7 +101,7 @@ class MainLoop:
         evaluator.write(f"k_col = {'tl.full([], k, tl.int64)' if evaluator.wide else 'k'}")
         evaluator.write("k_row = k_col")
         sides = [evaluator.value(v, self.operands.index(i)) for i, v in enumerate(self.node.operands[:2])]
-        left, right = (self.operands.kept(number, evaluator.in_register(side)) for number, side in enumerate(sides))
+        left, right = (evaluator.in_register(side) for side in sides)
         if self.problem.accumulator == "i1":
             evaluator.write(f"{accumulator} = {accumulator} | ({left.text} & {right.text})")
         else:
@@ -111,9 +116,7 @@ class MainLoop:
         sides = [(self, 0), *((loop, 1) for loop, _ in products)]
         pointers = [loop.operands.pointers(number) for loop, number in sides]
         boxes = [loop.operands.boxes[number] for loop, number in sides]
-        steps = f"{self._steps()}, BLOCK_K"
-        kinds = f"tl.range({steps}, warp_specialize=True)" if self.tile.is_specialized else f"range({steps})"
-        evaluator.open(f"for start in {kinds}:")
+        self._open()
         whole = all(pointer or box for pointer, box in zip(pointers, boxes, strict=True))
         if not whole or (evaluator.tile.edges[self.operands.k[0]] and not all(boxes)):
             evaluator.write(f"k = start + tl.arange(0, BLOCK_K){evaluator.wide}")
@@ -127,6 +130,12 @@ class MainLoop:
         for (loop, number), pointer in zip(sides, pointers, strict=True):
             loop.operands.advance(number, pointer)
         evaluator.close()
+
+    def _open(self) -> None:
+        """Start the loop over the contracted dims."""
+        steps = f"{self._steps()}, BLOCK_K"
+        kinds = f"tl.range({steps}, warp_specialize=True)" if self.tile.is_specialized else f"range({steps})"
+        self.evaluator.open(f"for start in {kinds}:")
 
     def write_sum(self, accumulators: Sequence[str], others: Sequence[MainLoop]) -> None:
         """One loop for this product and others that are added to it, all of boxes in one layout: a step is of one of them."""

@@ -52,33 +52,28 @@ class Box:
         first: offset of the first element, in elements; the same in all lanes.
         row, column: the variables that count rows and columns; one of them is k.
         stride: elements from row to row.
+        outer: the variable that counts matrices of such rows, and the elements from one to the next; None: there is one.
     """
 
     first: Expr
     row: Var
     column: Var
     stride: int
-
-
-@dataclass(frozen=True)
-class Part:
-    """The part of a variable that counts, in source, where that is data: `size` numbers from `first` on, or from 0 where that is empty.
-
-    A `mask` says it of m or n, which the loop does not go through part by part; of k `Tile.edges` does.
-    """
-
-    size: str
-    first: str = ""
-    mask: str = ""
+    outer: tuple[Var, int] | None
 
 
 class Operands:
-    """Both operands of a dot, for the variables of a tile: `batch`, m and n, and k as a column and as a row."""
+    """Both operands of a dot, for the variables of a tile: `batch`, m and n, and k as a column and as a row.
+
+    Attributes:
+        group: the batch where the main loop goes through it, so that descriptors are of all of it.
+    """
 
     def __init__(self, evaluator: Evaluator, node: Node, problem: Problem, tile: Tile, batch: Expr,
-                 free: tuple[Var, Var], parts: Mapping[Var, Part]) -> None:  # fmt: skip
+                 free: tuple[Var, Var], parts: Mapping[Var, str]) -> None:  # fmt: skip
         self.evaluator, self.node, self.problem, self.tile = evaluator, node, problem, tile
         self.batch, self.free, self.parts = batch, free, parts
+        self.group = next(iter(ex.variables(batch)), None) if problem.batch == 1 else None
         self.k = (Var("k_col", 0, problem.k - 1), Var("k_row", 0, problem.k - 1))
         self.dims = DotDims.of(node)
         self.order = tuple(range(len(self.dims.contract[0])))
@@ -147,12 +142,15 @@ class Operands:
         self.evaluator.next_is_checked()  # `_box` has proven that all of it is inside
         pointer = self.evaluator.pointer_of[value]
         start = pointer if box.first == ZERO else f"{pointer} + {ex.render(box.first)}"
-        if (part := self.parts.get(box.row)) and part.first:
-            start += f" + {part.first}{self.evaluator.wide} * {box.stride}"
         sides = (box.row, box.column)
-        sizes = ", ".join(self.parts[var].size if var in self.parts else str(var.high + 1) for var in sides)
-        blocks = ", ".join(map(self._block, sides))
-        text = f"tl.make_tensor_descriptor({start}, [{sizes}], [{box.stride}, 1], [{blocks}])"
+        sizes = [self.parts.get(var) or str(var.high + 1) for var in sides]
+        strides, blocks = [str(box.stride), "1"], [self._block(var) for var in sides]
+        if box.outer:
+            var, distance = box.outer
+            sizes, strides, blocks = [str(var.high + 1), *sizes], [str(distance), *strides], ["1", *blocks]
+        text = (
+            f"tl.make_tensor_descriptor({start}, [{', '.join(sizes)}], [{', '.join(strides)}], [{', '.join(blocks)}])"
+        )
         return self.evaluator.assign(preferred, text)
 
     def _block(self, var: Var) -> str:
@@ -214,16 +212,19 @@ class Operands:
         if side not in factors or _is_inside(side, offset) or nbytes not in sizes:
             return None
         row, column = (side, k) if factors[k] == 1 else (k, side)
-        if (part := self.parts.get(column)) and part.first:  # addresses of parts of a row are not aligned
-            return None
         stride = factors[row]
         first = Expr(tuple((atom, factor) for atom, factor in offset.terms if atom not in (k, side)), offset.const)
         steps = [stride, first.const, *(factor for _, factor in first.terms)]
+        outer = next(
+            ((atom, f) for atom, f in first.terms if isinstance(atom, Var) and atom == self.group and f > 0), None
+        )
         if factors[column] != 1 or stride <= 0 or any(step * nbytes % BOX_ALIGNMENT for step in steps):
             return None
         low, high = first.bounds
         is_inside = low >= 0 and high + row.high * stride + column.high < value.type.size
-        return Box(first, row, column, stride) if is_inside else None
+        if outer:
+            first -= Expr((outer,))
+        return Box(first, row, column, stride, outer) if is_inside else None
 
     @property
     def layout(self) -> tuple[bool, ...]:
@@ -280,9 +281,12 @@ class Operands:
                 var: text.removeprefix("(").removesuffix(")") if text.startswith("(") else text
                 for var, text in starts.items()
             }
-        starts |= {var: f"{starts[var]} - {part.first}" for var, part in self.parts.items() if part.first}
-        place = ", ".join(starts[var] for var in (box.row, box.column))
+        sides = (box.row, box.column)
+        place = ", ".join(starts[var] for var in sides)
         turned = ".T" if (box.row in self.k) == (number == 0) else ""
+        if box.outer:
+            place = f"{box.outer[0].text}{narrow}, {place}"
+            turned = f".reshape({', '.join(map(self._block, sides))}){turned}"
         return self.evaluator.assign(_SIDES[number], f"{name}.load([{place}]){turned}")
 
     def _computed(self, number: int) -> str:
@@ -293,7 +297,7 @@ class Operands:
             tile = self.copied(0, name, load.box)
             wide = ".to(tl.float32)" if load.value.type.dtype in NARROW else ""
             evaluator.placed[load.value] = (load.index, Code(f"{tile}{wide}", load.value.type.dtype))
-        code = self.kept(number, evaluator.in_register(evaluator.value(self.node.operands[number], self.index(number))))
+        code = evaluator.in_register(evaluator.value(self.node.operands[number], self.index(number)))
         for load in self.leaves:
             evaluator.placed.pop(load.value, None)
         sizes = ("(BLOCK_M, BLOCK_K)", "(BLOCK_K, BLOCK_N)")[number]
@@ -306,13 +310,6 @@ class Operands:
         for name in helpers:
             evaluator.helper(name)
         return evaluator.assign(_SIDES[number], text)
-
-    def kept(self, number: int, code: Code) -> Code:
-        """Registers of an operand with 0 outside of the part that counts."""
-        part = self.parts.get(self.free[number])
-        if part is None or not part.mask:
-            return code
-        return Code(f"tl.where({part.mask}, {code.text}, {zero(code.dtype)})", code.dtype)
 
 
 def _is_inside(var: Var, offset: Expr) -> bool:

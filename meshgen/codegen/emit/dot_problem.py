@@ -83,10 +83,9 @@ def joint_tiles_of(body: Graph, found: Sequence[Accumulator], device: Device) ->
         return tuple(each for tile in tiles for each in with_parts(tile))
     both, forms = Product(batch, m, 2 * n, k, multiplied_as(dots[0])), list[Tile]()
     for tile in tiles:
-        # Half of a tile for results of 4 bytes has 64 columns, whose loop is not shorter, or spills.
-        fits = not has_wide_tiles(body, dots)
-        special = specialized_tiles(replace(tile, n=2 * tile.n), [both], device, is_wide=False) if fits else []
-        halves = dict.fromkeys(replace(each, n=each.n // 2, parts=1) for each in special)
+        # Their sums are like those of halves of a tile of 256 columns: half of one of 128 has a loop that is not shorter.
+        special = specialized_tiles(replace(tile, n=2 * tile.n), [both], device, has_wide_tiles(body, dots))
+        halves = dict.fromkeys(replace(each, n=each.n // 2, parts=1) for each in special if each.n > 128)
         forms += _forms(tile, list(halves))
     return tuple(forms)
 

@@ -31,11 +31,25 @@ from meshgen.records import dataclass
 from meshgen.runtime.in_place import chain
 
 
+@dataclass(frozen=True)
+class Lanes:
+    """A variable of a tile as the number of its first lane, the same in all lanes, and what each lane adds to it."""
+
+    first: Var
+    lane: Var
+
+
 @dataclass
 class Tile:
-    """The variables of the tile in hand, and the condition under which each is inside its range ("": always)."""
+    """The variables of the tile in hand.
+
+    Attributes:
+        edges: the condition under which each is inside its range ("": always).
+        lanes: what some of them are sums of.
+    """
 
     edges: dict[Var, str] = field(default_factory=dict)
+    lanes: dict[Var, Lanes] = field(default_factory=dict)
 
 
 def needs_wide(body: Graph) -> bool:
@@ -98,7 +112,9 @@ class Evaluator:
         """Names of the tile variables that a piece of source varies with."""
         names = {v.text for v in self.tile.edges}
         words = re.findall(r"[A-Za-z_]\w*", text)
-        return frozenset().union(*({w} & names | self._spans.get(w, frozenset()) for w in words))
+        lanes = {each.lane.text: frozenset((var.text,)) for var, each in self.tile.lanes.items()}
+        known = lanes | self._spans
+        return frozenset().union(*({w} & names | known.get(w, frozenset()) for w in words))
 
     def open(self, line: str) -> None:
         """Start a loop: a scope of its own."""
@@ -208,13 +224,26 @@ class Evaluator:
         """Pointer expression and mask ("": none) of an element of an input."""
         offset = ex.linearize(index, value.type.sizes)
         over = self.over(offset)
-        text = ex.render(offset)
         wider = tuple(v for g in guards for v in g.over if v not in over)
-        text += "".join(f" + {v.text} * 0" for v in dict.fromkeys(wider))
+        plus = "".join(f" + {v.text} * 0" for v in dict.fromkeys(wider))
         reach = tuple(v for v in self.tile.edges if v in over or v in wider)
         conditions = [self.tile.edges[v] for v in reach if self.tile.edges[v]] + [g.text for g in guards]
-        pointer = self.pointer_of[value]
-        return (pointer if text == "0" else f"{pointer} + {text}"), both(conditions)
+        return self._after(self.pointer_of[value], offset) + plus, both(conditions)
+
+    def _after(self, pointer: str, offset: Expr) -> str:
+        """The address of the element `offset` elements after a pointer.
+
+        What is the same in all lanes is added first: the offsets of a thread's elements then differ by constants, which instructions
+        add, where otherwise each address would take two registers.
+        """
+        first, rest = ex.ZERO, offset
+        for var, lanes in self.tile.lanes.items():
+            if factor := dict(offset.terms).get(var, 0):
+                first += Expr(((lanes.first, factor),))
+                rest += Expr(((lanes.lane, factor), (var, -factor)))
+        if first == ZERO:
+            return pointer if offset == ZERO else f"{pointer} + {ex.render(offset)}"
+        return f"{pointer} + {ex.render(first)} + ({ex.render(rest)})"
 
     def next_is_checked(self) -> bool:
         """Count a load or store, and say whether it compares its offset."""
@@ -327,7 +356,7 @@ class Evaluator:
         offset = ex.linearize(index, value.type.sizes)
         over = (*self.over(offset), *(v for v in span if v not in self.over(offset)))
         mask = both([*(self.tile.edges[v] for v in over if self.tile.edges[v]), *(g.text for g in guards)])
-        pointer = self.targets[number] + ("" if offset == ZERO else f" + {ex.render(offset)}")
+        pointer = self._after(self.targets[number], offset)
         pointer += "".join(f" + {v.text} * 0" for v in over[len(self.over(offset)) :])
         dtype = value.type.dtype
         stored, helpers = rounded(code.text, dtype) if dtype in NARROW else (code.text, ())

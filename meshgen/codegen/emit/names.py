@@ -15,7 +15,7 @@ _LANGUAGE = frozenset(
 # Variable names of the templates of `meshgen/codegen/emit`.
 _TEMPLATES = frozenset(
     ["tile", "acc", "m", "n", "k", "row", "col", "start", "batch", "i", "k_row", "k_col", "first", "height", "tile_m",
-     "tile_n", "which", "w", "other", "lane", "u",
+     "tile_n", "m_first", "m_lane", "n_first", "n_lane", "which", "w", "other", "lane", "u",
      "rank", "earlier", "comes_before"]
 )  # fmt: skip
 

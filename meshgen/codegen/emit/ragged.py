@@ -1,8 +1,15 @@
 """Products of groups of rows: a dot whose rows each take the matrix of their group, or sum up for it.
 
-Where rows are kept, each tile goes through the groups that it has rows of, which are a few neighbours: of the left operand it then
-sees the rows of one group, and zeros in place of the others, which copies of boxes and masked loads leave behind. Sums of all groups
-are in one accumulator, so the epilogue is that of a dot. Where rows are contracted, the main loop of each group goes over its rows.
+Where rows are kept, rows of tiles are cut where groups start and end, so that all rows of a part are of the same groups, of one as a rule:
+
+    rows      0        128        256        384
+    tiles     |         |          |          |
+    groups    |  0  |       1         |   2   |
+    parts     |  0  |4|     1      |5|   3   |        numbered by tiles first (the third has none of its own here), then by starts and ends
+
+A program computes the whole tile that a part is in, for the groups of the part, and stores the rows of the part. So neither copies of
+boxes nor loads depend on groups but for the matrix, and one main loop without conditions goes through it. Where rows are
+contracted, the main loop of each group goes over its rows.
 """
 
 from __future__ import annotations
@@ -12,7 +19,6 @@ from collections.abc import Mapping, Sequence
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.dot import Dot
 from meshgen.codegen.emit.dot_loop import MainLoop
-from meshgen.codegen.emit.dot_operands import Part
 from meshgen.codegen.emit.dot_problem import joint_tiles_of, tiles_of
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
@@ -22,20 +28,10 @@ from meshgen.codegen.fusion.accumulators import joint_products
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node
 from meshgen.kernels.matmul import Tile
-from meshgen.ops.triton.registers import both
 
-_NAMES = (
-    "group",
-    "groups",
-    "group_start",
-    "group_end",
-    "first_group",
-    "last_group",
-    "has_rows",
-    "start_row",
-    "end_row",
-    "in_group",
-)
+_NAMES = ("group", "groups", "starts", "ends", "bound", "is_new", "has_rows", "is_inside", "first_group", "last_group", "first_row", "start_row",
+          "end_row", "in_rows", "step")  # fmt: skip
+_MOST_GROUPS = 128  # of kernels whose warps are of two kinds: lanes of four warps (Triton 3.6 refuses more)
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
@@ -56,9 +52,7 @@ def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -
 
 
 class _Ragged(MainLoop):
-    """What both have in common: the rows of one group, which its descriptors are of."""
-
-    keeps_boxes = False
+    """What both have in common: the rows of a group."""
 
     @property
     def _count(self) -> int:
@@ -66,76 +60,99 @@ class _Ragged(MainLoop):
         return self.node.operands[2].type.size
 
     def _bounds(self, group: Expr) -> list[str]:
-        """Where a group, or each of several, starts and ends, as registers."""
-        values = (self.evaluator.value(value, (group,)) for value in self.node.operands[2:])
-        return [self.evaluator.in_register(code).text for code in values]
-
-    def _find_rows(self, group: Expr) -> None:
-        """The rows of a group: from `start_row` to `end_row`, which are numbers of rows."""
+        """Where a group, or each of several, starts and ends, as numbers of rows."""
         rows = self.node.operands[0].type.sizes[0]
-        for name, text in zip(("start_row", "end_row"), self._bounds(group), strict=True):
-            self.evaluator.write(f"{name} = tl.minimum(tl.maximum({text}.to(tl.int32), 0), {rows})")
+        values = (self.evaluator.value(value, (group,)) for value in self.node.operands[2:])
+        texts = [self.evaluator.in_register(code).text for code in values]
+        return [f"tl.minimum(tl.maximum({text}.to(tl.int32), 0), {rows})" for text in texts]
 
 
 class _ByRows(_Ragged):
     """Each row by the matrix of its group."""
 
-    is_straight = False
-
     def __init__(self, evaluator: Evaluator, node: Node, tile: Tile, batch: Expr, free: tuple[Var, Var],
                  edges: dict[Var, str], device: Device) -> None:  # fmt: skip
         self.group = ex.variable("group", node.operands[2].type.size)
-        super().__init__(evaluator, node, tile, self.group, free, edges, device)
+        super().__init__(evaluator, node, tile, self.group, free, {**edges, free[0]: "in_rows"}, device)
 
-    def _parts(self, m: Var, n: Var) -> Mapping[Var, Part]:
-        return {m: Part("end_row - start_row", "start_row", "in_group")}
+    @property
+    def more_rows(self) -> int:
+        """A part may begin wherever a group starts or ends."""
+        return 2 * self._count
+
+    @property
+    def is_divisible(self) -> bool:
+        return self._count <= _MOST_GROUPS
+
+    def find_rows(self) -> str:
+        """The part's rows, `first_row` up to `end_row`, which are none where another part has them, and the groups to go through."""
+        evaluator, write, count, rows = self.evaluator, self.evaluator.write, self._count, self.problem.m
+        tiles, lanes = -(-rows // self.tile.m), 1 << (count - 1).bit_length()
+        groups = Var("groups", 0, count - 1)
+        write(f"groups = tl.arange(0, {lanes})")
+        evaluator.tile.edges = {groups: f"groups < {count}" if lanes > count else ""}
+        for name, text in zip(("starts", "ends"), self._bounds(Expr(((groups, 1),))), strict=True):
+            write(f"{name} = {text}")
+        write(f"bound = tile_m - {tiles}")
+        found = f"tl.sum(tl.where(groups == bound, starts, 0) + tl.where(groups == bound - {count}, ends, 0))"
+        write(f"first_row = tl.where(bound < 0, tile_m * BLOCK_M, {found}.to(tl.int32))")
+        write(f"first_row = tl.minimum(tl.maximum(first_row, 0), {rows})")
+        same = f"((starts == first_row) & (groups < bound)) | ((ends == first_row) & (groups < bound - {count}))"
+        write(f"is_new = (bound < 0) | ((first_row % BLOCK_M > 0) & (tl.max(tl.where({same}, 1, 0)) == 0))")
+        write("tile_m = first_row // BLOCK_M")
+        after = f"tl.minimum(tl.where(starts > first_row, starts, {rows}), tl.where(ends > first_row, ends, {rows}))"
+        write(f"end_row = tl.minimum(tl.min({after}).to(tl.int32), tile_m * BLOCK_M + BLOCK_M)")
+        write(f"end_row = tl.minimum(tl.where(is_new, end_row, 0), {rows})")
+        write("has_rows = (starts <= first_row) & (first_row < ends) & is_new")
+        write(f"first_group = tl.min(tl.where(has_rows, groups, {count - 1})).to(tl.int32)")
+        write("last_group = tl.max(tl.where(has_rows, groups, -1)).to(tl.int32)")
+        return "(m >= first_row) & (m < end_row)"
 
     def _add(self, products: Sequence[tuple[MainLoop, Sequence[str]]]) -> None:
-        """The main loop for each group between the first and the last that the tile has rows of."""
-        evaluator, tile = self.evaluator, self.evaluator.tile
-        self._find_groups()
-        evaluator.open("for group in range(first_group, last_group + 1):")
-        if evaluator.wide:
-            evaluator.write(f"group = group{evaluator.wide}")
-        self._find_rows(self.group)
-        evaluator.open("if end_row > start_row:")
-        evaluator.write("in_group = (m >= start_row) & (m < end_row)")
-        m = self.operands.free[0]
-        self._edges = {**tile.edges, m: both([*filter(None, [tile.edges[m]]), "in_group"])}
-        tile.edges = dict(self._edges)
+        """The main loop for each group between the first and the last that has the rows, or one for all."""
+        for loop, _ in products:
+            loop.describe()
+        if self.tile.is_specialized:
+            super()._add(products)
+            return
+        self.evaluator.open("for group in range(first_group, last_group + 1):")
+        self._name_group("group")
+        self.evaluator.open("if is_inside:")
         super()._add(products)
-        evaluator.close()
-        evaluator.close()
+        self.evaluator.close()
+        self.evaluator.close()
 
-    def _find_groups(self) -> None:
-        """The first and the last group that the tile has rows of."""
-        evaluator, edges, count = self.evaluator, self.evaluator.tile.edges, self._count
-        lanes = 1 << (count - 1).bit_length()
-        groups = Var("groups", 0, count - 1)
-        evaluator.write(f"groups = tl.arange(0, {lanes})")
-        evaluator.tile.edges = {groups: f"groups < {count}" if lanes > count else ""}
-        start, end = self._bounds(Expr(((groups, 1),)))
-        evaluator.tile.edges = edges
-        evaluator.write(f"group_start = tl.maximum({start}, tile_m * BLOCK_M)")
-        evaluator.write(f"group_end = tl.minimum({end}, tile_m * BLOCK_M + BLOCK_M)")
-        evaluator.write(f"has_rows = {both([f'groups < {count}', 'group_start < group_end'])}")
-        evaluator.write(f"first_group = tl.min(tl.where(has_rows, groups, {lanes})).to(tl.int32)")
-        evaluator.write("last_group = tl.max(tl.where(has_rows, groups, -1)).to(tl.int32)")
-        evaluator.write("first_group = tl.maximum(first_group, 0)")
-        evaluator.write(f"last_group = tl.minimum(last_group, {count - 1})")
+    def _open(self) -> None:
+        """One loop for all groups, whose steps go through k for each; where a group between others has none of the rows, past its end."""
+        if not self.tile.is_specialized:
+            super()._open()
+            return
+        depth = -(-self.problem.k // self.tile.k) * self.tile.k
+        steps = f"(last_group - first_group + 1) * {depth}"
+        self.evaluator.open(f"for step in tl.range(0, {steps}, BLOCK_K, warp_specialize=True):")
+        self._name_group(f"first_group + step // {depth}")
+        self.evaluator.write(f"start = tl.where(is_inside, step % {depth}, {depth})")
+
+    def _name_group(self, text: str) -> None:
+        """The group in hand, and whether it has the rows."""
+        self.evaluator.write(f"group = tl.minimum(tl.maximum({text}, 0), {self._count - 1}){self.evaluator.wide}")
+        start, end = self._bounds(self.group)
+        self.evaluator.write(f"is_inside = ({start} <= first_row) & (first_row < {end})")
 
 
 class _OverRows(_Ragged):
     """A product per group, summed over its rows; groups are the batch."""
+
+    keeps_boxes = False
 
     def __init__(self, evaluator: Evaluator, node: Node, tile: Tile, batch: Expr, free: tuple[Var, Var],
                  edges: dict[Var, str], device: Device) -> None:  # fmt: skip
         self.group = batch
         super().__init__(evaluator, node, tile, batch, free, edges, device)
 
-    def _parts(self, m: Var, n: Var) -> Mapping[Var, Part]:
+    def _parts(self, m: Var, n: Var) -> Mapping[Var, str]:
         last = self.problem.k - 1
-        return dict.fromkeys((Var("k_col", 0, last), Var("k_row", 0, last)), Part("tl.maximum(end_row, 1)"))
+        return dict.fromkeys((Var("k_col", 0, last), Var("k_row", 0, last)), "tl.maximum(end_row, 1)")
 
     def _edge(self, k: Var) -> str:
         return f"{k.text} < end_row"
@@ -145,7 +162,8 @@ class _OverRows(_Ragged):
 
     def _add(self, products: Sequence[tuple[MainLoop, Sequence[str]]]) -> None:
         """The main loop, which has no steps where the group has no rows; a descriptor has one row at least."""
-        self._find_rows(self.group)
+        for name, text in zip(("start_row", "end_row"), self._bounds(self.group), strict=True):
+            self.evaluator.write(f"{name} = {text}")
         super()._add(products)
 
 

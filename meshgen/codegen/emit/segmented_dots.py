@@ -56,10 +56,6 @@ class _Product(Dot):
         return f"{name} < {size}"
 
     @property
-    def rows(self) -> int:
-        return -(-self.problem.m // self.tile.m)
-
-    @property
     def operands(self) -> Operands:
         ((_, (loop,)),) = self.sums
         return loop.operands
@@ -69,7 +65,7 @@ class _Product(Dot):
         write, names = self.evaluator.write, self.evaluator.names
         inside = f"tl.minimum(block - {self.first}, {self.blocks - 1})" if self.first else "block"
         write(f"tile = {f'tl.maximum({inside}, 0)' if self.first else f'tl.minimum(block, {self.blocks - 1})'}")
-        self.place(self.rows, self.blocks // self.rows)
+        self.place(self.rows, self.columns)
         found = names.fresh("tile_m"), names.fresh("tile_n")
         for name, text in zip(found, ("tile_m", "tile_n"), strict=True):
             write(f"{name} = {text}")
@@ -147,8 +143,7 @@ def _multiply(evaluator: Evaluator, products: Sequence[_Product], tile: Tile) ->
             write(f"if block >= {each.first}:")
         for name, box in zip(boxes, each.operands.boxes, strict=True):
             write(f"{'    ' if number else ''}{name} = {box}")
-    write("m = (tile_m * BLOCK_M + tl.arange(0, BLOCK_M))[:, None]")
-    write("n = (tile_n * BLOCK_N + tl.arange(0, BLOCK_N))[None, :]")
+    first.write_lanes()
     ((_, (loop,)),) = first.sums
     kind, columns = (
         register_type(first.problem.accumulator),
