@@ -135,6 +135,26 @@ PROGRAMS = {
   return %y : tensor<2xf32>
 }
 """,
+    "recurrence": """func.func @main(%x: tensor<64x6xf32>) -> tensor<6xf32> {
+  %zero = stablehlo.constant dense<0> : tensor<i32>
+  %none = stablehlo.constant dense<0.0> : tensor<6xf32>
+  %r:2 = stablehlo.while(%k = %zero, %h = %none) : tensor<i32>, tensor<6xf32>
+    cond {
+      %n = stablehlo.constant dense<64> : tensor<i32>
+      %c = stablehlo.compare LT, %k, %n : (tensor<i32>, tensor<i32>) -> tensor<i1>
+      stablehlo.return %c : tensor<i1>
+    } do {
+      %one = stablehlo.constant dense<1> : tensor<i32>
+      %next = stablehlo.add %k, %one : tensor<i32>
+      %slice = stablehlo.dynamic_slice %x, %k, %zero, sizes = [1, 6] : (tensor<64x6xf32>, tensor<i32>, tensor<i32>) -> tensor<1x6xf32>
+      %row = stablehlo.reshape %slice : (tensor<1x6xf32>) -> tensor<6xf32>
+      %s = stablehlo.multiply %h, %row : tensor<6xf32>
+      %t = stablehlo.add %s, %row : tensor<6xf32>
+      stablehlo.return %next, %t : tensor<i32>, tensor<6xf32>
+    }
+  return %r#1 : tensor<6xf32>
+}
+""",
     "if": f"""func.func @main(%p: tensor<i1>, %x: tensor<4xf32>) -> tensor<4xf32> {{
   %y = "stablehlo.if"(%p) ({{
 {_REGION}  }}, {{

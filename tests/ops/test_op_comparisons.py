@@ -54,7 +54,7 @@ ABOUT = {
     "codegen/passes/concatenate_in_place.py": "all_gather concatenate",
     "codegen/passes/concatenate_to_group_call.py": "broadcast_in_dim concatenate slice subview",
     "codegen/passes/copy_operands.py": "dot_general transpose",
-    "codegen/passes/expand_complex.py": "add dynamic_update_slice mask_padding negate select select_and_scatter sort subtract top_k",
+    "codegen/passes/expand_complex.py": "add dynamic_update_slice mask_padding negate select select_and_scatter sort subtract to_partial top_k",
     "codegen/passes/fetch_drop_local_rows.py": "fetch_rows",
     "codegen/passes/loop_fission.py": "add",
     "codegen/passes/loop_unroll.py": "dynamic_update_slice",

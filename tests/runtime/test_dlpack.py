@@ -19,7 +19,7 @@ from meshgen.runtime.dlpack import CPU, CUDA, Memory, capsule_of, memory_of, on_
 from meshgen.runtime.sessions.devices import HostDevices
 from meshgen.runtime.sessions.session import Session
 from tests.runtime.module_files import normal
-from tests.runtime.test_session import DEVICES, ROWS, TWO, WX, close, saved, w, x
+from tests.runtime.test_session import GPUS, ROWS, TWO, WX, close, saved, w, x
 
 Array = np.ndarray[Any, Any]
 
@@ -130,7 +130,7 @@ def test_arrays_of_torch_and_jax(name: str, tmp_path: Path) -> None:
 # --- memory of the session's arguments ----------------------------------------------------------------------------------
 
 
-@pytest.fixture(params=DEVICES, ids=["host", "gpus"])
+@pytest.fixture(params=["reference", GPUS], ids=["host", "gpus"])
 def session(request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Session]:
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
     with mg.load(saved(tmp_path, TWO, ROWS)).session(request.param, weights={"w": w}) as made:
@@ -187,7 +187,7 @@ def test_only_local_arrays_of_all_ranks_are_bound(session: Session) -> None:
 
 def test_memory_that_kernels_cannot_use_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
-    with mg.load(saved(tmp_path, TWO, ROWS)).session(DEVICES[1], weights={"w": w}) as session:
+    with mg.load(saved(tmp_path, TWO, ROWS)).session(GPUS, weights={"w": w}) as session:
         devices: Any = session._devices
         kind = mg.load(tmp_path / "m.mgx").schedule.buffers[0].type
         tile = w[:4]
@@ -208,7 +208,7 @@ def test_memory_that_kernels_cannot_use_is_refused(tmp_path: Path, monkeypatch: 
 
 def test_results_on_gpus_say_where_they_are(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("meshgen.runtime.cuda.devices.code_of", lambda *args: lambda name, capability: None)
-    with mg.load(saved(tmp_path, TWO, ROWS)).session(DEVICES[1], weights={"w": w}) as session:
+    with mg.load(saved(tmp_path, TWO, ROWS)).session(GPUS, weights={"w": w}) as session:
         result: Any = session.prefill(x)
         for rank, shard in enumerate(result.shards):
             interface = shard.__cuda_array_interface__

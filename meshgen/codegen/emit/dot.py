@@ -14,9 +14,10 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.dot_loop import MainLoop
 from meshgen.codegen.emit.dot_operands import one
 from meshgen.codegen.emit.dot_problem import joint_tiles_of, problem_of, tiles_of
-from meshgen.codegen.emit.eval import Evaluator, Lanes
+from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, Template, UnsuitedError, common_space, loops_of, spread, where
+from meshgen.codegen.emit.tile import Lanes
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.accumulators import Accumulator, joint_products, share_a_loop
 from meshgen.codegen.fusion.space import Space

@@ -10,13 +10,13 @@ import itertools
 import re
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
-from dataclasses import field
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.guards import NEVER, Guard, Guards, Steps
 from meshgen.codegen.emit.index_maps import emit_layout
 from meshgen.codegen.emit.lookup import emit_cut, emit_lookup, is_cut, updated_windows
 from meshgen.codegen.emit.names import Names
+from meshgen.codegen.emit.tile import Tile, calls_method, is_literal, needs_wide, neutral_number
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.space import Index
 from meshgen.errors import CodegenError
@@ -24,37 +24,9 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.functions import NEEDS
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import LAYOUT, LOOKUPS, POINTWISE, REDUCTIONS, TYPED
-from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.registry import expression
 from meshgen.ops.triton.registers import NARROW, Code, both, literal, register_type, rounded, unsupported, zero
-from meshgen.records import dataclass
 from meshgen.runtime.in_place import chain
-
-
-@dataclass(frozen=True)
-class Lanes:
-    """A variable of a tile as the number of its first lane, the same in all lanes, and what each lane adds to it."""
-
-    first: Var
-    lane: Var
-
-
-@dataclass
-class Tile:
-    """The variables of the tile in hand.
-
-    Attributes:
-        edges: the condition under which each is inside its range ("": always).
-        lanes: what some of them are sums of.
-    """
-
-    edges: dict[Var, str] = field(default_factory=dict)
-    lanes: dict[Var, Lanes] = field(default_factory=dict)
-
-
-def needs_wide(body: Graph) -> bool:
-    """Whether some position does not fit 32 bits, in what the kernel touches or in what it only computes."""
-    return any(v.type.size >= 2**31 - 2**20 for v in body.values())
 
 
 class Evaluator:
@@ -308,7 +280,7 @@ class Evaluator:
         if node.op == "to_partial":
             return self._to_partial(node, args[0])
         text, helpers = expression(node, args)
-        if node.op in TYPED or any(_is_literal(a) and (helpers or _calls_method(text, a.text)) for a in args):
+        if node.op in TYPED or any(is_literal(a) and (helpers or calls_method(text, a.text)) for a in args):
             text, helpers = expression(node, args := [self.in_register(a) for a in args])
         for name in helpers:
             self.helper(name)
@@ -317,7 +289,7 @@ class Evaluator:
 
     def in_register(self, code: Code) -> Code:
         """Literals are Python numbers: they have no methods, and arithmetic on them is Python's."""
-        if not _is_literal(code):
+        if not is_literal(code):
             return code
         return Code(f"tl.full([], {code.text}, {register_type(code.dtype)})", code.dtype, code.number)
 
@@ -365,17 +337,3 @@ class Evaluator:
         if self.next_is_checked():
             pointer, mask = self.compared(pointer, mask, value.type.size)
         self.write(f"tl.store({pointer}, {stored}, mask={mask})" if mask else f"tl.store({pointer}, {stored})")
-
-
-def _is_literal(code: Code) -> bool:
-    return bool(re.match(r"[-\d(]|float\(", code.text))
-
-
-def _calls_method(text: str, literal_text: str) -> bool:
-    """Whether source calls a method of a literal: `2.to(tl.int64)`."""
-    return bool(re.search(rf"(?<![\w.]){re.escape(literal_text)}\.[a-z]", text))
-
-
-def neutral_number(kind: str, dtype: str) -> float | int:
-    """The neutral element of a reduction, spelt as an op (`add`) or as a partial kind (`sum`)."""
-    return neutral(kind, dtype).item()

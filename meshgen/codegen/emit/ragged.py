@@ -104,8 +104,11 @@ class _ByRows(_Ragged):
         write(f"end_row = tl.minimum(tl.min({after}).to(tl.int32), tile_m * BLOCK_M + BLOCK_M)")
         write(f"end_row = tl.minimum(tl.where(is_new, end_row, 0), {rows})")
         write("has_rows = (starts <= first_row) & (first_row < ends) & is_new")
-        write(f"first_group = tl.min(tl.where(has_rows, groups, {count - 1})).to(tl.int32)")
-        write("last_group = tl.max(tl.where(has_rows, groups, -1)).to(tl.int32)")
+        for name, found in (
+            ("first", f"tl.min(tl.where(has_rows, groups, {count - 1}))"),
+            ("last", "tl.max(tl.where(has_rows, groups, -1))"),
+        ):
+            write(f"{name}_group = tl.minimum(tl.maximum({found}.to(tl.int32), -1), {count - 1})")
         return "(m >= first_row) & (m < end_row)"
 
     def _add(self, products: Sequence[tuple[MainLoop, Sequence[str]]]) -> None:

@@ -8,9 +8,10 @@ for the outputs that are not reduced. Sums over chunks are kept per lane and joi
 from __future__ import annotations
 
 from meshgen.codegen import expr as ex
-from meshgen.codegen.emit.eval import Evaluator, neutral_number
+from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, Template, common_space, loops_of, spread, where
+from meshgen.codegen.emit.tile import neutral_number
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.row_passes import OnlineSum, levels, online_sums
 from meshgen.codegen.fusion.space import Space

@@ -1,0 +1,50 @@
+"""Products of 8-bit floats whose warps are of two kinds, on the emulated GPU."""
+
+from __future__ import annotations
+
+import pytest
+from bodies import Body
+
+from meshgen.ir.graph import Graph
+from tests.codegen.test_specialized_dots import agree, few, specialized
+
+__all__ = ["few"]  # applies to these tests too
+
+
+@pytest.mark.parametrize("result, stages", [("bf16", [4, 4, 3]), ("f32", [3, 4])])
+@pytest.mark.parametrize("dtype", ["f8E4M3FN", "f8E5M2"])
+def test_sums_of_8_bit_floats_are_added_after_each_step(dtype: str, result: str, stages: list[int]) -> None:
+    """Tiles of 256 columns in halves, and of 128; the last step is not full."""
+    b = Body(f"{dtype}[248,656]", f"{dtype}[504,656]", f"{result}[504]", name="product")
+    x, w, bias = b.inputs
+    y = b.dot(x, w, ((1,), (1,)), dtype=result)
+    body = b.done(b.op("add", y, b.wide(bias, y, (1,))))
+    sources = specialized(body)
+    assert [source.num_stages for source in sources] == stages
+    for source in sources:
+        assert source.tile["k"] == 128 and source.text.count("+= tl.dot(") == source.tile["parts"]
+        agree(body, source)
+
+
+def gated_f8() -> Graph:
+    b = Body("f8E4M3FN[248,640]", "f8E4M3FN[256,640]", "f8E4M3FN[256,640]", name="product")
+    x, *weights = b.inputs
+    gate, up = (b.dot(x, w, ((1,), (1,)), dtype="bf16") for w in weights)
+    return b.done(b.op("multiply", b.op("tanh", gate), up))
+
+
+def two_f8(second: str, *, are_added: bool) -> Graph:
+    """Two products, added up or side by side."""
+    k = second.removesuffix("]").rsplit(",", 1)[1]
+    b = Body("f8E4M3FN[248,640]", "f8E4M3FN[512,640]", second, f"f8E4M3FN[512,{k}]", name="product")
+    x, w, y, v = b.inputs
+    both = [b.dot(*each, ((1,), (1,)), dtype="bf16") for each in ((x, w), (y, v))]
+    return b.done(*([b.op("add", *both)] if are_added else both))
+
+
+@pytest.mark.parametrize("body", [gated_f8(), two_f8("f8E4M3FN[248,528]", are_added=True), two_f8("f8E4M3FN[130,1024]", are_added=False)],
+                         ids=["gated", "added up", "side by side"])  # fmt: skip
+def test_products_of_8_bit_floats_share_a_loop(body: Graph) -> None:
+    source = specialized(body)[0]
+    assert source.text.count("tl.range(") == 1 and source.text.count("+= tl.dot(") == 2
+    agree(body, source)
