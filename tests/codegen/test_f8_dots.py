@@ -11,8 +11,7 @@ from tests.codegen.test_specialized_dots import agree, few, specialized
 __all__ = ["few"]  # applies to these tests too
 
 
-@pytest.mark.parametrize("result, stages", [("bf16", [4, 4, 3]), ("f32", [3, 4])])
-@pytest.mark.parametrize("dtype", ["f8E4M3FN", "f8E5M2"])
+@pytest.mark.parametrize("dtype, result, stages", [("f8E4M3FN", "bf16", [4, 4, 3]), ("f8E5M2", "f32", [3, 4])])
 def test_sums_of_8_bit_floats_are_added_after_each_step(dtype: str, result: str, stages: list[int]) -> None:
     """Tiles of 256 columns in halves, and of 128; the last step is not full."""
     b = Body(f"{dtype}[248,656]", f"{dtype}[504,656]", f"{result}[504]", name="product")

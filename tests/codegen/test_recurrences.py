@@ -180,7 +180,7 @@ def test_results_that_all_lanes_share_are_written_once(tmp_path: Path) -> None:
 
 def test_random_bodies() -> None:
     """Most become kernels, some with nodes beside them; all compute the same."""
-    programs = [random_bodies.planned(seed) for seed in range(40)]
-    assert sum("recurrence" in templates(each) for each in programs) >= 20
-    assert sum(len(each.plan.items) > 1 for each in programs) >= 10
+    programs = [random_bodies.planned(seed) for seed in range(24)]
+    assert sum("recurrence" in templates(each) for each in programs) >= 12
+    assert sum(len(each.plan.items) > 1 for each in programs) >= 6
     assert [text for each in programs if (text := random_bodies.fault(each))] == []
