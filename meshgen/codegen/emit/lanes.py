@@ -19,7 +19,8 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.ops.classes import LAYOUT, LEAVING, LOOKUPS, MADE, POINTWISE, REDUCTIONS
 
-_IN_LANES = POINTWISE | LAYOUT | LOOKUPS | MADE | REDUCTIONS
+_LANE_BY_LANE = POINTWISE | LAYOUT - LEAVING | REDUCTIONS
+_IN_LANES = _LANE_BY_LANE | LAYOUT | LOOKUPS | MADE
 
 
 def carried(node: Node) -> list[int]:
@@ -32,11 +33,15 @@ def lanes_of(node: Node) -> Space | None:
     (body,) = node.regions
     if any(inner.op not in _IN_LANES and not is_constant(inner) for inner in body.nodes) or not _writes_all(node):
         return None
-    loops, own = loops_of(body), {*body.inputs}
-    outputs = [value for value in body.outputs if value.type.rank and value not in own]
-    if any(loop.op not in REDUCTIONS for loop in loops) or not outputs:
+    depends = dependent(body, (body.inputs[n] for n in carried(node)))
+    if any(inner.op not in _LANE_BY_LANE and not depends.isdisjoint(inner.operands) for inner in body.nodes):
         return None
-    anchors = [*loops, *(inner for inner in body.nodes if inner.op in POINTWISE and inner.result.type.rank)]
+    loops, producer = loops_of(body), body.producers()
+    outputs = [value for value in body.outputs if value.type.rank and value in producer]
+    if not outputs:
+        return None
+    makers = (producer[value] for value in sorted(outputs, key=lambda value: -value.type.size))
+    anchors = [*loops, *dict.fromkeys(each for each in makers if each.op in POINTWISE)]
     space = common_space(Graph(body.name, body.inputs, body.nodes, outputs), anchors)
     if space is None or math.prod(v.high + 1 for v in space.reduced) > DEFAULT.fusion.scanned_row:
         return None

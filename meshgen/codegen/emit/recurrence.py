@@ -13,7 +13,7 @@ read by nothing else, is computed in the loop.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
@@ -32,7 +32,7 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import REDUCTIONS
 from meshgen.ops.triton.registers import Code, register_type
 
-_WARP = 32
+_WARP = 32  # threads, on all of NVIDIA's GPUs
 _THREADS = 128  # of a block: a warp for each scheduler of a multiprocessor
 
 
@@ -40,17 +40,21 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
     found = next((node for node in body.nodes if node.op == "recurrence"), None)
     if found is None or (space := lanes_of(found)) is None:
         return None
-    return KernelPlan("recurrence", space, roles={"recurrence": found}, candidates=(_shape(space, device),))
+    return KernelPlan("recurrence", space, roles={"recurrence": found}, candidates=tuple(_shapes(space, device)))
 
 
-def _shape(space: Space, device: Device) -> Shape:
-    """A block of lanes: four for a thread where these fill the device, and fewer blocks than that where one for each does not."""
+def _shapes(space: Space, device: Device) -> Iterator[Shape]:
+    """Blocks of lanes: four for a thread where these fill the device, one, or fewer threads where that does not; then smaller ones, which take less."""
     sizes = [[v.high + 1 for v in space.dims if (v in space.reduced) == is_reduced] for is_reduced in (False, True)]
     kept, reduced = map(math.prod, sizes)
     threads = device.multiprocessors * DEFAULT.kernels.threads
-    lanes = _THREADS * 4 if kept * reduced >= threads * 4 else _THREADS if kept * reduced >= threads else _WARP
     rows_reduced = bool(space.reduced) and space.dims[-1] not in space.reduced
-    return Shape(kept, reduced, min(max(1, lanes // power(reduced)), power(kept)), power(reduced), rows_reduced)
+    found: dict[Shape, None] = {}
+    for lanes, least in ((_THREADS * 4, threads * 4), (_THREADS, threads), (_WARP, 0)):
+        block = min(max(1, lanes // power(reduced)), power(kept))
+        if kept * reduced >= least:
+            found[Shape(kept, reduced, block, power(reduced), rows_reduced)] = None
+    yield from found
 
 
 def _emit(evaluator: Evaluator, body: Graph, plan: KernelPlan, device: Device) -> Launch:

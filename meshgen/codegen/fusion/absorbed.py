@@ -12,6 +12,7 @@ from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import captured
 from meshgen.ops.classes import LAYOUT, LOCAL_OPS, LOOKUPS, POINTWISE, VIEWS
 
+_INDEX_MAPS = LAYOUT - LOCAL_OPS - VIEWS
 _TAKEN = (POINTWISE | LAYOUT | LOOKUPS) - LOCAL_OPS - VIEWS
 
 
@@ -22,13 +23,15 @@ def absorbed_nodes(graph: Graph) -> set[Node]:
     uses.update(graph.outputs)
     found: set[Node] = set()
     for node in graph.nodes:
-        work, taken = list(_read_once(node)), set[Node]()
+        once, taken = _read_once(node), set[Node]()
+        often = node.operands if node.op == "recurrence" else ()  # by many lanes: indices cost nothing
+        work = [*((value, _TAKEN) for value in once), *((value, _INDEX_MAPS) for value in often if value not in once)]
         while work and len(taken) < DEFAULT.fusion.recipe_nodes:
-            value = work.pop()
+            value, ops = work.pop()
             made = producer.get(value)
-            if made is not None and made.op in _TAKEN and uses[value] == 1:
+            if made is not None and made.op in ops and uses[value] == 1:
                 taken.add(made)
-                work += made.operands
+                work += ((operand, ops) for operand in made.operands)
         found |= taken
     return found
 
@@ -41,5 +44,7 @@ def _read_once(node: Node) -> tuple[Value, ...]:
     if node.op == "scatter":
         return (*node.operands[:count], *node.operands[count + 1 :])
     if node.op == "recurrence":
-        return tuple(node.operands)
+        (body,) = node.regions
+        lanes = max(value.type.size for value in body.outputs)  # which all read what has fewer elements
+        return tuple(v for v, given in zip(node.operands, body.inputs, strict=True) if given.type.size == lanes)
     return ()

@@ -7,51 +7,52 @@ The inverse of what a loop over an array does; as `jax.vmap`, for the ops that a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 from dataclasses import replace
 from typing import Any
 
+from meshgen.codegen.emit.lanes import dependent
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, TensorType, Value
 from meshgen.ops.classes import DOTS, POINTWISE, REDUCTIONS
 
-Shift = Callable[[Any, int, Node], Any]
+Shift = Callable[[Any, int], Any]
 
 
-def _dims_after(attrs: Any, trips: int, node: Node) -> Any:
+def _dims_after(attrs: Any, trips: int) -> Any:
     """Dims of an operand, one further on."""
-    del trips, node
+    del trips
     return replace(attrs, dims=tuple(dim + 1 for dim in attrs.dims))
 
 
-def _broadcast(attrs: Any, trips: int, node: Node) -> Any:
-    del trips, node
+def _broadcast(attrs: Any, trips: int) -> Any:
+    del trips
     return replace(attrs, dims=(0, *(dim + 1 for dim in attrs.dims)))
 
 
-def _transpose(attrs: Any, trips: int, node: Node) -> Any:
-    del trips, node
+def _transpose(attrs: Any, trips: int) -> Any:
+    del trips
     return replace(attrs, perm=(0, *(dim + 1 for dim in attrs.perm)))
 
 
-def _slice(attrs: Any, trips: int, node: Node) -> Any:
-    del node
+def _slice(attrs: Any, trips: int) -> Any:
     return replace(attrs, start=(0, *attrs.start), limit=(trips, *attrs.limit), stride=(1, *attrs.stride))
 
 
-def _pad(attrs: Any, trips: int, node: Node) -> Any:
-    del trips, node
+def _pad(attrs: Any, trips: int) -> Any:
+    del trips
     return replace(attrs, low=(0, *attrs.low), high=(0, *attrs.high), interior=(0, *attrs.interior))
 
 
-def _concatenate(attrs: Any, trips: int, node: Node) -> Any:
-    del trips, node
+def _concatenate(attrs: Any, trips: int) -> Any:
+    del trips
     return replace(attrs, dim=attrs.dim + 1)
 
 
-def _dot(attrs: Any, trips: int, node: Node) -> Any:
+def _dot(attrs: Any, trips: int) -> Any:
     """A batch dim more, the first."""
-    del trips, node
+    del trips
     sides = {
         name: tuple(dim + 1 for dim in getattr(attrs, name))
         for name in ("lhs_batch", "rhs_batch", "lhs_contract", "rhs_contract")
@@ -59,8 +60,8 @@ def _dot(attrs: Any, trips: int, node: Node) -> Any:
     return replace(attrs, **sides | {name: (0, *sides[name]) for name in ("lhs_batch", "rhs_batch")})
 
 
-def _same(attrs: Any, trips: int, node: Node) -> Any:
-    del trips, node
+def _same(attrs: Any, trips: int) -> Any:
+    del trips
     return attrs
 
 
@@ -80,75 +81,56 @@ _SCALARS = {"pad", *REDUCTIONS}  # their second operand stays a scalar
 BATCHED = frozenset(_SHIFTS)
 
 
-class Trips:
-    """Writes values of a body for all trips after one another; `known` has those that exist, with the first dim.
+def for_all_trips(
+    graph: Graph, body: Graph, trips: int, known: Mapping[Value, Value], wanted: Sequence[Value]
+) -> list[Value] | None:
+    """Write the wanted values of a body into a graph, each with a first dim over the trips; None if that cannot be.
 
-    Values from outside of the body, which are the same at each trip, are used as they are where nothing else comes in.
+    `known` has those that exist so. Values that are the same at each trip get the dim where something else comes in.
     """
+    changing, producer = dependent(body, [*body.inputs, *known]), body.producers()
+    needed = _needed(wanted, producer, known)
+    nodes = [node for node in body.nodes if not needed.isdisjoint(node.results)]
+    if any(value in needed and value not in known for value in body.inputs):
+        return None
+    if not all(_can_take(node, changing) for node in nodes if not changing.isdisjoint(node.results)):
+        return None
+    now = dict(known)  # with the dim, or without it
 
-    def __init__(self, graph: Graph, body: Graph, trips: int, known: Mapping[Value, Value]) -> None:
-        self._graph, self._trips = graph, trips
-        self._producer, self._inputs = body.producers(), {*body.inputs}
-        self._known, self._fixed = dict(known), dict[Value, Value]()
+    def whole(value: Value) -> Value:
+        found, kind = now.get(value, value), _type(value.type, trips)
+        return found if value in changing else Builder(graph).spread(found, kind.shape, range(1, kind.rank))
 
-    def is_possible(self, value: Value) -> bool:
-        """Whether a value can be written so, of what is known."""
-        stack, seen = [value], {value}
-        while stack:
-            current = stack.pop()
-            node = None if current in self._known else self._producer.get(current)
-            if current in self._known or (node is None and current not in self._inputs):
-                continue
-            if node is None or (node.operands and not self._can_take(node)):
-                return False
-            stack += [each for each in node.operands if each not in seen]
-            seen.update(node.operands)
-        return True
-
-    def _can_take(self, node: Node) -> bool:
-        if node.op not in BATCHED:
-            return False
-        return node.op not in _SCALARS or not self._changes(node.operands[1])
-
-    def _changes(self, value: Value) -> bool:
-        """Whether a value differs between trips."""
-        if value in self._known or value in self._inputs:
-            return True
-        node = self._producer.get(value)
-        return node is not None and any(map(self._changes, node.operands))
-
-    def of(self, value: Value) -> Value:
-        """The value with a first dim over the trips."""
-        found = self._written(value)
-        return found if self._changes(value) else self._spread(found, value.type)
-
-    def _written(self, value: Value) -> Value:
-        """The same, without that dim where all trips have the same."""
-        if value in self._known:
-            return self._known[value]
-        if value in self._fixed or (node := self._producer.get(value)) is None:
-            return self._fixed.get(value, value)
-        if self._changes(value):
-            return self._batched(node)
-        operands = [self._written(each) for each in node.operands]
-        results = [Value(each.type, each.name, loc=each.loc) for each in node.results]
-        self._graph.nodes.append(replace(node, operands=operands, results=results))
-        self._fixed.update(zip(node.results, results, strict=True))
-        return self._fixed[value]
-
-    def _batched(self, node: Node) -> Value:
+    for node in nodes:
+        if changing.isdisjoint(node.results):
+            copies = [Value(each.type, each.name, loc=each.loc) for each in node.results]
+            graph.nodes.append(replace(node, operands=[now.get(v, v) for v in node.operands], results=copies))
+            now.update(zip(node.results, copies, strict=True))
+            continue
         operands = [
-            self._written(each) if number and node.op in _SCALARS else self.of(each)
-            for number, each in enumerate(node.operands)
+            now.get(v, v) if number and node.op in _SCALARS else whole(v) for number, v in enumerate(node.operands)
         ]
-        attrs = _SHIFTS[node.op](node.attrs, self._trips, node)
-        result = Value(self._type(node.result.type), node.result.name, loc=node.loc)
-        self._graph.nodes.append(Node(node.op, operands, [result], attrs, node.loc))
-        self._known[node.result] = result
-        return result
+        result = Value(_type(node.result.type, trips), node.result.name, loc=node.loc)
+        graph.nodes.append(Node(node.op, operands, [result], _SHIFTS[node.op](node.attrs, trips), node.loc))
+        now[node.result] = result
+    return [whole(value) for value in wanted]
 
-    def _type(self, kind: TensorType) -> TensorType:
-        return kind.with_shape((self._trips, *kind.shape))
 
-    def _spread(self, value: Value, kind: TensorType) -> Value:
-        return Builder(self._graph, value.loc).spread(value, self._type(kind).shape, range(1, kind.rank + 1))
+def _needed(wanted: Sequence[Value], producer: Mapping[Value, Node], known: Mapping[Value, Value]) -> set[Value]:
+    """The values that have to be written, and those that are read for them."""
+    stack, seen = [*wanted], {*wanted}
+    while stack:
+        value = stack.pop()
+        node = None if value in known else producer.get(value)
+        more = [each for each in node.operands if each not in seen] if node is not None else []
+        stack += more
+        seen.update(more)
+    return seen - known.keys()
+
+
+def _can_take(node: Node, changing: AbstractSet[Value]) -> bool:
+    return node.op in BATCHED and not (node.op in _SCALARS and node.operands[1] in changing)
+
+
+def _type(kind: TensorType, trips: int) -> TensorType:
+    return kind.with_shape((trips, *kind.shape))

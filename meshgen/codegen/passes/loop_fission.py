@@ -5,7 +5,7 @@
     dhs = scan 1024 { dh = a * dh + g;  dh }        dbs = sum over channels of dhs * us        da += sum over trips and rows of dhs * hs
 
 Reductions over lanes (channels, rows) would need all programs of the kernel at each trip. Of all trips together they are kernels of their own, which
-read a stack of what is carried. A sum over the trips is taken of the stack of its terms.
+read a stack of what is carried. A sum over the trips is taken of the stack of its terms. Stacks and terms take no more memory than the rows that the loop has anyway.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import NamedTuple
 
 from meshgen.codegen.emit.lanes import carried, dependent, lanes_of
-from meshgen.codegen.passes.batched_trips import BATCHED, Trips
+from meshgen.codegen.passes.batched_trips import BATCHED, for_all_trips
 from meshgen.ir.attributes.control import Scan
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, TensorType, Value
@@ -54,16 +54,14 @@ class _Fission:
                     self._inside.pop()
         outside = [n for n in self._rows if n not in self._inside]
         wanted = [*(self._body.outputs[n] for n in outside), *self._sums.values()]
-        if not all(map(self._cut, wanted)):
+        if not all(map(self._cut, wanted)) or self._more_bytes() > self._bytes_of_rows():
             return []
-        before, after = Graph("before"), Graph("after")
-        trips = Trips(after, self._body, self._node.attrs.trips, self._known(after))
-        if not all(map(trips.is_possible, wanted)):
+        before, after, trips = Graph("before"), Graph("after"), self._node.attrs.trips
+        found = for_all_trips(after, self._body, trips, self._known(after), wanted)
+        if found is None:
             return []
-        for n in outside:
-            self._put_rows(after, n, trips.of(self._body.outputs[n]))
-        for n, value in self._sums.items():
-            self._put_sum(after, n, trips.of(value))
+        for n, value in zip((*outside, *self._sums), found, strict=True):
+            (self._put_sum if n in self._sums else self._put_rows)(after, n, value)
         after.outputs = [self._node.results[n] for n in (*outside, *self._sums)]
         loop = self._loop(before)
         return [*before.nodes, loop, *live_nodes(after)]
@@ -78,20 +76,41 @@ class _Fission:
                 if uses[given] == 1 and uses[node.result] == 1:
                     yield n, term
 
-    def _cut(self, value: Value) -> bool:
+    def _cut(self, wanted: Value) -> bool:
         """Find what the loop has to store for a value to be computed after it; whether that can be."""
-        if value not in self._depends or value in self._stacks:
-            return True
-        node = self._producer.get(value)
-        needed = [] if node is None else [v for v in node.operands if v in self._depends]
-        can_follow = node is not None and node.op in BATCHED
-        if can_follow and len(needed) == 1 and needed[0] in self._producer:
-            return self._cut(needed[0])
-        self._stacks[value] = Value(value.type.with_shape((self._node.attrs.trips, *value.type.shape)), value.name)
+        waiting = [wanted]
+        while waiting:
+            value = waiting.pop()
+            if value not in self._depends or value in self._stacks:
+                continue
+            node = self._producer.get(value)
+            needed = [] if node is None else [v for v in node.operands if v in self._depends]
+            can_follow = node is not None and node.op in BATCHED
+            is_of_one = can_follow and len(needed) == 1 and needed[0] in self._producer
+            if not is_of_one and self._stores(value):
+                continue
+            if not can_follow:
+                return False
+            waiting += needed
+        return True
+
+    def _stores(self, value: Value) -> bool:
+        """Let the loop store a value at each trip, if it is a recurrence then."""
+        trips = self._node.attrs.trips
+        self._stacks[value] = Value(value.type.with_shape((trips, *value.type.shape)), value.name)
         if lanes_of(self._loop()) is not None:
             return True
         del self._stacks[value]
-        return can_follow and all(map(self._cut, needed))
+        return False
+
+    def _more_bytes(self) -> int:
+        """What is in memory for all trips at once, and was not: stacks for what comes after the loop, and terms of sums."""
+        terms = sum(value.type.nbytes for value in self._sums.values()) * self._node.attrs.trips
+        return terms + sum(stack.type.nbytes for stack in self._stacks.values())
+
+    def _bytes_of_rows(self) -> int:
+        """What the loop reads and writes row by row."""
+        return sum(self._node.operands[n].type.nbytes for n in self._node.attrs.sliced)
 
     def _loop(self, before: Graph | None = None) -> Node:
         """The loop with what it still does; `before` gets the nodes that make its new operands."""

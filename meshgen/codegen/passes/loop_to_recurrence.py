@@ -13,51 +13,35 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.codegen.emit.lanes import lanes_of
-from meshgen.codegen.passes.graphs import with_graph
 from meshgen.codegen.passes.loop_fission import split_recurrence
-from meshgen.codegen.passes.loop_to_scan import as_scan
+from meshgen.codegen.passes.loop_to_scan import as_scan, with_loops
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
-from meshgen.ir.predicates import is_control, is_loop, is_scan
-from meshgen.ir.regions import all_nodes, rewired_graph, used_values
+from meshgen.ir.predicates import is_control, is_scan
+from meshgen.ir.regions import rewired_graph
 from meshgen.ops.classes import DOTS
 from meshgen.ops.dot_dims import DotDims
+from meshgen.ops.triton.registers import NARROW
 
 _ORDER = ("batch", "left", "right", "contract")  # of the dims of a product before it is summed
 
 
 def loop_to_recurrence(module: Module) -> Module:
     """A local program with such loops as recurrences, those in regions too; itself if there is none."""
-    if not any(is_loop(node) for node in all_nodes(module.graph)):
-        return module
-    return with_graph(module, _rewritten(module.graph, {}))
+    return with_loops(module, recurrence_of)
 
 
-def recurrence_of(node: Node, producers: Mapping[Value, Node], used: set[Value]) -> list[Node]:
-    """A loop as a recurrence, and the constants that its counters end at; nothing if it is none.
+def recurrence_of(node: Node, producers: Mapping[Value, Node], used: set[Value]) -> list[Node] | None:
+    """A loop as a recurrence, with nodes for what that does not compute and constants that its counters end at; None if it is none.
 
     Args:
         producers: of what the loop reads; used: values that are read after it.
     """
     if any(is_control(inner) for inner in node.regions[1].nodes):
-        return []
+        return None
     nodes = as_scan(node, producers, used, alignment=1)
-    found = [_recurrence(each) if is_scan(each) else [each] for each in nodes]
-    return [each for several in found for each in several] if all(found) else []
-
-
-def _rewritten(graph: Graph, outside: Mapping[Value, Node]) -> Graph:
-    producers = {**outside, **graph.producers()}
-    used = set(used_values(graph))
-    nodes: list[Node] = []
-    for node in graph.nodes:
-        if is_control(node):
-            regions = tuple(_rewritten(region, producers) for region in node.regions)
-            is_same = all(a is b for a, b in zip(regions, node.regions, strict=True))
-            node = node if is_same else replace(node, regions=regions)
-        nodes += (recurrence_of(node, producers, used) if is_loop(node) else []) or [node]
-    is_same = len(nodes) == len(graph.nodes) and all(a is b for a, b in zip(nodes, graph.nodes, strict=True))
-    return graph if is_same else Graph(graph.name, graph.inputs, nodes, graph.outputs)
+    found = [_recurrence(each) if is_scan(each) else [each] for each in nodes or ()]
+    return None if nodes is None or not all(found) else [each for several in found for each in several]
 
 
 def _recurrence(node: Node) -> list[Node]:
@@ -87,7 +71,7 @@ def _without_vectors(body: Graph) -> Graph:
 def _sum_products(graph: Graph, node: Node) -> None:
     """A dot as the sum of products of elements, in f32 at least."""
     builder, dims, kind = Builder(graph, node.loc), DotDims.of(node), node.result.type
-    wide = kind.dtype if kind.dtype not in ("bf16", "f16") else "f32"
+    wide = "f32" if kind.dtype in NARROW else kind.dtype
     order = [_places(dims, side) for side in (0, 1)]
     sizes = dict[tuple[str, int], int]()
     for value, places in zip(node.operands, order, strict=True):

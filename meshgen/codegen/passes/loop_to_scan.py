@@ -10,7 +10,7 @@ trips are the same. A counter that nothing else needs goes.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -30,6 +30,7 @@ from meshgen.records import dataclass
 from meshgen.runtime.plan import ROW_ALIGNMENT
 
 Numbers = np.ndarray[Any, Any]
+Rewrite = Callable[[Node, Mapping[Value, Node], set[Value]], "list[Node] | None"]
 MOST_NODES = (
     100_000  # of all trips of a loop that is unrolled or a scan: each launch has its place in the graph of a step
 )
@@ -37,45 +38,57 @@ MOST_NODES = (
 
 def loop_to_scan(module: Module) -> Module:
     """A local program with such loops as scans, those in regions too; itself if there is none."""
+    return with_loops(module, _aligned_scan)
+
+
+def with_loops(module: Module, rewrite: Rewrite) -> Module:
+    """The module with what `rewrite` makes of its loops, inner ones first; itself where all stay.
+
+    Args:
+        rewrite: the nodes in place of a loop, from it, the producers of what it reads, and the values that are read after it; None: it stays.
+    """
     if not any(is_loop(node) for node in all_nodes(module.graph)):
         return module
-    return with_graph(module, _rewritten(module.graph, {}))
+    return with_graph(module, _rewritten(module.graph, {}, rewrite))
 
 
-def _rewritten(graph: Graph, outside: Mapping[Value, Node]) -> Graph:
+def _rewritten(graph: Graph, outside: Mapping[Value, Node], rewrite: Rewrite) -> Graph:
     producers = {**outside, **graph.producers()}
     used = set(used_values(graph))
     nodes: list[Node] = []
     for node in graph.nodes:
         if is_control(node):
-            regions = tuple(_rewritten(region, producers) for region in node.regions)
+            regions = tuple(_rewritten(region, producers, rewrite) for region in node.regions)
             is_same = all(a is b for a, b in zip(regions, node.regions, strict=True))
             node = node if is_same else replace(node, regions=regions)
-        is_static = is_loop(node) and _is_static(node, trip_count(node, producers))
-        nodes += (as_scan(node, producers, used, ROW_ALIGNMENT) if is_static else []) or [node]
+        found = rewrite(node, producers, used) if is_loop(node) else None
+        nodes += [node] if found is None else found
     is_same = len(nodes) == len(graph.nodes) and all(a is b for a, b in zip(nodes, graph.nodes, strict=True))
     return graph if is_same else Graph(graph.name, graph.inputs, nodes, graph.outputs)
 
 
-def as_scan(node: Node, producers: Mapping[Value, Node], used: set[Value], alignment: int) -> list[Node]:
-    """A loop of a known number of trips as a scan, and the constants that its counters end at; nothing for other loops.
+def as_scan(node: Node, producers: Mapping[Value, Node], used: set[Value], alignment: int) -> list[Node] | None:
+    """A loop of a known number of trips as a scan, and the constants that its counters end at; None for other loops.
 
     Args:
         producers: of what the loop reads; used: values that are read after it.
         alignment: of the bytes at which rows of stacks begin; others are sliced and written in the body.
     """
     trips = trip_count(node, producers)
-    return _Loop(node, trips, producers, alignment).scanned(used) if trips else []
+    if not trips or trips > MOST_NODES or communicates(node.regions[0]):
+        return None
+    return _Loop(node, trips, producers, alignment).scanned(used)
 
 
-def _is_static(node: Node, trips: int | None) -> bool:
-    """Whether all that a loop does is known before it runs, and not too much."""
-    condition, body = node.regions
-    if not trips:
-        return False
-    if communicates(condition) or any(is_control(inner) and not is_scan(inner) for inner in all_nodes(body)):
-        return False
-    return trips * _launches(body) <= MOST_NODES
+def _aligned_scan(node: Node, producers: Mapping[Value, Node], used: set[Value]) -> list[Node] | None:
+    """The scan of a loop whose trips launch kernels: not too many."""
+    body, trips = node.regions[1], trip_count(node, producers) or 0
+    if (
+        any(is_control(inner) and not is_scan(inner) for inner in all_nodes(body))
+        or trips * _launches(body) > MOST_NODES
+    ):
+        return None
+    return as_scan(node, producers, used, ROW_ALIGNMENT)
 
 
 def _launches(graph: Graph) -> int:

@@ -66,9 +66,8 @@ def _is_short(node: Node, producers: Mapping[Value, Node]) -> bool:
         return False
     if trips * len(node.regions[1].nodes) > DEFAULT.fusion.unrolled_nodes:
         return False
-    return not any(inner.op == "dynamic_update_slice" for inner in node.regions[1].nodes) or not recurrence_of(
-        node, producers, {*node.results}
-    )
+    writes_rows = any(inner.op == "dynamic_update_slice" for inner in node.regions[1].nodes)
+    return not writes_rows or recurrence_of(node, producers, {*node.results}) is None
 
 
 def _is_unrolled(node: Node, producers: Mapping[Value, Node], wanted: Wanted) -> bool:

@@ -24,11 +24,9 @@ from meshgen.mlir.stablehlo.attributes import integers
 from meshgen.mlir.stablehlo.base import RETURN
 
 
-@irdl_op_definition
-class ScanOp(IRDLOperation):
+class _Trips(IRDLOperation):
     """Run the body `trips` times; of the operands that `sliced` numbers it has the rows from `offset + stride * trip` on."""
 
-    name = "sched.scan"
     arguments = var_operand_def()
     trips = prop_def(IntegerAttr)
     sliced = prop_def(DenseArrayBase)
@@ -39,17 +37,15 @@ class ScanOp(IRDLOperation):
 
 
 @irdl_op_definition
-class RecurrenceOp(IRDLOperation):
+class ScanOp(_Trips):
+    name = "sched.scan"
+
+
+@irdl_op_definition
+class RecurrenceOp(_Trips):
     """A scan of which every element of what it carries depends on that very element of the trip before."""
 
     name = "sched.recurrence"
-    arguments = var_operand_def()
-    trips = prop_def(IntegerAttr)
-    sliced = prop_def(DenseArrayBase)
-    offsets = prop_def(DenseArrayBase)
-    strides = prop_def(DenseArrayBase)
-    body = region_def()
-    outputs = var_result_def()
 
 
 LISTS = ("sliced", "offsets", "strides")

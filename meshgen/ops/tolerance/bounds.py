@@ -120,12 +120,16 @@ class _Tracker:
 
     def _scan(self, node: Node, operands: list[Tracked], values: Mapping[Value, Tracked]) -> list[Tracked]:
         (body,) = node.regions
-        state = [*operands]
+        written = {n for n in node.attrs.sliced if n < len(body.outputs)}
+        state = [_own(t) if n in written else t for n, t in enumerate(operands)]
         for trip in range(node.attrs.trips):
             rows = rows_at(node, trip)
             args = [_part(t, rows[n]) if n in rows else t for n, t in enumerate(state)]
             for n, after in enumerate(self.graph(body, args, values)):
-                state[n] = _with_part(state[n], rows[n], after) if n in rows else after
+                if n in rows:
+                    _write(state[n], rows[n], after)
+                else:
+                    state[n] = after
         return state[: len(body.outputs)]
 
     def _branch(self, node: Node, operands: list[Tracked], values: Mapping[Value, Tracked]) -> list[Tracked]:
@@ -139,24 +143,24 @@ def _whole(part: Array | float, shape: tuple[int, ...]) -> Array:
     return np.broadcast_to(np.asarray(part), shape)
 
 
+def _own(t: Tracked) -> Tracked:
+    """A copy whose rows may be written."""
+    shape, samples = t.value.shape, tuple(sample.copy() for sample in t.samples)
+    return Tracked(t.value.copy(), _whole(t.error, shape).copy(), _whole(t.magnitude, shape).copy(), samples=samples)
+
+
 def _part(t: Tracked, rows: slice) -> Tracked:
-    """Some rows of a tensor."""
-    shape, samples = t.value.shape, tuple(sample[rows] for sample in t.samples)
-    error, magnitude = _whole(t.error, shape)[rows], _whole(t.magnitude, shape)[rows]
-    return Tracked(t.value[rows], error, magnitude, samples=samples)
+    """Some rows of a tensor, as they are now."""
+    shape, samples = t.value.shape, tuple(sample[rows].copy() for sample in t.samples)
+    error, magnitude = (_whole(each, shape)[rows].copy() for each in (t.error, t.magnitude))
+    return Tracked(t.value[rows].copy(), error, magnitude, samples=samples)
 
 
-def _with_part(t: Tracked, rows: slice, part: Tracked) -> Tracked:
-    """A tensor after these rows were written."""
-
-    def written(array: Array | float, new: Array | float) -> Array:
-        whole = _whole(array, t.value.shape).copy()
-        whole[rows] = new
-        return whole
-
-    samples = tuple(written(*pair) for pair in zip(t.samples, part.samples, strict=True))
-    error, magnitude = written(t.error, part.error), written(t.magnitude, part.magnitude)
-    return Tracked(written(t.value, part.value), error, magnitude, samples=samples)
+def _write(t: Tracked, rows: slice, part: Tracked) -> None:
+    """Let these rows of a tensor be the part."""
+    pairs = ((t.value, part.value), (t.error, part.error), (t.magnitude, part.magnitude))
+    for whole, new in (*pairs, *zip(t.samples, part.samples, strict=True)):
+        np.asarray(whole)[rows] = new
 
 
 _LINEAR = frozenset(
