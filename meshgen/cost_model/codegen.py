@@ -46,6 +46,12 @@ class Fusion:
         "of a kernel for one element of a value, which it may compute from others at several indices",
         "built for sm_90, a Mamba block of 1,024 steps: its forward kernels issue instructions for 4.6 ms with 24 and with 32, and where values are computed again without a limit for 18 ms, with 6,636 bytes spilled",
     )
+    made: int = chosen(
+        256,
+        "values",
+        "made from nothing for one element of a kernel's values, which it computes others from at several indices",
+        matters=False,
+    )
     window_elements: int = chosen(32, "elements", "of a window that a kernel reads one by one", matters=False)
     compared_row: int = chosen(
         1024,

@@ -79,3 +79,30 @@ def test_a_loop_is_a_load_of_what_it_reduces_for_itself_only() -> None:
     after = b.op("tanh", dot)
     found = loads(b.done(after))
     assert found[dot] == 2 and found[after] == 0
+
+
+def test_what_is_made_from_nothing_is_not_computed_at_very_many_indices() -> None:
+    """Each level reads the one before at three indices: 3^24 in one kernel."""
+    b = Body("f32[32]")
+    (x,) = b.inputs
+    value = b.op("iota", to="f32[32]", dim=0)
+    for _ in range(24):
+        value = b.op("add", b.op("add", pad(b, value, 1, -1), pad(b, value, 2, -2)), b.op("tanh", pad(b, value, -1, 1)))
+    graph = b.done(b.op("add", value, x))
+    module = fused(graph)
+    assert all(len(kernel_source(*each, ONE).text) < 40_000 for each in module.kernels.items())
+    args = random_args(graph)
+    for got, want in zip(run(module, args), evaluate(graph, args), strict=True):
+        np.testing.assert_allclose(got, want, rtol=1e-5)
+
+
+def test_what_is_looked_up_at_equal_indices_is_computed_once() -> None:
+    """A value at an index, and at the one that a table has there, and so on: a chain, not a tree."""
+    b = Body("f32[16]", "i32[16,1]")
+    value, table = b.inputs
+    for _ in range(12):
+        found = b.op("gather", value, table, to="f32[16]", offset_dims=(), collapsed_slice_dims=(0,),
+                     start_index_map=(0,), index_vector_dim=1, slice_sizes=(1,))  # fmt: skip
+        value = b.op("add", found, value)
+    for name, body in fused(b.done(value)).kernels.items():
+        assert len(re.findall(r"tl\.minimum", kernel_source(name, body, ONE).text)) <= len(body.nodes)

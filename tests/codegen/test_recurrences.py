@@ -8,9 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
+from check_builds import built
 
 from meshgen import api
-from meshgen.codegen.roofline import kernel_seconds
+from meshgen.codegen.roofline import device_of, kernel_seconds
+from meshgen.codegen.triton_source import kernel_sources
 from meshgen.compiled.executable import Executable
 from meshgen.ir.graph import Graph, Node
 from meshgen.ops.evaluate.evaluator import evaluate
@@ -184,3 +186,53 @@ def test_random_bodies() -> None:
     assert sum("recurrence" in templates(each) for each in programs) >= 12
     assert sum(len(each.plan.items) > 1 for each in programs) >= 6
     assert [text for each in programs if (text := random_bodies.fault(each))] == []
+
+
+def recorded(x: Any) -> Any:
+    """A sum over all lanes at each trip: what is carried would have to be stored for it."""
+    return lax.scan(lambda h, _: (h * 0.5 + 1, jnp.square(h).sum()), x, None, length=300)
+
+
+def test_nothing_is_stored_that_the_loop_did_not_have() -> None:
+    """A stack of what is carried would take 300 times its bytes."""
+    planned = api.plan(text(recorded, ((256, 64),), "f4"), target="cuda:sm_90")
+    assert "recurrence" not in templates(planned)
+    assert planned.memory.peak_bytes < 10 * 256 * 64 * 4
+
+
+def test_a_loop_of_very_many_trips_is_not_written_out() -> None:
+    planned = api.plan(
+        text(lambda x: lax.fori_loop(0, 10**9, lambda i, h: h * 0.5 + 1, x), ((64,),), "f4"), target="cuda:sm_90"
+    )
+    assert "recurrence" not in templates(planned)
+
+
+def test_long_bodies_do_not_exhaust_the_stack() -> None:
+    """Values of the same trip that each take two of the one before, and a chain longer than Python's stack, beside a recurrence."""
+
+    def trip(h: Any, row: Any) -> Any:
+        doubled = jnp.asarray(1.0)
+        for _ in range(40):
+            doubled = doubled * 0.5 + doubled * 0.5
+        beside = row
+        for _ in range(1200):
+            beside = jnp.sin(beside)
+        return h * 0.5 + row, (beside.sum(0), (h * doubled).sum(0))
+
+    planned = api.plan(text(lambda x: lax.scan(trip, x[0], x), ((6, 4, 8),), "f4"), target="cuda:sm_90")
+    assert "recurrence" in templates(planned)
+
+
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+def test_rows_of_many_operands_fit_into_shared_memory(arch: str) -> None:
+    """Four trips of 24 operands in blocks of 512 lanes do not; smaller blocks do."""
+
+    def sums(*rows: Any) -> Any:
+        return lax.scan(lambda h, row: (sum(row, h * 0.5), h), jnp.zeros(rows[0].shape[1:]), rows)
+
+    planned = api.plan(text(sums, ((8, 1 << 20),) * 24, "f4"), target=f"cuda:{arch}")
+    (name, body) = next(iter(planned.plan.kernels.items()))
+    first = next(kernel_sources(name, body, planned.mesh, f"cuda:{arch}"))
+    assert first.template == "recurrence"
+    (kernel,) = built(planned.mesh, {name: body}, arch).values()
+    assert kernel.spill_bytes == 0 and kernel.shared <= device_of(arch).shared_bytes

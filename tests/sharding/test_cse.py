@@ -91,3 +91,17 @@ def test_regions_use_what_was_computed_around_them() -> None:
     graph = cse(module).graph
     assert [node.op for node in graph.nodes] == ["tanh", "case"]
     assert graph.nodes[1].operands[1:] == [graph.nodes[0].result]
+
+
+def test_constants_that_each_take_two_of_the_one_before() -> None:
+    """They are compared as what they are, not as all that they are made of: 2^60 numbers."""
+    halves = [f"%c{n + 1} = stablehlo.add %c{n}, %c{n} : {F}" for n in range(60)]
+    again = [line.replace("%c", "%d") for line in halves]
+    module = program(
+        f"%c0 = stablehlo.constant dense<1.0> : {F}", *halves,
+        f"%d0 = stablehlo.constant dense<1.0> : {F}", *again,
+        f"%a = stablehlo.multiply %x, %c60 : {F}", f"%b = stablehlo.multiply %x, %d60 : {F}",
+        f"return %a, %b : {F}, {F}", result=f"{F}, {F}",
+    )  # fmt: skip
+    (first, second) = cse(module).graph.outputs
+    assert first is second

@@ -59,7 +59,7 @@ class Evaluator:
         self.pointer_of = dict(zip(body.inputs, self.pointers, strict=True))
         self.checked = checked
         self._accesses = 0
-        self._scopes: list[dict[tuple[Value, Index, Guards], Code]] = [{}]
+        self._scopes: list[dict[tuple[Value, Index, Guards] | str, Code]] = [{}]  # a text is that of an index
         self.data_over: dict[Var, tuple[Var, ...]] = {}
         self.rows: dict[Value, tuple[Value, Expr]] = {}  # values that are some rows of another one, from a number on
 
@@ -163,12 +163,12 @@ class Evaluator:
                 raise CodegenError(unsupported(self.producer[value]))
             return code
         key = (value, index, guards)
-        for scope in reversed(self._scopes):
-            if key in scope:
-                return scope[key]
-        code = yield from self._make(value, index, guards)
-        self._scopes[-1][key] = code
+        if (code := self._known(key)) is None:
+            code = self._scopes[-1][key] = yield from self._make(value, index, guards)
         return code
+
+    def _known(self, key: tuple[Value, Index, Guards] | str) -> Code | None:
+        return next((scope[key] for scope in reversed(self._scopes) if key in scope), None)
 
     def _make(self, value: Value, index: Index, guards: Guards) -> Steps:
         if value in self.rows:
@@ -252,7 +252,13 @@ class Evaluator:
         """An index expression as a value."""
         if number.is_constant:
             return Code(literal(number.const, dtype), dtype)
-        return Code(self.assign(preferred, f"({ex.render(number)}).to({register_type(dtype)})"), dtype)
+        return self.as_index(preferred, f"({ex.render(number)}).to({register_type(dtype)})", dtype)
+
+    def as_index(self, preferred: str, text: str, dtype: str = "i32") -> Code:
+        """A number that indices are made of: the same text is the same one in a scope, or values at it would each be computed again."""
+        if (code := self._known(text)) is None:
+            code = self._scopes[-1][text] = Code(self.assign(preferred, text), dtype)
+        return code
 
     def coordinate(self, axes: tuple[str, ...]) -> Expr:
         """Index of the device in its group over `axes`: an argument of the kernel, or 0."""

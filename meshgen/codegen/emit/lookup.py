@@ -44,7 +44,7 @@ def _data_index(evaluator: Evaluator, code: Code, size: int, index: Index) -> Ex
     kind = "tl.int64" if evaluator.wide or code.dtype in ("i64", "ui32", "ui64") else "tl.int32"
     number = f"tl.minimum({code.text}, {size - 1})" if code.dtype == "ui64" else code.text  # it may be above 2^63
     text = f"tl.minimum(tl.maximum({number}.to({kind}), 0), {size - 1})"
-    var = Var(evaluator.assign("at", text), 0, size - 1)
+    var = Var(evaluator.as_index("at", text).text, 0, size - 1)
     evaluator.data_over[var] = evaluator.over(*index)
     return Expr(((var, 1),))
 

@@ -37,6 +37,7 @@ class Names:
 
     def __init__(self) -> None:
         self._taken: set[str] = set(_LANGUAGE | _TEMPLATES)
+        self._last: dict[str, int] = {}  # the last number given to names that are alike
 
     def take(self, *names: str) -> None:
         """Keep names that are written as they are from all others."""
@@ -45,11 +46,12 @@ class Names:
 
     def fresh(self, preferred: str) -> str:
         base = identifier(preferred, "value").lower()
-        name, count = base, 1
+        name, count = base, self._last.get(base, 1)
         while name in self._taken:
             count += 1
             name = f"{base}_{count}"
         self._taken.add(name)
+        self._last[base] = count
         return name
 
     def pointer(self, preferred: str) -> str:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from collections.abc import Set as AbstractSet
 
+from meshgen.codegen.fusion.loads import Loads, Needed
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_constant, is_control
@@ -23,14 +24,16 @@ from meshgen.ops.classes import (
     VIEWS,
 )
 
+_NOTHING = Needed()
 _PER_ELEMENT = GENERATED - LOOPS - PRODUCTS - LOOKUPS
 
 
 class FreeNodes:
     """The free nodes of a graph, and the values in memory that are read through them.
 
-    `must` are values that have to be in memory: what makes them is not free, nor is what ends a very long row. `views` are slices
-    that share memory with their operand, `absorbed` what the only reader computes itself.
+    `must` are values that have to be in memory: what makes them is not free, nor is what ends a very long row or needs what is made
+    from nothing at very many indices. `views` are slices that share memory with their operand, `absorbed` what the only reader
+    computes itself.
     """
 
     def __init__(
@@ -42,6 +45,10 @@ class FreeNodes:
         self._row: dict[Value, int] = {}
         self._row_before: dict[Node, int] = {}
         self._free: set[Node] = set()
+        self._loads = Loads()
+        self._made: dict[
+            Value, Needed
+        ] = {}  # what is made from nothing for one element, each at the indices that it is made for
         for node in graph.nodes:
             self._see_through(node)
 
@@ -85,8 +92,12 @@ class FreeNodes:
         row += 1
         if row > DEFAULT.fusion.free_in_a_row and node.op not in REGROUPING:  # a reshape of what is in memory is a view
             self._written.update(node.results)
-        if self._is_free(node):
+        if not self._is_free(node):
+            return
+        made = self._loads.joined(node, [self._made.get(value, _NOTHING) for value in node.operands])
+        if self._loads.fit(made) or node in self.absorbed or node.op in REGROUPING:
             self._free.add(node)
+            self._made.update(dict.fromkeys(node.results, made))
             sources = tuple(dict.fromkeys([s for v in node.operands for s in self.sources(v)]))
             self._sources.update(dict.fromkeys(node.results, sources))
             self._row.update(dict.fromkeys(node.results, row))

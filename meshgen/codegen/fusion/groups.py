@@ -194,7 +194,7 @@ class Grouping:
         if len(outside) > DEFAULT.fusion.inputs or (node.op in REDUCTIONS and not self.is_parallel_enough(node, group)):
             return False
         known = self._loaded.setdefault(group, {})
-        if len(self.loads.by(node, lambda value: self.made_in(group, value), known)) > DEFAULT.fusion.loads:
+        if not self.loads.fit(self.loads.by(node, lambda value: self.made_in(group, value), known)):
             return False
         return group.space.add(node)
 

@@ -3,7 +3,8 @@
     y = x[::2] * x[1::2]          2 loads of x
     z = pad(y) + pad(y, 1)        4: y is computed at two indices, and from two loads each time
 
-A tile of each is in registers, which bounds kernels whose values meet at many indices, as in associative scans. Results of reductions
+What is made from nothing (iota) is counted as well, by itself: it is cheap, but what is computed from it at each index is not.
+A tile of each load is in registers, which bounds kernels whose values meet at many indices, as in associative scans. Results of reductions
 and products are computed once, where they are placed: their readers load nothing for them.
 """
 
@@ -11,10 +12,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable
 
+from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
-from meshgen.ops.classes import LOOPS, POINTWISE, PRODUCTS
+from meshgen.ops.classes import LOOPS, MADE, POINTWISE, PRODUCTS
 
-Needed = frozenset[tuple[Value, int]]  # values in memory, each with the number of an index
+Needed = frozenset[tuple[Value, int]]  # values in memory or made from nothing, each with the number of an index
 Maker = Callable[[Value], Node | None]
 """The node with which a kernel computes a value; None for what it loads."""
 
@@ -29,13 +31,21 @@ class Loads:
         self._maps: dict[Hashable, int] = {}  # numbers of what nodes do to an index: equal nodes do the same
         self._map_of: dict[Node, int] = {}
         self._numbers: dict[tuple[int, int], int] = {}  # of what a map makes of an index
+        self._made: set[Value] = set()  # from nothing
+
+    def fit(self, needed: Needed) -> bool:
+        """Whether a kernel has room for what an element of one of its values needs."""
+        if len(needed) <= DEFAULT.fusion.loads:
+            return True
+        made = sum([value in self._made for value, _ in needed])
+        return len(needed) - made <= DEFAULT.fusion.loads and made <= DEFAULT.fusion.made
 
     def by(self, node: Node, maker: Maker, known: dict[Value, Needed]) -> Needed:
         """What a kernel loads for an element of a node's results, or to reduce; `known` is what was found for the same kernel before."""
         for value in node.operands:
             if value not in known:
                 self._find(value, maker, known)
-        return self._joined(node, known)
+        return self.joined(node, [known[value] for value in node.operands])
 
     def _find(self, value: Value, maker: Maker, known: dict[Value, Needed]) -> None:
         stack = [value]
@@ -51,10 +61,14 @@ class Loads:
             elif missing := [v for v in node.operands if v not in known]:
                 stack += missing
             else:
-                known[current] = self._joined(node, known)
+                known[current] = self.joined(node, [known[v] for v in node.operands])
 
-    def _joined(self, node: Node, known: dict[Value, Needed]) -> Needed:
-        found = _union([known[v] for v in node.operands])
+    def joined(self, node: Node, needed: list[Needed]) -> Needed:
+        """What is loaded for an element of a node's results; `needed` is what is loaded for one of each operand."""
+        if node.op in MADE:
+            self._made.update(node.results)
+            return frozenset([(value, 0) for value in node.results if value.type.rank])
+        found = _union(needed)
         if not found or node.op in _AT_ONE_INDEX:
             return found
         if (step := self._map_of.get(node)) is None:

@@ -91,7 +91,7 @@ class Traffic:
             node = self.of.producer.get(value)
             return node if node in nodes else self.of.made_in(group, value)
 
-        return any(len(self.of.loads.by(node, maker, known)) > DEFAULT.fusion.loads for node in nodes)
+        return not all(self.of.loads.fit(self.of.loads.by(node, maker, known)) for node in nodes)
 
     def _is_roomy(self, group: Group, again: Sequence[Node], loaded: Counter[Value]) -> bool:
         """Whether a kernel that also computes these nodes has room for all that it then loads for any of its values.

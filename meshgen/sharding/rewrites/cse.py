@@ -36,17 +36,18 @@ def common_values(graph: Graph) -> dict[Value, Value]:
 def _merged(graph: Graph, outer: dict[Value, Value], found: dict[Value, Value]) -> Graph:
     """The graph with uses of duplicates replaced; `outer` has those of the graphs around it, `found` gets all."""
     same = dict(outer)
-    numbers: dict[Value, Any] = {}  # identity of a value: itself, or for a constant how it is made
+    made: dict[Any, Value] = {}  # the first constant that is made so
+    alike: dict[Value, Value] = {}  # a constant, and the first that is made as it is
     seen: dict[Any, list[Value]] = {}
     nodes: list[Node] = []
     joined = {value for node in graph.nodes if node.op in JOINING for value in node.operands}
     for node in graph.nodes:
         is_part = node.op == "slice" and node.result in joined
         node = _with_uses(node, same, found)
-        key = _key(node, numbers)
+        key = _key(node, alike)
         key = key and (*key, is_part)
-        if key is not None and _is_constant(node, numbers):
-            numbers[node.result] = key
+        if key is not None and all(value in alike for value in node.operands):
+            alike[node.result] = made.setdefault(key, node.result)
         elif key in seen:
             same.update(zip(node.results, seen[key], strict=True))
             found.update(zip(node.results, seen[key], strict=True))
@@ -67,16 +68,12 @@ def _with_uses(node: Node, same: dict[Value, Value], found: dict[Value, Value]) 
     return replace(node, operands=operands, regions=regions) if changed else node
 
 
-def _key(node: Node, numbers: dict[Value, Any]) -> Any:
+def _key(node: Node, alike: dict[Value, Value]) -> Any:
     """Equal for nodes that compute the same; None for a node that is not looked at."""
     if node.op not in _PURE or node.regions:
         return None
     attrs = tuple(sorted((name, _hashable(value)) for name, value in node.attrs.given.items()))
-    return node.op, tuple(numbers.get(value, value) for value in node.operands), attrs, node.result.type
-
-
-def _is_constant(node: Node, numbers: dict[Value, Any]) -> bool:
-    return all(value in numbers for value in node.operands)
+    return node.op, tuple(alike.get(value, value) for value in node.operands), attrs, node.result.type
 
 
 def _hashable(value: Any) -> Any:

@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.ir.regions import needed_nodes, used_values
+from meshgen.ir.regions import needed_nodes, rewired, used_values
 
 _Cut = tuple[tuple[int, int], ...]  # [start, stop) of each dim
 
@@ -31,7 +31,7 @@ def slice_into_concatenate(graph: Graph) -> Graph | None:
         writer.replaced[node.result] = writer.cut(node.operands[0], tuple(limits))
     if not writer.replaced:
         return None
-    nodes = [replace(node, operands=[writer.latest(value) for value in node.operands]) for node in writer.graph.nodes]
+    nodes = [rewired(node, writer.replaced) for node in writer.graph.nodes]
     outputs = [writer.latest(value) for value in graph.outputs]
     return _without_unused(replace(graph, nodes=nodes, outputs=outputs))
 
