@@ -32,6 +32,19 @@ static int attribute(int *found, int which, int of) {
   return 0;
 }
 
+/* Each thread has a current context, at first none. */
+static _Thread_local uint64_t current;
+
+static int set_context(uint64_t context) {
+  current = context;
+  return 0;
+}
+
+static int get_context(uint64_t *context) {
+  *context = current;
+  return 0;
+}
+
 static int nodes(void *graph, void *found, size_t *count) {
   *count = 0;
   return 0;
@@ -46,6 +59,7 @@ static const struct {
     {"cuMemAlloc", handle},          {"cuDevicePrimaryCtxRetain", handle},
     {"cuModuleLoadData", handle},    {"cuModuleGetFunction", handle},
     {"cuEventCreate", handle},       {"cuStreamCreateWithPriority", handle},
+    {"cuCtxSetCurrent", set_context}, {"cuCtxGetCurrent", get_context},
     {"cuGraphGetNodes", nodes},      {"cuGraphInstantiateWithFlags", handle},
 };
 

@@ -236,3 +236,27 @@ def test_rows_of_many_operands_fit_into_shared_memory(arch: str) -> None:
     assert first.template == "recurrence"
     (kernel,) = built(planned.mesh, {name: body}, arch).values()
     assert kernel.spill_bytes == 0 and kernel.shared <= device_of(arch).shared_bytes
+
+
+def written(first: int, step: int, trips: int) -> Any:
+    """Sums over the lanes of what is carried, in some of seven rows of another stack."""
+
+    def program(x: Any, sums: Any) -> Any:
+        def trip(i: Any, state: Any) -> Any:
+            h, found = state
+            h = h * 0.5 + x[i]
+            return h, lax.dynamic_update_slice(found, h.sum(1)[None], (first + step * i, 0))
+
+        return lax.fori_loop(0, trips, trip, (x[0], sums))
+
+    return program
+
+
+@pytest.mark.parametrize(
+    "first, step, trips", [(0, 1, 7), (0, 1, 1), (3, 1, 1), (2, 1, 4), (5, -1, 4), (6, -1, 7), (0, 2, 4), (6, -3, 3)]
+)
+def test_rows_that_are_written_after_the_loop(first: int, step: int, trips: int) -> None:
+    """All of a stack, some that are next to each other, in either order, or every other one; the rest of the stack stays."""
+    planned = api.plan(text(written(first, step, trips), ((7, 6, 8), (7, 6)), "f4"), target="cuda:sm_90")
+    assert ("recurrence" in templates(planned)) == (abs(step) == 1)
+    assert check(next(iter(planned.stages.values())), pipeline=lambda _: planned.stages["fuse"]).ok

@@ -248,3 +248,11 @@ def test_unsupported_ops_are_all_named() -> None:
     with pytest.raises(CodegenError) as caught:
         kernel_source("sorting", b.done(b.op("rng", x, to="f32[4]")), make_mesh({"x": 1}))
     assert [d.code for d in caught.value.diagnostics] == ["MG0301"] * 3
+
+
+def test_complex_numbers_are_refused() -> None:
+    """Kernels have none: what is left of them in a program for CPUs."""
+    b = Body()
+    total = b.reduce("add", b.constant(3 + 4j, "c64"))
+    with pytest.raises(CodegenError, match="MG0301"):
+        kernel_source("total", b.done(b.op("abs", total, to="f32[]")), make_mesh({"x": 1}))

@@ -20,7 +20,7 @@ from meshgen.codegen.emit.tile import Tile, calls_method, is_literal, needs_wide
 from meshgen.codegen.expr import ZERO, Expr, Var
 from meshgen.codegen.fusion.space import Index
 from meshgen.errors import CodegenError
-from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ir.graph import Graph, Node, Value, is_complex
 from meshgen.kernels.functions import NEEDS
 from meshgen.mesh import Mesh
 from meshgen.ops.classes import LAYOUT, LOOKUPS, POINTWISE, REDUCTIONS, TYPED
@@ -242,6 +242,8 @@ class Evaluator:
 
     def _constant(self, node: Node, index: Index, guards: Guards) -> Code:
         array, dtype = node.attrs.value, node.result.type.dtype
+        if is_complex(dtype):
+            raise CodegenError(unsupported(node))
         assert (array.size and (array == array.flat[0]).all()) or array.size == 1 or (array != array).all(), "splat"
         return Code(literal(array.flat[0], dtype), dtype, None if dtype == "i1" else array.flat[0].item())
 

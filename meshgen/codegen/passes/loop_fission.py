@@ -53,6 +53,8 @@ class _Fission:
                 if lanes_of(self._loop()) is None:
                     self._inside.pop()
         outside = [n for n in self._rows if n not in self._inside]
+        if not all(self._are_adjacent(n) for n in outside):
+            return []
         wanted = [*(self._body.outputs[n] for n in outside), *self._sums.values()]
         if not all(map(self._cut, wanted)) or self._more_bytes() > self._bytes_of_rows():
             return []
@@ -157,12 +159,21 @@ class _Fission:
             found[given] = builder.reshape(_in_order(builder, whole, step), (trips, *given.type.shape))
         return found
 
+    def _are_adjacent(self, number: int) -> bool:
+        """Whether the rows that all trips write are next to each other, in either order."""
+        return self._node.attrs.trips == 1 or abs(self._node.attrs.steps[number][1]) == 1
+
     def _put_rows(self, after: Graph, number: int, value: Value) -> None:
-        """Rows of all trips as a result of the loop."""
-        builder, result = Builder(after, value.loc), self._node.results[number]
-        flat = builder.reshape(value, result.type.shape)
-        ordered = _in_order(builder, flat, self._node.attrs.steps[number][1])
-        assert ordered is after.nodes[-1].result
+        """Rows of all trips in a result of the loop, whose other rows stay."""
+        builder, result, trips = Builder(after, value.loc), self._node.results[number], self._node.attrs.trips
+        first, step = self._node.attrs.steps[number]
+        flat = builder.reshape(value, (trips, *result.type.sizes[1:]))
+        ordered = _in_order(builder, flat, step)
+        if flat.type != result.type:
+            place = TensorType((), "i32")
+            starts = [builder.splat(min(first, first + step * (trips - 1)), place)]
+            starts += [builder.splat(0, place) for _ in result.type.sizes[1:]]
+            builder.emit("dynamic_update_slice", [self._node.operands[number], ordered, *starts], result.type)
         builder.make([result])
 
     def _put_sum(self, after: Graph, number: int, terms: Value) -> None:

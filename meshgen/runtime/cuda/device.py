@@ -55,6 +55,7 @@ class Device:
         self.api, self.ordinal = api, ordinal
         self._device = api.cuda("cuDeviceGet", ordinal)
         self.context = api.cuda("cuDevicePrimaryCtxRetain", self._device)
+        self._launch = api.driver.cuLaunchKernel
         self._modules: dict[bytes, int] = {}
         self._allocations: list[int] = []
         self._events: dict[object, int] = {}
@@ -128,7 +129,9 @@ class Device:
         """`is_current`: the device's context is current already, which saves a call of the driver."""
         if not is_current:
             self.use()
-        self.api.cuda("cuLaunchKernel", *launch.head, stream, launch.parameters.address, 0)
+        (result,) = self._launch(*launch.head, stream, launch.parameters.address, 0)
+        if result:
+            raise self.api.failure("cuLaunchKernel", result)
 
     def event(self, key: object, *, is_timed: bool = False) -> int:
         """The event of this name, created on first use; `is_timed`: as one that times can be taken between."""

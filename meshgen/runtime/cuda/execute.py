@@ -178,11 +178,14 @@ class Executor:
 
         def issue() -> None:
             _, before = current_context()
-            make_current(context)
-            (result,) = launch(*arguments)
-            make_current(before)
+            if before == context:  # as beside CuPy or PyTorch
+                (result,) = launch(*arguments)
+            else:
+                make_current(context)
+                (result,) = launch(*arguments)
+                make_current(before)
             if result:
-                self.api.cuda("cuGraphLaunch", *arguments)  # raises the failure
+                raise self.api.failure("cuGraphLaunch", result)
 
         return issue
 

@@ -6,6 +6,7 @@ The capture begins in one stream; all others fork from it and join it again, so 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.device import Device
@@ -54,9 +55,9 @@ class StepGraph:
         self._api.cuda("cuGraphLaunch", self._executable, self._streams[0][1])
 
     @property
-    def launched(self) -> tuple[int, int]:
+    def launched(self) -> tuple[Any, Any]:
         """The arguments of `cuGraphLaunch`: the executable graph and the origin."""
-        return self._executable, self._streams[0][1]
+        return self._api.handle("CUgraphExec", self._executable), self._api.handle("CUstream", self._streams[0][1])
 
     def close(self) -> None:
         """Destroy it, also while it runs: it is freed when it ends."""

@@ -51,7 +51,7 @@ class EntrySteps:
                 self.state.append(slot)
         types = {binding.name: binding.type for binding in module.bindings}
         self.structures = Structures(module.call, types) if module.call else None
-        self._updated = [self._lies[part, b.buffer] for part, b, _ in _arguments(module) if b.donated_to is not None]
+        self._donated = [self._lies[part, b.buffer] for part, b, _ in _arguments(module) if b.donated_to is not None]
 
     def settle(self) -> None:
         """Prepare the entry function, when the held arguments are known."""
@@ -64,6 +64,7 @@ class EntrySteps:
         names = [b.name for b in self._module.bindings]
         self.passed = [name for name in names if not self._slots[name].is_held and id(self._slots[name]) not in kept]
         self._several = [pair for pair in self._lies.values() if len(pair[0].layouts) > 1]
+        self._rewritten = [pair for pair in self._donated if len(pair[0].layouts) > 1]
         self._results = dict(sorted(self._result_makers(), key=lambda pair: pair[0]))
         if self.structures:
             self.structures.settle(self.passed, {*range(len(self._module.outputs))} - {*self._results})
@@ -92,12 +93,11 @@ class EntrySteps:
             slot.need(layout)
         self.number += 1
         self._steps.run()
-        for slot, layout in self._updated:
+        for slot, layout in self._rewritten:
             slot.updated(layout)
-        made = {number: make(self.number) for number, make in self._results.items()}
         if self.structures:
-            return self.structures.results(made)
-        results = tuple(made.values())
+            return self.structures.results({number: make(self.number) for number, make in self._results.items()})
+        results = tuple([make(self.number) for make in self._results.values()]) if self._results else ()
         return results if len(results) > 1 else results[0] if results else None
 
     def rebind(self, slot: Slot, shards: Shards) -> None:

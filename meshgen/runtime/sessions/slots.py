@@ -60,9 +60,8 @@ class Slot:
             self._current.add(layout)
 
     def updated(self, layout: Layout) -> None:
-        """Record that a step has written the next value in this layout."""
-        if len(self.layouts) > 1:
-            self._current = {layout}
+        """Record that a step has written the next value in this layout only."""
+        self._current = {layout}
 
     def numpy(self) -> Array:
         """The global array."""
