@@ -5,7 +5,7 @@ Addresses do not change between steps, so launches are prepared once, with their
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import field, replace
 
 from meshgen.ccl.lower import lower
@@ -19,6 +19,7 @@ from meshgen.runtime.cuda.device import Device, Launch
 from meshgen.runtime.plan import Item, Schedule
 
 Addresses = Mapping[int, int]  # by rank
+Call = Callable[[], None]
 
 
 @dataclass(frozen=True)
@@ -32,6 +33,7 @@ class Frame:
         external: addresses of storages outside of the arena: inputs that stay between steps, and the results written over them.
         launches, works: by item, the launch of a kernel and the work of a collective on each rank.
         regions: by item, the frames of its regions; of a scan, those of its body at each trip.
+        calls: what issues items of a whole step, once they have run.
     """
 
     path: tuple[int, ...]
@@ -43,6 +45,7 @@ class Frame:
     works: dict[int, dict[int, RankWork]] = field(default_factory=dict[int, dict[int, RankWork]])
     regions: dict[int, tuple[Frame, ...]] = field(default_factory=dict[int, tuple["Frame", ...]])
     external: Mapping[int, Addresses] = field(default_factory=dict[int, Addresses])
+    calls: dict[tuple[int, ...], list[Call]] = field(default_factory=dict[tuple[int, ...], list["Call"]])
 
     def address(self, number: int, rank: int) -> int:
         """The address of a buffer on a rank."""
@@ -62,7 +65,7 @@ class Frame:
 
     def _alone(self, rank: int) -> Frame:
         regions = {number: tuple(each._alone(rank) for each in frames) for number, frames in self.regions.items()}
-        return replace(self, ranks=(rank,), regions=regions)
+        return replace(self, ranks=(rank,), regions=regions, calls={})
 
 
 class FrameMaker:

@@ -6,7 +6,7 @@ are one. Between instructions the host reads the predicates of loops and branche
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import Any
 
@@ -17,7 +17,7 @@ from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.collectives import run_lowered
 from meshgen.runtime.cuda.communicators import Communicators
 from meshgen.runtime.cuda.device import Device
-from meshgen.runtime.cuda.frames import Frame
+from meshgen.runtime.cuda.frames import Call, Frame
 from meshgen.runtime.cuda.graph import StepGraph, fork, join
 from meshgen.runtime.cuda.others import Others
 from meshgen.runtime.cuda.regions import Copy, copies_of, in_order, is_decided, next_values, staged_bytes, streams_of
@@ -131,37 +131,52 @@ class Part:
 
     def _issue(self, frame: Frame, numbers: Sequence[int]) -> None:
         """Items in order, on the streams of the frame's ranks; events of items that are not among them are over."""
-        recorded = {frame.plan.items[n].records for n in numbers}
         if len(frame.ranks) == 1:
             self._devices[frame.ranks[0]].use()  # and no other one until all is issued
+        for call in self._calls_of(frame, tuple(numbers)):
+            call()
+
+    def _calls_of(self, frame: Frame, numbers: tuple[int, ...]) -> Iterable[Call]:
+        """The calls that issue the items, of a whole step prepared once; regions have very many frames, of one use each."""
+        if frame.path:
+            return self._calls(frame, numbers)
+        if numbers not in frame.calls:
+            frame.calls[numbers] = [*self._calls(frame, numbers)]
+        return frame.calls[numbers]
+
+    def _calls(self, frame: Frame, numbers: Sequence[int]) -> Iterator[Call]:
+        recorded = {frame.plan.items[n].records for n in numbers}
         for number in numbers:
             item = frame.plan.items[number]
             for event in item.waits:
                 if event in recorded:
-                    self._wait(frame, item.stream, event)
-            self._issue_item(frame, number, item)
+                    yield partial(self._wait, frame, item.stream, event)
+            yield from self._calls_of_item(frame, number, item)
             for rank in frame.ranks if item.records is not None else ():
                 device = self._devices[rank]
-                device.record((frame.path, item.records), device.streams[item.stream])
+                yield partial(device.record, (frame.path, item.records), device.streams[item.stream])
 
     def _wait(self, frame: Frame, stream: int, event: int) -> None:
         for rank in frame.ranks:
             device = self._devices[rank]
             self._api.cuda("cuStreamWaitEvent", device.streams[stream], device.event((frame.path, event)), 0)
 
-    def _issue_item(self, frame: Frame, number: int, item: Item) -> None:
+    def _calls_of_item(self, frame: Frame, number: int, item: Item) -> Iterator[Call]:
         if launches := frame.launches.get(number):
             is_alone = len(frame.ranks) == 1
             for rank in frame.ranks:
                 device = self._devices[rank]
                 if launch := launches[rank]:
-                    device.launch(launch, device.streams[item.stream], is_current=is_alone)
+                    yield partial(device.launch, launch, device.streams[item.stream], is_current=is_alone)
         elif item.is_collective:
-            if self._others:
-                self._others.note(item, frame.works[number])
-            run_lowered(self._api, self._comms, {rank: frame.works[number][rank] for rank in frame.ranks})
+            yield partial(self._communicate, frame, number, item)
         else:
-            self._issue_scan(frame, number, item)
+            yield partial(self._issue_scan, frame, number, item)
+
+    def _communicate(self, frame: Frame, number: int, item: Item) -> None:
+        if self._others:
+            self._others.note(item, frame.works[number])
+        run_lowered(self._api, self._comms, {rank: frame.works[number][rank] for rank in frame.ranks})
 
     def _issue_scan(self, frame: Frame, number: int, item: Item) -> None:
         """The body of a scan at each trip."""
