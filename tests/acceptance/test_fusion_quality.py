@@ -15,7 +15,7 @@ from meshgen.ops.segments import segments
 from tests.acceptance.cases import ROOT, needs_cases, realistic, small
 
 EXAMPLE = ROOT / "examples" / "transformer_block.mlir"
-MAX_LAUNCHES = 10
+MAX_LAUNCHES = 8
 PROGRAMS = [
     pytest.param(EXAMPLE, id="example"),
     pytest.param(realistic("block_dp_tp_bf16"), id="block_dp_tp_bf16", marks=needs_cases),

@@ -1,0 +1,84 @@
+"""Transformer blocks and optimizer steps take few launches, and move little more than their kernels must."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from meshgen import api
+from meshgen.compiled.executable import Executable
+from tests.acceptance.cases import CASES, ROOT, needs_cases, realistic
+
+REPROS = CASES.parent / "repros" / "programs"
+OWN = ROOT / "tests" / "data" / "bf16"
+MOST = {
+    OWN / "block_dp_tp.mlir": 8,
+    OWN / "block_train_dp_tp.mlir": 28,
+    OWN / "gpt2_forward.mlir": 8,
+    OWN / "gpt2_train.mlir": 28,
+    OWN / "llama_forward.mlir": 8,
+    OWN / "llama_train.mlir": 30,
+}
+MOST_OF_CASES = {
+    realistic("block_dp_tp_bf16"): 8,
+    realistic("block_train_dp_tp"): 28,
+    REPROS / "llama_fwd_bf16.mlir": 8,
+    REPROS / "llama_train_adamw_bf16.mlir": 30,
+    REPROS / "adamw_many.mlir": 1,
+}
+BF16 = 2  # bytes
+
+
+def planned(path: Path) -> Executable:
+    return api.plan(str(path), target="cuda:sm_90")
+
+
+@pytest.mark.parametrize("path", MOST, ids=lambda path: path.stem)
+def test_launches(path: Path) -> None:
+    assert 0 < planned(path).cost.kernels <= MOST[path]
+
+
+@needs_cases
+@pytest.mark.parametrize("path", MOST_OF_CASES, ids=lambda path: path.stem)
+def test_launches_at_realistic_sizes(path: Path) -> None:
+    assert 0 < planned(path).cost.kernels <= MOST_OF_CASES[path]
+
+
+def tensors(*elements: int) -> int:
+    return BF16 * sum(elements)
+
+
+@needs_cases
+def test_a_block_moves_little_more_than_its_kernels_must() -> None:
+    """Per device: 4 x 256 rows of 1,024 elements, 4 of 16 heads, 1,024 of 4,096 hidden columns. Residuals follow the all_reduces."""
+    rows, heads, weight = 1024 * 1024, 1024 * 256, 1024 * 256
+    square = 1024 * 1024
+    least = tensors(
+        rows, rows,  # norm
+        rows, 3 * weight, 3 * heads,
+        4 * heads,  # attention
+        heads, weight, rows,
+        2 * rows, 2 * rows,  # residual and norm
+        rows, square, rows,
+        rows, square, rows,
+        3 * rows,  # residual
+    )  # fmt: skip
+    assert least <= planned(realistic("block_dp_tp_bf16")).cost.device_bytes <= 1.15 * least
+
+
+@needs_cases
+def test_a_llama_block_moves_little_more_than_its_kernels_must() -> None:
+    """4,096 tokens of 4,096 elements, 32 heads of 128 and 8 of keys and values, 14,336 hidden columns."""
+    rows, keys, hidden = 4096 * 4096, 4096 * 1024, 4096 * 14336
+    least = tensors(
+        rows, rows,  # norm
+        rows, rows + 2 * keys, rows + 2 * keys,
+        rows + 2 * keys, rows,  # attention
+        rows, rows, rows, rows,  # with the residual
+        rows, rows,  # norm
+        rows, 2 * hidden, hidden,  # gate and up
+        hidden, hidden, rows, rows,  # down, with the residual
+    )  # fmt: skip
+    executable = planned(REPROS / "llama_fwd_bf16.mlir")
+    assert least <= executable.cost.device_bytes <= 1.15 * least
