@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from meshgen.codegen.fusion.row_passes import repeated_bytes
 from meshgen.cost_model.model import DEFAULT
+from meshgen.ir.attributes.control import Loop, Scan
 from meshgen.ir.graph import TensorType
 from meshgen.records import dataclass
 from meshgen.reports.comms import Comms
@@ -69,9 +70,20 @@ def cost_of(plan: Schedule, comms: Comms, flops: Mapping[str, float], redundant_
         step_seconds=plan.step_seconds,
         exposed_seconds=plan.exposed_seconds,
         communication_seconds=sum(e.item.seconds * e.times for e in plan.launches() if e.item.is_collective),
-        serial_seconds=sum(e.item.seconds * e.times for e in plan.launches()),
+        serial_seconds=_serial_seconds(plan),
         shorter=_shorter(plan, unlimited),
     )
+
+
+def _serial_seconds(plan: Schedule) -> float:
+    """One item after the other, those of regions too; of a loop of unknown length one trip, of branches the longest."""
+    found = 0.0
+    for item in plan.items:
+        together = sum if isinstance(item.attrs, Loop | Scan) else max
+        overlapped = together([region.step_seconds for region in item.regions] or [0.0])
+        serial = together([_serial_seconds(region) for region in item.regions] or [0.0])
+        found += item.seconds + (serial - overlapped) * item.times
+    return found
 
 
 def _shorter(plan: Schedule, unlimited: Schedule | None) -> Shorter | None:
