@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from meshgen.codegen.fusion.row_passes import repeated_bytes
+from meshgen.codegen.roofline import kernel_bytes
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.attributes.control import Loop, Scan
-from meshgen.ir.graph import TensorType
 from meshgen.records import dataclass
 from meshgen.reports.comms import Comms
 from meshgen.reports.tables import Table, bytes_text, counted, flops_text, render, seconds_text, table_of
@@ -93,13 +92,8 @@ def _shorter(plan: Schedule, unlimited: Schedule | None) -> Shorter | None:
 
 
 def launch_bytes(item: Item, plan: Schedule) -> int:
-    """Device memory that a kernel reads and writes: each distinct buffer that it touches, and again what it reads more than once."""
-    touched: dict[tuple[int, int], TensorType] = {}
-    for number in (*item.inputs, *item.outputs):
-        buffer = plan.buffers[number]
-        touched.setdefault((buffer.storage, buffer.offset), buffer.type)
-    again = repeated_bytes(plan.kernels[item.kernel]) if item.kernel else 0
-    return sum(kind.nbytes for kind in touched.values()) + again
+    """Device memory that the kernel of an item reads and writes; 0 of an item that launches none."""
+    return kernel_bytes(plan.kernels[item.kernel]) if item.kernel else 0
 
 
 def cost_table(cost: Cost) -> Table:
