@@ -98,4 +98,4 @@ def test_without_torch_the_command_says_what_to_install(
     monkeypatch.setattr(no_device, "find_spec", lambda _: None)
     monkeypatch.setattr(sys, "argv", ["bench.inductor", "folder"])
     assert command.main() == 5
-    assert "torch and triton are not installed" in capsys.readouterr().err
+    assert "not installed: torch, triton" in capsys.readouterr().err

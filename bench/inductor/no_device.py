@@ -1,6 +1,6 @@
 """Inductor's code for an H100, written on a machine without one: nothing is launched, tensors have shapes and no data.
 
-`load` makes PyTorch (a build without CUDA) believe in a CUDA device (`no_device.cpp`); `modules` runs a step on fake tensors with what Inductor
+`load` lets PyTorch (a build without CUDA) find a CUDA device (`no_device.cpp`); `modules` runs a step on fake tensors with what Inductor
 asks the device answered from a table, and gives back the text of every module that the step calls.
 """
 
@@ -29,15 +29,15 @@ _H100 = SimpleNamespace(
 
 
 def load() -> None:
-    """Import PyTorch with a CUDA device that does not exist. Call it before anything imports torch.
+    """Make a CUDA device that does not exist for PyTorch to find. Call it before anything imports torch.
 
     Raises:
         MissingError: MG0602, torch, triton or g++ is not installed, or this build of torch has CUDA.
     """
-    missing = [package for package in ("torch", "triton") if find_spec(package) is None]
-    if missing:
-        raise _missing(f"{' and '.join(missing)} are not installed")
-    root = Path(find_spec("torch").origin).parent
+    found = {package: find_spec(package) for package in ("torch", "triton")}
+    if missing := [package for package, spec in found.items() if spec is None or spec.origin is None]:
+        raise _missing(f"not installed: {', '.join(missing)}")
+    root = Path(str(getattr(found["torch"], "origin", ""))).parent
     if (root / "lib/libtorch_cuda.so").exists():
         raise _missing("this build of torch has CUDA")
     with tempfile.TemporaryDirectory() as folder:
