@@ -36,6 +36,7 @@ from meshgen.codegen.passes.reduce_window_to_slices import reduce_window_to_slic
 from meshgen.codegen.passes.row_sums_to_runs import row_sums_to_runs
 from meshgen.codegen.passes.scan_to_parts import scan_to_parts
 from meshgen.codegen.passes.scatter_to_rows import scatter_to_rows
+from meshgen.codegen.passes.scatter_to_select import scatter_to_select
 from meshgen.codegen.passes.slice_to_subview import slice_to_subview
 from meshgen.codegen.passes.split_convolution import split_convolution
 from meshgen.codegen.passes.split_dot import split_dot
@@ -71,6 +72,7 @@ BEFORE_KERNELS = (  # what changes collectives, or the loops around them
 PASSES = (
     *BEFORE_KERNELS,
     Pass("masked-dot-to-ragged", masked_dot_to_ragged, _LOCAL, "always"),
+    Pass("scatter-to-select", scatter_to_select, _LOCAL, "always"),
     Pass("scatter-to-rows", scatter_to_rows, _LOCAL, "always"),
     Pass("scan-to-parts", scan_to_parts, _LOCAL, "always"),
     Pass("top-k-to-parts", top_k_to_parts, _LOCAL, "always"),

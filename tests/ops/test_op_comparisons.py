@@ -62,6 +62,7 @@ ABOUT = {
     "codegen/passes/reduce_window_to_slices.py": "reduce_window",
     "codegen/passes/scan_to_parts.py": "reduce_window",
     "codegen/passes/scatter_to_rows.py": "scatter",
+    "codegen/passes/scatter_to_select.py": "broadcast_in_dim reshape convert concatenate process_index scatter",
     "codegen/passes/slice_to_subview.py": "slice",
     "codegen/passes/split_attention.py": "convert divide maximum reduce",
     "codegen/passes/masked_dot_to_ragged.py": "add and broadcast_in_dim compare dot_general iota select",
