@@ -9,11 +9,12 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from tests.sources import FILES, PACKAGE, ROOT, TESTS, lines_of, nodes_of, place, refuse
+from tests.sources import FILES, PACKAGE, ROOT, TESTS, lines_of, nodes_of, place, refuse, tree_of
 
 LEFTOVER = re.compile(r"\bTODO\b|\bFIXME\b|NotImplementedError|/home/|type: ignore(?!\[)")
 MOST_LINES = 350
-MOST_LINES_OF_A_FUNCTION = 55
+MOST_LINES_OF_A_FUNCTION = 50
+MOST_FILES_OF_A_NAME = 5
 
 
 def long_functions(path: Path) -> Iterator[str]:
@@ -33,11 +34,31 @@ def test_no_file_is_long() -> None:
 
 
 def test_the_median_file_is_short() -> None:
-    assert statistics.median(len(lines_of(path)) for path in FILES) < 200
+    assert statistics.median(len(lines_of(path)) for path in FILES) <= 130
+
+
+def lengths_of_functions(path: Path) -> list[int]:
+    functions = nodes_of(path, ast.FunctionDef, ast.AsyncFunctionDef)
+    return [(node.end_lineno or node.lineno) - node.lineno + 1 for node in functions]
 
 
 def test_functions_are_short() -> None:
     refuse([offender for path in FILES for offender in long_functions(path)])
+    assert statistics.quantiles([n for path in FILES for n in lengths_of_functions(path)], n=10)[-1] <= 20
+
+
+TEMPLATES = {"_match", "_emit"}  # what each kernel template has
+
+
+def test_private_names_can_be_searched_for() -> None:
+    """A helper of a file is named for what it does there, so that a search does not find a dozen others."""
+    found: dict[str, list[str]] = {}
+    for path in FILES:
+        for node in tree_of(path).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef) and node.name.startswith("_"):
+                found.setdefault(node.name, []).append(place(path, node.lineno))
+    common = {name: places for name, places in found.items() if len(places) > MOST_FILES_OF_A_NAME}
+    refuse([f"{name}: {', '.join(places)}" for name, places in common.items() if name not in TEMPLATES])
 
 
 def test_no_leftovers() -> None:
