@@ -25,7 +25,7 @@ class Work:
     multiplied: str = ""
 
 
-class _Reader:
+class _MaskReader:
     """Reads masks of a body; the index of a device is not known."""
 
     def __init__(self, body: Graph) -> None:
@@ -39,7 +39,7 @@ def attention_work(body: Graph) -> dict[Node, Work]:
     """The work of the nodes of a kernel's body between products that a softmax is between; of others nothing is said."""
     if sum(node.op in DOTS for node in body.nodes) < 2 or not any(node.op == "exponential" for node in body.nodes):
         return {}
-    reader, found = _Reader(body), dict[Node, Work]()
+    reader, found = _MaskReader(body), dict[Node, Work]()
     for node in body.nodes:
         of = weighted_sum(node, reader.producer.get)
         if of is None:
@@ -54,7 +54,7 @@ def attention_work(body: Graph) -> dict[Node, Work]:
     return found
 
 
-def _share(of: WeightedSum, reader: _Reader) -> float:
+def _share(of: WeightedSum, reader: _MaskReader) -> float:
     """The part of the scores that the mask does not leave out by index."""
     softmaxed = reader.producer[of.exponential.operands[0]].operands[0]
     index = of.index[softmaxed]

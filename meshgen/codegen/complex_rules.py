@@ -98,7 +98,7 @@ def divided(builder: Builder, left: Pair, by: Pair) -> Pair:
     return over(builder.elementwise("add", *squares), product(builder, left, conjugate))
 
 
-def _sizes(of: _Of, a: Value, b: Value) -> tuple[Value, Value]:
+def _larger_and_ratio(of: _Of, a: Value, b: Value) -> tuple[Value, Value]:
     """The size of the larger part, and the ratio of the smaller one to it."""
     sizes = [of("abs", part) for part in (a, b)]
     high, low = of("maximum", *sizes), of("minimum", *sizes)
@@ -108,7 +108,7 @@ def _sizes(of: _Of, a: Value, b: Value) -> tuple[Value, Value]:
 def absolute(builder: Builder, pair: Pair) -> Value:
     """The larger part times sqrt(1 + ratio^2), which does not overflow before the result."""
     of, a, b = _of(builder, pair)
-    high, ratio = _sizes(of, a, b)
+    high, ratio = _larger_and_ratio(of, a, b)
     return of("multiply", high, of("sqrt", of("add", of.number(1), of("multiply", ratio, ratio))))
 
 
@@ -135,7 +135,7 @@ def _exponential_minus_one(builder: Builder, pair: Pair) -> Pair:
 def logarithm(builder: Builder, pair: Pair) -> Pair:
     """log(larger) + log1p(ratio^2) / 2 + i angle"""
     of, a, b = _of(builder, pair)
-    high, ratio = _sizes(of, a, b)
+    high, ratio = _larger_and_ratio(of, a, b)
     more = of.times(0.5, of("log_plus_one", of("multiply", ratio, ratio)))
     return of("add", of("log", high), more), of("atan2", b, a)
 
@@ -202,7 +202,7 @@ def _hyperbolic_tangent(builder: Builder, pair: Pair) -> Pair:
     return of("divide", of("sinh", a), below), of("divide", of("sine", b), below)
 
 
-def _turned(builder: Builder, pair: Pair, function: Callable[[Builder, Pair], Pair]) -> Pair:
+def _by_quarter_turn(builder: Builder, pair: Pair, function: Callable[[Builder, Pair], Pair]) -> Pair:
     """-i f(i z), which is tan of tanh, and asin of asinh."""
     of, a, b = _of(builder, pair)
     real, imaginary = function(builder, (of("negate", b), a))
@@ -211,10 +211,10 @@ def _turned(builder: Builder, pair: Pair, function: Callable[[Builder, Pair], Pa
 
 def _tangent(builder: Builder, pair: Pair) -> Pair:
     """-i tanh(i z)"""
-    return _turned(builder, pair, _hyperbolic_tangent)
+    return _by_quarter_turn(builder, pair, _hyperbolic_tangent)
 
 
-def _sum(builder: Builder, left: Pair, right: Pair) -> Pair:
+def _complex_sum(builder: Builder, left: Pair, right: Pair) -> Pair:
     parts = [builder.elementwise("add", x, y) for x, y in zip(_both(builder, left), _both(builder, right), strict=True)]
     return parts[0], parts[1]
 
@@ -226,7 +226,7 @@ def _inverse_sine(builder: Builder, pair: Pair) -> Pair:
     z = of("multiply", a, one), of("multiply", b, one)
     square, angle = _both(builder, product(builder, z, z))
     root = _square_root(builder, (of("add", of.number(1), square), angle))
-    near, far = logarithm(builder, _sum(builder, z, root)), logarithm(builder, z)
+    near, far = logarithm(builder, _complex_sum(builder, z, root)), logarithm(builder, z)
     size = absolute(builder, pair)
     real = of.where("GT", size, _FAR, of("add", far[0], of.number(math.log(2))), near[0])
     imaginary = of.where("GT", size, _FAR, imaginary_part(builder, far), imaginary_part(builder, near))
@@ -234,7 +234,7 @@ def _inverse_sine(builder: Builder, pair: Pair) -> Pair:
 
 
 def _arc_sine(builder: Builder, pair: Pair) -> Pair:
-    return _turned(builder, pair, _inverse_sine)
+    return _by_quarter_turn(builder, pair, _inverse_sine)
 
 
 def _arc_cosine(builder: Builder, pair: Pair) -> Pair:
@@ -265,8 +265,8 @@ def _arc_tangent(builder: Builder, node: Node, operands: Sequence[Pair]) -> Pair
     """The angle of complex x and y: -i log((x + i y) / sqrt(x^2 + y^2))"""
     y, x = operands
     of, c, d = _of(builder, y)
-    root = _square_root(builder, _sum(builder, product(builder, x, x), product(builder, y, y)))
-    real, imaginary = logarithm(builder, divided(builder, _sum(builder, x, (of("negate", d), c)), root))
+    root = _square_root(builder, _complex_sum(builder, product(builder, x, x), product(builder, y, y)))
+    real, imaginary = logarithm(builder, divided(builder, _complex_sum(builder, x, (of("negate", d), c)), root))
     return imaginary_part(builder, (real, imaginary)), of("negate", real)
 
 

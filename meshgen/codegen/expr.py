@@ -146,7 +146,7 @@ def atom_bounds(atom: Atom) -> tuple[int, int]:
             return 0, by - 1
 
 
-def _sum(terms: Iterable[tuple[Atom, int]], const: int) -> Expr:
+def _normalized_sum(terms: Iterable[tuple[Atom, int]], const: int) -> Expr:
     """The normal form of a sum whose atoms may repeat."""
     table: dict[Atom, int] = {}
     for atom, factor in terms:
@@ -162,7 +162,7 @@ def add(left: Expr, right: Expr) -> Expr:
         return right
     if not right.terms and not right.const:
         return left
-    return _join(_sum((*left.terms, *right.terms), left.const + right.const))
+    return _join(_normalized_sum((*left.terms, *right.terms), left.const + right.const))
 
 
 def _join(total: Expr) -> Expr:
@@ -175,7 +175,7 @@ def _join(total: Expr) -> Expr:
         del table[atom]
         if all(table.get(other, 0) == f * factor * atom.by for other, f in quotient.terms):
             rest = [(a, f) for a, f in table.items() if a not in dict(quotient.terms)]
-            found = _sum(rest, total.const - quotient.const * factor * atom.by)
+            found = _normalized_sum(rest, total.const - quotient.const * factor * atom.by)
             return add(found, atom.of * factor)
         for other, f in table.items():
             if (
@@ -183,7 +183,7 @@ def _join(total: Expr) -> Expr:
                 and (other.by, f) == (atom.by, factor * atom.by)
                 and mod(other.of, atom.by) == Expr(((atom, 1),))
             ):
-                found = _sum([(a, f) for a, f in table.items() if a != other], total.const)
+                found = _normalized_sum([(a, f) for a, f in table.items() if a != other], total.const)
                 return add(found, other.of * factor)
     return total
 

@@ -38,7 +38,8 @@ def transform(builder: Builder, pair: Pair, kind: str, length: Sequence[int]) ->
     rank, inverse = pair[0].type.rank, kind in ("IFFT", "IRFFT")
     *dims, last = range(rank - len(length), rank)
     if kind == "RFFT":
-        pair = _each(_along(builder, pair, last, inverse), lambda x: builder.rows(x, last, 0, length[-1] // 2 + 1))
+        pair = _along(builder, pair, last, inverse)
+        pair = _on_each_part(pair, lambda x: builder.rows(x, last, 0, length[-1] // 2 + 1))
     for dim in dims:
         pair = _along(builder, pair, dim, inverse)
     if kind == "IRFFT":
@@ -48,10 +49,10 @@ def transform(builder: Builder, pair: Pair, kind: str, length: Sequence[int]) ->
     if not inverse:
         return pair
     scale = builder.splat(1 / math.prod(length), pair[0].type)
-    return _each(pair, lambda x: builder.elementwise("multiply", x, scale))
+    return _on_each_part(pair, lambda x: builder.elementwise("multiply", x, scale))
 
 
-def _each(pair: Pair, function: Function) -> Pair:
+def _on_each_part(pair: Pair, function: Function) -> Pair:
     return function(pair[0]), None if pair[1] is None else function(pair[1])
 
 
@@ -80,14 +81,14 @@ def _along(builder: Builder, pair: Pair, dim: int, inverse: bool) -> Pair:
     if n <= DIRECT or a == 1:
         return _by_matrix(builder, pair, dim, inverse)
     b = n // a
-    pair = _each(pair, lambda x: builder.reshape(x, (*sizes[:dim], a, b, *sizes[dim + 1 :])))
+    pair = _on_each_part(pair, lambda x: builder.reshape(x, (*sizes[:dim], a, b, *sizes[dim + 1 :])))
     pair = _along(builder, pair, dim, inverse)
     turns = _roots(builder, np.outer(np.arange(a), np.arange(b)), n, pair[0].type.dtype, inverse)
     shape = pair[0].type.shape
-    pair = product(builder, pair, _each(turns, lambda x: builder.spread(x, shape, (dim, dim + 1))))
+    pair = product(builder, pair, _on_each_part(turns, lambda x: builder.spread(x, shape, (dim, dim + 1))))
     pair = _along(builder, pair, dim + 1, inverse)
     perm = [*range(dim), dim + 1, dim, *range(dim + 2, len(sizes) + 1)]
-    return _each(pair, lambda x: builder.reshape(builder.transpose(x, perm), sizes))
+    return _on_each_part(pair, lambda x: builder.reshape(builder.transpose(x, perm), sizes))
 
 
 def _roots(builder: Builder, powers: Array, n: int, dtype: str, inverse: bool) -> tuple[Value, Value]:

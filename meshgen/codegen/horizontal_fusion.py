@@ -41,11 +41,11 @@ from meshgen.runtime.plan import COMPUTE
 def horizontal_fusion(module: Module) -> Module:
     """A fused module with kernels side by side in one launch; itself where there are none."""
     kernels = Kernels.of(module.kernels)
-    graph = _rewritten(module, kernels)
+    graph = _with_kernels_joined(module, kernels)
     return module if graph is module.graph else _with_graph(module, graph, kernels)
 
 
-def _rewritten(module: Module, kernels: Kernels, inputs_are: str = "input") -> Graph:
+def _with_kernels_joined(module: Module, kernels: Kernels, inputs_are: str = "input") -> Graph:
     """The graph of a module, or of a region that is given as one."""
     nodes = [_with_regions(node, module, kernels) for node in module.graph.nodes]
     if any(after is not before for after, before in zip(nodes, module.graph.nodes, strict=True)):
@@ -74,7 +74,7 @@ def _with_regions(node: Node, module: Module, kernels: Kernels) -> Node:
     outside, regions = captured(node), list[Graph]()
     for region in flow_regions(node):
         inside = region_module(module, node, region, outside)
-        after = _rewritten(inside, kernels, "given")
+        after = _with_kernels_joined(inside, kernels, "given")
         same = after is inside.graph
         regions.append(region if same else Graph(region.name, region.inputs, after.nodes, region.outputs))
     is_same = all(after is before for after, before in zip(regions, node.regions, strict=False))

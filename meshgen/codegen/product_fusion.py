@@ -30,7 +30,7 @@ from meshgen.ops.classes import COMMUNICATING, LOOPS, MATRIX_PRODUCTS, UNLAUNCHE
 def product_fusion(module: Module) -> Module:
     """A fused module whose products are joined; itself where none are."""
     kernels = Kernels.of(module.kernels)
-    graph = _rewritten(module.graph, kernels)
+    graph = _with_products_joined(module.graph, kernels)
     if graph is module.graph:
         return module
     used = {node.attrs.kernel for node in _all_kernels(graph)}
@@ -44,7 +44,7 @@ def _all_kernels(graph: Graph) -> list[Node]:
     return [*(node for node in graph.nodes if is_kernel(node)), *inner]
 
 
-def _rewritten(graph: Graph, kernels: Kernels) -> Graph:
+def _with_products_joined(graph: Graph, kernels: Kernels) -> Graph:
     """The graph with products joined, also in its regions."""
     nodes = [_with_regions(node, kernels) for node in graph.nodes]
     joins = _Joins(replace_nodes(graph, nodes), kernels)
@@ -59,7 +59,7 @@ def replace_nodes(graph: Graph, nodes: list[Node]) -> Graph:
 
 
 def _with_regions(node: Node, kernels: Kernels) -> Node:
-    regions = [_rewritten(region, kernels) for region in flow_regions(node)]
+    regions = [_with_products_joined(region, kernels) for region in flow_regions(node)]
     is_same = all(after is before for after, before in zip(regions, node.regions, strict=False))
     return node if is_same else replace(node, regions=tuple(regions))
 

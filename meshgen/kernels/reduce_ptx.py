@@ -42,15 +42,15 @@ def reduce_kernel(kind: str, source: str, target: str, count: int) -> PtxKernel:
         "cvt.u64.u32 %wide, %number;",
     ]
     for number in range(count):
-        body += [f"mad.lo.u64 %place, %wide, {_size(source)}, %source{number};"]
+        body += [f"mad.lo.u64 %place, %wide, {_element_bytes(source)}, %source{number};"]
         body += _loaded(source, target, "a" if number == 0 else "b")
         body += _combined(kind, target) if number else []
-    body += [f"mad.lo.u64 %place, %wide, {_size(target)}, %target;", *_stored(target)]
+    body += [f"mad.lo.u64 %place, %wide, {_element_bytes(target)}, %target;", *_stored(target)]
     parameters = [("target", "u64"), *((f"source{n}", "u64") for n in range(count)), ("count", "u32")]
     return threads_kernel(f"reduce_{kind}_{source.lower()}_{target.lower()}_{count}", parameters, body)
 
 
-def _size(dtype: str) -> int:
+def _element_bytes(dtype: str) -> int:
     """Bytes of an element."""
     return 2 * _FLOATS[_COMPLEX[dtype][0]] if dtype in _COMPLEX else (_FLOATS | _INTEGERS)[dtype]
 

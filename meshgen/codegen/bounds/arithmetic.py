@@ -154,7 +154,7 @@ class Arithmetic:
         pick = min if least else max
         if not isinstance(left, Number) or not isinstance(right, Number):
             return None
-        bits, a, b = max(left.bits, right.bits), _each(left), _each(right)
+        bits, a, b = max(left.bits, right.bits), _in_each_program(left), _in_each_program(right)
         if a is not None and b is not None:
             return self._of_programs(np.atleast_1d(np.minimum(a, b) if least else np.maximum(a, b)), bits)
         (low, high), (other_low, other_high) = self.sure(left), self.sure(right)
@@ -223,7 +223,7 @@ def _holds(needs: Sequence[Need]) -> bool:
     return all(_NOTHING_HOLDS.holds(need) for need in needs)
 
 
-def _each(number: Number) -> Exact | None:
+def _in_each_program(number: Number) -> Exact | None:
     """The number in each program, if it depends on nothing else and a product of two of its like can be computed."""
     if number.expr.is_constant:
         return np.asarray(number.expr.const, np.int64) if abs(number.expr.const) <= _MOST_EXACT else None
@@ -232,7 +232,7 @@ def _each(number: Number) -> Exact | None:
 
 def _exact(left: Number, op: ast.operator, right: Number) -> Exact | None:
     """The result in each program, as a GPU computes it but for wrapping."""
-    a, b = _each(left), _each(right)
+    a, b = _in_each_program(left), _in_each_program(right)
     if a is None or b is None or (left.exact is None and right.exact is None):
         return None
     match op:

@@ -66,12 +66,12 @@ def read(text: str, entry: str, given: Given) -> tuple[list[Access], Arithmetic]
     """The loads and stores of a kernel, and what its names stand for."""
     function = function_of(text, entry)
     assert function is not None, f"unknown function '{entry}' of the source"
-    reader = _Reader(given)
+    reader = _KernelReader(given)
     reader.block(function.body)
     return reader.found, reader.numbers
 
 
-class _Reader:
+class _KernelReader:
     """`env` holds the abstract value of each name at the current statement."""
 
     def __init__(self, given: Given) -> None:
@@ -307,29 +307,29 @@ def _either(left: Known, right: Known) -> Known:
     return None
 
 
-def _program(reader: _Reader, args: Sequence[Known], node: ast.Call) -> Known:
+def _program(reader: _KernelReader, args: Sequence[Known], node: ast.Call) -> Known:
     return reader.numbers.programs(reader.given.programs)
 
 
-def _lanes(reader: _Reader, args: Sequence[Known], node: ast.Call) -> Known:
+def _lanes(reader: _KernelReader, args: Sequence[Known], node: ast.Call) -> Known:
     start, stop = (arg.expr.const for arg in args if isinstance(arg, Number))
     return Number(ex.variable(f"{LANE} of {stop - start}", stop - start) + start, 32)
 
 
-def _extremum(reader: _Reader, args: Sequence[Known], node: ast.Call) -> Known:
+def _extremum(reader: _KernelReader, args: Sequence[Known], node: ast.Call) -> Known:
     least = isinstance(node.func, ast.Attribute) and node.func.attr == "minimum"
     return reader.numbers.extremum(args[0], args[1], least)
 
 
-def _chosen(reader: _Reader, args: Sequence[Known], node: ast.Call) -> Known:
+def _hull_of_both(reader: _KernelReader, args: Sequence[Known], node: ast.Call) -> Known:
     return reader.numbers.hull(args[1], args[2])
 
 
-def _full(reader: _Reader, args: Sequence[Known], node: ast.Call) -> Known:
+def _full(reader: _KernelReader, args: Sequence[Known], node: ast.Call) -> Known:
     return reader.numbers.converted(args[1], ast.unparse(node.args[2]))
 
 
-_CALLS: dict[str, Callable[[_Reader, Sequence[Known], ast.Call], Known]] = {
-    "program_id": _program, "arange": _lanes, "minimum": _extremum, "maximum": _extremum, "where": _chosen,
+_CALLS: dict[str, Callable[[_KernelReader, Sequence[Known], ast.Call], Known]] = {
+    "program_id": _program, "arange": _lanes, "minimum": _extremum, "maximum": _extremum, "where": _hull_of_both,
     "full": _full, "broadcast_to": lambda reader, args, node: args[0],
 }  # fmt: skip

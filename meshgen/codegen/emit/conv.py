@@ -140,7 +140,7 @@ class _Lowering:
         sides = {"lhs": image, "rhs": kernel}
         attrs: dict[str, Any] = {f"{name}_batch": _listed(side.group) for name, side in sides.items()}
         attrs |= {f"{name}_contract": tuple(side.contract[place] for place in order) for name, side in sides.items()}
-        shape = [*self._group_sizes(), *_sizes(image, sorted(image.free)), *_sizes(kernel, kernel.free)]
+        shape = [*self._group_sizes(), *_dim_sizes(image, sorted(image.free)), *_dim_sizes(kernel, kernel.free)]
         like = TensorType(tuple(shape), self.node.result.type.dtype)
         value = self._op("dot_general", [image.value, kernel.value], {**attrs, "precision": self.attrs.precision}, like)
         first = len(shape) - 1 - len(image.free)
@@ -153,7 +153,7 @@ class _Lowering:
         dtype = self.node.result.type.dtype
         wide = "f32" if is_float(dtype) and dtype != "f64" else dtype
         summed = len(image.contract)
-        shape = (*_sizes(image, image.contract), *_sizes(image, image.free), self.groups)
+        shape = (*_dim_sizes(image, image.contract), *_dim_sizes(image, image.free), self.groups)
         like = TensorType(shape, wide)
         ends = tuple(range(summed))
         left = self._spread(image, (*image.contract, *image.free, *_listed(image.group)), range(len(shape)), like)
@@ -196,5 +196,5 @@ def _listed(dim: int | None) -> tuple[int, ...]:
     return () if dim is None else (dim,)
 
 
-def _sizes(side: _Side, dims: Sequence[int]) -> list[int]:
+def _dim_sizes(side: _Side, dims: Sequence[int]) -> list[int]:
     return [side.value.type.sizes[d] for d in dims]

@@ -25,7 +25,7 @@ def emit_fold(evaluator: Evaluator, node: Node) -> Launch:
     rows = Rows(evaluator, node.operands[0].type.sizes, tuple(node.attrs.dims))
     combine = region_function(evaluator, node.regions[0], "combine")
     rows.begin()
-    found = _reduced(evaluator, rows, node, combine, count) if rows.shape.reduced else []
+    found = _reduced_rows(evaluator, rows, node, combine, count) if rows.shape.reduced else []
     inits = [held(evaluator.in_register(evaluator.value(v, ()))) for v in node.operands[count:]]
     if found:
         found = _assigned(evaluator, "folded", f"{combine}({several([*inits, *found])})", count)
@@ -33,7 +33,7 @@ def emit_fold(evaluator: Evaluator, node: Node) -> Launch:
     return rows.launch()
 
 
-def _reduced(evaluator: Evaluator, rows: Rows, node: Node, combine: str, count: int) -> list[str]:
+def _reduced_rows(evaluator: Evaluator, rows: Rows, node: Node, combine: str, count: int) -> list[str]:
     """Registers of one element per row."""
     if rows.shape.reduced == 1:
         return _elements(evaluator, rows, node, count)

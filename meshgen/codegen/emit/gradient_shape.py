@@ -35,18 +35,18 @@ class GradientShape:
 
     @property
     def batch(self) -> int:
-        return math.prod(_size(v) for v in self.programs)
+        return math.prod(_size_of_var(v) for v in self.programs)
 
     @property
     def rows(self) -> int:
-        return _size(self.tile)
+        return _size_of_var(self.tile)
 
     @property
     def steps(self) -> int:
-        return _size(self.loop)
+        return _size_of_var(self.loop)
 
 
-def _size(var: Var) -> int:
+def _size_of_var(var: Var) -> int:
     return var.high + 1
 
 
@@ -61,7 +61,7 @@ def gradient_shape(gradient: Gradient, producer: Producer) -> GradientShape | No
     free = [v for v in free if (int(v.text[1:]) >= batch + left) == is_left]
     if not free:
         return None
-    tile, loop = max(free, key=_size), max(sorted(first.summed, key=lambda v: v.text), key=_size)
+    tile, loop = max(free, key=_size_of_var), max(sorted(first.summed, key=lambda v: v.text), key=_size_of_var)
     scores = list[tuple[Node, int]]()
     for node in dict.fromkeys(n for each in gradient.sums for n in each.products(producer)):
         number = _loop_operand(node, gradient.index[node.result], tile, loop)

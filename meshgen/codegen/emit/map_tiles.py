@@ -173,10 +173,10 @@ def _reads(body: Graph, index: Index) -> Iterator[tuple[Value, Index]]:
         elif node.op in LAYOUT - LEAVING:
             stack.append((node.operands[0], backward(node, place)))
         elif node.op in JOINING:
-            stack += _part(node, place)
+            stack += _concatenated_operand(node, place)
 
 
-def _part(node: Node, index: Index) -> list[tuple[Value, Index]]:
+def _concatenated_operand(node: Node, index: Index) -> list[tuple[Value, Index]]:
     """The operand of a concatenation that all of an index is in, and where; none if it is in several."""
     dim = node.attrs.dim
     ends = itertools.accumulate((v.type.sizes[dim] for v in node.operands), initial=0)

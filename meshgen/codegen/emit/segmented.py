@@ -120,13 +120,13 @@ def _head(first: int, count: int, segments: int) -> list[str]:
 def _emit_alike(evaluator: Evaluator, alike: Alike, pointers: Mapping[Value, str], device: Device) -> Launch:
     """Source for all of them, in programs `block`; the launch of one."""
     rows = [[pointers[value] for value in (*part.inputs, *part.outputs)] for part in alike.bodies]
-    names = _chosen(evaluator, list(zip(*rows, strict=True)))
+    names = _pointers_of_segment(evaluator, list(zip(*rows, strict=True)))
     first, count = alike.bodies[0], len(alike.bodies[0].inputs)
     with evaluator.part(first, "block", dict(zip(first.inputs, names, strict=False)), names[count:]):
         return _TEMPLATES[alike.plan.template].emit(evaluator, first, alike.plan, device)
 
 
-def _chosen(evaluator: Evaluator, columns: Sequence[tuple[str, ...]]) -> list[str]:
+def _pointers_of_segment(evaluator: Evaluator, columns: Sequence[tuple[str, ...]]) -> list[str]:
     """Names of pointers that are those of the segment at hand; `columns` has, for each, that of every segment."""
     names = [
         column[0] if len(set(column)) == 1 else evaluator.names.fresh(f"{column[0].removesuffix('_ptr')}_at")

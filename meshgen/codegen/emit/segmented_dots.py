@@ -85,7 +85,7 @@ def emit_in_one_loop(evaluator: Evaluator, bodies: Sequence[Graph], pointers: Ma
     singles = [single for body in bodies for single in _singles(body)]
     products: list[_Product] = []
     for body in singles:
-        with _part(evaluator, body, pointers):
+        with _block_part(evaluator, body, pointers):
             products.append(_described(evaluator, body, tile, device))
         products[-1].first = sum(each.blocks for each in products[:-1])
     if len({each.operands.layout for each in products}) > 1:
@@ -96,7 +96,7 @@ def emit_in_one_loop(evaluator: Evaluator, bodies: Sequence[Graph], pointers: Ma
     evaluator.open(f"for block in range(tl.program_id(0), {total}, PROGRAMS):")
     accumulators = _multiply(evaluator, products, tile)
     for body, product in zip(singles, products, strict=True):
-        with _part(evaluator, body, pointers):
+        with _block_part(evaluator, body, pointers):
             product.write_epilogue(accumulators)
     evaluator.close()
     return Launch((programs, 1, 1), evaluator.constants, tile.num_warps, tile.num_stages)
@@ -110,7 +110,7 @@ def _singles(body: Graph) -> list[Graph]:
     return [Graph(body.name, [v for v in body.inputs if v in dot.operands], [dot], [dot.result]) for dot in dots]
 
 
-def _part(evaluator: Evaluator, body: Graph, pointers: Mapping[Value, str]) -> AbstractContextManager[None]:
+def _block_part(evaluator: Evaluator, body: Graph, pointers: Mapping[Value, str]) -> AbstractContextManager[None]:
     own = {value: pointers[value] for value in body.inputs}
     return evaluator.part(body, "block", own, [pointers[value] for value in body.outputs])
 

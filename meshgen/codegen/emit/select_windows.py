@@ -36,7 +36,7 @@ def emit_select_and_scatter(evaluator: Evaluator, node: Node) -> Launch:
     back = ex.delinearize(ex.variable("u", covering), reach)
     window, exists = _window(evaluator, node, index, back)
     if NEVER not in exists:
-        chosen = _chosen(evaluator, node, launch, window, exists, select)
+        chosen = _selected_element(evaluator, node, launch, window, exists, select)
         mine = evaluator.assign("mine", ex.render(ex.linearize(index, operand.type.sizes)))
         (given,) = elements(evaluator, [source], [first], window, exists)
         taken = both([*(g.text for g in exists), f"{chosen} == {mine}"])
@@ -60,7 +60,9 @@ def _window(evaluator: Evaluator, node: Node, index: Index, back: Index) -> tupl
     return tuple(found), named(evaluator, exists, "covered")
 
 
-def _chosen(evaluator: Evaluator, node: Node, launch: Launch, window: Index, exists: Guards, select: str) -> str:
+def _selected_element(
+    evaluator: Evaluator, node: Node, launch: Launch, window: Index, exists: Guards, select: str
+) -> str:
     """The flat index of the element that a window selects; -1 if it has padding only."""
     a, operand = node.attrs, node.operands[0]
     best = full(evaluator, launch, f"tl.full([], 0, {held_type(operand.type.dtype)})")

@@ -112,8 +112,8 @@ def _ranked(evaluator: Evaluator, sizes: Sequence[int], dim: int, keys: Callable
     evaluator.write(f"other = start + tl.arange(0, OTHERS)[None, :]{evaluator.wide}  # over a row of {count}")
     theirs = keys(_at(index, dim, ex.variable("other", count)))
     evaluator.write(f"earlier = other < {ex.render(position)}")
-    first = [_chosen(a, b) for a, b in zip(mine, theirs, strict=True)]
-    then = [_chosen(b, a) for a, b in zip(mine, theirs, strict=True)]
+    first = [_where_earlier(a, b) for a, b in zip(mine, theirs, strict=True)]
+    then = [_where_earlier(b, a) for a, b in zip(mine, theirs, strict=True)]
     arguments = [text for pair in zip(first, then, strict=True) for text in pair]
     inside = f"(other != {ex.render(position)})" + (f" & (other < {count})" if count % block else "")
     evaluator.write(f"comes_before = {before}({several(arguments)}) ^ earlier.to(tl.int32)")
@@ -125,7 +125,7 @@ def _ranked(evaluator: Evaluator, sizes: Sequence[int], dim: int, keys: Callable
     return _Place(index, position, Expr(((rank, 1),)), over), launch
 
 
-def _chosen(earlier: str, otherwise: str) -> str:
+def _where_earlier(earlier: str, otherwise: str) -> str:
     return earlier if earlier == otherwise else f"tl.where(earlier, {earlier}, {otherwise})"
 
 

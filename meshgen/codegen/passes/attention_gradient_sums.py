@@ -49,7 +49,7 @@ def _with_sums_of_results(graph: Graph) -> Graph:
     out = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     for node in graph.nodes:
         if node in found:
-            _Writer(out, node, found[node]).write()
+            _GradientSumWriter(out, node, found[node]).write()
         else:
             out.nodes.append(node)
     return without_dead(out)
@@ -206,7 +206,7 @@ def _gradient_of_result(
     return None
 
 
-class _Writer:
+class _GradientSumWriter:
     """Writes the nodes of one sum in place of a reduce."""
 
     def __init__(self, graph: Graph, node: Node, found: _Sum) -> None:

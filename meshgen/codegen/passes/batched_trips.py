@@ -26,7 +26,7 @@ def _dims_after(attrs: Any, trips: int) -> Any:
     return replace(attrs, dims=tuple(dim + 1 for dim in attrs.dims))
 
 
-def _broadcast(attrs: Any, trips: int) -> Any:
+def _batched_broadcast(attrs: Any, trips: int) -> Any:
     del trips
     return replace(attrs, dims=(0, *(dim + 1 for dim in attrs.dims)))
 
@@ -36,7 +36,7 @@ def _transpose(attrs: Any, trips: int) -> Any:
     return replace(attrs, perm=(0, *(dim + 1 for dim in attrs.perm)))
 
 
-def _slice(attrs: Any, trips: int) -> Any:
+def _batched_slice(attrs: Any, trips: int) -> Any:
     return replace(attrs, start=(0, *attrs.start), limit=(trips, *attrs.limit), stride=(1, *attrs.stride))
 
 
@@ -67,10 +67,10 @@ def _same(attrs: Any, trips: int) -> Any:
 
 _SHIFTS: dict[str, Shift] = {
     "reshape": _same,
-    "broadcast_in_dim": _broadcast,
+    "broadcast_in_dim": _batched_broadcast,
     "transpose": _transpose,
     "reverse": _dims_after,
-    "slice": _slice,
+    "slice": _batched_slice,
     "pad": _pad,
     "concatenate": _concatenate,
     **dict.fromkeys(REDUCTIONS, _dims_after),

@@ -37,7 +37,7 @@ def _with_group_calls(graph: Graph) -> Graph:
     parts = {node: rows for node, (packed, rows) in parts.items() if _is_only_packed(packed, grouping)}
     if not parts:
         return graph
-    after, calls = _written(grouping, parts)
+    after, calls = _with_calls_of_rows(grouping, parts)
     take_calls(grouping, after, calls)
     return after
 
@@ -104,7 +104,7 @@ def _is_cut(node: Node, dim: int, start: int, stop: int, sizes: tuple[int, ...])
     return (node.attrs.start[dim], node.attrs.limit[dim]) == (start, stop)
 
 
-def _written(grouping: Grouping, parts: dict[Node, list[_Part]]) -> tuple[Graph, dict[Node, Node]]:
+def _with_calls_of_rows(grouping: Grouping, parts: dict[Node, list[_Part]]) -> tuple[Graph, dict[Node, Node]]:
     """The collectives take the rows and make what the first slice of each made; further ones are that value again. Also the call of each."""
     graph = grouping.graph
     gone = {grouping.producer[node.operands[0]] for node in parts}

@@ -33,7 +33,7 @@ def _with_phases(graph: Graph) -> Graph:
     for node in graph.nodes:
         phases = _phases(node) if isinstance(node.attrs, Convolution) else []
         if phases:
-            _Writer(found, node, phases).write()
+            _ConvolutionWriter(found, node, phases).write()
         else:
             found.nodes.append(node)
     return found
@@ -80,7 +80,7 @@ def _phases(node: Node) -> list[_Phases]:
     return found
 
 
-class _Writer:
+class _ConvolutionWriter:
     """Writes the nodes of one convolution; its result keeps its identity."""
 
     def __init__(self, graph: Graph, node: Node, phases: Sequence[_Phases]) -> None:

@@ -81,8 +81,8 @@ def _cholesky(builder: Builder, node: Node) -> Value:
 
     def step(b: Builder, number: Value, carried: list[Value]) -> list[Value]:
         rest, found = carried
-        column = _part(b, rest, (None, None, number))
-        pivot = _part(b, rest, (None, number, number))
+        column = _slice_at(b, rest, (None, None, number))
+        pivot = _slice_at(b, rest, (None, number, number))
         pivot = pivot if is_real else _part_of(b, "real", pivot)
         positive = b.compare("GT", pivot, b.splat(0, pivot.type))
         safe = b.emit("select", [positive, pivot, b.splat(math.nan, pivot.type)], pivot.type)
@@ -115,11 +115,11 @@ def _solution(builder: Builder, node: Node) -> Value:
     def step(b: Builder, number: Value, carried: list[Value]) -> list[Value]:
         rest, found = carried
         place = number if lower else b.elementwise("subtract", b.splat(size - 1, _INDEX), number)
-        row = _part(b, rest, (None, place, None))
+        row = _slice_at(b, rest, (None, place, None))
         if not attrs.unit_diagonal:
-            pivot = b.reshape(_part(b, a, (None, place, place)), (a.type.sizes[0],))
+            pivot = b.reshape(_slice_at(b, a, (None, place, place)), (a.type.sizes[0],))
             row = b.elementwise("divide", row, b.spread(pivot, row.type.shape, (0,)))
-        column = b.reshape(_part(b, a, (None, None, place)), a.type.sizes[:2])
+        column = b.reshape(_slice_at(b, a, (None, None, place)), a.type.sizes[:2])
         flat = b.reshape(row, (row.type.sizes[0], row.type.sizes[2]))
         spread = [b.spread(column, rest.type.shape, (0, 1)), b.spread(flat, rest.type.shape, (0, 2))]
         taken = b.elementwise("subtract", rest, b.elementwise("multiply", *spread))
@@ -132,7 +132,7 @@ def _solution(builder: Builder, node: Node) -> Value:
 Place = Sequence[Value | None]
 
 
-def _part(builder: Builder, value: Value, place: Place) -> Value:
+def _slice_at(builder: Builder, value: Value, place: Place) -> Value:
     """One element along the dims that have a number, all along the others."""
     sizes = tuple(n if at is None else 1 for n, at in zip(value.type.sizes, place, strict=True))
     starts = _starts(builder, place)

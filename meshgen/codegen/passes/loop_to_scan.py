@@ -49,16 +49,16 @@ def with_loops(module: Module, rewrite: Rewrite) -> Module:
     """
     if not any(is_loop(node) for node in all_nodes(module.graph)):
         return module
-    return with_graph(module, _rewritten(module.graph, {}, rewrite))
+    return with_graph(module, _with_loops_rewritten(module.graph, {}, rewrite))
 
 
-def _rewritten(graph: Graph, outside: Mapping[Value, Node], rewrite: Rewrite) -> Graph:
+def _with_loops_rewritten(graph: Graph, outside: Mapping[Value, Node], rewrite: Rewrite) -> Graph:
     producers = {**outside, **graph.producers()}
     used = set(used_values(graph))
     nodes: list[Node] = []
     for node in graph.nodes:
         if is_control(node):
-            regions = tuple(_rewritten(region, producers, rewrite) for region in node.regions)
+            regions = tuple(_with_loops_rewritten(region, producers, rewrite) for region in node.regions)
             is_same = all(a is b for a, b in zip(regions, node.regions, strict=True))
             node = node if is_same else replace(node, regions=regions)
         found = rewrite(node, producers, used) if is_loop(node) else None

@@ -57,7 +57,7 @@ class _Masked:
 
     def arranged(self, builder: Builder, order: Sequence[int]) -> Value:
         """x with its dims in the order of these dims of the masked value."""
-        return _turned(builder, self.x, [self.dims.index(d) for d in order])
+        return _in_dim_order(builder, self.x, [self.dims.index(d) for d in order])
 
 
 def masked_dot_to_ragged(module: Module) -> Module:
@@ -113,7 +113,7 @@ def _by_rows(builder: Builder, dot: Node, dims: DotDims, side: int, masked: _Mas
     mine = [d for d in dims.contract[side] if d != masked.group]
     theirs = [d for number, d in enumerate(pairs) if number != place]
     rows = _flat(builder, masked.arranged(builder, [masked.row, *mine]), 1)
-    turned = _turned(builder, other, [pairs[place], *theirs, *dims.free[1 - side]])
+    turned = _in_dim_order(builder, other, [pairs[place], *theirs, *dims.free[1 - side]])
     matrices = _flat(builder, turned, 1, 1 + len(theirs))
     free = [other.type.sizes[d] for d in dims.free[1 - side]]
     count = rows.type.sizes[0]
@@ -123,7 +123,7 @@ def _by_rows(builder: Builder, dot: Node, dims: DotDims, side: int, masked: _Mas
     )
     found = _shaped(builder, found, (count, *free))
     if side == 1:
-        found = _turned(builder, found, [*range(1, 1 + len(free)), 0])
+        found = _in_dim_order(builder, found, [*range(1, 1 + len(free)), 0])
     _rename(builder, found, dot)
 
 
@@ -132,7 +132,7 @@ def _over_rows(builder: Builder, dot: Node, dims: DotDims, side: int, masked: _M
     free = [[d for d in each if d != masked.group or n != side] for n, each in enumerate(dims.free)]
     mine = masked.arranged(builder, [masked.row, *free[side]])
     if other is None:
-        theirs = _turned(builder, dot.operands[1 - side], [dims.contract[1 - side][0], *free[1 - side]])
+        theirs = _in_dim_order(builder, dot.operands[1 - side], [dims.contract[1 - side][0], *free[1 - side]])
     else:
         theirs = other.arranged(builder, [other.row, *free[1 - side]])
     sides = [_flat(builder, value, 1) for value in ((mine, theirs) if side == 0 else (theirs, mine))]
@@ -144,7 +144,7 @@ def _over_rows(builder: Builder, dot: Node, dims: DotDims, side: int, masked: _M
     found = _shaped(builder, found, (groups, *kept))
     if other is None:  # groups are among the free dims of their side
         place = dims.free[side].index(masked.group) + (len(dims.free[0]) if side else 0)
-        found = _turned(builder, found, [*range(1, place + 1), 0, *range(place + 1, found.type.rank)])
+        found = _in_dim_order(builder, found, [*range(1, place + 1), 0, *range(place + 1, found.type.rank)])
     _rename(builder, found, dot)
 
 
@@ -159,7 +159,7 @@ def _rename(builder: Builder, found: Value, dot: Node) -> None:
     builder.make(dot.results)
 
 
-def _turned(builder: Builder, value: Value, order: Sequence[int]) -> Value:
+def _in_dim_order(builder: Builder, value: Value, order: Sequence[int]) -> Value:
     return value if list(order) == sorted(order) else builder.transpose(value, order)
 
 
@@ -251,9 +251,9 @@ def _bounds(mask: Value, dims: Dims, producer: Producers) -> tuple[_Bound, ...] 
         return None
     left, right = node.operands
     direction = node.attrs.direction
-    row, number = _row(left, dims, producer), _per_group(right, dims, producer)
+    row, number = _counted_dim(left, dims, producer), _per_group(right, dims, producer)
     if row is None or number is None:
-        row, number = _row(right, dims, producer), _per_group(left, dims, producer)
+        row, number = _counted_dim(right, dims, producer), _per_group(left, dims, producer)
         direction = _TURNED[direction]
     if row is None or number is None or row[0] == number[1] or left.type.dtype not in ("i32", "i64"):
         return None
@@ -267,19 +267,19 @@ def _through(node: Node, dims: Dims) -> Dims:
     return tuple(None if size != node.result.type.sizes[d] else dims[d] for size, d in pairs)
 
 
-def _row(value: Value, dims: Dims, producer: Producers) -> tuple[int, tuple[Value, ...]] | None:
+def _counted_dim(value: Value, dims: Dims, producer: Producers) -> tuple[int, tuple[Value, ...]] | None:
     """The dim along which a value counts from 0, and the 0-d values that are added to it."""
     node = producer.get(value)
     if node is None:
         return None
     if node.op == "broadcast_in_dim":
-        return _row(node.operands[0], _through(node, dims), producer)
+        return _counted_dim(node.operands[0], _through(node, dims), producer)
     if node.op == "iota":
         dim = dims[node.attrs.dim]
         return None if dim is None else (dim, ())
     for number, operand in enumerate(node.operands if node.op == "add" else ()):
         offset = _scalar(node.operands[1 - number], producer)
-        if offset is not None and (found := _row(operand, dims, producer)) is not None:
+        if offset is not None and (found := _counted_dim(operand, dims, producer)) is not None:
             return found[0], (*found[1], offset)
     return None
 

@@ -40,13 +40,13 @@ def _with_runs(graph: Graph) -> Graph:
     found = _candidates(graph)
     if not found:
         return graph
-    after, firsts = _written(graph, found)
+    after, firsts = _with_split_sums(graph, found)
     rows = {(node.operands[0].type.size, runs.length) for node, runs in found.items()}
     owner = grouped(_without_end(after, {*firsts.values(), *_reducing(after, rows)})).owner
     taken = {node: found[node] for node, first in firsts.items() if first in owner[first.result].space.sums}
     if len(taken) == len(found):
         return after
-    return _written(graph, taken)[0] if taken else graph
+    return _with_split_sums(graph, taken)[0] if taken else graph
 
 
 def _reducing(graph: Graph, rows: AbstractSet[tuple[int, int]]) -> Iterator[Node]:
@@ -103,16 +103,17 @@ def _runs(node: Node, length: int) -> Runs | None:
     if not counts:
         return None
     runs = Runs(counts[-1], rows // counts[-1], length)
-    moved = 2 * runs.count * length * DTYPES[_wide(value.dtype)].itemsize  # the sums of the runs are written and read
+    # The sums of the runs are written and read.
+    moved = 2 * runs.count * length * DTYPES[_sum_dtype(value.dtype)].itemsize
     return runs if moved < value.nbytes else None
 
 
-def _wide(dtype: str) -> str:
+def _sum_dtype(dtype: str) -> str:
     """The type of the sums."""
     return max(dtype, _WIDE, key=lambda each: DTYPES[each].itemsize)
 
 
-def _written(graph: Graph, runs: Mapping[Node, Runs]) -> tuple[Graph, dict[Node, Node]]:
+def _with_split_sums(graph: Graph, runs: Mapping[Node, Runs]) -> tuple[Graph, dict[Node, Node]]:
     """The graph with sums in two, and the first of each."""
     after = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     firsts: dict[Node, Node] = {}
@@ -127,7 +128,7 @@ def _written(graph: Graph, runs: Mapping[Node, Runs]) -> tuple[Graph, dict[Node,
 def _in_two(graph: Graph, node: Node, runs: Runs) -> Node:
     """Append the sums of the runs and their sum; the former."""
     value, initial = node.operands
-    dtype, sizes = _wide(value.type.dtype), node.result.type.sizes
+    dtype, sizes = _sum_dtype(value.type.dtype), node.result.type.sizes
     is_narrow = dtype != value.type.dtype
 
     def converted(made: Value) -> Value:

@@ -55,7 +55,7 @@ def _with_rows(graph: Graph) -> Graph:
         if node.op != "scatter" or (is_of_rows(node) and _is_ready(node)) or not node.results[0].type.size:
             found.nodes.append(node)
         else:
-            _Writer(found, node, orders).write()
+            _RowScatterWriter(found, node, orders).write()
     return found
 
 
@@ -64,7 +64,7 @@ def _is_ready(node: Node) -> bool:
     return node.attrs.indices_are_sorted or count <= DEFAULT.fusion.unordered_updates
 
 
-class _Writer:
+class _RowScatterWriter:
     """Writes one scatter; `keyed` are the operand's dims whose places are indices, `whole` those that windows have in full."""
 
     def __init__(self, graph: Graph, node: Node, orders: Orders) -> None:

@@ -33,10 +33,10 @@ _COUNTED = POINTWISE | LAYOUT | (MADE - {"process_index"})
 
 def scatter_to_select(module: Module) -> Module:
     """A local program without such scatters; itself if there is none."""
-    return on_graphs(module, _rewritten)
+    return on_graphs(module, _with_scatters_rewritten)
 
 
-def _rewritten(graph: Graph) -> Graph:
+def _with_scatters_rewritten(graph: Graph) -> Graph:
     if not any(node.op == "scatter" for node in graph.nodes):
         return graph
     found, producers, changed = Graph(graph.name, graph.inputs, [], graph.outputs), graph.producers(), False

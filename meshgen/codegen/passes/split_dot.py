@@ -91,17 +91,17 @@ def _seconds(node: Node, parts: int, device: Device) -> float:
     read = lhs.nbytes + rhs.nbytes
     if parts == 1:
         return max(product, memory_seconds(read + node.result.type.nbytes, device))
-    partial = parts * node.result.type.size * DTYPES[_wide(node)].itemsize
+    partial = parts * node.result.type.size * DTYPES[_partial_dot_dtype(node)].itemsize
     summed = device.launch_seconds + memory_seconds(partial + node.result.type.nbytes, device)
     return max(product, memory_seconds(read + partial, device)) + summed
 
 
-def _wide(node: Node) -> str:
+def _partial_dot_dtype(node: Node) -> str:
     return "f64" if node.result.type.dtype == "f64" else "f32"
 
 
 def _emit_split(graph: Graph, node: Node, parts: int) -> None:
-    result, wide = node.result.type, _wide(node)
+    result, wide = node.result.type, _partial_dot_dtype(node)
     place = node.attrs.lhs_contract.index(_longest(node))
     operands, dims = list(node.operands), DotDims.of(node)
     for number, value in enumerate(operands):

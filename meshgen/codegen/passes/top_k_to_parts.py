@@ -33,7 +33,7 @@ def _with_parts(graph: Graph) -> Graph:
     found = Graph(graph.name, list(graph.inputs), [], list(graph.outputs))
     for node in graph.nodes:
         if node.op == "top_k" and _is_long(node):
-            _Writer(found, node).write()
+            _TopKWriter(found, node).write()
         else:
             found.nodes.append(node)
     return found
@@ -44,7 +44,7 @@ def _is_long(node: Node) -> bool:
     return size > 2 * part and 4 * node.attrs.k <= part and node.operands[0].type.size > 0
 
 
-class _Writer:
+class _TopKWriter:
     """Writes one `top_k`; rows are the dims before the last one."""
 
     def __init__(self, graph: Graph, node: Node) -> None:
@@ -67,7 +67,7 @@ class _Writer:
         last: Node = Node("top_k", [candidates], [Value(TensorType((self.rows, self.k), t)) for t in (dtype, "i32")], {"k": self.k}, self.node.loc)  # fmt: skip
         more = DEFAULT.fusion.compared_row
         if count > 2 * more and 4 * self.k <= more:
-            _Writer(self.graph, last).write()
+            _TopKWriter(self.graph, last).write()
         else:
             self.graph.nodes.append(last)
         at = self._reshaped(last.results[1], (self.rows, self.k, 1))

@@ -37,7 +37,7 @@ def _with_transposes_first(graph: Graph) -> Graph:
         if transpose is None:
             nodes.append(node)
         elif node.op != "transpose":
-            nodes += _reduced(node, transpose)
+            nodes += _reduce_of_transposed(node, transpose)
     return Graph(graph.name, list(graph.inputs), nodes, list(graph.outputs))
 
 
@@ -57,7 +57,7 @@ def _transposes(graph: Graph) -> dict[Value, Node]:
     return found
 
 
-def _reduced(node: Node, transpose: Node) -> list[Node]:
+def _reduce_of_transposed(node: Node, transpose: Node) -> list[Node]:
     """The reduce of the transposed value, and its result in the order of before."""
     value, perm = transpose.result, tuple(transpose.attrs.perm)
     order = [d for d in perm if d not in node.attrs.dims]

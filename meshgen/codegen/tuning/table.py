@@ -145,7 +145,7 @@ def read_table(path: Path) -> TuningTable:
         value = read_json(content)
         if get(value, "format", read_count) != FORMAT:
             raise ValueError(f"it has format {value['format']}, but this meshgen reads format {FORMAT}")
-        return TuningTable(get(value, "rows", lambda rows: each_of(rows, _row)))
+        return TuningTable(get(value, "rows", lambda rows: each_of(rows, _read_row)))
     except (ValueError, RecursionError) as error:
         text = f"'{path}' is not a table of measured tiles: {str(error)[:200]}"
         raise UsageError(Diagnostic("MG0007", text, hint="meshgen tune OUT.mgx --table FILE writes them")) from error
@@ -156,7 +156,7 @@ def merge(paths: Iterable[Path]) -> TuningTable:
     return reduce(TuningTable.merged, map(read_table, paths), TuningTable())
 
 
-def _row(value: Any) -> Row:
+def _read_row(value: Any) -> Row:
     kernel, shapes, device, arch, template = (
         get(value, name, read_text) for name in ("kernel", "shapes", "device", "arch", "template")
     )
