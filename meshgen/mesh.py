@@ -267,10 +267,10 @@ def make_mesh(axes: Mapping[str, int | None] | Sequence[int | None], name: str =
         wrong = f"expected {what[0]}, got {what[1]!r}"
         raise ShardingError(Diagnostic("MG0201", wrong, hint='write make_mesh({"dp": 2, "tp": 4})'))
     pairs = axes.items() if isinstance(axes, Mapping) else ((str(i), size) for i, size in enumerate(axes))
-    return Mesh(tuple(Axis(axis, _plain(size)) for axis, size in pairs), name)
+    return Mesh(tuple(Axis(axis, _python_integer(size)) for axis, size in pairs), name)
 
 
-def _plain(size: Any) -> Any:
+def _python_integer(size: Any) -> Any:
     """An integer of any kind, such as NumPy's, as Python's; anything else unchanged, for a mesh to refuse."""
     try:
         return size if isinstance(size, bool) else operator.index(size)

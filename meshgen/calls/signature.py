@@ -178,7 +178,9 @@ class Signature:
         """Walk a structure along the expected one; `partial`: leaves may be missing."""
         if isinstance(node, Slot):
             if node.number is not None and (isinstance(given, Mapping) or (given is None and not partial)):
-                found.faults.append(f"argument '{node.name}' is {_kind(given)}, but the program takes an array there")
+                found.faults.append(
+                    f"argument '{node.name}' is {_argument_kind(given)}, but the program takes an array there"
+                )
             else:
                 found.pairs.append((node, given))
             return
@@ -186,9 +188,7 @@ class Signature:
         if held is not None:
             found.objects += _other_object(node.form, form, path, self.exact is not None)
         if held is None:
-            text = (
-                f"argument '{dotted(path)}' is {_kind(given)}, but the program takes a structure with {_listed(node)}"
-            )
+            text = f"argument '{dotted(path)}' is {_argument_kind(given)}, but the program takes a structure with {_listed(node)}"
             found.faults.append(text)
             return
         for key, branch in node.items():
@@ -201,7 +201,7 @@ class Signature:
         found.faults += [_unknown(key, node, path) for key in held if key not in node and any(flatten(held[key]))]
 
     def __str__(self) -> str:
-        return shortened(f"({', '.join(_written(name, node) for name, node in self.nodes.items())})")
+        return shortened(f"({', '.join(_signature_text(name, node) for name, node in self.nodes.items())})")
 
 
 def signature_of(names: Sequence[str]) -> Signature:
@@ -265,7 +265,7 @@ def _unknown(key: str, node: Mapping[str, Any], path: Path) -> str:
     return f"unknown argument '{dotted((*path, key))}'{meant}"
 
 
-def _kind(given: Any) -> str:
+def _argument_kind(given: Any) -> str:
     """The kind of an argument, for messages."""
     if given is None:
         return "None"
@@ -278,10 +278,10 @@ def _listed(keys: Iterable[Any]) -> str:
     return shortened(", ".join(map(str, keys)))
 
 
-def _written(name: str, node: Node) -> str:
+def _signature_text(name: str, node: Node) -> str:
     if isinstance(node, Slot):
         return name
-    return f"{name}: {{{', '.join(_written(key, branch) for key, branch in node.items())}}}"
+    return f"{name}: {{{', '.join(_signature_text(key, branch) for key, branch in node.items())}}}"
 
 
 def shortened(text: str) -> str:

@@ -91,7 +91,7 @@ def converted(collective: Collective, source: Box, target: Box) -> list[Step]:
 def _reduced_in_parts(collective: Collective, rank: int) -> list[Step]:
     """Device i of the group reduces the i-th part of all operands, which are then gathered."""
     members, own = collective.members(rank), collective.index(rank)
-    source, target = _flat(collective.operand), _flat(collective.result)
+    source, target = _flat_box(collective.operand), _flat_box(collective.result)
     length = -(-source.size // len(members))
     ends = [(min(i * length, source.size), min((i + 1) * length, source.size)) for i in range(len(members))]
     others = [(i, peer) for i, peer in enumerate(members) if i != own]
@@ -110,7 +110,7 @@ def _reduced_in_parts(collective: Collective, rank: int) -> list[Step]:
     return [*first.steps(), *([reduce] if done.size else []), *second.steps()]
 
 
-def _flat(box: Box) -> Box:
+def _flat_box(box: Box) -> Box:
     return dense(box.buffer, box.dtype, (box.size,))
 
 

@@ -106,7 +106,7 @@ def _reduce_scatter(collective: Collective) -> Packing:
     return Packing(packed + (count - 1) * tile, 2 * packed + count * tile + target.nbytes)
 
 
-def _broadcast(collective: Collective) -> Packing:
+def _broadcast_packing(collective: Collective) -> Packing:
     return _copied(collective) if collective.group_size == 1 else _NOTHING
 
 
@@ -148,7 +148,7 @@ def _rooted(collective: Collective) -> Packing:
     return Packing(others * tile, 2 * (1 + others) * tile)
 
 
-def _shift(collective: Collective) -> Packing:
+def _shift_packing(collective: Collective) -> Packing:
     count, offset = collective.group_size, collective.attrs.offset
     stays = offset % count == 0 if collective.attrs.rotate else offset == 0
     return _copied(collective) if stays else _NOTHING
@@ -266,12 +266,12 @@ _PACKINGS: dict[str, Callable[[Collective], Packing]] = {
     "reduce_to": _reduce_to,
     "all_gather": _all_gather,
     "reduce_scatter": _reduce_scatter,
-    "broadcast": _broadcast,
+    "broadcast": _broadcast_packing,
     "all_to_all": _all_to_all,
     "fetch_rows": _fetch_rows,
     "gather_to": _rooted,
     "scatter_from": _rooted,
-    "shift": _shift,
+    "shift": _shift_packing,
     "permute_pairs": _permute_pairs,
     "send": _send,
     "recv": _recv,

@@ -72,7 +72,7 @@ def _all_reduce(node: Node, mesh: Mesh, shards: Shards) -> Shards:
     return _per_group(node, mesh, shards, run)
 
 
-def _gathered(node: Node, group: Shards) -> Array:
+def _gathered_array(node: Node, group: Shards) -> Array:
     dim = node.attrs.dim
     return cut(np.concatenate(group, dim), dim, 0, node.result.type.sizes[dim])
 
@@ -83,7 +83,7 @@ def _tiles(node: Node, array: Array, count: int, dim: int) -> Shards:
 
 
 def _all_gather(node: Node, mesh: Mesh, shards: Shards) -> Shards:
-    return _per_group(node, mesh, shards, lambda group: [_gathered(node, group)] * len(group))
+    return _per_group(node, mesh, shards, lambda group: [_gathered_array(node, group)] * len(group))
 
 
 def _all_slice(node: Node, mesh: Mesh, shards: Shards) -> Shards:
@@ -154,7 +154,7 @@ def _broadcast(node: Node, mesh: Mesh, shards: Shards) -> Shards:
 
 
 def _gather_to(node: Node, mesh: Mesh, shards: Shards) -> Shards:
-    return _at_root(node, mesh, shards, lambda group: _gathered(node, group))
+    return _at_root(node, mesh, shards, lambda group: _gathered_array(node, group))
 
 
 def _reduce_to(node: Node, mesh: Mesh, shards: Shards) -> Shards:

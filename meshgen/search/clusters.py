@@ -25,7 +25,7 @@ def clusters_of(sites: Sequence[Site], joints: Sequence[Edge], rounds: int = ROU
     """The cluster of each site, numbered from 0 in the order of their first sites."""
     makers = {value: maker for value, maker, _ in joints}
     users: dict[Value, list[tuple[int, int]]] = {value: uses for value, _, uses in joints}
-    colours = _numbered([_kind(site) for site in sites])
+    colours = _numbered([_site_kind(site) for site in sites])
     for _ in range(rounds):
         finer = _numbered([_seen(number, site, colours, makers, users) for number, site in enumerate(sites)])
         if max(finer, default=0) == max(colours, default=0):
@@ -34,7 +34,7 @@ def clusters_of(sites: Sequence[Site], joints: Sequence[Edge], rounds: int = ROU
     return colours
 
 
-def _kind(site: Site) -> Hashable:
+def _site_kind(site: Site) -> Hashable:
     """What its strategies and their costs depend on."""
     asked = site.annotation and (str(site.annotation.sharding), site.annotation.required, site.annotation.open_dims)
     types = tuple(value.type for value in site.values)

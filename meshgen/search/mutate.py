@@ -36,10 +36,10 @@ def mutate(module: Module, op: str, option: Option) -> Module:
     if number is not None:
         text = f"'{op}' is an input, which has no loops"
         raise UsageError(Diagnostic("MG0001", text, hint="annotate inputs with in_specs"))
-    return replace(module, graph=_with_option(module.graph, value, tuple(map(_axes, option))))
+    return replace(module, graph=_with_option(module.graph, value, tuple(map(_axes_of_entry, option))))
 
 
-def _axes(entry: str | Sequence[str] | None) -> tuple[str, ...]:
+def _axes_of_entry(entry: str | Sequence[str] | None) -> tuple[str, ...]:
     return (entry,) if isinstance(entry, str) else tuple(entry or ())
 
 

@@ -99,7 +99,7 @@ class Problem:
         for site, cluster in zip(self.sites, self.clusters, strict=True):
             if is_input(site.node):
                 placing = self.strategies[cluster].of_result(0)[chosen[cluster]]
-                found.append(_sharding(placing, self.axes, site.value.type.rank))
+                found.append(_sharding_of_placing(placing, self.axes, site.value.type.rank))
         return found
 
     def products(self, chosen: Sequence[int]) -> dict[int, Sharding]:
@@ -108,13 +108,13 @@ class Problem:
         for site, cluster in zip(self.sites, self.clusters, strict=True):
             if site.node.op in CONTRACTIONS:
                 placing = self.strategies[cluster].of_result(0)[chosen[cluster]]
-                sharding = _sharding(placing, self.axes, site.node.result.type.rank)
+                sharding = _sharding_of_placing(placing, self.axes, site.node.result.type.rank)
                 if any(sharding.dims):
                     found[site.node.result.id] = sharding
         return found
 
 
-def _sharding(placing: Placing, axes: Sequence[str], rank: int) -> Sharding:
+def _sharding_of_placing(placing: Placing, axes: Sequence[str], rank: int) -> Sharding:
     pairs = list(zip(axes, placing, strict=True))
     return Sharding(tuple(tuple(axis for axis, state in pairs if state == dim) for dim in range(rank)))
 

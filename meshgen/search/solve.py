@@ -205,7 +205,7 @@ class _Program:
             return
         groups: list[Any] = []
         for axis in range(costs.ndim):
-            costs, group = _merged(costs, axis)
+            costs, group = _without_repeated_slices(costs, axis)
             groups.append(group)
         places = np.argwhere(costs < DEFAULT.propagation.use_seconds)
         columns = np.array(self._columns(len(places), 0), int)
@@ -235,7 +235,7 @@ class _Program:
         return row, np.array([1 - self.least_bytes / self.cap])
 
 
-def _merged(costs: Array, axis: int) -> tuple[Array, Any]:
+def _without_repeated_slices(costs: Array, axis: int) -> tuple[Array, Any]:
     """The array without repeated slices along an axis, and the slice that stands for each."""
     rows = np.moveaxis(costs, axis, 0).reshape(costs.shape[axis], -1)
     _, first, group = np.unique(rows, axis=0, return_index=True, return_inverse=True)

@@ -150,7 +150,7 @@ def work_in(stages: Mapping[str, Module]) -> tuple[Work, ...] | None:
 def volume_of(module: Module) -> Volume:
     """What a module with shardings or local types moves; mesh axes of unknown size are taken at a nominal one."""
     mesh, sizes = nominal_mesh(module), open_sizes(module)
-    records = tuple(_Reader(mesh, sizes).collectives(module.graph, 1))
+    records = tuple(_CollectiveReader(mesh, sizes).collectives(module.graph, 1))
     trips = {name: 1 for record in records for name in names_in(record.times)}
     return Volume(mesh, records, sizes | trips)
 
@@ -162,7 +162,7 @@ def open_sizes(module: Module) -> dict[str, int]:
     return {str(size.expr): int(size) for size in dims}
 
 
-class _Reader:
+class _CollectiveReader:
     """Reads the collectives of graphs with local types, or global ones with shardings."""
 
     def __init__(self, mesh: Mesh, sizes: Mapping[str, int]) -> None:

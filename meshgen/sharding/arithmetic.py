@@ -51,7 +51,7 @@ class Work:
 
 def work_of(graph: Graph, mesh: Mesh, kernels: Mapping[str, Graph]) -> list[Work]:
     """The work of each op that computes, in program order; loops count once per trip, branches as the most expensive one."""
-    return list(_Reader(mesh, kernels).graph(graph, 1.0))
+    return list(_WorkReader(mesh, kernels).graph(graph, 1.0))
 
 
 @dataclass(frozen=True)
@@ -63,7 +63,7 @@ class _Count:
     repeats: tuple[str, ...] = ()
 
 
-class _Reader:
+class _WorkReader:
     """Reads graphs with local types, or global ones with shardings; kernels' bodies are looked up by name."""
 
     def __init__(self, mesh: Mesh, kernels: Mapping[str, Graph]) -> None:

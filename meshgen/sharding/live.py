@@ -43,7 +43,7 @@ def peak_of(graph: Graph, mesh: Mesh, *, is_fused: bool = False) -> Peak:
     Args:
         is_fused: constants that are left are buffers; before that splats and iotas are made where they are read.
     """
-    reader = _Reader(mesh, is_fused)
+    reader = _PeakReader(mesh, is_fused)
     inputs = [reader.live(value, "input") for value in graph.inputs]
     inner = reader.peak(graph)
     live = sorted([*inputs, *inner.live], key=lambda entry: -entry.bytes)
@@ -57,7 +57,7 @@ def local_type(value: Value, mesh: Mesh) -> TensorType:
     return value.type.with_shape(value.sharding.local_shape(value.type.sizes, mesh))
 
 
-class _Reader:
+class _PeakReader:
     def __init__(self, mesh: Mesh, is_fused: bool) -> None:
         self._mesh = mesh
         self._is_fused = is_fused

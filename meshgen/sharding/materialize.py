@@ -36,7 +36,7 @@ def materialize(module: Module) -> Module:
     Raises ProgramError (MG0104) for nodes that propagation has not seen, ShardingError if no reshard exists.
     """
     _check(module)
-    writer = _Writer(module.mesh, module.graph, module.in_shardings, module.out_shardings)
+    writer = _ReshardWriter(module.mesh, module.graph, module.in_shardings, module.out_shardings)
     writer.annotations = {node.result: number for number, node in enumerate(annotations_of(module.graph))}
     inputs = [
         Value(value.type, value.name, sharding, value.loc, id=value.id)
@@ -104,7 +104,7 @@ def _note(annotations: Sequence[Annotation | None], number: int) -> str:
     return ("annotated " if annotation.required else "hinted ") if annotation else ""
 
 
-class _Writer:
+class _ReshardWriter:
     """Rewrites graphs; keeps the copies of every old value. `annotations` numbers the results of annotations."""
 
     def __init__(self, mesh: Mesh, graph: Graph, ins: Sequence[Sharding], outs: Sequence[Sharding]) -> None:
@@ -159,7 +159,7 @@ class _Writer:
         inner = [free_part(sharding, node.attrs.axes) for sharding in shardings.operands]
         inputs = [Value(v.type, v.name, s, v.loc, id=v.id) for v, s in zip(body.inputs, inner, strict=True)]
         given = [free_part(sharding, node.attrs.axes) for sharding in shardings.results]
-        writer, new = _Writer(self._mesh, body, inner, given), Graph(body.name, inputs)
+        writer, new = _ReshardWriter(self._mesh, body, inner, given), Graph(body.name, inputs)
         writer._names, writer.annotations = self._names, self.annotations
         party = _party("operand of manual", shardings.why, "", node.loc)
         for before, after in zip(body.inputs, inputs, strict=True):

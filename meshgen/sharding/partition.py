@@ -57,7 +57,7 @@ def partition(module: Module, arguments: str = "local") -> Module:
         whole = arguments == "global"
         made[value] = cut(builder, argument, sharding_of(value), value.type.sizes) if whole else argument
         made[value].stands_for(value)
-    _write(graph, builder, made)
+    _write_local_nodes(graph, builder, made)
     local.outputs = [made[value] for value in graph.outputs]
     local.nodes = live_nodes(local)
     return replace(
@@ -72,7 +72,7 @@ def partition(module: Module, arguments: str = "local") -> Module:
     )
 
 
-def _write(graph: Graph, builder: LocalBuilder, made: dict[Value, Value]) -> None:
+def _write_local_nodes(graph: Graph, builder: LocalBuilder, made: dict[Value, Value]) -> None:
     """Append the local form of the graph's nodes; `made` maps global values to local ones."""
     for node in graph.nodes:
         builder.loc = node.loc
@@ -94,7 +94,7 @@ def local_body(body: Graph, mesh: Mesh, outer: dict[Value, Value]) -> Graph:
     inputs = [Value(local_type(v, mesh), v.name, None, v.loc, v.granted, v.is_bound, v.id) for v in body.inputs]
     local = Graph(body.name, inputs)
     made = {**outer, **dict(zip(body.inputs, inputs, strict=True))}
-    _write(body, LocalBuilder(local, mesh=mesh), made)
+    _write_local_nodes(body, LocalBuilder(local, mesh=mesh), made)
     local.outputs = [made[value] for value in body.outputs]
     return local
 

@@ -57,12 +57,12 @@ def _tracks(pid: int, name: str) -> Iterator[Event]:
 def _process(part: PartTimes, place: int, pid: int, name: str) -> Iterator[Event]:
     yield from _tracks(pid, name)
     for span in part.spans:
-        yield _slice(part, span, place, pid)
+        yield _trace_slice(part, span, place, pid)
     for seconds, nbytes in memory_over_time(part, place):
         yield {"ph": "C", "pid": pid, "name": "memory", "ts": seconds * _MICROSECONDS, "args": {"bytes": nbytes}}
 
 
-def _slice(part: PartTimes, span: Span, place: int, pid: int) -> Event:
+def _trace_slice(part: PartTimes, span: Span, place: int, pid: int) -> Event:
     item, more = span.item, Event()
     if item.is_collective:
         more = {"bytes": moved_bytes(item, span.plan, part.mesh), "waited_us": _waited(span, place) * _MICROSECONDS}

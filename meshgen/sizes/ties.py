@@ -60,7 +60,7 @@ def _pairs(node: Node) -> Iterator[tuple[Place, Place]]:
     if node.op in _ALIKE:
         whole = node.operands[:1] if node.op == "dynamic_update_slice" else node.operands
         for operand in whole:
-            yield from _same(operand, node.results[0])
+            yield from _same_dims(operand, node.results[0])
     elif node.op == "broadcast_in_dim":
         operand = node.operands[0]
         for dim, target in enumerate(node.attrs.dims):
@@ -73,7 +73,7 @@ def _pairs(node: Node) -> Iterator[tuple[Place, Place]]:
         yield from _control_pairs(node)
 
 
-def _same(left: Value, right: Value) -> Iterator[tuple[Place, Place]]:
+def _same_dims(left: Value, right: Value) -> Iterator[tuple[Place, Place]]:
     if left.type.rank == right.type.rank:
         yield from (((left, dim), (right, dim)) for dim in range(left.type.rank))
 
@@ -84,10 +84,10 @@ def _control_pairs(node: Node) -> Iterator[tuple[Place, Place]]:
     given: Sequence[Value] = node.operands if repeats else node.operands[1:]
     for region in node.regions:
         for outer, inner in zip(given, region.inputs, strict=False):
-            yield from _same(outer, inner)
+            yield from _same_dims(outer, inner)
     for region in node.regions[1:] if repeats else node.regions:
         for inner, outer in zip(region.outputs, node.results, strict=False):
-            yield from _same(inner, outer)
+            yield from _same_dims(inner, outer)
     if repeats:
         for start, end in zip(node.operands, node.results, strict=True):
-            yield from _same(start, end)
+            yield from _same_dims(start, end)

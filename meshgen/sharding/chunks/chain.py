@@ -135,14 +135,16 @@ class Flow:
             self._forms[node] = None if form is None else self._numbers.setdefault(form, len(self._numbers))
         form = self._forms[node]
         if form is None:
-            return _loop(node, dim, count, operand, self._rules.of)
+            return _chunk_loop(node, dim, count, operand, self._rules.of)
         key = form, dim, count, operand
         if key not in self._of_forms:
-            self._of_forms[key] = _loop(node, dim, count, operand, self._rules.of)
+            self._of_forms[key] = _chunk_loop(node, dim, count, operand, self._rules.of)
         return self._of_forms[key]
 
 
-def _loop(node: Node, dim: int, count: int, operand: int | None, find_rule: Callable[[Node], Rule]) -> Loop | None:
+def _chunk_loop(
+    node: Node, dim: int, count: int, operand: int | None, find_rule: Callable[[Node], Rule]
+) -> Loop | None:
     if node.op not in CHUNKED:
         return loop_of(node, dim, count, operand=operand, find_rule=find_rule)
     whole = [getattr(node.attrs, name) for name in _WHOLE_DIMS if name in node.attrs.given]

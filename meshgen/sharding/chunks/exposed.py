@@ -45,12 +45,12 @@ def exposed(module: Module, plan: Schedule) -> dict[Alike, dict[Node, float]]:
     for each in plan.exposures:
         item = plan.items[each.item]
         if item.op in CHUNKED:
-            key = _key(item.op, item.attrs, str(plan.buffers[item.inputs[0]].type), item.source, module.mesh)
+            key = _schedule_key(item.op, item.attrs, str(plan.buffers[item.inputs[0]].type), item.source, module.mesh)
             seconds[key] = seconds.get(key, 0.0) + each.exposed
     nodes: dict[_Key, list[Node]] = {}
     for node in module.graph.nodes:
         if node.op in CHUNKED:
-            key = _key(node.op, node.attrs, str(node.operands[0].type), place_text(node.loc), module.mesh)
+            key = _schedule_key(node.op, node.attrs, str(node.operands[0].type), place_text(node.loc), module.mesh)
             nodes.setdefault(key, []).append(node)
     found: dict[Alike, dict[Node, float]] = {}
     for key, alike in nodes.items():
@@ -59,5 +59,5 @@ def exposed(module: Module, plan: Schedule) -> dict[Alike, dict[Node, float]]:
     return found
 
 
-def _key(op: str, attrs: Mapping[str, Any], operand: str, source: str, mesh: Mesh) -> _Key:
+def _schedule_key(op: str, attrs: Mapping[str, Any], operand: str, source: str, mesh: Mesh) -> _Key:
     return _Key(Alike(op, repr(sorted(attrs.items())), operand, link_axes(op, attrs, mesh)), source)

@@ -45,14 +45,14 @@ def propagate_parts(parts: Sequence[Module], propagate: Stage) -> list[Module]:
 def with_hints(parts: Sequence[Module], propagated: Sequence[Module]) -> list[Module]:
     """Parts that were not propagated, with the hints of `propagate_parts`."""
     hints = {
-        _key(node): node.notes.hint
+        _channel_key(node): node.notes.hint
         for part in propagated
         for node in part.graph.nodes
         if is_transfer(node) and node.notes.hint is not None
     }
 
     def told(node: Node) -> Node:
-        hint = hints.get(_key(node)) if is_transfer(node) else None
+        hint = hints.get(_channel_key(node)) if is_transfer(node) else None
         return _hinted(node, hint) if hint else node
 
     return [_each_node(part, told) for part in parts]
@@ -61,17 +61,17 @@ def with_hints(parts: Sequence[Module], propagated: Sequence[Module]) -> list[Mo
 def _told(part: Module, number: int, found: Mapping[int, Module]) -> Module:
     """The part with hints for transferred values that are whole here so far; itself if there is none."""
     there = {
-        _key(node): (_end(node), other.mesh)
+        _channel_key(node): (_transferred_sharding(node), other.mesh)
         for place, other in found.items()
         if place != number
         for node in other.graph.nodes
         if is_transfer(node)
     }
-    here = found.get(number)
-    split = {_key(node) for node in here.graph.nodes if is_transfer(node) and _end(node).split_axes} if here else set()
+    here = found[number].graph.nodes if number in found else ()
+    split = {_channel_key(node) for node in here if is_transfer(node) and _transferred_sharding(node).split_axes}
     hints: dict[Node, Sharding] = {}
     for node in part.graph.nodes:
-        if not is_transfer(node) or node.notes.hint is not None or _key(node) in split:
+        if not is_transfer(node) or node.notes.hint is not None or _channel_key(node) in split:
             continue
         other = there.get((BETWEEN_MESHES[BETWEEN_MESHES.index(node.op) - 1], node.attrs.channel))
         hint = _carried(*other, part.mesh) if other else None
@@ -86,11 +86,11 @@ def _hinted(node: Node, hint: Sharding) -> Node:
     return replace(node, notes=replace(node.notes, hint=hint))
 
 
-def _key(node: Node) -> tuple[str, int]:
+def _channel_key(node: Node) -> tuple[str, int]:
     return node.op, node.attrs.channel
 
 
-def _end(node: Node) -> Sharding:
+def _transferred_sharding(node: Node) -> Sharding:
     """The sharding of a transferred value on this mesh, after propagation."""
     return _shardings_of(node).operands[0] if is_transfer_send(node) else _shardings_of(node).results[0]
 
@@ -119,7 +119,7 @@ def alone(part: Module) -> Module:
     def settled(node: Node) -> Node:
         if not is_transfer(node):
             return node
-        here = _end(node)
+        here = _transferred_sharding(node)
         return replace(node, attrs={**node.attrs, "source": here, "target": here, "peer": part.mesh})
 
     return _each_node(part, settled)
@@ -148,7 +148,7 @@ class Crossing:
     @property
     def wanted(self) -> Sharding:
         """The sharding that the receiving mesh needs."""
-        return _end(self.got)
+        return _transferred_sharding(self.got)
 
     @property
     def sides(self) -> tuple[tuple[Mesh, Node], tuple[Mesh, Node]]:
@@ -157,7 +157,7 @@ class Crossing:
 
     def ways(self) -> Iterator[Way]:
         """Candidates: first the shardings that the parts decided, then these with further splits."""
-        sources = [_end(self.sent), *_split_further(self.made.without_partial(), self.sender)]
+        sources = [_transferred_sharding(self.sent), *_split_further(self.made.without_partial(), self.sender)]
         targets = [self.wanted, *_split_further(self.wanted, self.receiver)]
         yield from itertools.starmap(self._way, itertools.product(dict.fromkeys(sources), dict.fromkeys(targets)))
 

@@ -49,7 +49,7 @@ def split_meshes(module: Module) -> Module:
         ]
         raise ShardingError(*faults)
     module = unrolled(module, partial(is_on_several, meshes=module.meshes))
-    writer = _Writer(module, place(module))
+    writer = _MeshPartsWriter(module, place(module))
     writer.write()
     if writer.faults:
         raise ShardingError(*writer.faults)
@@ -130,7 +130,7 @@ def _here(annotation: Annotation | None) -> Annotation | None:
     return annotation and replace(annotation, sharding=replace(annotation.sharding, mesh=""))
 
 
-class _Writer:
+class _MeshPartsWriter:
     """Writes all parts in one walk."""
 
     def __init__(self, module: Module, places: Places) -> None:

@@ -159,7 +159,7 @@ def _pays(node: Node, moves: Sequence[Node], start: Value, walk: Walk) -> bool:
 def _moved(node: Node, moves: Sequence[Node], start: Value, walk: Walk) -> Sequence[Value]:
     move = moves[0]
     results = {made.result: made.operands[0] for made in moves}
-    operands = [results[v] if v in results else _slice(v, move, start, walk) for v in node.operands]
+    operands = [results[v] if v in results else _sliced_operand(v, move, start, walk) for v in node.operands]
     like = Value(node.result.type.with_shape(start.type.shape), node.result.name, None, node.result.loc)
     partial = (
         node.result.sharding.canonical(walk.mesh).partial if node.result.sharding else ()
@@ -170,7 +170,7 @@ def _moved(node: Node, moves: Sequence[Node], start: Value, walk: Walk) -> Seque
     return [walk.emit(move.op, [computed], move.attrs, node.result, node.result.sharding, loc=node.loc, notes=notes)]
 
 
-def _slice(value: Value, move: Node, start: Value, walk: Walk) -> Value:
+def _sliced_operand(value: Value, move: Node, start: Value, walk: Walk) -> Value:
     if value.type.rank == 0:
         return value
     like = Value(value.type, value.name, None, value.loc)

@@ -45,7 +45,7 @@ def _decompose(node: Node, walk: Walk) -> Sequence[Value] | None:
     dims = [d for d, size in enumerate(sizes) if size and size % count == 0]
     if count == 1 or not dims or not _pays(reduction, node, dims[0], count, walk):
         return None
-    return _write(reduction, chain, node, dims[0], count, walk)
+    return _write_tiled_chain(reduction, chain, node, dims[0], count, walk)
 
 
 def _is_narrower(node: Node) -> bool:
@@ -85,7 +85,9 @@ def _pays(reduction: Node, node: Node, dim: int, count: int, walk: Walk) -> bool
     return sum(step.ring_bytes for step in after) < before.ring_bytes and seconds < before.seconds
 
 
-def _write(reduction: Node, chain: Sequence[Node], node: Node, dim: int, count: int, walk: Walk) -> Sequence[Value]:
+def _write_tiled_chain(
+    reduction: Node, chain: Sequence[Node], node: Node, dim: int, count: int, walk: Walk
+) -> Sequence[Value]:
     axes, attrs = reduction.attrs.axes, reduction.attrs | {"dim": dim}
     notes = merged_notes([reduction], "only tiles are reduced, and gathered in the narrower type")
 

@@ -78,7 +78,7 @@ def _reassociate(node: Node, walk: Walk) -> Sequence[Value] | None:
 
 def _may_join(node: Node, first: Node, second: Node, walk: Walk) -> bool:
     kind = first.attrs.kind
-    if first.op != second.op or _key(first, walk) != _key(second, walk):
+    if first.op != second.op or _reduction_key(first, walk) != _reduction_key(second, walk):
         return False
     if first.op == "reduce_scatter" and first.operands[0].type != second.operands[0].type:
         return False  # tiles of as many rows, the last one short
@@ -87,7 +87,7 @@ def _may_join(node: Node, first: Node, second: Node, walk: Walk) -> bool:
     return node.op == "select" or COMBINED_KINDS[node.op] == kind
 
 
-def _key(reduction: Node, walk: Walk) -> dict[str, Any]:
+def _reduction_key(reduction: Node, walk: Walk) -> dict[str, Any]:
     """What must be equal for two reductions to be alike; an all_reduce does not depend on the order of its group."""
     attrs = reduction.attrs
     ordered = tuple(sorted(attrs.axes, key=walk.mesh.order)) if reduction.op == "all_reduce" else attrs.axes

@@ -24,7 +24,7 @@ def all_reduce_untie(module: Module) -> Module:
             return None
         found = _untied(node, walk, sums)
         if found is None:
-            sums[node.operands[0], _axes(node, walk)] = node.result
+            sums[node.operands[0], _ordered_axes(node, walk)] = node.result
         return found
 
     return walk(module, untie, of={"all_reduce"})
@@ -34,7 +34,7 @@ def _is_sum(node: Node | None) -> bool:
     return node is not None and node.op == "all_reduce" and node.attrs.kind == "sum"
 
 
-def _axes(node: Node, walk: Walk) -> tuple[str, ...]:
+def _ordered_axes(node: Node, walk: Walk) -> tuple[str, ...]:
     return tuple(sorted(node.attrs.axes, key=walk.mesh.order))
 
 
@@ -46,7 +46,7 @@ def _untied(node: Node, walk: Walk, sums: Mapping[_Sum, Value]) -> Sequence[Valu
     if not walk.single(made.result):
         return None
     for number, term in enumerate(made.operands):
-        factors = _known_factors(term, _axes(node, walk), walk, sums)
+        factors = _known_factors(term, _ordered_axes(node, walk), walk, sums)
         if factors is None:
             continue
         other = made.operands[1 - number]
@@ -65,6 +65,6 @@ def _known_factors(term: Value, axes: tuple[str, ...], walk: Walk, sums: Mapping
         return None
     for part, whole in (known.operands, known.operands[::-1]):
         made, total = walk.producers.get(whole), sums.get((part, axes))
-        if total and walk.is_made(total) and made and _is_sum(made) and _axes(made, walk) == axes:
+        if total and walk.is_made(total) and made and _is_sum(made) and _ordered_axes(made, walk) == axes:
             return [total, whole]
     return None

@@ -78,7 +78,7 @@ def _buckets(graph: Graph, mesh: Mesh, copied: float) -> list[_Bucket]:
     for place, node in enumerate(graph.nodes):
         if node.op not in MESSAGES or not _may_join(node, mesh, copied):
             continue
-        moved, limit, key = price_of(node, mesh).ring_bytes, _limit(node, mesh), _key(node, mesh)
+        moved, limit, key = price_of(node, mesh).ring_bytes, _limit(node, mesh), _collective_key(node, mesh)
         last = due.get(node.result, len(graph.nodes))
         bucket = opened.get(key)
         if bucket is None or not bucket.takes(place, moved, limit):
@@ -109,7 +109,7 @@ def is_light(node: Node) -> bool:
     return node.op in _LIGHT and not node.regions and all(v.type.nbytes <= DEFAULT.messages.held_bytes for v in values)
 
 
-def _key(node: Node, mesh: Mesh) -> tuple[Any, ...]:
+def _collective_key(node: Node, mesh: Mesh) -> tuple[Any, ...]:
     """Collectives of the same key may share a message. A gather moves bits of any dtype; a reduction needs one dtype."""
     dtype, axes = node.result.type.dtype, tuple(node.attrs.axes)
     if node.op == "all_reduce":

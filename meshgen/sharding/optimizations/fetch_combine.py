@@ -31,7 +31,7 @@ def fetch_combine(module: Module) -> Module:
 
     After: `%m = fetch_rows %x parts = [...]   %a = slice %m   %b = slice %m`, in place of the first one.
     """
-    return with_graph(module, _joined(module.graph, module.mesh))
+    return with_graph(module, _joined_fetches(module.graph, module.mesh))
 
 
 @dataclass
@@ -44,9 +44,9 @@ class _Message:
     fetches: list[RowFetch] = field(default_factory=list[RowFetch])
 
 
-def _joined(graph: Graph, mesh: Mesh) -> Graph:
+def _joined_fetches(graph: Graph, mesh: Mesh) -> Graph:
     nodes = [
-        replace(n, regions=tuple(_joined(region, mesh) for region in n.regions)) if n.regions else n
+        replace(n, regions=tuple(_joined_fetches(region, mesh) for region in n.regions)) if n.regions else n
         for n in graph.nodes
     ]
     found = [message for message in _messages(nodes, mesh) if len(message.members) > 1]
@@ -56,7 +56,7 @@ def _joined(graph: Graph, mesh: Mesh) -> Graph:
     gone = {node for message in found for node in message.members}
     kept: list[Node] = []
     for node in nodes:
-        kept += _write(first[node]) if node in first else [] if node in gone else [node]
+        kept += _write_message(first[node]) if node in first else [] if node in gone else [node]
     return replace(graph, nodes=kept)
 
 
@@ -67,7 +67,7 @@ def _messages(nodes: list[Node], mesh: Mesh) -> list[_Message]:
         if node.op != "fetch_rows" or not {"wrap", "parts", "divisor"}.isdisjoint(node.attrs.given):
             continue
         fetch = _fetch(node, mesh)
-        messages = opened.setdefault(_key(node), [])
+        messages = opened.setdefault(_fetch_key(node), [])
         for message in messages:
             is_known = made.get(node.operands[0], -1) < message.place
             if is_known and _is_near(node, message, nodes[message.last + 1 : place]) and _pays(message, node, fetch):
@@ -87,7 +87,7 @@ def _fetch(node: Node, mesh: Mesh) -> RowFetch:
     return RowFetch(mesh.group_size(tuple(attrs.axes)), tile, attrs.base, attrs.step, rows, attrs.limit)
 
 
-def _key(node: Node) -> tuple[Any, ...]:
+def _fetch_key(node: Node) -> tuple[Any, ...]:
     """Fetches of the same key may share a message: their rows are alike."""
     dim, kind = node.attrs.dim, node.operands[0].type
     return tuple(node.attrs.axes), dim, kind.dtype, kind.sizes[:dim], kind.sizes[dim + 1 :]
@@ -121,7 +121,7 @@ def _hull(members: Sequence[Node], fetches: Sequence[RowFetch]) -> RowFetch | No
     return hull if hull.moved() <= rows_moved(fetches) else None
 
 
-def _write(message: _Message) -> list[Node]:
+def _write_message(message: _Message) -> list[Node]:
     """The concatenated tensors, one fetch, and slices of its result, which make the values of the members."""
     first, dim = message.members[0], message.members[0].attrs.dim
     builder = Builder(Graph(""), first.loc)

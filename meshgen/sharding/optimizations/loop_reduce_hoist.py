@@ -55,14 +55,14 @@ def _hoisted(graph: Graph, ops: Sequence[str]) -> Graph:
     """The graph with reductions of `ops` after loops instead of in them."""
 
     def change(loop: Node) -> list[Node]:
-        turned = _turned(loop, ops)
+        turned = _transposed_first(loop, ops)
         sums = _sums(turned, ops)
-        return _written(turned, sums) if sums else [loop]
+        return _hoisted_loop(turned, sums) if sums else [loop]
 
     return without_dead(with_loops_changed(graph, change))
 
 
-def _turned(loop: Node, ops: Sequence[str]) -> Node:
+def _transposed_first(loop: Node, ops: Sequence[str]) -> Node:
     """The loop with transposes before a reduction instead of after it."""
     body = loop.regions[1]
     uses, made = Counter(used_values(body)), body.producers()
@@ -85,12 +85,14 @@ def _sums(loop: Node, ops: Sequence[str]) -> list[_Sum]:
     uses = Counter([*used_values(body), *used_values(condition)])
     made = body.producers()
     found = [
-        _sum(number, body, uses, made, ops) for number in range(len(body.inputs)) if not uses[condition.inputs[number]]
+        _carried_sum(number, body, uses, made, ops)
+        for number in range(len(body.inputs))
+        if not uses[condition.inputs[number]]
     ]
     return [each for each in found if each]
 
 
-def _sum(
+def _carried_sum(
     number: int, body: Graph, uses: Mapping[Value, int], made: Mapping[Value, Node], ops: Sequence[str]
 ) -> _Sum | None:
     """The additions from the body's result back to the carried value; each adds a reduction."""
@@ -125,7 +127,7 @@ def _likeness(reduction: Node) -> tuple[str, dict[str, Any], TensorType]:
     return reduction.op, reduction.attrs, reduction.operands[0].type
 
 
-def _written(loop: Node, sums: Sequence[_Sum]) -> list[Node]:
+def _hoisted_loop(loop: Node, sums: Sequence[_Sum]) -> list[Node]:
     """The loop over each device's own sums, between their neutral start and the reductions."""
     condition, body = loop.regions
     put = {reduction.result: reduction.operands[0] for each in sums for reduction in each.reductions}

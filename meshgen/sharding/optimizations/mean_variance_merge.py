@@ -39,7 +39,7 @@ def mean_variance_merge(module: Module) -> Module:
 
     After: `%g = all_gather (s sum x, t sum (x - u)^2)` with each device's own mean u, and both values from it.
     """
-    return with_graph(module, _merged(module.graph, module.mesh))
+    return with_graph(module, _merged_pairs(module.graph, module.mesh))
 
 
 @dataclass(frozen=True)
@@ -70,9 +70,9 @@ class Pair:
         return math.prod(self.x.type.sizes[d] for d in self.mean.dims)
 
 
-def _merged(graph: Graph, mesh: Mesh) -> Graph:
+def _merged_pairs(graph: Graph, mesh: Mesh) -> Graph:
     nodes = [
-        replace(n, regions=tuple(_merged(region, mesh) for region in n.regions)) if n.regions else n
+        replace(n, regions=tuple(_merged_pairs(region, mesh) for region in n.regions)) if n.regions else n
         for n in graph.nodes
     ]
     graph = replace(graph, nodes=nodes)

@@ -73,7 +73,7 @@ class MessageBuilder(Builder):
         self.make(node.results)
 
 
-def _flat(builder: MessageBuilder, node: Node, count: int, word: str) -> Value:
+def _one_row(builder: MessageBuilder, node: Node, count: int, word: str) -> Value:
     """One row: a reduction of all devices, or this device's row of a gather."""
     value = builder.bits(node.operands[0], word)
     return builder.reshape(value, (1, math.prod(value.type.sizes)))
@@ -89,8 +89,8 @@ def _tiles(builder: MessageBuilder, node: Node, count: int, word: str) -> Value:
 
 
 _ROWS: dict[str, Callable[[MessageBuilder, Node, int, str], Value]] = {
-    "all_reduce": _flat,
-    "all_gather": _flat,
+    "all_reduce": _one_row,
+    "all_gather": _one_row,
     "reduce_scatter": _tiles,
 }
 MESSAGES = tuple(_ROWS)

@@ -31,7 +31,7 @@ def _replan(node: Node, walk: Walk) -> Sequence[Value] | None:
     longest = DEFAULT.search.chain  # keeps the walk linear
     while (made := walk.producers.get(chain[-1].operands[0])) and made.op in SHARDING_OPS and len(chain) < longest:
         exclusive = exclusive and walk.single(made.result)
-        spent = _sum(spent, _cost(made, walk)) if exclusive else spent
+        spent = _chain_cost_sum(spent, _cost(made, walk)) if exclusive else spent
         chain.append(made)
         start = made.operands[0]
         if start.sharding is None:
@@ -39,7 +39,7 @@ def _replan(node: Node, walk: Walk) -> Sequence[Value] | None:
         plan = plan_reshard(start.type, start.sharding, target, walk.mesh)
         if plan.cost < spent and plan.ring_bytes <= spent[1] and (best is None or plan.cost < best[0]):
             best = plan.cost, plan, list(chain)
-    return _write(node, best[1], best[2], walk) if best else None
+    return _write_plan(node, best[1], best[2], walk) if best else None
 
 
 def _cost(node: Node, walk: Walk) -> Cost:
@@ -47,11 +47,11 @@ def _cost(node: Node, walk: Walk) -> Cost:
     return round(found.seconds * PICOSECONDS), found.ring_bytes, int(node.op in RESHARDS), 1
 
 
-def _sum(left: Cost, right: Cost) -> Cost:
+def _chain_cost_sum(left: Cost, right: Cost) -> Cost:
     return left[0] + right[0], left[1] + right[1], left[2] + right[2], left[3] + right[3]
 
 
-def _write(node: Node, plan: ReshardPlan, chain: list[Node], walk: Walk) -> Sequence[Value]:
+def _write_plan(node: Node, plan: ReshardPlan, chain: list[Node], walk: Walk) -> Sequence[Value]:
     value = chain[-1].operands[0]
     for step in plan.steps:
         notes = merged_notes(chain[::-1], "a chain that was planned again")

@@ -42,7 +42,7 @@ def _graph(graph: Graph, uses: Counter[Value], mesh: Mesh) -> Graph:
             made
             and uses[cut.operands[0]] == 1
             and not is_bound(made)
-            and (_can_follow(made, cut) or _loop(made, cut, mesh))
+            and (_can_follow(made, cut) or _sliceable_loop(made, cut, mesh))
         ):
             waiting[cut.operands[0]] = cut
         else:
@@ -70,7 +70,7 @@ def _can_follow(node: Node, cut: Node) -> bool:
     return all(s is not None and _is_free(s, node.result.sharding, cut) for s in known)
 
 
-def _loop(node: Node, cut: Node, mesh: Mesh) -> Loop | None:
+def _sliceable_loop(node: Node, cut: Node, mesh: Mesh) -> Loop | None:
     """The loop of a local op that a slice of its result cuts, if the slice may come before it."""
     dim, axes = cut.attrs.dim, cut.attrs.axes
     count = mesh.group_size(tuple(axes))
@@ -84,7 +84,7 @@ def _loop(node: Node, cut: Node, mesh: Mesh) -> Loop | None:
 
 def _swap_locally(node: Node, cut: Node, mesh: Mesh) -> tuple[Node, list[Node]]:
     """The same in a local program."""
-    loop, count = _loop(node, cut, mesh), mesh.group_size(tuple(cut.attrs.axes))
+    loop, count = _sliceable_loop(node, cut, mesh), mesh.group_size(tuple(cut.attrs.axes))
     assert loop is not None, "checked by the caller"
     made: dict[tuple[Value, int], Node] = {}
     operands: list[Value] = []
@@ -108,7 +108,7 @@ def _swap(node: Node, cut: Node) -> tuple[Node, list[Node]]:
     made: dict[Value, Node] = {}
     for value in node.operands:
         if value.type.rank and value not in made:
-            made[value] = _slice(value, cut)
+            made[value] = _all_slice_of(value, cut)
     operands = [made[value].result if value in made else value for value in node.operands]
     result = cut.result
     sharding = NodeSharding(
@@ -119,7 +119,7 @@ def _swap(node: Node, cut: Node) -> tuple[Node, list[Node]]:
     )
 
 
-def _slice(value: Value, cut: Node) -> Node:
+def _all_slice_of(value: Value, cut: Node) -> Node:
     sharding, axes, dim = _sharding_of(value), tuple(cut.attrs.axes), cut.attrs.dim
     dims = tuple(old + axes if d == dim else old for d, old in enumerate(sharding.dims))
     result = Value(value.type, value.name, Sharding(dims, sharding.partial), value.loc)

@@ -32,12 +32,12 @@ def finished(site: Site, found: Sequence[Value], axes: tuple[str, ...], finish: 
     flat = [_reshaped(builder, value, (rows, width)) for value in found]
     if share * (width + max(each, 1)) >= rows * width:
         why = site.why("candidates of other tiles")
-        results = finish([_gathered(builder, value, 1, axes, why) for value in flat])
+        results = finish([_gathered_candidates(builder, value, 1, axes, why) for value in flat])
     else:
         why = site.why("candidates of other tiles for its share of the rows")
         shares = finish([_exchanged(builder, _padded(builder, value, share * count), axes, why) for value in flat])
         why = site.why("the results of the other rows")
-        results = [_cut(builder, _gathered(builder, value, 0, axes, why), rows) for value in shares]
+        results = [_cut(builder, _gathered_candidates(builder, value, 0, axes, why), rows) for value in shares]
     return [_reshaped(builder, value, (*outer, *value.type.sizes[1:])) for value in results]
 
 
@@ -45,7 +45,7 @@ def _reshaped(builder: LocalBuilder, value: Value, shape: tuple[int, ...]) -> Va
     return value if value.type.sizes == shape else builder.reshape(value, shape)
 
 
-def _gathered(builder: LocalBuilder, value: Value, dim: int, axes: tuple[str, ...], why: str) -> Value:
+def _gathered_candidates(builder: LocalBuilder, value: Value, dim: int, axes: tuple[str, ...], why: str) -> Value:
     count = builder.mesh.group_size(axes)
     full = value.type.with_shape(size * count if d == dim else size for d, size in enumerate(value.type.sizes))
     return builder.communicate("all_gather", value, full, why, axes=axes, dim=dim)

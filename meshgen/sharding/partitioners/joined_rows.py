@@ -48,7 +48,7 @@ def from_parts(site: Site, value: Value, window: Window, plan: RowFetch, why: st
     if not parts or rows_moved([part.fetch for part in parts]) > plan.moved():
         return None
     axes = site.axes(window.operand, dim)
-    row = _rows(site.builder, axes, plan, value, dim) if len(parts) > 1 else None
+    row = _joined_row_numbers(site.builder, axes, plan, value, dim) if len(parts) > 1 else None
     joined: Value | None = None
     for part in parts:
         rows = _fetched(site.builder, part, plan, axes, dim, why)
@@ -103,7 +103,7 @@ def _is_cut_along(node: Node, dim: int) -> bool:
     return cut == [dim] and set(node.attrs.stride) == {1}
 
 
-def _rows(builder: LocalBuilder, axes: tuple[str, ...], plan: RowFetch, value: Value, dim: int) -> Value:
+def _joined_row_numbers(builder: LocalBuilder, axes: tuple[str, ...], plan: RowFetch, value: Value, dim: int) -> Value:
     """The row of the concatenation that each element belongs to."""
     kind = TensorType(tuple(plan.rows if d == dim else size for d, size in enumerate(value.type.sizes)), INDEX)
     row = builder.emit("iota", [], kind, dim=dim)

@@ -25,7 +25,7 @@ def gather(site: Site) -> list[Value]:
     if not split:
         return site.clone(slice_sizes=slices)
     parts = [_component(site, number) for number in range(len(attrs.start_index_map))]
-    found = site.clone([operand, _joined(site, [p.index for p in parts])], slice_sizes=slices)[0]
+    found = site.clone([operand, _joined_indices(site, [p.index for p in parts])], slice_sizes=slices)[0]
     return [_keep(site, found, [p.is_here for p in parts if p.is_here is not None])]
 
 
@@ -78,7 +78,7 @@ def clamped(site: Site, index: Value, last: int) -> Value:
     return builder.convert(builder.emit("clamp", [low, index, high], index.type), INDEX)
 
 
-def _joined(site: Site, parts: list[Value]) -> Value:
+def _joined_indices(site: Site, parts: list[Value]) -> Value:
     if len(parts) == 1:
         return parts[0]
     return site.builder.concatenate(parts, site.node.attrs.index_vector_dim)

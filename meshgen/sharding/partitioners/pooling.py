@@ -27,17 +27,17 @@ def select_and_scatter(site: Site) -> list[Value]:
     if not split:
         return site.clone()
     builder, source = site.builder, site.operands[1]
-    position = _chosen(site, split)
+    position = _chosen_positions(site, split)
     outside = builder.splat(-1, TensorType((), position.type.dtype))
     for window in rule_of(site.node).windows:
         if window.operand == 1 and window.dim in split:
             axes = site.axes(1, window.dim)
             source = fetch(site, source, window, axes, None)
             position = fetch(site, position, window, axes, outside)
-    return [_scattered(site, source, position)]
+    return [_scattered_sources(site, source, position)]
 
 
-def _chosen(site: Site, split: list[int]) -> Value:
+def _chosen_positions(site: Site, split: list[int]) -> Value:
     """For each of the device's sources the row-major global position, over the windowed dims, that its window chooses.
 
     -1 if there is none. Padding has the position -1, so every element is preferred to it.
@@ -94,7 +94,7 @@ def _preferring(select: Graph, value: str, index: str) -> Graph:
     return body
 
 
-def _scattered(site: Site, source: Value, position: Value) -> Value:
+def _scattered_sources(site: Site, source: Value, position: Value) -> Value:
     """The sources combined at the places of the device's tile; those of other tiles are dropped."""
     node, builder, wanted = site.node, site.builder, site.local_types()[0]
     sizes, rank = node.operands[0].type.sizes, wanted.rank

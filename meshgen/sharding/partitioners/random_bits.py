@@ -97,7 +97,7 @@ def _threefry(site: Site, state: Sequence[Word]) -> tuple[list[Word], Word]:
         lane, places[paired] = places[paired] & 1, places[paired] >> 1
         shape = tuple(-(-n // 2) if d == paired else n for d, n in enumerate(shape))
     local = site.local_types()[1].shape
-    counter = _flat(places, shape, state[1].spread(local))
+    counter = _row_major_position(places, shape, state[1].spread(local))
     key = tuple(word.spread(local) for word in halves(state[0]))
     words = threefry((key[0], key[1]), halves(counter))
     bits = joined(*words) if is_wide else lane.chosen(words) if lane else words[0]
@@ -110,7 +110,7 @@ def _philox(site: Site, state: Sequence[Word]) -> tuple[list[Word], Word]:
     each = PHILOX_WORDS // (2 if kind.numpy_dtype.itemsize == 8 else 1)  # numbers that a counter gives
     local = site.local_types()[1].shape
     zero = Word(site.builder, site.builder.splat(0, TensorType(local, "ui64")))
-    flat = _flat(_positions(site), kind.sizes, zero)
+    flat = _row_major_position(_positions(site), kind.sizes, zero)
     first = [word.spread(local) for word in (state[1], state[2 if len(state) > 2 else 0])]
     low = first[0] + (flat >> (each.bit_length() - 1))
     counter = [*halves(low), *halves(carried(first[1], low, first[0]))]
@@ -136,7 +136,7 @@ def _positions(site: Site) -> list[Word]:
     return found
 
 
-def _flat(places: Sequence[Word], shape: Sequence[int], first: Word) -> Word:
+def _row_major_position(places: Sequence[Word], shape: Sequence[int], first: Word) -> Word:
     """Positions in row-major order, counted from `first`."""
     for dim, place in enumerate(places):
         stride = math.prod(shape[dim + 1 :])

@@ -65,7 +65,10 @@ def annotated(solved: Solved) -> Module:
 def _decided(site: Site, labels: dict[str, Label], order: dict[int, tuple[str, ...]], parts: AxisParts) -> NodeSharding:
     """The shardings of a site's operands and results, and the axes of its loops."""
     operands, results = (
-        tuple(_as_asked(site, _sharding(site, labels, order, i, side, parts), parts) for i in range(len(values)))
+        tuple(
+            _as_asked(site, _sharding_from_labels(site, labels, order, i, side, parts), parts)
+            for i in range(len(values))
+        )
         for side, values in (("operands", site.node.operands), ("results", site.node.results))
     )
     if site.node.op in MANUAL_ENDS:  # axes of size 1 that the user wrote are manual, too
@@ -134,7 +137,7 @@ def _as_asked(site: Site, sharding: Sharding, parts: AxisParts) -> Sharding:
     return Sharding(dims, partial, asked.halo if is_kept else (), asked.offsets if is_kept else ())
 
 
-def _sharding(
+def _sharding_from_labels(
     site: Site, labels: dict[str, Label], order: dict[int, tuple[str, ...]], number: int, side: str, parts: AxisParts
 ) -> Sharding:
     """The sharding of one operand or result from the labels of all axes."""

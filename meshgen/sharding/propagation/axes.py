@@ -242,7 +242,7 @@ class Axes:
             guess = self._latest.get(axis, ())
             found = free
             if found is None:
-                found = _decide(self, link, others, guess) if alike is None else _chosen(self, link, alike, guess)
+                found = _decide(self, link, others, guess) if alike is None else _decide_alike(self, link, alike, guess)
             known.append((split, found))
             self._latest[axis] = found.solution.labels
         return found
@@ -297,7 +297,7 @@ def _decide(axes: Axes, link: Link, others: dict[str, Decision], guess: Sequence
     return Decision(problem.solve(guess), origins, problem, reached.steps)
 
 
-def _chosen(axes: Axes, link: Link, alike: Decision, guess: Sequence[Label]) -> Decision:
+def _decide_alike(axes: Axes, link: Link, alike: Decision, guess: Sequence[Label]) -> Decision:
     """The decision along another link from the labels of an earlier one."""
     problem = _problem(axes, link, alike)
     return Decision(problem.solve(guess), alike.origins, problem, alike.steps)

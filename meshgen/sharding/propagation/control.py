@@ -38,7 +38,9 @@ def flatten(graph: Graph, times: float, manual: tuple[str, ...] = ()) -> list[Fl
     producers = graph.producers()
     for node in canonical_order(graph):
         if is_loop(node):
-            found += _loop(node, times, trip_count(node, producers) or DEFAULT.propagation.unknown_trips, manual)
+            found += _flattened_loop(
+                node, times, trip_count(node, producers) or DEFAULT.propagation.unknown_trips, manual
+            )
         elif is_branching(node):
             found += _branches(node, times, manual)
         elif is_manual(node):
@@ -48,7 +50,7 @@ def flatten(graph: Graph, times: float, manual: tuple[str, ...] = ()) -> list[Fl
     return found
 
 
-def _loop(node: Node, times: float, trips: float, manual: tuple[str, ...]) -> list[Flat]:
+def _flattened_loop(node: Node, times: float, trips: float, manual: tuple[str, ...]) -> list[Flat]:
     condition, body = node.regions
     carried = zip(node.operands, body.outputs, body.inputs, condition.inputs, node.results, strict=True)
     ties = [

@@ -71,7 +71,7 @@ def edge_tables(
         tables = [tables[number] for number in range(len(direct)) if number not in shared.users]
         copies, more = shared.tables(direct)
         tables += more
-    return _turned(scope, [len(made), *map(len, wanted), copies], copies, tables)
+    return _in_order_of_sites(scope, [len(made), *map(len, wanted), copies], copies, tables)
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,9 @@ def _shared_states(made: Sequence[State], wanted: Sequence[Sequence[State]]) -> 
     return [state for state, users in count.items() if users > 1 and any(m not in (state, None) for m in made)]
 
 
-def _turned(scope: Sequence[int], sizes: Sequence[int], copies: int, tables: Sequence[_Placed]) -> EdgeTables:
+def _in_order_of_sites(
+    scope: Sequence[int], sizes: Sequence[int], copies: int, tables: Sequence[_Placed]
+) -> EdgeTables:
     """The tables with the places of each in rising order of sites: a site that occurs twice is taken on the diagonal."""
     numbers = [*scope, max(scope) + 1]
     found: list[_Placed] = []

@@ -35,7 +35,7 @@ def joined_groups(nodes: Sequence[Flat], faults: list[Diagnostic]) -> list[Flat]
             found.append(flat)
         elif (group := groups.pop(first[flat.node.attrs.group], None)) is not None:
             faults += _faults(group)
-            found.append(_joined(group))
+            found.append(_joined_group(group))
     return found
 
 
@@ -50,7 +50,7 @@ def _first_of_group(members: Sequence[Flat]) -> dict[int, int]:
     return numbers
 
 
-def _joined(group: Sequence[Flat]) -> Flat:
+def _joined_group(group: Sequence[Flat]) -> Flat:
     nodes = [flat.node for flat in group]
     attrs = {**nodes[0].attrs, "members": nodes}
     operands, results = [node.operands[0] for node in nodes], [node.result for node in nodes]
@@ -106,12 +106,12 @@ def annotation_of_group(
 def _agrees(annotation: Annotation, best: Annotation, parts: AxisParts) -> bool:
     """Whether the dims of an annotation are those of another one, or are open and a prefix of them."""
     opened = [*annotation.open_dims, *[False] * (annotation.sharding.rank - len(annotation.open_dims))]
-    sides = ([_plain(axes, parts) for axes in each.sharding.dims] for each in (annotation, best))
+    sides = ([_splitting_parts(axes, parts) for axes in each.sharding.dims] for each in (annotation, best))
     dims = zip(*sides, opened, strict=True)
     return all(here == there or (is_open and there[: len(here)] == here) for here, there, is_open in dims)
 
 
-def _plain(refs: Sequence[str], parts: AxisParts) -> list[str]:
+def _splitting_parts(refs: Sequence[str], parts: AxisParts) -> list[str]:
     """The parts of axes that split something."""
     plain = (part for ref in parts.merge(refs) for part in (parts.refine((ref,)) if parts.fits(ref) else (ref,)))
     return [part for part in plain if parts.mesh.axis_size(part) != 1]

@@ -60,7 +60,7 @@ def joints_of(sites: Sequence[Site], edges: Sequence[Edge], placed: AbstractSet[
     found: list[Joint] = []
     for value, maker, uses in edges:
         site = sites[maker[0]]
-        ends = tuple([_end(site, sites[user], i, is_placed=value in placed) for user, i in uses])
+        ends = tuple([_joint_end(site, sites[user], i, is_placed=value in placed) for user, i in uses])
         scope = (maker[0], *[user for user, _ in uses])
         kind = kinds.setdefault((maker[1], ends, _pattern(scope)), len(kinds))
         asking = tuple([use for use in uses if asks_use(site, sites[use[0]])]) if is_annotation(site.node) else ()
@@ -74,7 +74,7 @@ def _pattern(scope: Sequence[int]) -> tuple[int, ...]:
     return tuple([rank[site] for site in scope])
 
 
-def _end(maker: Site, user: Site, operand: int, *, is_placed: bool) -> End:
+def _joint_end(maker: Site, user: Site, operand: int, *, is_placed: bool) -> End:
     """A value that a loop changes is resharded in every trip, one that it only reads once before it."""
     weight = user.times / maker.times if is_changed_carry(maker.node) else 1.0
     weight *= DEFAULT.propagation.behind if is_annotation(user.node) and user.node.attrs.as_result else 1.0

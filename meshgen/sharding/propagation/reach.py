@@ -221,7 +221,7 @@ def _ties(site: Site, value: Value, state: State, size: int, covered: Covered) -
             continue
         if isinstance(state, int):
             dims = rule.operands[number]
-            found += _from_dim(site, dims, state, size, covered) or _turned(site, dims, state, size, covered)
+            found += _from_dim(site, dims, state, size, covered) or _largest_free_loop(site, dims, state, size, covered)
             found += [(site.node.result, pick.kind) for pick in picks_of(site, number, state, size)]
         elif isinstance(state, str) and any(number in way.operands and state in way.kinds for way in rule.linear):
             found += [(result, state) for result in site.node.results]
@@ -261,7 +261,7 @@ def picks_of(site: Site, operand: int, dim: int, size: int) -> list[Pick]:
     ]
 
 
-def _turned(
+def _largest_free_loop(
     site: Site, dims: tuple[tuple[int, ...], ...], dim: int, size: int, covered: Covered
 ) -> list[tuple[Value, State]]:
     """If the op needs the whole of a split dim: the largest loop of the operand that can be split instead."""

@@ -34,7 +34,7 @@ def concatenate_sink(graph: Graph) -> Graph | None:
 
     None if no op along another dim follows a concatenation.
     """
-    writer = _Writer(graph)
+    writer = _PartwiseWriter(graph)
     for node in graph.nodes:
         writer.write(node)
     outputs = [writer.plain(value) for value in graph.outputs]
@@ -44,7 +44,7 @@ def concatenate_sink(graph: Graph) -> Graph | None:
     return replace(graph, nodes=nodes, outputs=outputs)
 
 
-class _Writer(Builder):
+class _PartwiseWriter(Builder):
     def __init__(self, graph: Graph) -> None:
         super().__init__(Graph(graph.name))
         self._producers = graph.producers()

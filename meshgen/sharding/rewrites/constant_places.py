@@ -32,14 +32,14 @@ def window_start(node: Node, producers: Mapping[Value, Node]) -> tuple[int, ...]
         starts = None if any(each is None for each in found) else [int(each) for each in found if each is not None]
         update = node.operands[1]
     else:
-        starts, update = _scattered(node, producers), node.operands[-1] if node.operands else None
+        starts, update = _scatter_position(node, producers), node.operands[-1] if node.operands else None
     if starts is None or update is None:
         return None
     ends = zip(starts, update.type.sizes, node.operands[0].type.sizes, strict=True)
     return tuple(starts) if all(start >= 0 and start + rows <= size for start, rows, size in ends) else None
 
 
-def _scattered(node: Node, producers: Mapping[Value, Node]) -> list[int] | None:
+def _scatter_position(node: Node, producers: Mapping[Value, Node]) -> list[int] | None:
     """The position of a scatter of one window over all dims, which replaces elements or is combined with them."""
     if node.op != "scatter" or len(node.operands) != 3:
         return None

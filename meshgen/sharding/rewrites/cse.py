@@ -22,18 +22,18 @@ _PURE = ELEMENTWISE | ARRANGING | LOOPS | MADE | TAKING
 
 def cse(module: Module) -> Module:
     """Before: `%a = reduce %x   %b = reduce %x`.   After: `%b` is `%a`. The module itself if nothing occurs twice."""
-    graph = _merged(module.graph, {}, {})
+    graph = _merged_duplicates(module.graph, {}, {})
     return module if graph is module.graph else replace(module, graph=graph)
 
 
 def common_values(graph: Graph) -> dict[Value, Value]:
     """Each value that is computed before under another name, and that value."""
     found: dict[Value, Value] = {}
-    _merged(graph, {}, found)
+    _merged_duplicates(graph, {}, found)
     return found
 
 
-def _merged(graph: Graph, outer: dict[Value, Value], found: dict[Value, Value]) -> Graph:
+def _merged_duplicates(graph: Graph, outer: dict[Value, Value], found: dict[Value, Value]) -> Graph:
     """The graph with uses of duplicates replaced; `outer` has those of the graphs around it, `found` gets all."""
     same = dict(outer)
     made: dict[Any, Value] = {}  # the first constant that is made so
@@ -44,7 +44,7 @@ def _merged(graph: Graph, outer: dict[Value, Value], found: dict[Value, Value]) 
     for node in graph.nodes:
         is_part = node.op == "slice" and node.result in joined
         node = _with_uses(node, same, found)
-        key = _key(node, alike)
+        key = _computation_key(node, alike)
         key = key and (*key, is_part)
         if key is not None and all(value in alike for value in node.operands):
             alike[node.result] = made.setdefault(key, node.result)
@@ -63,12 +63,12 @@ def _merged(graph: Graph, outer: dict[Value, Value], found: dict[Value, Value]) 
 
 def _with_uses(node: Node, same: dict[Value, Value], found: dict[Value, Value]) -> Node:
     operands = [same.get(value, value) for value in node.operands]
-    regions = tuple(_merged(region, same, found) for region in node.regions)
+    regions = tuple(_merged_duplicates(region, same, found) for region in node.regions)
     changed = operands != node.operands or any(a is not b for a, b in zip(regions, node.regions, strict=True))
     return replace(node, operands=operands, regions=regions) if changed else node
 
 
-def _key(node: Node, alike: dict[Value, Value]) -> Any:
+def _computation_key(node: Node, alike: dict[Value, Value]) -> Any:
     """Equal for nodes that compute the same; None for a node that is not looked at."""
     if node.op not in _PURE or node.regions:
         return None

@@ -20,7 +20,7 @@ def fold_identities(graph: Graph) -> Graph | None:
     now: dict[Value, Value] = {}
     nodes: list[Node] = []
     for node in graph.nodes:
-        source = _same(node, producers) if node.option is None else None
+        source = _unchanged_operand(node, producers) if node.option is None else None
         if source is not None and node.result not in outputs:
             now[node.result] = now.get(source, source)
             continue
@@ -38,7 +38,7 @@ def _is_kept(node: Node) -> bool:
     return node.op not in ("slice", "broadcast_in_dim", "reshape", "reverse", "concatenate")
 
 
-def _same(node: Node, producers: Mapping[Value, Node]) -> Value | None:
+def _unchanged_operand(node: Node, producers: Mapping[Value, Node]) -> Value | None:
     """The operand that a node returns unchanged; None if it changes it."""
     if node.op == "concatenate":
         parts = [value for value in node.operands if value.type.sizes[node.attrs.dim]]

@@ -21,13 +21,13 @@ def inner_product_unflatten(graph: Graph, outer: Mapping[Value, Node] | None = N
     """
     producers = {**(outer or {}), **graph.producers()}
     inner = in_bodies(graph, lambda region: inner_product_unflatten(region, producers)) or graph
-    nodes = [_rewritten(node, producers) for node in inner.nodes]
+    nodes = [_without_flattening(node, producers) for node in inner.nodes]
     if all(new is old for new, old in zip(nodes, graph.nodes, strict=True)):
         return None
     return replace(graph, nodes=needed_nodes(nodes, graph.outputs, lambda node: node.op != "reshape"))
 
 
-def _rewritten(node: Node, producers: Mapping[Value, Node]) -> Node:
+def _without_flattening(node: Node, producers: Mapping[Value, Node]) -> Node:
     if node.op != "dot_general" or node.result.type.rank or node.option is not None:
         return node
     makers = [producers.get(value) for value in node.operands]

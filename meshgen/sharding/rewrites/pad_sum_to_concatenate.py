@@ -41,7 +41,7 @@ def pad_sum_to_concatenate(graph: Graph) -> Graph | None:
     producers, rows = graph.producers(), dict[Value, _Rows]()
     nodes: list[Node] = []
     for node in graph.nodes:
-        found = _rows(node, rows, producers) if node.option is None else None
+        found = _padded_parts(node, rows, producers) if node.option is None else None
         if found:
             rows[node.result] = found
             if len(found.parts) > 1 and found.fills(node.result.type.sizes[found.dim]):
@@ -54,7 +54,7 @@ def pad_sum_to_concatenate(graph: Graph) -> Graph | None:
     return replace(graph, nodes=nodes)
 
 
-def _rows(node: Node, rows: Mapping[Value, _Rows], producers: Mapping[Value, Node]) -> _Rows | None:
+def _padded_parts(node: Node, rows: Mapping[Value, _Rows], producers: Mapping[Value, Node]) -> _Rows | None:
     if node.op == "add":
         left, right = (rows.get(value) for value in node.operands)
         return left.beside(right) if left and right else None

@@ -49,7 +49,7 @@ def _without_zeros(node: Node, producers: _Producers) -> list[Node]:
 def _selected(value: Value, dim: int, rows: Sequence[int]) -> list[Node]:
     """Nodes that make these rows of a value along a dim; the last has the result."""
     runs = [[row for _, row in run] for _, run in groupby(enumerate(rows), key=lambda each: each[1] - each[0])]
-    parts = [_slice(value, dim, run[0], run[-1] + 1) for run in runs]
+    parts = [_slice_along(value, dim, run[0], run[-1] + 1) for run in runs]
     if len(parts) == 1:
         return parts
     shape = [len(rows) if d == dim else size for d, size in enumerate(value.type.shape)]
@@ -57,7 +57,7 @@ def _selected(value: Value, dim: int, rows: Sequence[int]) -> list[Node]:
     return [*parts, Node("concatenate", [part.result for part in parts], [joined], {"dim": dim}, value.loc)]
 
 
-def _slice(value: Value, dim: int, start: int, limit: int) -> Node:
+def _slice_along(value: Value, dim: int, start: int, limit: int) -> Node:
     sizes = value.type.sizes
     bounds = [(start, limit) if d == dim else (0, size) for d, size in enumerate(sizes)]
     attrs = {"start": tuple(b[0] for b in bounds), "limit": tuple(b[1] for b in bounds), "stride": (1,) * len(sizes)}

@@ -21,7 +21,7 @@ def slice_into_concatenate(graph: Graph) -> Graph | None:
 
     Only concatenations that are used by slices alone.
     """
-    writer = _Writer(graph)
+    writer = _CutWriter(graph)
     for node in graph.nodes:
         if node.op != "slice" or not writer.is_cut_join(node.operands[0]) or set(node.attrs.stride) != {1}:
             writer.graph.nodes.append(node)
@@ -36,7 +36,7 @@ def slice_into_concatenate(graph: Graph) -> Graph | None:
     return _without_unused(replace(graph, nodes=nodes, outputs=outputs))
 
 
-class _Writer(Builder):
+class _CutWriter(Builder):
     def __init__(self, graph: Graph) -> None:
         super().__init__(Graph(graph.name))
         self._producers, self._uses, self._outputs = graph.producers(), graph.uses(), set(graph.outputs)

@@ -25,7 +25,7 @@ def slice_into_dot(graph: Graph) -> Graph | None:
     if not moved:
         return None
     producers = graph.producers()
-    return replace(graph, nodes=[made for node in graph.nodes for made in _rewritten(node, moved, producers)])
+    return replace(graph, nodes=[made for node in graph.nodes for made in _with_sliced_operand(node, moved, producers)])
 
 
 def _cut_place(node: Node, users: list[Node]) -> tuple[int, int] | None:
@@ -47,7 +47,7 @@ def _cut_dims(node: Node) -> list[int]:
     return [d for d, (start, limit, stride, size) in enumerate(parts) if (start, limit, stride) != (0, size, 1)]
 
 
-def _rewritten(node: Node, moved: dict[Value, tuple[int, int]], producers: dict[Value, Node]) -> list[Node]:
+def _with_sliced_operand(node: Node, moved: dict[Value, tuple[int, int]], producers: dict[Value, Node]) -> list[Node]:
     if node.op == "dot_general" and node.result in moved:
         return []
     if node.op != "slice" or node.operands[0] not in moved:
