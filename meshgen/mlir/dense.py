@@ -97,7 +97,7 @@ def read_dense(body: str, type: builtin.TensorType[Any]) -> DenseElements:
         _check_nesting(body, shape)
     elif len(words) != (1 if body else 0) or (not body and math.prod(shape)):
         raise ValueError("a dense literal is one element, nested lists, or a hexadecimal string")
-    return DenseElements(DenseData(type, dtype, _elements(words, dtype).tobytes()))
+    return DenseElements(DenseData(type, dtype, _parsed_elements(words, dtype).tobytes()))
 
 
 def _read_complex(body: str, type: builtin.TensorType[Any], dtype: str) -> DenseElements:
@@ -109,7 +109,7 @@ def _read_complex(body: str, type: builtin.TensorType[Any], dtype: str) -> Dense
         _check_nesting(_PAIR.sub("0", body), type.get_shape())
     elif len(pairs) != (1 if body else 0):
         raise ValueError("a complex literal is one pair (real, imaginary), or nested lists of pairs")
-    parts = _elements([word for pair in pairs for word in pair], real_dtype(dtype))
+    parts = _parsed_elements([word for pair in pairs for word in pair], real_dtype(dtype))
     return DenseElements(DenseData(type, dtype, parts.tobytes()))
 
 
@@ -122,7 +122,7 @@ def _check_nesting(body: str, shape: Sequence[int]) -> None:
         raise ValueError(f"the brackets of the literal do not have the shape {'x'.join(map(str, shape))} of its type")
 
 
-def _elements(words: Sequence[str], dtype: str) -> np.ndarray:
+def _parsed_elements(words: Sequence[str], dtype: str) -> np.ndarray:
     """Elements from their text: decimal, `true`, or the bits of a float in hexadecimal."""
     kind = DTYPES[dtype]
     bits = np.dtype(f"u{kind.itemsize}")

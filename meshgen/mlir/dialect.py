@@ -114,11 +114,14 @@ class Dialect:
 def merged(*parts: Dialect) -> Dialect:
     """All parts as one, in order. Raises ValueError for a name that two of them define."""
     return Dialect(
-        **{each.name: _joined(each.name, [getattr(part, each.name) for part in parts]) for each in fields(Dialect)}
+        **{
+            each.name: _merged_tables(each.name, [getattr(part, each.name) for part in parts])
+            for each in fields(Dialect)
+        }
     )
 
 
-def _joined(what: str, tables: Sequence[Any]) -> Any:
+def _merged_tables(what: str, tables: Sequence[Any]) -> Any:
     """Tuples or mappings as one."""
     if isinstance(tables[0], tuple):
         return tuple(chain.from_iterable(tables))

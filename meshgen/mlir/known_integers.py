@@ -49,7 +49,7 @@ def constant(value: SSAValue) -> int | None:
     if owner.name in _PASSES_ON:
         return constant(owner.operands[0])
     if owner.name == "tensor.dim":
-        return _size(owner)
+        return _static_dim_size(owner)
     if owner.name in _CHOICES:
         return _mapped(owner)
     dialect, _, op = owner.name.partition(".")
@@ -77,7 +77,7 @@ def _mapped(op: Operation) -> int | None:
         return None
 
 
-def _size(op: Operation) -> int | None:
+def _static_dim_size(op: Operation) -> int | None:
     """The size of a tensor's dim, where the type says it."""
     kind, dim = op.operands[0].type, constant(op.operands[1])
     if not isinstance(kind, ShapedType) or dim is None or not 0 <= dim < len(kind.get_shape()):

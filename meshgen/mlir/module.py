@@ -117,7 +117,7 @@ def _import_functions(entry: func.FuncOp, functions: Sequence[func.FuncOp], read
     for function in functions:
         name = function.sym_name.data
         if function is not entry:
-            _body(function, reading, reading.module.kernels.get(name) or private[name])
+            _import_body(function, reading, reading.module.kernels.get(name) or private[name])
     _import_entry(entry, reading)
     raise_faults(reading)
     reading.module.graph = inline_calls(reading.module.graph, private)
@@ -134,7 +134,7 @@ def check_module(module: Module) -> None:
         raise ProgramError(*faults)
 
 
-def _body(function: func.FuncOp, reading: Reading, graph: Graph) -> None:
+def _import_body(function: func.FuncOp, reading: Reading, graph: Graph) -> None:
     """Convert the body of a function into `graph`."""
     if len(function.body.blocks) != 1:
         name = function.sym_name.data
@@ -159,7 +159,7 @@ def _import_entry(entry: func.FuncOp, reading: Reading) -> None:
     _read_slots("in", kind.inputs.data, entry.arg_attrs, [reading.source.locate(a) for a in arguments], reading)
     loc = reading.source.locate(entry)
     _read_slots("out", kind.outputs.data, entry.res_attrs, [loc] * len(kind.outputs.data), reading)
-    _body(entry, reading, module.graph)
+    _import_body(entry, reading, module.graph)
 
 
 def _read_slots(side: str, types: Sequence[Attribute], attributes: builtin.ArrayAttr[builtin.DictionaryAttr] | None,
@@ -183,11 +183,11 @@ def export_module(
         return _export_parts(module, dialects)
     exporter = Exporter(module, dialects, outer)
     operations: list[Operation] = [operation for write in dialects.module_op_writers for operation in write(module)]
-    entry = _function(exporter, module.graph, "public")
+    entry = _export_function(exporter, module.graph, "public")
     entry.properties |= _slot_attributes(exporter, "arg_attrs", "in") | _slot_attributes(exporter, "res_attrs", "out")
     operations.append(entry)
     for kernel in module.kernels.values():
-        operations.append(_function(exporter, kernel, "private"))
+        operations.append(_export_function(exporter, kernel, "private"))
         operations[-1].attributes[KERNEL] = builtin.UnitAttr()
     attributes = {name: a for write in dialects.module_attr_writers for name, a in write(module).items()}
     name = builtin.StringAttr(module.name) if module.name != "main" else None
@@ -203,7 +203,7 @@ def _export_parts(module: Module, dialects: Dialect) -> tuple[builtin.ModuleOp, 
     return builtin.ModuleOp(operations, {"meshgen.stage": builtin.StringAttr(module.stage)}, name), exporter
 
 
-def _function(outer: Exporter, graph: Graph, visibility: str) -> func.FuncOp:
+def _export_function(outer: Exporter, graph: Graph, visibility: str) -> func.FuncOp:
     exporter = Exporter(outer.module, outer.dialects, outer)
     renames = any(node.op == "sharding_group" for node in all_nodes(graph))  # values before it are called as it says
     block = exporter.block(graph, func.ReturnOp) if renames else exporter.body(graph)

@@ -190,7 +190,7 @@ class Values:
 
     def faults(self, values: Sequence[SSAValue], segments: Sequence[int], letters: Letters) -> list[str]:
         sizes = segments if len(self.counts) > 1 and segments else [len(values)]
-        counts = self.counts if len(sizes) == len(self.counts) else (_sum(self.counts),)
+        counts = self.counts if len(sizes) == len(self.counts) else (_total_count(self.counts),)
         if sum(sizes) != len(values) or len(sizes) != len(counts):
             return [f"operandSegmentSizes {list(sizes)} do not fit {len(values)} {self.what}"]
         found = [
@@ -286,7 +286,7 @@ def _element(kind: Attribute) -> Attribute:
     return kind.element_type if isinstance(kind, TensorType) else kind
 
 
-def _sum(counts: Sequence[Count]) -> Count:
+def _total_count(counts: Sequence[Count]) -> Count:
     """As many as all segments have."""
     if len(counts) == 1:
         return counts[0]

@@ -56,7 +56,7 @@ def _function(name: str, function: Function, error: Error, kernel: Expression | 
                domains=(domain,))  # fmt: skip
 
 
-def _step(name: str, function: Function, error: Function, kernel: Expression, of: str = "float") -> Op:
+def _step_function(name: str, function: Function, error: Function, kernel: Expression, of: str = "float") -> Op:
     """A function of one number whose results are exact."""
     return _op(name, 1, types.unary(of), means.of_numbers(function), errors.step(monotone(error)), rules.WHOLE, kernel, JUMPS,
                domains=ANY)  # fmt: skip
@@ -141,11 +141,13 @@ FUNCTIONS = (
 )  # fmt: skip
 
 STEPS = (
-    _step("floor", np.floor, np.floor, plain("tl.floor({0})")),
-    _step("ceil", np.ceil, np.ceil, plain("tl.ceil({0})")),
-    _step("round_nearest_even", np.rint, np.rint, triton.round_even),
-    _step("round_nearest_afz", means.round_away, lambda x: np.trunc(x + np.copysign(0.5, x)), helper("round_away")),
-    _step("sign", means.sign, np.sign, triton.sign, of="number"),
+    _step_function("floor", np.floor, np.floor, plain("tl.floor({0})")),
+    _step_function("ceil", np.ceil, np.ceil, plain("tl.ceil({0})")),
+    _step_function("round_nearest_even", np.rint, np.rint, triton.round_even),
+    _step_function(
+        "round_nearest_afz", means.round_away, lambda x: np.trunc(x + np.copysign(0.5, x)), helper("round_away")
+    ),
+    _step_function("sign", means.sign, np.sign, triton.sign, of="number"),
 )
 
 PARTS = (

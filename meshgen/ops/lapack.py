@@ -66,7 +66,7 @@ class Routine:
             dims = [word for word in words if word not in ("int", "real", "complex")]
             if kind.rank != len(batch) + len(dims) or kind.shape[: len(batch)] != batch:
                 return None
-            if kind.dtype != _dtype(words, dtype) or None in kind.shape[len(batch) :]:
+            if kind.dtype != _dtype_from_words(words, dtype) or None in kind.shape[len(batch) :]:
                 return None
             for dim, size in zip(dims, kind.shape[len(batch) :], strict=True):
                 if sizes.setdefault(dim, size) != size:
@@ -78,7 +78,7 @@ class Routine:
         found: list[TensorType] = []
         for words in self._results(dtype):
             dims = [known[word] for word in words if word not in ("int", "real", "complex")]
-            found.append(TensorType((*batch, *dims), _dtype(words, dtype)))
+            found.append(TensorType((*batch, *dims), _dtype_from_words(words, dtype)))
         return found
 
     def _results(self, dtype: str) -> list[list[str]]:
@@ -92,7 +92,7 @@ def _rank(words: Sequence[str]) -> int:
     return sum(word not in ("int", "real", "complex") for word in words)
 
 
-def _dtype(words: Sequence[str], dtype: str) -> str:
+def _dtype_from_words(words: Sequence[str], dtype: str) -> str:
     if "int" in words:
         return "i32"
     if "real" in words:
@@ -192,12 +192,12 @@ def _svd(call: Any, args: Sequence[Array], options: Options, name: str = "gesdd"
 def _eig(call: Any, args: Sequence[Array], options: Options) -> Sequence[Any]:
     sides = {f"compute_v{side[0]}": options.get(f"compute_{side}", "V") == "V" for side in ("left", "right")}
     *values, left, right, info = call("geev")(args[0], **sides)
-    vectors = [_joined(values[1], each) if len(values) == 2 else each for each in (left, right)]
+    vectors = [_complex_vectors(values[1], each) if len(values) == 2 else each for each in (left, right)]
     wanted = [each if is_wanted else None for each, is_wanted in zip(vectors, sides.values(), strict=True)]
     return *values, *wanted, info
 
 
-def _joined(imaginary: Array, packed: Array) -> Array:
+def _complex_vectors(imaginary: Array, packed: Array) -> Array:
     """Vectors of pairs of eigenvalues are stored as two columns, the real parts and the imaginary parts of the first."""
     found = packed.astype(np.result_type(packed.dtype, np.complex64))
     if packed.shape[-1] != imaginary.size:

@@ -122,7 +122,7 @@ def predicate_of(op: Operation) -> str:
     return words[int(number)] if number is not None and 0 <= number < len(words) else ""
 
 
-def _compare(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
+def _comparison_value(builder: Builder, op: Operation, operands: Sequence[Value]) -> Value:
     """`cmpf` and `cmpi`"""
     left, right = operands
     text = predicate_of(op)
@@ -201,7 +201,7 @@ BY_NAME: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = dic
 )
 """By full name: operations whose mnemonic has another meaning in other dialects."""
 SPECIAL: dict[str, Callable[[Builder, Operation, Sequence[Value]], Value]] = {
-    "constant": constant, "cmpf": _compare, "cmpi": _compare, "select": _select,
+    "constant": constant, "cmpf": _comparison_value, "cmpi": _comparison_value, "select": _select,
     "arithmetic_right_shift": _rounded_shift, "apply_scale": _apply_scale,
     **dict.fromkeys(TOSA_COMPARE, _tosa_compare),
     **dict.fromkeys(("extf", "truncf", "extsi", "extui", "trunci", "sitofp", "uitofp", "fptosi", "fptoui",

@@ -153,7 +153,7 @@ def _folded(site: _Site) -> list[Value] | None:
     (value,), (init,) = site.inputs, site.inits
     builder, dtype = Builder(site.importer, site.operation), value.type.dtype
     fill, known = neutral(kind, dtype), known_array(site.importer, site.operation.operands[1])
-    found = _window(site, builder, kind, builder.constant(fill.item(), TensorType((), dtype)))
+    found = _cumulative_window(site, builder, kind, builder.constant(fill.item(), TensorType((), dtype)))
     if known is None or not bool((known == fill).all()):
         dims = [dim for dim in range(value.type.rank) if dim != site.dim]
         found = builder.apply(kind, builder.broadcast(init, value.type.shape, dims), found)
@@ -164,7 +164,7 @@ def _folded(site: _Site) -> list[Value] | None:
     return [found, builder.reshape(row, site.slice_of(value.type).shape)]
 
 
-def _window(site: _Site, builder: Builder, kind: str, init: Value) -> Value:
+def _cumulative_window(site: _Site, builder: Builder, kind: str, init: Value) -> Value:
     """Every element combined with all before it, or after it."""
     value, rank = site.inputs[0], site.inputs[0].type.rank
 
@@ -190,13 +190,13 @@ def _looped(site: _Site) -> list[Value]:
     condition, body = (Graph("", [Value(value.type) for value in carried]) for _ in range(2))
     decides = Builder(Importer(site.importer.reading, condition, site.importer), site.operation)
     condition.outputs = [decides.compare("LT", condition.inputs[0], decides.constant(site.steps, _INDEX))]
-    _step(site, body)
+    _build_step(site, body)
     found = site.importer.emit("while", carried, [v.type for v in carried], {}, site.operation, (condition, body))
     first = 1 + len(site.inits)
     return [*found[first : first + len(results)], *found[1:first]]
 
 
-def _step(site: _Site, body: Graph) -> None:
+def _build_step(site: _Site, body: Graph) -> None:
     """One step of the loop."""
     builder = Builder(Importer(site.importer.reading, body, site.importer), site.operation)
     number, *rest = body.inputs

@@ -58,13 +58,13 @@ def choice_of(structure: Structure) -> Choice | None:
         return None
     key, (greater, equal) = found
     extreme = tuple(n for n, (_, c, _) in enumerate(known) if c is None)
-    agree = all(terms[n] is terms[key] and EXTREMES[_name(roots[n])] == greater for n in extreme)
+    agree = all(terms[n] is terms[key] and EXTREMES[_defining_mnemonic(roots[n])] == greater for n in extreme)
     return Choice(terms, key, greater, equal, extreme) if agree else None
 
 
 def _picked(root: SSAValue, accumulator: BlockArgument) -> tuple[SSAValue, SSAValue | None, bool] | None:
     """New value, condition (None: it is the greater or lesser of the two), and whether it is taken where that holds."""
-    owner, name = root.owner, _name(root)
+    owner, name = root.owner, _defining_mnemonic(root)
     if not isinstance(owner, Operation):
         return None
     if name in EXTREMES:
@@ -78,7 +78,7 @@ def _picked(root: SSAValue, accumulator: BlockArgument) -> tuple[SSAValue, SSAVa
     return (right, condition, False) if left is accumulator else None
 
 
-def _name(value: SSAValue) -> str:
+def _defining_mnemonic(value: SSAValue) -> str:
     return mnemonic(value.owner) if isinstance(value.owner, Operation) else ""
 
 

@@ -32,7 +32,7 @@ def looped(structure: Structure, places: Sequence[Loops]) -> list[Value] | None:
     shapes = [before[n].type.with_shape(sizes[loop] for loop in place) for n, place in enumerate(places)]
     carried = [builder.reshape(value, kind.shape) for value, kind in zip(before, shapes, strict=True)]
     operands = [builder.constant(0, INDEX), *carried, *(element.value for element in elements)]
-    body, captured = _body(structure, places, folded, used, elements, operands)
+    body, captured = _folding_loop_body(structure, places, folded, used, elements, operands)
     if body is None:
         return None
     operands += captured
@@ -48,8 +48,8 @@ def _folded_first(builder: Builder, element: Spread, folded: Loops, sizes: Seque
     return Spread(over(builder, element, loops, sizes), tuple(loops))
 
 
-def _body(structure: Structure, places: Sequence[Loops], folded: Loops, used: Sequence[int],
-          elements: Sequence[Spread], operands: Sequence[Value]) -> tuple[Graph | None, list[Value]]:  # fmt: skip
+def _folding_loop_body(structure: Structure, places: Sequence[Loops], folded: Loops, used: Sequence[int],
+                       elements: Sequence[Spread], operands: Sequence[Value]) -> tuple[Graph | None, list[Value]]:  # fmt: skip
     """One step over (number, outputs, operands, what else is used), and the values of the latter outside."""
     outer = structure.builder.importer
     inner = Importer(outer.reading, Graph(""), outer)

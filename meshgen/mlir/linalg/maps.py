@@ -216,7 +216,7 @@ def _opened(builder: Builder, value: Value, lines: Sequence[Line], sizes: Sequen
     for line in lines:
         digits = _digits(line, sizes)
         if len(line.steps) > 1 and digits is None:
-            value, opened = _window(builder, value, dim, line, sizes)
+            value, opened = _opened_window(builder, value, dim, line, sizes)
         else:
             opened = digits or line.loops
             value = reshaped_dim(builder, value, dim, [sizes[loop] for loop in opened])
@@ -225,7 +225,7 @@ def _opened(builder: Builder, value: Value, lines: Sequence[Line], sizes: Sequen
     return Spread(value, tuple(loops))
 
 
-def _window(builder: Builder, value: Value, dim: int, line: Line, sizes: Sequence[int]) -> tuple[Value, Loops]:
+def _opened_window(builder: Builder, value: Value, dim: int, line: Line, sizes: Sequence[int]) -> tuple[Value, Loops]:
     """A dim that is read at a sum of loops: a slice along the longest loop for each point of the others."""
     slide = max(line.loops, key=lambda loop: sizes[loop])
     others = [loop for loop in line.loops if loop != slide]

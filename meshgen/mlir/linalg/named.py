@@ -44,7 +44,7 @@ def numbers(op: Operation, name: str) -> tuple[int, ...]:
     return integers(attribute_of(op, name))
 
 
-def _elements(op: Operation) -> list[Attribute]:
+def _operand_element_types(op: Operation) -> list[Attribute]:
     """The element types of the operands."""
     return [getattr(operand.type, "element_type", operand.type) for operand in op.operands]
 
@@ -98,7 +98,7 @@ def import_elementwise(importer: Importer, op: Operation) -> None:
     maps = _own_maps(op) or [
         AffineMap.identity(rank) if importer.type(x).rank == rank else AffineMap(rank, 0, ()) for x in op.operands
     ]
-    types = _elements(op)
+    types = _operand_element_types(op)
     if word == "copy":
         _spelled(importer, op, maps, lambda scalars, arguments: scalars.cast(arguments[0], types[-1], _is_unsigned(op)))
         return
@@ -157,7 +157,7 @@ def import_body(importer: Importer, op: Operation) -> None:
 def _spelled(importer: Importer, op: Operation, maps: Sequence[AffineMap], body: Write) -> None:
     """Convert an operation with the body that `body` writes; a fault where there is none."""
     try:
-        block = block_of(_elements(op), body)
+        block = block_of(_operand_element_types(op), body)
     except NoForm as error:
         importer.fault("MG0104", f"{op.name} {error}", op)
         refuse(importer, op)

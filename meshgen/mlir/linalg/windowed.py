@@ -175,8 +175,8 @@ def _convolution(builder: Builder, walk: Walk, kernel: Spread, sizes: Sequence[i
     batch = [loop for loop in image.loops if loop not in shared and loop not in outer]
     features = [loop for loop in kernel.loops if loop not in shared and loop not in inner]
     rows, taps = [[w.outer] for w in windows], [[w.inner] for w in windows]
-    left, left_dims = _merged(builder, image, [batch, groups + summed, *rows])
-    right, right_dims = _merged(builder, kernel, [summed, groups + features, *taps])
+    left, left_dims = _merged_roles(builder, image, [batch, groups + summed, *rows])
+    right, right_dims = _merged_roles(builder, kernel, [summed, groups + features, *taps])
     roles = [batch, groups + features, *rows]
     loops = [loop for role in roles for loop in role]
     whole = all(len(role) == 1 for role in roles)
@@ -213,7 +213,7 @@ def _dims(side: str, first: str, second: str, dims: Sequence[int]) -> dict[str, 
     return {f"{side}_{first}": dims[0], f"{side}_{second}": dims[1], f"{side}_spatial": tuple(dims[2:])}
 
 
-def _merged(builder: Builder, spread: Spread, roles: Sequence[Sequence[int]]) -> tuple[Value, list[int]]:
+def _merged_roles(builder: Builder, spread: Spread, roles: Sequence[Sequence[int]]) -> tuple[Value, list[int]]:
     """A value with one dim per role, which merges the role's loops, major to minor; and the dim of each role."""
     if all(len(role) == 1 for role in roles):
         return spread.value, [spread.loops.index(role[0]) for role in roles]

@@ -93,7 +93,7 @@ class ClusterOp(IRDLOperation):
             if parser.parse_optional_punctuation(",") is not None:
                 parser.parse_keyword("dim_sizes")
                 parser.parse_punctuation("=")
-                sizes = _sizes(parser)
+                sizes = _parse_dim_sizes(parser)
         properties: dict[str, Attribute] = {
             "sym_name": name,
             "rank": IntegerAttr(rank, i64),
@@ -109,7 +109,7 @@ class ClusterOp(IRDLOperation):
         printer.print_op_attributes(self.attributes)
 
 
-def _sizes(parser: Parser) -> tuple[int, ...]:
+def _parse_dim_sizes(parser: Parser) -> tuple[int, ...]:
     """`[2, 4]`, or `2x?`"""
     assert isinstance(parser, TextParser)
     if parser.at_integers():
@@ -172,7 +172,7 @@ class TensorOp(IRDLOperation, ABC):
     @classmethod
     def parse(cls, parser: Parser) -> TensorOp:
         source = parser.parse_unresolved_operand()
-        entries = parser.parse_optional_comma_separated_list(parser.Delimiter.BRACES, lambda: _entry(parser))
+        entries = parser.parse_optional_comma_separated_list(parser.Delimiter.BRACES, lambda: _attribute_entry(parser))
         parser.parse_punctuation(":")
         source_type = parser.parse_type()
         result_type = parser.parse_type() if parser.parse_optional_punctuation("->") is not None else source_type
@@ -211,7 +211,7 @@ class ShardOp(TensorOp):
         return cls(operands=[parser.resolve_operand(source, kind)], result_types=[kind], attributes=attributes)
 
 
-def _entry(parser: Parser) -> tuple[str, Attribute]:
+def _attribute_entry(parser: Parser) -> tuple[str, Attribute]:
     """`name = value`, or a bare `#mesh.shard<...>` under the name `sharding`."""
     name = parser.parse_optional_identifier_or_str_literal()
     if name is None:

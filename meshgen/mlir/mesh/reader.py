@@ -85,7 +85,7 @@ def _lists(op: Operation, name: str) -> Lists:
     return lists_of(op.attributes.get(name))
 
 
-def _axes(importer: Importer, op: Operation) -> tuple[str, ...]:
+def _mesh_axis_names(importer: Importer, op: Operation) -> tuple[str, ...]:
     """`mesh_axis = [0, 1]`, as names."""
     attribute = op.attributes.get("mesh_axis")
     items = attribute.data if isinstance(attribute, ArrayAttr) else (attribute,)
@@ -99,19 +99,20 @@ def _axes_by_name(importer: Importer, lists: Lists) -> Lists:
     return tuple(tuple(names[int(a)] if a.isdecimal() and int(a) < len(names) else a for a in axes) for axes in lists)
 
 
-def _kind(op: Operation) -> str:
+def _reduction_attribute(op: Operation) -> str:
     attribute = op.attributes.get("reduction")
     return attribute.data if isinstance(attribute, StringAttr) else "sum"
 
 
 def import_all_reduce(importer: Importer, op: Operation) -> None:
-    emit(importer, op, "all_reduce", {"axes": _axes(importer, op), "kind": _kind(op)})
+    emit(importer, op, "all_reduce", {"axes": _mesh_axis_names(importer, op), "kind": _reduction_attribute(op)})
 
 
 def import_reduce_scatter(importer: Importer, op: Operation) -> None:
     axis = op.attributes.get("tensor_axis")
     dim = axis.value.data if isinstance(axis, IntegerAttr) else 0
-    emit(importer, op, "reduce_scatter", {"axes": _axes(importer, op), "dim": dim, "kind": _kind(op)})
+    attrs = {"axes": _mesh_axis_names(importer, op), "dim": dim, "kind": _reduction_attribute(op)}
+    emit(importer, op, "reduce_scatter", attrs)
 
 
 def import_all_gather(importer: Importer, op: Operation) -> None:
@@ -190,7 +191,7 @@ def import_collective_permute(importer: Importer, op: Operation) -> None:
 
 def _rotate(importer: Importer, op: Operation, source: Sharding, target: Sharding) -> None:
     """A manual computation on the shards, whose body is one shift."""
-    kind, axes, mesh = importer.type(op.results[0]), _axes(importer, op), importer.reading.module.mesh
+    kind, axes, mesh = importer.type(op.results[0]), _mesh_axis_names(importer, op), importer.reading.module.mesh
     value, loc = importer.value(op.operands[0]), importer.reading.source.locate(op)
     importer.bind(op.results[0], value)
     if source != target or len(axes) != 1:

@@ -73,7 +73,8 @@ def import_parallel(importer: Importer, op: Operation) -> None:
             found += inner.values(inner.operations(region.block))
         return found
 
-    _loop(importer, op, [_numbers(each) for each in (op.lowerBound, op.upperBound, op.step)], list(op.initVals), ends)
+    bounds = [_constants_or_none(each) for each in (op.lowerBound, op.upperBound, op.step)]
+    _loop(importer, op, bounds, list(op.initVals), ends)
 
 
 def _known(static: DenseArrayBase[I64], dynamic: Sequence[SSAValue]) -> list[int | None]:
@@ -81,7 +82,7 @@ def _known(static: DenseArrayBase[I64], dynamic: Sequence[SSAValue]) -> list[int
     return [constant(rest.pop(0)) if number == DYNAMIC_INDEX else int(number) for number in static.get_values()]
 
 
-def _numbers(values: Sequence[SSAValue]) -> list[int | None]:
+def _constants_or_none(values: Sequence[SSAValue]) -> list[int | None]:
     return [constant(value) for value in values]
 
 
@@ -99,7 +100,7 @@ def _loop(importer: Importer, op: Operation, lists: Sequence[Sequence[int | None
         refuse(importer, op)
         return
     counts = [len(range(*each)) for each in ranges]
-    body, captured = _body(importer, op, ranges, counts, inits, ends)
+    body, captured = _parallel_body(importer, op, ranges, counts, inits, ends)
     operands = [Builder(importer, op).constant(0, INDEX), *importer.values(inits), *importer.values(captured)]
     condition = Graph("", [Value(value.type, value.name) for value in operands])
     builder = Builder(Importer(importer.reading, condition, importer), op)
@@ -109,8 +110,8 @@ def _loop(importer: Importer, op: Operation, lists: Sequence[Sequence[int | None
         importer.bind(result, value)
 
 
-def _body(importer: Importer, op: Operation, ranges: Sequence[Range], counts: Sequence[int], inits: Sequence[SSAValue],
-          ends: Ends) -> tuple[Graph, list[SSAValue]]:  # fmt: skip
+def _parallel_body(importer: Importer, op: Operation, ranges: Sequence[Range], counts: Sequence[int],
+                   inits: Sequence[SSAValue], ends: Ends) -> tuple[Graph, list[SSAValue]]:  # fmt: skip
     """One step over (number, carried values), followed by captured values."""
     inner = Importer(importer.reading, Graph(""), importer)
     builder, block = Builder(inner, op), op.regions[0].block

@@ -37,7 +37,7 @@ _MAPPING = re.compile(r"\{[^{}]*\}")
 _NUMBERS = DenseArrayBase[I64]
 
 
-def _numbers(parser: Parser) -> tuple[list[SSAValue], DenseArrayBase[I64]]:
+def _parenthesized_numbers(parser: Parser) -> tuple[list[SSAValue], DenseArrayBase[I64]]:
     """`(0, %n)`"""
     names, numbers = parse_dynamic_index_list_without_types(parser, DYNAMIC_INDEX, delimiter=parser.Delimiter.PAREN)
     return [parser.resolve_operand(name, IndexType()) for name in names], DenseArrayBase.from_list(i64, numbers)
@@ -101,16 +101,16 @@ class ForallOp(IRDLOperation):
 def _bounds(parser: TextParser, count: int) -> list[tuple[list[SSAValue], DenseArrayBase[I64]]]:
     """First numbers, ends and steps; those that the short form leaves out are 0 and 1."""
     if parser.parse_optional_keyword("in") is not None:
-        return [_same(0, count), _numbers(parser), _same(1, count)]
+        return [_repeated_bound(0, count), _parenthesized_numbers(parser), _repeated_bound(1, count)]
     parser.parse_punctuation("=")
-    found = [_numbers(parser)]
+    found = [_parenthesized_numbers(parser)]
     for word in ("to", "step"):
         parser.parse_keyword(word)
-        found.append(_numbers(parser))
+        found.append(_parenthesized_numbers(parser))
     return found
 
 
-def _same(number: int, count: int) -> tuple[list[SSAValue], DenseArrayBase[I64]]:
+def _repeated_bound(number: int, count: int) -> tuple[list[SSAValue], DenseArrayBase[I64]]:
     return [], DenseArrayBase.from_list(i64, [number] * count)
 
 

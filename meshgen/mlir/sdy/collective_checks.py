@@ -40,7 +40,7 @@ def check_collective(importer: Importer, operation: Operation, after: Spelled) -
     if not isinstance(symbol, str) or mesh is None or not mesh.is_static:
         return ()
     before = spelled_of(operation.operands[0])
-    given = _sharding(before) if before is not None and before.mesh == symbol else None
+    given = _sharding_of_spelled(before) if before is not None and before.mesh == symbol else None
     if before is None and _says_nothing(operation.operands[0]):
         if op not in _FROM_WHOLE:
             hint = "add sdy.sharding to the operation that defines it, or to the argument"
@@ -48,7 +48,7 @@ def check_collective(importer: Importer, operation: Operation, after: Spelled) -
             return ()
         given = Sharding.replicated(len(after.dims))
     try:
-        message = collective_fault(op, text, given, _sharding(after), mesh)
+        message = collective_fault(op, text, given, _sharding_of_spelled(after), mesh)
     except ValueError as error:
         message = f"cannot parse the axes {text}: {error}"
     if message:
@@ -58,7 +58,7 @@ def check_collective(importer: Importer, operation: Operation, after: Spelled) -
     return importer.reading.axes(symbol, tuple(reduces))
 
 
-def _sharding(spelled: Spelled) -> Sharding:
+def _sharding_of_spelled(spelled: Spelled) -> Sharding:
     return Sharding(spelled.dims, tuple(zip(spelled.unreduced, spelled.kinds, strict=True)))
 
 
@@ -187,13 +187,13 @@ def _added(op: str, text: str, lists: Sequence[Axes], rank: int) -> tuple[list[A
 
 def _mismatch(before: Sharding, after: Sharding, lost: Sequence[Axes], gained: Sequence[Axes], mesh: Mesh) -> str:
     for dim, (here, there) in enumerate(zip(before.dims, after.dims, strict=True)):
-        found, wanted = _merged((*there, *lost[dim]), mesh), _merged((*here, *gained[dim]), mesh)
+        found, wanted = _merged_axis_parts((*there, *lost[dim]), mesh), _merged_axis_parts((*here, *gained[dim]), mesh)
         if found != wanted:
             return f"dim {dim} of the operand is split along {list(here)}: with the axes listed out_sharding cannot be {list(there)} there"
     return ""
 
 
-def _merged(axes: Iterable[str], mesh: Mesh) -> list[tuple[str, int, int]]:
+def _merged_axis_parts(axes: Iterable[str], mesh: Mesh) -> list[tuple[str, int, int]]:
     """Axes by name, devices before and devices along; parts of an axis that follow each other are one."""
     found: list[tuple[str, int, int]] = []
     for ref in axes:

@@ -44,7 +44,7 @@ def annotation(reading: Reading, body: str, kind: TensorType) -> Annotation:
     if symbol in reading.refused:
         raise ShardingError(reading.refused[symbol])
     if not reading.meshes[symbol].axes:
-        return _whole(reading, symbol, spelled, kind)
+        return _unsharded_annotation(reading, symbol, spelled, kind)
     _check_spelled(reading.meshes[symbol], spelled)
     dims = tuple(reading.axes(symbol, axes) for axes in spelled.dims)
     if kind == TensorType(*TOKEN):
@@ -70,7 +70,7 @@ def _check_spelled(mesh: Mesh, spelled: Spelled) -> None:
             raise ShardingError(*(replace(each, message=f"replicated={{...}}: {each.message}") for each in wrong))
 
 
-def _whole(reading: Reading, symbol: str, spelled: Spelled, kind: TensorType) -> Annotation:
+def _unsharded_annotation(reading: Reading, symbol: str, spelled: Spelled, kind: TensorType) -> Annotation:
     """A value over a mesh without axes, whose dims need not be written. Where the mesh is one device (Shardy's maximal
     sharding), all devices have the value, as XLA's partitioner gives it to all where it is used.
     """

@@ -71,10 +71,10 @@ def attrs_of(importer: Importer, op: Operation, spec: Spec, mesh: Mesh) -> dict[
     """Axes, tensor dims and kind of reduction."""
     attrs: dict[str, Any] = {"axes": axes_of(op, mesh)}
     attrs |= {attr: _integer(op, name) for name, attr in spec.dims}
-    return attrs | ({"kind": _kind(importer, op)} if spec.reduces else {})
+    return attrs | ({"kind": _reduction_kind(importer, op)} if spec.reduces else {})
 
 
-def _kind(importer: Importer, op: Operation) -> str:
+def _reduction_kind(importer: Importer, op: Operation) -> str:
     attribute = op.properties["reduction"]
     assert isinstance(attribute, ReductionKindAttr)
     kind = attribute.data
@@ -188,7 +188,7 @@ def import_move(importer: Importer, op: Operation) -> None:
     target = _split(op, "target", mesh) or importer.reading.sharding(op.results[0].type, op)
     if source is None or target is None:
         importer.fault("MG0104", f"{op.name} needs its shardings, by attributes or by encodings", op)
-    shape = _sizes(op, "shape") or kind.shape
+    shape = _integers_attribute(op, "shape") or kind.shape
     rank = Sharding.replicated(kind.rank)
     attrs = {"source": source or rank, "target": target or rank, "shape": shape}
     emit(importer, op, op.name.partition(".")[2], attrs)
@@ -199,7 +199,7 @@ def _split(op: Operation, name: str, mesh: Mesh) -> Sharding | None:
     return named(attribute.data[1], mesh) if isinstance(attribute, SplitAttr) else None
 
 
-def _sizes(op: Operation, name: str) -> tuple[int, ...]:
+def _integers_attribute(op: Operation, name: str) -> tuple[int, ...]:
     attribute = op.attributes.get(name)
     return tuple(int(i) for i in attribute.get_values()) if isinstance(attribute, DenseArrayBase) else ()
 
@@ -209,7 +209,7 @@ def import_update_halo(importer: Importer, op: Operation) -> None:
     assert isinstance(op, UpdateHaloOp)
     mesh = mesh_of(importer, op)
     kind = importer.type(op.results[0])
-    sharding, shape = _split(op, "sharding", mesh), _sizes(op, "shape")
+    sharding, shape = _split(op, "sharding", mesh), _integers_attribute(op, "shape")
     if sharding is None:
         sharding = importer.reading.sharding(op.results[0].type, op)
     if sharding is None:

@@ -88,7 +88,7 @@ _ARITHMETIC = {
 }
 
 
-def _axes(importer: Importer, op: Operation, mesh: Mesh, listed: Sequence[int]) -> tuple[str, ...]:
+def _queried_axes(importer: Importer, op: Operation, mesh: Mesh, listed: Sequence[int]) -> tuple[str, ...]:
     """Names of the listed axes, of all where none is; faults for numbers that the mesh does not have."""
     for number in listed:
         if not 0 <= number < len(mesh.axes):
@@ -109,7 +109,7 @@ def _bind(importer: Importer, op: Operation, numbers: Sequence[Number]) -> None:
         importer.bind(result, Indices(Builder(importer, op)).value(number))
 
 
-def _size(importer: Importer, op: Operation, mesh: Mesh, axis: str) -> Number:
+def _mesh_axis_size(importer: Importer, op: Operation, mesh: Mesh, axis: str) -> Number:
     """The size of a mesh axis; where the grid leaves it open, what it will be."""
     size = mesh.axis(axis).size
     if size is not None:
@@ -128,14 +128,14 @@ def _process_index(builder: Builder, axes: tuple[str, ...]) -> Value:
 def import_grid_shape(importer: Importer, op: Operation) -> None:
     assert isinstance(op, GridShapeOp)
     mesh = find_mesh(importer, op.grid.string_value(), op) or importer.reading.module.mesh
-    axes = _axes(importer, op, mesh, op.axes.get_values())
-    _bind(importer, op, [_size(importer, op, mesh, axis) for axis in axes])
+    axes = _queried_axes(importer, op, mesh, op.axes.get_values())
+    _bind(importer, op, [_mesh_axis_size(importer, op, mesh, axis) for axis in axes])
 
 
 def import_process_multi_index(importer: Importer, op: Operation) -> None:
     assert isinstance(op, ProcessMultiIndexOp)
     mesh = mesh_of(importer, op)
-    axes = _axes(importer, op, mesh, op.axes.get_values())
+    axes = _queried_axes(importer, op, mesh, op.axes.get_values())
     _bind(importer, op, [_process_index(Builder(importer, op), (axis,)) for axis in axes])
 
 
@@ -150,7 +150,7 @@ def import_neighbors(importer: Importer, op: Operation) -> None:
     assert isinstance(op, NeighborsLinearIndicesOp)
     mesh = mesh_of(importer, op)
     listed, device = op.split_axes.get_values(), importer.values(op.device)
-    axes = _axes(importer, op, mesh, listed)
+    axes = _queried_axes(importer, op, mesh, listed)
     if len(device) != len(mesh.axes):
         message = f"{op.name}: the device has {len(device)} coordinates, but {mesh} has {len(mesh.axes)} axes"
         importer.fault("MG0104", message, op)
@@ -159,7 +159,7 @@ def import_neighbors(importer: Importer, op: Operation) -> None:
     if not axes or not listed or len(device) != len(mesh.axes):
         _bind(importer, op, [-1, -1])
         return
-    sizes = [_size(importer, op, mesh, axis) for axis in mesh.names]
+    sizes = [_mesh_axis_size(importer, op, mesh, axis) for axis in mesh.names]
     places = [mesh.names.index(axis) for axis in axes]
     index, group = Indices(Builder(importer, op)), [sizes[place] for place in places]
     here = index.joined([device[place] for place in places], group)
@@ -179,8 +179,8 @@ def import_shard_shape(importer: Importer, op: Operation) -> None:
     assert isinstance(op, ShardShapeOp)
     sharding = sharding_of(importer, op.sharding)
     mesh = importer.reading.mesh_of(sharding or Sharding(()))
-    dims = _numbers(importer, op, op.dims, op.dims_dynamic)
-    device = _numbers(importer, op, op.device, op.device_dynamic)
+    dims = _numbers_or_values(importer, op, op.dims, op.dims_dynamic)
+    device = _numbers_or_values(importer, op, op.device, op.device_dynamic)
     if sharding is None:
         _bind(importer, op, [0] * len(op.results))
         return
@@ -189,11 +189,11 @@ def import_shard_shape(importer: Importer, op: Operation) -> None:
         return
     sharding = fitted(sharding, len(dims))
     index = Indices(Builder(importer, op))
-    sizes = {axis: _size(importer, op, mesh, axis) for axis in mesh.names}
+    sizes = {axis: _mesh_axis_size(importer, op, mesh, axis) for axis in mesh.names}
     _bind(importer, op, [_owned_rows(index, sharding, dim, size, device, sizes) for dim, size in enumerate(dims)])
 
 
-def _numbers(
+def _numbers_or_values(
     importer: Importer, op: Operation, static: DenseArrayBase[I64], dynamic: Sequence[SSAValue]
 ) -> list[Number]:
     """A list of numbers, some of which are values of the program."""

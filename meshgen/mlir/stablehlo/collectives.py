@@ -223,11 +223,11 @@ def _group_operands(builder: Builder, value: Value, axes: tuple[str, ...], count
     return [builder.reshape(row, shape) for row in rows]
 
 
-def _gathered(importer: Importer, operation: Operation) -> Attrs:
+def _all_gather_attrs(importer: Importer, operation: Operation) -> Attrs:
     return {"dim": _integer(operation, "all_gather_dim")}
 
 
-def _exchanged(importer: Importer, operation: Operation) -> Attrs:
+def _all_to_all_attrs(importer: Importer, operation: Operation) -> Attrs:
     count, groups = _integer(operation, "split_count"), rows_in(importer, operation)
     if groups and count != len(groups[0]) and groups != [(0,)]:
         message = f"{operation.name}: split_count is {count}, but a group has {len(groups[0])} devices"
@@ -242,8 +242,8 @@ def _integer(operation: Operation, name: str) -> int:
 PART = Dialect(
     importers={
         "stablehlo.all_reduce": reducing("all_reduce"),
-        "stablehlo.all_gather": _grouped("all_gather", _gathered),
+        "stablehlo.all_gather": _grouped("all_gather", _all_gather_attrs),
         "stablehlo.reduce_scatter": reducing("reduce_scatter"),
-        "stablehlo.all_to_all": _grouped("all_to_all", _exchanged),
+        "stablehlo.all_to_all": _grouped("all_to_all", _all_to_all_attrs),
     }
 )

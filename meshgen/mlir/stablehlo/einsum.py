@@ -96,7 +96,7 @@ def _import_einsum(importer: Importer, operation: Operation) -> None:
     config = operation.properties["einsum_config"]
     assert isinstance(config, builtin.StringAttr)
     values = importer.values(operation.operands)
-    words = _words(config.data, [value.type.rank for value in values])
+    words = _dim_letters(config.data, [value.type.rank for value in values])
     if words is None:
         texts = ", ".join(str(value.type) for value in values)
         importer.fault("MG0104", f"{operation.name}: '{config.data}' does not fit ({texts})", operation)
@@ -117,7 +117,7 @@ def _import_einsum(importer: Importer, operation: Operation) -> None:
     finish(importer, operation, value)
 
 
-def _words(config: str, ranks: Sequence[int]) -> tuple[list[str], str] | None:
+def _dim_letters(config: str, ranks: Sequence[int]) -> tuple[list[str], str] | None:
     """A letter for each dim of the operands and of the result; `...` are dims of their own, before one has no letter."""
     left, arrow, wanted = config.replace(" ", "").partition("->")
     sides = left.split(",")
@@ -143,10 +143,10 @@ def _summed(builder: Builder, value: Value, word: str, kept: str) -> tuple[Value
         while word.count(letter) > 1:
             value, word = _diagonal(builder, value, word, letter)
     dims = tuple(d for d, letter in enumerate(word) if letter not in kept)
-    return (_sum(builder, value, dims), "".join(x for x in word if x in kept)) if dims else (value, word)
+    return (_sum_over_dims(builder, value, dims), "".join(x for x in word if x in kept)) if dims else (value, word)
 
 
-def _sum(builder: Builder, value: Value, dims: Sequence[int]) -> Value:
+def _sum_over_dims(builder: Builder, value: Value, dims: Sequence[int]) -> Value:
     kind = value.type.with_shape(size for d, size in enumerate(value.type.shape) if d not in dims)
     zero = builder.constant(0, value.type.with_shape(()))
     return builder.emit("reduce", [value, zero], kind, dims=tuple(dims), kind="add")
@@ -158,7 +158,7 @@ def _diagonal(builder: Builder, value: Value, word: str, letter: str) -> tuple[V
     places = TensorType(value.type.shape, "i32")
     rows, columns = (builder.emit("iota", [], places, dim=d) for d in (first, second))
     only = builder.select(builder.compare("EQ", rows, columns), value, builder.constant(0, value.type))
-    return _sum(builder, only, [second]), word[:second] + word[second + 1 :]
+    return _sum_over_dims(builder, only, [second]), word[:second] + word[second + 1 :]
 
 
 def _multiplied(builder: Builder, left: Value, first: str, right: Value, second: str, wanted: str) -> tuple[Value, str]:

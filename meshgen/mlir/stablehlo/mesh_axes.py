@@ -47,7 +47,7 @@ def _fields(parser: AttrParser, **readers: _Read) -> dict[str, Any]:
     return found
 
 
-def _part(parser: AttrParser) -> str:
+def _parse_sub_axis(parser: AttrParser) -> str:
     """`(1)2`"""
     parser.parse_punctuation("(")
     before = parser.parse_integer(allow_boolean=False)
@@ -59,7 +59,7 @@ def parse_part(parser: AttrParser) -> str:
     """`(1)2`, or `#stablehlo.sub_axis_info<(1)2>`."""
     assert isinstance(parser, TextParser)
     if not parser.at_attribute():
-        return _part(parser)
+        return _parse_sub_axis(parser)
     found = parser.parse_attribute()
     return found.data if isinstance(found, SubAxisInfo) else parser.raise_error("expected a sub-axis")
 
@@ -80,7 +80,7 @@ class SubAxisInfo(Data[str]):
     @classmethod
     def parse_parameter(cls, parser: AttrParser) -> str:
         with parser.in_angle_brackets():
-            return _part(parser)
+            return _parse_sub_axis(parser)
 
     def print_parameter(self, printer: Printer) -> None:
         printer.print_string(f"<{self.data.removeprefix(':')}>")

@@ -39,7 +39,7 @@ def _texts(operation: Operation) -> list[str]:
     return [attribute.data for attribute in attributes if isinstance(attribute, builtin.StringAttr)]
 
 
-def _sharding(reading: Reading, attribute: Attribute, rank: int) -> Sharding:
+def _parsed_sharding(reading: Reading, attribute: Attribute, rank: int) -> Sharding:
     """Raises ValueError with the fault."""
     text = attribute.data if isinstance(attribute, builtin.StringAttr) else ""
     try:
@@ -50,7 +50,7 @@ def _sharding(reading: Reading, attribute: Attribute, rank: int) -> Sharding:
 
 def _read_slot(reading: Reading, attribute: Attribute, slot: Slot) -> None:
     try:
-        sharding = _sharding(reading, attribute, slot.type.rank)
+        sharding = _parsed_sharding(reading, attribute, slot.type.rank)
     except ValueError as error:
         reading.faults.append(Diagnostic("MG0204", str(error), slot.loc, hint=_HINT))
         return
@@ -72,7 +72,7 @@ def constrain(importer: Importer, operation: Operation) -> None:
 def _attrs(importer: Importer, operation: Operation, rank: int, free: tuple[bool, ...]) -> dict[str, object] | None:
     """The attributes of the annotation; None where there is nothing to say, or a fault was found."""
     try:
-        sharding = _sharding(importer.reading, operation.attributes[NAME], rank)
+        sharding = _parsed_sharding(importer.reading, operation.attributes[NAME], rank)
     except ValueError as error:
         importer.fault("MG0204", str(error), operation, _HINT)
         return None

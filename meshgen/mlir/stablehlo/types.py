@@ -79,7 +79,7 @@ def part_type(type: Attribute) -> Attribute:
     return builtin.TensorType(type.element_type.element_type, type.get_shape(), type.encoding)
 
 
-def _elements(types: Types, count: int) -> Pair:
+def _tuple_elements(types: Types, count: int) -> Pair:
     (kind,) = types[:1]
     return (list(kind.types.data) if isinstance(kind, builtin.TupleType) else [kind] * count), [kind]
 
@@ -90,7 +90,7 @@ ARROW = TypesForm(_all_one, has_arrow=True)  # `: tensor<4xf32>, tensor<4xf32> -
 SAME = TypesForm(lambda types, _: (types, types), lambda _, results: results)  # each operand's type is that of a result
 OPERANDS = TypesForm(lambda types, _: (types, ()), lambda operands, _: operands)  # without results
 PARTS = TypesForm(lambda types, count: ([part_type(types[0])] * count, types[:1]), lambda _, results: results)
-TUPLE = TypesForm(_elements, lambda _, results: results)  # `: tuple<tensor<4xf32>, tensor<i32>>`
+TUPLE = TypesForm(_tuple_elements, lambda _, results: results)  # `: tuple<tensor<4xf32>, tensor<i32>>`
 CHOICE = TypesForm(  # `: tensor<4xi1>, tensor<4xf32>`: what chooses, and what is chosen
     lambda types, count: ([types[0], *[types[-1]] * (count - 1)], types[-1:]),
     lambda operands, results: [operands[0], *results],

@@ -30,10 +30,10 @@ def entries_of(importer: Importer, op: Operation, name: str, dynamic: Sequence[S
     if list(static.get_values()).count(DYNAMIC_INDEX) != len(rest):
         importer.fault("MG0104", f"{op.name}: {len(rest)} values do not fit the {name} {list(static.get_values())}", op)
         return [0 if number == DYNAMIC_INDEX else int(number) for number in static.get_values()]
-    return [_entry(importer, rest.pop(0)) if n == DYNAMIC_INDEX else int(n) for n in static.get_values()]
+    return [_dynamic_entry(importer, rest.pop(0)) if n == DYNAMIC_INDEX else int(n) for n in static.get_values()]
 
 
-def _entry(importer: Importer, ssa: SSAValue) -> Entry:
+def _dynamic_entry(importer: Importer, ssa: SSAValue) -> Entry:
     if (known := constant(ssa)) is not None:
         return known
     array = known_array(importer, ssa)
@@ -113,7 +113,7 @@ def _sliced(builder: Builder, value: Value, part: Part) -> Value:
     """The part, where sizes are open; at places of run time a gather of one window, of which strides take rows."""
     if part.has_known_places:
         ends = [
-            _sum(builder, n, _reach(builder, size, stride))
+            _sum_of_entries(builder, n, _reach(builder, size, stride))
             for n, size, stride in zip(part.start, part.sizes, part.strides, strict=True)
         ]
         lists = [builder.listed(entries) for entries in (part.start, ends, part.strides)]
@@ -133,7 +133,7 @@ def _sliced(builder: Builder, value: Value, part: Part) -> Value:
     return builder.emit("real_dynamic_slice", [found, *lists], value.type.with_shape(part.shape))
 
 
-def _sum(builder: Builder, left: Entry, right: Entry) -> Entry:
+def _sum_of_entries(builder: Builder, left: Entry, right: Entry) -> Entry:
     if isinstance(left, int) and isinstance(right, int):
         return left + right
     index = TensorType((), "i64")
@@ -163,7 +163,7 @@ def import_extract_slice(importer: Importer, op: Operation) -> None:
         finish(importer, op, builder.constant(0, kind))
         return
     if not part.is_plain(value.type):
-        finish(importer, op, _resized(builder, _sliced(builder, value, part), part.sizes, kind.shape))
+        finish(importer, op, _without_unit_sizes(builder, _sliced(builder, value, part), part.sizes, kind.shape))
         return
     ranks = range(value.type.rank)
     moves = [not isinstance(place, int) for place in part.start]
@@ -173,7 +173,7 @@ def import_extract_slice(importer: Importer, op: Operation) -> None:
         value = builder.emit("dynamic_slice", [value, *places], value.type.with_shape(sizes), slice_sizes=sizes)
     start = [part.first(dim) for dim in ranks]
     found = sliced(builder, value, start, [start[dim] + part.reach(dim) for dim in ranks], part.stride)
-    finish(importer, op, _resized(builder, found, part.sizes, kind.shape))
+    finish(importer, op, _without_unit_sizes(builder, found, part.sizes, kind.shape))
 
 
 def _kept(sizes: Sequence[Entry], shape: Sequence[int | None]) -> list[Entry]:
@@ -188,7 +188,7 @@ def _kept(sizes: Sequence[Entry], shape: Sequence[int | None]) -> list[Entry]:
     return found
 
 
-def _resized(builder: Builder, value: Value, sizes: Sequence[Entry], shape: Sequence[int | None]) -> Value:
+def _without_unit_sizes(builder: Builder, value: Value, sizes: Sequence[Entry], shape: Sequence[int | None]) -> Value:
     """The value with as few of the sizes as the shape has: those of size 1 go."""
     kept = _kept(sizes, shape)
     if len(kept) == value.type.rank:

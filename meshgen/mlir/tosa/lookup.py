@@ -117,12 +117,12 @@ def import_resize(importer: Importer, op: Operation) -> None:
     for dim in (1, 2):
         up, down = scale[2 * dim - 2 : 2 * dim]
         place = np.arange(kind.sizes[dim]) * down + offset[dim - 1]
-        value = _resized(builder, value, dim, place // up, place % up, up, word)
+        value = _resized_dim(builder, value, dim, place // up, place % up, up, word)
     finish(importer, op, value)
 
 
-def _resized(builder: Builder, value: Value, dim: int, first: np.ndarray, rest: np.ndarray, unit: int, mode: str
-             ) -> Value:  # fmt: skip
+def _resized_dim(builder: Builder, value: Value, dim: int, first: np.ndarray, rest: np.ndarray, unit: int, mode: str
+                 ) -> Value:  # fmt: skip
     """One dim at the places `first + rest / unit`."""
     last = value.type.sizes[dim] - 1
     if mode == "NEAREST_NEIGHBOR":
@@ -165,23 +165,23 @@ def import_table(importer: Importer, op: Operation) -> None:
         refuse(importer, op)
         return
     place = builder.apply(
-        "subtract", builder.convert(value, "i32"), _whole(builder, integer_range(value.type.dtype)[0])
+        "subtract", builder.convert(value, "i32"), _i32_constant(builder, integer_range(value.type.dtype)[0])
     )
     if value.type.dtype == "i8":
         finish(importer, op, builder.convert(_entries(builder, table, place), kind.dtype))
         return
-    first = builder.apply("shift_right_logical", place, _whole(builder, 7))
-    rest = builder.apply("and", place, _whole(builder, 127))
+    first = builder.apply("shift_right_logical", place, _i32_constant(builder, 7))
+    rest = builder.apply("and", place, _i32_constant(builder, 127))
     near, far = (
-        builder.convert(_entries(builder, table, builder.apply("add", first, _whole(builder, step))), "i32")
+        builder.convert(_entries(builder, table, builder.apply("add", first, _i32_constant(builder, step))), "i32")
         for step in (0, 1)
     )
     between = builder.apply("multiply", builder.apply("subtract", far, near), rest)
-    base = builder.apply("multiply", near, _whole(builder, 128))
+    base = builder.apply("multiply", near, _i32_constant(builder, 128))
     finish(importer, op, builder.convert(builder.apply("add", base, between), kind.dtype))
 
 
-def _whole(builder: Builder, number: int) -> Value:
+def _i32_constant(builder: Builder, number: int) -> Value:
     return builder.constant(number, TensorType((), "i32"))
 
 
@@ -225,18 +225,18 @@ def import_rescale(importer: Importer, op: Operation) -> None:
     factor, shift = (
         builder.broadcast(x, shape, (len(shape) - 1,))
         if scalar_of(attribute_of(op, "per_channel"))
-        else _scalar(builder, x)
+        else _reshaped_to_scalar(builder, x)
         for x in (factor, shift)
     )
-    value = builder.apply("subtract", value, _scalar(builder, before))
-    found = builder.apply("add", scaled(builder, op, value, factor, shift), _scalar(builder, behind))
+    value = builder.apply("subtract", value, _reshaped_to_scalar(builder, before))
+    found = builder.apply("add", scaled(builder, op, value, factor, shift), _reshaped_to_scalar(builder, behind))
     dtype = operands[4].type.dtype  # that of the zero point which is added: the result's, or unsigned of its width
     low, high = (builder.constant(end, TensorType((), "i64")) for end in integer_range(dtype))
     clamped = builder.apply("minimum", builder.apply("maximum", found, low), high)
     finish(importer, op, builder.bits(builder.convert(clamped, dtype), kind.dtype))
 
 
-def _scalar(builder: Builder, value: Value) -> Value:
+def _reshaped_to_scalar(builder: Builder, value: Value) -> Value:
     return builder.reshape(value, ())
 
 

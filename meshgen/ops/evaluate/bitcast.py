@@ -25,7 +25,7 @@ def bitcast(x: Array, dtype: str) -> Array:
         shape = (*x.shape, source // target, target // width)
     else:
         shape = (*(x.shape if source == target else x.shape[:-1]), target // width)
-    return _joined(units.reshape(shape), dtype, target, width)
+    return _elements_of_bits(units.reshape(shape), dtype, target, width)
 
 
 def _units(x: Array, source: int, width: int) -> Array:
@@ -35,7 +35,7 @@ def _units(x: Array, source: int, width: int) -> Array:
     return (cut & (2**width - 1)).reshape(*x.shape, source // width)
 
 
-def _joined(units: Array, dtype: str, target: int, width: int) -> Array:
+def _elements_of_bits(units: Array, dtype: str, target: int, width: int) -> Array:
     """Elements of the bits that the last dim holds, `width` in each."""
     per_byte = min(target, 8) // width
     parts = units.reshape(*units.shape[:-1], -1, per_byte) << np.arange(0, min(target, 8), width, dtype=np.uint8)

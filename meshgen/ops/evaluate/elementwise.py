@@ -47,11 +47,11 @@ def invert(x: Array) -> Array:
 
 def popcnt(node: Node, args: list[Array]) -> Array:
     raw = args[0].astype(np.int64).view(np.uint64)
-    return np.bitwise_count(raw & np.uint64((1 << bits(_dtype(node))) - 1))
+    return np.bitwise_count(raw & np.uint64((1 << bits(_operand_dtype(node))) - 1))
 
 
 def count_leading_zeros(node: Node, args: list[Array]) -> Array:
-    width = bits(_dtype(node))
+    width = bits(_operand_dtype(node))
     rest = args[0].astype(np.int64).view(np.uint64) & np.uint64((1 << width) - 1)
     length = np.zeros(rest.shape, np.int64)
     for step in (32, 16, 8, 4, 2, 1):
@@ -99,7 +99,7 @@ def _signed(x: Array, width: int) -> Array:
     return (x.astype(np.int64) << rest) >> rest
 
 
-def _shift(x: Array, y: Array, width: int, arithmetic: bool, left: bool) -> Array:
+def _shifted_bits(x: Array, y: Array, width: int, arithmetic: bool, left: bool) -> Array:
     """Shifts that follow StableHLO: an amount outside [0, width) gives 0, or the sign for an arithmetic shift."""
     outside = (y < 0) | (y >= width)
     amount = np.where(outside, 0, y).astype(x.dtype)
@@ -134,7 +134,7 @@ def compare(node: Node, args: list[Array]) -> Array:
     elif how == "UNSIGNED":
         left, right = (_unsigned(x) for x in args)
     else:
-        left, right = (widen(x, _dtype(node)) for x in args)
+        left, right = (widen(x, _operand_dtype(node)) for x in args)
     return _COMPARISONS[node.attrs.direction](left, right)
 
 
@@ -169,7 +169,7 @@ def complex_number(node: Node, args: list[Array]) -> Array:
 def next_after(node: Node, args: list[Array]) -> Array:
     """The neighbour of x towards y in x's own type: 1 more or less in the order of the bits."""
     x, y = args
-    wide_x, wide_y = widen(x, _dtype(node)), widen(y, _dtype(node))
+    wide_x, wide_y = widen(x, _operand_dtype(node)), widen(y, _operand_dtype(node))
     signed = np.ascontiguousarray(x).reshape(x.shape).view(_SIGNED[x.dtype.itemsize])
     away = (wide_y > wide_x) == (wide_x > 0)  # from zero: the magnitude grows
     moved = (signed + np.where(away, 1, -1).astype(signed.dtype)).view(x.dtype)
@@ -185,7 +185,7 @@ def reduce_precision(node: Node, args: list[Array]) -> Array:
     With all exponent bits of the operand's type its subnormal numbers stay, and lose the same last bits as the others.
     Without mantissa bits the last bit that is kept, which a tie makes even, is that of the (biased) exponent.
     """
-    x, limits = args[0].astype(np.float64), ml_dtypes.finfo(DTYPES[_dtype(node)])
+    x, limits = args[0].astype(np.float64), ml_dtypes.finfo(DTYPES[_operand_dtype(node)])
     exponent_bits, mantissa_bits = node.attrs.exponent_bits, min(node.attrs.mantissa_bits, int(limits.nmant))
     exponent = np.maximum(np.frexp(x)[1], int(limits.minexp) + 1)
     scaled = np.ldexp(x, mantissa_bits + 1 - exponent)
@@ -209,11 +209,11 @@ def bitcast_convert(node: Node, args: list[Array]) -> Array:
 
 
 def clamp(node: Node, args: list[Array]) -> Array:
-    low, x, high = (widen(a, _dtype(node)) for a in args)
+    low, x, high = (widen(a, _operand_dtype(node)) for a in args)
     return np.minimum(np.maximum(x, low), high)
 
 
-def _dtype(node: Node) -> str:
+def _operand_dtype(node: Node) -> str:
     return node.operands[0].type.dtype
 
 
@@ -231,13 +231,13 @@ def of_node(function: OfNode) -> Handler:
 
 def of_numbers(function: Callable[..., Any]) -> Handler:
     """Applies a function of arrays in the operands' compute type, and rounds once."""
-    return of_node(lambda node, args: function(*(widen(x, _dtype(node)) for x in args)))
+    return of_node(lambda node, args: function(*(widen(x, _operand_dtype(node)) for x in args)))
 
 
 def shift(*, arithmetic: bool = False, left: bool = False) -> Handler:
     def shifted(node: Node, args: list[Array]) -> Array:
-        x, y = (widen(a, _dtype(node)) for a in args)
-        return _shift(x, y, bits(_dtype(node)), arithmetic, left)
+        x, y = (widen(a, _operand_dtype(node)) for a in args)
+        return _shifted_bits(x, y, bits(_operand_dtype(node)), arithmetic, left)
 
     return of_node(shifted)
 

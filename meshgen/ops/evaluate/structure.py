@@ -111,16 +111,16 @@ def gather(node: Node, args: list[Array]) -> Array:
 
 
 def dynamic_slice(node: Node, args: list[Array]) -> Array:
-    return args[0][_window(args[0].shape, node.attrs.slice_sizes, args[1:])]
+    return args[0][_clamped_window(args[0].shape, node.attrs.slice_sizes, args[1:])]
 
 
 def dynamic_update_slice(node: Node, args: list[Array]) -> Array:
     result = np.array(args[0])  # the copy of a NumPy scalar, too, is an array that can be written
-    result[_window(result.shape, args[1].shape, args[2:])] = args[1]
+    result[_clamped_window(result.shape, args[1].shape, args[2:])] = args[1]
     return result
 
 
-def _window(shape: Sequence[int], sizes: Sequence[int], starts: Sequence[Array]) -> tuple[slice, ...]:
+def _clamped_window(shape: Sequence[int], sizes: Sequence[int], starts: Sequence[Array]) -> tuple[slice, ...]:
     """The window of `sizes` at `starts`, moved inside `shape` where it would extend beyond it."""
     found: list[slice] = []
     for n, size, start in zip(shape, sizes, starts, strict=True):

@@ -35,7 +35,7 @@ def dot_general(node: Node) -> Rule:
     for i, j in zip(*dims.batch, strict=True):
         left[i] = right[j] = next(names)
     batch = [left[i] for i in dims.batch[0]]
-    free = [_name(side, d, names) for side, own in zip((left, right), dims.free, strict=True) for d in own]
+    free = [_name_dim(side, d, names) for side, own in zip((left, right), dims.free, strict=True) for d in own]
     for i, j in zip(*dims.contract, strict=True):
         left[i] = right[j] = next(names)
     reduced = {left[i]: "sum" for i in dims.contract[0]}
@@ -49,6 +49,6 @@ def dot_general(node: Node) -> Rule:
     )
 
 
-def _name(side: list[str], dim: int, names: Iterator[str]) -> str:
+def _name_dim(side: list[str], dim: int, names: Iterator[str]) -> str:
     side[dim] = next(names)
     return side[dim]

@@ -46,7 +46,7 @@ def window(node: Node) -> Rule:
     operands, result = [value.type for value in node.operands], node.result.type
     data = operands if node.op == "concatenate" else operands[:1]
     names = letters(result.rank)
-    moved = {(names[d], i): found for (d, i), found in _rows(node).items()}
+    moved = {(names[d], i): found for (d, i), found in _moved_windows(node).items()}
     dims = " ".join(names) or "()"
     scalars = ["()"] * (len(operands) - len(data))
     linear = Linear(tuple(range(len(operands))), ALL_KINDS)  # pad: its padding value is combined like the rest
@@ -55,7 +55,7 @@ def window(node: Node) -> Rule:
     return rule(text, operands, [result], linear=(linear,), windows=moved, picks=picks)
 
 
-def _rows(node: Node) -> dict[tuple[int, int], tuple[int, ...]]:
+def _moved_windows(node: Node) -> dict[tuple[int, int], tuple[int, ...]]:
     """The window of each dim and operand that is not taken row by row."""
     attrs, shape = node.attrs, node.operands[0].type.shape
     if node.op == "slice":

@@ -7,7 +7,7 @@ from meshgen.ops.evaluate.window import fold_kind
 from meshgen.ops.rules.rule import ALL_KINDS, Linear, Rule, letters, picked_kind, reduction_kind, rule
 
 
-def _words(names: list[str]) -> str:
+def _spaced_names(names: list[str]) -> str:
     return " ".join(names) or "()"
 
 
@@ -21,7 +21,7 @@ def dynamic_slice(node: Node) -> Rule:
     source = [f"{n}_0" if d in cut else n for d, n in enumerate(names)]
     target = [f"{n}_r" if d in cut else n for d, n in enumerate(names)]
     return rule(
-        f"{', '.join([_words(source), *['()'] * operand.rank])} -> {_words(target)}",
+        f"{', '.join([_spaced_names(source), *['()'] * operand.rank])} -> {_spaced_names(target)}",
         [v.type for v in node.operands],
         [result],
         reduce={source[d]: picked_kind(operand.dtype) for d in cut},
@@ -36,7 +36,9 @@ def dynamic_update_slice(node: Node) -> Rule:
     names = letters(operand.rank)
     cut = [d for d in range(operand.rank) if operand.shape[d] != update.shape[d]]
     window = [f"{n}_u" if d in cut else n for d, n in enumerate(names)]
-    text = f"{', '.join([_words(names), _words(window), *['()'] * operand.rank])} -> {_words(names)}"
+    text = (
+        f"{', '.join([_spaced_names(names), _spaced_names(window), *['()'] * operand.rank])} -> {_spaced_names(names)}"
+    )
     whole = [window[d] for d in cut]
     return rule(text, [v.type for v in node.operands], [operand], whole=whole, linear=(Linear((0, 1), ALL_KINDS),))
 
@@ -47,7 +49,7 @@ def sort(node: Node) -> Rule:
     dim = node.attrs.dim if node.op == "sort" else operands[0].rank - 1
     names = letters(operands[0].rank)
     target = [f"{n}_r" if d == dim else n for d, n in enumerate(names)]
-    text = f"{', '.join([_words(names)] * len(operands))} -> {', '.join([_words(target)] * len(results))}"
+    text = f"{', '.join([_spaced_names(names)] * len(operands))} -> {', '.join([_spaced_names(target)] * len(results))}"
     if node.op == "top_k":
         return rule(text, operands, results, combine=(names[dim],), whole=(target[dim],))
     return rule(text, operands, results, whole=(names[dim], target[dim]))
@@ -57,8 +59,8 @@ def reduce_region(node: Node) -> Rule:
     """The region may be any function of a monoid: devices reduce their rows, and what they have is combined in order."""
     count = len(node.operands) // 2
     names = letters(node.operands[0].type.rank)
-    kept = _words([n for d, n in enumerate(names) if d not in node.attrs.dims])
-    text = f"{', '.join([_words(names)] * count + ['()'] * count)} -> {', '.join([kept] * count)}"
+    kept = _spaced_names([n for d, n in enumerate(names) if d not in node.attrs.dims])
+    text = f"{', '.join([_spaced_names(names)] * count + ['()'] * count)} -> {', '.join([kept] * count)}"
     reduced = [names[d] for d in node.attrs.dims]
     return rule(text, [v.type for v in node.operands], [v.type for v in node.results], combine=reduced)
 
@@ -100,8 +102,8 @@ def scatter(node: Node) -> Rule:
         is_row = update.shape[dim] == 1 and is_placed
         window.append(data[origin] if covered else "1" if is_row else f"w{dim}")
         whole += [] if covered or is_row else [data[origin], f"w{dim}"]
-    sides = [_words(data)] * count + [_words(places)] + [_words(window)] * count
-    text = f"{', '.join(sides)} -> {', '.join([_words(data)] * count)}"
+    sides = [_spaced_names(data)] * count + [_spaced_names(places)] + [_spaced_names(window)] * count
+    text = f"{', '.join(sides)} -> {', '.join([_spaced_names(data)] * count)}"
     return rule(
         text,
         [v.type for v in node.operands],
@@ -126,5 +128,5 @@ def scatter_reduction(node: Node) -> str | None:
 def rng_bit_generator(node: Node) -> Rule:
     """A number is drawn from its position, so every device draws those of its tile."""
     state, bits = (v.type for v in node.results)
-    text = f"state -> next, {_words(letters(bits.rank))}"
+    text = f"state -> next, {_spaced_names(letters(bits.rank))}"
     return rule(text, [v.type for v in node.operands], [state, bits], whole=["state", "next"])

@@ -74,7 +74,7 @@ class _Tracker:
             if rule := OPS[node.op].error:
                 found = rule(node, operands, results, self._tf32)
                 if Trait.POLES in OPS[node.op].traits and any(np.any(~np.isfinite(t.error)) for t in found):
-                    near = [_scattered(t) for t in operands]
+                    near = [_with_scatter_error(t) for t in operands]
                     found = [_at_pole(*pair) for pair in zip(found, rule(node, near, results, self._tf32), strict=True)]
             else:
                 found = [spread_bound(operands, result) for result in results]
@@ -124,7 +124,7 @@ class _Tracker:
         state = [_own(t) if n in written else t for n, t in enumerate(operands)]
         for trip in range(node.attrs.trips):
             rows = rows_at(node, trip)
-            args = [_part(t, rows[n]) if n in rows else t for n, t in enumerate(state)]
+            args = [_copied_rows(t, rows[n]) if n in rows else t for n, t in enumerate(state)]
             for n, after in enumerate(self.graph(body, args, values)):
                 if n in rows:
                     _write(state[n], rows[n], after)
@@ -139,20 +139,21 @@ class _Tracker:
         return [_unknown(t) for t in found] if choice.is_uncertain else found
 
 
-def _whole(part: Array | float, shape: tuple[int, ...]) -> Array:
+def _as_full_array(part: Array | float, shape: tuple[int, ...]) -> Array:
     return np.broadcast_to(np.asarray(part), shape)
 
 
 def _own(t: Tracked) -> Tracked:
     """A copy whose rows may be written."""
     shape, samples = t.value.shape, tuple(sample.copy() for sample in t.samples)
-    return Tracked(t.value.copy(), _whole(t.error, shape).copy(), _whole(t.magnitude, shape).copy(), samples=samples)
+    error, magnitude = (_as_full_array(each, shape).copy() for each in (t.error, t.magnitude))
+    return Tracked(t.value.copy(), error, magnitude, samples=samples)
 
 
-def _part(t: Tracked, rows: slice) -> Tracked:
+def _copied_rows(t: Tracked, rows: slice) -> Tracked:
     """Some rows of a tensor, as they are now."""
     shape, samples = t.value.shape, tuple(sample[rows].copy() for sample in t.samples)
-    error, magnitude = (_whole(each, shape)[rows].copy() for each in (t.error, t.magnitude))
+    error, magnitude = (_as_full_array(each, shape)[rows].copy() for each in (t.error, t.magnitude))
     return Tracked(t.value[rows].copy(), error, magnitude, samples=samples)
 
 
@@ -266,7 +267,7 @@ def _missed(tracked: Tracked) -> Array:
     return np.where(np.all(alike, axis=0) if alike else True, 0.0, np.inf)
 
 
-def _scattered(tracked: Tracked) -> Tracked:
+def _with_scatter_error(tracked: Tracked) -> Tracked:
     """A value with an error as large as its samples scatter, where no less is known."""
     error = np.minimum(tracked.error, NEAR * _spread(tracked))
     return replace(tracked, error=error, magnitude=absolute(tracked.value))

@@ -36,7 +36,7 @@ def plain_kinds(region: Graph, count: int) -> list[str] | None:
     return kinds if len(kinds) == count else None
 
 
-def _body(kind: str, type: TensorType) -> Graph:
+def _single_op_region(kind: str, type: TensorType) -> Graph:
     """A region of one operation."""
     region = Graph(kind, [Value(type), Value(type)])
     region.outputs = [region.add(kind, region.inputs, [type]).result]
@@ -57,7 +57,7 @@ def reduce_region(node: Node, operands: list[Tracked], results: list[Array], tf3
     dims, rank = tuple(node.attrs.dims), operands[0].value.ndim
     kept = [d for d in range(rank) if d not in dims]
     shape = (math.prod(operands[0].value.shape[d] for d in dims), *(operands[0].value.shape[d] for d in kept))
-    rows = [_each(x, lambda array: array.transpose(*dims, *kept).reshape(shape)) for x in operands[:count]]
+    rows = [_changed_parts(x, lambda array: array.transpose(*dims, *kept).reshape(shape)) for x in operands[:count]]
     return _followed(region, rows, operands[count:], results, tf32)
 
 
@@ -69,7 +69,8 @@ def reduce_window(node: Node, operands: list[Tracked], results: list[Array], tf3
         found: list[Tracked] = []
         for i, kind in enumerate(kinds):
             ends, value = [node.operands[i], node.operands[count + i]], node.results[i]
-            twin = Node(node.op, ends, [value], node.attrs, regions=(_body(kind, value.type.with_shape(())),))
+            regions = (_single_op_region(kind, value.type.with_shape(())),)
+            twin = Node(node.op, ends, [value], node.attrs, regions=regions)
             found += sums.reduce_window(twin, [operands[i], operands[count + i]], [results[i]], tf32)
         return found
     rows = [_windows(node, *pair) for pair in zip(operands[:count], operands[count:], strict=True)]
@@ -97,7 +98,7 @@ def scatter(node: Node, operands: list[Tracked], results: list[Array], tf32: boo
     found: list[Tracked] = []
     for i, kind in enumerate(kinds):
         value, places = node.results[i], (i, count, count + 1 + i)
-        region = _body(kind, value.type.with_shape(()))
+        region = _single_op_region(kind, value.type.with_shape(()))
         twin = Node(node.op, [node.operands[n] for n in places], [value], node.attrs, regions=(region,))
         found += sums.scatter(twin, [operands[n] for n in places], [results[i]], tf32)
     return found
@@ -110,9 +111,8 @@ def select_and_scatter(node: Node, operands: list[Tracked], results: list[Array]
         return [spread_bound(operands, result) for result in results]
     value, attrs = results[0], node.attrs
     overlap = math.prod(-(-n // s) for n, s in zip(attrs.window_dimensions, attrs.window_strides, strict=True))
-    twin = Node(
-        node.op, node.operands, node.results, attrs, regions=(node.regions[0], _body("add", TensorType((), "f64")))
-    )
+    regions = (node.regions[0], _single_op_region("add", TensorType((), "f64")))
+    twin = Node(node.op, node.operands, node.results, attrs, regions=regions)
     parts = (
         shadow(twin, [x.value.astype(np.float64), a, b], evaluate)
         for a, b in zip(addends(source), addends(init), strict=True)
@@ -158,14 +158,14 @@ def _tree(
     while (length := rows[0].value.shape[0]) > 1:
         even, odd, rest = slice(0, length // 2 * 2, 2), slice(1, length // 2 * 2, 2), slice(length // 2 * 2, None)
         pairs = [_at(r, even) for r in rows] + [_at(r, odd) for r in rows]
-        steps.append([error.max(axis=0) for error in _step(region, pairs, tf32)])
-        rows = [_joined(m, _at(r, rest)) for m, r in zip(_applied(region, pairs, tf32), rows, strict=True)]
+        steps.append([error.max(axis=0) for error in _step_errors(region, pairs, tf32)])
+        rows = [_appended_rows(m, _at(r, rest)) for m, r in zip(_applied(region, pairs, tf32), rows, strict=True)]
     last = [*inits, *(_at(r, 0) for r in rows)]
-    steps.append(_step(region, last, tf32))
+    steps.append(_step_errors(region, last, tf32))
     return _applied(region, last, tf32), [np.maximum.reduce(each) for each in zip(*steps, strict=True)]
 
 
-def _step(region: Graph, args: Sequence[Tracked], tf32: bool) -> list[Array]:
+def _step_errors(region: Graph, args: Sequence[Tracked], tf32: bool) -> list[Array]:
     """The errors that one application of the body adds."""
     shape = np.broadcast_shapes(*(x.value.shape for x in args))
     return [np.broadcast_to(x.error, shape) for x in _applied(region, [exact(x.value) for x in args], tf32)]
@@ -183,17 +183,17 @@ def _applied(region: Graph, args: Sequence[Tracked], tf32: bool) -> list[Tracked
     return [values[v] for v in region.outputs]
 
 
-def _each(x: Tracked, change: Callable[[Array], Array]) -> Tracked:
+def _changed_parts(x: Tracked, change: Callable[[Array], Array]) -> Tracked:
     """The same change of the value, the error and the magnitude."""
     error, magnitude = (np.broadcast_to(np.asarray(part), x.value.shape) for part in (x.error, x.magnitude))
     return Tracked(change(x.value), change(error), change(magnitude))
 
 
 def _at(x: Tracked, place: slice | int) -> Tracked:
-    return _each(x, lambda array: array[place])
+    return _changed_parts(x, lambda array: array[place])
 
 
-def _joined(first: Tracked, second: Tracked) -> Tracked:
-    a, b = (_each(x, lambda array: array) for x in (first, second))
+def _appended_rows(first: Tracked, second: Tracked) -> Tracked:
+    a, b = (_changed_parts(x, lambda array: array) for x in (first, second))
     error, magnitude = np.concatenate([a.error, b.error]), np.concatenate([a.magnitude, b.magnitude])
     return Tracked(np.concatenate([a.value, b.value]), error, magnitude)

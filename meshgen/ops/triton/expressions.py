@@ -80,10 +80,10 @@ def negate(node: Node, args: Sequence[Code]) -> Made:
 def divide(node: Node, args: Sequence[Code]) -> Made:
     if is_float(args[0].dtype):
         return f"{args[0].text} / {args[1].text}", ()
-    return _whole(args, "//", "quotient")
+    return _integer_division(args, "//", "quotient")
 
 
-def _whole(args: Sequence[Code], sign: str, helper: str) -> Made:
+def _integer_division(args: Sequence[Code], sign: str, helper: str) -> Made:
     """Division of whole numbers: that by 0, and that of the least by -1, is defined by XLA and not by the device."""
     (x, by), dtype = args, args[0].dtype
     if by.number not in (None, 0, -1):
@@ -229,7 +229,7 @@ def remainder(node: Node, args: Sequence[Code]) -> Made:
     if is_float(args[0].dtype):
         bits, steps = _QUOTIENT_BITS["f64" if args[0].dtype == "f64" else "f32"]
         return f"float_remainder({args[0].text}, {args[1].text}, {2.0**bits!r}, {steps})", ("float_remainder",)
-    return _whole(args, "%", "remainder")
+    return _integer_division(args, "%", "remainder")
 
 
 def converted(node: Node, args: Sequence[Code]) -> Made:

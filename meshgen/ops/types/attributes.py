@@ -44,14 +44,16 @@ def _is_place(value: Any) -> bool:
 
 def _is_free(value: Any) -> bool:
     """A sharding over free axes, and which dims are open to more."""
-    return isinstance(value, tuple) and len(value) == 2 and _is(Sharding)(value[0]) and _each(_is_flag)(value[1])
+    return (
+        isinstance(value, tuple) and len(value) == 2 and _is(Sharding)(value[0]) and _every_element(_is_flag)(value[1])
+    )
 
 
 def _is(kind: type) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, kind)
 
 
-def _each(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
+def _every_element(holds: Callable[[Any], bool]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, tuple | list) and all(map(holds, value))
 
 
@@ -62,15 +64,15 @@ TYPES: dict[
     "int": ("an integer of 64 bits", _is_int),
     "str": ("a string", _is(str)),
     "bool": ("true or false", _is_flag),
-    "Flags": ("a tuple of true and false", _each(_is_flag)),
-    "Ints": ("a tuple of integers of 64 bits", _each(_is_index)),
-    "Names": ("a tuple of axis names", _each(_is_axis)),
-    "Texts": ("a tuple of strings", _each(_is(str))),
+    "Flags": ("a tuple of true and false", _every_element(_is_flag)),
+    "Ints": ("a tuple of integers of 64 bits", _every_element(_is_index)),
+    "Names": ("a tuple of axis names", _every_element(_is_axis)),
+    "Texts": ("a tuple of strings", _every_element(_is(str))),
     "Number": ("a number", _is_number),
     "Place": ("the number of a device in its group, or its coordinates", _is_place),
     "Sharding": ("a sharding", _is(Sharding)),
-    "Shardings": ("a tuple of shardings", _each(_is(Sharding))),
-    "FreeShardings": ("a tuple of shardings, each with a tuple of true and false", _each(_is_free)),
+    "Shardings": ("a tuple of shardings", _every_element(_is(Sharding))),
+    "FreeShardings": ("a tuple of shardings, each with a tuple of true and false", _every_element(_is_free)),
     "Mesh": ("a mesh", _is(Mesh)),
 }
 

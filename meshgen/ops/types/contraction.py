@@ -23,10 +23,10 @@ def reduce(site: Site) -> list[TensorType] | None:
     kind = site.attrs.kind
     if site.require(kind in _KINDS, f"unknown kind '{kind}'; expected one of {', '.join(_KINDS)}"):
         site.dtype_in(x, _KINDS[kind])
-    return _reduced(site, [x], [init])
+    return _reduced_types(site, [x], [init])
 
 
-def _reduced(site: Site, inputs: Sequence[TensorType], inits: Sequence[TensorType]) -> list[TensorType] | None:
+def _reduced_types(site: Site, inputs: Sequence[TensorType], inits: Sequence[TensorType]) -> list[TensorType] | None:
     _check_folded(site, inputs, inits)
     dims = site.ints("dims")
     if not site.unique_dims("dims", inputs[0].rank):
@@ -48,7 +48,7 @@ def reduce_region(site: Site) -> list[TensorType] | None:
     count = len(site.operands) // 2
     if not _paired(site):
         return None
-    return _reduced(site, site.operands[:count], site.operands[count:])
+    return _reduced_types(site, site.operands[:count], site.operands[count:])
 
 
 def _paired(site: Site) -> bool:

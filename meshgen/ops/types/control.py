@@ -42,12 +42,12 @@ def scan(site: Site) -> list[TensorType] | None:
         return None
     types = list(site.operands)
     for number in numbers:
-        types[number] = _rows(site, number, body.inputs[number].type, number < len(body.outputs))
+        types[number] = _type_of_rows(site, number, body.inputs[number].type, number < len(body.outputs))
     site.region(0, types, types[: len(body.outputs)])
     return list(site.operands[: len(body.outputs)])
 
 
-def _rows(site: Site, number: int, part: TensorType, is_result: bool) -> TensorType:
+def _type_of_rows(site: Site, number: int, part: TensorType, is_result: bool) -> TensorType:
     """The type of the rows of an operand: inside it at every trip, those of a result never twice."""
     whole, attrs = site.operands[number], site.attrs
     fits = whole.rank > 0 and whole.dtype == part.dtype and part.shape[1:] == whole.shape[1:]

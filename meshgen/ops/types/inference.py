@@ -112,7 +112,7 @@ def _verify(site: Site) -> None:
     if site.faults:
         return
     if inferred is not None:
-        _compare(site, inferred)
+        _check_result_types(site, inferred)
     elif (count := OPS[site.op].results) is not None:
         have = len(site.results or [])
         site.require(have == count, f"has {have} results instead of {count}")
@@ -161,7 +161,7 @@ def attribute_faults(op: str, attrs: Attributes, loc: Location | None = None) ->
     return [Diagnostic("MG0104", f"'{op}': {text}", loc) for text in texts]
 
 
-def _compare(site: Site, inferred: list[TensorType]) -> None:
+def _check_result_types(site: Site, inferred: list[TensorType]) -> None:
     results = site.results or []
     if not site.require(len(results) == len(inferred), f"has {len(results)} results instead of {len(inferred)}"):
         return

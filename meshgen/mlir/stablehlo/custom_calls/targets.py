@@ -27,7 +27,7 @@ from meshgen.ops.user_ops import USER_OPS
 Target = Callable[[Importer, Operation], None]
 
 
-def _same(importer: Importer, operation: Operation) -> None:
+def _pass_operands_through(importer: Importer, operation: Operation) -> None:
     """The results are the operands; one that only looks at them has none."""
     if operation.results and len(operation.operands) != len(operation.results):
         importer.fault("MG0104", f"@{target_of(operation)} needs as many results as operands", operation)
@@ -36,15 +36,15 @@ def _same(importer: Importer, operation: Operation) -> None:
         importer.bind(result, importer.value(operand))
 
 
-def _sharding(importer: Importer, operation: Operation) -> None:
+def _import_older_sharding(importer: Importer, operation: Operation) -> None:
     """XLA's older annotation."""
     if mhlo_sharding.NAME in operation.attributes and len(operation.operands) == len(operation.results) == 1:
         mhlo_sharding.constrain(importer, operation)
     else:
-        _same(importer, operation)
+        _pass_operands_through(importer, operation)
 
 
-def _function(op: str) -> Target:
+def _function_target(op: str) -> Target:
     def write(importer: Importer, operation: Operation) -> None:
         importer.convert(operation, op)
 
@@ -73,14 +73,17 @@ _IN_PLACE = ("annotate_device_placement", "MoveToHost", "MoveToDevice", "LayoutC
 
 TARGETS: dict[str, Target] = {
     "shape_assertion": _shape_assertion,
-    "Sharding": _sharding,
-    **dict.fromkeys(_IN_PLACE, _same),
-    "xla.sdy.FuncResultSharding": _same,  # its own `sdy.sharding` is that of the result
+    "Sharding": _import_older_sharding,
+    **dict.fromkeys(_IN_PLACE, _pass_operands_through),
+    "xla.sdy.FuncResultSharding": _pass_operands_through,  # its own `sdy.sharding` is that of the result
     "stablehlo.dynamic_reduce_window": called_reduce_window,
     **top_k.TARGETS,
     **threefry.TARGETS,
     **lapack.TARGETS,
-    **{f"mhlo.{op}": _function(op) for op in ("erf", "tan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh")},
+    **{
+        f"mhlo.{op}": _function_target(op)
+        for op in ("erf", "tan", "asin", "acos", "sinh", "cosh", "asinh", "acosh", "atanh")
+    },
 }
 
 
