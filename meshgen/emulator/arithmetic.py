@@ -88,7 +88,9 @@ def _is_float(instruction: Instruction) -> bool:
     return TYPES.get(PACKED.get(name, name)) in FLOATS
 
 
-def _plain(instruction: Instruction, function: np.ufunc, wide: Callable[[Array, Array, str, DType], Array]) -> Action:
+def _rounded_arithmetic(
+    instruction: Instruction, function: np.ufunc, wide: Callable[[Array, Array, str, DType], Array]
+) -> Action:
     """`add`, `sub`, `mul` of floats: NumPy rounds f32 and f64 to the nearest itself."""
     mode = _mode(words(instruction, "ftz", "sat", *MODES), instruction)
     name = instruction.modifiers[-1]
@@ -117,21 +119,21 @@ def _wide_multiply(a: Array, b: Array, mode: str, kind: DType) -> Array:
 @opcode("add")
 def _add(instruction: Instruction) -> Action:
     if _is_float(instruction):
-        return _plain(instruction, np.add, _wide_add)
+        return _rounded_arithmetic(instruction, np.add, _wide_add)
     return _integer(instruction, np.add)
 
 
 @opcode("sub")
 def _sub(instruction: Instruction) -> Action:
     if _is_float(instruction):
-        return _plain(instruction, np.subtract, _wide_subtract)
+        return _rounded_arithmetic(instruction, np.subtract, _wide_subtract)
     return _integer(instruction, np.subtract)
 
 
 @opcode("mul")
 def _mul(instruction: Instruction) -> Action:
     if _is_float(instruction):
-        return _plain(instruction, np.multiply, _wide_multiply)
+        return _rounded_arithmetic(instruction, np.multiply, _wide_multiply)
     (part,) = words(instruction, "lo", "hi", "wide")
     kind = type_of(instruction)
     if part == "wide":

@@ -101,7 +101,7 @@ def _lop3(instruction: Instruction) -> Action:
 
 
 @opcode("shl", "shr")
-def _shift(instruction: Instruction) -> Action:
+def _shift_bits(instruction: Instruction) -> Action:
     """By more bits than there are, all are shifted out; `shr` of signed numbers copies the sign."""
     words(instruction)
     kind = type_of(instruction)
@@ -232,7 +232,7 @@ COUNTS: dict[str, Callable[[Array], Array]] = {
 
 
 @opcode(*COUNTS)
-def _count(instruction: Instruction) -> Action:
+def _count_bits(instruction: Instruction) -> Action:
     words(instruction)
     return elementwise(instruction, type_of(instruction), COUNTS[instruction.opcode], TYPES["u32"])
 

@@ -159,7 +159,7 @@ def _boxes(instruction: Instruction, operand: object, place: Reader) -> Boxes:
                     "opcode", f"a box of {len(described.box)} dims is copied at {len(coordinates)} coordinates"
                 )
             mine = np.array([each == described for each in maps])
-            offsets, addresses, inside = _elements(described, starts[mine])
+            offsets, addresses, inside = _box_elements(described, starts[mine])
             offsets = swizzled(first[mine][:, None] + offsets, SPANS[described.swizzle])
             if (first[mine] % 128).any():
                 raise DeviceFault(
@@ -183,7 +183,7 @@ def _map_at(wave: Wave, address: int) -> TensorMap:
     return tensor_map.decode(content)
 
 
-def _elements(described: TensorMap, starts: Array) -> tuple[Array, Array, Array]:
+def _box_elements(described: TensorMap, starts: Array) -> tuple[Array, Array, Array]:
     """Of each element of boxes [threads, elements]: bytes from the box's place, address, and whether it is in the tensor."""
     number = np.arange(int(np.prod(described.box)))
     inside = np.ones((len(starts), len(number)), np.bool_)

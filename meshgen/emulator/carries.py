@@ -28,7 +28,7 @@ def with_carry(instruction: Instruction) -> Action:
         raise unknown(instruction)
     kind = type_of(instruction)
     bits = BITS[kind.itemsize]
-    function = _function(operation, parts, kind)
+    function = _carry_function(operation, parts, kind)
     sources = readers(instruction, bits)
     put = writer(instruction.operands[0], bits, instruction)
 
@@ -42,17 +42,17 @@ def with_carry(instruction: Instruction) -> Action:
     return run
 
 
-def _function(operation: str, parts: list[str], kind: DType) -> Callable[..., Sum]:
+def _carry_function(operation: str, parts: list[str], kind: DType) -> Callable[..., Sum]:
     if operation == "add":
-        return _sum
+        return _sum_with_carry
     if operation == "sub":
         return _difference
     if parts == ["lo"]:
-        return lambda a, b, c, carry: _sum(a * b, c, carry)
-    return lambda a, b, c, carry: _sum(high_product(a.view(kind), b.view(kind)).view(c.dtype), c, carry)
+        return lambda a, b, c, carry: _sum_with_carry(a * b, c, carry)
+    return lambda a, b, c, carry: _sum_with_carry(high_product(a.view(kind), b.view(kind)).view(c.dtype), c, carry)
 
 
-def _sum(a: Array, b: Array, carry: Array) -> Sum:
+def _sum_with_carry(a: Array, b: Array, carry: Array) -> Sum:
     first = a + b
     total = first + carry
     return total, (first < a) | (total < first)

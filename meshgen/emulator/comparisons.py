@@ -35,7 +35,7 @@ FLOATING: dict[str, Comparison] = {
 COMBINED: dict[str, np.ufunc] = {"and": np.logical_and, "or": np.logical_or, "xor": np.logical_xor}
 
 
-def _compare(instruction: Instruction, kind: DType) -> Comparison:
+def _setp_comparison(instruction: Instruction, kind: DType) -> Comparison:
     """The comparison of `setp`, of the element type."""
     name, *rest = instruction.modifiers
     table = ORDERED | FLOATING if kind in FLOATS else ORDERED
@@ -52,7 +52,7 @@ def _setp(instruction: Instruction) -> Action:
     """`setp.lt.and.f32 %p1|%p2, a, b, %p3`: the second predicate is the comparison's opposite; of packed types the upper half's."""
     packed = PACKED.get(instruction.modifiers[-1])
     kind = TYPES[packed] if packed else type_of(instruction)
-    compare = _compare(instruction, kind)
+    compare = _setp_comparison(instruction, kind)
     combine = next((COMBINED[each] for each in instruction.modifiers if each in COMBINED), None)
     target, left, right, *more = instruction.operands
     if (combine is None) != (not more):
@@ -87,7 +87,7 @@ def _set(instruction: Instruction) -> Action:
     """As `setp`, into a number: all bits, or 1.0."""
     name, *_, to, kind = instruction.modifiers
     inner = Instruction("setp", (name, kind), instruction.operands, None, instruction.text, instruction.source)
-    compare = _compare(inner, type_of(inner))
+    compare = _setp_comparison(inner, type_of(inner))
     a, b = (reader(each, type_of(inner), instruction) for each in instruction.operands[1:3])
     target = TYPES[to]
     yes = np.array(1, target) if target in FLOATS else np.array(-1).astype(target)

@@ -50,10 +50,10 @@ class Step:
 @functools.lru_cache(maxsize=256)
 def steps_of(entry: Entry) -> tuple[Step, ...]:
     """The code of an entry. Raises DeviceFault "opcode" for an instruction that is not known."""
-    return tuple(_step(each, entry) for each in entry.code)
+    return tuple(_decoded_step(each, entry) for each in entry.code)
 
 
-def _step(instruction: Instruction, entry: Entry) -> Step:
+def _decoded_step(instruction: Instruction, entry: Entry) -> Step:
     try:
         return _known(instruction, entry)
     except DeviceFault as fault:

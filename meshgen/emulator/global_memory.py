@@ -32,8 +32,8 @@ class GlobalMemory:
         ranges = operands if operands is not None else [(start, nbytes, True) for start, nbytes in memory.live]
         self._memory = memory
         self._what = "operands" if operands is not None else "allocations"
-        self._readable = _merged((start, nbytes) for start, nbytes, _ in ranges)
-        self._writable = _merged((start, nbytes) for start, nbytes, writable in ranges if writable)
+        self._readable = _merged_ranges((start, nbytes) for start, nbytes, _ in ranges)
+        self._writable = _merged_ranges((start, nbytes) for start, nbytes, writable in ranges if writable)
         self._races = BlockRaces(*self._readable, races_by) if races_by else None
 
     def load(self, addresses: Array, size: int, blocks: Array) -> Array:
@@ -122,7 +122,7 @@ def _differ(found: Array, values: Array) -> Array:
     return np.ascontiguousarray(found).view(kind) != np.ascontiguousarray(values).view(kind)
 
 
-def _merged(ranges: Iterable[tuple[int, int]]) -> tuple[Array, Array]:
+def _merged_ranges(ranges: Iterable[tuple[int, int]]) -> tuple[Array, Array]:
     """Starts and ends of ranges, sorted; those that overlap are one, those that only touch are not."""
     starts: list[int] = []
     stops: list[int] = []

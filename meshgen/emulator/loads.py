@@ -37,7 +37,7 @@ def _space(instruction: Instruction, *allowed: str) -> str:
     return spaces[0].split("::")[0] if spaces else "generic"
 
 
-def _size(instruction: Instruction, parts: int, kind: DType) -> int:
+def _access_bytes(instruction: Instruction, parts: int, kind: DType) -> int:
     """Bytes of an access: as many elements as its vector has."""
     named = next((count for word, count in _VECTORS.items() if word in instruction.modifiers), 1)
     if named != parts or named * kind.itemsize not in WORDS:
@@ -50,7 +50,7 @@ def _ld(instruction: Instruction) -> Action:
     name = _space(instruction, *_VECTORS)
     kind = type_of(instruction)
     targets = vector_of(instruction.operands[0])
-    size = _size(instruction, len(targets), kind)
+    size = _access_bytes(instruction, len(targets), kind)
     puts = [writer(each, kind, instruction) for each in targets]
     if name == "param":
         return _load_parameter(instruction, kind, puts)
@@ -106,7 +106,7 @@ def _st(instruction: Instruction) -> Action:
     name = _space(instruction, *_VECTORS)
     kind = BITS[type_of(instruction).itemsize]
     sources = [reader(each, kind, instruction) for each in vector_of(instruction.operands[1])]
-    size = _size(instruction, len(sources), kind)
+    size = _access_bytes(instruction, len(sources), kind)
     address = address_reader(instruction.operands[0], instruction)
 
     def run(wave: Wave, mask: Mask) -> None:

@@ -63,7 +63,7 @@ def to_threads(wave: Wave, value: Array, chosen: Warps) -> Array:
     return whole.reshape(wave.shape)
 
 
-def _count(instruction: Instruction) -> tuple[int, bool]:
+def _matrix_modifiers(instruction: Instruction) -> tuple[int, bool]:
     """How many 8x8 matrices of 16-bit elements, and whether transposed."""
     found = list(instruction.modifiers)
     known = {"sync", "aligned", "m8n8", "trans", "shared", "shared::cta", "b16", *_COUNTS}
@@ -76,7 +76,7 @@ def _count(instruction: Instruction) -> tuple[int, bool]:
 @opcode("ldmatrix")
 def _ldmatrix(instruction: Instruction) -> Action:
     """Matrix number i has its 8 rows of 16 bytes where threads 8 i to 8 i + 7 say."""
-    count, transposed = _count(instruction)
+    count, transposed = _matrix_modifiers(instruction)
     address = address_reader(instruction.operands[1], instruction)
     puts = [writer(each, _U32, instruction) for each in vector_of(instruction.operands[0])]
     if len(puts) != count:
@@ -100,7 +100,7 @@ def _ldmatrix(instruction: Instruction) -> Action:
 @opcode("stmatrix")
 def _stmatrix(instruction: Instruction) -> Action:
     """The way back of `ldmatrix`."""
-    count, transposed = _count(instruction)
+    count, transposed = _matrix_modifiers(instruction)
     address = address_reader(instruction.operands[0], instruction)
     sources = [reader(each, _U32, instruction) for each in vector_of(instruction.operands[1])]
     if len(sources) != count:

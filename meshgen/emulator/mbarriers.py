@@ -103,12 +103,12 @@ def _arrive(instruction: Instruction) -> Action:
             if expects:
                 state.bytes += given
             if arrives:
-                _count(wave, state, lanes, lanes.sum(1) if expects else given)
+                _count_arrivals(wave, state, lanes, lanes.sum(1) if expects else given)
 
     return run
 
 
-def _count(wave: Wave, state: Mbarrier, lanes: Array, arrivals: Array) -> None:
+def _count_arrivals(wave: Wave, state: Mbarrier, lanes: Array, arrivals: Array) -> None:
     """Threads arrive."""
     state.missing -= arrivals
     if (state.missing < 0).any():

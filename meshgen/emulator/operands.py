@@ -39,10 +39,10 @@ def operand_of(text: str, names: Names, instruction: str) -> Operand:
     if "|" in text:
         first, second = (part.strip() for part in text.split("|"))
         return Pair(_destination(first, names, instruction), _destination(second, names, instruction))
-    return _scalar(text, names, instruction)
+    return _scalar_operand(text, names, instruction)
 
 
-def _scalar(text: str, names: Names, instruction: str) -> Operand:
+def _scalar_operand(text: str, names: Names, instruction: str) -> Operand:
     if text == "_":
         return Sink()
     found = names(text)
@@ -65,8 +65,8 @@ def _address(text: str, names: Names, instruction: str) -> Address:
     base, *more = split_operands(text)
     coordinates = operand_of(more[0], names, instruction) if more else None
     if offset := _OFFSET.match(base):
-        return Address(_scalar(offset[1].strip(), names, instruction), int(offset[2], 0), coordinates)
-    return Address(_scalar(base, names, instruction), 0, coordinates)
+        return Address(_scalar_operand(offset[1].strip(), names, instruction), int(offset[2], 0), coordinates)
+    return Address(_scalar_operand(base, names, instruction), 0, coordinates)
 
 
 def _register(text: str, names: Names, instruction: str) -> Register:

@@ -62,9 +62,9 @@ def parse(text: str) -> Program:
     target = _TARGET.search(text)
     if target is None:
         raise DeviceFault("opcode", "the text is not PTX: it has no .target")
-    functions = {head[2]: _function(head, _body(text, head.end())) for head in _FUNCTION.finditer(text)}
+    functions = {head[2]: _parsed_function(head, _braced_body(text, head.end())) for head in _FUNCTION.finditer(text)}
     entries = {
-        head[1]: _entry(head, _body(text, head.end()), files, text[: head.start()], functions)
+        head[1]: _parsed_entry(head, _braced_body(text, head.end()), files, text[: head.start()], functions)
         for head in _ENTRY.finditer(text)
     }
     return Program(target[1], entries)
@@ -79,7 +79,7 @@ class _Function:
     body: str
 
 
-def _function(head: re.Match[str], body: str) -> _Function:
+def _parsed_function(head: re.Match[str], body: str) -> _Function:
     results, parameters = (
         tuple(part.split()[-1].split("[")[0] for part in (text or "").split(",") if part.strip())
         for text in (head[1], head[3])
@@ -87,7 +87,7 @@ def _function(head: re.Match[str], body: str) -> _Function:
     return _Function(results, parameters, body)
 
 
-def _body(text: str, start: int) -> str:
+def _braced_body(text: str, start: int) -> str:
     """The text up to the brace that closes an entry."""
     depth = 1
     for brace in re.compile(r"[{}]").finditer(text, start):
@@ -97,10 +97,10 @@ def _body(text: str, start: int) -> str:
     raise DeviceFault("opcode", "an entry has no end")
 
 
-def _entry(
+def _parsed_entry(
     head: re.Match[str], body: str, files: dict[int, str], before: str, functions: dict[str, _Function]
 ) -> Entry:
-    reader = _Reader(files, functions)
+    reader = _EntryReader(files, functions)
     for found in _VARIABLE.finditer(before):
         reader.variable(found)
     reader.read(body)
@@ -136,7 +136,7 @@ def _parameters(text: str) -> Iterator[Parameter]:
 
 
 @dataclass
-class _Reader:
+class _EntryReader:
     """State of parsing an entry."""
 
     files: dict[int, str]

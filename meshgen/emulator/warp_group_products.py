@@ -44,7 +44,7 @@ def warp_groups(wave: Wave, mask: Mask) -> Warps:
     return chosen
 
 
-def _numbers(wave: Wave, chosen: Warps) -> Array:
+def _warp_group_numbers(wave: Wave, chosen: Warps) -> Array:
     """The warp groups, numbered through all blocks."""
     return chosen.blocks[::WARPS] * (wave.warps // WARPS) + chosen.warps[::WARPS] // WARPS
 
@@ -68,14 +68,14 @@ def _wgmma(instruction: Instruction) -> Action:
 
 
 def _commit(wave: Wave, mask: Mask) -> None:
-    wave.under_way.product_groups[_numbers(wave, warp_groups(wave, mask))] += 1
+    wave.under_way.product_groups[_warp_group_numbers(wave, warp_groups(wave, mask))] += 1
 
 
 def _wait(wave: Wave, mask: Mask, left: int) -> None:
     """Until no more than `left` groups of the warp groups' products are under way."""
     state = wave.under_way
     here = np.zeros(len(state.product_groups), np.bool_)
-    here[_numbers(wave, warp_groups(wave, mask))] = True
+    here[_warp_group_numbers(wave, warp_groups(wave, mask))] = True
     rest: list[Product] = []
     for product in state.products:
         over = here[product.warp_groups] & (product.group < state.product_groups[product.warp_groups] - left)
@@ -118,13 +118,15 @@ def _mma_async(instruction: Instruction) -> Action:
 
     def run(wave: Wave, mask: Mask) -> None:
         chosen = warp_groups(wave, mask)
-        _refuse_busy(wave, [*inputs, *(r.name for o in (b, keep) for r in registers_of(o))], _numbers(wave, chosen))
+        _refuse_busy(
+            wave, [*inputs, *(r.name for o in (b, keep) for r in registers_of(o))], _warp_group_numbers(wave, chosen)
+        )
         number = _begin(wave, chosen)
         products = x(wave, chosen, number) @ y(wave, chosen, number).swapaxes(1, 2)
         if scale != 1:
             products *= scale
         sums.add(wave, products.reshape(-1, 16, columns), chosen, mask, keeps=of_warps(wave, adds(wave), chosen))
-        wave.pending.begin(targets, number, _numbers(wave, chosen), len(wave.under_way.product_groups))
+        wave.pending.begin(targets, number, _warp_group_numbers(wave, chosen), len(wave.under_way.product_groups))
 
     return run
 
@@ -144,7 +146,7 @@ def _begin(wave: Wave, chosen: Warps) -> int:
     """A new operation of the matrix units, in the open group of its warp groups."""
     state = wave.under_way
     state.operations += 1
-    numbers = _numbers(wave, chosen)
+    numbers = _warp_group_numbers(wave, chosen)
     state.products.append(Product(state.operations, numbers, state.product_groups[numbers]))
     wave.shared.begin_operation(state.operations)
     return state.operations

@@ -90,17 +90,17 @@ class _Digests:
         bodies = [_Digests(body).of_outputs(body) for body in node.regions]
         types = [str(value.type) for value in node.results]
         asked = () if node.option is None else (node.option,)
-        return repr((node.op, [name(v) for v in node.operands], types, _plain(node.attrs.given), bodies, *asked))
+        return repr((node.op, [name(v) for v in node.operands], types, _attr_text(node.attrs.given), bodies, *asked))
 
     def of_outputs(self, graph: Graph) -> list[str]:
         return [self.of_value(value) for value in graph.outputs] + sorted(self._nodes.values())
 
 
-def _plain(value: Any) -> Any:
+def _attr_text(value: Any) -> Any:
     """The text of an attribute, arrays in full."""
     if isinstance(value, np.ndarray):
         array = cast("np.ndarray[Any, Any]", value)
         return (array.shape, str(array.dtype), hashlib.sha256(stored_bytes(array)).hexdigest())
     if isinstance(value, Mapping):
-        return sorted((str(key), _plain(each)) for key, each in cast("Mapping[Any, Any]", value).items())
+        return sorted((str(key), _attr_text(each)) for key, each in cast("Mapping[Any, Any]", value).items())
     return repr(value)

@@ -48,7 +48,7 @@ def _walk(graph: Graph, made: set[Value], faults: list[Diagnostic]) -> None:
             _make(results, f"a result of '{node.op}'", node.loc, made, own, faults)
     for number, value in enumerate(graph.outputs):
         if value not in made:
-            message = f"output {number} of '{graph.name}' is {_name(value)}, which has no definition"
+            message = f"output {number} of '{graph.name}' is {_typed_name(value)}, which has no definition"
             faults.append(Diagnostic("MG0104", message, value.loc))
     made -= own
 
@@ -57,16 +57,18 @@ def _make(values: Sequence[Value], what: str, loc: Location | None, made: set[Va
           faults: list[Diagnostic]) -> None:  # fmt: skip
     for value in values:
         if value in made:
-            faults.append(Diagnostic("MG0104", f"{_name(value)}, {what}, is defined twice", loc or value.loc))
+            faults.append(Diagnostic("MG0104", f"{_typed_name(value)}, {what}, is defined twice", loc or value.loc))
         else:
             made.add(value)
             own.add(value)
 
 
 def _unmade(node: Node, number: int) -> Diagnostic:
-    message = f"'{node.op}' reads {_name(node.operands[number])} (operand {number}), which is not defined before it"
+    message = (
+        f"'{node.op}' reads {_typed_name(node.operands[number])} (operand {number}), which is not defined before it"
+    )
     return Diagnostic("MG0104", message, node.loc)
 
 
-def _name(value: Value) -> str:
+def _typed_name(value: Value) -> str:
     return f"%{value.name} : {value.type}" if value.name else f"a value of type {value.type}"

@@ -40,11 +40,11 @@ def _faults(module: Module) -> Iterator[tuple[int, str]]:
         elif output is None:
             continue
         elif not 0 <= output < outs:
-            yield number, f"{_name(module, number)} is donated to result {output}, but there are {outs}"
+            yield number, f"{_arg_name(module, number)} is donated to result {output}, but there are {outs}"
         elif targets[output] > 1:
-            yield number, f"{_name(module, number)} is donated to result {output}, and so is another argument"
+            yield number, f"{_arg_name(module, number)} is donated to result {output}, and so is another argument"
         elif (have := _in_type(module, number)) != (want := _out_type(module, output)):
-            yield number, f"{_name(module, number)} of type {have} is donated to result {output} of type {want}"
+            yield number, f"{_arg_name(module, number)} of type {have} is donated to result {output} of type {want}"
 
 
 def settled(module: Module) -> Settled:
@@ -91,5 +91,5 @@ def _out_type(module: Module, number: int) -> TensorType:
     return module.out_types[number] if module.out_types else module.graph.outputs[number].type
 
 
-def _name(module: Module, number: int) -> str:
+def _arg_name(module: Module, number: int) -> str:
     return f"argument '{module.graph.inputs[number].name or f'arg{number}'}'"

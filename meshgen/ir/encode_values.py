@@ -45,19 +45,19 @@ def damaged(place: str, message: str) -> ModuleError:
 
 def as_int(value: Json, place: str, low: int = -(1 << 63), high: int = 1 << 63) -> int:
     if isinstance(value, bool) or not isinstance(value, int) or not low <= value <= high:
-        raise damaged(place, f"expected an integer from {low} to {high}, found {_shown(value)}")
+        raise damaged(place, f"expected an integer from {low} to {high}, found {_abridged(value)}")
     return value
 
 
 def as_str(value: Json, place: str) -> str:
     if not isinstance(value, str):
-        raise damaged(place, f"expected a string, found {_shown(value)}")
+        raise damaged(place, f"expected a string, found {_abridged(value)}")
     return value
 
 
 def as_list(value: Json, place: str, length: int | None = None) -> list[Json]:
     if not isinstance(value, list):
-        raise damaged(place, f"expected a list, found {_shown(value)}")
+        raise damaged(place, f"expected a list, found {_abridged(value)}")
     found = cast("list[Json]", value)
     if length is not None and len(found) != length:
         raise damaged(place, f"expected {length} entries, found {len(found)}")
@@ -66,7 +66,7 @@ def as_list(value: Json, place: str, length: int | None = None) -> list[Json]:
 
 def as_dict(value: Json, place: str) -> dict[str, Json]:
     if not isinstance(value, dict):
-        raise damaged(place, f"expected an object, found {_shown(value)}")
+        raise damaged(place, f"expected an object, found {_abridged(value)}")
     return cast("dict[str, Json]", value)
 
 
@@ -78,7 +78,7 @@ def member(value: Json, key: str, place: str) -> Json:
     return table[key]
 
 
-def _shown(value: Json) -> str:
+def _abridged(value: Json) -> str:
     return reprlib.repr(value)
 
 
@@ -107,16 +107,16 @@ def type_to_json(type_: TensorType) -> Json:
 def type_from_json(value: Json, place: str = "type") -> TensorType:
     dtype, shape = as_list(value, place, 2)
     sizes = as_tuple(shape, f"{place}[1]", lambda n, p: None if n is None else as_int(n, p, 0, MAX_SIZE))
-    kind = TensorType(sizes, _dtype(dtype, f"{place}[0]"))
+    kind = TensorType(sizes, _dtype_from_json(dtype, f"{place}[0]"))
     if fault := size_fault(kind, MAX_LOCAL_RANK):
         raise damaged(place, fault)
     return kind
 
 
-def _dtype(value: Json, place: str) -> str:
+def _dtype_from_json(value: Json, place: str) -> str:
     name = as_str(value, place)
     if name not in DTYPES:
-        raise damaged(place, f"unknown element type '{_shown(name)}'")
+        raise damaged(place, f"unknown element type '{_abridged(name)}'")
     return name
 
 
@@ -154,7 +154,7 @@ def _read_rate(value: Json, place: str) -> float | None:
 
 def _read_number(value: Json, place: str) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-        raise damaged(place, f"expected a non-negative number, found {_shown(value)}")
+        raise damaged(place, f"expected a non-negative number, found {_abridged(value)}")
     return value
 
 
@@ -183,7 +183,7 @@ def as_axis(value: Json, place: str) -> str:
     """An axis of a mesh, or a part of one."""
     name = as_str(value, place)
     if not is_ref(name):
-        raise damaged(place, f"{_shown(name)} is not a mesh axis or part of one")
+        raise damaged(place, f"{_abridged(name)} is not a mesh axis or part of one")
     return name
 
 
@@ -262,7 +262,7 @@ def value_from_json(value: Json, place: str = "attribute", depth: int = 0) -> An
         return as_int(value, place, -(1 << 63), (1 << 64) - 1)
     table = as_dict(value, place)
     if len(table) != 1:
-        raise damaged(place, f"expected one tag, found {_shown(list(table))}")
+        raise damaged(place, f"expected one tag, found {_abridged(list(table))}")
     ((tag, body),) = table.items()
 
     def inner(entry: Json, at: str) -> Any:
@@ -276,22 +276,22 @@ def value_from_json(value: Json, place: str = "attribute", depth: int = 0) -> An
     if tag == "float" and body in _SPECIAL:
         return _SPECIAL[body]
     if tag == "scalar":
-        return _scalar(body, place)
+        return _scalar_from_json(body, place)
     for _, name, _, read in _TAGS:
         if tag == name:
             return read(body, place)
-    raise damaged(place, f"unknown attribute kind '{_shown(tag)}'")
+    raise damaged(place, f"unknown attribute kind '{_abridged(tag)}'")
 
 
 def _map(body: Json, place: str, inner: Callable[[Json, str], Any]) -> dict[Any, Any]:
     pairs = as_tuple(body, place, lambda v, p: _pair(v, p, inner))
     for key, _ in pairs:
         if not isinstance(key, str | int):
-            raise damaged(place, f"{_shown(key)} cannot be a key")
+            raise damaged(place, f"{_abridged(key)} cannot be a key")
     return dict(pairs)
 
 
-def _scalar(body: Json, place: str) -> Any:
+def _scalar_from_json(body: Json, place: str) -> Any:
     array = array_from_json(body, place)
     if array.ndim:
         raise damaged(place, f"a scalar cannot have shape {list(array.shape)}")

@@ -59,8 +59,8 @@ def _refuse_too_many(graph: Graph, functions: Mapping[str, Graph], order: list[s
     """Refuse programs that are too large: functions that call each other twice double it at each level, so count first."""
     counts: dict[str, int] = {}
     for name in order:
-        counts[name] = _count(functions[name], counts)
-    if (total := _count(graph, counts)) <= MAX_NODES:
+        counts[name] = _inlined_node_count(functions[name], counts)
+    if (total := _inlined_node_count(graph, counts)) <= MAX_NODES:
         return
     most = max(_calls(graph), key=lambda node: counts[node.attrs.callee])
     name = most.attrs.callee
@@ -87,7 +87,7 @@ def _heights(graph: Graph, heights: Mapping[str, int]) -> Iterator[tuple[Node, i
         yield node, depth + (heights[node.attrs.callee] if is_call(node) else bool(node.regions))
 
 
-def _count(graph: Graph, counts: Mapping[str, int]) -> int:
+def _inlined_node_count(graph: Graph, counts: Mapping[str, int]) -> int:
     return sum(counts[node.attrs.callee] if is_call(node) else 1 for node in all_nodes(graph))
 
 

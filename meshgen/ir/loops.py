@@ -44,7 +44,7 @@ def _counted(node: Node, producers: Mapping[Value, Node]) -> _Counted | None:
         return None
     number = condition.inputs.index(counter)
     stop = _constant(bound, node, {**producers, **condition.producers()})
-    step = _step(number, node, {**producers, **body.producers()})
+    step = _counter_step(number, node, {**producers, **body.producers()})
     if stop is None or not step or step < 0:
         return None
     return _Counted(number, step, stop + (test.attrs.direction == "LE"))
@@ -61,7 +61,7 @@ def inductions(node: Node, producers: Mapping[Value, Node]) -> dict[int, tuple[i
     for number, value in enumerate(node.operands):
         if value.type.rank or not value.type.dtype.startswith(("i", "ui")) or value.type.dtype == "i1":
             continue
-        start, step = _constant(value, node, producers), _step(number, node, known)
+        start, step = _constant(value, node, producers), _counter_step(number, node, known)
         if start is not None and step is not None:
             found[number] = start, step
     return found
@@ -103,7 +103,7 @@ def always_ends(graph: Graph, producers: Mapping[Value, Node] | None = None) -> 
     )
 
 
-def _step(number: int, node: Node, producers: Mapping[Value, Node]) -> int | None:
+def _counter_step(number: int, node: Node, producers: Mapping[Value, Node]) -> int | None:
     region = node.regions[1]
     made = producers.get(region.outputs[number])
     if made is None or made.op != "add" or region.inputs[number] not in made.operands:

@@ -96,7 +96,7 @@ def _settled(
             free = [name for name in mesh.names if name not in manual]
             said = node.attrs.sharding.canonical(mesh).used_axes if is_annotation(node) else ()
             named = [axis for axis in said if split_ref(axis)[0] in manual]
-            faults += [_annotated(node, manual)] if named else []
+            faults += [_manual_axes_annotated(node, manual)] if named else []
             if free and not named:
                 result.nodes.append(replace(node, operands=operands))
             else:
@@ -129,7 +129,7 @@ def _all_axes(node: Node) -> tuple[str, ...]:
     return tuple(dict.fromkeys(axis for each in inner if is_manual(each) for axis in each.attrs.axes))
 
 
-def _annotated(node: Node, manual: Sequence[str]) -> Diagnostic:
+def _manual_axes_annotated(node: Node, manual: Sequence[str]) -> Diagnostic:
     message = f"a sharding {node.attrs.sharding} inside a manual computation over {list(manual)} names its axes"
     return Diagnostic(
         "MG0103", message, node.loc, hint="split its operands and results over them; name other axes inside"
@@ -142,7 +142,7 @@ def _written_out(node: Node, mesh: Mesh, into: Graph) -> list[Value]:
     arguments = [_sliced_tile(node, value, sharding, mesh, into) for value, sharding in ends]
     made = copy_nodes(node.regions[0], arguments, into)
     outs = zip(made, node.attrs.out_shardings, strict=True)
-    return [_whole(node, value, sharding, mesh, into) for value, sharding in outs]
+    return [_gathered_output(node, value, sharding, mesh, into) for value, sharding in outs]
 
 
 def _sliced_tile(node: Node, value: Value, sharding: Sharding, mesh: Mesh, into: Graph) -> Value:
@@ -150,20 +150,20 @@ def _sliced_tile(node: Node, value: Value, sharding: Sharding, mesh: Mesh, into:
         value = into.add("to_partial", [value], [value.type], {"axes": (axis,), "kind": kind}, loc=node.loc).result
     for dim, axes in enumerate(sharding.dims):
         if axes:
-            local = _resized(value.type, dim, value.type.sizes[dim] // mesh.group_size(axes))
+            local = _with_dim_size(value.type, dim, value.type.sizes[dim] // mesh.group_size(axes))
             value = into.add("all_slice", [value], [local], {"axes": axes, "dim": dim}, loc=node.loc).result
     return value
 
 
-def _whole(node: Node, value: Value, sharding: Sharding, mesh: Mesh, into: Graph) -> Value:
+def _gathered_output(node: Node, value: Value, sharding: Sharding, mesh: Mesh, into: Graph) -> Value:
     for axis, kind in sharding.partial:
         value = into.add("all_reduce", [value], [value.type], {"axes": (axis,), "kind": kind}, loc=node.loc).result
     for dim, axes in enumerate(sharding.dims):
         if axes:
-            whole = _resized(value.type, dim, value.type.sizes[dim] * mesh.group_size(axes))
+            whole = _with_dim_size(value.type, dim, value.type.sizes[dim] * mesh.group_size(axes))
             value = into.add("all_gather", [value], [whole], {"axes": axes, "dim": dim}, loc=node.loc).result
     return value
 
 
-def _resized(kind: TensorType, dim: int, size: int) -> TensorType:
+def _with_dim_size(kind: TensorType, dim: int, size: int) -> TensorType:
     return kind.with_shape(size if d == dim else old for d, old in enumerate(kind.shape))

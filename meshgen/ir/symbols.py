@@ -55,7 +55,7 @@ class Expr:
         """The expression of a size; of a plain number the number."""
         if isinstance(size, Expr):
             return size
-        return size.expr if isinstance(size, Dim) else _sum({(): int(size)})
+        return size.expr if isinstance(size, Dim) else _sum_of_terms({(): int(size)})
 
     @staticmethod
     def symbol(name: str) -> Expr:
@@ -76,14 +76,14 @@ class Expr:
         )
 
     def __add__(self, other: Expr) -> Expr:
-        return _sum({}, *self.terms, *other.terms)
+        return _sum_of_terms({}, *self.terms, *other.terms)
 
     def __neg__(self) -> Expr:
         return Expr(tuple((factors, -count) for factors, count in self.terms))
 
     def __mul__(self, other: Expr) -> Expr:
         products = ((tuple(sorted((*f, *g), key=str)), a * b) for f, a in self.terms for g, b in other.terms)
-        return _sum({}, *products)
+        return _sum_of_terms({}, *products)
 
     def divided(self, other: Expr) -> Expr:
         """The quotient by a positive number, rounded down; plain where it is exact, one for quotients of quotients."""
@@ -94,7 +94,7 @@ class Expr:
             parts = [(term, _quotient(*term, below, count)) for term in self.terms]
             if whole := [part for _, part in parts if part is not None]:
                 rest = Expr(tuple(term for term, part in parts if part is None))
-                return _sum({}, *whole) + (rest.divided(other) if rest.terms else rest)
+                return _sum_of_terms({}, *whole) + (rest.divided(other) if rest.terms else rest)
             common = math.gcd(count, *(number for _, number in self.terms))
             if common > 1:
                 top = Expr(tuple((factors, number // common) for factors, number in self.terms))
@@ -135,7 +135,7 @@ def _bracketed(text: str, sign: str) -> str:
     return text
 
 
-def _sum(start: Mapping[Factors, int], *terms: tuple[Factors, int]) -> Expr:
+def _sum_of_terms(start: Mapping[Factors, int], *terms: tuple[Factors, int]) -> Expr:
     table = dict(start)
     for factors, count in terms:
         table[factors] = table.get(factors, 0) + count

@@ -78,16 +78,16 @@ def _tried(
         found = None if change.group in done else _advice(executable, plan, change, before)
         if found is None:
             continue
-        if change.group not in best or _step(found) < _step(best[change.group]):
+        if change.group not in best or _seconds_after(found) < _seconds_after(best[change.group]):
             best[change.group] = found
-        if before["step_seconds"] - _step(found) > ENOUGH * change.seconds:
+        if before["step_seconds"] - _seconds_after(found) > ENOUGH * change.seconds:
             done.add(change.group)
-    ordered = sorted(best.values(), key=lambda each: (_step(each), each.after["ring_bytes"]))
+    ordered = sorted(best.values(), key=lambda each: (_seconds_after(each), each.after["ring_bytes"]))
     found = {tuple(each.after.values()): each for each in reversed(ordered)}  # of equal ones the first
     return [each for each in ordered if found[tuple(each.after.values())] is each]
 
 
-def _step(advice: Advice) -> float:
+def _seconds_after(advice: Advice) -> float:
     return advice.after["step_seconds"]
 
 

@@ -125,7 +125,11 @@ def _opened(graph: Graph, site: Site) -> Graph:
     for node in graph.nodes:
         regions = tuple(_opened(region, site) for region in node.regions)
         attrs = node.attrs
-        if is_annotation(node) and node.loc == site.node.loc and _same(attrs["sharding"], site.node.attrs.sharding):
+        if (
+            is_annotation(node)
+            and node.loc == site.node.loc
+            and _same_sharding(attrs["sharding"], site.node.attrs.sharding)
+        ):
             rank = node.result.type.rank
             mesh = attrs["sharding"].mesh
             attrs = {**attrs, "sharding": replace(Sharding.replicated(rank), mesh=mesh), "open_dims": (True,) * rank}
@@ -133,6 +137,6 @@ def _opened(graph: Graph, site: Site) -> Graph:
     return Graph(graph.name, graph.inputs, nodes, graph.outputs)
 
 
-def _same(left: Sharding, right: Sharding) -> bool:
+def _same_sharding(left: Sharding, right: Sharding) -> bool:
     """Whether two shardings are the same; in the program of one mesh none is named."""
     return replace(left, mesh="") == replace(right, mesh="")

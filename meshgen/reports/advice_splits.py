@@ -34,7 +34,7 @@ def splits(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Chan
     """
     entered, first = values_by_id(executable.stages["import"].graph), 0
     for part in executable.parts:
-        gathered = _gathered(part, None if numbers is None else {number - first for number in numbers})
+        gathered = _gather_seconds_by_value(part, None if numbers is None else {number - first for number in numbers})
         first += len(part.comms)
         found = [(_seconds(each, part, gathered), each) for each in repeated_work(part)]
         asked = [pair for pair in found if numbers is None or _ids(pair[1]) & gathered.keys()]
@@ -46,7 +46,7 @@ def splits(executable: Compiled, numbers: Sequence[int] | None) -> Iterator[Chan
                     yield _change(executable, values, placed, seconds)
 
 
-def _gathered(part: Compiled, numbers: set[int] | None) -> dict[int, float]:
+def _gather_seconds_by_value(part: Compiled, numbers: set[int] | None) -> dict[int, float]:
     """By the id of a value that values are gathered for, the seconds that this takes; by these collectives only."""
     found: dict[int, float] = {}
     for gather in gathers(part):

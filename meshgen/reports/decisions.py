@@ -18,7 +18,7 @@ from meshgen.reports.values import known_of
 
 def decisions(executable: Compiled) -> dict[str, Any]:
     """The sharding of each value and the rules that chose it, the reason of each collective, hints that lost, and the cost."""
-    parts = [_part(part) | {"mesh": part.mesh.name} for part in executable.parts]
+    parts = [_part_decisions(part) | {"mesh": part.mesh.name} for part in executable.parts]
     found = executable.record() | formula_record(executable) | {"gathers": gather_records(executable)}
     found |= {"overlap": overlap_records(executable), "fusion": fusion_records(executable)}
     found |= {"explanations": explanations(executable), "work": work_records(executable)}
@@ -26,7 +26,7 @@ def decisions(executable: Compiled) -> dict[str, Any]:
     return found | (parts[0] if len(parts) == 1 else {"meshes": parts}) | {"mesh": found["mesh"]}
 
 
-def _part(part: Compiled) -> dict[str, Any]:
+def _part_decisions(part: Compiled) -> dict[str, Any]:
     """What was decided for the program of one mesh."""
     known = known_of(part) if "propagate" in part.stages else None
     solved, reasons = (known.solved, known.reasons) if known else (None, None)

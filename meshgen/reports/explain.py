@@ -51,7 +51,7 @@ def _explain_one(executable: Compiled, what: Question, across: Across | None) ->
         found = gathers(executable)
         tables = [*formula_tables(executable), *(["", gathers_table(found, first)] if found else [])]
         return "\n".join([render(comms_table(executable.comms, first), *tables).rstrip("\n"), *lines])
-    texts = [_text(record) for record in _values(executable, what, across)]
+    texts = [_value_record_text(record) for record in _values(executable, what, across)]
     numbers = {*numbers_about(executable, what), *(across.transfers_about(executable, what) if across else ())}
     records = _collectives(executable, sorted(numbers), across)
     return "\n".join([*texts, *(f"\n{collective_text(record)}" for record in records)])
@@ -173,7 +173,7 @@ def explanations(executable: Compiled, what: Question = None) -> list[dict[str, 
     return [record for part in _about(executable, what) for record in _values(part, what, across)]
 
 
-def _text(record: dict[str, Any]) -> str:
+def _value_record_text(record: dict[str, Any]) -> str:
     place = record["location"]
     where = f"  at {place_text(Location(**place))}" if place else ""
     name = f"%{record['value']} = " if record["value"] else ""

@@ -54,7 +54,7 @@ def fusion_records(executable: Compiled) -> list[dict[str, object]]:
 def fusion_edges(module: Module, target: str) -> list[FusionEdge]:
     """The edges of a fused module."""
     between = [edge for graph in _graphs(module.graph) for edge in _Between(graph, module, target).edges()]
-    inside = [edge for name, body in module.kernels.items() for edge in _inside(name, body)]
+    inside = [edge for name, body in module.kernels.items() for edge in _edges_inside_kernel(name, body)]
     return [*sorted(between, key=lambda edge: -edge.nbytes), *inside]
 
 
@@ -64,7 +64,7 @@ def _graphs(graph: Graph) -> Iterator[Graph]:
         yield from chain.from_iterable(map(_graphs, flow_regions(node)))
 
 
-def _inside(name: str, body: Graph) -> Iterator[FusionEdge]:
+def _edges_inside_kernel(name: str, body: Graph) -> Iterator[FusionEdge]:
     made = body.producers()
     for node in body.nodes:
         for value in dict.fromkeys(node.operands):
@@ -116,7 +116,7 @@ class _Between:
             for value in dict.fromkeys(_reads(node)):
                 for maker in self._makers(value):
                     why = self._why_not(maker, node, value, readers[value])
-                    names = _name(maker), _name(node)
+                    names = _op_name(maker), _op_name(node)
                     yield FusionEdge(value.name, *names, "", value.type.nbytes, False, why)
 
     def _makers(self, value: Value) -> list[Node]:
@@ -135,7 +135,7 @@ class _Between:
             if not is_kernel(node):
                 return f"'{node.op}' is {'a collective' if node.op in COMMUNICATING else 'control flow'}"
             if (template := self._template(node.attrs.kernel)) not in _OPEN:
-                return f"'{_name(node)}' is made from template '{template}', which takes no operations of others in"
+                return f"'{_op_name(node)}' is made from template '{template}', which takes no operations of others in"
         if value not in maker.results:
             return "the reader has a part of what several launches make, or another part of it than the maker writes at a time"
         if (reason := self._order(maker, reader)) or (reason := self._product(reader, value)):
@@ -151,7 +151,7 @@ class _Between:
         needs = self._needs[last]
         for number in range(first + 1, last):
             if needs >> number & 1 and self._needs[number] >> first & 1:
-                return f"'{_name(self._launches[number])}' comes between: it needs the one, and the other needs it"
+                return f"'{_op_name(self._launches[number])}' comes between: it needs the one, and the other needs it"
         waits = needs & ~self._needs[first]
         for number, node in enumerate(self._launches):
             if waits >> number & 1 and node.op in COMMUNICATING:
@@ -240,5 +240,5 @@ def _reads(node: Node) -> tuple[Value, ...]:
     return (*node.operands, *captured(node))
 
 
-def _name(node: Node) -> str:
+def _op_name(node: Node) -> str:
     return node.attrs.kernel if is_kernel(node) else node.op

@@ -126,7 +126,7 @@ def refuse_gathers(executable: Compiled, strict: Strict, best: Callable[[Sequenc
         first += len(part.comms)
     if strict and found:
         told = {id(gather): best([n + start for n in gather.numbers]) for gather, _, start in found[:MOST_ADVISED]}
-        raise ShardingError(*(_fault(gather, part, told.get(id(gather), "")) for gather, part, _ in found))
+        raise ShardingError(*(_unasked_gather(gather, part, told.get(id(gather), "")) for gather, part, _ in found))
 
 
 def _refuse_unknown(executable: Compiled, strict: Sequence[str | int]) -> None:
@@ -149,7 +149,7 @@ def _concerns(gather: Gather, what: Sequence[str | int]) -> bool:
     return any(each in lines if isinstance(each, int) else each.lstrip("%") in names for each in what)
 
 
-def _fault(gather: Gather, executable: Compiled, best: str) -> Diagnostic:
+def _unasked_gather(gather: Gather, executable: Compiled, best: str) -> Diagnostic:
     """The fault, with the annotations that made both sides, and the best change."""
     known = known_of(executable)
     notes: list[tuple[str, Location | None]] = []

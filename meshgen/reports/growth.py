@@ -38,7 +38,7 @@ class Limit:
         for figure in old.keys() & new.keys():
             most = old[figure] * (1 + self.share) + self.amount
             if new[figure] > most * (1 + 1e-12):
-                shown = [_text(self.name, value) for value in (old[figure], new[figure], most)]
+                shown = [_figure_text(self.name, value) for value in (old[figure], new[figure], most)]
                 yield f"{figure}: {shown[0]} -> {shown[1]}, at most {shown[2]} is allowed"
 
 
@@ -65,7 +65,7 @@ def figures_named(figures: Mapping[str, Any], name: str) -> dict[str, float]:
     return found
 
 
-def _text(name: str, value: float) -> str:
+def _figure_text(name: str, value: float) -> str:
     if name in ("bytes", "memory", "traffic"):
         return bytes_text(value)
     return seconds_text(value) if name in ("step", "exposed") else f"{value:g}"

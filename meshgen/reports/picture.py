@@ -74,14 +74,14 @@ class Picture:
 
     def _grid_svg(self, grid: Grid, top: int) -> Iterator[str]:
         if grid.outer:
-            yield _text(0, top, f"[{', '.join(map(_range_text, grid.outer))}]")
+            yield _svg_text(0, top, f"[{', '.join(map(_range_text, grid.outer))}]")
         top += _TEXT
         for number, column in enumerate(grid.columns if self.rank else ()):
-            yield _text(_CELL_WIDTH * (number + 1), top, _range_text(column))
+            yield _svg_text(_CELL_WIDTH * (number + 1), top, _range_text(column))
         for line, (row, cells) in enumerate(zip(grid.rows, grid.cells, strict=True)):
             y = top + 8 + _CELL_HEIGHT * line
             if self.rank > 1:
-                yield _text(0, y + 20, _range_text(row))
+                yield _svg_text(0, y + 20, _range_text(row))
             for number, devices in enumerate(cells):
                 yield _cell(_CELL_WIDTH * (number + 1), y, devices)
 
@@ -144,7 +144,7 @@ def _range_text(rows: Range) -> str:
     return f"{rows[0]}:{max(rows)}"
 
 
-def _text(x: int, y: int, text: str) -> str:
+def _svg_text(x: int, y: int, text: str) -> str:
     return f'<text x="{x}" y="{y}">{escape(text)}</text>'
 
 
@@ -153,4 +153,4 @@ def _cell(x: int, y: int, devices: Sequence[int]) -> str:
     hue = devices[0] * 137 % _HUES if devices else 0
     fill = f"hsl({hue} 60% 50% / 0.35)" if devices else "none"
     box = f'<rect x="{x}" y="{y}" width="{_CELL_WIDTH - 4}" height="{_CELL_HEIGHT - 4}" fill="{fill}" stroke="currentColor"/>'
-    return box + _text(x + 6, y + 18, devices_text(devices))
+    return box + _svg_text(x + 6, y + 18, devices_text(devices))

@@ -26,7 +26,7 @@ def write_report(executable: Compiled, path: str | Path, command: str = "", load
 
     Raises UsageError MG0003 where the file cannot be written.
     """
-    _write(title_of(executable), [content(executable, command, loaded)], path_of(path))
+    _write_page(title_of(executable), [content(executable, command, loaded)], path_of(path))
 
 
 def notebook_html(executable: Compiled) -> str:
@@ -43,21 +43,21 @@ def title_of(executable: Compiled) -> str:
 
 def write_reports(name: str, executables: Sequence[Compiled], path: Path) -> None:
     """Write one page for several: a program at several sizes. Raises UsageError MG0003 where the file cannot be written."""
-    _write(name, [content(each, "") for each in executables], path)
+    _write_page(name, [content(each, "") for each in executables], path)
 
 
-def _write(name: str, contents: Sequence[dict[str, Any]], path: Path) -> None:
+def _write_page(name: str, contents: Sequence[dict[str, Any]], path: Path) -> None:
     from jinja2 import Environment
     from markupsafe import Markup
 
     pages = [_page(found) for found in contents]
     model = {"columns": COLUMNS, "rows": cost_model_rows()}
-    template = Environment(autoescape=True).from_string(_part("page.html"))
-    style, script = Markup(_part("page.css")), Markup(_part("page.js"))
+    template = Environment(autoescape=True).from_string(_page_file("page.html"))
+    style, script = Markup(_page_file("page.css")), Markup(_page_file("page.js"))
     write_text(path, template.render(name=name, pages=pages, model=model, style=style, script=script))
 
 
-def _part(name: str) -> str:
+def _page_file(name: str) -> str:
     return (files("meshgen.reports.page") / name).read_text(encoding="utf-8")
 
 

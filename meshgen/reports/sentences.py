@@ -121,13 +121,13 @@ def _partial_because(chain: Chain, kind: str) -> str:
     reducer = op_text(tie.op, tie.location)
     dim = tie.state.removeprefix("splits ")
     name = named(tie.value)
-    if name and name == _annotated(chain.annotation):
+    if name and name == _annotated_value_name(chain.annotation):
         return f"you split {dim} of {name} over {chain.axis} and {reducer} {verb} it"
     return f"{dim} of {name or 'an operand'} is split over {chain.axis} ({origin}) and {reducer} {verb} it"
 
 
 def _split_because(chain: Chain, edge: Edge) -> str:
-    name, made = _annotated(chain.annotation), _made(edge)
+    name, made = _annotated_value_name(chain.annotation), _made(edge)
     if name and name == named(edge.value.name):
         return f"you split {made} over {chain.axis}"
     return f"{made} is split over {chain.axis} ({_origin(chain.annotation)})"
@@ -143,7 +143,7 @@ def _own_work(edge: Edge, axes: Sequence[str], reasons: Reasons | None) -> str:
     )
 
 
-def _annotated(text: str) -> str:
+def _annotated_value_name(text: str) -> str:
     """The name of the value that a required annotation or hint is of."""
     match = _ANNOTATION.fullmatch(text)
     return named(match["name"]) if match else ""

@@ -80,7 +80,7 @@ def _branches(module: Module) -> Iterator[Diagnostic]:
     varying = Varying(module) if found else None
     for node in found:
         assert varying is not None, "there are branches"
-        axes = sorted({axis for region in node.regions for axis in _axes(region)}, key=module.mesh.order)
+        axes = sorted({axis for region in node.regions for axis in _axes_used_in(region)}, key=module.mesh.order)
         alike = varying.is_uniform(node.operands[0], axes)
         which = "" if alike else f", also those of one group over {', '.join(axes)}, which may choose differently"
         text = f"the branches of '{node.op}' hold collectives: all are computed, and each device takes the results of its own{which}"
@@ -92,6 +92,6 @@ def _control(graph: Graph) -> Iterator[Node]:
     return (node for node in all_nodes(graph) if is_branching(node))
 
 
-def _axes(graph: Graph) -> Iterator[str]:
+def _axes_used_in(graph: Graph) -> Iterator[str]:
     for node in all_nodes(graph):
         yield from axes_of(node.attrs)

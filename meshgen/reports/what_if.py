@@ -34,11 +34,11 @@ def annotated_with(module: Module, shardings: Mapping[str, Sharding]) -> Module:
         text = f"the program entered at stage '{module.stage}', after its shardings were chosen"
         raise UsageError(Diagnostic("MG0001", text, hint="ask about the program as it was before propagation"))
     for name, sharding in shardings.items():
-        module = _annotated(module, name, sharding)
+        module = _with_annotation(module, name, sharding)
     return module
 
 
-def _annotated(module: Module, name: str, sharding: Sharding) -> Module:
+def _with_annotation(module: Module, name: str, sharding: Sharding) -> Module:
     number, value = named_value(module.graph, name)
     sharding = fit(sharding, value.type.rank)
     if number is not None:

@@ -32,7 +32,7 @@ def encode_entries(entries: Entries, files: Digests) -> Json:
 
 def decode_entries(value: Json) -> Entries:
     """The inverse of `encode_entries`. Raises ValueError for malformed values."""
-    rows = get(value, "entries", lambda each: each_of(each, _entry))
+    rows = get(value, "entries", lambda each: each_of(each, _read_entry_members))
     files = get(value, "files", lambda table: table_of(table, read_text))
     found = Entries(get(value, "name", read_name), dict(rows))
     if len(found.held) != len(rows) or not rows:
@@ -47,7 +47,7 @@ def decode_entries(value: Json) -> Entries:
     return found
 
 
-def _entry(value: Any) -> tuple[str, Digests]:
+def _read_entry_members(value: Any) -> tuple[str, Digests]:
     return get(value, "name", read_name), get(value, "members", lambda table: table_of(table, read_text))
 
 

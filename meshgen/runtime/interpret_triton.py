@@ -66,7 +66,7 @@ def _numpy_dtype(kind: Any) -> np.dtype[Any]:
     return _NARROW.get(scalar) or _stock_dtype(kind)
 
 
-def _wide(data: Array) -> Array:
+def _widened_to_f32(data: Array) -> Array:
     """bf16 and fp8 as f32, all else as it is."""
     return data.astype(np.float32) if data.dtype in _NARROW.values() else data
 
@@ -75,7 +75,7 @@ def _rounded(data: Array, kind: Any) -> Handle:
     """Data as a tensor of a Triton type: rounded to nearest even; fp8 saturates as `cvt.rn.satfinite` does."""
     target = _numpy_dtype(kind)
     if data.dtype != target:
-        data = _wide(np.asarray(data))
+        data = _widened_to_f32(np.asarray(data))
         if target in _LARGEST:
             data = np.clip(data, -_LARGEST[target], _LARGEST[target])
         data = convert(data, dtype_name(target)) if target.kind in "iu" else data.astype(target)
@@ -87,12 +87,12 @@ def _cast(self: Any, src: Handle, kind: Any, *_: Any) -> Handle:
 
 
 def _binary(self: Any, lhs: Handle, rhs: Handle, op: Callable[..., Any]) -> Handle:
-    output = op(_wide(lhs.data), _wide(rhs.data))
+    output = op(_widened_to_f32(lhs.data), _widened_to_f32(rhs.data))
     return stock.TensorHandle(output, tl.int1) if output.dtype == np.bool_ else _rounded(output, lhs.dtype.scalar)
 
 
 def _unary(self: Any, arg: Handle, op: Callable[..., Any]) -> Handle:
-    return _rounded(np.asarray(op(_wide(arg.data))), arg.dtype)
+    return _rounded(np.asarray(op(_widened_to_f32(arg.data))), arg.dtype)
 
 
 def _fma(self: Any, x: Handle, y: Handle, z: Handle) -> Handle:
@@ -102,15 +102,15 @@ def _fma(self: Any, x: Handle, y: Handle, z: Handle) -> Handle:
 
 
 def _clamp(self: Any, x: Handle, low: Handle, high: Handle, propagate_nan: Any) -> Handle:
-    data, bottom, top = (_wide(h.data) for h in (x, low, high))
+    data, bottom, top = (_widened_to_f32(h.data) for h in (x, low, high))
     keep = propagate_nan == stock._ir.PROPAGATE_NAN.ALL
     found = np.clip(data, bottom, top) if keep else np.fmin(np.fmax(data, bottom), top)
     return _rounded(found, x.dtype)
 
 
 def _dot(self: Any, a: Handle, b: Handle, acc: Handle, *_: Any) -> Handle:
-    product = np.matmul(_wide(a.data), _wide(b.data), dtype=_wide(acc.data).dtype)
-    return _rounded(product + _wide(acc.data), acc.dtype)
+    product = np.matmul(_widened_to_f32(a.data), _widened_to_f32(b.data), dtype=_widened_to_f32(acc.data).dtype)
+    return _rounded(product + _widened_to_f32(acc.data), acc.dtype)
 
 
 def _erf(self: Any, arg: Handle) -> Handle:
@@ -141,7 +141,7 @@ def _extern(self: Any, library: str, path: str, symbol: str, args: list[Handle],
     plain = symbol.removeprefix("__nv_")
     for candidate in (plain, plain[:-1], name):
         if candidate in _LIBDEVICE:
-            wide = [a.data.astype(np.float64) if a.data.dtype.kind == "f" else _wide(a.data) for a in args]
+            wide = [a.data.astype(np.float64) if a.data.dtype.kind == "f" else _widened_to_f32(a.data) for a in args]
             return _rounded(np.asarray(_LIBDEVICE[candidate](*wide)), kind)
     raise RuntimeFailure(Diagnostic("MG0604", f"the interpreter does not support '{symbol}'"))
 

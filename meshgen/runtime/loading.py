@@ -62,7 +62,7 @@ def load(path: str | Path, mesh: Given = None, *, entry: str = "", devices: int 
     else:
         modules = load_entries(container, value, lambda held: _module(held, checked_manifest(held, path), specialise))
     modules = {name: module.viewed_by(viewer).on(mesh, devices) for name, module in modules.items()}
-    found = _chosen(modules, entry, path)
+    found = _chosen_entry(modules, entry, path)
     if runs and mesh is None and devices is None:
         refuse_launched(found.meshes)
     return found
@@ -77,7 +77,7 @@ def _module(members: Members, value: Json, specialise: Specialise | None) -> Loa
     )
 
 
-def _chosen(modules: Mapping[str, LoadedModule], entry: str, path: Path) -> LoadedModule:
+def _chosen_entry(modules: Mapping[str, LoadedModule], entry: str, path: Path) -> LoadedModule:
     """The entry function of this name, else `main` or the only one, else the first, marked as not chosen."""
     if entry and entry not in modules:
         text = f"unknown entry function '{entry}' of '{path}'"

@@ -80,14 +80,14 @@ def assemble(shards: Sequence[Array], sharding: Sharding, shape: Sequence[int], 
     writer: dict[tuple[int, ...], int] = {}
     for first in _first_of_partial(sharding, mesh):
         key = tuple(mesh.index(first, axes) for axes in sharding.dims)
-        piece = _reduced(shards, sharding, mesh, first, dtype)
+        piece = _reduced_summands(shards, sharding, mesh, first, dtype)
         where = tuple(slice(*sharding.core(d, n, mesh, first)) for d, n in enumerate(shape))
         own = piece[_own_rows(sharding, shape, mesh, first)]
         if key not in writer:
             writer[key] = first
             result[where] = own
         elif tolerance is not None and shards[first] is not shards[writer[key]]:
-            _compare(result[where], own, _part(tolerance, where), (writer[key], first), name)
+            _compare_replicas(result[where], own, _tolerance_at(tolerance, where), (writer[key], first), name)
     return result
 
 
@@ -106,7 +106,7 @@ def _first_of_partial(sharding: Sharding, mesh: Mesh) -> list[int]:
     return [r for r in range(mesh.size) if not any(mesh.coordinate(r, axis) for axis in sharding.partial_axes)]
 
 
-def _reduced(shards: Sequence[Array], sharding: Sharding, mesh: Mesh, first: int, dtype: str) -> Array:
+def _reduced_summands(shards: Sequence[Array], sharding: Sharding, mesh: Mesh, first: int, dtype: str) -> Array:
     """The summands of the group of `first` reduced, axis by axis from the last, each by its kind."""
     members = [first]
     for axis in sharding.partial_axes:
@@ -122,11 +122,11 @@ def _line(mesh: Mesh, axis: str, rank: int) -> tuple[int, ...]:
     return next(group for group in mesh.groups((axis,)) if rank in group)
 
 
-def _part(tolerance: float | Array, where: tuple[slice, ...]) -> float | Array:
+def _tolerance_at(tolerance: float | Array, where: tuple[slice, ...]) -> float | Array:
     return tolerance[where] if isinstance(tolerance, np.ndarray) and tolerance.ndim else tolerance
 
 
-def _compare(left: Array, right: Array, tolerance: float | Array, ranks: tuple[int, int], name: str) -> None:
+def _compare_replicas(left: Array, right: Array, tolerance: float | Array, ranks: tuple[int, int], name: str) -> None:
     """Replicas agree: equal, both NaN, or within the tolerance."""
     wide = [x.astype(np.complex128 if np.iscomplexobj(x) else np.float64) for x in (left, right)]
     with np.errstate(all="ignore"):

@@ -47,7 +47,7 @@ def sign(source: str | Path, target: str | Path, key: str | Path) -> str:
 
 def signed(members: Members, key: str | Path) -> tuple[dict[str, bytes], str]:
     """The members of a module with a signature, and the public key in hexadecimal. Raises as `sign`, for the key."""
-    private = _key(key, "private")
+    private = _load_key(key, "private")
     public, signature = private.public_key().public_bytes_raw().hex(), private.sign(_message(members)).hex()
     line = f"ed25519 {public} {signature}\n".encode()
     return {name: bytes(members[name]) for name in members} | {SIGNATURE: line}, public
@@ -63,7 +63,7 @@ def require_signature(members: Members, key: str | Path) -> str:
         UsageError: MG0002, the key cannot be read.
         MissingError: MG0602, the package `cryptography` is not installed.
     """
-    public, path = _key(key, "public"), members.path
+    public, path = _load_key(key, "public"), members.path
     if "manifest.json" not in members:
         raise ModuleError(Diagnostic("MG0501", f"'{path}' is not a meshgen module: it has no manifest"))
     if SIGNATURE not in members:
@@ -85,7 +85,7 @@ def _message(members: Members) -> bytes:
     return _CONTEXT + hashlib.sha256(members["manifest.json"]).hexdigest().encode()
 
 
-def _key(path: str | Path, kind: str) -> Any:
+def _load_key(path: str | Path, kind: str) -> Any:
     """The `private` or `public` key in a file. Raises UsageError MG0002, and MissingError MG0602."""
     try:
         exceptions: Any = importlib.import_module("cryptography.exceptions")

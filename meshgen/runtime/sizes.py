@@ -135,7 +135,7 @@ def _filled(mesh: Mesh, count: int) -> Mesh:
 def _by_mesh(meshes: Sequence[Mesh], given: Given) -> tuple[dict[str, dict[str, int]], list[Diagnostic]]:
     """The given sizes by mesh and axis, and a fault for each unknown mesh."""
     listed = [replace(given, name=DEFAULT_NAME)] if isinstance(given, Mesh) else meshes_of(given)
-    found = {mesh.name: _sizes(mesh) for mesh in listed}
+    found = {mesh.name: _known_axis_sizes(mesh) for mesh in listed}
     if DEFAULT_NAME in found and len(meshes) == 1:
         found = {meshes[0].name: found.pop(DEFAULT_NAME)} | found
     names = [mesh.name for mesh in meshes]
@@ -143,7 +143,7 @@ def _by_mesh(meshes: Sequence[Mesh], given: Given) -> tuple[dict[str, dict[str, 
     return found, [Diagnostic("MG0202", f"unknown mesh '@{n}'", hint=hint) for n in found if n not in names]
 
 
-def _sizes(mesh: Mesh) -> dict[str, int]:
+def _known_axis_sizes(mesh: Mesh) -> dict[str, int]:
     return {axis.name: axis.size for axis in mesh.axes if axis.size is not None}
 
 

@@ -38,7 +38,7 @@ class Rows(Builder):
     def append(self, op: str, operands: Sequence[Value], types: Sequence[TensorType], attrs: dict[str, Any],
                regions: tuple[Graph, ...] = (), notes: Notes = NO_NOTES) -> list[Value]:  # fmt: skip
         """The results of a node, which are new unless the same one was written before."""
-        key = op, tuple(operands), tuple(types), *((name, _key(attrs[name])) for name in sorted(attrs))
+        key = op, tuple(operands), tuple(types), *((name, _attribute_key(attrs[name])) for name in sorted(attrs))
         if key not in self.seen:
             self.seen[key] = super().append(op, operands, types, attrs, regions, notes)
         return self.seen[key]
@@ -74,7 +74,7 @@ class Rows(Builder):
         return [found[rank] for rank in self.ranks]
 
 
-def _key(value: Any) -> Any:
+def _attribute_key(value: Any) -> Any:
     """An attribute in a form that compares by value."""
     if not isinstance(value, np.ndarray):
         return value
@@ -128,14 +128,14 @@ def _to_partial(to: Rows, node: Node, row: Row) -> Row:
     return [rest if to.mesh.index(rank, node.attrs.axes) else x for rank, x in zip(to.ranks, row, strict=True)]
 
 
-def _broadcast(to: Rows, node: Node, row: Row) -> Row:
+def _broadcast_row(to: Rows, node: Node, row: Row) -> Row:
     root = 0
     for axis, place in zip(node.attrs.axes, node.attrs.root, strict=True):
         root = root * to.mesh.axis_size(axis) + place
     return to.groups(node, row, lambda group: [group[root]] * len(group))
 
 
-def _shift(to: Rows, node: Node, row: Row) -> Row:
+def _shift_row(to: Rows, node: Node, row: Row) -> Row:
     found = [to.padding(node.result.type)] * len(row)
     for line in to.mesh.groups((node.attrs.shift_axis,)):
         for place, rank in enumerate(line):
@@ -218,8 +218,8 @@ COLLECTIVES: dict[str, Callable[[Rows, Node, Row], Row]] = {
     "all_to_all": _all_to_all,
     "all_slice": _all_slice,
     "to_partial": _to_partial,
-    "broadcast": _broadcast,
-    "shift": _shift,
+    "broadcast": _broadcast_row,
+    "shift": _shift_row,
     "permute_pairs": _permute_pairs,
     **dict.fromkeys(("permute", "retile", "update_halo"), _transfer),
     "fetch_rows": _fetch_rows,

@@ -25,7 +25,7 @@ def calls_agree(seed: int, *, in_any_order: bool = True) -> str:
     wanted = nested.program(*nested.filled(arrays.__getitem__))
     given = nested.filled(arrays.__getitem__)
     p, q = [shuffled(tree, rng) for tree in given] if in_any_order else given
-    executable = api.compile(_function(nested), nested.mesh, args=nested.filled(lambda _: str(nested.kind)),
+    executable = api.compile(_two_argument_program(nested), nested.mesh, args=nested.filled(lambda _: str(nested.kind)),
                              in_specs=nested.specs, target="cpu")  # fmt: skip
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "program.mgx"
@@ -41,7 +41,7 @@ def calls_agree(seed: int, *, in_any_order: bool = True) -> str:
     return ""
 
 
-def _function(nested: Nested) -> Callable[[Any, Any], Any]:
+def _two_argument_program(nested: Nested) -> Callable[[Any, Any], Any]:
     def program(p: Any, q: Any) -> Any:
         return nested.program(p, q)
 

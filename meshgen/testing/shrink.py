@@ -198,7 +198,7 @@ def _smaller_dims(module: Module) -> Iterator[Module]:
     for size in sorted(sizes, reverse=True):
         for other in dict.fromkeys((1, 2, 3, size // 2, size - 1)):
             if 0 < other < size:
-                yield _resized(module, size, other)
+                yield _with_dims_resized(module, size, other)
 
 
 _MOVES: tuple[Callable[[Module], Iterator[Module]], ...] = (
@@ -282,7 +282,7 @@ def _with_shardings(module: Module, change: Callable[[Sharding], Sharding], only
     return replace(module, graph=graph, in_annotations=inputs, out_annotations=outputs)
 
 
-def _resized(module: Module, old: int, new: int) -> Module:
+def _with_dims_resized(module: Module, old: int, new: int) -> Module:
     """Every dim of size `old` gets size `new`, in types, limits of slices, windows of gathers and constants."""
     made: dict[Value, Value] = {}
 

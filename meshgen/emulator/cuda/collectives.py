@@ -310,7 +310,7 @@ def exchange(parties: Sequence[Party]) -> None:
     elif call.op == "broadcast":
         results = [sources[call.peer]] * parts
     else:
-        total = _reduced(sources, call.reduction, call.dtype)
+        total = _nccl_reduced(sources, call.reduction, call.dtype)
         results = np.split(total, parts) if call.op == "reduce_scatter" else [total] * parts
     for party, result in zip(parties, results, strict=True):
         if party.work:
@@ -318,7 +318,7 @@ def exchange(parties: Sequence[Party]) -> None:
             target[:] = result[: len(target)]
 
 
-def _reduced(sources: Sequence[Array], kind: str, dtype: str) -> Array:
+def _nccl_reduced(sources: Sequence[Array], kind: str, dtype: str) -> Array:
     """As NCCL does it: of a NaN and a number its maximum and minimum are the number."""
     if kind in ("max", "min") and is_float(dtype):
         return functools.reduce(np.fmax if kind == "max" else np.fmin, sources)
@@ -327,15 +327,15 @@ def _reduced(sources: Sequence[Array], kind: str, dtype: str) -> Array:
 
 def _source(call: Call, work: CollectiveWork) -> Array:
     rank, ranks = work.communicator.rank, work.communicator.clique.ranks
-    return _elements(work.machine, call.source, call.source_bytes(rank, ranks), call.dtype)
+    return _elements_at_address(work.machine, call.source, call.source_bytes(rank, ranks), call.dtype)
 
 
 def _target(call: Call, work: CollectiveWork) -> Array:
     rank, ranks = work.communicator.rank, work.communicator.clique.ranks
-    return _elements(work.machine, call.target, call.target_bytes(rank, ranks), call.dtype)
+    return _elements_at_address(work.machine, call.target, call.target_bytes(rank, ranks), call.dtype)
 
 
-def _elements(machine: Machine, address: int, nbytes: int, dtype: str) -> Array:
+def _elements_at_address(machine: Machine, address: int, nbytes: int, dtype: str) -> Array:
     found = machine.memory.view(address, nbytes) if nbytes else np.empty(0, np.uint8)
     return found.view(numbers_of(dtype))
 

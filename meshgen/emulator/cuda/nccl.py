@@ -181,35 +181,35 @@ class EmulatedNccl:
     def ncclAllReduce(
         self, send: int, recv: int, count: int, datatype: int, op: int, comm: Handle, stream: int
     ) -> None:
-        self._add(comm, stream, Call("all_reduce", send, recv, count, _dtype(datatype), _kind(op)))
+        self._add(comm, stream, Call("all_reduce", send, recv, count, _nccl_dtype(datatype), _nccl_op(op)))
 
     @_call()
     def ncclAllGather(self, send: int, recv: int, sendcount: int, datatype: int, comm: Handle, stream: int) -> None:
-        self._add(comm, stream, Call("all_gather", send, recv, sendcount, _dtype(datatype)))
+        self._add(comm, stream, Call("all_gather", send, recv, sendcount, _nccl_dtype(datatype)))
 
     @_call()
     def ncclReduceScatter(self, send: int, recv: int, recvcount: int, datatype: int, op: int, comm: Handle,
                           stream: int) -> None:  # fmt: skip
-        self._add(comm, stream, Call("reduce_scatter", send, recv, recvcount, _dtype(datatype), _kind(op)))
+        self._add(comm, stream, Call("reduce_scatter", send, recv, recvcount, _nccl_dtype(datatype), _nccl_op(op)))
 
     @_call()
     def ncclBroadcast(
         self, send: int, recv: int, count: int, datatype: int, root: int, comm: Handle, stream: int
     ) -> None:
-        self._add(comm, stream, Call("broadcast", send, recv, count, _dtype(datatype), peer=root))
+        self._add(comm, stream, Call("broadcast", send, recv, count, _nccl_dtype(datatype), peer=root))
 
     @_call()
     def ncclReduce(self, send: int, recv: int, count: int, datatype: int, op: int, root: int, comm: Handle,
                    stream: int) -> None:  # fmt: skip
-        self._add(comm, stream, Call("reduce", send, recv, count, _dtype(datatype), _kind(op), root))
+        self._add(comm, stream, Call("reduce", send, recv, count, _nccl_dtype(datatype), _nccl_op(op), root))
 
     @_call()
     def ncclSend(self, send: int, count: int, datatype: int, peer: int, comm: Handle, stream: int) -> None:
-        self._add(comm, stream, Call("send", send, 0, count, _dtype(datatype), peer=peer))
+        self._add(comm, stream, Call("send", send, 0, count, _nccl_dtype(datatype), peer=peer))
 
     @_call()
     def ncclRecv(self, recv: int, count: int, datatype: int, peer: int, comm: Handle, stream: int) -> None:
-        self._add(comm, stream, Call("recv", 0, recv, count, _dtype(datatype), peer=peer))
+        self._add(comm, stream, Call("recv", 0, recv, count, _nccl_dtype(datatype), peer=peer))
 
     def _find(self, comm: Handle) -> Communicator:
         found = self.machine.objects.get(comm.value or 0)
@@ -336,13 +336,13 @@ def _by(items: Iterable[Item], key: Callable[[Item], Any]) -> list[list[Item]]:
     return list(found.values())
 
 
-def _dtype(number: int) -> str:
+def _nccl_dtype(number: int) -> str:
     if number not in DTYPE_OF:
         raise NcclFailed(Result.ncclInvalidArgument, f"data type {number}")
     return DTYPE_OF[number]
 
 
-def _kind(number: int) -> str:
+def _nccl_op(number: int) -> str:
     if number not in KIND_OF:
         raise NcclFailed(Result.ncclInvalidArgument, f"reduction {number}")
     return KIND_OF[number]

@@ -31,7 +31,9 @@ class Network:
         said = json.dumps(asdict(party.call)).encode()
         for rank in {*meeting.parties} - {party.rank}:
             self.world.send(
-                meeting.clique.processes[rank], _name(meeting, party.rank), said + b"\n" + party.source.tobytes()
+                meeting.clique.processes[rank],
+                _message_name(meeting, party.rank),
+                said + b"\n" + party.source.tobytes(),
             )
 
     def together(self, clique: Clique, said: dict[str, Any]) -> list[dict[str, Any]]:
@@ -57,7 +59,10 @@ class Network:
         found = False
         for rank in meeting.missing():
             process = meeting.clique.processes[rank]
-            if process == self.world.rank or (content := self.world.take(process, _name(meeting, rank))) is None:
+            if (
+                process == self.world.rank
+                or (content := self.world.take(process, _message_name(meeting, rank))) is None
+            ):
                 continue
             said, _, given = bytes(content).partition(b"\n")
             call = Call(**json.loads(said))
@@ -66,6 +71,6 @@ class Network:
         return found
 
 
-def _name(meeting: Meeting, rank: int) -> str:
+def _message_name(meeting: Meeting, rank: int) -> str:
     """Of the message in which a rank says what it calls in a meeting."""
     return f"nccl/{meeting.clique.key}/{'/'.join(map(str, meeting.key))}/{rank}"

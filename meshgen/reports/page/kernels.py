@@ -61,14 +61,14 @@ def code(executable: Compiled, loaded: LoadedModule | None = None) -> dict[str, 
     """
     order = [record["name"] for record in kernels(executable)]
     if loaded is not None:
-        return _shown(*_of_module(loaded), order)
+        return _sources_that_fit(*_of_module(loaded), order)
     try:
         sources = {name: source.text for name, source in executable.sources.items()}
         sources |= {f"{name} ({arch})": source.text for (name, arch), source in executable.forms.items()}
     except MeshgenError as error:  # the target lacks kernels; the page says which
-        return _shown({}, {}, order) | {"refused": str(error)}
+        return _sources_that_fit({}, {}, order) | {"refused": str(error)}
     ptx = {f"{name} ({arch})": built.ptx.decode() for (name, arch), built in executable.built.items()}
-    return _shown(sources, ptx, order)
+    return _sources_that_fit(sources, ptx, order)
 
 
 def _of_module(loaded: LoadedModule) -> tuple[dict[str, str], dict[str, str]]:
@@ -86,7 +86,7 @@ def _of_module(loaded: LoadedModule) -> tuple[dict[str, str], dict[str, str]]:
     return sources, ptx
 
 
-def _shown(sources: dict[str, str], ptx: dict[str, str], order: list[str]) -> dict[str, Any]:
+def _sources_that_fit(sources: dict[str, str], ptx: dict[str, str], order: list[str]) -> dict[str, Any]:
     """What fits, that of the kernels that take longest first."""
     rank = {name: number for number, name in enumerate(order)}
     left_out: list[str] = []

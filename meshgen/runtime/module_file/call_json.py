@@ -126,7 +126,7 @@ def _node(value: Any, depth: int = 0) -> Node:
         )
     held = get(table, "children", lambda rows: _children(rows, depth + 1))
     kind = get(table, "kind", lambda word: one_of(word, KINDS))
-    keys = each_of(table.get("keys", []), _key)
+    keys = each_of(table.get("keys", []), _read_dict_key)
     if keys and (kind != "dict" or len({*keys}) != len(held) or [*map(str, keys)] != [*held]):
         raise ValueError("its keys do not match its children")
     if kind == "none" and held:
@@ -134,7 +134,7 @@ def _node(value: Any, depth: int = 0) -> Node:
     return Branch(held.items(), Form(kind, read_name(table.get("title", "")), read_name(table.get("static", "")), keys))
 
 
-def _key(value: Any) -> Any:
+def _read_dict_key(value: Any) -> Any:
     if not _is_key(value):
         raise ValueError(f"{shown(value)} cannot be the key of a dict")
     return value

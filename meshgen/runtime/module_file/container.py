@@ -73,7 +73,7 @@ def layout(entries: Sequence[Entry]) -> Layout:
         start.append(position + len(header))
         position = start[-1] + entry.size
     central = b"".join(_central_header(e, h[0]) for e, h in zip(entries, headers, strict=True))
-    return Layout(tuple(headers), tuple(start), (position, central + _end(len(entries), position, len(central))))
+    return Layout(tuple(headers), tuple(start), (position, central + _end_record(len(entries), position, len(central))))
 
 
 def _local_header(entry: Entry, position: int) -> bytes:
@@ -115,7 +115,7 @@ def _central_header(entry: Entry, position: int) -> bytes:
     return _CENTRAL.pack(*fields, _LIMIT if far else position) + name + extra
 
 
-def _end(count: int, position: int, size: int) -> bytes:
+def _end_record(count: int, position: int, size: int) -> bytes:
     small = (min(count, 0xFFFF), min(size, _LIMIT), min(position, _LIMIT))
     record = _END.pack(_END_MAGIC, 0, 0, small[0], *small, 0)
     if 0xFFFF not in small[:1] and _LIMIT not in small[1:]:
@@ -247,7 +247,7 @@ def _read_directory(content: memoryview, path: Path) -> list[Entry]:
         if position + size > len(content):
             raise ValueError(f"its directory ends at byte {position + size}, but the file at {len(content)}")
         entries = list(_read_entries(content[position : position + size], count))
-        end = position + size + len(_end(count, position, size))
+        end = position + size + len(_end_record(count, position, size))
         if end != len(content) or sum(e.size for e in entries) > position:
             raise ValueError(f"it has {len(content)} bytes, but its directory describes {end}")
         names = [entry.name for entry in entries]

@@ -41,7 +41,7 @@ _ARCH = re.compile(r"sm_[1-9][0-9]{1,2}[af]?")
 
 def parts_from_json(value: Json) -> Parts:
     """The inverse of `parts_to_json`."""
-    rows = get(value, "parts", lambda v: each_of(v, _row))
+    rows = get(value, "parts", lambda v: each_of(v, _read_part_row))
     call = call_from_json(value, None, None)
     found = Parts(get(value, "name", read_name), rows, get(value, "report", report_from_json), call)
     for side, word in ((1, "inputs"), (2, "outputs")):
@@ -53,7 +53,7 @@ def parts_from_json(value: Json) -> Parts:
     return found
 
 
-def _row(value: Any) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
+def _read_part_row(value: Any) -> tuple[str, tuple[int, ...], tuple[int, ...]]:
     inputs, outputs = (get(value, side, lambda v: each_of(v, read_count)) for side in ("inputs", "outputs"))
     return get(value, "mesh", read_name), inputs, outputs
 

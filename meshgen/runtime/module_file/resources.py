@@ -37,14 +37,14 @@ class Resources:
         """The name of a constant with this content; stages share arrays, of each of which the digest is computed once."""
         place = np.frombuffer(content, np.uint8).ctypes.data, len(content)
         if place not in self._names:
-            self._names[place] = content, _name(content)
+            self._names[place] = content, _content_name(content)
             self.by_name.setdefault(self._names[place][1], content)
         return self._names[place][1]
 
 
 def resource_members(resources: Mapping[str, Content], members: Mapping[str, bytes]) -> dict[str, bytes]:
     """The member with those that are not among the constants in `members`; nothing where there are none."""
-    held = set(map(_name, _contents(members, {name: memoryview(content) for name, content in members.items()})))
+    held = set(map(_content_name, _contents(members, {name: memoryview(content) for name, content in members.items()})))
     others = {name: np.frombuffer(content, np.uint8) for name, content in resources.items() if name not in held}
     return {RESOURCES: tensors.encode(others)} if others else {}
 
@@ -56,7 +56,7 @@ def complete_text(members: Members, name: str) -> str:
     if not wanted:
         return text
     try:
-        found = {_name(content): content for content in _contents(members, members)}
+        found = {_content_name(content): content for content in _contents(members, members)}
     except ValueError as error:
         raise damaged(members.path, str(error)) from error
     if missing := [each for each in wanted if each not in found]:
@@ -65,7 +65,7 @@ def complete_text(members: Members, name: str) -> str:
     return f"{text}\n{{-#\n  dialect_resources: {{\n    builtin: {{\n{rows}\n    }}\n  }}\n#-}}\n"
 
 
-def _name(content: Content) -> str:
+def _content_name(content: Content) -> str:
     return f"sha256_{hashlib.sha256(content).hexdigest()}"
 
 

@@ -42,7 +42,7 @@ def result_shards(manifest: Manifest, binding: Binding) -> list[Record]:
     found: list[Record] = []
     for rank in range(manifest.mesh.size):
         key = tuple(manifest.mesh.index(rank, axes) for axes in binding.sharding.dims)
-        found.append((int(key not in seen), *_flat(list(_owned(manifest, binding, rank)))))
+        found.append((int(key not in seen), *_flat_words(list(_owned(manifest, binding, rank)))))
         seen.add(key)
     return found
 
@@ -51,13 +51,13 @@ def _argument_box(manifest: Manifest, binding: Binding, rank: int) -> Record:
     """Per dim: the first row in the array, in the rank's buffer, and how many."""
     shape, sharding, mesh = binding.type.sizes, binding.sharding, manifest.mesh
     if manifest.arguments == "global":
-        return tuple(_flat([(0, 0, size) for size in shape]))
+        return tuple(_flat_words([(0, 0, size) for size in shape]))
     halo = sharding.halo or ((0, 0),) * sharding.rank
     rows: list[tuple[int, int, int]] = []
     for dim, (start, stop) in enumerate(sharding.ranges(shape, mesh, rank)):
         origin = sharding.core(dim, shape[dim], mesh, rank)[0] - halo[dim][0]
         rows.append((start, start - origin, stop - start))
-    return tuple(_flat(rows))
+    return tuple(_flat_words(rows))
 
 
 def _owned(manifest: Manifest, binding: Binding, rank: int) -> Iterator[tuple[int, int, int]]:
@@ -67,7 +67,7 @@ def _owned(manifest: Manifest, binding: Binding, rank: int) -> Iterator[tuple[in
         yield start, sharding.halo[dim][0] if sharding.halo else 0, stop - start
 
 
-def _flat(rows: Sequence[tuple[int, int, int]]) -> list[int]:
+def _flat_words(rows: Sequence[tuple[int, int, int]]) -> list[int]:
     return [word for row in rows for word in row]
 
 

@@ -70,10 +70,10 @@ class Checkpoint(Mapping[str, Array]):
 
 
 def _names(value: Any) -> dict[str, None]:
-    return dict.fromkeys(name for row in read_table(value).values() for name in _name(row))
+    return dict.fromkeys(name for row in read_table(value).values() for name in _array_names(row))
 
 
-def _name(row: Any) -> Iterator[str]:
+def _array_names(row: Any) -> Iterator[str]:
     """The name of an entry, if it is an array."""
     kind = get(row, "value_metadata", lambda table: get(table, "value_type", read_text))
     keys = get(row, "key_metadata", lambda keys: each_of(keys, lambda key: str(get(key, "key", lambda text: text))))

@@ -78,7 +78,7 @@ def _buffer_faults(plan: Schedule) -> list[str]:
         name = f"buffer {number} '{buffer.name}'"
         if buffer.kind not in KINDS:
             found.append(f"{name} is of unknown kind '{buffer.kind}'")
-        if buffer.offset < 0 or buffer.offset % ALIGNMENT or _end(buffer) > plan.arena_bytes:
+        if buffer.offset < 0 or buffer.offset % ALIGNMENT or _arena_end(buffer) > plan.arena_bytes:
             found.append(
                 f"{name} is at bytes {buffer.offset} to {buffer.end} of an arena of {plan.arena_bytes}; offsets must be multiples of {ALIGNMENT}"
             )
@@ -100,7 +100,7 @@ def _buffer_faults(plan: Schedule) -> list[str]:
     return found
 
 
-def _end(buffer: Buffer) -> int:
+def _arena_end(buffer: Buffer) -> int:
     """The end of a buffer in the arena; 0 for given buffers."""
     return buffer.offset if buffer.kind == "given" else buffer.end
 

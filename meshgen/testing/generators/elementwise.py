@@ -52,10 +52,10 @@ def _add(writer: Writer, op: Op) -> None:
         given = iter(values if writer.chance(0.5) else values[::-1])
         counts = (domain is Domain.COUNT for domain in op.domains)
         operands = [writer.constant(value.type) if is_count else next(given) for is_count in counts]
-        writer.add(op.name, [_inside(writer, *pair) for pair in zip(operands, op.domains, strict=True)])
+        writer.add(op.name, [_in_domain(writer, *pair) for pair in zip(operands, op.domains, strict=True)])
 
 
-def _inside(writer: Writer, value: Value, domain: Domain) -> Value:
+def _in_domain(writer: Writer, value: Value, domain: Domain) -> Value:
     """An operand in a domain, made of a value; counts are in theirs."""
     match domain:
         case Domain.ANY | Domain.COUNT:
@@ -65,9 +65,9 @@ def _inside(writer: Writer, value: Value, domain: Domain) -> Value:
         case Domain.POSITIVE:
             return value if value.type.dtype.startswith("ui") else writer.add("abs", [value])
         case Domain.FROM_ONE:
-            return writer.add("add", [_inside(writer, value, Domain.POSITIVE), writer.constant(value.type)])
+            return writer.add("add", [_in_domain(writer, value, Domain.POSITIVE), writer.constant(value.type)])
         case Domain.FROM_TWO:
-            return writer.add("add", [_inside(writer, value, Domain.FROM_ONE), writer.constant(value.type)])
+            return writer.add("add", [_in_domain(writer, value, Domain.FROM_ONE), writer.constant(value.type)])
 
 
 def function(writer: Writer) -> None:
@@ -103,10 +103,12 @@ def select(writer: Writer) -> None:
 def clamp(writer: Writer) -> None:
     if value := writer.pick(writer.reals(), empty=True):
         low, high = (writer.scalar(end, value.type.dtype) for end in (-0.75, 0.75))
-        writer.add("clamp", [low, value, high if writer.chance(0.5) or not value.type.rank else _wide(writer, value)])
+        writer.add(
+            "clamp", [low, value, high if writer.chance(0.5) or not value.type.rank else _upper_bound(writer, value)]
+        )
 
 
-def _wide(writer: Writer, value: Value) -> Value:
+def _upper_bound(writer: Writer, value: Value) -> Value:
     return writer.add("add", [writer.constant(value.type), writer.constant(value.type)])
 
 

@@ -97,7 +97,7 @@ def scatter_windows(writer: Writer) -> None:
     """Windows added at places of all dims, of which those that a window covers may be held at 0."""
     if value := writer.pick(writer.numbers(rank=1, most=3)):
         sizes, rank, count = value.type.sizes, value.type.rank, writer.integer(1, 4)
-        window = _window(writer, value)
+        window = _random_window_sizes(writer, value)
         places = writer.new_input(TensorType((count, rank), "i32"))
         if writer.integer(0, 2):
             most = np.broadcast_to(np.subtract(sizes, window).astype(np.int32), places.type.sizes)
@@ -113,7 +113,7 @@ def scatter_windows(writer: Writer) -> None:
         writer.add("scatter", operands, None, attrs, regions=(body,), rounds=floats(value))
 
 
-def _window(writer: Writer, value: Value) -> tuple[int, ...]:
+def _random_window_sizes(writer: Writer, value: Value) -> tuple[int, ...]:
     dim, sizes = writer.integer(0, value.type.rank), value.type.sizes
     return changed(sizes, dim, writer.integer(1, sizes[dim] + 1))
 
@@ -121,12 +121,12 @@ def _window(writer: Writer, value: Value) -> tuple[int, ...]:
 def dynamic_slice(writer: Writer) -> None:
     if value := writer.pick(has_type(rank=1)):
         starts = [writer.new_input(_SCALAR) for _ in value.type.sizes]
-        writer.add("dynamic_slice", [value, *starts], None, {"slice_sizes": _window(writer, value)})
+        writer.add("dynamic_slice", [value, *starts], None, {"slice_sizes": _random_window_sizes(writer, value)})
 
 
 def dynamic_update_slice(writer: Writer) -> None:
     if value := writer.pick(has_type(rank=1)):
-        update = writer.new_input(value.type.with_shape(_window(writer, value)))
+        update = writer.new_input(value.type.with_shape(_random_window_sizes(writer, value)))
         starts = [writer.new_input(_SCALAR) for _ in value.type.sizes]
         writer.add("dynamic_update_slice", [value, update, *starts])
 

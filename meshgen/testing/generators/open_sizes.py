@@ -159,7 +159,7 @@ class _Opening:
     def _node(self, node: Node, operands: list[Value], new: Graph) -> Node | None:
         """The node with open types, in its dynamic form where it needs one; None: it became an input."""
         results = [replace(value, type=_opened(value.type)) for value in node.results]
-        plain = Node(node.op, operands, results, _numbers(node.attrs), sharding=node.sharding)
+        plain = Node(node.op, operands, results, _attrs_as_numbers(node.attrs), sharding=node.sharding)
         form = _FORMS.get(node.op)
         if node.op == "constant" and _is_open(node.result.type):
             return self._constant(node, results[0], new)
@@ -256,7 +256,7 @@ def _opened(kind: TensorType) -> TensorType:
     return kind.with_shape(None if names_in(size) else int(size) for size in kind.sizes)
 
 
-def _numbers(attrs: Mapping[str, Any]) -> dict[str, Any]:
+def _attrs_as_numbers(attrs: Mapping[str, Any]) -> dict[str, Any]:
     """Attributes without names of sizes."""
     return {name: _number_of(value) for name, value in attrs.items()}
 

@@ -10,10 +10,10 @@ def _statistic(writer: Writer, value: Value, dim: int, kind: str) -> Value:
     """A reduction of one dim, wide again."""
     init = writer.scalar(-100 if kind == "maximum" else 0, value.type.dtype)
     total = writer.add("reduce", [value, init], None, {"dims": (dim,), "kind": kind}, rounds=kind == "add")
-    return _wide(writer, total, value.type, dim)
+    return _broadcast_back(writer, total, value.type, dim)
 
 
-def _wide(writer: Writer, value: Value, kind: TensorType, dim: int) -> Value:
+def _broadcast_back(writer: Writer, value: Value, kind: TensorType, dim: int) -> Value:
     return writer.add("broadcast_in_dim", [value], kind, {"dims": tuple(d for d in range(kind.rank) if d != dim)})
 
 

@@ -44,7 +44,7 @@ def random_sharding(writer: Writer, mesh: Mesh, kind: TensorType) -> Sharding:
     """Each axis, or parts of it, splits some dim, or makes the value partial, or does nothing."""
     dims: list[list[str]] = [[] for _ in kind.shape]
     partial: list[tuple[str, str]] = []
-    for axis in _axes(writer, mesh):
+    for axis in _shuffled_axes(writer, mesh):
         if dims and writer.chance(0.65):
             dims[writer.integer(0, len(dims))].append(axis)
         elif kind.dtype in _KINDS and writer.chance(0.15):
@@ -55,7 +55,7 @@ def random_sharding(writer: Writer, mesh: Mesh, kind: TensorType) -> Sharding:
     return _with_halo(writer, found, kind, mesh) if writer.chance(0.5) else _with_offsets(writer, found, kind, mesh)
 
 
-def _axes(writer: Writer, mesh: Mesh) -> list[str]:
+def _shuffled_axes(writer: Writer, mesh: Mesh) -> list[str]:
     """The mesh axes in any order, some in parts, which then may be left out."""
     found: list[str] = []
     for number in writer.order(len(mesh.axes)):
@@ -124,11 +124,11 @@ def open_body(writer: Writer, node: Node) -> None:
         return
     body = node.regions[0]
     ends = (body.inputs, node.attrs.in_shardings), (body.outputs, node.attrs.out_shardings)
-    ins, outs = (tuple(_end(writer, v.type, s, free) for v, s in zip(*end, strict=True)) for end in ends)
+    ins, outs = (tuple(_annotated_tile(writer, v.type, s, free) for v, s in zip(*end, strict=True)) for end in ends)
     node.attrs = replace(node.attrs, in_free=ins, out_free=outs)
 
 
-def _end(writer: Writer, tile: TensorType, outer: Sharding, free: Mesh) -> tuple[Sharding, tuple[bool, ...]]:
+def _annotated_tile(writer: Writer, tile: TensorType, outer: Sharding, free: Mesh) -> tuple[Sharding, tuple[bool, ...]]:
     """A random annotation of a tile: axes on dims, evenly where manual axes split these too, and open dims."""
     plain = random_sharding(writer, free, tile)
     sizes = [free.group_size(axes) for axes in plain.dims]

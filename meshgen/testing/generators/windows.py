@@ -47,7 +47,7 @@ def _window_fits(types: list[TensorType] | None) -> bool:
     return types is not None and all(0 < t.size <= MAX_ELEMENTS for t in types)
 
 
-def _window(writer: Writer, rank: int, *, dilated: bool) -> dict[str, Any]:
+def _window_attrs(writer: Writer, rank: int, *, dilated: bool) -> dict[str, Any]:
     """A window along one dim."""
     dim, ones, none = writer.integer(0, rank), (1,) * rank, (0,) * rank
     attrs = {
@@ -67,7 +67,7 @@ def reduce_window(writer: Writer) -> None:
     if value := writer.pick(writer.numbers(rank=1)):
         kind, dtype = writer.one_of(("maximum", "add")), value.type.dtype
         init, body = writer.scalar(lowest(dtype) if kind == "maximum" else 0, dtype), binary_body(kind, dtype)
-        attrs = _window(writer, value.type.rank, dilated=True)
+        attrs = _window_attrs(writer, value.type.rank, dilated=True)
         if _window_fits(infer_types("reduce_window", attrs, [value.type, init.type], (body,))):
             rounds = kind == "add" and floats(value)
             writer.add("reduce_window", [value, init], None, attrs, regions=(body,), rounds=rounds)
@@ -88,7 +88,7 @@ def running_sum(writer: Writer) -> None:
 def select_and_scatter(writer: Writer) -> None:
     """The gradient of a maximum over windows."""
     if value := writer.pick(writer.numbers(rank=1, most=3), exact=True):
-        attrs, dtype = _window(writer, value.type.rank, dilated=False), value.type.dtype
+        attrs, dtype = _window_attrs(writer, value.type.rank, dilated=False), value.type.dtype
         parts = zip(
             value.type.sizes,
             *(attrs[key] for key in ("window_dimensions", "window_strides", "low", "high")),
