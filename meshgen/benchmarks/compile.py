@@ -37,13 +37,13 @@ STACKS = {"gpt-8-layers": (LAYERS, 2, 4), "gpt-32-layers": (4 * LAYERS, 2, 4), "
 def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any]:
     """Raises UsageError: MG0001, MG0002; MissingError MG0602 without JAX; MeshgenError of a program that is refused."""
     for name in options.names or STACKS:
-        text = _text(name)
+        text = _program_text(name)
         for record in (*stages(Path(name).name, text, options.runs), *commands(Path(name).name, text, options.runs)):
             take(record)
     return {"clock": "CPU seconds of the process"}
 
 
-def _text(name: str) -> str:
+def _program_text(name: str) -> str:
     if name in STACKS:
         return stack(*STACKS[name])
     if not name.endswith(".mlir"):

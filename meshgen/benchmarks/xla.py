@@ -117,16 +117,16 @@ def _groups(line: str) -> Groups:
     Raises OSError for another.
     """
     if match := _IOTA.search(line):
-        return _rows(_numbers(match[2], match[3]).reshape(_sizes(match[1])))
+        return _as_groups(_device_numbers(match[2], match[3]).reshape(_parsed_sizes(match[1])))
     if match := _MESH.search(line):
         sizes = {name: int(size) for name, size in re.findall(r"'(\w+)'=(\d+)", match[1])}
-        numbers = _numbers(match[2] or ",".join(map(str, sizes.values())), match[3]).reshape([*sizes.values()])
+        numbers = _device_numbers(match[2] or ",".join(map(str, sizes.values())), match[3]).reshape([*sizes.values()])
         axes = [[*sizes].index(name) for name in re.findall(r"'(\w+)'", match[4])]
         others = [n for n in range(len(sizes)) if n not in axes]
         count = math.prod([*sizes.values()][n] for n in axes)
-        return _rows(numbers.transpose(*others, *axes).reshape(-1, count))
+        return _as_groups(numbers.transpose(*others, *axes).reshape(-1, count))
     if match := re.search(r"(?:replica_groups|source_target_pairs)=\{(\{.*?\})?\}", line):
-        rows = [_sizes(row) for row in re.findall(r"\{([\d,]+)\}", match[1] or "")]
+        rows = [_parsed_sizes(row) for row in re.findall(r"\{([\d,]+)\}", match[1] or "")]
         return (
             (tuple(sorted({n for row in rows for n in row})),)
             if "source_target" in match[0]
@@ -135,29 +135,29 @@ def _groups(line: str) -> Groups:
     raise OSError(f"unknown groups of a collective: {line.strip():.120}")
 
 
-def _numbers(shape: str, order: str | None) -> np.ndarray[Any, Any]:
-    sizes = _sizes(shape)
-    return np.arange(math.prod(sizes)).reshape(sizes).transpose(_sizes(order) if order else range(len(sizes)))
+def _device_numbers(shape: str, order: str | None) -> np.ndarray[Any, Any]:
+    sizes = _parsed_sizes(shape)
+    return np.arange(math.prod(sizes)).reshape(sizes).transpose(_parsed_sizes(order) if order else range(len(sizes)))
 
 
-def _sizes(text: str) -> list[int]:
+def _parsed_sizes(text: str) -> list[int]:
     return [int(each) for each in text.split(",") if each]
 
 
-def _rows(numbers: np.ndarray[Any, Any]) -> Groups:
+def _as_groups(numbers: np.ndarray[Any, Any]) -> Groups:
     return tuple(map(tuple, numbers.tolist()))
 
 
 def seconds(found: Sequence[XlaCollective], mesh: Mesh) -> float:
     """Of all collectives, one after the other, by the cost model: along the fewest axes whose groups hold theirs."""
     return sum(
-        each.times * seconds_along(each.op, moved, mesh, _axes(each.groups, mesh), 0)
+        each.times * seconds_along(each.op, moved, mesh, _axes_of_groups(each.groups, mesh), 0)
         for each in found
         if (moved := each.ring_bytes(mesh.size))
     )
 
 
-def _axes(groups: Groups, mesh: Mesh) -> tuple[str, ...]:
+def _axes_of_groups(groups: Groups, mesh: Mesh) -> tuple[str, ...]:
     wanted = [set(group) for group in groups or [range(mesh.size)]]
     for count in range(1, len(mesh.names) + 1):
         for axes in itertools.combinations(mesh.names, count):

@@ -45,7 +45,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(options: argparse.Namespace, output: Output) -> int:
     if options.what == COMPARE:
-        return _compare(options, output)
+        return _compare_runs(options, output)
     suite, found = SUITES[options.what], list[Record]()
     facts = suite.run(options, found.append)
     if facts is None:  # another process writes
@@ -69,7 +69,7 @@ def _show(done: Run, titles: Mapping[str, str], output: Output) -> None:
     output.tables(tables(done.records, titles))
 
 
-def _compare(options: argparse.Namespace, output: Output) -> int:
+def _compare_runs(options: argparse.Namespace, output: Output) -> int:
     if len(options.names) != 2:
         raise UsageError(Diagnostic("MG0001", "compare takes two runs", hint="meshgen bench compare A.json B.json"))
     limits = [limit_of(text) for text in options.fail_on]

@@ -36,7 +36,11 @@ def run(options: argparse.Namespace, output: Output) -> int:
     before, after = map(figures, modules)
     names = sorted({*before, *after})
     rows = [
-        (name, *(_shown(name, value) for value in _pair(before, after, name, "")), _change(*_pair(before, after, name)))
+        (
+            name,
+            *(_with_unit(name, value) for value in _pair(before, after, name, "")),
+            _change(*_pair(before, after, name)),
+        )
         for name in names
     ]
     output.tables(table_of(f"{options.before} -> {options.after}", ("figure", "before", "after", "change"), rows))
@@ -99,7 +103,7 @@ def _pair(before: dict[str, Any], after: dict[str, Any], name: str, lacking: Any
     return before.get(name, other), after.get(name, other)
 
 
-def _shown(name: str, value: Any) -> str:
+def _with_unit(name: str, value: Any) -> str:
     """A figure with its unit."""
     if value == "" or not name.endswith(("bytes", "seconds")):
         return str(value)

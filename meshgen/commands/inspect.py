@@ -35,17 +35,17 @@ def run(options: argparse.Namespace, output: Output) -> int:
     module = load(options.module, meshes_option(options.mesh), entry=options.entry, runs=False)
     several = {} if options.entry or len(module.entries) == 1 else module.entries
     if not several:
-        output.document(_shown(module, options, output))
+        output.document(_show_entry(module, options, output))
         return 0
     records: dict[str, Any] = {}
     for name, each in several.items():
         output.text(f"Entry function {name}:")
-        records[name] = _shown(each, options, output)
+        records[name] = _show_entry(each, options, output)
     output.document({"entries": records})
     return 0
 
 
-def _shown(module: LoadedModule, options: argparse.Namespace, output: Output) -> dict[str, Any]:
+def _show_entry(module: LoadedModule, options: argparse.Namespace, output: Output) -> dict[str, Any]:
     """Show one entry function; returns its record."""
     shapes = closing(options)
     if isinstance(module, OpenModule) and not (shapes or options.kernel):

@@ -48,7 +48,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     watched = [name for name in options.print_after if name != "all"]
     if faults := unknown_passes(name for name in [*names, *watched] if name not in STAGES):
         raise UsageError(*faults)
-    manager = PassManager(frozenset(options.skip), _shown(options.print_after), timing.passes)
+    manager = PassManager(frozenset(options.skip), _program_printer(options.print_after), timing.passes)
     with timing.of("import"):
         module, _ = api.read(**chosen)
     for name in names:
@@ -67,7 +67,7 @@ def run(options: argparse.Namespace, output: Output) -> int:
     return 0
 
 
-def _shown(watched: Sequence[str]) -> Any:
+def _program_printer(watched: Sequence[str]) -> Any:
     """What prints programs after the passes and stages that are watched; None where none is."""
     if not watched:
         return None

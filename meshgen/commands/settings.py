@@ -62,9 +62,9 @@ def _table(file: Path) -> dict[str, Any]:
     try:
         found = tomllib.loads(file.read_text()).get("tool", {}).get("meshgen", {})
     except (OSError, ValueError, AttributeError) as error:
-        raise _fault(f"the file cannot be read: {error}", file) from error
+        raise _settings_fault(f"the file cannot be read: {error}", file) from error
     if not isinstance(found, dict):
-        raise _fault("tool.meshgen is not a table", file)
+        raise _settings_fault("tool.meshgen is not a table", file)
     return found
 
 
@@ -87,7 +87,7 @@ def configured(
             _known(setting.option, options, f"an option of meshgen {command}", setting.file)
         is_for_it = setting.command == command or (not setting.command and reads_program and setting.option in options)
         if is_for_it and not _is_given(options[setting.option], words):
-            added += _words(setting, options[setting.option])
+            added += _option_words(setting, options[setting.option])
     return [*added, *words]
 
 
@@ -100,17 +100,17 @@ def _is_given(action: argparse.Action, words: Sequence[str]) -> bool:
     )  # fmt: skip
 
 
-def _words(setting: Setting, action: argparse.Action) -> Iterator[str]:
+def _option_words(setting: Setting, action: argparse.Action) -> Iterator[str]:
     """`--mesh dp=2`; once for each element of a list; a flag where the value is true."""
     values = setting.value if isinstance(setting.value, list) else [setting.value]
     if action.nargs == 0:
         if not isinstance(setting.value, bool):
-            raise _fault(f"{setting.key} must be true or false", setting.file)
+            raise _settings_fault(f"{setting.key} must be true or false", setting.file)
         yield from [f"--{setting.option}"] * setting.value
         return
     for value in values:
         if not isinstance(value, (str, int, float)) or isinstance(value, bool):
-            raise _fault(f"{setting.key} must be a string, a number or a list of them", setting.file)
+            raise _settings_fault(f"{setting.key} must be a string, a number or a list of them", setting.file)
         yield f"--{setting.option}={value}"
 
 
@@ -118,8 +118,10 @@ def _known(name: str, names: Any, what: str, file: Path) -> None:
     if name not in names:
         near = nearest_names(name, list(names), 1)
         hint = f"did you mean '{near[0]}'? " if near else ""
-        raise _fault(f"tool.meshgen: '{name}' is not {what}", file, f"{hint}there are {', '.join(sorted(names))}")
+        raise _settings_fault(
+            f"tool.meshgen: '{name}' is not {what}", file, f"{hint}there are {', '.join(sorted(names))}"
+        )
 
 
-def _fault(text: str, file: Path, hint: str = "") -> UsageError:
+def _settings_fault(text: str, file: Path, hint: str = "") -> UsageError:
     return UsageError(Diagnostic("MG0001", text, Location(str(file), 0), hint=hint))

@@ -28,7 +28,7 @@ def donating(module: Module, donate: Donate, signature: Signature) -> Module:
         return module
     found = dict(module.donations)
     for argument, result in _donations(donate).items():
-        inputs = _numbers("argument", signature, _name(argument, "arg"))
+        inputs = _slot_numbers("argument", signature, _slot_name(argument, "arg"))
         outputs = [None] * len(inputs) if result is None else _results(module, signature, result)
         if len(inputs) != len(outputs):
             text = f"donate: '{argument}' is {len(inputs)} arrays, but '{result}' is {len(outputs)}"
@@ -67,13 +67,15 @@ def _results(module: Module, signature: Signature, result: str | int) -> list[in
     if isinstance(result, int) and isinstance(known, dict) and (node := known.get(str(result))) is not None:
         return [slot.number for slot in slots_of(node) if slot.number is not None]
     is_only = result == 0 and isinstance(known, Slot)
-    return _numbers("result", results_of(module, signature), "result" if is_only else _name(result, "result."))
+    return _slot_numbers(
+        "result", results_of(module, signature), "result" if is_only else _slot_name(result, "result.")
+    )
 
 
-def _name(word: str | int, before: str) -> str:
+def _slot_name(word: str | int, before: str) -> str:
     return word if isinstance(word, str) else f"{before}{word}"
 
 
-def _numbers(word: str, signature: Signature, name: str) -> list[int]:
+def _slot_numbers(word: str, signature: Signature, name: str) -> list[int]:
     """The inputs or outputs of a structure in order; arguments that the program does not use have none."""
     return [slot.number for slot, _ in matched(word, signature, {name: True}) if slot.number is not None]

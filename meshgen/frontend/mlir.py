@@ -43,9 +43,9 @@ def _read(name: str, stream: IO[Any] | None = None) -> str:
     """The text of a stream or a file, without byte-order mark. Raises as `read_mlir`."""
     try:
         if stream is not None:
-            return _text(name, stream)
+            return _stream_text(name, stream)
         with open(name, "rb") as file:
-            return _text(name, file)
+            return _stream_text(name, file)
     except UnicodeDecodeError as error:
         message = f"byte {error.start} is not UTF-8; MLIR bytecode is not supported"
         hint = "print the module as text (mlir-opt, or as_text() in JAX)"
@@ -55,7 +55,7 @@ def _read(name: str, stream: IO[Any] | None = None) -> str:
         raise UsageError(Diagnostic("MG0002", f"{name}: {system_reason(error)}", hint=hint)) from error
 
 
-def _text(name: str, stream: IO[Any]) -> str:
+def _stream_text(name: str, stream: IO[Any]) -> str:
     """The content of a stream of bytes or characters, with line feeds, up to the limit: devices and pipes may never end."""
     parts: list[Any] = []
     read = 0

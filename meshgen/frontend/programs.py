@@ -81,7 +81,7 @@ def _from_text(graph: str | Path, given: tuple[Mesh, ...], args: Args, entry: st
     if isinstance(graph, str) and (text == "-" or "\n" in text or "{" in text):
         return _read_mlir(text, given, entry), None
     if isinstance(graph, str) and ":" in text and not os.path.exists(text) and Path(text).suffix != ".mlir":
-        return import_program(_function(text), given, args, entry)
+        return import_program(_imported_function(text), given, args, entry)
     _refuse_other_file(Path(text))
     return _read_mlir(Path(text), given, entry), None
 
@@ -102,7 +102,7 @@ def _read_mlir(source: str | Path, meshes: Sequence[Mesh], entry: str) -> Module
     return read_mlir(source, meshes, entry)
 
 
-def _function(reference: str) -> Any:
+def _imported_function(reference: str) -> Any:
     """The object that `pkg.mod:function` names, looked up from the working directory too. Raises UsageError."""
     module_name, _, name = reference.partition(":")
     plain = module_name.removesuffix(".py").replace("/", ".")

@@ -146,7 +146,7 @@ def _specs_in_order(word: str, signature: Signature, specs: Any, faults: list[st
     is_by_parameter = len(rows) == len(nodes) and all(map(_is_whole_spec, nodes, rows))
     if is_by_parameter or len(rows) == len(slots):
         for node, row in zip(nodes if is_by_parameter else slots, rows, strict=True):
-            yield from _spread(node, row, _name(node, signature), faults)
+            yield from _spread(node, row, _name_in_signature(node, signature), faults)
     else:
         faults.append(
             f"{len(rows)} {word} specs were given, but there are {len(slots)} {word}s: "
@@ -163,5 +163,5 @@ def _is_whole_spec(node: Node, row: Any) -> bool:
     return isinstance(node, Slot) or bool(node) or (opened(row) or (None, None))[1] == {}
 
 
-def _name(node: Node, signature: Signature) -> str:
+def _name_in_signature(node: Node, signature: Signature) -> str:
     return next(name for name, each in signature.by_name.items() if each is node)

@@ -86,9 +86,11 @@ def add_options(group: Options) -> None:
 
 def run(options: argparse.Namespace, take: Take) -> Mapping[str, Any] | None:
     """Raises UsageError: MG0001; MissingError: MG0602, MG0603; RuntimeFailure: MG0604, MG0609."""
-    kinds = _chosen(options.names, KINDS, "kind of collective", KINDS[:3] + ("sendrecv",) * bool(options.save_profile))
+    kinds = _checked_names(
+        options.names, KINDS, "kind of collective", KINDS[:3] + ("sendrecv",) * bool(options.save_profile)
+    )
     types, ops = (
-        _chosen([] if text == "all" else text.split(","), known, what, tuple(known))
+        _checked_names([] if text == "all" else text.split(","), known, what, tuple(known))
         for text, known, what in ((options.datatype, TYPES, "type"), (options.op, OPS, "reduction"))
     )
     if min(options.iters, options.samples) < 1 or options.warmup < 0 or options.stepfactor < 2:
@@ -130,7 +132,7 @@ def sizes_of(least: int, most: int, factor: int, step: int | None) -> list[int]:
     return found
 
 
-def _chosen(
+def _checked_names(
     names: Sequence[str], known: Sequence[str] | Mapping[str, str], what: str, default: Sequence[str]
 ) -> Sequence[str]:
     if unknown := [name for name in names if name not in known]:
@@ -143,7 +145,7 @@ def _groups(engine: Engine, text: str | None, are_all: bool) -> Sequence[str]:
     there = engine.layout.groups
     if text is None:
         return there if are_all else ["all"]
-    names = _chosen(text.split(","), list(GROUPS), "group", there)
+    names = _checked_names(text.split(","), list(GROUPS), "group", there)
     if missing := [name for name in names if name not in there]:
         text_ = (
             f"no ranks form groups '{missing[0]}': the {engine.layout.ranks} ranks are on one host, or one is on each"

@@ -59,9 +59,9 @@ def array_of_proto(proto: Any, folder: Path | None, file: str) -> Array:
     except ProgramError:
         raise
     except Exception as error:  # malformed sizes and types raise various errors
-        raise _fault(proto, file, f"is malformed: {error}") from error
+        raise _tensor_fault(proto, file, f"is malformed: {error}") from error
     if array.dtype == object:
-        raise _fault(proto, file, "holds strings, which are not supported")
+        raise _tensor_fault(proto, file, "holds strings, which are not supported")
     return array
 
 
@@ -70,11 +70,13 @@ def _external(proto: Any, folder: Path | None, file: str, onnx: Any) -> Array:
     entries = {entry.key: entry.value for entry in proto.external_data}
     place = entries.get("location", "")
     if folder is None:
-        raise _fault(proto, file, f"is in the file '{place}': give the model's path, so that its folder is known")
+        raise _tensor_fault(
+            proto, file, f"is in the file '{place}': give the model's path, so that its folder is known"
+        )
     root = folder.resolve()
     path = (root / place).resolve()
     if not place or not path.is_relative_to(root):
-        raise _fault(proto, file, f"is said to be in '{place}', which is not in the model's folder")
+        raise _tensor_fault(proto, file, f"is said to be in '{place}', which is not in the model's folder")
     dtype, shape = np.dtype(onnx.helper.tensor_dtype_to_np_dtype(proto.data_type)), tuple(proto.dims)
     bits = _bits(dtype)
     wanted = -(-int(np.prod(shape, dtype=object)) * bits // 8)
@@ -83,7 +85,7 @@ def _external(proto: Any, folder: Path | None, file: str, onnx: Any) -> Array:
         held = path.stat().st_size
         if offset < 0 or length != wanted or offset + wanted > held:
             text = f"has {wanted} bytes, but {length} from {offset} on are said to be its, of {held} in '{place}'"
-            raise _fault(proto, file, text)
+            raise _tensor_fault(proto, file, text)
         if wanted and bits >= 8:
             return np.memmap(path, dtype, "r", offset, shape)
         with open(path, "rb") as stream:
@@ -91,7 +93,7 @@ def _external(proto: Any, folder: Path | None, file: str, onnx: Any) -> Array:
             packed = onnx.TensorProto(dims=shape, data_type=proto.data_type, raw_data=stream.read(wanted))
         return onnx.numpy_helper.to_array(packed)
     except (OSError, ValueError) as error:
-        raise _fault(proto, file, f"cannot be read from '{place}': {error}") from error
+        raise _tensor_fault(proto, file, f"cannot be read from '{place}': {error}") from error
 
 
 def _bits(dtype: np.dtype[Any]) -> int:
@@ -99,7 +101,7 @@ def _bits(dtype: np.dtype[Any]) -> int:
     return int(dtype.name[-1]) if dtype.name in ("int4", "uint4", "int2", "uint2") else 8 * dtype.itemsize
 
 
-def _fault(proto: Any, file: str, text: str) -> ProgramError:
+def _tensor_fault(proto: Any, file: str, text: str) -> ProgramError:
     return ProgramError(Diagnostic("MG0101", f"tensor '{proto.name}' {text}", Location(file, 0)))
 
 

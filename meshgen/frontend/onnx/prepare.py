@@ -35,18 +35,18 @@ def prepared(model: Any, file: str) -> tuple[Any, dict[str, Any]]:
     onnx = onnx_package()
     initializers = {each.name: each for each in model.graph.initializer}
     if model.graph.sparse_initializer:
-        raise _fault("MG0103", "sparse initializers are not supported", file)
+        raise _model_fault("MG0103", "sparse initializers are not supported", file)
     if not model.graph.output:
-        raise _fault("MG0102", "the model has no outputs", file)
+        raise _model_fault("MG0102", "the model has no outputs", file)
     light = _light(model, onnx)
     try:
         onnx.checker.check_model(_typed(light, onnx))
     except Exception as error:  # ValidationError, and what malformed protobufs raise
-        raise _fault("MG0104", f"the model is malformed: {_words(error)}", file) from error
+        raise _model_fault("MG0104", f"the model is malformed: {_one_line(error)}", file) from error
     try:
         return _without_functions(light, onnx), initializers
     except Exception as error:
-        raise _fault("MG0104", f"a function of the model cannot be inlined: {_words(error)}", file) from error
+        raise _model_fault("MG0104", f"a function of the model cannot be inlined: {_one_line(error)}", file) from error
 
 
 def _light(model: Any, onnx: Any) -> Any:
@@ -147,9 +147,9 @@ def _is_expanded(key: tuple[str, str], versions: dict[str, int], onnx: Any) -> b
     return schema.has_function or schema.has_context_dependent_function
 
 
-def _words(error: Exception) -> str:
+def _one_line(error: Exception) -> str:
     return " ".join(str(error).split())[:300]
 
 
-def _fault(code: str, text: str, file: str) -> ProgramError:
+def _model_fault(code: str, text: str, file: str) -> ProgramError:
     return ProgramError(Diagnostic(code, text, Location(file, 0)))

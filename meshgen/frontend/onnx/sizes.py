@@ -43,7 +43,7 @@ def read_inputs(inputs: Sequence[Any], args: Args, file: str) -> Inputs:
     Raises ProgramError MG0103 for inputs that are not tensors of a supported type, MG0208 for those without a shape, and UsageError
     MG0001 for args that do not fit.
     """
-    dtypes = {each.name: _dtype(each, file) for each in inputs}
+    dtypes = {each.name: _input_dtype(each, file) for each in inputs}
     shapes = {each.name: _shape(each) for each in inputs}
     symbols = {name for shape in shapes.values() for size in shape or () if isinstance(size, str) for name in (size, *_symbols(size))}  # fmt: skip
     given, sizes = _given(args, shapes, symbols)
@@ -79,7 +79,7 @@ def _solved(size: Size, sizes: Mapping[str, int]) -> Size:
         return size
 
 
-def _dtype(info: Any, file: str) -> str:
+def _input_dtype(info: Any, file: str) -> str:
     if info.type.WhichOneof("value") == "tensor_type":
         try:
             return dtype_name(onnx_package().helper.tensor_dtype_to_np_dtype(info.type.tensor_type.elem_type))
@@ -112,7 +112,7 @@ def _given(args: Args, shapes: Mapping[str, Any], symbols: set[str]) -> tuple[di
         hint = f"the inputs are {', '.join(shapes)}" + (f", the symbols {', '.join(sorted(symbols))}" if symbols else "")  # fmt: skip
         raise UsageError(Diagnostic("MG0001", f"unknown input '{unknown[0]}'", hint=hint))
     sizes = {name: _size(name, args[name]) for name in known if name not in shapes}
-    return {name: _sizes(args[name]) for name in known if name in shapes and args[name] is not None}, sizes
+    return {name: _given_shape(args[name]) for name in known if name in shapes and args[name] is not None}, sizes
 
 
 def _size(name: str, given: Any) -> int:
@@ -122,7 +122,7 @@ def _size(name: str, given: Any) -> int:
     return size
 
 
-def _sizes(given: Any) -> tuple[int | None, ...]:
+def _given_shape(given: Any) -> tuple[int | None, ...]:
     is_shape = isinstance(given, (tuple, list)) and all(s is None or isinstance(s, int) for s in cast("list[Any]", given))  # fmt: skip
     return tuple(cast("list[Any]", given)) if is_shape else spec(given).shape
 

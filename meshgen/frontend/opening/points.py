@@ -28,7 +28,7 @@ def points_of(ranges: Ranges) -> list[Point] | None:
             return None
         taken |= {*column}
         columns.append(column)
-    return _rows(ranges, columns, COUNT)
+    return _permuted_points(ranges, columns, COUNT)
 
 
 def far_point_of(ranges: Ranges) -> Point:
@@ -42,10 +42,10 @@ def far_point_of(ranges: Ranges) -> Point:
 
 def more_points_of(ranges: Ranges) -> list[Point]:
     """Points at which the numbers of a symbol have all remainders by each divisor up to the largest; for a small range all its numbers."""
-    return _rows(ranges, [_evenly(number, max(low, 2), high) for number, (low, high) in enumerate(ranges.values())], _MORE)  # fmt: skip
+    return _permuted_points(ranges, [_evenly(number, max(low, 2), high) for number, (low, high) in enumerate(ranges.values())], _MORE)  # fmt: skip
 
 
-def _rows(names: Ranges, columns: Sequence[Sequence[int]], count: int) -> list[Point]:
+def _permuted_points(names: Ranges, columns: Sequence[Sequence[int]], count: int) -> list[Point]:
     """Points of these numbers, in another order for each symbol; `count` is a prime, so that each order has all of them."""
     orders = [[(i * (n % (count - 1) + 1) + n // (count - 1)) % count for i in range(count)] for n in range(len(columns))]  # fmt: skip
     return [{name: column[order[i] % len(column)] for name, column, order in zip(names, columns, orders, strict=True)} for i in range(count)]  # fmt: skip

@@ -159,10 +159,10 @@ def _written_out(program: Any) -> Any:
 
 def _plain_calls(program: Any) -> list[Any]:
     """How the program is called, with tuples for the named results of operations (torch.topk), which torch cannot serialise."""
-    return [_plain(call) for call in program.module_call_graph]
+    return [_with_plain_tuples(call) for call in program.module_call_graph]
 
 
-def _plain(call: Any) -> Any:
+def _with_plain_tuples(call: Any) -> Any:
     if call.signature is None or not _has_named(call.signature.out_spec):
         return call
     pytree: Any = import_module("torch.utils._pytree")

@@ -69,11 +69,11 @@ class Faults:
     def refuse(self) -> None:
         """Raise ProgramError with all of them, the most frequent first."""
         rows = sorted(self.places.items(), key=lambda row: -len(row[1]))
-        if found := [_fault(*key, at) for key, at in rows]:
+        if found := [_counted_fault(*key, at) for key, at in rows]:
             raise ProgramError(*found)
 
 
-def _fault(code: str, text: str, hint: str, places: Sequence[Location | None]) -> Diagnostic:
+def _counted_fault(code: str, text: str, hint: str, places: Sequence[Location | None]) -> Diagnostic:
     """A fault at its first place, with its count."""
     times = f" ({len(places)} times)" if len(places) > 1 else ""
     return Diagnostic(code, text + times, places[0], hint=hint)

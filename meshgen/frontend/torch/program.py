@@ -89,7 +89,7 @@ def read_exported(exported: Exported, args: Args) -> tuple[Module, Signature]:
     count and first place; UsageError MG0001 for open sizes without args, MG0002 for tensors that cannot be read.
     """
     signature = exported.document["graph_module"]["signature"]
-    inputs = [each.name for each in map(_entry, signature["input_specs"]) if each.kind == "user_input"]
+    inputs = [each.name for each in map(_input_entry, signature["input_specs"]) if each.kind == "user_input"]
     symbols = symbols_of(exported.document, inputs, args)
     if ranges := open_ranges(exported.document, inputs, symbols):
         guards = [*guards_of(exported.document)]
@@ -101,7 +101,7 @@ def _at_sizes(exported: Exported, symbols: Mapping[str, int]) -> tuple[Module, S
     """As `read_exported`, for numbers of all symbols."""
     part: Json = exported.document["graph_module"]
     graph, signature = part["graph"], part["signature"]
-    entries = [_entry(each) for each in signature["input_specs"]]
+    entries = [_input_entry(each) for each in signature["input_specs"]]
     call = next(each["signature"] for each in part["module_call_graph"] if not each["fqn"])
     fields = part.get("treespec_namedtuple_fields") or {}
     given, returned = (tree_of(call[name], fields) for name in ("in_spec", "out_spec"))
@@ -137,7 +137,7 @@ class Lazy(Mapping[str, Any]):
         return len(self._homes)
 
 
-def _entry(spec: Json) -> _Entry:
+def _input_entry(spec: Json) -> _Entry:
     kind, given = only(spec)
     if kind == "user_input":
         names = names_in(given["arg"])

@@ -24,7 +24,7 @@ def symbols_of(document: Json, inputs: Sequence[str], args: Args) -> dict[str, i
     values: Json = document["graph_module"]["graph"]["tensor_values"]
     faults: list[str] = []
     rows: list[tuple[str, int, Json, int]] = []
-    for name, given in _pairs(args, inputs):
+    for name, given in _given_inputs(args, inputs):
         if name not in values:
             faults.append(f"unknown input '{name}'")
             continue
@@ -88,7 +88,7 @@ def _ranges(document: Json) -> dict[str, tuple[int, int | None]]:
     return {name: (max(each.get("min_val") or 0, 0), each.get("max_val")) for name, each in table.items()}
 
 
-def _pairs(args: Any, inputs: Sequence[str]) -> list[tuple[str, Any]]:
+def _given_inputs(args: Any, inputs: Sequence[str]) -> list[tuple[str, Any]]:
     """Inputs and what is given for them, by name or in order; None keeps the program's."""
     pairs = args.items() if isinstance(args, Mapping) else zip([n for n in inputs if n], args, strict=False)
     return [(str(name), given) for name, given in cast("Any", pairs) if given is not None]

@@ -125,7 +125,7 @@ def scan(f: Callable[[Tree, Tree], tuple[Tree, Tree]], init: Tree, xs: Tree = No
 
     def run(number: Tensor, carry: Tree) -> tuple[Tree, Tree]:
         at = trips - 1 - number if reverse else number
-        after, ys = f(carry, _rebuilt(xs, [_row(each, at) for each in stacks]))
+        after, ys = f(carry, _rebuilt(xs, [_row_at(each, at) for each in stacks]))
         return after, (at, ys)
 
     body = _body("scan", init, run, TensorType((), "i32"))
@@ -141,7 +141,7 @@ def scan(f: Callable[[Tree, Tree], tuple[Tree, Tree]], init: Tree, xs: Tree = No
     return _rebuilt(init, results[: len(body.first)]), _rebuilt(ys, results[len(body.first) :])
 
 
-def _row(stack: Tensor, number: Tensor) -> Tensor:
+def _row_at(stack: Tensor, number: Tensor) -> Tensor:
     """The row of that number, which is inside."""
     sizes = (1, *stack.shape[1:])
     starts = [number, *[tensor(0)] * (stack.ndim - 1)]
@@ -183,7 +183,7 @@ def switch(index: Operand, branches: Sequence[Callable[..., Tree]], *operands: T
 def _branched(number: Tensor, branches: Sequence[Callable[..., Tree]], operands: Sequence[Tree]) -> Tree:
     """The results of one branch. Raises ProgramError where branches give other types."""
     traces = [region([])[0] for _ in branches]
-    trees = [_inside(trace, branch, operands) for trace, branch in zip(traces, branches, strict=True)]
+    trees = [_traced_branch(trace, branch, operands) for trace, branch in zip(traces, branches, strict=True)]
     columns = list(zip(*(_leaves(tree) for tree in trees), strict=False))
     if any([path for path, _ in flatten(tree)] != [path for path, _ in flatten(trees[0])] for tree in trees):
         refuse("the branches give different structures", "return the same dicts, lists and tuples from each")
@@ -200,7 +200,7 @@ def _branched(number: Tensor, branches: Sequence[Callable[..., Tree]], operands:
     return _rebuilt(trees[0], emit_regions("case", [number, *outside], types[0], graphs))
 
 
-def _inside(trace: Trace, branch: Callable[..., Tree], operands: Sequence[Tree]) -> Tree:
+def _traced_branch(trace: Trace, branch: Callable[..., Tree], operands: Sequence[Tree]) -> Tree:
     with recording(trace):
         return branch(*operands)
 

@@ -165,7 +165,7 @@ _FUNCTIONS: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def _function(name: str, op: str, text: str) -> Callable[[Operand], Tensor]:
+def _float_function(name: str, op: str, text: str) -> Callable[[Operand], Tensor]:
     def function(x: Operand) -> Tensor:
         return _floatunary(op, x)
 
@@ -174,7 +174,7 @@ def _function(name: str, op: str, text: str) -> Callable[[Operand], Tensor]:
 
 
 for _names, _op, _text in _FUNCTIONS:
-    _ = named(*_names.split())(_function(_names.split()[0], _op, _text))
+    _ = named(*_names.split())(_float_function(_names.split()[0], _op, _text))
 exp, expm1, log, log1p, sqrt, rsqrt, tanh, erf, erf_inv, sigmoid = map(
     OPS.__getitem__, ["exp", "expm1", "log", "log1p", "sqrt", "rsqrt", "tanh", "erf", "erf_inv", "sigmoid"]
 )

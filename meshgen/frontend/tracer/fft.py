@@ -32,7 +32,7 @@ def _transformed(kind: str, x: Operand, n: int | None, axis: int, norm: str | No
     length = n if n is not None else 2 * (given - 1) if kind == "IRFFT" else given
     if length < 1:
         refuse(f"a Fourier transform of {length} elements along dim {dim} of {x.type}")
-    rows = _resized(moveaxis(x, dim, -1), length // 2 + 1 if kind == "IRFFT" else length)
+    rows = _padded_or_cut(moveaxis(x, dim, -1), length // 2 + 1 if kind == "IRFFT" else length)
     dtype = x.type.dtype
     dtype = _COMPLEX[dtype] if kind == "RFFT" else real_dtype(dtype) if kind == "IRFFT" else dtype
     result = TensorType((*rows.shape[:-1], length // 2 + 1 if kind == "RFFT" else length), dtype)
@@ -41,7 +41,7 @@ def _transformed(kind: str, x: Operand, n: int | None, axis: int, norm: str | No
     return moveaxis(found if scale == 1 else found * scale, -1, dim)
 
 
-def _resized(x: Tensor, size: int) -> Tensor:
+def _padded_or_cut(x: Tensor, size: int) -> Tensor:
     grown = max(0, size - x.shape[-1])
     return pad(x, [(0, 0)] * (x.ndim - 1) + [(0, grown)]) if grown else x[..., :size]
 
@@ -92,7 +92,7 @@ def ihfft(x: Operand, n: int | None = None, axis: int = -1, norm: str | None = N
     return conj(_transformed("RFFT", x, n, axis, inverse))
 
 
-def _axes(x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None) -> list[tuple[int, int | None]]:
+def _transformed_dims(x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None) -> list[tuple[int, int | None]]:
     """The dims of a transform along several, each with its length."""
     given = list(axes) if axes is not None else list(range(-len(s), 0)) if s is not None else list(range(x.ndim))
     dims = [axis_of(a, x.ndim) for a in given]
@@ -101,7 +101,7 @@ def _axes(x: Tensor, s: Sequence[int] | None, axes: Sequence[int] | None) -> lis
 
 def _along_all(kind: str, x: Operand, s: Sequence[int] | None, axes: Sequence[int] | None, norm: str | None) -> Tensor:
     x = tensor(x)
-    for dim, length in _axes(x, s, axes)[::-1]:
+    for dim, length in _transformed_dims(x, s, axes)[::-1]:
         x = _transformed(kind, x, length, dim, norm)
     return x
 
@@ -122,7 +122,7 @@ def ifftn(x: Operand, s: Sequence[int] | None = None, axes: Sequence[int] | None
 def rfftn(x: Operand, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Tensor:  # fmt: skip
     """The Fourier transform of real numbers along several dims (None: all), of which the last one is halved."""
     x = tensor(x)
-    *others, (dim, length) = _axes(x, s, axes)
+    *others, (dim, length) = _transformed_dims(x, s, axes)
     x = rfft(x, length, dim, norm)
     for each, size in others[::-1]:
         x = fft(x, size, each, norm)
@@ -133,7 +133,7 @@ def rfftn(x: Operand, s: Sequence[int] | None = None, axes: Sequence[int] | None
 def irfftn(x: Operand, s: Sequence[int] | None = None, axes: Sequence[int] | None = None, norm: str | None = None) -> Tensor:  # fmt: skip
     """The inverse of `rfftn`."""
     x = tensor(x)
-    *others, (dim, length) = _axes(x, s, axes)
+    *others, (dim, length) = _transformed_dims(x, s, axes)
     for each, size in others:
         x = ifft(x, size, each, norm)
     return irfft(x, length, dim, norm)

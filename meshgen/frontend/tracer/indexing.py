@@ -65,7 +65,7 @@ def places(x: Tensor, index: Any) -> Places:
             start = taken.start if taken else 0
             ranges.append(range(start, max(start, taken[-1] + 1 if taken else 0), taken.step))
         else:
-            at = _row(entry, size, dim, x)
+            at = _index_from_front(entry, size, dim, x)
             ranges.append(range(at, at + 1))
             if has_rows:
                 chosen.append(number)
@@ -75,7 +75,7 @@ def places(x: Tensor, index: Any) -> Places:
 
 def _entries(x: Tensor, index: Any) -> list[Any]:
     """The entries of an index, one per dim of the tensor besides None; arrays and lists as tensors."""
-    entries = [_entry(each) for each in (index if isinstance(index, tuple) else (index,))]
+    entries = [_index_entry(each) for each in (index if isinstance(index, tuple) else (index,))]
     used = sum(e is not None and e is not Ellipsis for e in entries)
     if used > x.ndim or sum(e is Ellipsis for e in entries) > 1:
         refuse(f"{len(entries)} indices are too many for {x.type}")
@@ -84,7 +84,7 @@ def _entries(x: Tensor, index: Any) -> list[Any]:
     return entries
 
 
-def _entry(entry: Any) -> Any:
+def _index_entry(entry: Any) -> Any:
     if isinstance(entry, (list, np.ndarray)):
         array = np.asarray(entry)
         entry = tensor(array.astype(np.int32) if array.size == 0 or array.dtype == np.int64 else array)
@@ -115,7 +115,7 @@ def _bounds(entry: slice, size: int) -> tuple[int, int, int]:
         )
 
 
-def _row(entry: Any, size: int, dim: int, x: Tensor) -> int:
+def _index_from_front(entry: Any, size: int, dim: int, x: Tensor) -> int:
     """An index counted from the front. Raises ProgramError if it is out of range."""
     try:
         at = None if isinstance(entry, bool) else entry.__index__()

@@ -47,7 +47,7 @@ def manual(
             refuse(f"mg.manual over {', '.join(again)} is nested in one over the same axes")
         leaves = [[tensor(leaf) for _, leaf in flatten(each)] for each in args]
         flat = [each for group in leaves for each in group]
-        ins = _per_leaf(_each(in_specs, len(args), "argument"), leaves, over, chosen)
+        ins = _per_leaf(_spec_for_each(in_specs, len(args), "argument"), leaves, over, chosen)
         tiles = [
             Value(_tile(x.type, spec, chosen), x.value.name, loc=x.value.loc) for x, spec in zip(flat, ins, strict=True)
         ]
@@ -60,9 +60,9 @@ def manual(
             results = [[tensor(leaf) for _, leaf in flatten(each, written=True)] for each in groups]
         finally:
             CURRENT.reset(token)
-        outs = _per_leaf(_each(out_specs, len(groups), "result"), results, over, chosen)
+        outs = _per_leaf(_spec_for_each(out_specs, len(groups), "result"), results, over, chosen)
         body.outputs = [x.value for group in results for x in group]
-        types = [_whole(value.type, spec, chosen) for value, spec in zip(body.outputs, outs, strict=True)]
+        types = [_global_type(value.type, spec, chosen) for value, spec in zip(body.outputs, outs, strict=True)]
         node = _node(body, flat, ins, outs, over, chosen)
         node.results = [Value(kind, loc=node.loc) for kind in types]
         around.graph.nodes.append(node)
@@ -113,7 +113,7 @@ def _names(axes: Over, mesh: Mesh) -> tuple[str, ...]:
     return names
 
 
-def _each(specs: Specs, count: int, what: str) -> Sequence[Sharding]:
+def _spec_for_each(specs: Specs, count: int, what: str) -> Sequence[Sharding]:
     found = [specs] if isinstance(specs, Sharding) else list(specs)
     if len(found) != count:
         refuse(
@@ -157,7 +157,7 @@ def _tile(kind: TensorType, sharding: Sharding, mesh: Mesh) -> TensorType:
     return kind.with_shape(sharding.local_shape(kind.sizes, mesh))
 
 
-def _whole(tile: TensorType, sharding: Sharding, mesh: Mesh) -> TensorType:
+def _global_type(tile: TensorType, sharding: Sharding, mesh: Mesh) -> TensorType:
     return tile.with_shape(size * sharding.parts(dim, mesh) for dim, size in enumerate(tile.sizes))
 
 
@@ -187,7 +187,7 @@ def _kind(op: str, x: Tensor, kind: str) -> str:
     return kind
 
 
-def _resized(x: Tensor, dim: int, size: int) -> TensorType:
+def _type_with_size(x: Tensor, dim: int, size: int) -> TensorType:
     return x.type.with_shape(size if d == dim else old for d, old in enumerate(x.shape))
 
 
@@ -211,7 +211,7 @@ def all_gather(x: Operand, over: Over, axis: int = 0) -> Tensor:
     """In `mg.manual`: the group's tiles one after the other along an axis, on all of its devices."""
     x, (axes, count) = tensor(x), _group(over)
     dim = axis_of(axis, x.ndim)
-    return emit("all_gather", [x], _resized(x, dim, x.shape[dim] * count), {"axes": axes, "dim": dim})
+    return emit("all_gather", [x], _type_with_size(x, dim, x.shape[dim] * count), {"axes": axes, "dim": dim})
 
 
 @traced
@@ -220,7 +220,7 @@ def reduce_scatter(x: Operand, over: Over, axis: int = 0, kind: str = "sum") -> 
     x, (axes, count) = tensor(x), _group(over)
     dim = axis_of(axis, x.ndim)
     attrs = {"axes": axes, "dim": dim, "kind": _kind("reduce_scatter", x, kind)}
-    return emit("reduce_scatter", [x], _resized(x, dim, _share(x, dim, count)), attrs)
+    return emit("reduce_scatter", [x], _type_with_size(x, dim, _share(x, dim, count)), attrs)
 
 
 @traced

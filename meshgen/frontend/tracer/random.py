@@ -37,7 +37,7 @@ def key(seed: Operand) -> Tensor:
     return stack([tensor(0, "ui32"), low])
 
 
-def _words(key: Operand) -> tuple[Tensor, Tensor]:
+def _key_words(key: Operand) -> tuple[Tensor, Tensor]:
     key = tensor(key)
     if key.type != TensorType((2,), "ui32"):
         refuse(f"a random key is ui32[2], not {key.type}", "make one with mg.random.key(seed), or take one as an argument of that type")  # fmt: skip
@@ -46,7 +46,7 @@ def _words(key: Operand) -> tuple[Tensor, Tensor]:
 
 def _drawn(key: Operand, shape: Sequence[int]) -> tuple[Tensor, Tensor]:
     """Two random words of 32 bits per element: those that the key makes of the element's number."""
-    return threefry(_words(key), counters(shape, "ui64" if math.prod(shape) >= 1 << 32 else "ui32"))
+    return threefry(_key_words(key), counters(shape, "ui64" if math.prod(shape) >= 1 << 32 else "ui32"))
 
 
 def counters(shape: Sequence[int], dtype: str) -> tuple[Tensor, Tensor]:
@@ -71,7 +71,7 @@ def _broadcast(words: tuple[Tensor, Tensor], shape: Sequence[int]) -> list[Tenso
 def fold_in(key: Operand, number: Operand) -> Tensor:
     """A new key from a key and a number, such as that of a step."""
     low = tensor(int(number) & 0xFFFFFFFF, "ui32") if not isinstance(number, Tensor) else convert(number, "ui32")
-    return stack(list(threefry(_words(key), (tensor(0, "ui32"), low))))
+    return stack(list(threefry(_key_words(key), (tensor(0, "ui32"), low))))
 
 
 @named("random.bits")

@@ -50,13 +50,13 @@ def widened(x: Operand) -> Tensor:
 
 def _accumulated(kind: str, neutral: int, x: Operand, axis: Axis, keepdims: bool, dtype: Any, mask: Operand | None) -> Tensor:  # fmt: skip
     """A sum or product in NumPy's element type: that of 64 bits for integers and bools. Narrow floats are rounded once."""
-    x = _chosen(tensor(x), mask, neutral)
+    x = _masked_elements(tensor(x), mask, neutral)
     result = dtype_of(dtype) if dtype is not None else whole(x.type.dtype)
     wide = "f32" if result in NARROW else result
     return convert(_reduce(kind, convert(x, wide), neutral, axis, keepdims), result)
 
 
-def _chosen(x: Tensor, mask: Operand | None, neutral: float) -> Tensor:
+def _masked_elements(x: Tensor, mask: Operand | None, neutral: float) -> Tensor:
     """The elements where a mask holds, the neutral one elsewhere."""
     return x if mask is None else where(mask, x, scalar(neutral, x.type.dtype))
 
@@ -93,7 +93,7 @@ def min_(x: Operand, axis: Axis = None, keepdims: bool = False, *, initial: floa
 def _extremes(kind: str, x: Operand, axis: Axis, keepdims: bool, initial: float | None, mask: Operand | None) -> Tensor:
     x = tensor(x)
     start = extreme(kind, x.type.dtype)
-    found = _reduce(kind, _chosen(x, mask, start), start, axis, keepdims)
+    found = _reduce(kind, _masked_elements(x, mask, start), start, axis, keepdims)
     return found if initial is None else binary(kind, found, initial)
 
 
@@ -126,7 +126,7 @@ def count_nonzero(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tens
 def mean(x: Operand, axis: Axis = None, keepdims: bool = False, *, dtype: Any = None, where: Operand | None = None) -> Tensor:  # fmt: skip
     """Mean over dims (None: all); integers become f32. Raises ProgramError for an empty dim."""
     x = as_float(x) if dtype is None else tensor(x, dtype_of(dtype))
-    total = _reduce("add", widened(_chosen(x, where, 0)), 0, axis, keepdims)
+    total = _reduce("add", widened(_masked_elements(x, where, 0)), 0, axis, keepdims)
     return convert(total / _count(x, axis, keepdims, where), x.type.dtype)
 
 
@@ -146,7 +146,7 @@ def var(x: Operand, axis: Axis = None, keepdims: bool = False, *, correction: fl
     x = no_complex(as_float(x))
     wide = widened(x)
     centred = wide - mean(wide, axis, True, where=where)
-    total = _reduce("add", _chosen(centred * centred, where, 0), 0, axis, keepdims)
+    total = _reduce("add", _masked_elements(centred * centred, where, 0), 0, axis, keepdims)
     count = _count(x, axis, keepdims, where) - (correction if ddof is None else ddof)
     return convert(total / count, x.type.dtype)
 

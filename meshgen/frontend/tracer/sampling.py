@@ -30,7 +30,7 @@ def grid_samples(x: Tensor, grid: Tensor, mode: str, padding: str, align_corners
     taps = [_taps(place, mode) for place in places]
     total: Tensor | None = None
     for chosen in itertools.product(*taps):
-        rows = [_inside(row, size, align_corners, padding) for (row, _), size in zip(chosen, sizes, strict=True)]
+        rows = [_row_in_image(row, size, align_corners, padding) for (row, _), size in zip(chosen, sizes, strict=True)]
         value = _sampled(x, [row for row, _ in rows])
         weight: Operand = np.ones(rows[0][0].shape, np.float32)
         for (_, own), (_, is_inside) in zip(chosen, rows, strict=True):
@@ -76,7 +76,7 @@ def _cubic(apart: Tensor, near: bool, a: float = -0.75) -> Tensor:
     return ((apart * a - 5 * a) * apart + 8 * a) * apart - 4 * a
 
 
-def _inside(row: Tensor, size: int, align_corners: bool, padding: str) -> tuple[Tensor, Tensor | None]:
+def _row_in_image(row: Tensor, size: int, align_corners: bool, padding: str) -> tuple[Tensor, Tensor | None]:
     """A row's number inside the image, and whether it counts (None: always)."""
     is_inside = logical_and(row >= 0, row <= size - 1) if padding == "zeros" else None
     row = _reflected(row, size, align_corners) if padding == "reflection" else row

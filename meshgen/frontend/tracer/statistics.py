@@ -82,7 +82,7 @@ def median(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     return quantile(x, 0.5, axis, keepdims)
 
 
-def _numbers(x: Operand) -> Tensor | None:
+def _where_not_nan(x: Operand) -> Tensor | None:
     """Where a tensor is not NaN; None where its type has none."""
     x = tensor(x)
     return logical_not(isnan(x)) if is_float(x.type.dtype) else None
@@ -91,19 +91,19 @@ def _numbers(x: Operand) -> Tensor | None:
 @traced
 def nansum(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Sum over dims (None: all), without NaN."""
-    return sum_(x, axis, keepdims, where=_numbers(x))
+    return sum_(x, axis, keepdims, where=_where_not_nan(x))
 
 
 @traced
 def nanprod(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Product over dims (None: all), without NaN."""
-    return prod(x, axis, keepdims, where=_numbers(x))
+    return prod(x, axis, keepdims, where=_where_not_nan(x))
 
 
 @traced
 def nanmean(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
     """Mean over dims (None: all), without NaN."""
-    return mean(x, axis, keepdims, where=_numbers(x))
+    return mean(x, axis, keepdims, where=_where_not_nan(x))
 
 
 @traced
@@ -119,7 +119,7 @@ def nanmin(x: Operand, axis: Axis = None, keepdims: bool = False) -> Tensor:
 
 
 def _without_nan(reduction: Any, x: Operand, axis: Axis, keepdims: bool) -> Tensor:
-    numbers = _numbers(x)
+    numbers = _where_not_nan(x)
     found = reduction(x, axis, keepdims, where=numbers)
     return found if numbers is None else where(any_(numbers, axis, keepdims), found, math.nan)
 

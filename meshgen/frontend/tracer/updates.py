@@ -153,7 +153,7 @@ def _scattered(x: Tensor, found: Places, values: Tensor, kind: str, is_sorted: b
     ]
     sizes = [found.basic[b] if b >= 0 else common[n] for b, n in order]
     numbered = [each for each in order if each[0] not in whole]  # the result's dims along which row numbers go
-    rows = _numbers(x, found, numbered)
+    rows = _row_numbers_by_dim(x, found, numbered)
     shape, vectors = index_vectors(
         {dim: broadcast(each, [sizes[order.index(at)] for at in numbered]) for dim, each in rows.items()}
     )
@@ -182,7 +182,7 @@ def _is_whole(x: Tensor, found: Places, basic: int) -> bool:
     return found.ranges[dim] == range(x.shape[dim])
 
 
-def _numbers(x: Tensor, found: Places, numbered: list[tuple[int, int]]) -> dict[int, Tensor]:
+def _row_numbers_by_dim(x: Tensor, found: Places, numbered: list[tuple[int, int]]) -> dict[int, Tensor]:
     """Row numbers of each dim of the tensor that is not whole, along those dims of the result that it depends on."""
     basic_of = {dim: basic for basic, dim in enumerate(found.dims) if dim is not None}
     numbers: dict[int, Tensor] = {}

@@ -33,7 +33,7 @@ WITH_ALPHA: dict[str, Callable[[Operand, float], Tensor]] = {
 """Of the tensor and the attribute `alpha`."""
 
 
-def _plain(function: Callable[[Operand], Tensor], call: Call, x: Operand) -> Tensor:
+def _without_attributes(function: Callable[[Operand], Tensor], call: Call, x: Operand) -> Tensor:
     return function(x)
 
 
@@ -42,7 +42,7 @@ def _scaled(function: Callable[[Operand, float], Tensor], call: Call, x: Operand
 
 
 for _name, _function in PLAIN.items():
-    op(_name)(partial(_plain, _function))
+    op(_name)(partial(_without_attributes, _function))
 for _name, _function in WITH_ALPHA.items():
     op(_name)(partial(_scaled, _function))
 
@@ -96,7 +96,7 @@ def exact_gelu(x: Operand) -> Tensor:
     return x * 0.5 * (erf(x * math.sqrt(0.5)) + 1.0)
 
 
-def _rows(call: Call, x: Operand) -> tuple[Tensor, int]:
+def _softmax_rows(call: Call, x: Operand) -> tuple[Tensor, int]:
     """The tensor and the dim of a softmax: before opset 13 all dims from the axis on are one."""
     x = tensor(x)
     if call.version >= 13:
@@ -107,19 +107,19 @@ def _rows(call: Call, x: Operand) -> tuple[Tensor, int]:
 
 @op("Softmax")
 def softmax(call: Call, x: Operand) -> Tensor:
-    rows, axis = _rows(call, x)
+    rows, axis = _softmax_rows(call, x)
     return reshape(nn.softmax(rows, axis), shape_of(x))
 
 
 @op("LogSoftmax")
 def log_softmax(call: Call, x: Operand) -> Tensor:
-    rows, axis = _rows(call, x)
+    rows, axis = _softmax_rows(call, x)
     return reshape(nn.log_softmax(rows, axis), shape_of(x))
 
 
 @op("Hardmax")
 def hardmax(call: Call, x: Operand) -> Tensor:
-    rows, axis = _rows(call, x)
+    rows, axis = _softmax_rows(call, x)
     chosen = nn.one_hot(argmax(rows, axis), rows.shape[axis], dtype=rows.type.dtype, axis=axis)
     return reshape(chosen, shape_of(x))
 

@@ -28,11 +28,11 @@ PLAIN = {
 }  # fmt: skip
 
 
-def _plain(name: str) -> Callable[..., Any]:
+def _from_operator_table(name: str) -> Callable[..., Any]:
     return lambda call, *operands: OPS[name](*operands)
 
 
-TABLE.update({("", name): Operator(_plain(function)) for name, function in PLAIN.items()})
+TABLE.update({("", name): Operator(_from_operator_table(function)) for name, function in PLAIN.items()})
 
 
 @op("Identity")

@@ -71,11 +71,11 @@ def q_linear_mat_mul(call: Call, a: Operand, a_scale: Operand, a_zero: Operand, 
                      y_scale: Operand, y_zero: Operand) -> Tensor:  # fmt: skip
     """The product of quantised matrices, exact in i32, quantised again."""
     total = matmul(less_zero(a, a_zero, -2), less_zero(b, b_zero, -1))
-    scale = tensor(_rows(a_scale), "f32") * tensor(b_scale, "f32") / tensor(y_scale, "f32")
+    scale = tensor(_scale_per_row(a_scale), "f32") * tensor(b_scale, "f32") / tensor(y_scale, "f32")
     return quantized(convert(total, "f32") * scale, np.ones((), np.float32), y_zero, kind_of(y_zero), call)
 
 
-def _rows(scale: Operand) -> Tensor:
+def _scale_per_row(scale: Operand) -> Tensor:
     """A scale per row, beside a matrix."""
     scale = tensor(scale)
     return expand_dims(scale, 1) if scale.ndim == 1 and scale.shape[0] > 1 else scale

@@ -27,7 +27,7 @@ def _complex(x: Operand) -> Tensor:
     return emit("complex", [first, second], kind)
 
 
-def _pairs(x: Tensor, kind: str) -> Tensor:
+def _complex_pairs(x: Tensor, kind: str) -> Tensor:
     return convert(stack([real(x), imag(x)], -1), kind)
 
 
@@ -41,12 +41,12 @@ def dft(call: Call, x: Operand, length: Array | None = None, axis: Array | None 
     if call["inverse"]:
         if call["onesided"]:
             return convert(expand_dims(fft.irfft(numbers, size, dim), rank_of(x) - 1), kind)
-        return _pairs(fft.ifft(numbers, size, dim), kind)
+        return _complex_pairs(fft.ifft(numbers, size, dim), kind)
     if call["onesided"] and shape_of(x)[-1] == 1:
-        return _pairs(fft.rfft(numbers, size, dim), kind)
+        return _complex_pairs(fft.rfft(numbers, size, dim), kind)
     found = fft.fft(numbers, size, dim)
     half = found.shape[dim] // 2 + 1 if call["onesided"] else found.shape[dim]
-    return _pairs(found[(slice(None),) * dim + (slice(half),)], kind)
+    return _complex_pairs(found[(slice(None),) * dim + (slice(half),)], kind)
 
 
 @op("STFT", known=(1, 3))
@@ -60,6 +60,6 @@ def stft(call: Call, x: Operand, step: Array, window: Operand = None, length: Ar
         parts = parts * expand_dims(tensor(window), 1)
     numbers, kind = _complex(parts), kind_of(x)
     if call["onesided"] and shape_of(x)[-1] == 1:
-        return _pairs(fft.rfft(numbers, size, -1), kind)
+        return _complex_pairs(fft.rfft(numbers, size, -1), kind)
     found = fft.fft(numbers, size, -1)
-    return _pairs(found[..., : size // 2 + 1] if call["onesided"] else found, kind)
+    return _complex_pairs(found[..., : size // 2 + 1] if call["onesided"] else found, kind)

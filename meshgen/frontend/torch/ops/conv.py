@@ -25,7 +25,7 @@ from meshgen.frontend.tracer.windowed import conv_general_dilated
 Sizes = int | Sequence[int]
 
 
-def _each(given: Sizes, count: int) -> list[int]:
+def _per_spatial_dim(given: Sizes, count: int) -> list[int]:
     """A number per spatial dim; PyTorch gives one for all, alone or as a list."""
     found = [given] if isinstance(given, int) else list(given)
     return found * count if len(found) == 1 else found
@@ -41,12 +41,12 @@ def conv(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride: Sizes = 
     count = weight.ndim - 2
     if x.ndim == count + 1:  # without a batch
         return reshape(found := conv(reshape(x, (1, *x.shape)), weight, bias, stride, padding, dilation, groups), found.shape[1:])  # fmt: skip
-    steps, apart = _each(stride, count), _each(dilation, count)
+    steps, apart = _per_spatial_dim(stride, count), _per_spatial_dim(dilation, count)
     if isinstance(padding, str):  # the larger half comes last
         totals = [d * (k - 1) if padding == "same" else 0 for d, k in zip(apart, weight.shape[2:], strict=True)]
         pads = [(each // 2, each - each // 2) for each in totals]
     else:
-        pads = [(each, each) for each in _each(padding, count)]
+        pads = [(each, each) for each in _per_spatial_dim(padding, count)]
     found = conv_general_dilated(x, weight, steps, pads, None, apart, None, groups)
     return _with_bias(found, bias)
 
@@ -56,7 +56,7 @@ def conv_transpose(x: Tensor, weight: Tensor, bias: Tensor | None = None, stride
                    output_padding: Sizes = 0, groups: int = 1, dilation: Sizes = 1) -> Tensor:  # fmt: skip
     """The gradient of a convolution towards its image: zeros between the rows, and the weight [in, out / groups, ...] reversed."""
     count = weight.ndim - 2
-    steps, apart, pads, more = (_each(each, count) for each in (stride, dilation, padding, output_padding))
+    steps, apart, pads, more = (_per_spatial_dim(each, count) for each in (stride, dilation, padding, output_padding))
     features, out = weight.shape[0], weight.shape[1]
     kernel = flip(weight, list(range(2, weight.ndim)))
     kernel = reshape(kernel, (groups, features // groups, *kernel.shape[1:]))
@@ -81,7 +81,7 @@ def convolution_backward(grad: Tensor, x: Tensor, weight: Tensor, bias_sizes: Se
     if transposed:
         refuse("the gradient of a transposed convolution is not supported", "", "MG0103")
     count = weight.ndim - 2
-    steps, pads, apart = (_each(each, count) for each in (stride, padding, dilation))
+    steps, pads, apart = (_per_spatial_dim(each, count) for each in (stride, padding, dilation))
     spans = [(k - 1) * d + 1 for k, d in zip(weight.shape[2:], apart, strict=True)]
     left = [(n + 2 * p - span) % s for n, p, span, s in zip(x.shape[2:], pads, spans, steps, strict=True)]
     found_x = conv_transpose(grad, weight, None, steps, pads, left, groups, apart) if wanted[0] else None
@@ -97,8 +97,8 @@ def convolution_backward(grad: Tensor, x: Tensor, weight: Tensor, bias_sizes: Se
 
 
 def _pooled(kind: str, x: Tensor, size: Sizes, stride: Sizes | None, padding: Sizes, ceil_mode: bool, dilation: Sizes, count: int) -> Tensor:  # fmt: skip
-    sizes, apart, pads = _each(size, count), _each(dilation, count), _each(padding, count)
-    steps = _each(stride, count) if stride else sizes
+    sizes, apart, pads = (_per_spatial_dim(each, count) for each in (size, dilation, padding))
+    steps = _per_spatial_dim(stride, count) if stride else sizes
     lead = x.ndim - count
     if ceil_mode:  # of a window that is larger than the image only its beginning has rows
         sizes = [min(size, (n + 2 * p - 1) // d + 1) for size, n, p, d in zip(sizes, x.shape[lead:], pads, apart, strict=True)]  # fmt: skip
@@ -126,9 +126,9 @@ def max_pool(x: Tensor, size: Sequence[int], stride: Sizes = (), padding: Sizes 
 @aten("max_pool2d_with_indices")
 def max_pool_with_indices(x: Tensor, size: Sequence[int], stride: Sizes = (), padding: Sizes = 0, dilation: Sizes = 1, ceil_mode: bool = False) -> tuple[Tensor, Tensor]:  # fmt: skip
     """The maxima, and their places in the image, which the gradient reads: the first of equal ones."""
-    sizes, steps = _each(size, 2), _each(stride, 2) if stride else _each(size, 2)
+    sizes, steps = _per_spatial_dim(size, 2), _per_spatial_dim(stride, 2) if stride else _per_spatial_dim(size, 2)
     found = max_pool(x, size, stride, padding, dilation, ceil_mode)
-    apart, pads = _each(dilation, 2), _each(padding, 2)
+    apart, pads = _per_spatial_dim(dilation, 2), _per_spatial_dim(padding, 2)
     rows = [np.arange(found.shape[2 + d])[:, None] * steps[d] - pads[d] + np.arange(sizes[d]) * apart[d] for d in range(2)]  # fmt: skip
     height, width = x.shape[2:]
     at = rows[0][:, None, :, None] * width + rows[1][None, :, None, :]
@@ -162,9 +162,9 @@ def avg_pool(x: Tensor, size: Sequence[int], stride: Sizes = (), padding: Sizes 
     total = _pooled("add", widened, size, stride, padding, ceil_mode, 1, count)
     if divisor_override:
         return convert(total / divisor_override, dtype)
-    pads = _each(padding, count)
+    pads = _per_spatial_dim(padding, count)
     if (count_include_pad and not ceil_mode) or (not any(pads) and not ceil_mode):
-        return convert(total / math.prod(_each(size, count)), dtype)
+        return convert(total / math.prod(_per_spatial_dim(size, count)), dtype)
     ones = np.ones((1, 1, *x.shape[2:]), np.float32)
     if count_include_pad:
         ones = np.pad(ones, [(0, 0), (0, 0), *((p, p) for p in pads)], constant_values=1)
@@ -184,7 +184,7 @@ def _bins(old: int, new: int) -> np.ndarray[Any, Any]:
 def _adaptive(x: Tensor, size: Sizes, count: int) -> tuple[list[int], list[int] | None]:
     """The size of each spatial dim of the result, and the windows if all are equal."""
     old = x.shape[-count:]
-    new = [s or n for s, n in zip(_each(size, count), old, strict=True)]
+    new = [s or n for s, n in zip(_per_spatial_dim(size, count), old, strict=True)]
     return new, [n // s for s, n in zip(new, old, strict=True)] if not any(
         n % s for s, n in zip(new, old, strict=True)
     ) else None
@@ -200,7 +200,7 @@ def _adaptive_avg(count: int) -> Any:
         found, dtype = wide(x)
         for d, size_ in enumerate(new, start=x.ndim - count):
             bins = _bins(x.shape[d], size_)
-            found = _resized(found, d, bins / bins.sum(1, keepdims=True))
+            found = _mixed_by_table(found, d, bins / bins.sum(1, keepdims=True))
         return convert(found, dtype)
 
     return pooled
@@ -222,12 +222,12 @@ for _count in (1, 2, 3):
 aten("adaptive_max_pool2d")(_adaptive_max(2))
 
 
-def _resized(x: Tensor, dim: int, table: np.ndarray[Any, Any]) -> Tensor:
+def _mixed_by_table(x: Tensor, dim: int, table: np.ndarray[Any, Any]) -> Tensor:
     """x with a dim mixed by a table [new rows, old rows]."""
     return moveaxis(tensordot(x, tensor(table.astype(np.float32)), ([dim], [1])), -1, dim)
 
 
-def _sizes(x: Tensor, output_size: Sequence[int] | None, scales: Sequence[float | None] | None) -> list[tuple[int, float]]:  # fmt: skip
+def _output_sizes(x: Tensor, output_size: Sequence[int] | None, scales: Sequence[float | None] | None) -> list[tuple[int, float]]:  # fmt: skip
     """Per spatial dim the new size, and how far apart its rows are in the old one."""
     found: list[tuple[int, float]] = []
     for d, size in enumerate(x.shape[2:]):
@@ -246,7 +246,7 @@ def _scales_of(args: Sequence[Any]) -> Sequence[float | None] | None:
 
 @aten("upsample_nearest1d", "upsample_nearest2d", "upsample_nearest3d")
 def upsample_nearest(x: Tensor, output_size: Sequence[int] | None = None, *scales: Any) -> Tensor:
-    for d, (new, step) in enumerate(_sizes(x, output_size, _scales_of(scales)), start=2):
+    for d, (new, step) in enumerate(_output_sizes(x, output_size, _scales_of(scales)), start=2):
         old = x.shape[d]
         if new % old == 0 and step == old / new:
             from meshgen.frontend.tracer.joining import repeat
@@ -262,11 +262,11 @@ def upsample_nearest(x: Tensor, output_size: Sequence[int] | None = None, *scale
 def upsample_linear(x: Tensor, output_size: Sequence[int] | None = None, align_corners: bool = False, *scales: Any) -> Tensor:  # fmt: skip
     """Between neighbouring rows, dim by dim."""
     found, dtype = wide(x)
-    for d, (new, step) in enumerate(_sizes(x, output_size, _scales_of(scales)), start=2):
+    for d, (new, step) in enumerate(_output_sizes(x, output_size, _scales_of(scales)), start=2):
         old = x.shape[d]
         places = np.arange(new) * ((old - 1) / max(new - 1, 1)) if align_corners else np.maximum((np.arange(new) + 0.5) * step - 0.5, 0)  # fmt: skip
         low = np.minimum(places.astype(int), old - 1)
         share = (places - low)[:, None]
         rows = np.eye(old)
-        found = _resized(found, d, rows[low] * (1 - share) + rows[np.minimum(low + 1, old - 1)] * share)
+        found = _mixed_by_table(found, d, rows[low] * (1 - share) + rows[np.minimum(low + 1, old - 1)] * share)
     return convert(found, dtype)

@@ -172,13 +172,13 @@ def round_(x: Operand, decimals: int = 0) -> Tensor:
     return rounding.round_(x, decimals)
 
 
-def _whole(function: Callable[..., Tensor]) -> Callable[[Operand], Tensor]:
+def _rounding(function: Callable[..., Tensor]) -> Callable[[Operand], Tensor]:
     """A rounding: integers are whole already."""
     return lambda x: function(x) if is_inexact(tensor(x).type.dtype) else tensor(x)
 
 
 for _name, _function in (("floor", rounding.floor), ("ceil", rounding.ceil), ("trunc", rounding.trunc), ("fix", rounding.trunc)):  # fmt: skip
-    enter((_name,), _whole(_function))
+    enter((_name,), _rounding(_function))
 
 
 @aten("frac")

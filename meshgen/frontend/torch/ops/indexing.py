@@ -120,7 +120,9 @@ def take_along_dim(x: Tensor, index: Tensor, dim: int | None = None) -> Tensor:
     return indexing.take_along_axis(x, index, dim)
 
 
-def _scattered(x: Tensor, dim: int, index: Tensor, values: Operand, combine: Callable[[Tensor, Tensor], Any]) -> Tensor:
+def _scattered_along(
+    x: Tensor, dim: int, index: Tensor, values: Operand, combine: Callable[[Tensor, Tensor], Any]
+) -> Tensor:
     """x with elements along a dim combined with values, at numbers that are given per element; the other dims are those of the index."""
     if not x.ndim:
         return combine(x, reshape(tensor(values, x.type.dtype), ()))
@@ -147,19 +149,19 @@ _COMBINED: dict[str, Callable[[Tensor, Tensor], Any]] = {
 
 @aten("scatter")
 def scatter(x: Tensor, dim: int, index: Tensor, src: Operand, *, reduce: str = "") -> Tensor:
-    return _scattered(x, dim, index, src, _COMBINED[reduce])
+    return _scattered_along(x, dim, index, src, _COMBINED[reduce])
 
 
 @aten("scatter_add")
 def scatter_add(x: Tensor, dim: int, index: Tensor, src: Tensor) -> Tensor:
-    return _scattered(x, dim, index, src, _COMBINED["add"])
+    return _scattered_along(x, dim, index, src, _COMBINED["add"])
 
 
 @aten("scatter_reduce.two")
 def scatter_reduce(x: Tensor, dim: int, index: Tensor, src: Tensor, reduce: str, include_self: bool = True) -> Tensor:
     if reduce not in _COMBINED or not include_self:
         refuse(f"scatter_reduce with reduce='{reduce}', include_self={include_self} is not supported", "", "MG0103")
-    return _scattered(x, dim, index, src, _COMBINED[reduce])
+    return _scattered_along(x, dim, index, src, _COMBINED[reduce])
 
 
 @aten("select_scatter")

@@ -35,7 +35,7 @@ class _Weights:
 Cell = Callable[[Tensor, State, _Weights], State]
 
 
-def _plain(activation: Callable[[Tensor], Tensor]) -> Cell:
+def _rnn_cell(activation: Callable[[Tensor], Tensor]) -> Cell:
     def step(x: Tensor, state: State, weights: _Weights) -> State:
         return (activation(x + linear_(state[0], weights.hidden, weights.hidden_bias)),)
 
@@ -124,5 +124,5 @@ def _enter(layer: str, name: str, cell: Cell) -> None:
 
 
 _enter("gru.input", "gru_cell", _gru)
-_enter("rnn_tanh.input", "rnn_tanh_cell", _plain(elementwise.tanh))
-_enter("rnn_relu.input", "rnn_relu_cell", _plain(nn.relu))
+_enter("rnn_tanh.input", "rnn_tanh_cell", _rnn_cell(elementwise.tanh))
+_enter("rnn_relu.input", "rnn_relu_cell", _rnn_cell(nn.relu))

@@ -245,7 +245,7 @@ def diag(x: Tensor, diagonal: int = 0) -> Tensor:
     return creation.diag(x, diagonal)
 
 
-def _pairs(x: Tensor, pad: Sequence[int]) -> list[tuple[int, int]]:
+def _pad_pairs(x: Tensor, pad: Sequence[int]) -> list[tuple[int, int]]:
     """What is added before and after each dim: PyTorch gives it from the last dim on."""
     pairs = [(pad[i], pad[i + 1]) for i in range(0, len(pad), 2)]
     return [(0, 0)] * (x.ndim - len(pairs)) + pairs[::-1]
@@ -256,15 +256,15 @@ def pad(x: Tensor, pad: Sequence[int], mode: str | Operand = "constant", value: 
     if not isinstance(mode, str):  # of constant_pad_nd, which has the value there
         mode, value = "constant", mode
     if mode != "constant":
-        return joining.pad(x, _pairs(x, pad), {"replicate": "edge", "circular": "wrap"}.get(mode, mode))
-    pairs = _pairs(x, pad)
+        return joining.pad(x, _pad_pairs(x, pad), {"replicate": "edge", "circular": "wrap"}.get(mode, mode))
+    pairs = _pad_pairs(x, pad)
     kept = tuple(slice(max(0, -a), size - max(0, -b)) for (a, b), size in zip(pairs, x.shape, strict=True))
     x = indexing.getitem(x, kept) if any(min(pair) < 0 for pair in pairs) else x
     return joining.pad(x, [(max(0, a), max(0, b)) for a, b in pairs], constant_values=value or 0)
 
 
 for _name, _mode in (("reflection_pad", "reflect"), ("replication_pad", "edge")):
-    enter([f"{_name}{n}d" for n in (1, 2, 3)], lambda x, pad, mode=_mode: joining.pad(x, _pairs(x, pad), mode))
+    enter([f"{_name}{n}d" for n in (1, 2, 3)], lambda x, pad, mode=_mode: joining.pad(x, _pad_pairs(x, pad), mode))
 
 
 @aten("unfold")
