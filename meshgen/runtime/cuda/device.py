@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cached_property
 from typing import Any
 
@@ -55,7 +55,6 @@ class Device:
         self.api, self.ordinal = api, ordinal
         self._device = api.cuda("cuDeviceGet", ordinal)
         self.context = api.cuda("cuDevicePrimaryCtxRetain", self._device)
-        self._launch = api.driver.cuLaunchKernel
         self._modules: dict[bytes, int] = {}
         self._allocations: list[int] = []
         self._events: dict[object, int] = {}
@@ -125,11 +124,15 @@ class Device:
             hint = "compile again with --target cuda:sm_{}{}".format(*self.capability)
             raise MissingError(Diagnostic("MG0602", text, hint=hint))
 
+    @cached_property
+    def _launch_kernel(self) -> Callable[..., Any]:
+        return self.api.driver.cuLaunchKernel
+
     def launch(self, launch: Launch, stream: int, *, is_current: bool = False) -> None:
         """`is_current`: the device's context is current already, which saves a call of the driver."""
         if not is_current:
             self.use()
-        (result,) = self._launch(*launch.head, stream, launch.parameters.address, 0)
+        (result,) = self._launch_kernel(*launch.head, stream, launch.parameters.address, 0)
         if result:
             raise self.api.failure("cuLaunchKernel", result)
 
