@@ -33,9 +33,14 @@ class Counted:
 
     def __getattr__(self, name: str) -> Any:
         found = getattr(self._driver, name)
-        if name.startswith("cu") and callable(found):
+        if not (name.startswith("cu") and callable(found)):
+            return found
+
+        def counted(*args: Any) -> Any:
             self.calls[name] += 1
-        return found
+            return found(*args)
+
+        return counted
 
 
 def timing(module: LoadedModule, api: Api) -> Timing:
