@@ -46,9 +46,7 @@ class FreeNodes:
         self._row_before: dict[Node, int] = {}
         self._free: set[Node] = set()
         self._loads = Loads()
-        self._made: dict[
-            Value, Needed
-        ] = {}  # what is made from nothing for one element, each at the indices that it is made for
+        self._made: dict[Value, Needed] = {}  # what is made from nothing for one element, at the indices it is made for
         for node in graph.nodes:
             self._see_through(node)
 

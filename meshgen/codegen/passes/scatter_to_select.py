@@ -127,17 +127,23 @@ class _Scatter:
         return value, number
 
     def _numbers(self, value: Value) -> Numbers | None:
-        """What a value is that depends on no argument."""
-        node = self._producers.get(value)
-        if node is None or value.type.size > _MOST_NUMBERS:
-            return None
-        if is_constant(node):
-            return node.attrs.value
-        if node.op not in _COUNTED:
-            return None
-        found = [self._numbers(operand) for operand in node.operands]
-        known = [array for array in found if array is not None]
-        return evaluate_node(node, known)[0] if len(known) == len(found) else None
+        """What a value is that depends on no argument; None where it does, or where too much would be computed."""
+        known, stack = dict[Value, Numbers](), [value]
+        while stack:
+            current = stack[-1]
+            node = self._producers.get(current)
+            if node is None or current.type.size > _MOST_NUMBERS or not (is_constant(node) or node.op in _COUNTED):
+                return None
+            missing = [operand for operand in node.operands if operand not in known]
+            if missing and current not in known:
+                stack += missing
+                continue
+            if current not in known:
+                known[current] = (
+                    node.attrs.value if is_constant(node) else evaluate_node(node, [known[v] for v in node.operands])[0]
+                )
+            stack.pop()
+        return known[value]
 
     def write(self, graph: Graph) -> None:
         """Append the comparisons and the choice."""

@@ -53,7 +53,15 @@ def small_numbers(x: Array, at: Array) -> Array:
     return jnp.zeros((ROWS, 300), x.dtype).at[jnp.arange(ROWS), at.astype("uint8")].add(x[:, 0])
 
 
-CHOICES = [along, counted, transposed, largest, windows, beside, one, small_numbers]
+def far(x: Array, at: Array) -> Array:
+    """Numbers of rows that are each made of two before them, in a chain longer than Python's stack."""
+    rows = jnp.arange(ROWS)
+    for _ in range(400):
+        rows = jnp.maximum(rows + 0 * rows, rows)
+    return jnp.zeros((ROWS, COLUMNS), x.dtype).at[rows, at].add(x[:, 0])
+
+
+CHOICES = [far, along, counted, transposed, largest, windows, beside, one, small_numbers]
 
 
 def met(x: Array, at: Array) -> Array:
