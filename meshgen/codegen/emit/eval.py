@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 from meshgen.codegen import expr as ex
@@ -79,6 +79,10 @@ class Evaluator:
         self.write(f"{name} = {text}")
         self._spans[name] = self.spans(text)
         return name
+
+    def spread_over(self, name: str, variables: Iterable[Var]) -> None:
+        """Let a name stand for registers that vary with these variables of the tile."""
+        self._spans[name] = frozenset(v.text for v in variables)
 
     def spans(self, text: str) -> frozenset[str]:
         """Names of the tile variables that a piece of source varies with."""
