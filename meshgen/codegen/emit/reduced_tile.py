@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.tile import neutral_number
-from meshgen.codegen.fusion.space import Index
+from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.ir.graph import DTYPES, Node, is_float
 from meshgen.ops.classes import LAYOUT
 from meshgen.ops.triton.registers import Code, literal, register_type
@@ -75,6 +75,7 @@ def place_reduced(evaluator: Evaluator, node: Node, text: str, index: Index) -> 
         sign = "&" if kind in ("and", "minimum", "multiply") else "^" if kind == "xor" else "|"
         text = f"{name} {sign} {init.text}" if dtype == "i1" else combined(evaluator, node, name, init.text)
         name = evaluator.assign(evaluator.name_of(node.result, kind), text)
+    evaluator.spread_over(name, evaluator.over(*index))
     evaluator.placed[node.result] = (index, Code(name, dtype))
 
 

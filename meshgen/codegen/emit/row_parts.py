@@ -16,8 +16,9 @@ from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.plan import where
 from meshgen.codegen.emit.reduced_tile import held_as, place_reduced, reduced, sums_products
 from meshgen.codegen.expr import Expr, Var
+from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.codegen.fusion.row_passes import OnlineSum, online_sums
-from meshgen.codegen.fusion.space import Index, Space
+from meshgen.codegen.fusion.space import Space
 from meshgen.ir.graph import Graph, Node
 from meshgen.ops.classes import REDUCTIONS
 

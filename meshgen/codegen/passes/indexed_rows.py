@@ -116,8 +116,8 @@ class IndexedRows:
         is_long = value.type.dtype in ("i64", "ui64", "ui32") or self._shape[dim] >= 2**31
         value = builder.convert(value, "i64" if is_long else "i32")
         if is_clamped:
-            last = builder.filled(self._shape[dim] - 1, value.type)
-            value = builder.emit("clamp", [builder.filled(0, value.type), value, last], value.type)
+            last = builder.broadcast_scalar(self._shape[dim] - 1, value.type)
+            value = builder.emit("clamp", [builder.broadcast_scalar(0, value.type), value, last], value.type)
         dims = {place: d for place in range(len(self.places)) for d in self.dims_of(place)}
         return builder.compare(
             "EQ", self.count(builder, dim, value.type.dtype), spread(builder, value, dims, self._shape)
@@ -126,11 +126,11 @@ class IndexedRows:
     def divided(self, builder: Builder, number: int, by: int) -> Value:
         """The indices with one of their numbers divided; what is out of bounds stays so, or becomes the nearest place inside."""
         value = builder.convert(self._indices, "i32") if self._indices.type.dtype == "i8" else self._indices
-        quotient = builder.elementwise("divide", value, builder.filled(by, value.type))
+        quotient = builder.elementwise("divide", value, builder.broadcast_scalar(by, value.type))
         if self._vector >= value.type.rank or value.type.sizes[self._vector] == 1:
             return quotient
         place = builder.emit("iota", [], TensorType(value.type.shape, "i32"), dim=self._vector)
-        is_number = builder.compare("EQ", place, builder.filled(number, place.type))
+        is_number = builder.compare("EQ", place, builder.broadcast_scalar(number, place.type))
         return builder.emit("select", [is_number, quotient, value], value.type)
 
     def count(self, builder: Builder, dim: int, dtype: str) -> Value:

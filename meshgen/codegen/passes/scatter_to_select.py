@@ -109,4 +109,4 @@ class _Scatter:
     def _first(self, builder: Builder, dim: int) -> Value:
         """The first place along a dim that no index names."""
         count = self._rows.count(builder, dim, "i32")
-        return builder.compare("EQ", count, builder.filled(0, count.type))
+        return builder.compare("EQ", count, builder.broadcast_scalar(0, count.type))

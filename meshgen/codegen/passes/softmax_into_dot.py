@@ -114,7 +114,7 @@ class _Writer:
             wide = _WIDE.get(value.type.dtype, value.type.dtype)
             parts, greatest = builder.convert(parts, wide), builder.convert(greatest, wide)
             is_finite = builder.emit("is_finite", [greatest], TensorType(greatest.type.shape, "i1"))
-            zero = builder.filled(0, greatest.type)
+            zero = builder.broadcast_scalar(0, greatest.type)
             less = builder.emit("select", [is_finite, greatest, zero], greatest.type)
             less = builder.spread(less, parts.type.shape, range(greatest.type.rank))
             self._sums[value] = self._reduced(builder, self._exponential(builder, parts, less), "add")
@@ -167,7 +167,7 @@ class _Writer:
             return builder.spread(builder.reshape(source, ()), shape) if is_one else builder.reshape(source, shape)
         ((dim, number),) = rows.looked_for
         hit = rows.hit(builder, dim, number, is_clamped=True)
-        picked = builder.emit("select", [hit, value, builder.filled(-math.inf, value.type)], value.type)
+        picked = builder.emit("select", [hit, value, builder.broadcast_scalar(-math.inf, value.type)], value.type)
         parts = self._reduced(builder, self._parts(builder, picked), "maximum")
         result = Value(TensorType(shape, value.type.dtype), loc=node.loc)
         builder.add(replace(node, operands=[parts, rows.divided(builder, number, COLUMNS)], results=[result]))

@@ -60,7 +60,7 @@ class SoftmaxRows:
 
 
 def rows_of(dot: Node, graph: Graph) -> SoftmaxRows | None:
-    """What is taken of the rows of a dot's result; None where that is no softmax, or rows cannot be taken in parts."""
+    """What is taken of the rows of a dot's result; None without a softmax, and where rows have no parts of equal length."""
     if len(DotDims.of(dot).free[1]) != 1 or not is_float(common_type(dot)):
         return None
     columns = dot.result.type.sizes[-1]
