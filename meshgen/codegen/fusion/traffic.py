@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -150,9 +151,16 @@ class Traffic:
         return not costly and light and read * len(readers) <= out * (len(readers) + 1)
 
     def _computes_per_element(self, reader: Group, values: Sequence[Value]) -> bool:
-        """Whether a reader with many more elements computes values of few again for each; a dot's epilogue does for each row and column of a tile."""
-        few = max(v.type.size for v in values)
-        return reader.kind != "dot" and reader.space.size > DEFAULT.fusion.growth * few
+        """Whether a reader with many more elements computes values of few again for each.
+
+        A dot's epilogue does for each row and column of a tile, a reduction for each row if there is one value for each.
+        """
+        few, space = max(v.type.size for v in values), reader.space
+        if reader.kind == "dot" or (
+            space.has_reduce and space.size <= few * math.prod(v.high + 1 for v in space.reduced)
+        ):
+            return False
+        return space.size > DEFAULT.fusion.growth * few
 
     def _is_light(self, ops: int, out: int, reader: Group) -> bool:
         """Whether a table of `out` bytes, of so many ops for each element, is computed in the time in which the reader waits for memory."""
