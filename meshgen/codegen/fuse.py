@@ -38,6 +38,7 @@ from meshgen.codegen.passes.scan_to_parts import scan_to_parts
 from meshgen.codegen.passes.scatter_to_rows import scatter_to_rows
 from meshgen.codegen.passes.scatter_to_select import scatter_to_select
 from meshgen.codegen.passes.slice_to_subview import slice_to_subview
+from meshgen.codegen.passes.softmax_into_dot import softmax_into_dot
 from meshgen.codegen.passes.split_convolution import split_convolution
 from meshgen.codegen.passes.split_dot import split_dot
 from meshgen.codegen.passes.split_reduction import split_reduction
@@ -78,6 +79,7 @@ PASSES = (
     Pass("top-k-to-parts", top_k_to_parts, _LOCAL, "always"),
     Pass("transpose-into-dot", transpose_into_dot, _LOCAL, "always"),
     Pass("transpose-before-reduce", transpose_before_reduce, _LOCAL, "always"),
+    Pass("softmax-into-dot", softmax_into_dot, _LOCAL, "always"),
     Pass("loop-recompute", loop_recompute, _LOCAL, "always"),
     Pass("attention-gradient-sums", attention_gradient_sums, _LOCAL, "always"),
     Pass("attention-recompute", attention_recompute, _LOCAL, "always"),

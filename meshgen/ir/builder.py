@@ -74,6 +74,10 @@ class Builder:
             return value
         return self.emit("broadcast_in_dim", [value], value.type.with_shape(shape), dims=tuple(dims))
 
+    def broadcast_scalar(self, scalar: Scalar, like: TensorType) -> Value:
+        """The same element everywhere, as a 0-d constant that is broadcast: no kernel reads it from memory."""
+        return self.spread(self.splat(scalar, like.with_shape(())), like.shape)
+
     def convert(self, value: Value, dtype: str) -> Value:
         """The value in another element type."""
         if value.type.dtype == dtype:

@@ -99,6 +99,18 @@ def candidates(dtype: str, arch: str) -> tuple[Tile, ...]:
     return tuple(replace(tile, k=tile.k // 2) for tile in found) if dtype == "tf32" else found  # of as many bytes
 
 
+def part_columns(tile: Tile) -> set[int]:
+    """Columns of a part of the epilogue, with as many parts as there may be."""
+    return {form.n // form.parts for form in with_parts(tile)}
+
+
+@cache
+def reducible_columns(dtype: str) -> frozenset[int]:
+    """Columns of the parts of rows that an epilogue can reduce: some tile has such parts on every architecture."""
+    found = [{n for tile in candidates(dtype, arch) for n in part_columns(tile)} for arch in ("sm_80", "sm_90")]
+    return frozenset(found[0] & found[1])
+
+
 def promotes(dtype: str, arch: str) -> bool:
     """Whether each step's sum is added to the accumulator in f32, because tensor cores keep about 14 bits of it: 8-bit floats on sm_90.
 

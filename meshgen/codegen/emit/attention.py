@@ -28,7 +28,8 @@ from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.attention import Attention
 from meshgen.codegen.fusion.attention_indices import operand_index, places, query_side
 from meshgen.codegen.fusion.attention_mask import Mask, mask_of
-from meshgen.codegen.fusion.space import Index, Space
+from meshgen.codegen.fusion.layout_indices import Index
+from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.kernels.attention import AttentionTile, tiles

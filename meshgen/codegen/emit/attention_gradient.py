@@ -30,7 +30,8 @@ from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.attention_gradient import Gradient, gradient_in
 from meshgen.codegen.fusion.attention_indices import operand_index
 from meshgen.codegen.fusion.attention_mask import mask_of
-from meshgen.codegen.fusion.space import Index, Space, backward
+from meshgen.codegen.fusion.layout_indices import Index, backward
+from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.weighted_sum import WeightedSum, is_index_map, narrow, substituted
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value

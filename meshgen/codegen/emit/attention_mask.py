@@ -10,7 +10,7 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.attention_mask import Mask
-from meshgen.codegen.fusion.space import Index
+from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.ir.graph import Value
 
 

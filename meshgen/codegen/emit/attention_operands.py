@@ -11,7 +11,7 @@ from meshgen.codegen.emit.guards import NEVER, Guards
 from meshgen.codegen.emit.index_maps import read_through
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.attention import Producer, splat
-from meshgen.codegen.fusion.space import Index, backward
+from meshgen.codegen.fusion.layout_indices import Index, backward
 from meshgen.codegen.fusion.weighted_sum import is_index_map
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import LAYOUT

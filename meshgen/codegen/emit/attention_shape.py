@@ -16,7 +16,8 @@ from meshgen.codegen.fusion.attention_indices import (
     query_side,
     space_of,
 )
-from meshgen.codegen.fusion.space import Index, Space, backward
+from meshgen.codegen.fusion.layout_indices import Index, backward
+from meshgen.codegen.fusion.space import Space
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, LOOPS, POINTWISE
 from meshgen.ops.dot_dims import DotDims

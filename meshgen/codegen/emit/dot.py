@@ -17,6 +17,7 @@ from meshgen.codegen.emit.dot_problem import joint_tiles_of, problem_of, tiles_o
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, Template, UnsuitedError, common_space, loops_of, spread, where
+from meshgen.codegen.emit.row_parts import begin_part, reduce_parts, span_of
 from meshgen.codegen.emit.tile import Lanes
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.accumulators import Accumulator, joint_products, share_a_loop
@@ -37,7 +38,7 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
     if space is None or (node := space.dot) is None:
         return None
     joint = joint_products(body)
-    tiles = joint_tiles_of(body, joint, device) if joint else tiles_of(body, space.dots, device)
+    tiles = joint_tiles_of(body, joint, device) if joint else tiles_of(body, space.dots, device, space.columns)
     return KernelPlan("dot", space, {"dot": node}, tiles) if tiles else None
 
 
@@ -81,6 +82,8 @@ class Dot:
         self.programs = min(self.blocks, device.multiprocessors) if self._fills(device) else self.blocks
         if tile.is_specialized and not self._has_two_kinds():
             raise UnsuitedError("warps that only copy need boxes alone to copy")
+        if space.columns not in (0, tile.n // tile.parts):
+            raise UnsuitedError("the epilogue has other parts of rows than those that are reduced")
 
     @property
     def rows(self) -> int:
@@ -126,9 +129,9 @@ class Dot:
         free = len(dims.free[0])
         count = self.node.result.type.rank - free - len(dims.free[1])
         groups = ((0, count, self.batch), (count, count + free, one(self.m)), (count + free, None, one(self.n)))
-        table: dict[Var, Expr] = {}
         place = self.space.index[self.node.result]
-        for start, stop, position in groups:
+        table = {v: one(v) for v in self.space.parts}
+        for start, stop, position in groups[: 2 if table else 3]:
             variables = tuple(v for e in place[start:stop] for v in ex.variables(e))
             table |= spread(variables, position)
         return table
@@ -249,7 +252,9 @@ class Dot:
         rows = [names if len(names) > 1 else self._parts(names[0], self.tile.parts) for names in self.names]
         columns = f"BLOCK_N // {self.tile.parts}"
         for number, parts in enumerate(zip(*rows, strict=True)):
-            if self.tile.parts > 1:
+            if self.space.parts:
+                begin_part(self.evaluator, self.space, self.m, self.tile.parts, number)
+            elif self.tile.parts > 1:
                 self._write_lanes(self.n, f"tile_n * BLOCK_N + {number} * ({columns})", columns)
             with self.evaluator.scope():
                 self._store(parts)
@@ -267,11 +272,15 @@ class Dot:
     def _store(self, parts: Sequence[str]) -> None:
         """The results of one part of the columns of each accumulator."""
         for name, (total, _) in zip(parts, self.sums, strict=True):
+            self.evaluator.spread_over(name, self.evaluator.tile.edges)
             self.evaluator.placed[total] = (where(self.space, total, self.table), Code(name, total.type.dtype))
+        if self.space.parts:
+            reduce_parts(self.evaluator, self.body, self.space, self.table)
         for number, value in enumerate(self.body.outputs):
             if value in [d.result for d in self.chosen[1:]]:
                 continue  # written through the first dot's pointer
-            self.evaluator.store(number, where(self.space, value, self.table), (self.m, self.n))
+            place = where(self.space, value, self.table)
+            self.evaluator.store(number, place, span_of(self.space, place, self.m, self.n))
 
 
 def _always(text: str, size: int) -> Var:

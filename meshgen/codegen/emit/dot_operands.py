@@ -15,7 +15,7 @@ from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.guards import NEVER, Guards
 from meshgen.codegen.emit.index_maps import read_through
 from meshgen.codegen.expr import ZERO, Expr, Var
-from meshgen.codegen.fusion.space import Index
+from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import DTYPES, Node, Value
 from meshgen.ir.predicates import is_constant

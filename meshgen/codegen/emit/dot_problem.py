@@ -9,7 +9,7 @@ from meshgen.codegen.fusion.accumulators import Accumulator, share_a_loop
 from meshgen.codegen.joint_time import timed_tiles
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import DTYPES, Graph, Node, Value, is_float
-from meshgen.kernels.matmul import Tile, with_parts
+from meshgen.kernels.matmul import Tile, part_columns, with_parts
 from meshgen.kernels.matmul_time import Product, ranked_tiles, specialized_tiles
 from meshgen.ops.dot_dims import DotDims, product_extents
 from meshgen.ops.precision import common_type, multiplied_as
@@ -47,14 +47,18 @@ def uses_tensor_cores(problem: Problem) -> bool:
     return is_float(problem.dtype) or (problem.dtype == "i8" and problem.accumulator == "i32")
 
 
-def tiles_of(body: Graph, dots: Sequence[Node], device: Device) -> tuple[Tile, ...]:
-    """Tiles for dots like the first in one launch, the best predicted first: each with warps of two kinds, with its epilogue at once and in parts."""
+def tiles_of(body: Graph, dots: Sequence[Node], device: Device, columns: int = 0) -> tuple[Tile, ...]:
+    """Tiles for dots like the first in one launch, the best predicted first: each with warps of two kinds, with its epilogue at once and in parts.
+
+    `columns`: of the parts of rows that are reduced, if any: those of a part of the epilogue.
+    """
     if not uses_tensor_cores(problem_of(dots[0])):
         return (Tile(32, 32, 1, 4, 1, 1.0),)
     batch, m, n, k = product_extents(dots[0])
     product = Product(batch * len(dots), m, n, k, multiplied_as(dots[0]))
-    tiles = ranked_tiles(product, device)[:MOST_TILES]
-    return tuple(form for tile in tiles for form in forms_of(tile, body, dots, [product], device))
+    tiles = [tile for tile in ranked_tiles(product, device) if not columns or columns in part_columns(tile)]
+    forms = [form for tile in tiles[:MOST_TILES] for form in forms_of(tile, body, dots, [product], device)]
+    return tuple(form for form in forms if columns in (0, form.n // form.parts))
 
 
 def forms_of(

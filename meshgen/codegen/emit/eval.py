@@ -7,8 +7,7 @@ A value that is needed twice at the same index is computed once per scope; a loo
 from __future__ import annotations
 
 import itertools
-import re
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from contextlib import contextmanager
 
 from meshgen.codegen import expr as ex
@@ -16,9 +15,9 @@ from meshgen.codegen.emit.guards import NEVER, Guard, Guards, Steps
 from meshgen.codegen.emit.index_maps import emit_layout
 from meshgen.codegen.emit.lookup import emit_cut, emit_lookup, is_cut, updated_windows
 from meshgen.codegen.emit.names import Names
-from meshgen.codegen.emit.tile import Tile, calls_method, is_literal, needs_wide, neutral_number
+from meshgen.codegen.emit.tile import Spans, Tile, calls_method, is_literal, needs_wide, neutral_number
 from meshgen.codegen.expr import ZERO, Expr, Var
-from meshgen.codegen.fusion.space import Index
+from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Graph, Node, Value, is_complex
 from meshgen.kernels.functions import NEEDS
@@ -47,7 +46,7 @@ class Evaluator:
         self.wide = (
             ".to(tl.int64)" if needs_wide(body) else ""
         )  # the suffix that widens a position to 64 bits, where needed
-        self._spans: dict[str, frozenset[str]] = {}
+        self._spans = Spans()
         self.producer = body.producers()
         self.pointers = [self.names.pointer(self.name_of(v, f"x{i}")) for i, v in enumerate(body.inputs)]
         self.results = [self.names.pointer(f"{self.name_of(v, 'x')}_out") for v in body.outputs]
@@ -77,16 +76,16 @@ class Evaluator:
     def assign(self, preferred: str, text: str) -> str:
         name = self.names.fresh(preferred)
         self.write(f"{name} = {text}")
-        self._spans[name] = self.spans(text)
+        self._spans.note(name, self.spans(text))
         return name
+
+    def spread_over(self, name: str, variables: Iterable[Var]) -> None:
+        """Let a name stand for registers that vary with these variables of the tile."""
+        self._spans.note(name, [v.text for v in variables])
 
     def spans(self, text: str) -> frozenset[str]:
         """Names of the tile variables that a piece of source varies with."""
-        names = {v.text for v in self.tile.edges}
-        words = re.findall(r"[A-Za-z_]\w*", text)
-        lanes = {each.lane.text: frozenset((var.text,)) for var, each in self.tile.lanes.items()}
-        known = lanes | self._spans
-        return frozenset().union(*({w} & names | known.get(w, frozenset()) for w in words))
+        return self._spans.of(text, self.tile)
 
     def open(self, line: str) -> None:
         """Start a loop: a scope of its own."""

@@ -15,7 +15,7 @@ from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.regions import given_back, held, held_type, region_function, several
 from meshgen.codegen.emit.rows import Rows
-from meshgen.codegen.fusion.space import Index
+from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.ir.graph import Node
 
 

@@ -10,7 +10,7 @@ from meshgen.codegen.expr import Var
 from meshgen.codegen.fusion.attention import Producer
 from meshgen.codegen.fusion.attention_gradient import Gradient
 from meshgen.codegen.fusion.attention_indices import operand_index
-from meshgen.codegen.fusion.space import Index
+from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.codegen.fusion.weighted_sum import WeightedSum, contracted
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.dot_dims import DotDims

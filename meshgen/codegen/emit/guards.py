@@ -6,7 +6,7 @@ from collections.abc import Generator
 from typing import TypeAlias
 
 from meshgen.codegen.expr import Var
-from meshgen.codegen.fusion.space import Index
+from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.ir.graph import Value
 from meshgen.ops.triton.registers import Code
 from meshgen.records import dataclass

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.guards import NEVER, Guard, Guards, Steps
 from meshgen.codegen.expr import ZERO, Expr
-from meshgen.codegen.fusion.space import Index, backward
+from meshgen.codegen.fusion.layout_indices import Index, backward
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.triton.registers import Code, both, literal
 from meshgen.records import dataclass

@@ -13,7 +13,8 @@ from collections.abc import Iterable, Sequence
 
 from meshgen.codegen.emit.plan import common_space, loops_of
 from meshgen.codegen.expr import Var, variables
-from meshgen.codegen.fusion.space import Index, Space, backward
+from meshgen.codegen.fusion.layout_indices import Index, backward
+from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.predicates import is_constant

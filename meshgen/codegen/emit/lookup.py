@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.guards import NEVER, Asked, Guard, Guards, Steps
 from meshgen.codegen.expr import ZERO, Expr, Var
-from meshgen.codegen.fusion.space import Index
+from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.errors import CodegenError
 from meshgen.ir.graph import Node, Value
 from meshgen.ops.triton.registers import BITS, NARROW, TRITON_TYPES, Code, both, register_type, rounded, unsupported

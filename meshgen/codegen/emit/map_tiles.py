@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.expr import Expr, Var
-from meshgen.codegen.fusion.space import Index, backward
+from meshgen.codegen.fusion.layout_indices import Index, backward
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import JOINING, LAYOUT, LEAVING, POINTWISE
 from meshgen.records import dataclass

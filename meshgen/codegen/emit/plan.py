@@ -11,7 +11,8 @@ from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.expr import Expr, Var, delinearize, substitute
 from meshgen.codegen.fusion.body_space import grown
-from meshgen.codegen.fusion.space import Index, Space
+from meshgen.codegen.fusion.layout_indices import Index
+from meshgen.codegen.fusion.space import Space
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import LOOPS, POINTWISE, REDUCTIONS

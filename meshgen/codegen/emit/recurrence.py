@@ -24,7 +24,8 @@ from meshgen.codegen.emit.plan import KernelPlan, Template, where
 from meshgen.codegen.emit.reduce import Reduction
 from meshgen.codegen.emit.rows import power
 from meshgen.codegen.expr import Expr
-from meshgen.codegen.fusion.space import Index, Space
+from meshgen.codegen.fusion.layout_indices import Index
+from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.tiles import Shape
 from meshgen.cost_model.kernels import Device
 from meshgen.cost_model.model import DEFAULT

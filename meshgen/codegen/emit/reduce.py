@@ -11,18 +11,16 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import KernelPlan, Template, common_space, loops_of, spread, where
-from meshgen.codegen.emit.tile import neutral_number
+from meshgen.codegen.emit.reduced_tile import combined, held_as, neutral_of, place_reduced, reduced, sums_products
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.row_passes import OnlineSum, levels, online_sums
 from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.tiles import Shape, tile_shape
 from meshgen.cost_model.kernels import Device
-from meshgen.ir.graph import DTYPES, Graph, Node, Value, is_float
-from meshgen.ops.classes import LAYOUT, POINTWISE, REDUCTIONS
+from meshgen.ir.graph import Graph, Node, Value
+from meshgen.ops.classes import POINTWISE, REDUCTIONS
 from meshgen.ops.registry import expression
-from meshgen.ops.triton.registers import Code, literal, register_type
-
-_COMBINE = {"add": "{a} + {b}", "multiply": "{a} * {b}", "and": "{a} & {b}", "or": "{a} | {b}", "xor": "{a} ^ {b}"}
+from meshgen.ops.triton.registers import Code, literal
 
 
 def _match(body: Graph, device: Device) -> KernelPlan | None:
@@ -148,19 +146,19 @@ class Reduction:
         for total, online in along.items():
             self._add_online(total, online, partial, parts[online.maximum])
         for node in nodes:
-            evaluator.write(f"{partial[node]} = {self._combine(node, partial[node], parts[node])}")
+            evaluator.write(f"{partial[node]} = {combined(evaluator, node, partial[node], parts[node])}")
         evaluator.close()
         self.lanes |= partial
         return partial
 
     def _initial(self, node: Node) -> str:
-        neutral = literal(self._neutral(node), node.result.type.dtype)
-        return self.evaluator.assign("partial", f"tl.full({self._tile()}, {neutral}, {self._held(node)})")
+        neutral = literal(neutral_of(node), node.result.type.dtype)
+        return self.evaluator.assign("partial", f"tl.full({self._tile()}, {neutral}, {held_as(node)})")
 
     def _add_online(self, total: Node, online: OnlineSum, partial: dict[Node, str], part: str) -> None:
         """Scale the lane's sum where its maximum grows; an infinite maximum is not subtracted."""
         evaluator, before = self.evaluator, partial[online.maximum]
-        greatest = evaluator.assign("greatest", self._combine(online.maximum, before, part))
+        greatest = evaluator.assign("greatest", combined(evaluator, online.maximum, before, part))
         scale = evaluator.assign("scale", f"tl.where(tl.abs({greatest}) == float('inf'), 0.0, {greatest})")
         old = self._exp(online, f"{before} - {scale}")
         new = self._exp(online, f"{part} - {scale}")
@@ -187,14 +185,6 @@ class Reduction:
         sides.insert(0 if self.shape.rows_reduced else len(sides), self.out_size)
         return f"({', '.join(sides)}{',' if len(sides) == 1 else ''})"
 
-    def _neutral(self, node: Node) -> float | int:
-        return neutral_number(node.attrs.kind, node.result.type.dtype)
-
-    def _held(self, node: Node) -> str:
-        """Type of the partial results: i1 is reduced as an integer."""
-        dtype = node.result.type.dtype
-        return "tl.int32" if dtype == "i1" else register_type(dtype)
-
     def _operand(self, node: Node) -> str:
         """The tile of what is reduced, neutral outside of its range."""
         index = where(self.space, node.operands[0], self.table)
@@ -203,71 +193,22 @@ class Reduction:
         if self.shape.reduced == 1:
             return text
         edge = next((self.evaluator.tile.edges[v] for v in ex.variables(self.out)), "")
-        if not edge and self._is_product(node):
+        if not edge and not self.shape.loops and sums_products(self.evaluator, node):
             text = self.evaluator.assign("part", f"{text} + 0.0")
         if edge:
             neutral = literal(
-                int(self._neutral(node)) if code.dtype == "i1" else self._neutral(node),
+                int(neutral_of(node)) if code.dtype == "i1" else neutral_of(node),
                 "i32" if code.dtype == "i1" else code.dtype,
             )
             text = self.evaluator.assign("part", f"tl.where({edge}, {text}, {neutral})")
         full = {v.text for v in self.evaluator.tile.edges} <= self.evaluator.spans(text)
         return text if full else f"tl.broadcast_to({text}, {self._tile()})"
 
-    def _is_product(self, node: Node) -> bool:
-        """Whether a sum over threads is of products: rounded once with the sum, a x b + c x d is not c x d + a x b.
-
-        Two threads that hold one result would then differ. A product to which 0 is added is rounded by itself.
-        """
-        made = self.evaluator.producer.get(node.operands[0])
-        while made is not None and (made.op in LAYOUT or made.op == "convert"):
-            made = self.evaluator.producer.get(made.operands[0])
-        is_sum = node.attrs.kind == "add" and is_float(node.result.type.dtype) and not self.shape.loops
-        return is_sum and made is not None and made.op == "multiply"
-
-    def _combine(self, node: Node, left: str, right: str) -> str:
-        kind = node.attrs.kind
-        if kind in _COMBINE:
-            return _COMBINE[kind].format(a=left, b=right)
-        if is_float(node.result.type.dtype):
-            return f"{self.evaluator.helper(f'nan_{kind}')}({left}, {right})"
-        return f"tl.{kind}({left}, {right})"
-
     def _finish(self, node: Node, part: str) -> None:
         """Reduce the lanes, combine with the initial value, and record the result."""
-        dtype, kind = node.result.type.dtype, node.attrs.kind
-        text = part if self.shape.reduced == 1 else self._join(node, part)
-        if dtype == "i1":
-            text = f"({text}) != 0"
-        name = self.evaluator.assign(self.evaluator.name_of(node.result, kind), text)
-        init = self.evaluator.value(node.operands[1], ())
-        if init.text != literal(self._neutral(node), dtype) and not _is_neutral(init, self._neutral(node)):
-            sign = "&" if kind in ("and", "minimum", "multiply") else "^" if kind == "xor" else "|"
-            text = f"{name} {sign} {init.text}" if dtype == "i1" else self._combine(node, name, init.text)
-            name = self.evaluator.assign(self.evaluator.name_of(node.result, kind), text)
-        self.evaluator.placed[node.result] = (where(self.space, node.result, self.table), Code(name, dtype))
-
-    def _join(self, node: Node, part: str) -> str:
-        """Reduce the tile along its reduced side."""
-        dtype, kind = node.result.type.dtype, str(node.attrs.kind)
-        if dtype == "i1":
-            kind = {"or": "maximum", "and": "minimum", "add": "maximum", "multiply": "minimum"}.get(kind, kind)
         axis = 0 if self.flat else self.shape.axis
-        keep = "" if self.flat else ", keep_dims=True"
-        extremum = kind in ("maximum", "minimum")
-        if kind in ("add", "xor") or (extremum and not is_float(dtype)):
-            name = {"add": "sum", "xor": "xor_sum"}.get(kind, kind[:3])
-            small = dtype != "i1" and not is_float(dtype) and DTYPES[dtype].itemsize < 4  # these come back as 32 bits
-            return f"tl.{name}({part}, axis={axis}{keep})" + (f".to({register_type(dtype)})" if small else "")
-        helper = {"multiply": "product", "and": "both", "or": "either"}.get(kind, f"nan_{kind}")
-        return f"tl.reduce({part}, {axis}, {self.evaluator.helper(helper)}{keep})"
-
-
-def _is_neutral(init: Code, neutral: float | int) -> bool:
-    try:
-        return float(init.text) == float(neutral)
-    except ValueError:
-        return init.text == literal(neutral, init.dtype)
+        text = part if self.shape.reduced == 1 else reduced(self.evaluator, node, part, axis, not self.flat)
+        place_reduced(self.evaluator, node, text, where(self.space, node.result, self.table))
 
 
 REDUCE = Template("reduce", _match, _emit)

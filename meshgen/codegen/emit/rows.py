@@ -9,7 +9,7 @@ from meshgen.codegen.emit.eval import Evaluator
 from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.plan import spread
 from meshgen.codegen.expr import Expr, Var
-from meshgen.codegen.fusion.space import Index
+from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.codegen.fusion.tiles import Shape
 
 _ELEMENTS = 2048  # of a tile of short rows, and of a chunk of a long row

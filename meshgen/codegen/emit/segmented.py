@@ -31,7 +31,7 @@ from meshgen.codegen.joint_time import apart_products, tiles_apart
 from meshgen.codegen.structure import structure
 from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Node, Value
-from meshgen.kernels.matmul import Tile
+from meshgen.kernels.matmul import Tile, part_columns
 from meshgen.ops.segments import segments
 from meshgen.records import dataclass
 
@@ -69,17 +69,17 @@ def _match(body: Graph, device: Device) -> KernelPlan | None:
         if plan is None:
             return None
         found.append(Alike(tuple(alike), plan))
-    return KernelPlan("segmented", candidates=_with_tiles(found, dots, device) if dots else (Segments(tuple(found)),))
+    candidates = _with_tiles(found, dots, device) if dots else (Segments(tuple(found)),)
+    return KernelPlan("segmented", candidates=candidates) if candidates else None
 
 
 def _with_tiles(found: Sequence[Alike], dots: Sequence[Node], device: Device) -> tuple[Segments, ...]:
-    """The segments with each tile that suits the products of all."""
+    """The segments with each tile that suits the products of all, and the parts of rows that some reduce."""
     bodies = [body for alike in found for body in alike.bodies]
-    tiles = [
-        form
-        for _, tile in tiles_apart(dots, device)[:MOST_TILES]
-        for form in forms_together(tile, bodies, dots, device)
-    ]
+    columns = {alike.plan.space.columns for alike in found if alike.plan.space} - {0}
+    fitting = [tile for _, tile in tiles_apart(dots, device) if columns <= part_columns(tile)]
+    forms = [form for tile in fitting[:MOST_TILES] for form in forms_together(tile, bodies, dots, device)]
+    tiles = [form for form in forms if columns <= {form.n // form.parts}]
     return tuple(Segments(tuple(_with_tile(alike, tile) for alike in found), tile) for tile in tiles)
 
 

@@ -17,7 +17,7 @@ from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.regions import given_back, held, held_type, region_function, several
 from meshgen.codegen.emit.windows import elements, flat_tile, full, named
 from meshgen.codegen.expr import Expr
-from meshgen.codegen.fusion.space import Index
+from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.ir.graph import Node
 from meshgen.ops.triton.registers import both
 

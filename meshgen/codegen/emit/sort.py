@@ -18,7 +18,7 @@ from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.regions import held, region_function, several
 from meshgen.codegen.emit.rows import power
 from meshgen.codegen.expr import Expr, Var
-from meshgen.codegen.fusion.space import Index
+from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.ir.graph import Graph, Node, Value, is_float
 from meshgen.ir.regions import needed_nodes
 from meshgen.ops.triton.registers import Code

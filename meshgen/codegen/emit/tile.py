@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterable
 from dataclasses import field
 
 from meshgen.codegen.expr import Var
@@ -31,6 +32,24 @@ class Tile:
 
     edges: dict[Var, str] = field(default_factory=dict)
     lanes: dict[Var, Lanes] = field(default_factory=dict)
+
+
+class Spans:
+    """Which variables of the tile the registers that a name stands for vary with."""
+
+    def __init__(self) -> None:
+        self._of: dict[str, frozenset[str]] = {}
+
+    def note(self, name: str, variables: Iterable[str]) -> None:
+        self._of[name] = frozenset(variables)
+
+    def of(self, text: str, tile: Tile) -> frozenset[str]:
+        """Those of a piece of source."""
+        names = {v.text for v in tile.edges}
+        words = re.findall(r"[A-Za-z_]\w*", text)
+        lanes = {each.lane.text: frozenset((var.text,)) for var, each in tile.lanes.items()}
+        known = lanes | self._of
+        return frozenset().union(*({w} & names | known.get(w, frozenset()) for w in words))
 
 
 def needs_wide(body: Graph) -> bool:

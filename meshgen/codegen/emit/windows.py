@@ -16,7 +16,7 @@ from meshgen.codegen.emit.launch import Launch
 from meshgen.codegen.emit.regions import given_back, held, held_type, region_function, several
 from meshgen.codegen.emit.rows import Rows, power
 from meshgen.codegen.expr import Expr, Var
-from meshgen.codegen.fusion.space import Index
+from meshgen.codegen.fusion.layout_indices import Index
 from meshgen.ir.graph import Node, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.ops.evaluate.common import neutral

@@ -6,7 +6,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from meshgen.codegen.fusion.attention import Producer
-from meshgen.codegen.fusion.space import Index, Space
+from meshgen.codegen.fusion.layout_indices import Index
+from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.weighted_sum import WeightedSum, is_index_map, is_recomputed, narrow, weighted_sum
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ops.classes import DOTS, LOOPS, POINTWISE

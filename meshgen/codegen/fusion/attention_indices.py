@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from meshgen.codegen import expr as ex
 from meshgen.codegen.expr import Expr
 from meshgen.codegen.fusion.attention import Attention, Producer, attention_of
-from meshgen.codegen.fusion.space import Index, Space, backward
+from meshgen.codegen.fusion.layout_indices import Index, backward
+from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.kept_bodies import once_per_graph
 from meshgen.ir.graph import Graph, Node, Value
 from meshgen.ir.regions import used_by

@@ -17,7 +17,7 @@ import numpy as np
 from meshgen.codegen import expr as ex
 from meshgen.codegen.expr import Expr, Quotient, Var
 from meshgen.codegen.fusion.attention import splat
-from meshgen.codegen.fusion.space import Index, backward
+from meshgen.codegen.fusion.layout_indices import Index, backward
 from meshgen.ir.graph import Node, Value, is_float
 from meshgen.ops.classes import LAYOUT, LEAVING
 from meshgen.records import dataclass

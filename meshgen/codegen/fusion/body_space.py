@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from meshgen.codegen.fusion.columns import columns_reduced
 from meshgen.codegen.fusion.space import Space
 from meshgen.ir.graph import Graph, Node
 from meshgen.ops.classes import LAYOUT, LOOPS, MADE
@@ -11,7 +12,7 @@ from meshgen.ops.rows import row_length, sums_beside_rows
 def grown(body: Graph, anchor: Node) -> Space:
     """The space that a node of a body spans, with every node that can be placed in it."""
     space = Space(body.producers().get)
-    space.start(anchor)
+    space.start(anchor, columns_reduced(anchor, body.nodes))
     space.add_all([n for n in body.nodes if n is not anchor and n.op not in MADE and n.op not in LAYOUT], body.nodes)
     return space
 

@@ -19,9 +19,12 @@ def grouped(graph: Graph) -> Grouping:
     if found is None:
         found = Grouping(graph)
         traffic = Traffic(found)
+        joins = Joins(traffic)
         traffic.dissolve()
         traffic.recompute()
-        Joins(traffic).run()
+        if joins.join_epilogues():
+            traffic.dissolve()  # a dot may compute again what reductions may not
+        joins.run()
         found.groups = [g for g in found.groups if g.members]
         _LAST[:] = [found]
     return found

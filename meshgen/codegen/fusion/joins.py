@@ -11,13 +11,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 
 from meshgen.codegen.expr import linearize, variable
+from meshgen.codegen.fusion.columns import columns_reduced
 from meshgen.codegen.fusion.group import Group
 from meshgen.codegen.fusion.space import Space
 from meshgen.codegen.fusion.tiles import tile_shape
 from meshgen.codegen.fusion.traffic import Traffic
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
-from meshgen.ops.classes import COMMUNICATING, LOOKUPS, REDUCTIONS
+from meshgen.ops.classes import COMMUNICATING, LOOKUPS, POINTWISE, REDUCTIONS
 from meshgen.ops.rows import row_length, runs_of_rows
 
 
@@ -30,9 +31,14 @@ class Joins:
 
     def run(self) -> None:
         """All joins."""
-        self._join_epilogues()
+        self.join_epilogues()
         self._join_spaces()
         self._join_siblings()
+
+    def join_epilogues(self) -> bool:
+        """Those of dots; whether some of these then reduce parts of rows."""
+        self._join_epilogues("map")
+        return self._join_epilogues("reduce")
 
     def _maps(self) -> list[Group]:
         return [g for g in self.of.groups if g.kind == "map" and g.members]
@@ -42,15 +48,18 @@ class Joins:
 
     # ---- epilogues with several results
 
-    def _join_epilogues(self) -> None:
-        """Compute an element-wise group on the accumulator of the dot whose result it reads."""
-        for group in self._maps():
+    def _join_epilogues(self, kind: str) -> bool:
+        """Compute element-wise groups, or such that reduce parts of rows, on the accumulator of the dot whose result they read."""
+        is_changed = False
+        for group in [g for g in self.of.groups if g.kind == kind and g.members]:
             makers = {self.of.owner[v]: None for v in group.reads if v in self.of.owner}
             dots = sorted((g for g in makers if g.kind == "dot"), key=lambda g: -g.number)
             for dot in dots:
                 if (space := self._space_with_epilogue(group, dot)) is not None:
                     self._join(group, dot, space)
+                    is_changed = True
                     break
+        return is_changed
 
     def _space_with_epilogue(self, group: Group, dot: Group) -> Space | None:
         """The space of the dot with the group's members as further epilogue; None if they must stay apart."""
@@ -63,9 +72,26 @@ class Joins:
             waits = maker.members[0].op in COMMUNICATING and not self.of.depends(dot, maker)
             if waits or self.of.depends(maker, dot):
                 return None
-        space = self._space_of(dot.members[0], (dot, group))
-        rest = [*dot.members[1:], *sorted(group.members, key=self.of.position.__getitem__)]
+        columns = columns_reduced(dot.members[0], (*dot.members, *group.members))
+        if group.kind == "reduce" and not columns:
+            return None
+        anchor, *others = dot.members
+        space = self._space_of(anchor, (dot, group), columns)
+        rest = [*others, *sorted(group.members, key=self.of.position.__getitem__)]
+        if columns:  # what is reduced may be computed again from the dot's result
+            made = {*anchor.results, *(v for node in rest for v in node.results)}
+            through = self._read_through([*rest, *dot.extra, *group.extra])
+            rest = [n for n in through if n in rest or self._is_made_of(n, made)]
         return space if all(space.add(node) for node in rest) else None
+
+    def _is_made_of(self, node: Node, made: set[Value]) -> bool:
+        """Whether a node that a kernel computes again is element-wise, and reads what the kernel makes; then its result is made too."""
+        if node.op not in POINTWISE or made.isdisjoint(
+            source for v in node.operands for source in self.of.free.sources(v)
+        ):
+            return False
+        made.update(node.results)
+        return True
 
     def _has_room(self, *groups: Group) -> bool:
         limits, reads = DEFAULT.fusion, {v for g in groups for v in g.reads}
@@ -75,11 +101,11 @@ class Joins:
             and len(reads) <= limits.inputs
         )
 
-    def _space_of(self, anchor: Node, groups: Sequence[Group]) -> Space:
-        """The space that a node spans; what the groups compute again is not read."""
+    def _space_of(self, anchor: Node, groups: Sequence[Group], columns: int = 0) -> Space:
+        """The space that a node spans; what the groups compute again is not read. `columns`: as `Space.start`."""
         extra = {v for g in groups for n in g.extra for v in n.results}
         space = Space(lambda v: self.of.producer[v] if v in extra else self.of.copied(v))
-        space.start(anchor)
+        space.start(anchor, columns)
         return space
 
     # ---- groups over one space
@@ -109,9 +135,10 @@ class Joins:
         return None
 
     def _partners(self, group: Group) -> Iterable[Group]:
-        """Groups with values of the size of its space in common."""
+        """Groups with values of the size of its space in common; of reductions also those that read what it makes of rows, or make what it reads."""
         made = [v for n in group.members for v in n.results]
-        values = [v for v in (*group.reads, *made) if v.type.size == group.space.size]
+        sizes = {group.space.size, *(n.result.type.size for n in group.members if n.op in REDUCTIONS)}
+        values = [v for v in (*group.reads, *made) if v.type.size in sizes]
         found = [g for v in values for g in self.traffic.users.get(v, ())]
         found += [self.of.owner[v] for v in values if v in self.of.owner]
         return [g for g in dict.fromkeys(found) if g is not group and g.members and g.kind in ("map", "reduce")]
@@ -209,7 +236,7 @@ class Joins:
         """Make the members of a group those of another one."""
         members, reads, later = list(group.members), list(group.reads), list(group.after)
         self.traffic.remove(group)
-        into.space, into.kind = space, "reduce" if "reduce" in (group.kind, into.kind) else into.kind
+        into.space, into.kind = space, "reduce" if (group.kind, into.kind) == ("reduce", "map") else into.kind
         into.extra.update(group.extra)
         into.members += members
         for node in members:

@@ -12,81 +12,15 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 
-from meshgen.codegen.expr import ZERO, Expr, Var, constant, delinearize, linearize, variable, variables
+from meshgen.codegen.expr import Expr, Var, delinearize, linearize, variable, variables
 from meshgen.codegen.fusion.accumulators import by_rows, have_equal_tiles
+from meshgen.codegen.fusion.layout_indices import Index, backward, forward
 from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import Node, Value
 from meshgen.ir.predicates import is_constant
 from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, MATRIX_PRODUCTS, POINTWISE, PRODUCTS, REDUCTIONS, REGROUPING
+from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.rows import runs_of_rows
-
-Index = tuple[Expr, ...]
-
-
-def forward(node: Node, index: Index, reduced: tuple[Var, ...]) -> Index | None:
-    """Index of the result of a layout op for its operand at `index`; None if it does not follow.
-
-    The dims that a broadcast adds are taken for the reduced ones where their sizes agree.
-    """
-    shape, source = node.result.type.sizes, node.operands[0].type.sizes
-    match node.op:
-        case "transpose":
-            return tuple(index[d] for d in node.attrs.perm)
-        case "reshape":
-            return delinearize(linearize(index, source), shape)
-        case "reverse":
-            return tuple(constant(s - 1) - e if d in node.attrs.dims else e
-                         for d, (s, e) in enumerate(zip(source, index, strict=True)))  # fmt: skip
-        case "mask_padding":
-            return index
-        case "broadcast_in_dim":
-            return _broadcast_forward(node, index, reduced)
-        case _:
-            return None
-
-
-def _broadcast_forward(node: Node, index: Index, reduced: tuple[Var, ...]) -> Index | None:
-    shape, source = node.result.type.sizes, node.operands[0].type.sizes
-    kept = {d: i for i, d in enumerate(node.attrs.dims) if source[i] == shape[d]}
-    new = [d for d, size in enumerate(shape) if d not in kept and size > 1]
-    if new and [shape[d] for d in new] != [v.high + 1 for v in reduced]:
-        return None
-    added = dict(zip(new, reduced, strict=True)) if new else {}
-    return tuple(
-        index[kept[d]] if d in kept else Expr(((added[d], 1),)) if d in added else ZERO for d in range(len(shape))
-    )
-
-
-def backward(node: Node, index: Index) -> Index:
-    """Index at which a layout op without conditions reads its operand for the result's `index`."""
-    shape, source = node.result.type.sizes, node.operands[0].type.sizes
-    match node.op:
-        case "transpose":
-            found = dict(zip(node.attrs.perm, index, strict=True))
-            return tuple(found[d] for d in range(len(index)))
-        case "reshape":
-            return delinearize(linearize(index, shape), source)
-        case "reverse":
-            return tuple(constant(s - 1) - e if d in node.attrs.dims else e
-                         for d, (s, e) in enumerate(zip(source, index, strict=True)))  # fmt: skip
-        case "broadcast_in_dim":
-            return tuple(index[d] if source[i] > 1 else ZERO for i, d in enumerate(node.attrs.dims))
-        case "slice":
-            start, stride = node.attrs.start, node.attrs.stride
-            return tuple(e * stride[d] + start[d] for d, e in enumerate(index))
-        case "windows":
-            return _windows_backward(node, index)
-        case _:
-            assert node.op == "mask_padding", node.op
-            return index
-
-
-def _windows_backward(node: Node, index: Index) -> Index:
-    attrs, rank = node.attrs, node.operands[0].type.rank
-    found = list(index[:rank])
-    for dim, place, stride, dilation in zip(attrs.dims, index[rank:], attrs.strides, attrs.dilations, strict=True):
-        found[dim] = found[dim] * stride + place * dilation
-    return tuple(found)
 
 
 class Space:
@@ -101,6 +35,7 @@ class Space:
         reduced: variables that the kernel's reduces sum out; empty before the first.
         sums: sums of runs of the rows that are reduced, over equally many runs; nothing in the kernel reads them.
         dot: the kernel's first dot, or its convolution, if any; `dots` all: their results have the same tiles.
+        parts: where the kernel reduces parts of the rows of its dot's result, the number of the part and of the column in it.
     """
 
     def __init__(self, producer: Callable[[Value], Node | None]) -> None:
@@ -110,16 +45,19 @@ class Space:
         self.members: set[Value] = set()
         self.fixed: set[Value] = set()
         self.reduced: tuple[Var, ...] = ()
-        self.has_reduce = False
+        self._first_reduce: Node | None = None
         self.sums: list[Node] = []
         self.dot: Node | None = None
         self.dots: list[Node] = []
+        self.parts: tuple[Var, ...] = ()
         self._producer = producer
 
-    def start(self, node: Node) -> None:
-        """Span the space by a kernel's first node."""
+    def start(self, node: Node, columns: int = 0) -> None:
+        """Span the space by a kernel's first node; by a dot with parts of so many columns, which are reduced."""
         spanning = node.operands[0] if node.op in REDUCTIONS else node.result
         index = tuple(variable(f"d{i}", size) for i, size in enumerate(spanning.type.sizes))
+        if columns:
+            index = self._in_parts(node, index, columns)
         self.dims = tuple(v for e in index for v in variables(e))
         self.size = math.prod(spanning.type.sizes)
         self.index[spanning] = index
@@ -133,6 +71,23 @@ class Space:
             self._take_reduce(node, placed)
         self.members.update(node.results)
 
+    def _in_parts(self, dot: Node, index: Index, columns: int) -> Index:
+        """The index of a dot's result, of whose rows each part of so many columns is reduced."""
+        count = len(DotDims.of(dot).free[1])
+        sizes = dot.result.type.sizes[-count:]
+        part, column = self.parts = (Var("part", 0, math.prod(sizes) // columns - 1), Var("column", 0, columns - 1))
+        return (*index[:-count], *delinearize(Expr(((part, 1),)) * columns + Expr(((column, 1),)), sizes))
+
+    @property
+    def has_reduce(self) -> bool:
+        """Whether the kernel reduces anything, or parts of rows of its dot's result."""
+        return self._first_reduce is not None
+
+    @property
+    def columns(self) -> int:
+        """Those of each part that is reduced; 0 where nothing is."""
+        return self.parts[1].high + 1 if self.parts else 0
+
     def add(self, node: Node) -> bool:
         """Take a further node in if it can be generated with the rest; otherwise change nothing."""
         if node.op in PRODUCTS:
@@ -141,12 +96,7 @@ class Space:
             if self._sums_rows(node):
                 self._take_sum(node)
                 return True
-            placed = self._reduce_index(node)
-            if placed is None or not self._readable((node.operands[0], self.locate(node.operands[0]) or ())):
-                return False
-            self._take_reduce(node, placed)
-            self.members.add(node.result)
-            return True
+            return self._add_reduce(node)
         index = self._result_index(node)
         if index is None or not self._operands_readable(node, index):
             return False
@@ -158,6 +108,26 @@ class Space:
             if operand.type.shape == node.result.type.shape and node.op in POINTWISE:
                 self.index.setdefault(operand, index)
         return True
+
+    def _add_reduce(self, node: Node) -> bool:
+        """Take in a reduction over the variables that others sum out."""
+        value = node.operands[0]
+        if (place := self._place_beside(node)) is not None:
+            self.index[value] = place
+        placed = self._reduce_index(node)
+        if placed is None or not self._readable((value, self.locate(value) or ())):
+            return False
+        self._take_reduce(node, placed)
+        self.members.add(node.result)
+        return True
+
+    def _place_beside(self, node: Node) -> Index | None:
+        """Where the first reduction reads its operand, for one like it of a value that has no place yet and may have any."""
+        first, value = self._first_reduce, node.operands[0]
+        if first is None or self.locate(value) is not None or self.depends(value):
+            return None
+        is_alike = (value.type.sizes, node.attrs.dims) == (first.operands[0].type.sizes, first.attrs.dims)
+        return self.index[first.operands[0]] if is_alike else None
 
     def add_all(self, nodes: Sequence[Node], around: Sequence[Node]) -> list[Node]:
         """Take nodes in, in any order that fits; those that cannot be are returned.
@@ -289,9 +259,11 @@ class Space:
         """The index of the result of a reduce; None if it does not sum out the same variables as the others."""
         value = node.operands[0]
         index = self.locate(value)
-        if self.dot is not None or index is None or value.type.size != self.size:
+        if index is None or value.type.size != self.size:
             return None
         out = {v for d in node.attrs.dims for v in variables(index[d])}
+        if self.dot is not None and out != {*self.parts[1:]}:
+            return None
         kept = tuple(e for d, e in enumerate(index) if d not in node.attrs.dims)
         if any(v in out for e in kept for v in variables(e)):
             return None
@@ -310,7 +282,12 @@ class Space:
     def _sums_rows(self, node: Node) -> bool:
         """Whether a reduction sums runs of the rows that the kernel reduces: a program may have each run, and its sums in registers."""
         runs = runs_of_rows(node)
-        if runs is None or not self.has_reduce or self.dims[-len(self.reduced) :] != self.reduced:
+        if (
+            runs is None
+            or not self.has_reduce
+            or self.dot is not None
+            or self.dims[-len(self.reduced) :] != self.reduced
+        ):
             return False
         limits, length = DEFAULT.fusion, math.prod(v.high + 1 for v in self.reduced)
         size = (runs.count * runs.rows * runs.length, runs.length)
@@ -347,4 +324,4 @@ class Space:
         self.index.setdefault(node.operands[0], place)
         self.index[node.result] = kept
         self.fixed.add(node.result)
-        self.has_reduce = True
+        self._first_reduce = self._first_reduce or node

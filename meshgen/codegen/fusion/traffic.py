@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
@@ -135,7 +136,7 @@ class Traffic:
         out = sum(v.type.nbytes for v in written)
         ops = [n for n in group.members if n.op in POINTWISE or n.op in LOOKUPS]
         costly = any(n.op in EXPENSIVE for n in ops)
-        grows = any(r.space.size > DEFAULT.fusion.growth * max(v.type.size for v in written) for r in readers)
+        grows = any(self._computes_per_element(r, written) for r in readers)
         light = not costly and all(self._is_light(len(ops), out, r) for r in readers)
         if any(len(r.reads) + len(group.reads) > DEFAULT.fusion.inputs for r in readers):
             return False
@@ -148,6 +149,18 @@ class Traffic:
         read = sum(v.type.nbytes for v in group.reads)
         light = light or len(ops) <= DEFAULT.fusion.light_nodes
         return not costly and light and read * len(readers) <= out * (len(readers) + 1)
+
+    def _computes_per_element(self, reader: Group, values: Sequence[Value]) -> bool:
+        """Whether a reader with many more elements computes values of few again for each.
+
+        A dot's epilogue does for each row and column of a tile, a reduction for each row if there is one value for each.
+        """
+        few, space = max(v.type.size for v in values), reader.space
+        if reader.kind == "dot" or (
+            space.has_reduce and space.size <= few * math.prod(v.high + 1 for v in space.reduced)
+        ):
+            return False
+        return space.size > DEFAULT.fusion.growth * few
 
     def _is_light(self, ops: int, out: int, reader: Group) -> bool:
         """Whether a table of `out` bytes, of so many ops for each element, is computed in the time in which the reader waits for memory."""

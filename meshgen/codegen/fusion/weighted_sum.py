@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from meshgen.codegen import expr as ex
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.attention import TYPES, Producer, linear_operands
-from meshgen.codegen.fusion.space import Index, backward
+from meshgen.codegen.fusion.layout_indices import Index, backward
 from meshgen.ir.graph import Node, Value
 from meshgen.kernels.attention import widest_gradient
 from meshgen.ops.classes import DOTS, LAYOUT, LEAVING, POINTWISE

@@ -19,7 +19,7 @@ from meshgen.codegen import expr as ex
 from meshgen.codegen.expr import Expr, Var
 from meshgen.codegen.fusion.attention import Attention, Producer, linear_path, splat
 from meshgen.codegen.fusion.attention_indices import attentions_in, operand_index
-from meshgen.codegen.fusion.space import Index, backward
+from meshgen.codegen.fusion.layout_indices import Index, backward
 from meshgen.codegen.fusion.weighted_sum import is_index_map, is_recomputed, over_dims_of, substituted
 from meshgen.codegen.passes.graphs import on_graphs
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value

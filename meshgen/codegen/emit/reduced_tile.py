@@ -1,0 +1,86 @@
+"""Reductions of a tile that registers hold, along one of its sides.
+
+    greatest = tl.reduce(tile, 1, nan_maximum, keep_dims=True)          f32[128, 64] -> f32[128, 1]
+
+The order in which Triton adds is fixed by the tile's layout: the same bits on every run.
+"""
+
+from __future__ import annotations
+
+from meshgen.codegen.emit.eval import Evaluator
+from meshgen.codegen.emit.tile import neutral_number
+from meshgen.codegen.fusion.layout_indices import Index
+from meshgen.ir.graph import DTYPES, Node, is_float
+from meshgen.ops.classes import LAYOUT
+from meshgen.ops.triton.registers import Code, literal, register_type
+
+_COMBINE = {"add": "{a} + {b}", "multiply": "{a} * {b}", "and": "{a} & {b}", "or": "{a} | {b}", "xor": "{a} ^ {b}"}
+
+
+def neutral_of(node: Node) -> float | int:
+    return neutral_number(node.attrs.kind, node.result.type.dtype)
+
+
+def held_as(node: Node) -> str:
+    """Type of the partial results: i1 is reduced as an integer."""
+    dtype = node.result.type.dtype
+    return "tl.int32" if dtype == "i1" else register_type(dtype)
+
+
+def combined(evaluator: Evaluator, node: Node, left: str, right: str) -> str:
+    """What two partial results combine to."""
+    kind = node.attrs.kind
+    if kind in _COMBINE:
+        return _COMBINE[kind].format(a=left, b=right)
+    if is_float(node.result.type.dtype):
+        return f"{evaluator.helper(f'nan_{kind}')}({left}, {right})"
+    return f"tl.{kind}({left}, {right})"
+
+
+def sums_products(evaluator: Evaluator, node: Node) -> bool:
+    """Whether a sum over threads is of products: rounded once with the sum, a x b + c x d is not c x d + a x b.
+
+    Two threads that hold one result would then differ. A product to which 0 is added is rounded by itself.
+    """
+    made = evaluator.producer.get(node.operands[0])
+    while made is not None and (made.op in LAYOUT or made.op == "convert"):
+        made = evaluator.producer.get(made.operands[0])
+    is_sum = node.attrs.kind == "add" and is_float(node.result.type.dtype)
+    return is_sum and made is not None and made.op == "multiply"
+
+
+def reduced(evaluator: Evaluator, node: Node, part: str, axis: int, keep_dims: bool = True) -> str:
+    """Source that reduces a tile along a side; flags are integers."""
+    dtype, kind = node.result.type.dtype, str(node.attrs.kind)
+    if dtype == "i1":
+        kind = {"or": "maximum", "and": "minimum", "add": "maximum", "multiply": "minimum"}.get(kind, kind)
+    keep = ", keep_dims=True" if keep_dims else ""
+    extremum = kind in ("maximum", "minimum")
+    if kind in ("add", "xor") or (extremum and not is_float(dtype)):
+        name = {"add": "sum", "xor": "xor_sum"}.get(kind, kind[:3])
+        small = dtype != "i1" and not is_float(dtype) and DTYPES[dtype].itemsize < 4  # these come back as 32 bits
+        return f"tl.{name}({part}, axis={axis}{keep})" + (f".to({register_type(dtype)})" if small else "")
+    helper = {"multiply": "product", "and": "both", "or": "either"}.get(kind, f"nan_{kind}")
+    return f"tl.reduce({part}, {axis}, {evaluator.helper(helper)}{keep})"
+
+
+def place_reduced(evaluator: Evaluator, node: Node, text: str, index: Index) -> None:
+    """Combine what a tile was reduced to with the initial value, and let the evaluator have it as the node's result at an index."""
+    dtype, kind = node.result.type.dtype, node.attrs.kind
+    if dtype == "i1":
+        text = f"({text}) != 0"
+    name = evaluator.assign(evaluator.name_of(node.result, kind), text)
+    init, neutral = evaluator.value(node.operands[1], ()), neutral_of(node)
+    if init.text != literal(neutral, dtype) and not _is_neutral(init, neutral):
+        sign = "&" if kind in ("and", "minimum", "multiply") else "^" if kind == "xor" else "|"
+        text = f"{name} {sign} {init.text}" if dtype == "i1" else combined(evaluator, node, name, init.text)
+        name = evaluator.assign(evaluator.name_of(node.result, kind), text)
+    evaluator.spread_over(name, evaluator.over(*index))
+    evaluator.placed[node.result] = (index, Code(name, dtype))
+
+
+def _is_neutral(init: Code, neutral: float | int) -> bool:
+    try:
+        return float(init.text) == float(neutral)
+    except ValueError:
+        return init.text == literal(neutral, init.dtype)

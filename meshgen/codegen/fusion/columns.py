@@ -1,0 +1,28 @@
+"""Parts of the rows of a dot's result that its kernel reduces: a tile has whole ones.
+
+%z = dot %x, %w                                    bf16[4096,4096] x bf16[4096,32768]
+%t = reshape %z                                    f32[4096,256,128]
+%m = reduce maximum %t, dims [2]                   f32[4096,256]       of each 128 columns: they are in one tile of the product
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from meshgen.ir.graph import Node, is_float
+from meshgen.kernels.matmul import reducible_columns
+from meshgen.ops.classes import DOTS, REDUCTIONS
+from meshgen.ops.dot_dims import product_extents
+from meshgen.ops.precision import common_type, multiplied_as
+from meshgen.ops.rows import row_length
+
+
+def columns_reduced(dot: Node, nodes: Sequence[Node]) -> int:
+    """Columns of the parts that the reductions among nodes may reduce in a dot's kernel; 0 where there are none, or no tiles have such parts."""
+    lengths = {row_length(node) for node in nodes if node.op in REDUCTIONS}
+    if dot.op not in DOTS or len(lengths) != 1 or not is_float(common_type(dot)):
+        return 0
+    (columns,) = lengths
+    n = product_extents(dot)[2]
+    fits = 0 < columns < n and n % columns == 0 and columns in reducible_columns(multiplied_as(dot))
+    return columns if fits else 0
