@@ -34,8 +34,7 @@ from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ops.classes import DOTS
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.live import without_dead
-
-_WIDE = {"bf16": "f32", "f16": "f32"}  # what sums are taken in, if not in the type of the elements
+from meshgen.ops.precision import sum_type
 
 
 def softmax_into_dot(module: Module) -> Module:
@@ -135,7 +134,7 @@ class _Writer:
 
     def _widened(self, builder: Builder, value: Value) -> Value:
         """In the type in which sums are taken."""
-        return builder.convert(value, _WIDE.get(value.type.dtype, value.type.dtype))
+        return builder.convert(value, sum_type(value.type.dtype))
 
     def _sums_of_rows(self, builder: Builder, value: Value, shift: Value) -> Value:
         """The sums of exp(value - shift) over each part; `shift` has one element for each row."""
