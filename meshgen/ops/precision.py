@@ -15,13 +15,18 @@ from dataclasses import replace
 
 from meshgen.errors import Diagnostic, UsageError
 from meshgen.ir.attributes.contraction import ConvolutionDims, Dot, Ragged
-from meshgen.ir.graph import Graph, Module, Node, is_inexact, real_dtype
+from meshgen.ir.graph import Graph, Module, Node, is_float, is_inexact, real_dtype
 
 TF32, TF32X3 = "tf32", "tf32x3"
 PRECISIONS: Mapping[str, str] = {"default": "DEFAULT", "high": "HIGH", "highest": "HIGHEST"}  # as JAX's users name them
 EXACT = ("HIGHEST", "HIGHEST")  # of products whose source says f32 and means it
 _PRODUCTS = (Dot, Ragged, ConvolutionDims)
 _OF_F32 = {"DEFAULT": TF32, "HIGH": TF32X3, "HIGHEST": "f32"}
+
+
+def sum_type(dtype: str) -> str:
+    """The element type in which elements are added up: narrow floats in f32, others in their own."""
+    return "f32" if is_float(dtype) and dtype != "f64" else dtype
 
 
 def common_type(node: Node) -> str:

@@ -65,7 +65,7 @@ ABOUT = {
     "codegen/passes/scatter_to_rows.py": "scatter",
     "codegen/passes/indexed_rows.py": "concatenate process_index",
     "codegen/passes/scatter_to_select.py": "broadcast_in_dim reshape convert scatter",
-    "codegen/passes/softmax_rows.py": "broadcast_in_dim convert exponential gather subtract",
+    "codegen/passes/softmax_rows.py": "broadcast_in_dim convert exponential gather reshape subtract",
     "codegen/passes/slice_to_subview.py": "slice",
     "codegen/passes/split_attention.py": "convert divide maximum reduce",
     "codegen/passes/masked_dot_to_ragged.py": "add and broadcast_in_dim compare dot_general iota select",

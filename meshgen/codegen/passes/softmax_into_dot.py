@@ -34,8 +34,7 @@ from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
 from meshgen.ops.classes import DOTS
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.live import without_dead
-
-_WIDE = {"bf16": "f32", "f16": "f32"}  # what sums of exponentials are taken in, if not in the type of the logits
+from meshgen.ops.precision import sum_type
 
 
 def softmax_into_dot(module: Module) -> Module:
@@ -111,8 +110,7 @@ class _Writer:
         parts = self._parts(builder, value)
         greatest = self._maxima[value] = self._reduced(builder, parts, "maximum")
         if value in self._summed:
-            wide = _WIDE.get(value.type.dtype, value.type.dtype)
-            parts, greatest = builder.convert(parts, wide), builder.convert(greatest, wide)
+            parts, greatest = self._widened(builder, parts), self._widened(builder, greatest)
             is_finite = builder.emit("is_finite", [greatest], TensorType(greatest.type.shape, "i1"))
             zero = builder.broadcast_scalar(0, greatest.type)
             less = builder.emit("select", [is_finite, greatest, zero], greatest.type)
@@ -125,13 +123,18 @@ class _Writer:
             self._take_parts(builder, row.operand)
         if row.shift is not None:
             found = self._sums_of_rows(builder, row.operand, row.shift)
-            found = builder.convert(found, node.result.type.dtype)
         elif kind == "maximum":
             found = self._maxima[row.operand]
         else:
-            found = self._reduced(builder, self._parts(builder, row.operand), kind)
-        self._reduced(builder, found, kind, node.operands[1])
+            parts = self._parts(builder, row.operand)
+            found = self._reduced(builder, self._widened(builder, parts) if kind == "add" else parts, kind)
+        total = self._reduced(builder, found, kind, builder.convert(node.operands[1], found.type.dtype))
+        builder.convert(total, node.result.type.dtype)
         builder.make([node.result])
+
+    def _widened(self, builder: Builder, value: Value) -> Value:
+        """In the type in which sums are taken."""
+        return builder.convert(value, sum_type(value.type.dtype))
 
     def _sums_of_rows(self, builder: Builder, value: Value, shift: Value) -> Value:
         """The sums of exp(value - shift) over each part; `shift` has one element for each row."""

@@ -73,13 +73,13 @@ def rows_of(dot: Node, graph: Graph) -> SoftmaxRows | None:
 class _Reading:
     """Goes over what depends on a dot's result, in program order.
 
-    `_made` are values of its shape that are made of it element by element and depend on no reduction, `_late` those that depend on
+    `_made` are values with its rows that are made of it element by element and depend on no reduction, `_late` those that depend on
     one, `_others` nodes that read the former and take nothing of rows.
     """
 
     def __init__(self, dot: Node, graph: Graph) -> None:
         self.found = SoftmaxRows(dot)
-        self._shape = dot.result.type.shape
+        self._dot = dot
         self._position = {node: place for place, node in enumerate(graph.nodes)}
         self._producers, self._users = graph.producers(), graph.uses()
         self._made, self._late, self._others = {dot.result}, set[Value](), list[Node]()
@@ -94,7 +94,8 @@ class _Reading:
 
     def _read(self, node: Node, reads: Sequence[Value]) -> None:
         """Take in a node that depends on the dot's result."""
-        if node.op in POINTWISE and node.result.type.shape == self._shape and self._late.isdisjoint(reads):
+        is_made = node.op in POINTWISE or node.op == "reshape"
+        if is_made and self._has_rows(node.result) and self._late.isdisjoint(reads):
             self._made.update(node.results)
             return
         self._late.update(node.results)
@@ -105,12 +106,17 @@ class _Reading:
         elif not self._made.isdisjoint(reads):
             self._others.append(node)
 
+    def _has_rows(self, value: Value) -> bool:
+        """Whether a value has rows as many and as long as the dot's result; their dims may be others."""
+        kind, other = value.type, self._dot.result.type
+        return kind.rank > 1 and (kind.size, kind.sizes[-1]) == (other.size, other.sizes[-1])
+
     def _row(self, node: Node) -> Row | None:
         """A node as a reduction of rows that may be taken in parts."""
         if node.op not in REDUCTIONS or node.attrs.kind not in ("add", "maximum", "minimum"):
             return None
         value = node.operands[0]
-        if tuple(node.attrs.dims) != (len(self._shape) - 1,) or value.type.shape != self._shape:
+        if tuple(node.attrs.dims) != (value.type.rank - 1,) or not self._has_rows(value):
             return None
         if value in self._made:
             return Row(node, value)
@@ -139,12 +145,10 @@ class _Reading:
         spread = self._producers.get(value)
         if spread is None or spread.op != "broadcast_in_dim":
             return None
-        source, dims = spread.operands[0], spread.attrs.dims
-        last = len(self._shape) - 1
-        is_along = all(
-            n == 1 or (n == self._shape[d] and d < last) for n, d in zip(source.type.sizes, dims, strict=True)
-        )
-        is_whole = source.type.size in (1, math.prod(value.type.sizes[:-1])) and sorted(dims) == [*dims]
+        source, dims, sizes = spread.operands[0], spread.attrs.dims, value.type.sizes
+        last = len(sizes) - 1
+        is_along = all(n == 1 or (n == sizes[d] and d < last) for n, d in zip(source.type.sizes, dims, strict=True))
+        is_whole = source.type.size in (1, math.prod(sizes[:-1])) and sorted(dims) == [*dims]
         return source if is_along and is_whole else None
 
     def _inside(self) -> tuple[set[Node], set[Node]]:
@@ -155,7 +159,7 @@ class _Reading:
 
     def _look_up(self, node: Node) -> LookUp | None:
         """A node as a gather of one element of each row, in their order."""
-        if node.op != "gather" or node.operands[0].type.shape != self._shape:
+        if node.op != "gather" or not self._has_rows(node.operands[0]):
             return None
         attrs, (value, indices) = node.attrs, node.operands
         last = value.type.rank - 1
@@ -184,7 +188,7 @@ class _Reading:
             if (
                 maker is None
                 or maker.op not in POINTWISE
-                or current.type.shape != self._shape
+                or current.type.shape != value.type.shape
                 or len(way) == _MOST_NODES
             ):
                 return None

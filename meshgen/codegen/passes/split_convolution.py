@@ -18,6 +18,7 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.attributes.contraction import Convolution
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, Value, is_float
 from meshgen.ops.dot_dims import product_extents
+from meshgen.ops.precision import sum_type
 
 
 def split_convolution(module: Module) -> Module:
@@ -43,20 +44,16 @@ def _parts(node: Node) -> int:
     tiles = -(-m // limits.split_columns) * -(-n // limits.split_columns)
     features = node.operands[1].type.sizes[node.attrs.kernel_input_feature]
     read = sum(value.type.nbytes for value in node.operands)
-    partial = node.result.type.size * DTYPES[_partial_conv_dtype(node.result.type.dtype)].itemsize
+    partial = node.result.type.size * DTYPES[sum_type(node.result.type.dtype)].itemsize
     if batch > 1 or not is_float(node.result.type.dtype) or read < limits.split_bytes:
         return 1
     most = min(limits.programs // max(1, tiles), read // max(1, 2 * partial), features)
     return max((parts for parts in range(1, most + 1) if features % parts == 0), default=1)
 
 
-def _partial_conv_dtype(dtype: str) -> str:
-    return "f64" if dtype == "f64" else "f32"
-
-
 def _emit_split(graph: Graph, node: Node, parts: int) -> None:
     attrs, dtype = node.attrs, node.result.type.dtype
-    wide, feature = _partial_conv_dtype(dtype), attrs.output_feature
+    wide, feature = sum_type(dtype), attrs.output_feature
     sizes = node.result.type.sizes
     whole = TensorType(tuple(parts * s if d == feature else s for d, s in enumerate(sizes)), wide)
     operands = [node.operands[0], _grouped_kernel(graph, node, parts)]

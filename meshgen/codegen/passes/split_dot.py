@@ -23,7 +23,7 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.ir.graph import DTYPES, Graph, Module, Node, TensorType, is_float
 from meshgen.kernels.matmul_time import Product, product_seconds
 from meshgen.ops.dot_dims import DotDims
-from meshgen.ops.precision import multiplied_as
+from meshgen.ops.precision import multiplied_as, sum_type
 
 
 def split_dot(module: Module) -> Module:
@@ -91,17 +91,13 @@ def _seconds(node: Node, parts: int, device: Device) -> float:
     read = lhs.nbytes + rhs.nbytes
     if parts == 1:
         return max(product, memory_seconds(read + node.result.type.nbytes, device))
-    partial = parts * node.result.type.size * DTYPES[_partial_dot_dtype(node)].itemsize
+    partial = parts * node.result.type.size * DTYPES[sum_type(node.result.type.dtype)].itemsize
     summed = device.launch_seconds + memory_seconds(partial + node.result.type.nbytes, device)
     return max(product, memory_seconds(read + partial, device)) + summed
 
 
-def _partial_dot_dtype(node: Node) -> str:
-    return "f64" if node.result.type.dtype == "f64" else "f32"
-
-
 def _emit_split(graph: Graph, node: Node, parts: int) -> None:
-    result, wide = node.result.type, _partial_dot_dtype(node)
+    result, wide = node.result.type, sum_type(node.result.type.dtype)
     place = node.attrs.lhs_contract.index(_longest(node))
     operands, dims = list(node.operands), DotDims.of(node)
     for number, value in enumerate(operands):

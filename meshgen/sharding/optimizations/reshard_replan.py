@@ -9,7 +9,7 @@ from meshgen.ir.graph import Module, Node, Value
 from meshgen.ops.classes import RESHARDS, SHARDING_OPS
 from meshgen.sharding.optimizations.rewrite import Walk, merged_notes, price_of, walk
 from meshgen.sharding.reshard.plan import ReshardPlan, plan_reshard
-from meshgen.sharding.reshard.problem import PICOSECONDS, Cost
+from meshgen.sharding.reshard.problem import PICOSECONDS, Cost, cost_sum
 
 
 def reshard_replan(module: Module) -> Module:
@@ -31,7 +31,7 @@ def _replan(node: Node, walk: Walk) -> Sequence[Value] | None:
     longest = DEFAULT.search.chain  # keeps the walk linear
     while (made := walk.producers.get(chain[-1].operands[0])) and made.op in SHARDING_OPS and len(chain) < longest:
         exclusive = exclusive and walk.single(made.result)
-        spent = _chain_cost_sum(spent, _cost(made, walk)) if exclusive else spent
+        spent = cost_sum(spent, _cost(made, walk)) if exclusive else spent
         chain.append(made)
         start = made.operands[0]
         if start.sharding is None:
@@ -45,10 +45,6 @@ def _replan(node: Node, walk: Walk) -> Sequence[Value] | None:
 def _cost(node: Node, walk: Walk) -> Cost:
     found = price_of(node, walk.mesh)
     return round(found.seconds * PICOSECONDS), found.ring_bytes, int(node.op in RESHARDS), 1
-
-
-def _chain_cost_sum(left: Cost, right: Cost) -> Cost:
-    return left[0] + right[0], left[1] + right[1], left[2] + right[2], left[3] + right[3]
 
 
 def _write_plan(node: Node, plan: ReshardPlan, chain: list[Node], walk: Walk) -> Sequence[Value]:

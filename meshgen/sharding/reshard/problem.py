@@ -17,6 +17,10 @@ PICOSECONDS = 1e12  # times are compared as integers
 Cost = tuple[int, int, int, int]  # picoseconds, bytes, grouped sends and receives, steps
 
 
+def cost_sum(left: Cost, right: Cost) -> Cost:
+    return left[0] + right[0], left[1] + right[1], left[2] + right[2], left[3] + right[3]
+
+
 class Move(NamedTuple):
     """One step: an op with its attributes, and the sharding that it leads to."""
 

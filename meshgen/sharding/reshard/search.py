@@ -20,7 +20,7 @@ from meshgen.ops.classes import LOCAL_OPS, RESHARDS
 from meshgen.records import dataclass
 from meshgen.sharding.reshard.bounds import Bounds
 from meshgen.sharding.reshard.moves import missing_summands, moved_summands, moves, predecessors, transfer
-from meshgen.sharding.reshard.problem import PICOSECONDS, Cost, Move, Problem, is_plain
+from meshgen.sharding.reshard.problem import PICOSECONDS, Cost, Move, Problem, cost_sum, is_plain
 from meshgen.spec import Sharding
 
 Path = tuple[Move, ...]
@@ -140,7 +140,7 @@ class _Search:
                 if found := self._after(entry, move, next(numbers)):
                     heapq.heappush(queue, found)
             if not entry.joins and self._may_join(entry):
-                bound = _cost_sum(entry.bound, (self._latency, 0, 0, 1))
+                bound = cost_sum(entry.bound, (self._latency, 0, 0, 1))
                 order = self._order(bound, entry.state)
                 heapq.heappush(queue, entry._replace(order=order, bound=bound, number=next(numbers), joins=True))
         return self.best
@@ -152,7 +152,7 @@ class _Search:
 
     def _order(self, bound: Cost, state: Sharding) -> Cost:
         """The order of a path: its lower bound, or, to find one early, the bound on the rest of it."""
-        return _cost_sum(bound, self.bounds.least(state)) if self._hurries else bound
+        return cost_sum(bound, self.bounds.least(state)) if self._hurries else bound
 
     def _allows(self, cost: Cost) -> bool:
         return cost <= self.most and cost[1] <= self.moved
@@ -166,13 +166,13 @@ class _Search:
         """The entry one move further, if it fits in memory and may lead to the cheapest path."""
         problem, state = self.problem, move.sharding
         least = self.bounds.least(state)
-        if not self._allows(_cost_sum(entry.cost, least)) or problem.elements(state) > self._limit:
+        if not self._allows(cost_sum(entry.cost, least)) or problem.elements(state) > self._limit:
             return None
-        if not self._allows(_cost_sum(_cost_sum(entry.cost, self._step(entry.state, move)), least)):
+        if not self._allows(cost_sum(cost_sum(entry.cost, self._step(entry.state, move)), least)):
             return None
         self.priced += 1
-        cost, names = _cost_sum(entry.cost, problem.cost(entry.state, move)), (*entry.names, move.name)
-        bound = _cost_sum(cost, least)
+        cost, names = cost_sum(entry.cost, problem.cost(entry.state, move)), (*entry.names, move.name)
+        bound = cost_sum(cost, least)
         if not self._allows(bound) or self.spent.get(state, _NEVER) <= (cost, names):
             return None
         self.spent[state] = cost, names
@@ -235,13 +235,9 @@ class _Search:
                     yield move
 
 
-def _cost_sum(left: Cost, right: Cost) -> Cost:
-    return left[0] + right[0], left[1] + right[1], left[2] + right[2], left[3] + right[3]
-
-
 def _path_cost(problem: Problem, state: Sharding, path: Path) -> Cost:
     total = _START
     for move in path:
-        total = _cost_sum(total, problem.cost(state, move))
+        total = cost_sum(total, problem.cost(state, move))
         state = move.sharding
     return total

@@ -51,6 +51,18 @@ def batched(x: Array, w: Array, at: Array) -> Array:
     return loss(z, at.reshape(2, ROWS // 2))
 
 
+def flattened(x: Array, w: Array, at: Array) -> Array:
+    """Tokens of all sequences as rows of the product; the loss is of sequences."""
+    z = (x @ w).reshape(2, ROWS // 2, WORDS).astype(jnp.float32)
+    return -jax.nn.log_softmax(z)[jnp.arange(2)[:, None], jnp.arange(ROWS // 2), at.reshape(2, -1)].mean()
+
+
+def narrow_sums(x: Array, w: Array, at: Array) -> Array:
+    """Everything in the type of the logits, and the mean of all words."""
+    z = x @ w
+    return jax.nn.logsumexp(z, -1) - z.mean(-1)
+
+
 def masked(x: Array, w: Array, at: Array) -> Array:
     """Parts of rows, and whole rows, that are -inf; one row has +inf."""
     z = jnp.where(jnp.arange(WORDS) < 200, (x @ w).astype(jnp.float32), -jnp.inf)
@@ -71,7 +83,18 @@ def smoothed(x: Array, w: Array, at: Array) -> Array:
     return loss(z, at) * 0.9 - 0.1 * z.mean(-1), z.min(-1)
 
 
-TAKEN: Sequence[Callable[..., Array]] = (plain, clipped, counted, one_hot, batched, masked, far, smoothed)
+TAKEN: Sequence[Callable[..., Array]] = (
+    plain,
+    clipped,
+    counted,
+    one_hot,
+    batched,
+    flattened,
+    narrow_sums,
+    masked,
+    far,
+    smoothed,
+)
 
 
 def planned(
