@@ -28,10 +28,9 @@ from meshgen.codegen.fusion.attention_indices import attentions_in
 from meshgen.codegen.fusion.grouped import grouped
 from meshgen.codegen.fusion.tiles import WHOLE_ROW
 from meshgen.codegen.passes.graphs import on_graphs
-from meshgen.codegen.passes.softmax_rows import COLUMNS, LookUp, Row, SoftmaxRows, rows_of
+from meshgen.codegen.passes.softmax_rows import COLUMNS, LookUp, Row, SoftmaxRows, rows_of, softmax_dots
 from meshgen.ir.builder import Builder
 from meshgen.ir.graph import Graph, Module, Node, TensorType, Value
-from meshgen.ops.classes import DOTS
 from meshgen.ops.evaluate.common import neutral
 from meshgen.ops.live import without_dead
 from meshgen.ops.precision import sum_type
@@ -43,13 +42,11 @@ def softmax_into_dot(module: Module) -> Module:
 
 
 def _with_parts(graph: Graph) -> Graph:
-    if not {"exponential", "reduce"} <= {node.op for node in graph.nodes}:
+    if not (dots := softmax_dots(graph)):
         return graph
-    found = [rows for node in graph.nodes if node.op in DOTS and (rows := rows_of(node, graph)) is not None]
-    if found:
-        scores = {attention.scores for attention in attentions_in(graph).values()}
-        found = [rows for rows in found if rows.dot not in scores and _gains(rows)]
-    for rows in found:
+    scores = {attention.scores for attention in attentions_in(graph).values()}
+    read = [rows_of(dot, graph) for dot in dots if dot not in scores]
+    for rows in [rows for rows in read if rows is not None and _gains(rows)]:
         after = without_dead(_Writer(graph, rows).written())
         if _is_one_kernel(rows, after):
             graph = after

@@ -8,20 +8,20 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import field
 
 from meshgen.codegen.passes.indexed_rows import IndexedRows
 from meshgen.ir.graph import Graph, Node, Value, is_float
 from meshgen.ir.regions import used_by
 from meshgen.kernels.matmul import reducible_columns
-from meshgen.ops.classes import POINTWISE, REDUCTIONS
+from meshgen.ops.classes import DOTS, POINTWISE, REDUCTIONS
 from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.precision import common_type, multiplied_as
 from meshgen.records import dataclass
 
 COLUMNS = 128  # of a part: the most that one part of the epilogue of every larger tile has (`kernels/matmul.py`)
-_MOST_NODES = 32  # between rows and a look-up in them (chosen: a logarithm of a softmax has four)
+_MOST_NODES = 32  # between a product, and what is taken of its rows (chosen: a logarithm of a softmax has four)
 _FLOATS = ("bf16", "f16", "f32", "f64")
 
 
@@ -59,13 +59,41 @@ class SoftmaxRows:
     are_kept: bool = False
 
 
+def softmax_dots(graph: Graph) -> list[Node]:
+    """The dots of whose results sums of exponentials of rows are taken, element by element; each may be read in parts of its rows."""
+    producers, found = graph.producers(), dict[Node, None]()
+    for node in graph.nodes:
+        maker = producers.get(node.operands[0]) if node.op in REDUCTIONS and node.attrs.kind == "add" else None
+        while maker is not None and maker.op == "convert":
+            maker = producers.get(maker.operands[0])
+        if maker is not None and maker.op == "exponential":
+            found.update(dict.fromkeys(_dots_behind(maker.operands[0], producers)))
+    return [dot for dot in found if _has_parts(dot)]
+
+
+def _dots_behind(value: Value, producers: Mapping[Value, Node]) -> Iterator[Node]:
+    """Dots from which a value is made element by element."""
+    seen, stack = set[Value](), [value]
+    while stack and len(seen) < _MOST_NODES:
+        current = stack.pop()
+        node = producers.get(current)
+        if node is None or current in seen or current.type.size != value.type.size:
+            continue
+        seen.add(current)
+        if node.op in DOTS:
+            yield node
+        elif node.op in POINTWISE or node.op == "reshape":
+            stack += node.operands
+
+
+def _has_parts(dot: Node) -> bool:
+    """Whether the rows of a dot's result are several parts of equal length, which its kernel may reduce."""
+    columns = dot.result.type.sizes[-1] if len(DotDims.of(dot).free[1]) == 1 and is_float(common_type(dot)) else 0
+    return columns > COLUMNS and not columns % COLUMNS and COLUMNS in reducible_columns(multiplied_as(dot))
+
+
 def rows_of(dot: Node, graph: Graph) -> SoftmaxRows | None:
-    """What is taken of the rows of a dot's result; None without a softmax, and where rows have no parts of equal length."""
-    if len(DotDims.of(dot).free[1]) != 1 or not is_float(common_type(dot)):
-        return None
-    columns = dot.result.type.sizes[-1]
-    if columns % COLUMNS or columns == COLUMNS or COLUMNS not in reducible_columns(multiplied_as(dot)):
-        return None
+    """What is taken of the rows of a dot's result; None without a softmax."""
     found = _Reading(dot, graph).found
     return found if any(row.shift is not None for row in found.reductions.values()) else None
 
