@@ -3,7 +3,7 @@
     opened({"b": y, "a": x})      Form("dict"), {"a": x, "b": y}
     opened(Layer(w, b))           Form("object", "Layer", static="(2,)"), {"w": w, "b": b}
 
-JAX is asked only where it is loaded already: without it nobody has registered a class. Nothing here imports a class, so
+JAX is asked only where it is loaded already: without it no class is registered. Nothing here imports a class, so
 that forms may come from a file.
 """
 

@@ -11,7 +11,7 @@ import numpy as np
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.types import Array
 
-NOBODY, MANY = 0, -1  # besides a block, as its number and 1
+NO_BLOCK, MANY = 0, -1  # beside the number of a block and 1
 
 
 class BlockRaces:
@@ -60,7 +60,7 @@ class BlockRaces:
 
     def _refuse(self, words: Array, by: Array, verb: str, others: Array, earlier: str) -> None:
         other = others[words]
-        conflict = (other != NOBODY) & (other != by)
+        conflict = (other != NO_BLOCK) & (other != by)
         if conflict.any():
             place = int(np.argmax(conflict))
             word, block = int(words[place]), int(by[place]) - 1
@@ -80,6 +80,6 @@ class BlockRaces:
 def _note(who: Array, words: Array, by: Array) -> None:
     """Words have been accessed: by a block alone, or by many."""
     found = who[words]
-    now = np.where((found == NOBODY) | (found == by), by, MANY).astype(np.int32)
+    now = np.where((found == NO_BLOCK) | (found == by), by, MANY).astype(np.int32)
     who[words] = now
     who[words[who[words] != now]] = MANY

@@ -24,7 +24,7 @@ def grouped(graph: Graph) -> Grouping:
         traffic.recompute()
         if joins.join_epilogues():
             traffic.dissolve()  # a dot may compute again what reductions may not
-        joins.run()
+        joins.join_kernels()
         found.groups = [g for g in found.groups if g.members]
         _LAST[:] = [found]
     return found

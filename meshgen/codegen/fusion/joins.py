@@ -29,9 +29,8 @@ class Joins:
         self.traffic, self.of = traffic, traffic.of
         self._waiting = sum(1 << g.number for g in self.of.groups if g.members and g.members[0].op in COMMUNICATING)
 
-    def run(self) -> None:
-        """All joins."""
-        self.join_epilogues()
+    def join_kernels(self) -> None:
+        """Groups over one space, and small ones side by side."""
         self._join_spaces()
         self._join_siblings()
 

@@ -113,11 +113,12 @@ class IndexedRows:
         if self._vector < value.type.rank and value.type.sizes[self._vector] > 1:
             value = builder.rows(value, self._vector, inside, inside + 1)
         value = builder.reshape(value, self.places)
+        if is_clamped:  # in the type of the indices: the greatest unsigned ones are no negative numbers
+            last = min(self._shape[dim] - 1, np.iinfo(value.type.numpy_dtype).max)
+            bounds = [builder.broadcast_scalar(bound, value.type) for bound in (0, last)]
+            value = builder.emit("clamp", [bounds[0], value, bounds[1]], value.type)
         is_long = value.type.dtype in ("i64", "ui64", "ui32") or self._shape[dim] >= 2**31
         value = builder.convert(value, "i64" if is_long else "i32")
-        if is_clamped:
-            last = builder.broadcast_scalar(self._shape[dim] - 1, value.type)
-            value = builder.emit("clamp", [builder.broadcast_scalar(0, value.type), value, last], value.type)
         dims = {place: d for place in range(len(self.places)) for d in self.dims_of(place)}
         return builder.compare(
             "EQ", self.count(builder, dim, value.type.dtype), spread(builder, value, dims, self._shape)

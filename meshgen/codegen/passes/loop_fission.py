@@ -201,5 +201,4 @@ def _in_order(builder: Builder, rows: Value, step: int) -> Value:
 
 
 def _zeros(graph: Graph, kind: TensorType) -> Value:
-    builder = Builder(graph)
-    return builder.spread(builder.splat(0, TensorType((), kind.dtype)), kind.shape)
+    return Builder(graph).broadcast_scalar(0, kind)

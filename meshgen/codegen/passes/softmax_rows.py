@@ -20,9 +20,9 @@ from meshgen.ops.dot_dims import DotDims
 from meshgen.ops.precision import common_type, multiplied_as
 from meshgen.records import dataclass
 
-COLUMNS = 128  # of a part: the most that one part of the epilogue of every larger tile has (`kernels/matmul.py`)
+COLUMNS = 128  # of a part: all of a tile's or half of the largest tiles', which registers hold (`kernels/matmul.py`)
 _MOST_NODES = 32  # between a product, and what is taken of its rows (chosen: a logarithm of a softmax has four)
-_FLOATS = ("bf16", "f16", "f32", "f64")
+_FLOATS = ("bf16", "f16", "f32", "f64")  # those that have infinity, which stands for what is not looked up
 
 
 @dataclass(frozen=True)
@@ -192,7 +192,7 @@ class _Reading:
         attrs, (value, indices) = node.attrs, node.operands
         last = value.type.rank - 1
         way = self._way_to(value)
-        if way is None or attrs.offset_dims or set(attrs.slice_sizes) != {1} or not is_float(value.type.dtype):
+        if way is None or attrs.offset_dims or set(attrs.slice_sizes) != {1} or value.type.dtype not in _FLOATS:
             return None
         batching = dict(zip(attrs.operand_batching_dims, attrs.start_indices_batching_dims, strict=True))
         rows = IndexedRows(

@@ -88,7 +88,7 @@ class Api:
     def kept_context(self) -> Generator[None]:
         """The context that is current in this thread before is so afterwards: other users of CUDA, as PyTorch, rely on it.
 
-        What nobody uses any more is not freed before the end.
+        What is not used any more is not freed before the end.
         """
         begin_call()
         try:

@@ -1,4 +1,4 @@
-"""Executors and sessions that nobody uses any more are freed when no call of another one is under way.
+"""Executors and sessions that are not used any more are freed when no call of another one is under way.
 
 Python's collector of cycles may find one at any moment, also between the calls of a step. To free memory waits for its device, and kernels
 there may wait for those of other ranks, which the step has not issued yet.

@@ -139,6 +139,27 @@ def test_vocabularies_are_split_among_devices(program: Callable[..., Array]) -> 
     assert is_right(found, arguments())
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "uint32", "uint64", "int64"])
+def test_labels_of_any_integer_type(dtype: str) -> None:
+    """Out of bounds as well: the greatest of their type is the last word, a negative one the first."""
+    with jax.enable_x64():
+        shapes = (((ROWS, DEPTH), "bfloat16"), ((DEPTH, WORDS), "bfloat16"), ((ROWS,), dtype))
+        text = jax.jit(looked_up).lower(*(jax.ShapeDtypeStruct(*each) for each in shapes)).as_text()
+    found = api.plan(text, {"x": 1}, target="cuda:sm_90")
+    limits = np.iinfo(dtype)
+    labels = np.resize(np.array([limits.max, limits.min, 0, 7, 100, limits.max // 2], dtype), ROWS)
+    assert fires(found) and not writes(found, ROWS * WORDS)
+    assert is_right(found, [*arguments()[:2], labels])
+
+
+def looked_up(x: Array, w: Array, at: Array) -> Array:
+    """By a gather that clamps, of labels of the type that they have."""
+    z = (x @ w).astype(jnp.float32)
+    dims = jax.lax.GatherDimensionNumbers((), (1,), (1,), (0,), (0,))
+    picked = jax.lax.gather(z, at[:, None], dims, (1, 1), mode="clip")
+    return picked - jax.nn.logsumexp(z, -1)
+
+
 def returned(x: Array, w: Array, at: Array) -> Array:
     z = (x @ w).astype(jnp.float32)
     return loss(z, at), z
