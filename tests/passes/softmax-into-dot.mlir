@@ -43,11 +43,11 @@ func.func @f(%x: tensor<16x64xbf16>, %w: tensor<64x256xbf16>, %i: tensor<16x1xi3
 // CHECK-NEXT: %s = stablehlo.reduce(%16 init: %zero) applies stablehlo.add across dimensions = [1] : (tensor<16x2xf32>, tensor<f32>) -> tensor<16xf32>
 // CHECK-NEXT: %t = shard.all_reduce %s on @g grid_axes = [0] : tensor<16xf32> -> tensor<16xf32>
 // CHECK-NEXT: %17 = stablehlo.reshape %i : (tensor<16x1xi32>) -> tensor<16xi32>
-// CHECK-NEXT: %18 = stablehlo.constant dense<255> : tensor<i32>
+// CHECK-NEXT: %18 = stablehlo.constant dense<0> : tensor<i32>
 // CHECK-NEXT: %19 = stablehlo.broadcast_in_dim %18, dims = [] : (tensor<i32>) -> tensor<16xi32>
-// CHECK-NEXT: %20 = stablehlo.constant dense<0> : tensor<i32>
+// CHECK-NEXT: %20 = stablehlo.constant dense<255> : tensor<i32>
 // CHECK-NEXT: %21 = stablehlo.broadcast_in_dim %20, dims = [] : (tensor<i32>) -> tensor<16xi32>
-// CHECK-NEXT: %22 = stablehlo.clamp %21, %17, %19 : tensor<16xi32>
+// CHECK-NEXT: %22 = stablehlo.clamp %19, %17, %21 : tensor<16xi32>
 // CHECK-NEXT: %23 = stablehlo.iota dim = 1 : tensor<16x256xi32>
 // CHECK-NEXT: %24 = stablehlo.reshape %22 : (tensor<16xi32>) -> tensor<16xi32>
 // CHECK-NEXT: %25 = stablehlo.broadcast_in_dim %24, dims = [0] : (tensor<16xi32>) -> tensor<16x256xi32>

@@ -113,7 +113,7 @@ class IndexedRows:
         if self._vector < value.type.rank and value.type.sizes[self._vector] > 1:
             value = builder.rows(value, self._vector, inside, inside + 1)
         value = builder.reshape(value, self.places)
-        if is_clamped:  # in the type of the indices: the greatest unsigned ones are no negative numbers
+        if is_clamped:  # in the type of the indices: as signed numbers the greatest unsigned ones would be negative
             last = min(self._shape[dim] - 1, np.iinfo(value.type.numpy_dtype).max)
             bounds = [builder.broadcast_scalar(bound, value.type) for bound in (0, last)]
             value = builder.emit("clamp", [bounds[0], value, bounds[1]], value.type)
