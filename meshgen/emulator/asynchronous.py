@@ -51,7 +51,8 @@ class BulkCopy:
 
     Attributes:
         blocks, warps: of each thread; the warp is that of its block.
-        places, addresses: of each element [threads, elements], in shared and in global memory.
+        places: of each 16 bytes in shared memory [threads, units].
+        addresses: of each element in global memory [threads, elements].
         inside: which elements lie inside the tensor; the others become `fill`.
         nbytes: what is reported to an mbarrier when a box has arrived.
     """
@@ -150,7 +151,8 @@ class WrittenLater:
 
     def has(self, names: Iterable[str], warp_groups: Array) -> bool:
         """Whether one of the registers is still written in one of the warp groups."""
-        return any(name in self.numbers and self.numbers[name][warp_groups].any() for name in names)
+        numbers = {id(each): each for name in names if (each := self.numbers.get(name)) is not None}  # most share an array
+        return any(each[warp_groups].any() for each in numbers.values())
 
 
 @dataclass

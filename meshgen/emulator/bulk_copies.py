@@ -20,6 +20,7 @@ from meshgen.emulator.global_memory import WORDS
 from meshgen.emulator.loads import OPERATIONS
 from meshgen.emulator.mbarriers import mbarrier_at
 from meshgen.emulator.program import Address, Immediate, Instruction
+from meshgen.emulator.races import UNIT
 from meshgen.emulator.swizzles import swizzled
 from meshgen.emulator.table import Reader, address_reader, opcode, reader, vector_of
 from meshgen.emulator.tensor_map import NBYTES, SPANS, TensorMap
@@ -31,7 +32,7 @@ _TO_SHARED = {"async", "bulk", "tensor", "tile", "shared::cta", "shared::cluster
               "L2::cache_hint"}  # fmt: skip
 _TO_GLOBAL = {"async", "bulk", "tensor", "tile", "shared::cta", "global", "bulk_group", "L2::cache_hint"}
 _KINDS = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32", "f64", "bf16", "f32", "f32")  # by element type
-Box = tuple[Array, Array, Array, Array, TensorMap]  # threads, places, addresses, inside, map
+Box = tuple[Array, Array, Array, Array, TensorMap]  # threads, places of 16 bytes each, addresses, inside, map
 Boxes = Callable[[Wave, Mask], Iterator[Box]]
 
 
@@ -78,8 +79,8 @@ def _to_shared(instruction: Instruction) -> Action:
                 lanes = np.zeros(wave.shape, np.bool_)
                 lanes.ravel()[threads[mine]] = True
                 state = mbarrier_at(wave, int(each), lanes)
-                wave.shared.begin_copy(places[mine], described.item_bytes, warps[mine][:, None])
-                nbytes = places.shape[1] * described.item_bytes
+                wave.shared.begin_copy(places[mine], UNIT, warps[mine][:, None])
+                nbytes = places.shape[1] * UNIT
                 state.copies.append(BulkCopy(threads[mine] // wave.threads, warps[mine], places[mine], addresses[mine],
                                              inside[mine], described.item_bytes, _fill(described), nbytes))  # fmt: skip
 
@@ -101,7 +102,8 @@ def _to_global(instruction: Instruction, operation: str) -> Action:
             state.operations += 1
             wave.shared.begin_operation(state.operations)
             warps = (threads % wave.threads // WARP)[:, None]
-            values = wave.shared.unit_reads(places, described.item_bytes, warps, state.operations)[inside]
+            units = wave.shared.unit_reads(places, UNIT, warps, state.operations)
+            values = units.view(WORDS[described.item_bytes])[inside]
             state.bulk_stores.append(BulkStore(state.operations, threads, state.bulk_groups[threads]))
             blocks = np.broadcast_to(wave.numbers[threads // wave.threads][:, None], inside.shape)[inside]
             if operation:
@@ -165,7 +167,7 @@ def _boxes(instruction: Instruction, operand: object, place: Reader) -> Boxes:
                 raise DeviceFault(
                     "alignment", "a box begins at an address of shared memory that is not a multiple of 128 bytes"
                 )
-            places = wave.shared.places(offsets, (threads[mine] // wave.threads)[:, None], described.item_bytes)
+            places = wave.shared.places(offsets, (threads[mine] // wave.threads)[:, None], UNIT)
             yield threads[mine], places, addresses, inside, described
 
     return boxes
@@ -184,7 +186,7 @@ def _map_at(wave: Wave, address: int) -> TensorMap:
 
 
 def _box_elements(described: TensorMap, starts: Array) -> tuple[Array, Array, Array]:
-    """Of each element of boxes [threads, elements]: bytes from the box's place, address, and whether it is in the tensor."""
+    """Of each 16 bytes of a box: how far from its place [units]; of each element: address, whether it is inside [threads, elements]."""
     number = np.arange(int(np.prod(described.box)))
     inside = np.ones((len(starts), len(number)), np.bool_)
     addresses = np.full(inside.shape, described.address, np.int64)
@@ -194,7 +196,8 @@ def _box_elements(described: TensorMap, starts: Array) -> tuple[Array, Array, Ar
         left = left // box
         inside &= (index >= 0) & (index < size)
         addresses += index * (described.strides[dim - 1] if dim else described.item_bytes)
-    return number * described.item_bytes, addresses.astype(np.uint64), inside
+    units = np.arange(len(number) * described.item_bytes // UNIT)
+    return units * UNIT, addresses.astype(np.uint64), inside
 
 
 @opcode("tensormap")

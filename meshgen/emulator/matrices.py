@@ -228,7 +228,7 @@ class Accumulators:
     """The sums of a product: registers of f32, f64 or s32, or two f16 in each.
 
     Thread 4 g + i of a warp has of every eight rows row g, and of every eight columns 2 i and 2 i + 1: first of all rows, then
-    of the next columns. The sums of all registers are one array, which the next product takes as it is.
+    of the next columns. The sums of all registers are one array, which the next product takes as it is; registers are parts of it.
     """
 
     def __init__(
@@ -239,6 +239,7 @@ class Accumulators:
         self._reads = [reader(each, self._held, instruction) for each in sources]  # type: ignore[arg-type]
         self._puts = [writer(each, self._held, instruction) for each in targets]  # type: ignore[arg-type]
         self._sources, self._targets = ([getattr(each, "name", "") for each in part] for part in (sources, targets))
+        self._is_plain = all(getattr(each, "width", 0) == self._held.itemsize for each in targets)
 
     def require(self, count: int, instruction: Instruction) -> None:
         """Raises DeviceFault where the registers of a thread do not hold `count` sums."""
@@ -281,17 +282,39 @@ class Accumulators:
 
     def _kept(self, wave: Wave, chosen: Warps, shape: tuple[int, ...]) -> Array:
         """What the registers hold."""
-        names, (held, sums) = self._sources, wave.sums.get(self._sources[0], ([], None))
-        is_there = len(held) == len(names) and all(
-            wave.registers[n] is each for n, each in zip(names, held, strict=True)
-        )
-        if sums is None or not is_there or not chosen.all or sums.dtype != self._kind:
-            sums = np.stack([of_warps(wave, read(wave), chosen).ravel() for read in self._reads]).view(self._kind)
-        return sums.reshape(shape)
+        rows = _rows_of(self._held_by(wave, self._sources), wave, chosen)
+        if rows is None:
+            rows = np.stack([of_warps(wave, read(wave), chosen) for read in self._reads])
+        return rows.reshape(-1).view(self._kind).reshape(shape)
 
     def _put(self, wave: Wave, sums: Array, chosen: Warps, mask: Mask) -> None:
         rows = sums.reshape(-1).view(self._held).reshape(len(self._puts), -1, WARP)
-        for put, row in zip(self._puts, rows, strict=True):
-            put(wave, to_threads(wave, row, chosen), mask)
-        if chosen.all and all(self._targets):
-            wave.sums[self._targets[0]] = [wave.registers[name] for name in self._targets], sums
+        if not self._is_plain:  # some sums are not wanted
+            for put, row in zip(self._puts, rows, strict=True):
+                put(wave, to_threads(wave, row, chosen), mask)
+            return
+        whole = rows
+        if not chosen.all:
+            whole = self._held_by(wave, self._targets)
+            if whole is None:
+                whole = np.stack([wave.full(wave.registers[name]) for name in self._targets])
+            whole = whole.reshape(len(rows), wave.blocks, wave.warps, WARP).copy()
+            whole[:, chosen.blocks, chosen.warps] = rows
+        whole = whole.reshape(len(rows), *wave.shape)
+        held = [whole[number] for number in range(len(rows))]
+        wave.registers.update(zip(self._targets, held, strict=True))
+        wave.sums[self._targets[0]] = held, whole
+
+    def _held_by(self, wave: Wave, names: Sequence[str]) -> Array | None:
+        """Registers [registers, blocks, threads] as one array, where a product wrote them and nothing has since."""
+        held, whole = wave.sums.get(names[0], ([], None))
+        registers = wave.registers
+        is_there = len(held) == len(names) and all(registers[n] is each for n, each in zip(names, held, strict=True))
+        return whole if is_there else None
+
+
+def _rows_of(whole: Array | None, wave: Wave, chosen: Warps) -> Array | None:
+    """Registers as [registers, warps, 32]."""
+    if whole is None or chosen.all:
+        return whole
+    return whole.reshape(len(whole), wave.blocks, wave.warps, WARP)[:, chosen.blocks, chosen.warps]

@@ -13,6 +13,7 @@ from meshgen.emulator.asynchronous import BulkCopy, Mbarrier, no_mbarriers
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.global_memory import WORDS
 from meshgen.emulator.program import Instruction, Sink
+from meshgen.emulator.races import UNIT
 from meshgen.emulator.table import Reader, address_reader, opcode, reader, writer
 from meshgen.emulator.types import Array, unknown
 from meshgen.emulator.wave import WARP, Action, Mask, Wave
@@ -155,10 +156,10 @@ def _wait(instruction: Instruction) -> Action:
 def _make(wave: Wave, copy: BulkCopy, state: Mbarrier) -> None:
     """A copy to shared memory is made, and its mbarriers are notified."""
     word = WORDS[copy.itemsize]
-    values = np.full(copy.places.shape, copy.fill, word)
+    values = np.full(copy.inside.shape, copy.fill, word)
     blocks = np.broadcast_to(wave.numbers[copy.blocks][:, None], copy.inside.shape)[copy.inside]
     values[copy.inside] = wave.memory.load(copy.addresses[copy.inside], copy.itemsize, blocks)
-    wave.shared.end_copy(copy.places, values, copy.warps[:, None], generic=False)
+    wave.shared.end_copy(copy.places, values.view(WORDS[UNIT]), copy.warps[:, None], generic=False)
     wave.shared.copying -= 1
     np.subtract.at(state.bytes, copy.blocks, copy.nbytes)
     if races := wave.shared.races:

@@ -2,6 +2,7 @@
 
 A warp's clock says what it knows of each warp of its block: entry w is the last step of warp w that is over for it. A barrier
 gives all who meet at it the same knowledge. An access races with an earlier one of another warp that it does not know to be over.
+Most accesses are of 16 bytes: until a narrower one touches such a unit, its first word stands for all of its words.
 Source: Flanagan and Freund, FastTrack, PLDI 2009, with warps for threads: the lanes of a warp run in step here.
 """
 
@@ -12,41 +13,83 @@ import numpy as np
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.types import Array
 
+UNIT = 16  # bytes: of the widest access, and what the blocks are padded to
+
 
 class Races:
-    """The accesses to the shared memory of all blocks of a wave. Words are numbered through all blocks."""
+    """The accesses to the shared memory of all blocks of a wave; places count bytes through all blocks."""
 
-    def __init__(self, blocks: int, warps: int, words: int) -> None:
-        """`words`: of a block's shared memory; the smallest access is one."""
-        self._warps, self._words = warps, words
+    def __init__(self, blocks: int, warps: int, stride: int, grain: int) -> None:
+        """`stride`: bytes of a block; `grain`: bytes of a word, the smallest access."""
+        self._warps, self._stride, self._grain = warps, stride, grain
+        self._of_unit = UNIT // grain  # words
+        words = blocks * stride // grain
         self.clocks = np.zeros((blocks, warps, warps), np.int32)
         self.clocks[:, np.arange(warps), np.arange(warps)] = 1
-        self._writer = np.full(blocks * words, -1, np.int16)
-        self._written = np.zeros(blocks * words, np.int32)
-        self._read = np.zeros((blocks * words, warps), np.int32)
-        self._unfenced = np.zeros(blocks * words, np.bool_)
+        self._is_split = np.zeros(words // self._of_unit, np.bool_)  # units that narrower accesses have touched
+        self._writer = np.full(words, -1, np.int16)
+        self._written = np.zeros(words, np.int32)
+        self._read = np.zeros((words, warps), np.int32)
+        self._unfenced = np.zeros(words, np.bool_)
 
-    def read(self, words: Array, warps: Array) -> None:
-        """Warps (of their block) read words. Raises DeviceFault "race"."""
-        block = words // self._words
-        self._check_writers(words, block, warps, "reads")
-        self._read[words, warps] = self.clocks[block, warps, warps]
+    def read(self, places: Array, size: int, warps: Array, *, by_unit: bool = False) -> None:
+        """Warps (of their block) read `size` bytes at each place. Raises DeviceFault "race".
 
-    def may_write(self, words: Array, warps: Array) -> None:
+        Args:
+            by_unit: an asynchronous unit reads for them, which does not see writes without a fence.
+        """
+        words, block, by = self._accesses(places, size, warps)
+        if by_unit and self._unfenced[words].any():
+            raise DeviceFault("race", "an asynchronous unit reads what was written without fence.proxy.async since")
+        self._check_writers(words, block, by, "reads")
+        self._read[words, by] = self.clocks[block, by, by]
+
+    def may_write(self, places: Array, size: int, warps: Array) -> None:
         """Refuse a write now, without noting it. Raises DeviceFault "race"."""
-        block = words // self._words
+        self._refuse_write(*self._accesses(places, size, warps))
+
+    def write(self, places: Array, size: int, warps: Array, *, generic: bool = True) -> None:
+        """Warps write; `generic` writes need a proxy fence before asynchronous units read them."""
+        words, block, by = self._accesses(places, size, warps)
+        self._refuse_write(words, block, by)
+        self._writer[words] = by
+        self._written[words] = self.clocks[block, by, by]
+        self._unfenced[words] = generic
+
+    def _refuse_write(self, words: Array, block: Array, warps: Array) -> None:
         self._check_writers(words, block, warps, "writes")
         unknown = self._read[words] > self.clocks[block, warps]
         if unknown.any():
             place, reader = (int(each[0]) for each in np.nonzero(unknown))
             self._raise_race(int(warps[place]), "writes", int(words[place]), reader, "reads")
 
-    def write(self, words: Array, warps: Array, *, generic: bool = True) -> None:
-        """Warps write words; `generic` writes need a proxy fence before asynchronous units read them."""
-        self.may_write(words, warps)
-        self._writer[words] = warps
-        self._written[words] = self.clocks[words // self._words, warps, warps]
-        self._unfenced[words] = generic
+    def _accesses(self, places: Array, size: int, warps: Array) -> tuple[Array, Array, Array]:
+        """The words that stand for what is accessed, with the block and the warp of each."""
+        places, warps = (each.ravel() for each in np.broadcast_arrays(places, warps))
+        if size == UNIT:
+            units = places // UNIT
+            is_split = self._is_split[units]
+            words = units * self._of_unit
+            if is_split.any():
+                behind = (words[is_split, None] + np.arange(1, self._of_unit)).ravel()
+                words = np.concatenate([words, behind])
+                warps = np.concatenate([warps, np.repeat(warps[is_split], self._of_unit - 1)])
+        else:
+            self._split(places // UNIT)
+            many = max(1, size // self._grain)
+            words = (places[:, None] // self._grain + np.arange(many)).ravel()
+            warps = np.repeat(warps, many)
+        return words, words // (self._stride // self._grain), warps
+
+    def _split(self, units: Array) -> None:
+        """Each word of these units stands for itself from now on."""
+        new = units[~self._is_split[units]]
+        if not new.size:
+            return
+        self._is_split[new] = True
+        first = new[:, None] * self._of_unit
+        for state in (self._writer, self._written, self._read, self._unfenced):
+            state[first + np.arange(self._of_unit)] = state[first]
 
     def same_values(self, stored: Array, found: Array) -> None:
         """Of several threads that write to one place at once, all must write the same."""
@@ -59,13 +102,8 @@ class Races:
             self._unfenced[:] = False
             return
         words = np.flatnonzero(self._unfenced)
-        mine = warps[words // self._words, self._writer[words]]
+        mine = warps[words // (self._stride // self._grain), self._writer[words]]
         self._unfenced[words[mine]] = False
-
-    def read_by_unit(self, words: Array) -> None:
-        """An asynchronous unit reads words. Raises DeviceFault "race" for writes without a fence."""
-        if self._unfenced[words].any():
-            raise DeviceFault("race", "an asynchronous unit reads what was written without fence.proxy.async since")
 
     def meet(self, warps: Array) -> None:
         """Warps [blocks, warps] meet at a barrier, those of each block with each other."""
@@ -86,5 +124,5 @@ class Races:
             self._raise_race(int(warps[place]), what, int(words[place]), int(writer[place]), "writes")
 
     def _raise_race(self, warp: int, what: str, word: int, other: int, earlier: str) -> None:
-        where = f"word {word % self._words} of shared memory"
+        where = f"word {word % (self._stride // self._grain)} of shared memory"
         raise DeviceFault("race", f"warp {warp} {what} {where}, which warp {other} {earlier} with no barrier between")

@@ -10,10 +10,8 @@ from meshgen.emulator.addresses import SHARED_BASE
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.global_memory import WORDS
 from meshgen.emulator.memory import POISON
-from meshgen.emulator.races import Races
+from meshgen.emulator.races import UNIT, Races
 from meshgen.emulator.types import Array, DType
-
-GRAIN = 16  # bytes: blocks are padded to a multiple of the widest access
 
 
 class SharedMemory:
@@ -27,11 +25,11 @@ class SharedMemory:
     def __init__(self, blocks: int, warps: int, nbytes: int, grain: int, *, races: bool) -> None:
         self.nbytes = nbytes
         self.grain = grain
-        self.stride = -(-max(nbytes, 1) // GRAIN) * GRAIN
+        self.stride = -(-max(nbytes, 1) // UNIT) * UNIT
         self._bytes = np.full(blocks * self.stride, POISON, np.uint8)
         self.first = (np.arange(blocks, dtype=np.int64) * self.stride)[:, None]
         words = self.stride // grain
-        self.races = Races(blocks, warps, words) if races else None
+        self.races = Races(blocks, warps, self.stride, grain) if races else None
         self.incoming = np.zeros(blocks * words, np.bool_)  # copies that have not been waited for
         self.copying = 0  # how many copies are under way: while none is, `incoming` need not be looked at
         self._read_by = np.zeros(blocks * words, np.int32)  # the last operation of a matrix unit that reads a word
@@ -76,28 +74,20 @@ class SharedMemory:
         """The shared memory of all blocks as elements of a type."""
         return self._bytes.view(kind)
 
-    def words(self, places: Array, size: int, *others: Array) -> tuple[Array, ...]:
-        """The words that `size` bytes at each place cover, flat, with the given property of each place."""
-        many = max(1, size // self.grain)
-        words = (places[..., None] // self.grain + np.arange(many)).ravel()
-        return words, *(np.repeat(np.broadcast_to(each, places.shape).ravel(), many) for each in others)
-
     def _follow_read(self, places: Array, size: int, warps: Array) -> None:
         if not self.copying and self.races is None:
             return
         if self._is_incoming(places, size):
             raise DeviceFault("async copy", "shared memory is read while a copy to it has not been waited for")
         if self.races:
-            whole = np.broadcast_to(places, np.broadcast_shapes(places.shape, warps.shape))
-            self.races.read(*self.words(whole, size, warps))
+            self.races.read(places, size, warps)
 
     def _follow_write(self, places: Array, size: int, warps: Array) -> None:
         if not self.copying and not self.reading and self.races is None:
             return
         self._refuse_overwriting(places, size)
         if self.races:
-            whole = np.broadcast_to(places, np.broadcast_shapes(places.shape, warps.shape))
-            self.races.write(*self.words(whole, size, warps))
+            self.races.write(places, size, warps)
 
     def _incoming_by(self, size: int) -> tuple[Array, Any]:
         """`incoming` with the words of an access of `size` bytes as one number, and that number where all are set."""
@@ -126,7 +116,7 @@ class SharedMemory:
         """`size` bytes at each place are the destination of an asynchronous copy: no thread may touch them before it is waited for."""
         self._refuse_overwriting(places, size)
         if self.races:
-            self.races.may_write(*self.words(places, size, warps))
+            self.races.may_write(places, size, warps)
         incoming, every = self._incoming_by(size)
         incoming[places // max(size, self.grain)] = every
         self.copying += 1
@@ -136,7 +126,7 @@ class SharedMemory:
         size = values.dtype.itemsize
         self._incoming_by(size)[0][places // max(size, self.grain)] = 0
         if self.races:
-            self.races.write(*self.words(places, size, warps), generic=generic)
+            self.races.write(places, size, warps, generic=generic)
         self._bytes.view(values.dtype)[places // size] = values
 
     def begin_operation(self, operation: int) -> None:
@@ -156,8 +146,6 @@ class SharedMemory:
         if self._is_incoming(places, size):
             raise DeviceFault("async copy", "a matrix unit reads shared memory to which a copy has not been waited for")
         if self.races:
-            words, by = self.words(places, size, warps)
-            self.races.read_by_unit(words)
-            self.races.read(words, by)
+            self.races.read(places, size, warps, by_unit=True)
         self._readers_by(size)[places // max(size, self.grain)] = operation
         return self._bytes.view(WORDS[size])[places // size]

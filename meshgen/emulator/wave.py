@@ -34,7 +34,7 @@ class Wave:
         numbers: of the blocks, in the order of the grid.
         alive: the threads that have not ended; None while all live.
         local: bytes of local memory [blocks * threads, bytes].
-        sums: by the first of their registers, what these held when a product wrote them, and all their sums as one array.
+        sums: by the first of their registers, what these held when a product wrote them, and the array whose parts they are.
         pending: registers that an asynchronous operation still writes.
         issued: instructions so far.
     """
@@ -77,7 +77,8 @@ class Wave:
 
     def full(self, value: Array) -> Array:
         """A value with an element for every thread."""
-        return np.broadcast_to(value, self.shape)
+        shape = self.shape
+        return value if value.shape == shape else np.broadcast_to(value, shape)
 
     def by_warp(self, value: Array) -> Array:
         """A value as an array that broadcasts to [blocks, warps, 32]."""

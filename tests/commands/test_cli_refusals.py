@@ -221,8 +221,8 @@ def test_an_internal_error_leaves_a_reproducer(
 
 MISTAKES: dict[str, tuple[list[str], str]] = {
     "no such file": (["check", "none.mlir"], r"MG0002: none.mlir(?s:.*)a program is a .mlir file, or pkg.mod:function"),
-    "a function by its file": (["check", "model.py:f", "--mesh", "x=2"], r"write 'model:f'"),
-    "a function without types": (["check", "model:f", "--mesh", "x=2"], r"--arg 'f32\[8,16\]' for each"),
+    "a function by its file": (["check", "mistaken.py:f", "--mesh", "x=2"], r"write 'mistaken:f'"),
+    "a function without types": (["check", "mistaken:f", "--mesh", "x=2"], r"--arg 'f32\[8,16\]' for each"),
     "a shape of another rank": (["check", "p.mlir", "--shape", "x=8"], r"p.mlir:\d+: error MG0001: input 'x' is(?s:.*)only set sizes that are open"),
 }  # fmt: skip
 
@@ -233,7 +233,7 @@ def test_what_newcomers_mistake_has_a_way_out(
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("p.mlir").write_text(mlp())
-    Path("model.py").write_text("def f(x):\n    return x\n")
+    Path("mistaken.py").write_text("def f(x):\n    return x\n")  # a name that no other test imports
     words, message = MISTAKES[name]
     assert cli.main(words) in (1, 2)
     said = capsys.readouterr().err
