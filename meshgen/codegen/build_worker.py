@@ -44,7 +44,10 @@ def main() -> None:
 
 
 def _serve(request: dict[str, Any], log: IO[bytes]) -> dict[str, Any]:
-    """Compile one kernel; any exception becomes a reply, because the caller must name the kernel."""
+    """Compile one kernel; any exception becomes a reply, because the caller must name the kernel.
+
+    A request whose `assembled` is False gets its PTX, and an empty cubin.
+    """
     log.seek(0)
     log.truncate()
     began = time.perf_counter()
@@ -85,7 +88,7 @@ def _compile(request: dict[str, Any]) -> dict[str, Any]:
     # Lines of the source go into the PTX, not into the cubin.
     options = request["options"] | {"ptx_options": "-suppress-debug-info"}
     settings: Any = knobs.runtime
-    settings.add_stages_inspection_hook = _with_portable_ptx
+    settings.add_stages_inspection_hook = _with_portable_ptx if request.get("assembled", True) else _without_cubin
     built: Any = triton.compile(source, target=target, options=options)
     metadata = {name: getattr(built.metadata, name) for name in _KEPT if hasattr(built.metadata, name)}
     return {
@@ -106,6 +109,14 @@ def _with_portable_ptx(*pipeline: Any) -> tuple[str, str] | None:
     make_ptx = stages["ptx"]
     stages["ptx"] = lambda *parts: portable_ptx(make_ptx(*parts))
     return None
+
+
+def _without_cubin(*pipeline: Any) -> tuple[str, str] | None:
+    """As `_with_portable_ptx`, for requests that want no cubin."""
+    key = _with_portable_ptx(*pipeline)
+    if pipeline:
+        pipeline[1]["cubin"] = lambda *_: b""
+    return key
 
 
 def _load(text: str) -> types.ModuleType:

@@ -151,7 +151,9 @@ class WrittenLater:
 
     def has(self, names: Iterable[str], warp_groups: Array) -> bool:
         """Whether one of the registers is still written in one of the warp groups."""
-        numbers = {id(each): each for name in names if (each := self.numbers.get(name)) is not None}  # most share an array
+        numbers = {
+            id(each): each for name in names if (each := self.numbers.get(name)) is not None
+        }  # most share an array
         return any(each[warp_groups].any() for each in numbers.values())
 
 

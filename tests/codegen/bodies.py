@@ -21,6 +21,7 @@ from meshgen.ops.tolerance.bounds import error_bound
 from meshgen.ops.types.inference import infer_types
 from meshgen.runtime.interpret import InterpretedKernel
 from tests.emulator.programs import emulate
+from tests.emulator.ptx_builds import ptx_of
 
 ONE = make_mesh({"x": 1})
 
@@ -112,17 +113,19 @@ def launch(source: KernelSource, body: Graph, args: Sequence[np.ndarray[Any, Any
 
 
 def emulated(source: KernelSource, body: Graph, args: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
-    """Run the kernel's PTX on the emulated GPU, with all checks, for one of two architectures; MESHGEN_BOTH=1: for both.
+    """Run the kernel's PTX on the emulated GPU, with all checks, for one of two architectures; MESHGEN_BOTH=1: for both, assembled too.
 
     Which one follows from the text, so that each kernel always runs on the same and all together on both.
     """
     archs = ["sm_80", "sm_90"] if not any("f8" in v.type.dtype for v in (*body.inputs, *body.outputs)) else ["sm_90"]
-    if not os.environ.get("MESHGEN_BOTH"):
+    if not (both := os.environ.get("MESHGEN_BOTH")):
         archs = [archs[zlib.crc32(source.text.encode()) % len(archs)]]
     typed = [np.asarray(arg, value.type.numpy_dtype) for arg, value in zip(args, body.inputs, strict=True)]
     results: list[np.ndarray[Any, Any]] = []
     for arch in archs:
-        (built,) = build_kernels([request_of(body.name, source, body)], [arch]).values()
+        if both:
+            build_kernels([request_of(body.name, source, body)], [arch])
+        built = ptx_of(source, body, arch)
         results = emulate(source, built, arch, body, typed, {})
     return results
 

@@ -8,10 +8,10 @@ import pytest
 from bodies import ONE, Body, check
 
 from meshgen.codegen.bounds.sectors import efficiency, kernel_traffic
-from meshgen.codegen.build import build_kernels, request_of
 from meshgen.codegen.emit.pieces import pieces_of
 from meshgen.codegen.triton_source import KernelSource, kernel_source
 from meshgen.ir.graph import Graph
+from tests.emulator.ptx_builds import ptx_of
 
 
 def bucket(*columns: int) -> Graph:
@@ -31,8 +31,7 @@ def rotated(dtype: str = "bf16", width: int = 64) -> Graph:
 
 def vector_accesses(source: KernelSource, body: Graph) -> tuple[int, int]:
     """Loads and stores of 16 bytes, and of less, in the PTX."""
-    (built,) = build_kernels([request_of(body.name, source, body)], ["sm_90"]).values()
-    accesses = re.findall(r"(?:ld|st)\.global[.\w]*", built.ptx.decode())
+    accesses = re.findall(r"(?:ld|st)\.global[.\w]*", ptx_of(source, body, "sm_90").ptx.decode())
     wide = [each for each in accesses if ".v4.b32" in each]
     return len(wide), len(accesses) - len(wide)
 

@@ -12,12 +12,12 @@ import pytest
 from bodies import ONE, Body, launch, random_args
 
 from meshgen.codegen import triton_source
-from meshgen.codegen.build import build_kernels, request_of
 from meshgen.codegen.roofline import device_of
 from meshgen.codegen.triton_source import KernelSource, kernel_sources
 from meshgen.ir.graph import Graph, Value
 from meshgen.ops.evaluate.evaluator import evaluate
 from tests.emulator.programs import emulate
+from tests.emulator.ptx_builds import ptx_of
 
 Array = np.ndarray[Any, Any]
 Epilogue = Callable[[Body, Value], Value]
@@ -53,7 +53,7 @@ def specialized(body: Graph) -> list[KernelSource]:
 def agree(body: Graph, source: KernelSource, given: Sequence[Array] = ()) -> None:
     args = list(given) or random_args(body)
     wanted = evaluate(body, args)
-    (built,) = build_kernels([request_of("product", source, body)], ["sm_90"]).values()
+    built = ptx_of(source, body, "sm_90")
     assert built.threads == 384
     typed = [np.asarray(arg, value.type.numpy_dtype) for arg, value in zip(args, body.inputs, strict=True)]
     for results in (launch(source, body, args), emulate(source, built, "sm_90", body, typed, {})):
@@ -178,7 +178,7 @@ def test_integers(result: str) -> None:
 def test_results_are_the_same_in_every_run() -> None:
     body = product(248, 504)
     source, args = specialized(body)[0], random_args(body)
-    (built,) = build_kernels([request_of("product", source, body)], ["sm_90"]).values()
+    built = ptx_of(source, body, "sm_90")
     first, second = (emulate(source, built, "sm_90", body, args, {}) for _ in range(2))
     assert np.array_equal(first[0], second[0])
 
