@@ -12,25 +12,29 @@ import pytest
 from bodies import ONE, Body, launch, random_args
 
 from meshgen.codegen import triton_source
+from meshgen.codegen.emit import dot_operands
 from meshgen.codegen.roofline import device_of
 from meshgen.codegen.triton_source import KernelSource, kernel_sources
 from meshgen.ir.graph import Graph, Value
+from meshgen.kernels.matmul import BOX_K
 from meshgen.ops.evaluate.evaluator import evaluate
 from tests.emulator.programs import emulate
 from tests.emulator.ptx_builds import ptx_of
 
 Array = np.ndarray[Any, Any]
 Epilogue = Callable[[Body, Value], Value]
-K = 632  # more than the least k that is described, and no multiple of a tile's
+K = 440  # more than the least k that is described here, and no multiple of a tile's
+LONG = 632  # of products that have tiles of each form
 
 
 @pytest.fixture(autouse=True)
 def few(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Two multiprocessors of a device, for which tiles of small products are large."""
+    """Two multiprocessors of a device, for which tiles of small products are large; descriptors are worth it for fewer k."""
     whole, part = device_of("sm_90"), 2 / device_of("sm_90").multiprocessors
     peaks = {numbers: peak * part for numbers, peak in whole.peaks.items()}
     device = replace(whole, peaks=peaks, l2_bandwidth=whole.l2_bandwidth * part, multiprocessors=2)
     monkeypatch.setattr(triton_source, "device_of", lambda target: device)
+    monkeypatch.setattr(dot_operands, "BOX_K", BOX_K * 3 // 4)
 
 
 def product(m: int, n: int, *more: str, left: bool = False, right: bool = False, dtype: str = "bf16", k: int = K,
@@ -66,7 +70,7 @@ def agree(body: Graph, source: KernelSource, given: Sequence[Array] = ()) -> Non
 @pytest.mark.parametrize("right", [False, True])
 def test_all_layouts_compute_the_product(left: bool, right: bool) -> None:
     """With two tiles per program, also past the last row, column and k."""
-    body = product(248, 504, left=left, right=right)
+    body = product(248, 504, left=left, right=right, k=LONG)
     sources = specialized(body)
     assert len(sources) == 4 and all("warp_specialize=True" in source.text for source in sources)
     for source in sources:
@@ -109,14 +113,14 @@ def test_each_group_of_warps_has_its_own_rows_in_the_epilogue(body: Graph) -> No
 
 
 def test_products_of_a_batch_are_made_by_programs_each() -> None:
-    b = Body(f"bf16[2,192,{K}]", f"bf16[2,{K},320]", name="product")
+    b = Body(f"bf16[2,192,{LONG}]", f"bf16[2,{LONG},320]", name="product")
     x, w = b.inputs
     body = b.done(b.dot(x, w, ((2,), (1,)), ((0,), (0,))))
     agree(body, specialized(body)[0])
 
 
 def test_products_of_one_operand_are_made_by_programs_each() -> None:
-    b = Body(f"bf16[192,{K}]", f"bf16[{K},320]", f"bf16[{K},320]", name="product")
+    b = Body(f"bf16[192,{LONG}]", f"bf16[{LONG},320]", f"bf16[{LONG},320]", name="product")
     x, *weights = b.inputs
     body = b.done(*(b.dot(x, w, ((1,), (0,))) for w in weights))
     agree(body, specialized(body)[0])
@@ -147,7 +151,7 @@ def test_a_residual_of_4_bytes() -> None:
 
 
 def test_an_epilogue_in_parts_has_a_sum_for_each() -> None:
-    body = product(248, 504, "bf16[504]", "bf16[248]", "bf16[248,504]", epilogue=bias_and_residual)
+    body = product(248, 504, "bf16[504]", "bf16[248]", "bf16[248,504]", epilogue=bias_and_residual, k=LONG)
     (source,) = (each for each in specialized(body) if each.tile["parts"] == 2)
     assert source.text.count("tl.store(") == 2 and "tl.split" not in source.text
     agree(body, source)
