@@ -18,7 +18,7 @@ from meshgen.errors import CodegenError
 from meshgen.ir.graph import Module, Node
 from meshgen.records import dataclass
 from meshgen.runtime.plan import STREAMS, Schedule
-from meshgen.sharding.chunks.chain import Chain, Flow, Seed
+from meshgen.sharding.chunks.chain import CHUNKED, Chain, Flow, Seed
 from meshgen.sharding.chunks.estimate import Estimates
 from meshgen.sharding.chunks.exposed import Alike, exposed
 from meshgen.sharding.chunks.rewrite import in_chunks
@@ -74,6 +74,8 @@ def search(module: Module, planner: Planner) -> Found:
         module: at stage partition, without control flow that communicates.
         planner: gives the memory limit of the step; None: the memory of the module's own order.
     """
+    if not any(node.op in CHUNKED for node in module.graph.nodes):
+        return Found(module, ())  # without a schedule, which takes most of the time to compile a small program up to here
     return _Search(module, planner).run()
 
 
