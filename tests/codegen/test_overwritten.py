@@ -123,7 +123,7 @@ def random_program(rng: random.Random) -> Module:
     return fused(graph, values[-rng.randint(1, 2) :], rng.choice([{}, {0: 0}]))
 
 
-@pytest.mark.parametrize("seed", trials(40))
+@pytest.mark.parametrize("seed", trials(20))
 def test_random_messages_have_the_numbers_of_the_local_program(seed: int, tmp_path: Path) -> None:
     rng = random.Random(seed)
     module = random_program(rng)

@@ -31,7 +31,7 @@ from meshgen.testing.random_programs import options_of
 from tests.trials import trials
 
 GROUPS = trials(10)
-READ_BACK = trials(4)  # those whose text is read back at every stage
+READ_BACK = trials(2)  # those whose text is read back at every stage
 SIZE = 8  # programs of a group, so that a failure names a few
 ROOT = Path(__file__).resolve().parents[2]
 

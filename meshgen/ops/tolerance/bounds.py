@@ -104,8 +104,8 @@ class _Tracker:
         rounding = np.where(anything, np.nan, np.nan_to_num(tracked.rounding, nan=0.0, posinf=0.0))
         if is_complex(dtype_name(tracked.value.dtype)):
             rounding = rounding * np.exp(2j * np.pi * self._random.random(tracked.value.shape))
-        draws = self._random.integers(0, 1 << SAMPLES, tracked.value.shape)  # a bit per sample
-        moved = (x + np.where(draws >> i & 1, rounding, -rounding) for i, x in enumerate(samples))
+        draws = self._random.integers(0, 1 << SAMPLES, tracked.value.shape, np.uint8)  # a bit per sample
+        moved = (x + rounding * ((draws >> i & 1).astype(np.int8) * 2 - 1) for i, x in enumerate(samples))
         return replace(tracked, samples=tuple(moved))
 
     def _while(self, node: Node, state: list[Tracked], values: Mapping[Value, Tracked]) -> list[Tracked]:

@@ -75,7 +75,7 @@ def search(module: Module, planner: Planner) -> Found:
         planner: gives the memory limit of the step; None: the memory of the module's own order.
     """
     if not any(node.op in CHUNKED for node in module.graph.nodes):
-        return Found(module, ())  # without a schedule, which takes most of the time to compile a small program up to here
+        return Found(module, ())  # nothing to decide, and a schedule would take most of the time up to here
     return _Search(module, planner).run()
 
 

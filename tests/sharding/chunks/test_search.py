@@ -130,7 +130,7 @@ def _fused(options: Options, module: Module) -> Module:
     return run_stages(module, options, Timing(), "fuse")["fuse"]
 
 
-@pytest.mark.parametrize("group", trials(2))
+@pytest.mark.parametrize("group", trials(1))
 @pytest.mark.usefixtures("quick_launches")
 def test_random_programs_that_are_put_in_chunks_keep_law_one_and_are_shorter(group: int) -> None:
     applied = 0

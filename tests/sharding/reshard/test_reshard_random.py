@@ -16,7 +16,7 @@ from meshgen.spec import PARTIAL_KINDS, Sharding
 from tests.sharding.reshard.reshard_oracle import run_plan
 from tests.trials import trials
 
-GROUPS, PER_GROUP = trials(8), 50
+GROUPS, PER_GROUP = trials(4), 50
 SIZES = [1, 2, 3, 4, 5, 6, 7, 8, 10, 12, 16]
 MOST_ELEMENTS, MOST_DEVICES = 20_000, 64
 
