@@ -6,6 +6,7 @@ Source: PTX ISA 8.7, chapters "Syntax", "State Spaces, Types, and Variables", "D
 
 from __future__ import annotations
 
+import functools
 import re
 from collections.abc import Iterator
 from dataclasses import field
@@ -54,6 +55,7 @@ _REGISTERS = re.compile(r"\.reg\s+\.(\w+)\s+(.*)$", re.S)
 Place = tuple[int, int, int]  # file, line, column
 
 
+@functools.lru_cache(maxsize=256)  # devices of one machine load the same modules
 def parse(text: str) -> Program:
     """Parse a program. Raises DeviceFault of kind "opcode" for unsupported or malformed PTX."""
     files = {int(number): name for number, name in _FILE.findall(text)}

@@ -6,7 +6,6 @@ A cubin holds machine code that nothing here executes: the PTX that it was made 
 from __future__ import annotations
 
 import ctypes
-import functools
 import hashlib
 import itertools
 from collections.abc import Callable, Sequence
@@ -107,9 +106,7 @@ class ModuleFunctions(Functions):
             entry, body = self.machine.bodies[content]
             return self.machine.handle(Module(self.machine.device, Program("sm_80", {entry.name: entry}), body))
         try:
-            program = _parsed(
-                self._ptx_of_cubin(content) if content.startswith(ELF) else content.rstrip(b"\0").decode()
-            )
+            program = parse(self._ptx_of_cubin(content) if content.startswith(ELF) else content.rstrip(b"\0").decode())
         except UnicodeDecodeError as error:  # neither a cubin nor a text
             raise CallFailed(CUresult.CUDA_ERROR_INVALID_IMAGE) from error
         except DeviceFault as fault:
@@ -222,12 +219,6 @@ def _parameters(entry: Entry, pointers: int) -> bytes:
             table[number] or 0, parameter.size
         )
     return bytes(block)
-
-
-@functools.lru_cache(maxsize=256)
-def _parsed(text: str) -> Program:
-    """Devices of one machine load the same modules."""
-    return parse(text)
 
 
 def image_at(address: int) -> bytes:
