@@ -20,7 +20,7 @@ from meshgen.cost_model.model import DEFAULT
 from meshgen.errors import UsageError
 from meshgen.ir.graph import Module, Node
 from meshgen.mesh import Axis
-from meshgen.mlir.text import print_text
+from meshgen.mlir.text import parse_text, print_text
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.reports.overlap import overlap_records, overlap_table
 from meshgen.sharding.chunks import estimate
@@ -162,6 +162,17 @@ def test_what_cannot_pay_is_neither_estimated_nor_fused_again(monkeypatch: pytes
     found = api.plan(LARGE)
     assert made == ["fuse", "Steps"]
     assert all(each.text.startswith("chunks could hide at most") for each in found.overlap)
+
+
+def test_a_program_without_collectives_is_not_scheduled_for_chunks(monkeypatch: pytest.MonkeyPatch) -> None:
+    made: list[Module] = []
+    monkeypatch.setattr(
+        planner, "fuse", lambda module, manager, own=planner.fuse: made.append(module) or own(module, manager)
+    )
+    whole = SUM.replace('{"x"}', "{}")
+    for text in (whole, SUM):
+        run_stages(parse_text(text), Options("cuda:sm_90"), Timing(), "partition")
+        assert bool(made) == (text is SUM)
 
 
 def test_a_cut_that_makes_the_step_longer_is_not_tried_in_other_numbers_of_chunks(
