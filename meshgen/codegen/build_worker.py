@@ -113,10 +113,11 @@ def _with_portable_ptx(*pipeline: Any) -> tuple[str, str] | None:
 
 def _without_cubin(*pipeline: Any) -> tuple[str, str] | None:
     """As `_with_portable_ptx`, for requests that want no cubin."""
-    key = _with_portable_ptx(*pipeline)
-    if pipeline:
-        pipeline[1]["cubin"] = lambda *_: b""
-    return key
+    if not pipeline:
+        return _without_cubin.__name__, _without_cubin.__name__
+    _with_portable_ptx(*pipeline)
+    pipeline[1]["cubin"] = lambda *_: b""
+    return None
 
 
 def _load(text: str) -> types.ModuleType:

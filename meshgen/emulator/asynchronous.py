@@ -51,7 +51,7 @@ class BulkCopy:
 
     Attributes:
         blocks, warps: of each thread; the warp is that of its block.
-        places: of each 16 bytes in shared memory [threads, units].
+        places: of each segment of 16 bytes in shared memory [threads, segments].
         addresses: of each element in global memory [threads, elements].
         inside: which elements lie inside the tensor; the others become `fill`.
         nbytes: what is reported to an mbarrier when a box has arrived.

@@ -13,14 +13,13 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from meshgen.emulator import tensor_map
-from meshgen.emulator.addresses import PARAMETERS
+from meshgen.emulator.addresses import PARAMETERS, WIDEST
 from meshgen.emulator.asynchronous import BulkCopy, BulkStore
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.global_memory import WORDS
 from meshgen.emulator.loads import OPERATIONS
 from meshgen.emulator.mbarriers import mbarrier_at
 from meshgen.emulator.program import Address, Immediate, Instruction
-from meshgen.emulator.races import UNIT
 from meshgen.emulator.swizzles import swizzled
 from meshgen.emulator.table import Reader, address_reader, opcode, reader, vector_of
 from meshgen.emulator.tensor_map import NBYTES, SPANS, TensorMap
@@ -32,7 +31,7 @@ _TO_SHARED = {"async", "bulk", "tensor", "tile", "shared::cta", "shared::cluster
               "L2::cache_hint"}  # fmt: skip
 _TO_GLOBAL = {"async", "bulk", "tensor", "tile", "shared::cta", "global", "bulk_group", "L2::cache_hint"}
 _KINDS = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32", "f64", "bf16", "f32", "f32")  # by element type
-Box = tuple[Array, Array, Array, Array, TensorMap]  # threads, places of 16 bytes each, addresses, inside, map
+Box = tuple[Array, Array, Array, Array, TensorMap]  # threads, places of segments, addresses, inside, map
 Boxes = Callable[[Wave, Mask], Iterator[Box]]
 
 
@@ -79,8 +78,8 @@ def _to_shared(instruction: Instruction) -> Action:
                 lanes = np.zeros(wave.shape, np.bool_)
                 lanes.ravel()[threads[mine]] = True
                 state = mbarrier_at(wave, int(each), lanes)
-                wave.shared.begin_copy(places[mine], UNIT, warps[mine][:, None])
-                nbytes = places.shape[1] * UNIT
+                wave.shared.begin_copy(places[mine], WIDEST, warps[mine][:, None])
+                nbytes = places.shape[1] * WIDEST
                 state.copies.append(BulkCopy(threads[mine] // wave.threads, warps[mine], places[mine], addresses[mine],
                                              inside[mine], described.item_bytes, _fill(described), nbytes))  # fmt: skip
 
@@ -102,8 +101,8 @@ def _to_global(instruction: Instruction, operation: str) -> Action:
             state.operations += 1
             wave.shared.begin_operation(state.operations)
             warps = (threads % wave.threads // WARP)[:, None]
-            units = wave.shared.unit_reads(places, UNIT, warps, state.operations)
-            values = units.view(WORDS[described.item_bytes])[inside]
+            segments = wave.shared.unit_reads(places, WIDEST, warps, state.operations)
+            values = segments.view(WORDS[described.item_bytes])[inside]
             state.bulk_stores.append(BulkStore(state.operations, threads, state.bulk_groups[threads]))
             blocks = np.broadcast_to(wave.numbers[threads // wave.threads][:, None], inside.shape)[inside]
             if operation:
@@ -167,7 +166,7 @@ def _boxes(instruction: Instruction, operand: object, place: Reader) -> Boxes:
                 raise DeviceFault(
                     "alignment", "a box begins at an address of shared memory that is not a multiple of 128 bytes"
                 )
-            places = wave.shared.places(offsets, (threads[mine] // wave.threads)[:, None], UNIT)
+            places = wave.shared.places(offsets, (threads[mine] // wave.threads)[:, None], WIDEST)
             yield threads[mine], places, addresses, inside, described
 
     return boxes
@@ -186,7 +185,7 @@ def _map_at(wave: Wave, address: int) -> TensorMap:
 
 
 def _box_elements(described: TensorMap, starts: Array) -> tuple[Array, Array, Array]:
-    """Of each 16 bytes of a box: how far from its place [units]; of each element: address, whether it is inside [threads, elements]."""
+    """Bytes from a box's place to each of its segments; of each element the address, and whether it is inside [threads, elements]."""
     number = np.arange(int(np.prod(described.box)))
     inside = np.ones((len(starts), len(number)), np.bool_)
     addresses = np.full(inside.shape, described.address, np.int64)
@@ -196,8 +195,7 @@ def _box_elements(described: TensorMap, starts: Array) -> tuple[Array, Array, Ar
         left = left // box
         inside &= (index >= 0) & (index < size)
         addresses += index * (described.strides[dim - 1] if dim else described.item_bytes)
-    units = np.arange(len(number) * described.item_bytes // UNIT)
-    return units * UNIT, addresses.astype(np.uint64), inside
+    return np.arange(0, len(number) * described.item_bytes, WIDEST), addresses.astype(np.uint64), inside
 
 
 @opcode("tensormap")

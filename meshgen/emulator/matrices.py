@@ -282,10 +282,12 @@ class Accumulators:
 
     def _kept(self, wave: Wave, chosen: Warps, shape: tuple[int, ...]) -> Array:
         """What the registers hold."""
-        rows = _rows_of(self._held_by(wave, self._sources), wave, chosen)
-        if rows is None:
-            rows = np.stack([of_warps(wave, read(wave), chosen) for read in self._reads])
-        return rows.reshape(-1).view(self._kind).reshape(shape)
+        held = self._held_by(wave, self._sources)
+        if held is None:
+            held = np.stack([of_warps(wave, read(wave), chosen) for read in self._reads])
+        elif not chosen.all:
+            held = held[:, chosen.blocks, chosen.warps]
+        return held.reshape(-1).view(self._kind).reshape(shape)
 
     def _put(self, wave: Wave, sums: Array, chosen: Warps, mask: Mask) -> None:
         rows = sums.reshape(-1).view(self._held).reshape(len(self._puts), -1, WARP)
@@ -293,28 +295,23 @@ class Accumulators:
             for put, row in zip(self._puts, rows, strict=True):
                 put(wave, to_threads(wave, row, chosen), mask)
             return
-        whole = rows
-        if not chosen.all:
-            whole = self._held_by(wave, self._targets)
-            if whole is None:
-                whole = np.stack([wave.full(wave.registers[name]) for name in self._targets])
-            whole = whole.reshape(len(rows), wave.blocks, wave.warps, WARP).copy()
+        shape = len(rows), wave.blocks, wave.warps, WARP
+        if chosen.all:
+            whole = rows.reshape(shape)
+        else:
+            held = self._held_by(wave, self._targets)
+            kept = (
+                np.stack([wave.full(wave.registers[name]) for name in self._targets]) if held is None else held.copy()
+            )
+            whole = kept.reshape(shape)
             whole[:, chosen.blocks, chosen.warps] = rows
-        whole = whole.reshape(len(rows), *wave.shape)
-        held = [whole[number] for number in range(len(rows))]
-        wave.registers.update(zip(self._targets, held, strict=True))
-        wave.sums[self._targets[0]] = held, whole
+        parts = list(whole.reshape(len(rows), *wave.shape))
+        wave.registers.update(zip(self._targets, parts, strict=True))
+        wave.sums[self._targets[0]] = parts, whole
 
     def _held_by(self, wave: Wave, names: Sequence[str]) -> Array | None:
-        """Registers [registers, blocks, threads] as one array, where a product wrote them and nothing has since."""
-        held, whole = wave.sums.get(names[0], ([], None))
+        """Registers [registers, blocks, warps, 32] as one array, where a product wrote them and nothing has since."""
+        parts, whole = wave.sums.get(names[0], ([], None))
         registers = wave.registers
-        is_there = len(held) == len(names) and all(registers[n] is each for n, each in zip(names, held, strict=True))
+        is_there = len(parts) == len(names) and all(registers[n] is each for n, each in zip(names, parts, strict=True))
         return whole if is_there else None
-
-
-def _rows_of(whole: Array | None, wave: Wave, chosen: Warps) -> Array | None:
-    """Registers as [registers, warps, 32]."""
-    if whole is None or chosen.all:
-        return whole
-    return whole.reshape(len(whole), wave.blocks, wave.warps, WARP)[:, chosen.blocks, chosen.warps]

@@ -9,11 +9,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from meshgen.emulator.addresses import WIDEST
 from meshgen.emulator.asynchronous import BulkCopy, Mbarrier, no_mbarriers
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.global_memory import WORDS
 from meshgen.emulator.program import Instruction, Sink
-from meshgen.emulator.races import UNIT
 from meshgen.emulator.table import Reader, address_reader, opcode, reader, writer
 from meshgen.emulator.types import Array, unknown
 from meshgen.emulator.wave import WARP, Action, Mask, Wave
@@ -159,7 +159,7 @@ def _make(wave: Wave, copy: BulkCopy, state: Mbarrier) -> None:
     values = np.full(copy.inside.shape, copy.fill, word)
     blocks = np.broadcast_to(wave.numbers[copy.blocks][:, None], copy.inside.shape)[copy.inside]
     values[copy.inside] = wave.memory.load(copy.addresses[copy.inside], copy.itemsize, blocks)
-    wave.shared.end_copy(copy.places, values.view(WORDS[UNIT]), copy.warps[:, None], generic=False)
+    wave.shared.end_copy(copy.places, values.view(WORDS[WIDEST]), copy.warps[:, None], generic=False)
     wave.shared.copying -= 1
     np.subtract.at(state.bytes, copy.blocks, copy.nbytes)
     if races := wave.shared.races:

@@ -2,7 +2,7 @@
 
 A warp's clock says what it knows of each warp of its block: entry w is the last step of warp w that is over for it. A barrier
 gives all who meet at it the same knowledge. An access races with an earlier one of another warp that it does not know to be over.
-Most accesses are of 16 bytes: until a narrower one touches such a unit, its first word stands for all of its words.
+Most accesses are of 16 bytes: until a narrower one touches such a segment, its first word stands for all of its words.
 Source: Flanagan and Freund, FastTrack, PLDI 2009, with warps for threads: the lanes of a warp run in step here.
 """
 
@@ -10,10 +10,9 @@ from __future__ import annotations
 
 import numpy as np
 
+from meshgen.emulator.addresses import WIDEST
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.types import Array
-
-UNIT = 16  # bytes: of the widest access, and what the blocks are padded to
 
 
 class Races:
@@ -21,12 +20,12 @@ class Races:
 
     def __init__(self, blocks: int, warps: int, stride: int, grain: int) -> None:
         """`stride`: bytes of a block; `grain`: bytes of a word, the smallest access."""
-        self._warps, self._stride, self._grain = warps, stride, grain
-        self._of_unit = UNIT // grain  # words
-        words = blocks * stride // grain
+        self._warps, self._words, self._grain = warps, stride // grain, grain
+        self._of_segment = WIDEST // grain  # words
+        words = blocks * self._words
         self.clocks = np.zeros((blocks, warps, warps), np.int32)
         self.clocks[:, np.arange(warps), np.arange(warps)] = 1
-        self._is_split = np.zeros(words // self._of_unit, np.bool_)  # units that narrower accesses have touched
+        self._is_split = np.zeros(words // self._of_segment, np.bool_)  # segments that narrower accesses have touched
         self._writer = np.full(words, -1, np.int16)
         self._written = np.zeros(words, np.int32)
         self._read = np.zeros((words, warps), np.int32)
@@ -66,30 +65,30 @@ class Races:
     def _accesses(self, places: Array, size: int, warps: Array) -> tuple[Array, Array, Array]:
         """The words that stand for what is accessed, with the block and the warp of each."""
         places, warps = (each.ravel() for each in np.broadcast_arrays(places, warps))
-        if size == UNIT:
-            units = places // UNIT
-            is_split = self._is_split[units]
-            words = units * self._of_unit
+        if size == WIDEST:
+            segments = places // WIDEST
+            is_split = self._is_split[segments]
+            words = segments * self._of_segment
             if is_split.any():
-                behind = (words[is_split, None] + np.arange(1, self._of_unit)).ravel()
+                behind = (words[is_split, None] + np.arange(1, self._of_segment)).ravel()
                 words = np.concatenate([words, behind])
-                warps = np.concatenate([warps, np.repeat(warps[is_split], self._of_unit - 1)])
+                warps = np.concatenate([warps, np.repeat(warps[is_split], self._of_segment - 1)])
         else:
-            self._split(places // UNIT)
+            self._split(places // WIDEST)
             many = max(1, size // self._grain)
             words = (places[:, None] // self._grain + np.arange(many)).ravel()
             warps = np.repeat(warps, many)
-        return words, words // (self._stride // self._grain), warps
+        return words, words // self._words, warps
 
-    def _split(self, units: Array) -> None:
-        """Each word of these units stands for itself from now on."""
-        new = units[~self._is_split[units]]
+    def _split(self, segments: Array) -> None:
+        """Each word of these segments stands for itself from now on."""
+        new = segments[~self._is_split[segments]]
         if not new.size:
             return
         self._is_split[new] = True
-        first = new[:, None] * self._of_unit
+        first = new[:, None] * self._of_segment
         for state in (self._writer, self._written, self._read, self._unfenced):
-            state[first + np.arange(self._of_unit)] = state[first]
+            state[first + np.arange(self._of_segment)] = state[first]
 
     def same_values(self, stored: Array, found: Array) -> None:
         """Of several threads that write to one place at once, all must write the same."""
@@ -102,7 +101,7 @@ class Races:
             self._unfenced[:] = False
             return
         words = np.flatnonzero(self._unfenced)
-        mine = warps[words // (self._stride // self._grain), self._writer[words]]
+        mine = warps[words // self._words, self._writer[words]]
         self._unfenced[words[mine]] = False
 
     def meet(self, warps: Array) -> None:
@@ -124,5 +123,5 @@ class Races:
             self._raise_race(int(warps[place]), what, int(words[place]), int(writer[place]), "writes")
 
     def _raise_race(self, warp: int, what: str, word: int, other: int, earlier: str) -> None:
-        where = f"word {word % (self._stride // self._grain)} of shared memory"
+        where = f"word {word % self._words} of shared memory"
         raise DeviceFault("race", f"warp {warp} {what} {where}, which warp {other} {earlier} with no barrier between")

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from meshgen.emulator.addresses import SHARED_BASE
+from meshgen.emulator.addresses import SHARED_BASE, WIDEST
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.global_memory import WORDS
 from meshgen.emulator.memory import POISON
-from meshgen.emulator.races import UNIT, Races
+from meshgen.emulator.races import Races
 from meshgen.emulator.types import Array, DType
 
 
@@ -25,7 +25,7 @@ class SharedMemory:
     def __init__(self, blocks: int, warps: int, nbytes: int, grain: int, *, races: bool) -> None:
         self.nbytes = nbytes
         self.grain = grain
-        self.stride = -(-max(nbytes, 1) // UNIT) * UNIT
+        self.stride = -(-max(nbytes, 1) // WIDEST) * WIDEST
         self._bytes = np.full(blocks * self.stride, POISON, np.uint8)
         self.first = (np.arange(blocks, dtype=np.int64) * self.stride)[:, None]
         words = self.stride // grain

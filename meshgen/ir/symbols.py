@@ -210,5 +210,5 @@ def names_in(size: int | Expr) -> dict[str, None]:
 
 
 def expressions(sizes: Iterable[int | None]) -> tuple[tuple[int, Expr], ...]:
-    """The expressions of sizes that have one, by place. What is remembered by size is told apart by them: sizes of one number are equal."""
+    """The expressions of sizes that have one, by place. What is remembered by size is distinguished by them: sizes of one number are equal."""
     return tuple((place, size.expr) for place, size in enumerate(sizes) if isinstance(size, Dim))

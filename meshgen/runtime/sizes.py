@@ -14,7 +14,7 @@ from meshgen.mesh import DEFAULT_NAME, Mesh, meshes_of
 from meshgen.names import whole_number
 from meshgen.records import dataclass
 
-# One mesh, several that are told apart by their names, or sizes by axis, or those by mesh.
+# One mesh, several distinguished by their names, or sizes by axis, or those by mesh.
 Given: TypeAlias = Mesh | Sequence[Mesh] | Mapping[str, int] | Mapping[str, Mesh | Mapping[str, int]] | None
 # Which launcher says in which variable how many processes it has started: torchrun, Open MPI, MPICH, srun.
 LAUNCHERS = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS")

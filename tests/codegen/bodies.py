@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from meshgen.codegen.build import build_kernels, request_of
+from meshgen.codegen.built import BuiltKernel
 from meshgen.codegen.triton_source import KernelSource, kernel_source
 from meshgen.commands.kernel_check import worst_error
 from meshgen.ir.graph import DTYPES, Graph, TensorType, Value
@@ -112,6 +113,12 @@ def launch(source: KernelSource, body: Graph, args: Sequence[np.ndarray[Any, Any
     return results
 
 
+def assembled(source: KernelSource, body: Graph, arch: str) -> BuiltKernel:
+    """The kernel with its cubin."""
+    (built,) = build_kernels([request_of(body.name, source, body)], [arch]).values()
+    return built
+
+
 def emulated(source: KernelSource, body: Graph, args: Sequence[np.ndarray[Any, Any]]) -> list[np.ndarray[Any, Any]]:
     """Run the kernel's PTX on the emulated GPU, with all checks, for one of two architectures; MESHGEN_BOTH=1: for both, assembled too.
 
@@ -123,9 +130,7 @@ def emulated(source: KernelSource, body: Graph, args: Sequence[np.ndarray[Any, A
     typed = [np.asarray(arg, value.type.numpy_dtype) for arg, value in zip(args, body.inputs, strict=True)]
     results: list[np.ndarray[Any, Any]] = []
     for arch in archs:
-        if both:
-            build_kernels([request_of(body.name, source, body)], [arch])
-        built = ptx_of(source, body, arch)
+        built = assembled(source, body, arch) if both else ptx_of(source, body, arch)
         results = emulate(source, built, arch, body, typed, {})
     return results
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from meshgen.codegen.build import build_kernels, request_of
 from meshgen.codegen.triton_source import kernel_source
-from tests.codegen.bodies import ONE, Body
+from tests.codegen.bodies import ONE, Body, assembled
 from tests.emulator.ptx_builds import ptx_of
 
 pytest.importorskip("triton")
@@ -17,8 +16,7 @@ def test_the_ptx_and_the_launch_are_those_of_the_whole_build(arch: str) -> None:
     b = Body("bf16[96,64]", "bf16[64,96]", name="product")
     body = b.done(b.op("tanh", b.dot(*b.inputs, ((1,), (0,)))))
     source = kernel_source("product", body, ONE, f"cuda:{arch}")
-    (whole,) = build_kernels([request_of("product", source, body)], [arch]).values()
-    found = ptx_of(source, body, arch)
+    whole, found = assembled(source, body, arch), ptx_of(source, body, arch)
     assert whole.cubin and not found.cubin
     assert (found.ptx, found.entry, found.shared, found.threads) == (
         whole.ptx,

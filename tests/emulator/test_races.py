@@ -7,11 +7,12 @@ from typing import Any
 import numpy as np
 import pytest
 
+from meshgen.emulator.addresses import WIDEST
 from meshgen.emulator.faults import DeviceFault
-from meshgen.emulator.races import UNIT, Races
+from meshgen.emulator.races import Races
 from tests.trials import trials
 
-WARPS, STRIDE = 3, 4 * UNIT
+WARPS, STRIDE = 3, 4 * WIDEST
 
 
 class WordByWord:
@@ -59,7 +60,7 @@ def test_accesses_of_all_widths_race_as_their_words_do(seed: int) -> None:
     rng = np.random.default_rng(seed)
     grain = int(rng.choice([1, 2, 4]))
     races, plain = Races(1, WARPS, STRIDE, grain), WordByWord()
-    widths = [size for size in (1, 2, 4, 8, UNIT, UNIT, UNIT) if size >= grain]
+    widths = [size for size in (1, 2, 4, 8, WIDEST, WIDEST, WIDEST) if size >= grain]
     for _ in range(60):
         if rng.random() < 0.3:
             meeting = np.asarray(rng.random((1, WARPS)) < 0.8)
@@ -78,26 +79,26 @@ def test_accesses_of_all_widths_race_as_their_words_do(seed: int) -> None:
 @pytest.mark.parametrize("is_wide_first", [False, True])
 def test_a_part_of_what_another_warp_wrote_is_refused(narrow: int, is_wide_first: bool) -> None:
     races = Races(1, WARPS, STRIDE, 1)
-    wide, end = (UNIT, UNIT), (2 * UNIT - narrow, narrow)  # place and bytes
+    wide, end = (WIDEST, WIDEST), (2 * WIDEST - narrow, narrow)  # place and bytes
     first, second = (wide, end) if is_wide_first else (end, wide)
     assert not raced(races, *first, 0, write=True)
     assert raced(races, *second, 1, write=False)
 
 
-def test_warps_write_parts_of_one_unit() -> None:
+def test_warps_write_parts_of_one_segment() -> None:
     races = Races(1, WARPS, STRIDE, 4)
     for warp in range(WARPS):
         assert not raced(races, 4 * warp, 4, warp, write=True)
-    assert raced(races, 0, UNIT, 0, write=False)
+    assert raced(races, 0, WIDEST, 0, write=False)
 
 
 def test_units_see_what_was_fenced() -> None:
     """Also after a narrower access, in the words that it does not touch."""
     races = Races(1, WARPS, STRIDE, 4)
     one: dict[str, Any] = {"places": np.array([[0]]), "warps": np.array([[0]])}
-    races.write(**one, size=UNIT)
+    races.write(**one, size=WIDEST)
     races.read(**one, size=4)
     with pytest.raises(DeviceFault, match=r"without fence\.proxy\.async"):
-        races.read(**one, size=UNIT, by_unit=True)
+        races.read(**one, size=WIDEST, by_unit=True)
     races.fence(np.array([[True, False, False]]))
-    races.read(**one, size=UNIT, by_unit=True)
+    races.read(**one, size=WIDEST, by_unit=True)

@@ -104,7 +104,7 @@ class _Tracker:
         rounding = np.where(anything, np.nan, np.nan_to_num(tracked.rounding, nan=0.0, posinf=0.0))
         if is_complex(dtype_name(tracked.value.dtype)):
             rounding = rounding * np.exp(2j * np.pi * self._random.random(tracked.value.shape))
-        draws = self._random.integers(0, 1 << SAMPLES, tracked.value.shape, np.uint8)  # a bit per sample
+        draws = self._random.integers(0, 1 << SAMPLES, tracked.value.shape, np.uint8)  # a bit for each of 8 samples
         moved = (x + rounding * ((draws >> i & 1).astype(np.int8) * 2 - 1) for i, x in enumerate(samples))
         return replace(tracked, samples=tuple(moved))
 

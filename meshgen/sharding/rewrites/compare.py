@@ -4,7 +4,7 @@ Example, x=4: `%q = slice (dot %x, %w) [:, 0:32]` with `%x : f32[64,32]{x}`, `%w
 activations; `dot %x, (slice %w)` exchanges rows of the weight: fewer bytes, and a third of the work of the dot.
 
 The estimates along single axes do not add up to this if axes are cut in different ways: two halves of an axis reduce
-in two steps in the estimates and in one in the plan. Bytes decide between them. Latencies are told apart: they justify
+in two steps in the estimates and in one in the plan. Bytes decide between them. Latencies are counted separately: they justify
 a plan that moves or repeats more only if it saves a good part of the step, and more than a toy program has.
 """
 
