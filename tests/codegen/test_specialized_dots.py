@@ -1,4 +1,7 @@
-"""Products whose warps are of two kinds, one that copies and two that multiply, on the emulated GPU."""
+"""Products whose warps are of two kinds, one that copies and two that multiply, on the emulated GPU.
+
+Tiles are a quarter as wide as those that are shipped: their code is a quarter as long, to build and to emulate, and of the same form.
+"""
 
 from __future__ import annotations
 
@@ -12,11 +15,15 @@ import pytest
 from bodies import ONE, Body, launch, random_args
 
 from meshgen.codegen import triton_source
-from meshgen.codegen.emit import dot_operands
+from meshgen.codegen.emit import dot, dot_operands
+from meshgen.codegen.emit.plan import KernelPlan
+from meshgen.codegen.emit.segmented import Segments
 from meshgen.codegen.roofline import device_of
 from meshgen.codegen.triton_source import KernelSource, kernel_sources
+from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Value
-from meshgen.kernels.matmul import BOX_K
+from meshgen.kernels import matmul_time
+from meshgen.kernels.matmul import BOX_K, Tile, candidates, staged_bytes
 from meshgen.ops.evaluate.evaluator import evaluate
 from tests.emulator.programs import emulate
 from tests.emulator.ptx_builds import ptx_of
@@ -37,6 +44,39 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(dot_operands, "BOX_K", BOX_K * 3 // 4)
 
 
+@pytest.fixture
+def whole_tiles() -> None:
+    """For tests whose tiles are those that are shipped."""
+
+
+@pytest.fixture(autouse=True)
+def narrow(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
+    """Tiles a quarter as wide as the large ones, which are the only ones to choose from."""
+    if "whole_tiles" in request.fixturenames:
+        return
+    plan_body = triton_source.plan_body
+
+    def large(dtype: str, arch: str) -> tuple[Tile, ...]:
+        return tuple(tile for tile in candidates(dtype, arch) if tile.m * tile.n >= 128 * 128)
+
+    def narrowed(body: Graph, device: Device) -> KernelPlan:
+        plan = plan_body(body, device)
+        return replace(plan, candidates=tuple(_narrowed(each) for each in plan.candidates))
+
+    def staged(tile: Tile, item_bytes: int) -> int:
+        return staged_bytes(replace(tile, n=4 * tile.n), item_bytes)
+
+    monkeypatch.setattr(dot, "staged_bytes", staged)  # one block fills a multiprocessor, as it does when it is shipped
+    monkeypatch.setattr(matmul_time, "candidates", large)
+    monkeypatch.setattr(triton_source, "plan_body", narrowed)
+
+
+def _narrowed(candidate: Tile | Segments) -> Tile | Segments:
+    if isinstance(candidate, Tile):
+        return replace(candidate, n=candidate.n // 4)
+    return replace(candidate, tile=candidate.tile and _narrowed(candidate.tile))
+
+
 def product(m: int, n: int, *more: str, left: bool = False, right: bool = False, dtype: str = "bf16", k: int = K,
             epilogue: Epilogue = lambda _, value: value) -> Graph:  # fmt: skip
     """A product with k first in the left operand, last in the right one, and what follows it, which reads `more` operands."""
@@ -51,16 +91,19 @@ def product(m: int, n: int, *more: str, left: bool = False, right: bool = False,
 
 
 def specialized(body: Graph) -> list[KernelSource]:
-    return [source for source in kernel_sources("product", body, ONE) if source.tile["is_specialized"]]
+    found = [source for source in kernel_sources("product", body, ONE) if source.tile["is_specialized"]]
+    assert found
+    return found
 
 
-def agree(body: Graph, source: KernelSource, given: Sequence[Array] = ()) -> None:
+def agree(body: Graph, source: KernelSource, given: Sequence[Array] = (), *, interpreted: bool = True) -> None:
     args = list(given) or random_args(body)
     wanted = evaluate(body, args)
     built = ptx_of(source, body, "sm_90")
     assert built.threads == 384
     typed = [np.asarray(arg, value.type.numpy_dtype) for arg, value in zip(args, body.inputs, strict=True)]
-    for results in (launch(source, body, args), emulate(source, built, "sm_90", body, typed, {})):
+    runs = [emulate(source, built, "sm_90", body, typed, {}), *([launch(source, body, args)] if interpreted else [])]
+    for results in runs:
         for found, exact in zip(results, wanted, strict=True):
             expected = exact.astype(np.float32)
             np.testing.assert_allclose(found.astype(np.float32), expected, atol=2.0**-7 * np.abs(expected).max())
@@ -70,14 +113,16 @@ def agree(body: Graph, source: KernelSource, given: Sequence[Array] = ()) -> Non
 @pytest.mark.parametrize("right", [False, True])
 def test_all_layouts_compute_the_product(left: bool, right: bool) -> None:
     """With two tiles per program, also past the last row, column and k."""
-    body = product(248, 504, left=left, right=right, k=LONG)
+    body = product(248, 120, left=left, right=right, k=LONG)
     sources = specialized(body)
     assert len(sources) == 4 and all("warp_specialize=True" in source.text for source in sources)
     for source in sources:
-        agree(body, source)
+        agree(body, source, interpreted=source is sources[0])
 
 
+@pytest.mark.usefixtures("whole_tiles")
 def test_one_tile_for_each_program() -> None:
+    """As large as it is shipped."""
     agree(body := product(256, 256, dtype="f16", k=1024), specialized(body)[0])
 
 
@@ -97,30 +142,30 @@ def by_place(b: Body, y: Value) -> Value:
 
 def by_heads(b: Body, y: Value) -> Value:
     """Columns in groups, with these before the rows, beside a part of a larger operand."""
-    part = b.op("slice", b.inputs[2], start=(3, 5), limit=(251, 509), stride=(1, 1))
-    groups = b.op("reshape", b.op("add", y, part), to="bf16[2,124,63,8]")
+    part = b.op("slice", b.inputs[2], start=(3, 5), limit=(251, 125), stride=(1, 1))
+    groups = b.op("reshape", b.op("add", y, part), to="bf16[2,124,15,8]")
     return b.op("transpose", groups, perm=(0, 2, 1, 3))
 
 
 @pytest.mark.parametrize("body", [
-    product(248, 504, "bf16[504]", "bf16[248]", "bf16[248,504]", epilogue=bias_and_residual),
-    product(248, 504, "bf16[504,248]", epilogue=by_place),
-    product(256, 512, epilogue=lambda b, y: b.op("transpose", b.op("tanh", y), perm=(1, 0))),
-    product(248, 504, "bf16[300,520]", epilogue=by_heads),
+    product(248, 120, "bf16[120]", "bf16[248]", "bf16[248,120]", epilogue=bias_and_residual),
+    product(248, 120, "bf16[120,248]", epilogue=by_place),
+    product(256, 128, epilogue=lambda b, y: b.op("transpose", b.op("tanh", y), perm=(1, 0))),
+    product(248, 120, "bf16[300,136]", epilogue=by_heads),
 ], ids=["bias and residual", "by place", "transposed", "by heads"])  # fmt: skip
 def test_each_group_of_warps_has_its_own_rows_in_the_epilogue(body: Graph) -> None:
     agree(body, specialized(body)[0])
 
 
 def test_products_of_a_batch_are_made_by_programs_each() -> None:
-    b = Body(f"bf16[2,192,{LONG}]", f"bf16[2,{LONG},320]", name="product")
+    b = Body(f"bf16[2,192,{LONG}]", f"bf16[2,{LONG},80]", name="product")
     x, w = b.inputs
     body = b.done(b.dot(x, w, ((2,), (1,)), ((0,), (0,))))
     agree(body, specialized(body)[0])
 
 
 def test_products_of_one_operand_are_made_by_programs_each() -> None:
-    b = Body(f"bf16[192,{LONG}]", f"bf16[{LONG},320]", f"bf16[{LONG},320]", name="product")
+    b = Body(f"bf16[192,{LONG}]", f"bf16[{LONG},80]", f"bf16[{LONG},80]", name="product")
     x, *weights = b.inputs
     body = b.done(*(b.dot(x, w, ((1,), (0,))) for w in weights))
     agree(body, specialized(body)[0])
@@ -128,14 +173,14 @@ def test_products_of_one_operand_are_made_by_programs_each() -> None:
 
 def test_results_of_4_bytes_have_tiles_of_fewer_columns() -> None:
     """Four products of 64 rows for each group of warps, in two halves of its rows."""
-    b = Body(f"bf16[248,{K}]", f"bf16[{K},504]", "f32[504]", name="product")
+    b = Body(f"bf16[248,{K}]", f"bf16[{K},120]", "f32[120]", name="product")
     x, w, bias = b.inputs
     y = b.dot(x, w, ((1,), (0,)), dtype="f32")
     body = b.done(b.op("multiply", y, b.wide(bias, y, (1,))))
     sources = specialized(body)
     assert [(source.tile["m"], source.tile["n"], source.tile["parts"]) for source in sources] == [
-        (256, 128, 1),
-        (128, 256, 2),
+        (256, 32, 1),
+        (128, 64, 2),
     ]
     for source in sources:
         agree(body, source)
@@ -143,7 +188,7 @@ def test_results_of_4_bytes_have_tiles_of_fewer_columns() -> None:
 
 def test_a_residual_of_4_bytes() -> None:
     """In two parts, as it is built without spills."""
-    b = Body(f"bf16[248,{K}]", f"bf16[{K},504]", "f32[248,504]", name="product")
+    b = Body(f"bf16[248,{K}]", f"bf16[{K},120]", "f32[248,120]", name="product")
     x, w, residual = b.inputs
     body = b.done(b.op("add", b.dot(x, w, ((1,), (0,)), dtype="f32"), residual))
     (source,) = (each for each in specialized(body) if each.tile["parts"] == 2)
@@ -151,13 +196,13 @@ def test_a_residual_of_4_bytes() -> None:
 
 
 def test_an_epilogue_in_parts_has_a_sum_for_each() -> None:
-    body = product(248, 504, "bf16[504]", "bf16[248]", "bf16[248,504]", epilogue=bias_and_residual, k=LONG)
+    body = product(248, 120, "bf16[120]", "bf16[248]", "bf16[248,120]", epilogue=bias_and_residual, k=LONG)
     (source,) = (each for each in specialized(body) if each.tile["parts"] == 2)
     assert source.text.count("tl.store(") == 2 and "tl.split" not in source.text
     agree(body, source)
 
 
-@pytest.mark.parametrize("m, n, result", [(256, 256, "bf16"), (248, 264, "bf16"), (248, 264, "f32")])
+@pytest.mark.parametrize("m, n, result", [(256, 64, "bf16"), (248, 72, "bf16"), (248, 72, "f32")])
 def test_gated_products_share_the_tile_of_the_left_operand(m: int, n: int, result: str) -> None:
     b = Body(f"bf16[{m},{K}]", f"bf16[{K},{n}]", f"bf16[{K},{n}]", name="product")
     x, *weights = b.inputs
@@ -170,17 +215,17 @@ def test_gated_products_share_the_tile_of_the_left_operand(m: int, n: int, resul
 
 @pytest.mark.parametrize("result", ["i32", "bf16"])
 def test_integers(result: str) -> None:
-    b = Body("i8[248,624]", "i8[504,624]", name="product")
+    b = Body("i8[248,624]", "i8[120,624]", name="product")
     y = b.dot(*b.inputs, ((1,), (1,)), dtype="i32")
     if result == "bf16":
-        y = b.op("convert", y, to="bf16[248,504]")
+        y = b.op("convert", y, to="bf16[248,120]")
     body = b.done(y)
     (source,) = specialized(body)
     agree(body, source)
 
 
 def test_results_are_the_same_in_every_run() -> None:
-    body = product(248, 504)
+    body = product(248, 120)
     source, args = specialized(body)[0], random_args(body)
     built = ptx_of(source, body, "sm_90")
     first, second = (emulate(source, built, "sm_90", body, args, {}) for _ in range(2))
@@ -189,7 +234,7 @@ def test_results_are_the_same_in_every_run() -> None:
 
 def test_equal_products_side_by_side() -> None:
     """Of operands of their own: a program makes the descriptors of all, and selects those of a tile."""
-    b = Body(*[f"bf16[248,{K}]", f"bf16[{K},512]"] * 3, name="product")
+    b = Body(*[f"bf16[248,{K}]", f"bf16[{K},128]"] * 3, name="product")
     pairs = zip(b.inputs[::2], b.inputs[1::2], strict=True)
     body = b.done(*(b.op("tanh", b.dot(x, w, ((1,), (0,)))) for x, w in pairs))
     source = specialized(body)[0]
@@ -199,82 +244,80 @@ def test_equal_products_side_by_side() -> None:
 
 def test_unequal_products_share_a_main_loop() -> None:
     """Of other lengths and widths, two of one left operand, each with its own epilogue; a program computes tiles of several."""
-    b = Body("bf16[248,640]", "bf16[640,512]", "bf16[256,1024]", "bf16[1024,304]", "bf16[1024,304]", "bf16[512]", "bf16[130,640]",
-             "bf16[640,256]", name="product")  # fmt: skip
+    b = Body("bf16[248,392]", "bf16[392,128]", "bf16[256,520]", "bf16[520,80]", "bf16[520,80]", "bf16[128]", "bf16[130,392]",
+             "bf16[392,64]", name="product")  # fmt: skip
     x, w, y, v, u, bias, z, t = b.inputs
     first, *both, last = (b.dot(*pair, ((1,), (0,))) for pair in ((x, w), (y, v), (y, u), (z, t)))
     body = b.done(b.op("add", first, b.wide(bias, first, (1,))), *both, b.op("tanh", last))
     source = specialized(body)[0]
     assert source.template == "segmented" and source.grid == (2, 1, 1)
     assert source.text.count("tl.range(") == 1 and source.text.count("make_tensor_descriptor") == 8
-    for source in specialized(body)[:2]:
-        agree(body, source)
+    agree(body, source)
 
 
-@pytest.mark.parametrize("longer", [640, 1000])
-def test_sums_of_products_are_one_loop(longer: int) -> None:
+def test_sums_of_products_are_one_loop() -> None:
     """A step is of one of them, also the last one of a product whose length is no multiple of a step."""
+    longer = 600
     b = Body(
         f"bf16[248,{K}]",
-        f"bf16[512,{K}]",
+        f"bf16[128,{K}]",
         f"bf16[248,{longer}]",
-        f"bf16[512,{longer}]",
-        "bf16[248,512]",
+        f"bf16[128,{longer}]",
+        "bf16[248,128]",
         name="product",
     )
     x, w, y, v, residual = b.inputs
     both = b.op("add", b.dot(x, w, ((1,), (1,))), b.dot(y, v, ((1,), (1,))))
     body = b.done(b.op("add", both, residual))
-    for source in specialized(body)[:3]:
+    for number, source in enumerate(specialized(body)[:3]):
         assert source.text.count("tl.range(") == 1 and source.text.count("make_tensor_descriptor") == 4
-        agree(body, source)
+        agree(body, source, interpreted=number == 0)
 
 
 @pytest.mark.parametrize("sizes", [(130, 0, 3, 450, 10), (632, 0, 0, 0, 0), (20, 30, 0, 7, 40)])
 def test_rows_of_groups_that_are_summed(sizes: tuple[int, ...]) -> None:
     """Some groups have no rows, or leave rows to none."""
-    b = Body("bf16[632,256]", "bf16[632,512]", "i32[5]", "i32[5]", name="product")
-    body = b.done(b.op("ragged_dot", *b.inputs, to="bf16[5,256,512]", contracts=True))
+    b = Body("bf16[632,256]", "bf16[632,128]", "i32[5]", "i32[5]", name="product")
+    body = b.done(b.op("ragged_dot", *b.inputs, to="bf16[5,256,128]", contracts=True))
     ends = np.cumsum(sizes).astype(np.int32)
     source = specialized(body)[0]
     agree(body, source, [*random_args(body)[:2], ends - np.array(sizes, np.int32), ends])
 
 
 BOUNDS = {
-    "one after the other": ((0, 130, 130, 133, 240), (130, 130, 133, 240, 248)),
-    "rows of no group": ((10, 40, 40, 150, 200), (40, 40, 128, 190, 201)),
-    "none": ((0, 0, 0, 0, 0), (0, 0, 0, 0, 0)),
-    "in any order, and in common": ((200, 0, 100, 7, -5), (1000, 128, 100, 220, 20)),
+    "one after the other": (False, (0, 130, 130, 133, 240), (130, 130, 133, 240, 248)),
+    "rows of no group": (True, (10, 40, 40, 150, 200), (40, 40, 128, 190, 201)),
+    "none": (False, (0, 0, 0, 0, 0), (0, 0, 0, 0, 0)),
+    "in any order, and in common": (True, (200, 0, 100, 7, -5), (1000, 128, 100, 220, 20)),
 }
 
 
-@pytest.mark.parametrize("bounds", BOUNDS.values(), ids=BOUNDS)
-@pytest.mark.parametrize("right", [False, True])
-def test_rows_that_each_take_the_matrix_of_their_group(right: bool, bounds: Sequence[Sequence[int]]) -> None:
-    """A program computes the tile of a part of its rows, and several parts."""
+@pytest.mark.parametrize("right, starts, ends", BOUNDS.values(), ids=BOUNDS)
+def test_rows_that_each_take_the_matrix_of_their_group(right: bool, starts: Sequence[int], ends: Sequence[int]) -> None:
+    """A program computes the tile of a part of its rows, and several parts. `right`: the matrices are read transposed."""
     b = Body(
         f"bf16[248,{K}]",
-        f"bf16[5,504,{K}]" if right else f"bf16[5,{K},504]",
+        f"bf16[5,56,{K}]" if right else f"bf16[5,{K},56]",
         "i32[5]",
         "i32[5]",
-        "bf16[248,504]",
+        "bf16[248,56]",
         name="product",
     )
-    x, w, starts, ends, residual = b.inputs
+    x, w, *bounds, residual = b.inputs
     w = b.op("transpose", w, perm=(0, 2, 1)) if right else w
-    y = b.op("ragged_dot", x, w, starts, ends, to="bf16[248,504]", contracts=False)
+    y = b.op("ragged_dot", x, w, *bounds, to="bf16[248,56]", contracts=False)
     body = b.done(b.op("add", y, residual))
     args = random_args(body)
-    given = [*args[:2], *(np.array(each, np.int32) for each in bounds), args[4]]
-    for source in specialized(body)[:2]:
-        assert source.grid == (2, 1, 1) and source.text.count("tl.range(") == 1
-        agree(body, source, given)
+    given = [*args[:2], *(np.array(each, np.int32) for each in (starts, ends)), args[4]]
+    source = specialized(body)[right]  # of each layout another form
+    assert source.grid == (2, 1, 1) and source.text.count("tl.range(") == 1
+    agree(body, source, given)
 
 
 def test_gated_experts_share_the_tile_of_the_rows() -> None:
-    b = Body(f"bf16[248,{K}]", f"bf16[3,{K},264]", f"bf16[3,{K},264]", "i32[3]", "i32[3]", name="product")
+    b = Body(f"bf16[248,{K}]", f"bf16[3,{K},72]", f"bf16[3,{K},72]", "i32[3]", "i32[3]", name="product")
     x, gate, up, starts, ends = b.inputs
-    gate, up = (b.op("ragged_dot", x, w, starts, ends, to="bf16[248,264]", contracts=False) for w in (gate, up))
+    gate, up = (b.op("ragged_dot", x, w, starts, ends, to="bf16[248,72]", contracts=False) for w in (gate, up))
     body = b.done(b.op("multiply", b.op("tanh", gate), up))
     source = specialized(body)[0]
     assert source.text.count("a_box.load(") == 1 and source.text.count("tl.dot(") == 2
@@ -289,7 +332,7 @@ def activated(b: Body) -> Value:
 
 
 def test_a_left_operand_is_computed_from_boxes_by_the_warps_that_multiply() -> None:
-    b = Body("bf16[248,640]", "bf16[640,504]", "bf16[640,248]", name="product")
+    b = Body("bf16[248,640]", "bf16[640,120]", "bf16[640,248]", name="product")
     body = b.done(b.dot(activated(b), b.inputs[1], ((1,), (0,))))
     (source,) = specialized(body)
     assert source.text.count("a_box") == 4 and source.tile["num_stages"] == 3
@@ -298,12 +341,12 @@ def test_a_left_operand_is_computed_from_boxes_by_the_warps_that_multiply() -> N
 
 def test_a_box_is_read_again_in_the_epilogue() -> None:
     """There it is another tile of the operand."""
-    b = Body("bf16[256,640]", "bf16[640,640]", name="product")
+    b = Body("bf16[128,640]", "bf16[640,640]", name="product")
     x, w = b.inputs
     body = b.done(b.op("add", b.dot(b.op("tanh", x), w, ((1,), (0,))), x))
-    for source in specialized(body)[:2]:
-        assert source.text.count("x0_ptr + m_first") >= 1
-        agree(body, source)
+    source = specialized(body)[0]
+    assert source.text.count("x0_ptr + m_first") >= 1
+    agree(body, source)
 
 
 def test_what_needs_more_than_copies_of_boxes_has_warps_of_one_kind() -> None:
