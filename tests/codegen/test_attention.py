@@ -16,6 +16,7 @@ from meshgen.ir.graph import Graph, Value
 from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.records import dataclass
 
+pytestmark = pytest.mark.usefixtures("small_blocks")
 Function = Callable[[Body, Value], Value]
 
 

@@ -165,7 +165,6 @@ SMALL = (1, 70, 2, 32, 70, 1)
     "form, scores, softmax",
     [
         pytest.param(Form(SMALL), Scores(), by_quotient, id="plain, grouped heads"),
-        pytest.param(Form((2, 100, 2, 64, 100, 2)), CAUSAL, by_quotient, id="causal"),
         pytest.param(Form((1, 130, 1, 32, 130, 1)), WINDOW, by_probabilities, id="window"),
         pytest.param(Form((1, 60, 2, 48, 90, 2)), Scores(), by_probabilities, id="other length"),
         pytest.param(Form((1, 40, 2, 16, 50, 2), dtype="f32"), CAUSAL, by_quotient, id="f32"),
@@ -179,8 +178,13 @@ SMALL = (1, 70, 2, 32, 70, 1)
         pytest.param(Form((1, 140, 1, 32, 140, 1)), chosen(masked(-1e30, ("LE", 90))), by_quotient, id="keys after"),
     ],
 )
+@pytest.mark.usefixtures("small_blocks")
 def test_scores_are_computed_again(form: Form, scores: Scores, softmax: Softmax) -> None:
     checked(training(form, scores, softmax))
+
+
+def test_scores_are_computed_again_in_blocks_as_they_are_shipped() -> None:
+    checked(training(Form((2, 100, 2, 64, 100, 2)), CAUSAL))
 
 
 def test_masks_by_index_bound_the_loops_of_both() -> None:
