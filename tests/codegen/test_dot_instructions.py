@@ -140,6 +140,16 @@ def test_no_product_spills() -> None:
     assert [name for name, each in built().items() if each.kernel.spill_bytes or each.kernel.stack_bytes] == []
 
 
+@pytest.mark.parametrize("name, unit", [("large", "HGMMA"), ("f16", "HGMMA"), ("f8", "QGMMA"), ("i8", "IGMMA")])
+def test_products_are_made_by_warp_groups(name: str, unit: str) -> None:
+    """Sums of 8-bit floats are promoted: each step of the loop starts from zero and is added in f32."""
+    kernel = built()[name].kernel
+    text = kernel.ptx.decode()
+    scales = re.findall(r"wgmma\.mma_async[^;]*, (\S+), 1, 1[;,]", text)
+    assert ("0" in scales) == (unit == "QGMMA"), scales  # 0: what the registers held before is not added
+    assert kernel.instructions[unit] and min(map(int, re.findall(r"wgmma\.mma_async\S*m64n(\d+)k", text))) >= 128
+
+
 @pytest.mark.parametrize(
     "name, most",
     [("large", 40), ("large_rows", 40), ("large_columns", 40), ("layer", 40), ("f16", 40), ("f32_results", 40), ("gated", 40), ("small", 48), ("few_rows", 48), ("i8_rows", 40), ("f8_rows", 44 + 64), ("f8_narrow", 40 + 64)],
