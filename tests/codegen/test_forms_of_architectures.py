@@ -49,6 +49,12 @@ def test_warps_of_two_kinds_are_kept_for_the_one_that_takes_them(archs: tuple[st
     }
     assert {*kernel.binaries} == {*archs} and kernel.source == f"kernels/{name}.py"
     assert kernel.binaries["sm_90"].threads == 384 and not any(b.spill_bytes for b in kernel.binaries.values())
+
+
+def test_all_forms_compute_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "m.mgx"
+    mg.compile(PROGRAM, {"x": 1}, target="cuda:sm_80,sm_90").save(path)
+    module = load(path, runs=False)
     rows = check_kernels(module, 0, Emulation("sm_80")) + check_kernels(module, 0, Emulation("sm_90", races=True))
     assert [row["ok"] for row in rows] == [True] * 2
     args = {b.name: random_array(b.type, [3, n]) for n, b in enumerate(module.inputs)}
