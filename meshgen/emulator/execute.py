@@ -14,7 +14,7 @@ import numpy as np
 from meshgen.emulator.barriers import Barriers, BarrierStep, barrier_step
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.instructions import MAKERS, maker_of
-from meshgen.emulator.program import Entry, Instruction, Symbol, registers_of
+from meshgen.emulator.program import Entry, Instruction, Register, Symbol, registers_of
 from meshgen.emulator.table import Reader, reader
 from meshgen.emulator.types import Array, unknown
 from meshgen.emulator.wave import Action, Mask, Wave
@@ -70,8 +70,7 @@ def _decoded_step(instruction: Instruction, entry: Entry) -> Step:
 
 def _known(instruction: Instruction, entry: Entry) -> Step:
     guard = reader(instruction.guard, np.dtype(np.bool_), instruction) if instruction.guard else None
-    reads = frozenset(r.name for o in instruction.operands[1:] for r in registers_of(o))
-    reads |= {r.name for r in registers_of(instruction.guard)}
+    reads = _registers_read(instruction)
     match instruction.opcode:
         case "bra":
             return Step(instruction, None, guard, reads, (_label_target(instruction.operands[0], entry),))
@@ -92,6 +91,16 @@ def _known(instruction: Instruction, entry: Entry) -> Step:
             return Step(instruction, action, guard, reads, waits=waits, asynchronous=knows)
         case _:
             raise unknown(instruction)
+
+
+def _registers_read(instruction: Instruction) -> frozenset[str]:
+    found = set[str]()
+    for operand in (*instruction.operands[1:], instruction.guard):
+        if isinstance(operand, Register):
+            found.add(operand.name)
+        else:
+            found.update(register.name for register in registers_of(operand))
+    return frozenset(found)
 
 
 def _label_target(target: object, entry: Entry) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 from meshgen.emulator.faults import DeviceFault
 from meshgen.emulator.program import Address, Immediate, Negated, Operand, Pair, Register, Sink, Special, Symbol, Vector
@@ -11,25 +11,25 @@ from meshgen.emulator.program import Address, Immediate, Negated, Operand, Pair,
 _INTEGER = re.compile(r"-?(0[xX][0-9a-fA-F]+|\d+)U?")
 _FLOAT = re.compile(r"0[fF]([0-9a-fA-F]{8})|0[dD]([0-9a-fA-F]{16})")
 _OFFSET = re.compile(r"^(.*?)\s*\+\s*(-?(?:0[xX][0-9a-fA-F]+|\d+))$")
-_OPEN, _CLOSE = "{[", "}]"
+_PART = re.compile(r"(?:\{[^}]*\}|\[[^\]]*\]|[^,{}\[\]])+")  # `[%rd1, {%r1, %r2}]` is one
 
 Names = Callable[[str], Register | str | None]  # what a name stands for where it is read
 
 
-def split_operands(text: str) -> Iterator[str]:
-    """The parts between commas that are in no brackets."""
-    depth, begin = 0, 0
-    for place, letter in enumerate(text):
-        depth += (letter in _OPEN) - (letter in _CLOSE)
-        if letter == "," and depth == 0:
-            yield text[begin:place].strip()
-            begin = place + 1
-    if text[begin:].strip():
-        yield text[begin:].strip()
+def split_operands(text: str) -> list[str]:
+    """The parts between commas that are in no brackets; text with a bracket or a comma too many is one part, which nothing reads."""
+    if not text or text.isspace():
+        return []
+    parts = _PART.findall(text)
+    is_whole = sum(map(len, parts)) + len(parts) - 1 == len(text)
+    return [part.strip() for part in parts] if is_whole else [text]
 
 
 def operand_of(text: str, names: Names, instruction: str) -> Operand:
     """One operand. Raises DeviceFault for what is none."""
+    found = names(text)  # most are registers
+    if isinstance(found, Register):
+        return found
     if text.startswith("{"):
         return Vector(tuple(operand_of(part, names, instruction) for part in split_operands(text[1:-1])))
     if text.startswith("["):

@@ -40,6 +40,7 @@ _VARIABLE = re.compile(
 )
 _FUNCTION = re.compile(r"\.func\s+(?:\(([^)]*)\))?\s*([\w$]+)\s*\(([^)]*)\)[^{;]*\{")
 _CALL = re.compile(r"call(?:\.uni)?\s*(?:\(([^)]*)\)\s*,)?\s*([\w$]+)\s*(?:,\s*\(([^)]*)\))?$")
+_GUARDED_CALL = re.compile(r"@!?%?[\w$]+\s+call")
 _DEEPEST = 16  # calls inside each other; code is inlined, so recursion is impossible
 _PARAMETER = re.compile(r"\.([busf]\d+|pred)\b")
 _STATEMENT = re.compile(
@@ -160,7 +161,7 @@ class _EntryReader:
         while found := _STATEMENT.match(body, place):
             place = found.end()
             if found["brace"] == "{":
-                self.open(body[place:])
+                self.open(body, place)
             elif found["brace"] == "}":
                 self.close()
             elif found["loc"]:
@@ -172,11 +173,11 @@ class _EntryReader:
         if rest := body[place:].strip():
             raise DeviceFault("opcode", f"cannot read {rest[:60]!r}")
 
-    def open(self, rest: str) -> None:
-        """A scope: its labels are known before they are reached."""
+    def open(self, body: str, place: int) -> None:
+        """A scope that begins at a place of the body: its labels are known before they are reached."""
         self.opened += 1
         self.numbers.append(self.opened)
-        inside = rest[: rest.find("}")]
+        inside = body[place : body.find("}", place)]
         self.scopes.append({name: f"{name}@{self.opened}" for name in _LABELS.findall(inside)})
 
     def close(self) -> None:
@@ -191,7 +192,10 @@ class _EntryReader:
 
     def register(self, name: str) -> Register | str | None:
         """The register of a name in the innermost scope that declares it."""
-        return next((scope[name] for scope in reversed(self.scopes) if name in scope), None)
+        for scope in reversed(self.scopes):
+            if found := scope.get(name):
+                return found
+        return None
 
     def locate(self, text: str) -> None:
         """A `.loc`: of inlined code the place in the kernel that called for it."""
@@ -210,20 +214,24 @@ class _EntryReader:
         self.source = Location(self.files.get(place[0], ""), place[1], place[2])
 
     def statement(self, text: str) -> None:
-        if not text or text.startswith(".pragma"):
-            return
+        if text.startswith("."):
+            self.directive(text)
+        elif text.startswith("call") or _GUARDED_CALL.match(text):
+            self.call(text)
+        elif text:
+            self.instruction(text)
+
+    def directive(self, text: str) -> None:
         if found := _REGISTERS.match(text):
             self.declare(found[1], found[2])
         elif found := _VARIABLE.match(f"{text};"):
             self.variable(found)
         elif text.startswith(".param"):
             self.parameter(text)
-        elif text.startswith("call") or re.match(r"@!?%?[\w$]+\s+call", text):
-            self.call(text)
         elif text.startswith(".branchtargets"):
             name = next(label for label, at in reversed(self.labels.items()) if at == len(self.code))
             self.tables[name] = tuple(self.label(part.strip()) for part in text.split(None, 1)[1].split(","))
-        else:
+        elif not text.startswith(".pragma"):
             self.instruction(text)
 
     def declare(self, kind: str, names: str) -> None:
