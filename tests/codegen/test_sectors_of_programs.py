@@ -12,14 +12,14 @@ from meshgen.codegen.bounds.sectors import efficiency, kernel_traffic
 from tests.codegen.blocks.programs import BLOCKS
 
 LEAST = 0.95  # of the bytes that all launches of a program move
-SHARES = {  # as measured, rounded down: a program that falls below has lost something
-    "llama": (0.999, 0.999), "gpt2": (0.999, 0.999), "mixtral": (0.986, 0.999), "vit": (0.999, 0.999), "resnet": (0.999, 0.955), "mamba": (0.999, 0.988),
-}  # fmt: skip
+# As measured, rounded down: a program that falls below has lost something. Training has the kernels of the forward pass too, but for these.
+TRAINING = {"llama": 0.999, "gpt2": 0.999, "mixtral": 0.999, "vit": 0.999, "resnet": 0.955, "mamba": 0.988}
+FORWARD = {"llama": 0.999, "mixtral": 0.986}
+SHARES = [(name, train, least) for train, of in ((False, FORWARD), (True, TRAINING)) for name, least in of.items()]
 
 
-@pytest.mark.parametrize("train", [False, True], ids=["forward", "train"])
-@pytest.mark.parametrize("name", SHARES)
-def test_sectors_are_used(name: str, train: bool) -> None:
+@pytest.mark.parametrize("name, train, least", SHARES)
+def test_sectors_are_used(name: str, train: bool, least: float) -> None:
     program = plan(BLOCKS[name].text(True, train), target="cuda:sm_90")
     counts = program.plan.launch_counts()
     found = [
@@ -27,4 +27,4 @@ def test_sectors_are_used(name: str, train: bool) -> None:
         for kernel, source in program.sources.items()
         for each in kernel_traffic(source, program.plan.kernels[kernel]) * counts[kernel]
     ]
-    assert efficiency(found) >= SHARES[name][train] >= LEAST
+    assert efficiency(found) >= least >= LEAST
