@@ -8,8 +8,14 @@ from typing import Any
 
 import pytest
 
-from meshgen.codegen.emit import attention, attention_gradient
+from meshgen.codegen.emit import attention, attention_gradient, map_tiles
 from meshgen.kernels.attention import gradient_tiles, tiles
+
+
+@pytest.fixture
+def one_element_per_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+    """In maps, whose threads compute eight at most: the code of a function is there once."""
+    monkeypatch.setattr(map_tiles, "_BLOCK", 32)
 
 
 @pytest.fixture

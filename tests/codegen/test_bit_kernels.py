@@ -10,6 +10,7 @@ import pytest
 from meshgen.ir.graph import DTYPES
 from tests.codegen.bodies import Body, check
 
+pytestmark = pytest.mark.usefixtures("one_element_per_thread")
 Array = np.ndarray[Any, Any]
 SPECIAL = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan, -np.nan, 2.0**-14, 2.0**-24, 65504.0, -3.0])
 

@@ -15,6 +15,7 @@ from meshgen.ops.evaluate.evaluator import evaluate
 from meshgen.ops.registry import OPS
 from meshgen.ops.tolerance.values import exact
 
+pytestmark = pytest.mark.usefixtures("one_element_per_thread")
 Array = np.ndarray
 UNARY = (  # those of a line in one kernel
     ("exponential", "exponential_minus_one", "log", "log_plus_one", "logistic", "tanh", "sqrt", "rsqrt"),

@@ -12,6 +12,7 @@ from meshgen.ir.graph import DTYPES, Graph
 from meshgen.ops.evaluate.evaluator import evaluate
 from tests.codegen.bodies import ONE, Body, check, emulated
 
+pytestmark = pytest.mark.usefixtures("one_element_per_thread")
 # Those of a line in one kernel.
 OF_FLOATS = (
     ("add", "subtract", "multiply", "divide", "maximum", "minimum"),

@@ -25,6 +25,7 @@ INTEGERS = ("add", "subtract", "multiply", "divide", "remainder", "maximum", "mi
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
+@pytest.mark.usefixtures("one_element_per_thread")
 def test_unary(dtype: str) -> None:
     b = Body(f"{dtype}[6,7]")
     rng = np.random.default_rng(1)
@@ -34,6 +35,7 @@ def test_unary(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("dtype", ["f32", "bf16", "f64"])
+@pytest.mark.usefixtures("one_element_per_thread")
 def test_binary(dtype: str) -> None:
     b = Body(f"{dtype}[3,50]", f"{dtype}[3,50]")
     check(b.done(*(b.op(op, *b.inputs) for op in BINARY)), ulps=16)
@@ -47,6 +49,7 @@ def test_power_of_floats() -> None:
 
 
 @pytest.mark.parametrize("dtype", ["i32", "i64", "i8", "ui32"])
+@pytest.mark.usefixtures("one_element_per_thread")
 def test_integers(dtype: str) -> None:
     b = Body(*[f"{dtype}[40]"] * 3)
     left, right, count = b.inputs
