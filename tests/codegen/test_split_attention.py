@@ -11,6 +11,7 @@ from test_fuse import fused, launches, run
 from meshgen.ir.graph import Graph, Module
 from meshgen.ops.evaluate.evaluator import evaluate
 
+pytestmark = pytest.mark.usefixtures("small_blocks")
 CACHE = (1, 1, 4, 64, 1024, 2)
 
 

@@ -38,6 +38,7 @@ def test_a_sum_over_heads_reads_whole_rows(dtype: str) -> None:
 
 
 @pytest.mark.parametrize("heads", [2, 1], ids=["own", "shared"])
+@pytest.mark.usefixtures("small_blocks")
 def test_gradients_are_written_by_their_kernels(heads: int) -> None:
     graph = merged(training(Form((1, 40, 2, 32, 40, heads))), COLUMNS, ROWS, ROWS, COLUMNS)
     module = fused(graph)
