@@ -11,8 +11,9 @@ import pytest
 # Most programs of JAX run once: to optimise them takes longer than to run them.
 os.environ.setdefault("JAX_DISABLE_MOST_OPTIMIZATIONS", "1")
 
-# New objects between two collections of the youngest. At Python's own pace, 700, a tenth of the time of all tests goes into collections.
-gc.set_threshold(10_000, 10, 10)
+# New objects between two collections of the youngest: at Python's own pace, 700, a tenth of the time of all tests goes into collections. Another
+# tenth goes into those of the oldest, which walk through millions of objects of plans that tests share and find next to nothing.
+gc.set_threshold(10_000, 10, 1_000_000)
 
 
 @pytest.fixture

@@ -26,6 +26,7 @@ def test_planning_saving_and_loading_are_measured() -> None:
     assert rows["save"]["peak_bytes"] > rows["save"]["size"] and all(row["us"] > 0 for row in rows.values())
 
 
+@pytest.mark.usefixtures("few_objects")
 def test_every_stage_has_its_cpu_time() -> None:
     rows = {row["what"]: row for row in stages("tanh", PROGRAM, 2)}
     assert set(rows) >= {"import", "propagate", "partition", "fuse", "all stages"} and rows.keys() - {"all stages"} <= {
