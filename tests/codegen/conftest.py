@@ -8,8 +8,15 @@ from typing import Any
 
 import pytest
 
-from meshgen.codegen.emit import attention, attention_gradient, map_tiles
+from meshgen.codegen import triton_source
+from meshgen.codegen.emit import attention, attention_gradient, dot, map_tiles
+from meshgen.codegen.emit.plan import KernelPlan
+from meshgen.codegen.emit.segmented import Segments
+from meshgen.cost_model.kernels import Device
+from meshgen.ir.graph import Graph
+from meshgen.kernels import matmul_time
 from meshgen.kernels.attention import gradient_tiles, tiles
+from meshgen.kernels.matmul import Tile, candidates, staged_bytes
 
 
 @pytest.fixture
@@ -31,3 +38,29 @@ def small_blocks(monkeypatch: pytest.MonkeyPatch) -> None:
 
     monkeypatch.setattr(attention, "tiles", small(tiles, 64))
     monkeypatch.setattr(attention_gradient, "gradient_tiles", small(gradient_tiles, 32))
+
+
+@pytest.fixture
+def narrow_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Products in tiles a quarter as wide as the large ones, which are the only ones to choose from."""
+    plan_body = triton_source.plan_body
+
+    def large(dtype: str, arch: str) -> tuple[Tile, ...]:
+        return tuple(tile for tile in candidates(dtype, arch) if tile.m * tile.n >= 128 * 128)
+
+    def narrowed(body: Graph, device: Device) -> KernelPlan:
+        plan = plan_body(body, device)
+        return replace(plan, candidates=tuple(_narrowed(each) for each in plan.candidates))
+
+    def staged(tile: Tile, item_bytes: int) -> int:
+        return staged_bytes(replace(tile, n=4 * tile.n), item_bytes)
+
+    monkeypatch.setattr(dot, "staged_bytes", staged)  # one block fills a multiprocessor, as it does when it is shipped
+    monkeypatch.setattr(matmul_time, "candidates", large)
+    monkeypatch.setattr(triton_source, "plan_body", narrowed)
+
+
+def _narrowed(candidate: Tile | Segments) -> Tile | Segments:
+    if isinstance(candidate, Tile):
+        return replace(candidate, n=candidate.n // 4)
+    return replace(candidate, tile=candidate.tile and replace(candidate.tile, n=candidate.tile.n // 4))

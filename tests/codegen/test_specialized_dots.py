@@ -1,6 +1,6 @@
 """Products whose warps are of two kinds, one that copies and two that multiply, on the emulated GPU.
 
-Tiles are a quarter as wide as those that are shipped: their code is a quarter as long, to build and to emulate, and of the same form.
+Tiles are a quarter as wide as those that are shipped, of the same form; `test_forms_of_architectures` runs one that is.
 """
 
 from __future__ import annotations
@@ -15,19 +15,16 @@ import pytest
 from bodies import ONE, Body, launch, random_args
 
 from meshgen.codegen import triton_source
-from meshgen.codegen.emit import dot, dot_operands
-from meshgen.codegen.emit.plan import KernelPlan
-from meshgen.codegen.emit.segmented import Segments
+from meshgen.codegen.emit import dot_operands
 from meshgen.codegen.roofline import device_of
 from meshgen.codegen.triton_source import KernelSource, kernel_sources
-from meshgen.cost_model.kernels import Device
 from meshgen.ir.graph import Graph, Value
-from meshgen.kernels import matmul_time
-from meshgen.kernels.matmul import BOX_K, Tile, candidates, staged_bytes
+from meshgen.kernels.matmul import BOX_K
 from meshgen.ops.evaluate.evaluator import evaluate
 from tests.emulator.programs import emulate
 from tests.emulator.ptx_builds import ptx_of
 
+pytestmark = pytest.mark.usefixtures("narrow_tiles")
 Array = np.ndarray[Any, Any]
 Epilogue = Callable[[Body, Value], Value]
 K = 440  # more than the least k that is described here, and no multiple of a tile's
@@ -42,39 +39,6 @@ def few(monkeypatch: pytest.MonkeyPatch) -> None:
     device = replace(whole, peaks=peaks, l2_bandwidth=whole.l2_bandwidth * part, multiprocessors=2)
     monkeypatch.setattr(triton_source, "device_of", lambda target: device)
     monkeypatch.setattr(dot_operands, "BOX_K", BOX_K * 3 // 4)
-
-
-@pytest.fixture
-def whole_tiles() -> None:
-    """For tests whose tiles are those that are shipped."""
-
-
-@pytest.fixture(autouse=True)
-def narrow(monkeypatch: pytest.MonkeyPatch, request: pytest.FixtureRequest) -> None:
-    """Tiles a quarter as wide as the large ones, which are the only ones to choose from."""
-    if "whole_tiles" in request.fixturenames:
-        return
-    plan_body = triton_source.plan_body
-
-    def large(dtype: str, arch: str) -> tuple[Tile, ...]:
-        return tuple(tile for tile in candidates(dtype, arch) if tile.m * tile.n >= 128 * 128)
-
-    def narrowed(body: Graph, device: Device) -> KernelPlan:
-        plan = plan_body(body, device)
-        return replace(plan, candidates=tuple(_narrowed(each) for each in plan.candidates))
-
-    def staged(tile: Tile, item_bytes: int) -> int:
-        return staged_bytes(replace(tile, n=4 * tile.n), item_bytes)
-
-    monkeypatch.setattr(dot, "staged_bytes", staged)  # one block fills a multiprocessor, as it does when it is shipped
-    monkeypatch.setattr(matmul_time, "candidates", large)
-    monkeypatch.setattr(triton_source, "plan_body", narrowed)
-
-
-def _narrowed(candidate: Tile | Segments) -> Tile | Segments:
-    if isinstance(candidate, Tile):
-        return replace(candidate, n=candidate.n // 4)
-    return replace(candidate, tile=candidate.tile and _narrowed(candidate.tile))
 
 
 def product(m: int, n: int, *more: str, left: bool = False, right: bool = False, dtype: str = "bf16", k: int = K,
@@ -120,10 +84,8 @@ def test_all_layouts_compute_the_product(left: bool, right: bool) -> None:
         agree(body, source, interpreted=source is sources[0])
 
 
-@pytest.mark.usefixtures("whole_tiles")
 def test_one_tile_for_each_program() -> None:
-    """As large as it is shipped."""
-    agree(body := product(256, 256, dtype="f16", k=1024), specialized(body)[0])
+    agree(body := product(256, 64, dtype="f16", k=1024), specialized(body)[0])
 
 
 def bias_and_residual(b: Body, y: Value) -> Value:
