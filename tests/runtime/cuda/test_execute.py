@@ -93,7 +93,7 @@ def test_hosts_with_a_network_have_two_streams_that_communicate(use_graphs: bool
     assert {item.stream for item in module.schedule.items} == {COMPUTE, COMMUNICATION, NETWORK}
     given = arguments(module)
     want = module.run(given)
-    for seed in range(5):
+    for seed in range(2):
         assert_same_bits(on_gpus(module, given, seed, steps=2, use_graphs=use_graphs), want)
 
 
@@ -205,7 +205,7 @@ def test_a_step_is_one_call_and_allocates_nothing(tmp_path: Path, monkeypatch: p
 # --- control flow --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("most", [0, 1, 3, 50])
+@pytest.mark.parametrize("most", [0, 1, 9])
 def test_a_loop_that_the_host_follows(most: int, tmp_path: Path) -> None:
     module = planned(SUMS, tmp_path)
     given = {"a": A, "scale": SCALE, "most": np.int32(most)}
