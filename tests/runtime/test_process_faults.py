@@ -81,7 +81,7 @@ def hanging(paths: dict[str, Path]) -> list[subprocess.Popen[str]]:
     ):
         assert time.monotonic() < end
         before = now
-        time.sleep(0.5)
+        time.sleep(0.25)
     return processes
 
 
