@@ -77,11 +77,11 @@ def test_kernels_are_their_bodies(make: Callable[[], Graph], arch: str) -> None:
 def test_mutants_are_seen() -> None:
     """Of a fixed choice of each kind; `python -m tests.emulator.mutate_ptx` makes many more."""
     cases = [case(make, arch) for make in (squares, exact_product, plain_product) for arch in ("sm_80", "sm_90")]
-    verdicts = [(kind, seen) for _, kind, _, seen in campaign(cases, 66, seed=3)]
+    verdicts = [(kind, seen) for _, kind, _, seen in campaign(cases, 40, seed=3)]
     others = [(kind, seen) for kind, seen in verdicts if seen != "equivalent"]
     unseen = [kind for kind, seen in others if seen in ("same bits", "silent")]
-    assert len(verdicts) == 66 and len({kind for kind, _ in verdicts}) >= 10
-    assert len(unseen) <= 0.1 * len(others) and len(others) >= 50, unseen
+    assert len(verdicts) == 40 and len({kind for kind, _ in verdicts}) >= 10
+    assert len(unseen) <= 0.1 * len(others) and len(others) >= 30, unseen
     assert not {"barrier dropped", "wait dropped", "commit dropped", "fence dropped"} & set(unseen)
 
 
