@@ -26,13 +26,13 @@ def softmax() -> Graph:
 
 
 def product() -> Graph:
-    body = Body("bf16[128,256]", "bf16[256,128]", "bf16[128,128]", name="product")
+    body = Body("bf16[64,256]", "bf16[256,128]", "bf16[64,128]", name="product")
     x, w, bias = body.inputs
     return body.done(body.op("add", body.op("tanh", body.dot(x, w, ((1,), (0,)))), bias))
 
 
 def computed_product() -> Graph:
-    """Threads load the first operand, where `product` has tensor descriptors on sm_90."""
+    """Threads load and negate the first operand, which `product` copies."""
     body = Body("bf16[32,256]", "bf16[256,32]", "bf16[32,32]", name="computed_product")
     x, w, bias = body.inputs
     return body.done(body.op("add", body.op("tanh", body.dot(body.op("negate", x), w, ((1,), (0,)))), bias))
@@ -40,13 +40,13 @@ def computed_product() -> Graph:
 
 def squares() -> Graph:
     """A sum over rows that several warps hold."""
-    body = Body("f32[64,1500]", name="squares")
+    body = Body("f32[16,1500]", name="squares")
     (x,) = body.inputs
     return body.done(body.reduce("add", body.op("multiply", x, x), 1))
 
 
 def plain_product() -> Graph:
-    body = Body("bf16[128,256]", "bf16[256,128]", name="plain_product")
+    body = Body("bf16[64,256]", "bf16[256,64]", name="plain_product")
     return body.done(body.dot(*body.inputs, ((1,), (0,))))
 
 
