@@ -8,7 +8,7 @@ import sys
 import meshgen as mg
 
 MESH = {"dp": 2, "tp": 4}
-LAYERS = 4
+LAYERS = 2
 TYPES = ["bf16[16,128,512]", [{"w1": "bf16[512,2048]", "w2": "bf16[2048,512]"}] * LAYERS]
 
 
@@ -19,7 +19,7 @@ def stack(x, layers):
 
 
 def main(target: str = "cpu") -> None:
-    for megabytes in (80, 12):
+    for megabytes in (40, 7):
         found = mg.search(stack, MESH, args=TYPES, target=target, memory_limit=megabytes * 10**6)
         exe = mg.compile(stack, MESH, args=TYPES, in_specs=found.specs, target=target)
         sys.stdout.write("\n".join([f"up to {megabytes} MB:", *found.sentences, ""]))

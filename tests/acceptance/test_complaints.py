@@ -194,7 +194,7 @@ def test_annotations_win_over_what_is_cheaper() -> None:
 
 def test_nothing_that_was_compiled_for_other_sizes_or_meshes_is_used_again() -> None:
     """One process, one function: what is remembered of shardings and kernels is told apart by sizes, mesh and split."""
-    for rows in (8, 10, 3):
+    for rows in (8, 3):
         for mesh in (TWO, FOUR, {"x": 3}):
             for spec in (P("x"), P(None, "x")):
                 found = ran(lambda a, w: mg.softmax(a @ w, axis=0), mesh, [(rows, 6), (6, 12)], a=spec)

@@ -12,7 +12,7 @@ from meshgen.codegen.bounds.sectors import efficiency, kernel_traffic
 from meshgen.codegen.build import build_kernels, request_of
 from meshgen.compiled.executable import Executable
 from meshgen.ops.segments import segments
-from tests.acceptance.cases import ROOT, needs_cases, realistic, small
+from tests.acceptance.cases import ROOT, needs_cases, realistic
 
 EXAMPLE = ROOT / "examples" / "transformer_block.mlir"
 MAX_LAUNCHES = 8
@@ -138,9 +138,3 @@ def build(executable: Executable) -> None:
 def test_binaries_do_not_spill() -> None:
     pytest.importorskip("triton")
     build(api.plan(EXAMPLE, target="cuda:sm_90,sm_80"))
-
-
-@needs_cases
-def test_binaries_of_the_small_case_do_not_spill() -> None:
-    pytest.importorskip("triton")
-    build(api.plan(small("block_dp_tp_bf16"), target="cuda:sm_90,sm_80"))

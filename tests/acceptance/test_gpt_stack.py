@@ -15,7 +15,7 @@ from meshgen.runtime.loading import load
 from tests.counting import calls
 
 pytest.importorskip("jax")
-FEW, MANY = 3, 9  # layers
+FEW, MANY = 2, 6  # layers
 MAX_KERNELS = 15
 MAX_GROWTH = 1.05
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -30,6 +31,7 @@ MOST_OF_CASES = {
 BF16 = 2  # bytes
 
 
+@cache
 def planned(path: Path) -> Executable:
     return api.plan(str(path), target="cuda:sm_90")
 

@@ -16,7 +16,6 @@ from meshgen.testing.oracle import check
 
 jax = pytest.importorskip("jax")
 jnp, P = jax.numpy, jax.sharding.PartitionSpec
-LAYERS = 2
 LOCAL = ("all_slice", "to_partial")
 MEGATRON = {"q": P(None, "tp"), "k": P(None, "tp"), "v": P(None, "tp"), "o": P("tp"), "up": P(None, "tp"), "down": P("tp")}  # fmt: skip
 Params = list[dict[str, Any]]
@@ -30,6 +29,7 @@ class Sizes(NamedTuple):
     embed: int
     ffn: int
     heads: int
+    layers: int = 2
 
     @property
     def weights(self) -> dict[str, tuple[int, int]]:
@@ -38,7 +38,7 @@ class Sizes(NamedTuple):
 
     @property
     def weight_bytes(self) -> int:
-        return LAYERS * 4 * sum(a * b for a, b in self.weights.values())
+        return self.layers * 4 * sum(a * b for a, b in self.weights.values())
 
     @property
     def activation_bytes(self) -> int:
@@ -47,7 +47,7 @@ class Sizes(NamedTuple):
     @property
     def arguments(self) -> tuple[Any, Params]:
         one = {name: jax.ShapeDtypeStruct(shape, "float32") for name, shape in self.weights.items()}
-        return jax.ShapeDtypeStruct((self.batch, self.rows, self.embed), "float32"), [one] * LAYERS
+        return jax.ShapeDtypeStruct((self.batch, self.rows, self.embed), "float32"), [one] * self.layers
 
     def block(self, x: Any, p: Mapping[str, Any]) -> Any:
         h = jax.nn.standardize(x)
@@ -65,7 +65,7 @@ class Sizes(NamedTuple):
         return jax.grad(lambda params: jnp.sum(self.forward(x, params) ** 2))(params)
 
 
-SMALL, LARGE = Sizes(8, 16, 32, 64, 4), Sizes(8, 512, 1024, 4096, 16)
+SMALL, LARGE = Sizes(8, 16, 32, 64, 4, layers=1), Sizes(8, 512, 1024, 4096, 16)
 
 
 def planned(function: Any, args: Any, specs: Any, out: Any, **axes: int) -> Executable:
@@ -98,7 +98,7 @@ def moved(executable: Executable) -> set[tuple[str, tuple[int | None, ...]]]:
 @cache
 def sequence_parallel(sizes: Sizes, *, trained: bool) -> Executable:
     """Only what goes from block to block is annotated with its rows split, beside Megatron's weights."""
-    x, weights = P("dp", "tp"), [MEGATRON] * LAYERS
+    x, weights = P("dp", "tp"), [MEGATRON] * sizes.layers
     function, out = (sizes.gradients, weights) if trained else (sizes.forward, x)
     return planned(function, sizes.arguments, (x, weights), out, dp=2, tp=4)
 
@@ -106,7 +106,7 @@ def sequence_parallel(sizes: Sizes, *, trained: bool) -> Executable:
 @cache
 def zero3(sizes: Sizes, weight: Any, *, trained: bool) -> Executable:
     """Every weight is split over all devices, as the batch is; nothing else is annotated."""
-    x, weights = P("dp"), [dict.fromkeys(sizes.weights, weight)] * LAYERS
+    x, weights = P("dp"), [dict.fromkeys(sizes.weights, weight)] * sizes.layers
     function, out = (sizes.gradients, weights) if trained else (sizes.forward, x)
     return planned(function, sizes.arguments, (x, weights), out, dp=8)
 
@@ -115,7 +115,7 @@ def zero3(sizes: Sizes, weight: Any, *, trained: bool) -> Executable:
 def test_sequence_parallelism_on_the_residual_alone_moves_no_more_than_megatrons(trained: bool) -> None:
     """Per layer and direction rows are gathered twice and scattered twice; weights of two dp groups are reduced."""
     executable = sequence_parallel(LARGE, trained=trained)
-    rows = LAYERS * 4 * (LARGE.activation_bytes // 2) * 3 // 4
+    rows = LARGE.layers * 4 * (LARGE.activation_bytes // 2) * 3 // 4
     assert executable.cost.ring_bytes <= (2 * rows + LARGE.weight_bytes // 4 if trained else rows)
     assert is_right(sequence_parallel(SMALL, trained=trained))
 
@@ -148,7 +148,7 @@ def test_zero3_training_leaves_activations_where_they_are() -> None:
 
 def test_zero3_inference_over_scanned_layers_gathers_weights_as_without_a_loop() -> None:
     """Activations that are moved in every trip count in every trip, also on the way through a sharding that others share."""
-    stacked = {name: jax.ShapeDtypeStruct((LAYERS, *shape), "float32") for name, shape in LARGE.weights.items()}
+    stacked = {name: jax.ShapeDtypeStruct((LARGE.layers, *shape), "float32") for name, shape in LARGE.weights.items()}
 
     def scanned(x: Any, params: Mapping[str, Any]) -> Any:
         return jax.lax.scan(lambda x, p: (LARGE.block(x, p), None), x, params)[0]

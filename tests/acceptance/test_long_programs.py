@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import sys
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +15,11 @@ from meshgen.cli import main
 from meshgen.errors import ProgramError
 from meshgen.ir.canonical import canonical_order
 from meshgen.ir.limits import MAX_NESTING
+from meshgen.ir.regions import nodes_with_depth
 from meshgen.mlir.text import parse_text
 
-LENGTH = 1050  # more than Python's stack has frames
+FRAMES = 500  # of Python's stack in tests of rows: half of what it has
+LENGTH = 550
 T, INDEX = "tensor<8x4xf32>", "tensor<i32>"
 LINES = {
     "element-wise": (f"%N = stablehlo.tanh %P : {T}", ""),
@@ -50,6 +53,15 @@ def chain(line: str, before: str, length: int) -> str:
     return f"{mesh}func.func @main(%v0: {T}) -> {T} {{\n{body}\nreturn %v{length} : {T}\n}}\n"
 
 
+@pytest.fixture
+def small_stack() -> Iterator[None]:
+    before = sys.getrecursionlimit()
+    sys.setrecursionlimit(FRAMES)
+    yield
+    sys.setrecursionlimit(before)
+
+
+@pytest.mark.usefixtures("small_stack")
 @pytest.mark.parametrize("kind", LINES)
 def test_a_row_longer_than_the_stack_is_compiled_and_loads(kind: str, tmp_path: Path) -> None:
     length = LENGTH // {"annotations": 3, "conditions": 2}.get(kind, 1)  # with the operations beside
@@ -63,6 +75,7 @@ def test_a_row_longer_than_the_stack_is_compiled_and_loads(kind: str, tmp_path: 
     assert main(["run", module]) == 0
 
 
+@pytest.mark.usefixtures("small_stack")
 def test_numbers_made_from_nothing_in_a_row_are_written_on_the_way(tmp_path: Path) -> None:
     """Each kernel that reads one computes all of them again, up to a length."""
     rows = [f"%i{n + 1} = stablehlo.add %i{n}, %w : tensor<8xi32>" for n in range(LENGTH)]
@@ -76,6 +89,7 @@ def test_numbers_made_from_nothing_in_a_row_are_written_on_the_way(tmp_path: Pat
     assert np.array_equal(found, x * (LENGTH + 2))
 
 
+@pytest.mark.usefixtures("small_stack")
 @pytest.mark.parametrize(
     "command", [["check"], ["opt", "--passes", "propagate,materialize,optimize,partition,fuse,schedule"], ["explain"]]
 )
@@ -84,6 +98,7 @@ def test_every_command_takes_a_long_row(command: Sequence[str], tmp_path: Path) 
     assert main([command[0], str(tmp_path / "m.mlir"), *command[1:]]) == 0
 
 
+@pytest.mark.usefixtures("small_stack")
 def test_a_long_traced_program_is_compiled() -> None:
     def model(x: Any) -> Any:
         for _ in range(LENGTH):
@@ -118,9 +133,8 @@ def called(depth: int) -> str:
     return "".join(["module {\n", main_, *rows, last, "}\n"])
 
 
-@pytest.mark.parametrize("write", [nested, called])
-def test_what_is_nested_as_deeply_as_can_be_compiles_and_loads(write: Callable[[int], str], tmp_path: Path) -> None:
-    (tmp_path / "m.mlir").write_text(write(MAX_NESTING))
+def test_what_is_nested_as_deeply_as_can_be_compiles_and_loads(tmp_path: Path) -> None:
+    (tmp_path / "m.mlir").write_text(nested(MAX_NESTING))
     module = str(tmp_path / "m.mgx")
     assert main(["compile", str(tmp_path / "m.mlir"), "-o", module, "--mesh", "x=2", "--target", "cpu"]) == 0
     assert main(["run", module]) == 0
@@ -128,7 +142,14 @@ def test_what_is_nested_as_deeply_as_can_be_compiles_and_loads(write: Callable[[
     assert main(["check", str(tmp_path / "m.mlir"), "--mesh", "x=2"]) == 0
 
 
-@pytest.mark.parametrize("depth", [MAX_NESTING + 1, 200, 1100])
+def test_functions_that_call_each_other_as_deeply_are_the_same_program() -> None:
+    programs = [parse_text(write(MAX_NESTING)).graph for write in (nested, called)]
+    same, other = ([(depth, node.op) for node, depth in nodes_with_depth(graph)] for graph in programs)
+    assert same == other and max(same) == (MAX_NESTING, "tanh")
+
+
+@pytest.mark.usefixtures("small_stack")
+@pytest.mark.parametrize("depth", [MAX_NESTING + 1, LENGTH])
 @pytest.mark.parametrize("write", [nested, called])
 def test_what_is_nested_more_deeply_is_refused_where_it_stands(write: Callable[[int], str], depth: int) -> None:
     with pytest.raises(ProgramError, match=r"MG0006|nested too deeply") as caught:

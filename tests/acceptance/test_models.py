@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,7 @@ def skip_without(family: str) -> None:
         pytest.skip(f"not installed: {', '.join(lacking)}")
 
 
+@cache
 def small(name: str) -> tuple[Any, Executable]:
     """A program and its plan for links without latency: else everything this small is best done on each device."""
     skip_without(FAMILY_OF[name])

@@ -21,8 +21,8 @@ from meshgen.sharding.multi_mesh.place import place
 from meshgen.sharding.partitioners import PARTITIONERS, Site
 from meshgen.spec import PARTIAL_KINDS, Sharding
 from meshgen.testing.generators.writer import INTEGERS
-from meshgen.testing.oracle import Run, check
-from meshgen.testing.random_graphs import random_open_program, random_program_on_two_meshes
+from meshgen.testing.oracle import compare, meaning
+from meshgen.testing.random_graphs import random_arguments, random_open_program, random_program_on_two_meshes
 from meshgen.testing.random_programs import check_random, closings, find_fault, is_open, options_of, program_of
 from tests.trials import trials
 
@@ -36,7 +36,7 @@ MADE_LATER = {  # by passes; or gone before them; Shardy's groups contradict ran
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("group", trials(4))
+@pytest.mark.parametrize("group", trials(2))
 def test_random_programs_keep_law_one(group: int, tmp_path: Path) -> None:
     failures = check_random(GROUP, group * GROUP, tmp_path)
     assert not failures, "\n".join(f"{failure}\n{failure.path.read_text()}" for failure in failures)
@@ -103,7 +103,7 @@ def test_the_programs_cover_all_ops_and_all_kinds_of_shardings() -> None:
 def test_open_programs_run_for_all_their_sizes_from_one_module(group: int, tmp_path: Path) -> None:
     """The first sizes ahead of time, others made at load; the program is the one that its text says."""
     several = 0
-    for seed in range(group * 10, group * 10 + 10):
+    for seed in range(group * 5, group * 5 + 5):
         program = random_open_program(seed)
         open_module = parse_text(print_text(program.module))
         executable = api.plan(open_module, target="cpu")
@@ -119,11 +119,12 @@ def test_open_programs_run_for_all_their_sizes_from_one_module(group: int, tmp_p
         found = closings(seed, Options("cpu"))
         several += len(found) > 1
         for module in found:
-            runs: list[Run] = [lambda _, args, mesh=module.mesh, loaded=loaded: loaded.on(mesh).run(args)]
-            result = check(
-                module, pipeline=lambda given: run_stages(given, Options("cpu"), Timing(), "fuse")["fuse"], runs=runs
-            )
-            assert result.ok, f"seed {seed}: {result.faults}"
+            args = random_arguments(module)
+            wanted, bounds = meaning(module.graph, args, module.mesh)
+            for value, *each in zip(
+                module.graph.outputs, wanted, loaded.on(module.mesh).run(args), bounds, strict=True
+            ):
+                assert compare(value.type, *each).ok, f"seed {seed} on {module.mesh}"
     assert several > 1 or group > 1  # the first two groups have some for certain
 
 
@@ -134,7 +135,7 @@ def test_sizes_that_do_not_hold_are_told_from_those_that_do(seed: int) -> None:
     assert 1 <= len(found) <= len(random_open_program(seed).trials)
 
 
-@pytest.mark.parametrize("group", trials(2))
+@pytest.mark.parametrize("group", trials(1))
 def test_programs_on_two_meshes_keep_law_one(group: int) -> None:
     crossing = 0
     for seed in range(group * 20, group * 20 + 20):
@@ -146,7 +147,7 @@ def test_programs_on_two_meshes_keep_law_one(group: int) -> None:
 
 @pytest.mark.parametrize("group", trials(1))
 def test_the_text_of_programs_on_two_meshes_reads_back(group: int) -> None:
-    for seed in range(group * 10, group * 10 + 10):
+    for seed in range(group * 5, group * 5 + 5):
         module = parse_text(print_text(random_program_on_two_meshes(seed)))
         for stage, found in run_stages(module, options_of(seed), Timing(), "schedule").items():
             text = print_text(found)
@@ -155,15 +156,20 @@ def test_the_text_of_programs_on_two_meshes_reads_back(group: int) -> None:
 
 def test_a_failure_on_two_meshes_is_shrunk_to_text_that_fails(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Not of decompositions, whose operand cannot be cut to an argument: its values are symmetric."""
-    seeds = [seed for seed in range(300) if program_of(seed).meshes and not _decomposes(program_of(seed))]
     monkeypatch.setitem(PARTITIONERS, "transfer_recv", _zeros)
-    seed = next(s for s in seeds if (f := find_fault(program_of(s), options_of(s), s)) and f.kind == "other numbers")
+    programs = ((seed, program_of(seed)) for seed in range(300))
+    seed = next(s for s, p in programs if p.meshes and not _decomposes(p) and _has_other_numbers(s))
     (failure,) = check_random(1, seed, tmp_path)
     small = read_mlir(failure.path)
     assert len(small.meshes) == 2 and len(small.graph.nodes) <= 3
     assert sum(mesh.size for mesh in small.meshes) <= 3
     fault = find_fault(small, options_of(seed), seed)
     assert fault and fault.kind == "other numbers"
+
+
+def _has_other_numbers(seed: int) -> bool:
+    fault = find_fault(program_of(seed), options_of(seed), seed)
+    return fault is not None and fault.kind == "other numbers"
 
 
 def _decomposes(program: Module) -> bool:
@@ -185,8 +191,8 @@ def test_a_failure_is_shrunk_and_written_as_text(tmp_path: Path, monkeypatch: py
                                                  capsys: pytest.CaptureFixture[str]) -> None:  # fmt: skip
     monkeypatch.setitem(PARTITIONERS, "all_reduce", _forget)
     seed = next(
-        s for s in range(200) if (f := find_fault(program_of(s), options_of(s), s)) and f.kind == "other numbers"
-    )
+        filter(_has_other_numbers, range(14, 200))
+    )  # those before have replicas that differ, or none of these sums
     assert main(["check", "--random", "1", "--seed", str(seed), "--keep", str(tmp_path)]) == 3
     shown, path = capsys.readouterr().out, tmp_path / f"random_{seed}.mlir"
     assert f"seed {seed}: other numbers: error MG0605" in shown and str(path) in shown

@@ -24,9 +24,24 @@ from tests.compiled.open_programs import PROGRAM, SIZES, W, is_right, rows, writ
 Array = np.ndarray[Any, Any]
 
 
+@pytest.fixture(scope="module")
+def executable() -> OpenExecutable:
+    """With specialisations for `SIZES`. Tests change nothing of it, nor of its module."""
+    made = mg.compile(PROGRAM, target="cpu", sizes=SIZES)
+    assert isinstance(made, OpenExecutable)
+    return made
+
+
+@pytest.fixture(scope="module")
+def path(executable: OpenExecutable, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("open") / "m.mgx"
+    executable.save(place)
+    return place
+
+
 @pytest.mark.parametrize("size", [1, 2, 3, 5])
-def test_a_module_runs_for_every_size_and_says_how_it_was_made(size: int, tmp_path: Path) -> None:
-    module = mg.load(written(tmp_path / "m.mgx"), mesh={"0": size})
+def test_a_module_runs_for_every_size_and_says_how_it_was_made(size: int, path: Path) -> None:
+    module = mg.load(path, mesh={"0": size})
     for count in (0, 1, 5, 6, 7):
         is_right(module, count)
         held = (size, count) in ((2, 6), (3, 5))
@@ -36,8 +51,8 @@ def test_a_module_runs_for_every_size_and_says_how_it_was_made(size: int, tmp_pa
         assert found.mesh.shape == (size, 2) and found.inputs[0].type.shape == (count, 12)
 
 
-def test_a_specialisation_is_made_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = mg.load(written(tmp_path / "m.mgx"), mesh={"0": 4})
+def test_a_specialisation_is_made_once(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    module = mg.load(path, mesh={"0": 4})
     first = module.at(args={"x": (4, None)})
     monkeypatch.setattr(OpenModule, "_compiled_now", None)
     assert module.at(args={"x": (4, 12)}) is first
@@ -56,8 +71,8 @@ def test_without_open_dims_load_gives_an_ordinary_module(tmp_path: Path) -> None
         mg.load(path)(rows(7), W)
 
 
-def test_without_a_compiler_the_sizes_of_the_module_are_listed(tmp_path: Path) -> None:
-    module = loading.load(written(tmp_path / "m.mgx"), {"0": 3})
+def test_without_a_compiler_the_sizes_of_the_module_are_listed(path: Path) -> None:
+    module = loading.load(path, {"0": 3})
     is_right(module, 5)
     with pytest.raises(
         MissingError, match=r"MG0602.*no specialisation for 0=3, x=6x12.*0=2, x=6x12; 0=3, x=5x12"
@@ -91,14 +106,12 @@ def test_without_a_compiler_the_sizes_of_the_module_are_listed(tmp_path: Path) -
     ],
 )
 def test_sizes_that_contradict_the_module(
-    mesh: Any, args: Any, kind: type[MeshgenError], text: str, tmp_path: Path
+    mesh: Any, args: Any, kind: type[MeshgenError], text: str, executable: OpenExecutable, path: Path
 ) -> None:
-    exe = mg.compile(PROGRAM, target="cpu", sizes=SIZES)
-    exe.save(tmp_path / "m.mgx")
     with pytest.raises(kind, match=text):
-        mg.load(tmp_path / "m.mgx", mesh).at(args=args)
+        mg.load(path, mesh).at(args=args)
     with pytest.raises(kind, match=text):
-        exe.at(mesh, args)
+        executable.at(mesh, args)
 
 
 def test_what_needs_sizes_says_which(tmp_path: Path) -> None:
@@ -113,10 +126,7 @@ def test_what_needs_sizes_says_which(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("name", LAUNCHERS)
-def test_the_one_open_axis_follows_from_the_processes(
-    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    path = written(tmp_path / "m.mgx")
+def test_the_one_open_axis_follows_from_the_processes(name: str, path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     for other in LAUNCHERS:
         monkeypatch.delenv(other, raising=False)
     assert mg.load(path).mesh.shape == (None, 2)
@@ -144,8 +154,8 @@ def test_equal_members_are_stored_once(tmp_path: Path) -> None:
         np.testing.assert_array_equal(module.at({"0": size}, {"x": (6, 12)})(x)[1], -x)
 
 
-def test_the_same_program_gives_the_same_bytes(tmp_path: Path) -> None:
-    assert written(tmp_path / "a.mgx").read_bytes() == written(tmp_path / "b.mgx").read_bytes()
+def test_the_same_program_gives_the_same_bytes(path: Path, tmp_path: Path) -> None:
+    assert written(tmp_path / "again.mgx").read_bytes() == path.read_bytes()
 
 
 def test_weights_say_their_sizes(tmp_path: Path) -> None:
@@ -189,9 +199,9 @@ except mg.MeshgenError as error:
 """
 
 
-def test_a_deployment_machine_runs_what_was_made_ahead_of_time(tmp_path: Path) -> None:
+def test_a_deployment_machine_runs_what_was_made_ahead_of_time(path: Path) -> None:
     environment = os.environ | {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path)}
-    command = [sys.executable, "-c", DEPLOYED, str(written(tmp_path / "m.mgx"))]
+    command = [sys.executable, "-c", DEPLOYED, str(path)]
     result = subprocess.run(command, env=environment, capture_output=True, text=True)
     assert result.returncode == 5 and "0=3, x=4x12" in result.stdout and "'xdsl' is not installed" in result.stdout, (
         result

@@ -16,15 +16,15 @@ from meshgen.compiled.executable import Executable
 from meshgen.errors import UsageError
 from meshgen.runtime.loading import load
 
-PRODUCT = """func.func @main(%a: tensor<ROWSx4096xbf16>, %b: tensor<4096x4096xbf16>, %bias: tensor<4096xbf16>) -> tensor<ROWSx4096xbf16> {
-  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<ROWSx4096xbf16>, tensor<4096x4096xbf16>) -> tensor<ROWSx4096xbf16>
-  %1 = stablehlo.tanh %0 : tensor<ROWSx4096xbf16>
-  return %1 : tensor<ROWSx4096xbf16>
+PRODUCT = """func.func @main(%a: tensor<ROWSx512xbf16>, %b: tensor<512x512xbf16>, %bias: tensor<512xbf16>) -> tensor<ROWSx512xbf16> {
+  %0 = stablehlo.dot_general %a, %b, contracting_dims = [1] x [0] : (tensor<ROWSx512xbf16>, tensor<512x512xbf16>) -> tensor<ROWSx512xbf16>
+  %1 = stablehlo.tanh %0 : tensor<ROWSx512xbf16>
+  return %1 : tensor<ROWSx512xbf16>
 }
 """
 
 
-def compiled(rows: int = 4096, **options: Any) -> Executable:
+def compiled(rows: int = 512, **options: Any) -> Executable:
     return mg.compile(PRODUCT.replace("ROWS", str(rows)), {"x": 1}, target="cuda:sm_90", **options)
 
 
@@ -43,7 +43,7 @@ def predicted() -> Executable:
 def test_a_measured_tile_is_taken_in_place_of_the_predicted_one(predicted: Executable, tmp_path: Path) -> None:
     row = row_of(predicted, 3)
     TuningTable([row]).write(tmp_path / "t.json")
-    for rows in (4096, 4000):  # of one class
+    for rows in (512, 480):  # of one class
         for tuning in (tmp_path / "t.json", str(tmp_path / "t.json"), TuningTable([row])):
             executable = compiled(rows, tuning=tuning)
             ((name, source),) = executable.sources.items()

@@ -32,12 +32,17 @@ def main(count: int, arch: str, words: list[str]) -> int:
     if folder:
         return _run(Path(folder), count, arch, words)
     with tempfile.TemporaryDirectory() as name:
-        for library in (libcuda, libnccl):
-            library.build(Path(name))
-        paths = os.pathsep.join(filter(None, [name, os.environ.get("LD_LIBRARY_PATH", "")]))
         command = [sys.executable, "-m", "tests.emulator.as_gpus", str(count), arch, *words]
-        environment = os.environ | {"LD_LIBRARY_PATH": paths, _CHILD: name}
+        environment = os.environ | libraries(Path(name))
         return subprocess.run(command, env=environment, close_fds=False).returncode  # MPI has a pipe to its launcher
+
+
+def libraries(folder: Path) -> dict[str, str]:
+    """Builds them there; the variables with which a process finds them."""
+    for library in (libcuda, libnccl):
+        library.build(folder)
+    paths = os.pathsep.join(filter(None, [str(folder), os.environ.get("LD_LIBRARY_PATH", "")]))
+    return {"LD_LIBRARY_PATH": paths, _CHILD: str(folder)}
 
 
 def _run(folder: Path, count: int, arch: str, words: list[str]) -> int:

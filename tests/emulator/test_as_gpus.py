@@ -14,6 +14,7 @@ import pytest
 
 import meshgen as mg
 from meshgen.runtime.emulation import Emulation
+from tests.emulator.as_gpus import libraries
 from tests.emulator.test_cuda_bindings import ROOT, has_bindings
 from tests.runtime.cuda.steps import arguments, assert_same_bits
 from tests.runtime.launchers import by_mpiexec, by_variables, needs_mpi
@@ -34,27 +35,34 @@ def as_gpus(*words: str, **variables: str) -> str:
     return outcome.stdout
 
 
-def test_the_tests_of_real_gpus_pass() -> None:
+def test_a_device_is_found() -> None:
     as_gpus("bench", "--check-device")
-    said = as_gpus(
-        "pytest", "-m", "gpu", "-n", "0", "-v", "-p", "no:cacheprovider", "tests/runtime/cuda/test_real_gpus.py"
-    )
-    assert "2 passed" in said
+
+
+@pytest.fixture(scope="module")
+def variables(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """Those of processes that find NVIDIA's libraries without building them first."""
+    return libraries(tmp_path_factory.mktemp("libraries"))
 
 
 CHOSEN = "complex or a_step_is_one_call or hosts_with_a_network or results_go_from_one"  # for a few seconds; all of them pass
 
 
-def test_tests_of_emulated_gpus_pass_on_real_ones() -> None:
-    files = ["tests/runtime/cuda/test_execute.py", "tests/runtime/test_session.py"]
-    words = ["pytest", "-n", "0", "-p", "no:cacheprovider", "-k", CHOSEN, *files]
-    said = as_gpus(*words, MESHGEN_TEST_GPUS="real")
-    assert "6 passed" in said and "skipped" not in said, said
+def test_tests_of_gpus_pass(variables: dict[str, str]) -> None:
+    """Those of real GPUs, and of emulated ones on real ones."""
+    files = [
+        "tests/runtime/cuda/test_execute.py",
+        "tests/runtime/test_session.py",
+        "tests/runtime/cuda/test_real_gpus.py",
+    ]
+    words = ["pytest", "-n", "0", "-p", "no:cacheprovider", "-k", f"{CHOSEN} or test_real_gpus", *files]
+    said = as_gpus(*words, MESHGEN_TEST_GPUS="real", MESHGEN_TEST_TARGET="cuda:sm_90", **variables)
+    assert "8 passed" in said and "skipped" not in said, said
 
 
-def test_collectives_are_measured() -> None:
+def test_collectives_are_measured(variables: dict[str, str]) -> None:
     said = as_gpus("meshgen.cli", "bench", "collectives", "all_reduce", "all_to_all", "-b", "1K", "-e", "1K", "-n", "1", "-w", "1",
-                   "-m", "1", "--format", "csv")  # fmt: skip
+                   "-m", "1", "--format", "csv", **variables)  # fmt: skip
     rows = [line.split(",") for line in said.splitlines() if line.startswith("collectives,")]
     assert len(rows) == 2, said
 
@@ -69,8 +77,12 @@ func.func @main(%a: tensor<64x32xf32> {sdy.sharding = #sdy.sharding<@mesh, [{}, 
 
 
 @pytest.mark.parametrize("by", ["variables", pytest.param("mpiexec", marks=needs_mpi)])
-def test_two_processes_with_a_gpu_each(by: str, tmp_path: Path) -> None:
+def test_two_processes_with_a_gpu_each(
+    by: str, tmp_path: Path, variables: dict[str, str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """NCCL goes from one to the other; the bits are those of both ranks in one process."""
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
     (tmp_path / "sums.mlir").write_text(SUMS)
     mg.compile(tmp_path / "sums.mlir", target="cuda:sm_90").save(tmp_path / "sums.mgx")
     module = mg.load(tmp_path / "sums.mgx")

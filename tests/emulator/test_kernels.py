@@ -26,13 +26,13 @@ def softmax() -> Graph:
 
 
 def product() -> Graph:
-    body = Body("bf16[128,256]", "bf16[256,128]", "bf16[128,128]", name="product")
+    body = Body("bf16[64,256]", "bf16[256,128]", "bf16[64,128]", name="product")
     x, w, bias = body.inputs
     return body.done(body.op("add", body.op("tanh", body.dot(x, w, ((1,), (0,)))), bias))
 
 
 def computed_product() -> Graph:
-    """Threads load the first operand, where `product` has tensor descriptors on sm_90."""
+    """Threads load and negate the first operand, which `product` copies."""
     body = Body("bf16[32,256]", "bf16[256,32]", "bf16[32,32]", name="computed_product")
     x, w, bias = body.inputs
     return body.done(body.op("add", body.op("tanh", body.dot(body.op("negate", x), w, ((1,), (0,)))), bias))
@@ -40,13 +40,13 @@ def computed_product() -> Graph:
 
 def squares() -> Graph:
     """A sum over rows that several warps hold."""
-    body = Body("f32[64,1500]", name="squares")
+    body = Body("f32[16,1500]", name="squares")
     (x,) = body.inputs
     return body.done(body.reduce("add", body.op("multiply", x, x), 1))
 
 
 def plain_product() -> Graph:
-    body = Body("bf16[128,256]", "bf16[256,128]", name="plain_product")
+    body = Body("bf16[64,256]", "bf16[256,64]", name="plain_product")
     return body.done(body.dot(*body.inputs, ((1,), (0,))))
 
 
@@ -77,11 +77,11 @@ def test_kernels_are_their_bodies(make: Callable[[], Graph], arch: str) -> None:
 def test_mutants_are_seen() -> None:
     """Of a fixed choice of each kind; `python -m tests.emulator.mutate_ptx` makes many more."""
     cases = [case(make, arch) for make in (squares, exact_product, plain_product) for arch in ("sm_80", "sm_90")]
-    verdicts = [(kind, seen) for _, kind, _, seen in campaign(cases, 66, seed=3)]
+    verdicts = [(kind, seen) for _, kind, _, seen in campaign(cases, 40, seed=3)]
     others = [(kind, seen) for kind, seen in verdicts if seen != "equivalent"]
     unseen = [kind for kind, seen in others if seen in ("same bits", "silent")]
-    assert len(verdicts) == 66 and len({kind for kind, _ in verdicts}) >= 10
-    assert len(unseen) <= 0.1 * len(others) and len(others) >= 50, unseen
+    assert len(verdicts) == 40 and len({kind for kind, _ in verdicts}) >= 10
+    assert len(unseen) <= 0.1 * len(others) and len(others) >= 30, unseen
     assert not {"barrier dropped", "wait dropped", "commit dropped", "fence dropped"} & set(unseen)
 
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import shutil
 import subprocess
 import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -19,7 +21,7 @@ from tests.native.emulated_gpu import Server
 
 HERE = Path(__file__).parent
 COMPILER = shutil.which("cc") or ""
-SANITIZERS = "-O1 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
+SANITIZERS = "-O0 -g -fsanitize=address,undefined -fno-sanitize-recover=all"
 Array = np.ndarray[Any, Any]
 
 
@@ -41,6 +43,14 @@ def build(folder: Path, flags: str = "-O2") -> Path:
     )
     assert not made.returncode, made.stderr
     return folder / "mgx-run"
+
+
+@cache
+def sanitized() -> Path:
+    """`mgx-run` under sanitizers, beside `libmeshgen.a`: one for all tests of a process."""
+    folder = tempfile.TemporaryDirectory(prefix="mgx-run-")
+    atexit.register(folder.cleanup)
+    return build(Path(folder.name), SANITIZERS)
 
 
 def build_libraries(folder: Path, source: str, flags: str = "-O2") -> Path:

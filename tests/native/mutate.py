@@ -112,7 +112,7 @@ class Campaign:
 
     def __init__(self, folder: Path, names: list[str]) -> None:
         self.folder = folder
-        self.program = loader.build(folder / "build", loader.SANITIZERS)
+        self.program = loader.sanitized()
         self._libraries = {
             80: loader.build_libraries(folder / "cubins", "null_gpu.c", loader.SANITIZERS),
             120: loader.build_libraries(folder / "ptx", "null_gpu.c", f"{loader.SANITIZERS} -DKNOWS_PARAMETERS"),

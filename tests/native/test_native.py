@@ -20,8 +20,8 @@ pytestmark = pytest.mark.skipif(not loader.COMPILER, reason="there is no C compi
 
 
 @pytest.fixture(scope="session")
-def program(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return loader.build(tmp_path_factory.mktemp("mgx"), loader.SANITIZERS)
+def program() -> Path:
+    return loader.sanitized()
 
 
 @pytest.fixture(scope="session")

@@ -21,6 +21,7 @@ from tests.acceptance.cases import small
 from tests.plans import plan_of
 from tests.reports.test_gathers import GATHERED, planned
 from tests.reports.test_repeated import planned as repeating
+from tests.trials import trials
 
 
 def test_advice_tells_which_annotation_costs_what(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -36,31 +37,36 @@ def test_advice_tells_which_annotation_costs_what(tmp_path: Path, capsys: pytest
     assert "required annotation [{x}, {}] of input %w" in capsys.readouterr().out
 
 
-CASES = ["mlp_train_zero3", "attn_fused_qkv_tp", "moe_ep_nohint", "xent_vocab_onehot", "block_dp_tp_sp", "mlp_2d_ws"]
+FIRST = 8  # seeds from this one on have programs with gathers that no annotation asks for
+CASES = ["mlp_train_zero3", "attn_fused_qkv_tp", "xent_vocab_onehot", "block_dp_tp_sp"]
 
 
 @pytest.mark.parametrize("name", [name for name in CASES if small(name).exists()])
 def test_advice_is_what_compiling_so_gives(name: str) -> None:
     """Annotated as advised, instead of left out, the program moves as much as was promised."""
     executable = plan_of(small(name))
-    for advice in mg.advise(executable):
-        if " more alike " in advice.change:
-            continue
+    advised = [each for each in mg.advise(executable) if " more alike " not in each.change]
+    assert advised
+    for advice in advised:
         changed = annotated_with(executable.stages["import"], {advice.value: parse_sharding(advice.spec)})
         after = api.plan_module(changed, Options("cpu"), Timing())
         assert after.comms.ring_bytes <= advice.after["ring_bytes"]
         assert advice.kind == "annotate" or advice.after["ring_bytes"] < executable.comms.ring_bytes
 
 
-@pytest.mark.parametrize("seed", range(12))
-def test_random_programs_get_advice_that_holds(seed: int) -> None:
-    executable = api.plan_module(random_program(seed), Options("cpu"), Timing())
-    for gather in executable.gathers():
-        assert gather.ring_bytes >= 0 and gather.axes and gather.numbers
-    for advice in mg.advise(executable):
-        assert advice.before["ring_bytes"] == executable.comms.ring_bytes
-        better = "ring_bytes" if advice.kind == "drop" else "step_seconds"
-        assert advice.after[better] < advice.before[better]
+def test_random_programs_get_advice_that_holds() -> None:
+    gathers, advised = 0, 0
+    for seed in trials(4):
+        executable = api.plan_module(random_program(FIRST + seed), Options("cpu"), Timing())
+        for gather in executable.gathers():
+            gathers += 1
+            assert gather.ring_bytes >= 0 and gather.axes and gather.numbers, seed
+        for advice in mg.advise(executable):
+            advised += 1
+            assert advice.before["ring_bytes"] == executable.comms.ring_bytes, seed
+            better = "ring_bytes" if advice.kind == "drop" else "step_seconds"
+            assert advice.after[better] < advice.before[better], seed
+    assert gathers > 1 and advised > 2
 
 
 def test_a_refusal_names_the_change_that_saves_the_most() -> None:

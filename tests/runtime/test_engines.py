@@ -62,7 +62,7 @@ def test_all_engines_agree(module: LoadedModule, monkeypatch: pytest.MonkeyPatch
 @pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
 def test_emulated_gpus_give_the_same_bits_in_every_order(module: LoadedModule, arch: str) -> None:
     given = arguments(module)
-    first, *others = [module.run(given, Emulation(arch, races=True, order=order)) for order in range(4)]
+    first, *others = [module.run(given, Emulation(arch, races=True, order=order)) for order in range(3)]
     assert all(own.tobytes() == other.tobytes() for each in others for own, other in zip(first, each, strict=True))
     assert_close(first, module.run(given))
 

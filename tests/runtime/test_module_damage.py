@@ -27,7 +27,7 @@ def test_any_flipped_byte_is_found_or_harmless(tmp_path):
     good = contents(saved(path, mixed(), weights={"a": normal(4, 3)}, **code()))
     raw = path.read_bytes()
     rng = random.Random(11)
-    places = {*range(64), *range(len(raw) - 400, len(raw)), *(rng.randrange(len(raw)) for _ in range(1500))}
+    places = {*range(64), *range(len(raw) - 400, len(raw)), *(rng.randrange(len(raw)) for _ in range(500))}
     found = 0
     for place in sorted(places):
         broken = bytearray(raw)
@@ -46,7 +46,7 @@ def test_truncation_anywhere_is_found(tmp_path):
     saved(path, mixed())
     raw = path.read_bytes()
     rng = random.Random(12)
-    for size in {0, 1, 3, 4, 21, 22, len(raw) - 1, *(rng.randrange(len(raw)) for _ in range(200))}:
+    for size in {0, 1, 3, 4, 21, 22, len(raw) - 1, *(rng.randrange(len(raw)) for _ in range(100))}:
         path.write_bytes(raw[:size])
         with pytest.raises(ModuleError):
             load(path)
@@ -322,10 +322,10 @@ def test_random_changes_of_the_manifest_never_crash(tmp_path):
     rng = random.Random(13)
     junk = [None, True, -1, 0, 1 << 70, 0.5, "", "x", [], {}, [[]], {"a": 1}, [0, 0, 0]]
     refused = 0
-    for _ in range(400):
+    for _ in range(200):
         try:
             load(forged(path, lambda manifest: scramble(manifest, rng, junk)))
         except MeshgenError as error:
             assert error.exit_code == 1
             refused += 1
-    assert refused > 200
+    assert refused > 100

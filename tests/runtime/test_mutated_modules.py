@@ -27,7 +27,7 @@ def test_forged_modules_never_end_in_internal_errors(tmp_path: Path, monkeypatch
     (tmp_path / "empty").mkdir()
     sources = originals(tmp_path, KINDS)
     monkeypatch.chdir(tmp_path / "empty")
-    table, told = mutate(sources, 0, 96, tmp_path)
+    table, told = mutate(sources, 0, 48, tmp_path)
     assert told == []
     outcomes = {code for _, code in table}
     assert {0, 1} <= outcomes

@@ -81,7 +81,7 @@ def hanging(paths: dict[str, Path]) -> list[subprocess.Popen[str]]:
     ):
         assert time.monotonic() < end
         before = now
-        time.sleep(0.5)
+        time.sleep(0.25)
     return processes
 
 
@@ -91,23 +91,21 @@ def of_process(process: subprocess.Popen[str]) -> str:
     return " ".join([fields[0], *fields[11:13]])
 
 
-@pytest.mark.parametrize(("sign", "code"), [(signal.SIGINT, 130), (signal.SIGTERM, -signal.SIGTERM)])
-def test_an_interrupt_of_one_rank_ends_the_others(sign: signal.Signals, code: int, paths) -> None:
+def test_an_interrupt_of_one_rank_ends_the_others(paths) -> None:
     processes = hanging(paths)
     try:
-        processes[0].send_signal(sign)
+        processes[0].send_signal(signal.SIGINT)
         for process in processes[1:-1]:
             process.wait(30)
     finally:
         processes[-1].kill()
     first, *others, _ = ended(processes, 10)
-    assert first.code == code and [each.code for each in others] == [4, 4]
-    reason = "rank 0 failed: it was interrupted" if sign == signal.SIGINT else "rank 0 is gone"
-    assert all(reason in each.err for each in others)
+    assert first.code == 130 and [each.code for each in others] == [4, 4]
+    assert all("rank 0 failed: it was interrupted" in each.err for each in others)
 
 
 @needs_mpi
-@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGTERM, signal.SIGKILL])
+@pytest.mark.parametrize("sign", [signal.SIGINT, signal.SIGKILL])
 def test_no_rank_outlives_its_launcher(sign: signal.Signals, paths, tmp_path: Path) -> None:
     launcher = MPIEXEC.resolve()
     library = sorted((launcher.parents[1] / "lib").glob("libmpi.so.*"))

@@ -14,6 +14,7 @@ from meshgen.ir.graph import DTYPES
 from meshgen.mesh import Mesh, make_mesh
 from meshgen.spec import P, Sharding, fit
 from tests.sharding.reshard.test_reshard_random import random_end
+from tests.trials import trials
 
 LOGICAL = ("and", "or", "xor")
 ARITHMETIC = ("sum", "max", "min", "product")
@@ -54,7 +55,7 @@ def assert_same(found: np.ndarray, x: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("dtype", KINDS)
-@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("seed", trials(4))
 def test_what_comes_out_is_what_went_in(dtype: str, seed: int, tmp_path: Path) -> None:
     rng = np.random.default_rng([seed, len(dtype), len(KINDS[dtype])])
     mesh, shape = MESHES[seed % len(MESHES)], SHAPES[int(rng.integers(len(SHAPES)))]

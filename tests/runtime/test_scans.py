@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +19,7 @@ from meshgen.ir.graph import Module
 from meshgen.mlir.text import parse_text, print_text
 from meshgen.pipeline import Options, Timing, run_stages
 from meshgen.runtime.emulation import Emulation
+from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.plan import Item, Schedule
 from meshgen.runtime.validation.checker import check
 from meshgen.testing.oracle import check as checked
@@ -104,9 +106,29 @@ def in_place(body: Schedule) -> list[bool]:
     return [body.buffers[n].storage == own for n, own in zip(body.outputs, body.inputs, strict=False)]
 
 
+@cache
+def _compiled() -> Executable:
+    return plan(layers(), target="cuda:sm_90")
+
+
 @pytest.fixture
 def compiled() -> Executable:
-    return plan(layers(), target="cuda:sm_90")
+    return _compiled()
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return tmp_path_factory.mktemp("layers")
+
+
+@cache
+def _module(folder: Path) -> LoadedModule:
+    return planned(layers(), folder)
+
+
+@pytest.fixture
+def module(folder: Path) -> LoadedModule:
+    return _module(folder)
 
 
 def test_rows_are_arguments_and_results_in_place(compiled: Executable) -> None:
@@ -126,16 +148,17 @@ def test_rows_are_arguments_and_results_in_place(compiled: Executable) -> None:
 
 
 @pytest.mark.parametrize("engine", ["reference", "interpret"])
-def test_a_scan_computes_what_its_loop_does(engine: str, tmp_path: Path) -> None:
-    module = planned(layers(), tmp_path)
+def test_a_scan_computes_what_its_loop_does(engine: str, module: LoadedModule) -> None:
     given = arguments(module)
     for have, want in zip(module.run(given, engine), numbers(**given), strict=True):
         np.testing.assert_allclose(have, want, rtol=1e-5, atol=1e-6)
+
+
+def test_all_ranks_together_compute_what_it_says() -> None:
     assert checked(parse_text(layers()), pipeline=fused).ok
 
 
-def test_it_has_the_bits_of_the_reference_in_every_order(tmp_path: Path) -> None:
-    module = planned(layers(), tmp_path)
+def test_it_has_the_bits_of_the_reference_in_every_order(module: LoadedModule) -> None:
     given = arguments(module)
     for seed in range(3):
         assert_same_bits(on_gpus(module, given, seed), module.run(given))

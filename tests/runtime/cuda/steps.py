@@ -1,7 +1,7 @@
 """Modules for tests of the executor: planned without compiling kernels, and run on emulated GPUs as their bodies.
 
 With the variable MESHGEN_TEST_GPUS=real, which `make gpu` sets, kernels are compiled and run on this machine's GPUs through NVIDIA's
-libraries. Then tests that need more GPUs than there are, or look into emulated ones, are skipped.
+libraries, for what MESHGEN_TEST_TARGET says. Then tests that need more GPUs than there are, or look into emulated ones, are skipped.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from meshgen.runtime.random_arrays import random_array
 
 Array = np.ndarray[Any, Any]
 REAL = os.environ.get("MESHGEN_TEST_GPUS") == "real"
-TARGET = "cuda:sm_80,sm_90"
+TARGET = os.environ.get("MESHGEN_TEST_TARGET", "cuda:sm_80,sm_90")
 looks_into_emulated_gpus = pytest.mark.skipif(REAL, reason="looks into emulated GPUs")
 
 

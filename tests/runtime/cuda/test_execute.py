@@ -15,6 +15,7 @@ from meshgen.errors import Diagnostic, MissingError, RuntimeFailure
 from meshgen.runtime.cuda.api import Api
 from meshgen.runtime.cuda.device import Device
 from meshgen.runtime.cuda.execute import Executor, Program
+from meshgen.runtime.module import LoadedModule
 from meshgen.runtime.module_file.manifest import Kernel
 from meshgen.runtime.plan import COMMUNICATION, COMPUTE, NETWORK
 from tests.programs import HOSTS, NETWORKED, mlp
@@ -39,6 +40,11 @@ FILES = [
     "c17_move_both", "c22_uneven_gather", "c30_even_to_offsets", "c37_three_cycle", "h06b_reduce_scatter_order",
     "h07c_all_to_all_two_axes", "h10f_shift_whole_turn", "h14_send_recv", "h15b_update_halo_2d",
 ]  # fmt: skip
+
+
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory) -> LoadedModule:
+    return planned(mlp(), tmp_path_factory.mktemp("mlp"))
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -93,18 +99,16 @@ def test_hosts_with_a_network_have_two_streams_that_communicate(use_graphs: bool
     assert {item.stream for item in module.schedule.items} == {COMPUTE, COMMUNICATION, NETWORK}
     given = arguments(module)
     want = module.run(given)
-    for seed in range(5):
+    for seed in range(2):
         assert_same_bits(on_gpus(module, given, seed, steps=2, use_graphs=use_graphs), want)
 
 
-def test_without_graphs_the_results_are_the_same(tmp_path: Path) -> None:
-    module = planned(mlp(), tmp_path)
+def test_without_graphs_the_results_are_the_same(module: LoadedModule) -> None:
     given = arguments(module)
     assert_same_bits(on_gpus(module, given, steps=2, use_graphs=False), module.run(given))
 
 
-def test_a_first_step_may_warm_up_before_it_is_captured(tmp_path: Path) -> None:
-    module = planned(mlp(), tmp_path)
+def test_a_first_step_may_warm_up_before_it_is_captured(module: LoadedModule) -> None:
     given, want = filled(module, arguments(module)), module.run(arguments(module))
     executor = executor_of(module, warm_up=True)
     for graphs in (0, 1, 1):
@@ -132,8 +136,7 @@ def test_stored_arguments_are_uploaded_once(tmp_path: Path) -> None:
 
 
 @looks_into_emulated_gpus
-def test_all_memory_is_given_back(tmp_path: Path) -> None:
-    module = planned(mlp(), tmp_path)
+def test_all_memory_is_given_back(module: LoadedModule) -> None:
     api = gpus(module)
     executor = Executor(programs(module), api)
     executor.run(filled(module, arguments(module)))
@@ -154,8 +157,9 @@ def test_an_abort_ends_graphs_before_communicators(tmp_path: Path) -> None:
 
 
 @looks_into_emulated_gpus
-def test_a_program_that_cannot_be_prepared_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = planned(mlp(), tmp_path)
+def test_a_program_that_cannot_be_prepared_leaves_nothing(
+    module: LoadedModule, monkeypatch: pytest.MonkeyPatch
+) -> None:
     api, allocate = gpus(module), Device.allocate
 
     def full(self: Device, nbytes: int, name: str) -> int:
@@ -169,9 +173,8 @@ def test_a_program_that_cannot_be_prepared_leaves_nothing(tmp_path: Path, monkey
     assert api.machine and api.machine.memory.live == () and api.machine.fault is None
 
 
-def test_the_current_context_is_that_of_the_caller(tmp_path: Path) -> None:
+def test_the_current_context_is_that_of_the_caller(module: LoadedModule) -> None:
     """PyTorch, say, has GPU 2 current in this thread."""
-    module = planned(mlp(), tmp_path)
     api, given = gpus(module), filled(module, arguments(module))
     theirs = api.cuda("cuDevicePrimaryCtxRetain", 2)
     api.cuda("cuCtxSetCurrent", theirs)
@@ -188,8 +191,7 @@ def test_the_current_context_is_that_of_the_caller(tmp_path: Path) -> None:
     assert [*seen, api.cuda("cuCtxGetCurrent")] == [theirs] * 4
 
 
-def test_a_step_is_one_call_and_allocates_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = planned(mlp(), tmp_path)
+def test_a_step_is_one_call_and_allocates_nothing(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
     given = filled(module, arguments(module))
     executor = executor_of(module)
     for _ in range(2):  # the second one captures it, if the first one does not
@@ -205,7 +207,7 @@ def test_a_step_is_one_call_and_allocates_nothing(tmp_path: Path, monkeypatch: p
 # --- control flow --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("most", [0, 1, 3, 50])
+@pytest.mark.parametrize("most", [0, 1, 9])
 def test_a_loop_that_the_host_follows(most: int, tmp_path: Path) -> None:
     module = planned(SUMS, tmp_path)
     given = {"a": A, "scale": SCALE, "most": np.int32(most)}
@@ -282,18 +284,16 @@ def test_a_program_on_two_meshes(seed: int, tmp_path: Path) -> None:
 
 
 @looks_into_emulated_gpus
-def test_a_kernel_without_code_runs_on_emulated_devices_only(tmp_path: Path) -> None:
-    module = planned(mlp(), tmp_path)
+def test_a_kernel_without_code_runs_on_emulated_devices_only(module: LoadedModule) -> None:
     api = gpus(module)
     with pytest.raises(MissingError, match=r"MG0602: kernel '.*' has no code for any GPU"):
         Executor(programs(module), Api(api.driver, None, api.nccl))
 
 
 @looks_into_emulated_gpus
-def test_code_for_other_devices_is_told(tmp_path: Path) -> None:
+def test_code_for_other_devices_is_told(module: LoadedModule) -> None:
     from meshgen.runtime.cuda.code import code_of
 
-    module = planned(mlp(), tmp_path)
     kernels = {name: Kernel(source="kernel.py") for name in module.kernel_names}
     program = Program(module.manifest, {}, code_of(kernels, lambda name: b"", gpus(module)))
     with pytest.raises(MissingError, match="compiled for no GPU; the device is sm_90"):
@@ -301,11 +301,10 @@ def test_code_for_other_devices_is_told(tmp_path: Path) -> None:
 
 
 @looks_into_emulated_gpus
-def test_emulated_gpus_need_the_ptx(tmp_path: Path) -> None:
+def test_emulated_gpus_need_the_ptx(module: LoadedModule) -> None:
     from meshgen.runtime.cuda.code import code_of
     from meshgen.runtime.module_file.manifest import Binary
 
-    module = planned(mlp(), tmp_path)
     binaries = {"sm_90": Binary("kernel.cubin", 32, 0, 0, 0, 128)}
     kernels = {name: Kernel(source="kernel.py", binaries=binaries) for name in module.kernel_names}
     program = Program(module.manifest, {}, code_of(kernels, lambda name: b"", gpus(module)))
@@ -317,9 +316,8 @@ def test_emulated_gpus_need_the_ptx(tmp_path: Path) -> None:
 
 
 @looks_into_emulated_gpus
-def test_devices_of_one_process_that_hang_are_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_devices_of_one_process_that_hang_are_given_up(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
     """Real devices: the emulated ones notice at once that all of them wait."""
-    module = planned(mlp(), tmp_path)
     api = gpus(module)
     executor = Executor(programs(module), api, time_out=0.05)
     args = [np.ones(b.type.sizes, b.type.numpy_dtype) for b in module.inputs]

@@ -9,7 +9,7 @@ import pytest
 
 import meshgen as mg
 from tests.programs import mlp
-from tests.runtime.cuda.steps import arguments, require_gpus
+from tests.runtime.cuda.steps import TARGET, arguments, require_gpus
 
 pytestmark = pytest.mark.gpu
 
@@ -17,14 +17,14 @@ pytestmark = pytest.mark.gpu
 def test_one_gpu(tmp_path: Path) -> None:
     require_gpus(1)
     mg.compile("tests.runtime.cuda.test_real_gpus:layers", {"x": 1}, args=["f32[64,48]", "f32[48,32]"],
-               target="cuda:sm_80,sm_90").save(tmp_path / "one.mgx")  # fmt: skip
+               target=TARGET).save(tmp_path / "one.mgx")  # fmt: skip
     assert_runs(tmp_path / "one.mgx")
 
 
 def test_four_gpus(tmp_path: Path) -> None:
     require_gpus(4)
     (tmp_path / "mlp.mlir").write_text(mlp(y=("x", "y")))
-    mg.compile(tmp_path / "mlp.mlir", target="cuda:sm_80,sm_90").save(tmp_path / "four.mgx")
+    mg.compile(tmp_path / "mlp.mlir", target=TARGET).save(tmp_path / "four.mgx")
     assert_runs(tmp_path / "four.mgx")
 
 

@@ -26,6 +26,11 @@ from tests.runtime.cuda.test_execute import MLIR
 WITH_EVENTS = ["a06_mlp_sequence_parallel", "b11_summa", "a09_mlp_dp_tp"]
 
 
+@pytest.fixture(scope="module")
+def module(tmp_path_factory: pytest.TempPathFactory) -> LoadedModule:
+    return planned(mlp(), tmp_path_factory.mktemp("mlp"))
+
+
 def outcome(module: LoadedModule, change: Callable[[Schedule], Schedule], seed: int = 0) -> MeshgenError | None:
     """What a step with a changed plan ends with."""
     executor = Executor(programs(module, change), gpus(module, seed))
@@ -67,8 +72,7 @@ def test_every_wait_that_is_left_out_is_a_race(name: str, tmp_path: Path) -> Non
             assert "no stream, event or graph edge orders them" in str(error) and "of rank" in str(error)
 
 
-def test_a_race_names_both_launches_and_the_buffer(tmp_path: Path) -> None:
-    module = planned(mlp(), tmp_path)
+def test_a_race_names_both_launches_and_the_buffer(module: LoadedModule) -> None:
     plan = module.schedule
     number, item = next((n, item) for n, item in enumerate(plan.items) if item.is_collective and item.waits)
     changed = without_wait(plan, number, item.waits[0])
@@ -106,8 +110,7 @@ CHANGED_CALLS: dict[str, tuple[Callable[[Group], Group], str]] = {
 
 @pytest.mark.parametrize("what", CHANGED_CALLS)
 @pytest.mark.parametrize("rank", range(4))
-def test_a_rank_that_calls_nccl_otherwise(what: str, rank: int, tmp_path: Path) -> None:
-    module = planned(mlp(), tmp_path)
+def test_a_rank_that_calls_nccl_otherwise(what: str, rank: int, module: LoadedModule) -> None:
     change, said = CHANGED_CALLS[what]
     executor = executor_of(module)
     (works,) = collective_works(executor)
@@ -116,8 +119,7 @@ def test_a_rank_that_calls_nccl_otherwise(what: str, rank: int, tmp_path: Path) 
     assert said in message and "collective 0 of axes y" in message
 
 
-def test_a_rank_that_does_not_call_at_all(tmp_path: Path) -> None:
-    module = planned(mlp(), tmp_path)
+def test_a_rank_that_does_not_call_at_all(module: LoadedModule) -> None:
     executor = executor_of(module)
     (works,) = collective_works(executor)
     works[2].lowered = Lowered((), 0)
@@ -159,23 +161,20 @@ def test_messages_that_nobody_expects(
     assert said in message and "of all ranks" in message, what
 
 
-def test_a_stream_that_is_not_joined(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = planned(mlp(), tmp_path)
+def test_a_stream_that_is_not_joined(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
     executor = executor_of(module)
     monkeypatch.setattr(graph, "join", lambda origin, others, key: None)
     message = failure(executor, module)
     assert "MG0604" in message and "cuStreamEndCapture failed with 904: CUDA_ERROR_STREAM_CAPTURE_UNJOINED" in message
 
 
-def test_a_stream_that_is_not_forked(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = planned(mlp(), tmp_path)
+def test_a_stream_that_is_not_forked(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
     executor = executor_of(module)
     monkeypatch.setattr(graph, "fork", lambda origin, others, key: None)
     assert "MG0604" in failure(executor, module)
 
 
-def test_an_allocation_in_a_step(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    module = planned(mlp(), tmp_path)
+def test_an_allocation_in_a_step(module: LoadedModule, monkeypatch: pytest.MonkeyPatch) -> None:
     executor = executor_of(module)
     copy = executor.devices[0].launch
     monkeypatch.setattr(
@@ -218,6 +217,6 @@ def test_a_copy_that_is_left_out(tmp_path: Path) -> None:
 
 
 def test_random_faults_are_seen(tmp_path: Path) -> None:
-    found = seed_faults.run(48, 1, [planned(text, tmp_path) for text in seed_faults.OWN])
+    found = seed_faults.run(30, 1, [planned(text, tmp_path) for text in seed_faults.OWN])
     assert len(found) >= len(seed_faults.KINDS)
     assert not [fault for fault, verdict in found if verdict == "unseen"]
