@@ -92,12 +92,12 @@ def variants(operation: Operation) -> Iterator[tuple[str, Callable[[], Operation
         return [region.clone() for region in operation.regions]
 
     def changed(what: str, **parts: Any) -> tuple[str, Callable[[], Operation]]:
-        given = {
+        given: dict[str, Any] = {
             "operands": operation.operands,
             "result_types": operation.result_types,
             "properties": operation.properties,
         } | parts
-        return what, lambda: type(operation).create(**{"regions": regions(), **given})
+        return what, lambda: type(operation).create(**{"regions": regions()} | given)
 
     def with_an_argument() -> Operation:
         found = operation.clone()
