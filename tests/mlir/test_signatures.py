@@ -97,7 +97,7 @@ def variants(operation: Operation) -> Iterator[tuple[str, Callable[[], Operation
             "result_types": operation.result_types,
             "properties": operation.properties,
         } | parts
-        return what, lambda: type(operation).create(**{"regions": regions()} | given)
+        return what, lambda: type(operation).create(**{"regions": regions()} | given)  # pyright: ignore[reportArgumentType]
 
     def with_an_argument() -> Operation:
         found = operation.clone()
