@@ -73,8 +73,8 @@ class Mesh(Shown):
         return hash((self.axes, self.name))
 
     def __getstate__(self) -> dict[str, Any]:
-        """Without the hash: strings hash differently in another process."""
-        return {name: value for name, value in self.__dict__.items() if name != "_hash"}
+        """Without what is derived: strings hash differently in another process."""
+        return {name: value for name, value in self.__dict__.items() if name not in ("_hash", "sizes")}
 
     def __str__(self) -> str:
         sizes = (f"{axis.name}={'?' if axis.size is None else axis.size}" for axis in self.axes)
@@ -96,7 +96,7 @@ class Mesh(Shown):
     def is_static(self) -> bool:
         return None not in self.shape
 
-    @property
+    @cached_property
     def sizes(self) -> tuple[int, ...]:
         """The shape where all sizes are known. Raises ShardingError otherwise."""
         return tuple(self.axis_size(name) for name in self.names)
