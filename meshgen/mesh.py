@@ -13,7 +13,7 @@ import math
 import operator
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
+from functools import cached_property, lru_cache
 from typing import Any, TypeAlias, cast
 
 from meshgen.axis_refs import contains as contains
@@ -37,6 +37,14 @@ class Axis:
     size: int | None
     bandwidth: float | None = None  # bytes / s, per device and direction
     latency: float | None = None  # s, per collective
+
+
+@lru_cache(256)
+def _groups(mesh: Mesh, refs: tuple[str, ...]) -> tuple[tuple[int, ...], ...]:
+    table: dict[tuple[int, ...], dict[int, int]] = {}
+    for rank in range(mesh.size):
+        table.setdefault(mesh.outside(rank, refs), {})[mesh.index(rank, refs)] = rank
+    return tuple(tuple(group[i] for i in range(len(group))) for group in table.values())
 
 
 @dataclass(frozen=True)
@@ -193,12 +201,9 @@ class Mesh(Shown):
 
         No axis: every device is a group of its own. Groups are ordered by the coordinates of their first devices.
         """
-        table: dict[tuple[int, ...], dict[int, int]] = {}
-        for rank in range(self.size):
-            table.setdefault(self._outside(rank, refs), {})[self.index(rank, refs)] = rank
-        return tuple(tuple(group[i] for i in range(len(group))) for group in table.values())
+        return _groups(self, tuple(refs))
 
-    def _outside(self, rank: int, refs: Sequence[str]) -> tuple[int, ...]:
+    def outside(self, rank: int, refs: Sequence[str]) -> tuple[int, ...]:
         """A device's coordinates without those along `refs`."""
         rest = list(self.coordinates(rank))
         for ref in refs:
