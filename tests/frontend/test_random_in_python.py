@@ -54,7 +54,9 @@ def drawn_by(random: Any, key: Any, x: Any) -> dict[str, Any]:
 def test_bits_are_those_of_jax() -> None:
     """On three devices, of which the rows of `x` are split unevenly."""
     key, logits = jax.random.key(42), jnp.asarray(LOGITS)
-    executable = mg.compile(partial(drawn_by, mg.random), {"d": 3}, args=[key, LOGITS], in_specs={"x": mg.P("d")}, target="cpu")
+    executable = mg.compile(
+        partial(drawn_by, mg.random), {"d": 3}, args=[key, LOGITS], in_specs={"x": mg.P("d")}, target="cpu"
+    )
     found = executable(key, LOGITS)
     drawn = jax.tree.map(np.asarray, jax.jit(partial(drawn_by, jax.random))(key, logits))
     for name in EXACT:
