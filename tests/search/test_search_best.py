@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 
 import pytest
@@ -89,8 +90,9 @@ def test_no_result_is_worse_than_the_program_as_given(name: str) -> None:
 
 @needs_cases
 def test_a_training_step_is_no_slower_than_annotated_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The first solution has the batch over `tp` and the weights over `dp`: with the axes exchanged it is what people write."""
+    """The first solution has the batch over `tp` and the weights over `dp`: with the axes exchanged, all that is tried here, it is what people write."""
     monkeypatch.setattr(best, "MUTATIONS", 0)
+    monkeypatch.setattr(best, "FAR", math.inf)
     given = parse_text(realistic("block_train_dp_tp").read_text())
     assert not any(is_annotation(node) for node in given.graph.nodes)
     found = mg.search(replace(given, in_annotations=[], out_annotations=[]), target="cuda:sm_90", seconds=300)
